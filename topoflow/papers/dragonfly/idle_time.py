@@ -1,4 +1,4 @@
-"""How long ports are idle, and for how long at a time: the tapered dragonfly's Table I."""
+"""Idle time of ports, and the length of idle intervals: the tapered dragonfly's Table I."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from topoflow.papers.dragonfly.tapering import ALL, CABLES, KINDS, MOTIF, Tapering
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
-from topoflow.study.figures.base import Heading, Picture, Row, distinct, number, where
+from topoflow.study.figures.base import Heading, Picture, Row, grouped, number, where
 
 
 @dataclass(frozen=True)
@@ -16,12 +16,11 @@ class IdleTime(Tapering):
     """A row for each motif and network; a panel of the picture for each column of the table."""
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Of the ports of switches: the median share of the run that one is idle, and which intervals are long."""
+        """Return the median share of the run that a port of a switch is idle, and the share of long idle intervals."""
         found: list[Row] = []
-        for series in distinct(rows, "series"):
-            for motif in distinct(rows, MOTIF):
-                for cables in distinct(where(rows, series=series, **{MOTIF: motif}), CABLES):
-                    own = where(rows, series=series, **{MOTIF: motif, CABLES: cables})
+        for series, of_series in grouped(rows, "series").items():
+            for motif, of_motif in grouped(of_series, MOTIF).items():
+                for cables, own in grouped(of_motif, CABLES).items():
                     row = {"series": series, "motif": motif, "cables": cables}
                     (of_all,) = where(own, kind=ALL)
                     found.append({**row, **_intervals(of_all), **_medians(own)})
@@ -51,7 +50,7 @@ class IdleTime(Tapering):
 
 
 def _intervals(of_all: Row) -> Row:
-    """Which share of the idle intervals of all ports is long."""
+    """Return the share of long intervals among the idle intervals of all ports."""
     count = max(number(of_all, "idle_intervals"), 1.0)
     return {
         "idle_median": number(of_all, "idle_median"),
@@ -62,6 +61,6 @@ def _intervals(of_all: Row) -> Row:
 
 
 def _medians(rows: Sequence[Row]) -> Row:
-    """Of each kind of port that there is."""
+    """Return the median idle time of each kind of port."""
     own = {kind: where(rows, kind=kind) for kind in KINDS}
     return {f"{kind}_median": number(of[0], "idle_median") for kind, of in own.items() if of}

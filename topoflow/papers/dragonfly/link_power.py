@@ -1,4 +1,4 @@
-"""Power of a dragonfly's links against the mean runtime, and what could be saved: the tapered dragonfly's Figure 9."""
+"""Power of a dragonfly's links against the mean runtime: the tapered dragonfly's Figure 9."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from statistics import fmean
 from topoflow.papers.dragonfly.tapering import CABLES, KINDS, MOTIF, NIC, Tapering, runtimes
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.study.figures.base import Heading, Picture, Row, distinct, number, where
+from topoflow.study.figures.base import Heading, Picture, Row, distinct, grouped, number, where
 from topoflow.units import check_positive
 
 
 @dataclass(frozen=True)
 class LinkPower(Tapering):
-    """W: ``electrical`` of each of the ``lanes`` of a port inside a group or to a server, ``optical`` of a port between
-    groups, ``nic`` of a NIC."""
+    """Power of links and NICs against the mean runtime over all motifs, a line for each series.
+
+    In W: ``electrical`` of each of the ``lanes`` of a port inside a group or to a server, ``optical`` of a port between
+    groups, ``nic`` of a NIC.
+    """
 
     electrical: float
     lanes: float
@@ -29,27 +32,26 @@ class LinkPower(Tapering):
             check_positive(f"experiment.{field}", getattr(self, field))
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Each network: its mean runtime over that of the fastest for each motif, its power, and idle ports' part."""
+        """Return each network's mean runtime over the fastest of each motif, its power, and that of its idle ports."""
         best = {motif: min(runtimes_of(rows, motif)) for motif in distinct(rows, MOTIF)}
         found: list[Row] = []
-        for series in distinct(rows, "series"):
-            for cables in distinct(where(rows, series=series), CABLES):
-                own = where(rows, series=series, **{CABLES: cables})
+        for series, of_series in grouped(rows, "series").items():
+            for cables, own in grouped(of_series, CABLES).items():
                 power = self.power(own[0])
-                saved = [self.idle_power(where(own, **{MOTIF: motif}), KINDS) for motif in distinct(own, MOTIF)]
+                saved = [self.idle_power(of_motif, KINDS) for of_motif in grouped(own, MOTIF).values()]
                 ratio = fmean(number(where(own, **{MOTIF: each})[0], "runtime") / best[each] for each in best)
                 row = {"series": series, "cables": cables, "runtime_over_best": ratio, "power": power}
                 found.append({**row, "idle_least": min(saved), "idle_most": max(saved)})
         return found
 
     def power(self, row: Row) -> float:
-        """W of all ports and NICs of a network."""
+        """Return the power (W) of all ports and NICs of a network."""
         electrical = self.lanes * (number(row, "local_ports") + number(row, "group_ports"))
         optical, nics = number(row, "global_ports"), number(row, "nics")
         return self.electrical * electrical + self.optical * optical + self.nic * nics
 
     def idle_power(self, rows: Sequence[Row], kinds: Iterable[str]) -> float:
-        """W of the ports of these kinds while they are idle; the port of a NIC needs what one inside a group does."""
+        """Return the power (W) of idle ports of these kinds; the port of a NIC needs as much as one inside a group."""
         found = 0.0
         for kind in kinds:
             for row in where(rows, kind=kind)[:1]:  # all rows of a kind say the same of it
@@ -69,8 +71,7 @@ class LinkPower(Tapering):
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         summary = self.summary(rows)
         lines = {}
-        for series in distinct(summary, "series"):
-            own = where(summary, series=series)
+        for series, own in grouped(summary, "series").items():
             lines[series] = (
                 [number(row, "power") / 1e3 for row in own],
                 [number(row, "runtime_over_best") for row in own],
@@ -80,9 +81,6 @@ class LinkPower(Tapering):
 
 
 def runtimes_of(rows: Sequence[Row], motif: str) -> list[float]:
-    """Of all networks."""
-    return [
-        seconds
-        for series in distinct(rows, "series")
-        for seconds in runtimes(where(rows, series=series, **{MOTIF: motif})).values()
-    ]
+    """Return the runtimes of a motif on all networks."""
+    same = grouped(where(rows, **{MOTIF: motif}), "series").values()
+    return [seconds for of_series in same for seconds in runtimes(of_series).values()]

@@ -1,4 +1,4 @@
-"""What every port of a dragonfly did, in ternary plots: the tapered dragonfly's Figures 4 to 8."""
+"""Activity of every port of a dragonfly, in ternary plots: the tapered dragonfly's Figures 4 to 8."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from topoflow.papers.dragonfly.tapering import CABLES, KINDS, MOTIF, SHARES, Tapering
 from topoflow.report.draw.ternary import Points, draw_ternary
-from topoflow.study.figures.base import Picture, Row, distinct, number, where
+from topoflow.study.figures.base import Picture, Row, grouped, number, where
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,9 @@ class PortTime(Tapering):
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         pictures = []
-        for motif in distinct(rows, MOTIF):
-            for series in distinct(rows, "series"):
-                own = where(rows, series=series, **{MOTIF: motif})
-                parts = {_cables(each): _points(where(own, **{CABLES: each})) for each in distinct(own, CABLES)}
+        for motif, of_motif in grouped(rows, MOTIF).items():
+            for series, same in grouped(of_motif, "series").items():
+                parts = {_cables(cables): _points(own) for cables, own in grouped(same, CABLES).items()}
                 title = f"{self.title}: {motif}, {series}"
                 file = f"{motif}_{series}.png".replace("/", " per ").replace(" ", "_")
                 caption = f"The share of time of every port of a switch; darker: more ports. After {self.source}."
@@ -34,7 +33,7 @@ def _cables(count: int) -> str:
 
 
 def _points(rows: Sequence[Row]) -> dict[str, Points]:
-    """Of each kind of port."""
+    """Return the points of each kind of port."""
     found: dict[str, Points] = {}
     for kind in KINDS:
         own = where(rows, kind=kind)

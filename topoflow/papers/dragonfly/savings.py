@@ -1,4 +1,4 @@
-"""What could be saved of the power of links: the tapered dragonfly, section IV-C."""
+"""Savings of the power of links: the tapered dragonfly, section IV-C."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from topoflow.papers.dragonfly.link_power import LinkPower
 from topoflow.papers.dragonfly.tapering import ALL, CABLES, KINDS, MOTIF, NIC
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
-from topoflow.study.figures.base import Heading, Picture, Row, distinct, number, where
+from topoflow.study.figures.base import Heading, Picture, Row, distinct, grouped, number, where
 from topoflow.units import check_positive
 
 PORTS = (*KINDS, NIC)
@@ -40,10 +40,9 @@ class Savings(LinkPower):
             check_positive(f"experiment.{field}", getattr(self, field))
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Each saving of each series, in W and as a share of the power of links and of a machine of that size."""
+        """Return each saving of each series, in W and as a share of the power of links and of the machine."""
         found: list[Row] = []
-        for series in distinct(rows, "series"):
-            own = where(rows, series=series)
+        for series, own in grouped(rows, "series").items():
             most = max(number(row, CABLES) for row in own)
             whole = where(own, **{CABLES: int(most)})
             for name, row in self.savings(own, whole).items():
@@ -54,8 +53,8 @@ class Savings(LinkPower):
         return found
 
     def savings(self, rows: Sequence[Row], whole: Sequence[Row]) -> dict[str, Row]:
-        """Of one series: ``rows`` are of all of its networks, ``whole`` of that with the most cables."""
-        idle = {each: self.idle_power(where(whole, **{MOTIF: each}), PORTS) for each in distinct(whole, MOTIF)}
+        """Return the savings of a series: ``rows`` of all its networks, ``whole`` of that with the most cables."""
+        idle = {motif: self.idle_power(same, PORTS) for motif, same in grouped(whole, MOTIF).items()}
         least = min(idle, key=lambda motif: idle[motif])
         own = where(whole, **{MOTIF: least})
         proportional, models = idle[least], self.narrow_by_models(own[0])
@@ -71,12 +70,12 @@ class Savings(LinkPower):
         return found
 
     def narrow(self, row: Row) -> float:
-        """W."""
+        """Return the power (W) that narrow links save, as measured."""
         switches = self.narrow_port * (number(row, "local_ports") + number(row, "group_ports"))
         return switches + self.narrow_nic * number(row, "nics") + self.narrow_optical * number(row, "global_ports")
 
     def narrow_by_models(self, row: Row) -> float:
-        """W."""
+        """Return the power (W) that narrow links save, where half of the lanes need no power."""
         ports = sum(number(row, key) for key in ("local_ports", "group_ports", "nics"))
         return self.electrical * self.lanes / 2 * ports + self.narrow_optical * number(row, "global_ports")
 

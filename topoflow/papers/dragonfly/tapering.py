@@ -1,4 +1,4 @@
-"""Runtimes of motifs on a dragonfly over the cables between its groups, and what its ports did meanwhile.
+"""Runtimes of motifs on a dragonfly over the cables between its groups, and the activity of its ports.
 
 The tapered dragonfly's Figure 3; its Figures 4 to 9 are other kinds of the same measurement.
 
@@ -18,7 +18,7 @@ from topoflow.engine.lowering.addresses import next_hops
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import Lines, draw_lines
-from topoflow.study.figures.base import Experiment, Grid, Heading, Picture, Row, check_roles, distinct, number, where
+from topoflow.study.figures.base import Experiment, Grid, Heading, Picture, Row, grouped, number, where
 from topoflow.study.figures.setup import Setup
 
 CABLES, MOTIF = "fabric.global_links", "workload.name"  # keys of the grid
@@ -39,15 +39,16 @@ class Tapering(Experiment):
     sizes: Mapping[str, Grid]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.scale not in self.sizes:
             raise ValueError(f"experiment.scale: must be one of {', '.join(self.sizes)}, got {self.scale!r}")
         object.__setattr__(self, "grid", {**self.sizes[self.scale], **self.grid})
-        check_roles("experiment.grid", self, CABLES, MOTIF)
+        self.check_keys("grid", CABLES, MOTIF)
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """A row for each kind of port of switches and each cell of a ternary plot in which there are ports of it.
+        """Return a row for each kind of port of switches and each cell of a ternary plot that has ports of this kind.
 
-        And one for the ports of all kinds of switches, one for those of NICs, which are in no cell.
+        Two more rows are of all ports of switches, and of the ports of NICs, which are in no cell.
         """
         timeline = setup.result.timeline
         if timeline.ports is None:
@@ -65,14 +66,14 @@ class Tapering(Experiment):
         return found + [{**shared, **_of_kind(timeline, of), "kind": kind} for kind, of in whole.items()]
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Every point once, with its runtime over that of the most cables of the same series."""
+        """Return every point once, with its runtime over that of the most cables of the same series."""
         found: list[Row] = []
-        for series in distinct(rows, "series"):
-            for motif in distinct(rows, MOTIF):
-                times = runtimes(where(rows, series=series, **{MOTIF: motif}))
-                base = times[max(times)] if times else 1.0
+        for series, of_series in grouped(rows, "series").items():
+            for motif, same in grouped(of_series, MOTIF).items():
+                times = runtimes(same)
+                base = times[max(times)]
                 for cables, seconds in sorted(times.items(), reverse=True):
-                    shares = _shares(where(rows, series=series, **{MOTIF: motif, CABLES: int(cables)}))
+                    shares = _shares(where(same, **{CABLES: int(cables)}))
                     row = {"series": series, "motif": motif, "cables": int(cables), "runtime": seconds}
                     found.append({**row, "slowdown": seconds / base, **shares})
         return found
@@ -88,10 +89,10 @@ class Tapering(Experiment):
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         parts: dict[str, Lines] = {}
-        for motif in distinct(rows, MOTIF):
+        for motif, of_motif in grouped(rows, MOTIF).items():
             lines = {}
-            for series in distinct(rows, "series"):
-                times = runtimes(where(rows, series=series, **{MOTIF: motif}))
+            for series, same in grouped(of_motif, "series").items():
+                times = runtimes(same)
                 lines[series] = (sorted(times), [times[cables] for cables in sorted(times)])
             parts[str(motif)] = lines
         axes = Axis("cables between two groups", log=True), Axis("runtime", "s")
@@ -99,12 +100,12 @@ class Tapering(Experiment):
 
 
 def runtimes(rows: Sequence[Row]) -> dict[float, float]:
-    """By the cables between two groups."""
+    """Return the runtime by the cables between two groups."""
     return {number(row, CABLES): number(row, "runtime") for row in rows}
 
 
 def _of_kind(timeline: Timeline, of: Mask) -> Row:
-    """The mean share of the run that ports of one kind were active and stalled, and how they were idle."""
+    """Return the mean shares of the run that ports of a kind were active, stalled and idle, and idle intervals."""
     ports, run = timeline.ports, timeline.makespan
     assert ports is not None
     active, stalled = ports.active[of] / run, ports.stalled[of] / run
@@ -125,7 +126,7 @@ def _mean(values: Floats) -> float:
 
 
 def _cells(timeline: Timeline, of: Mask) -> list[Row]:
-    """How many ports lie in each cell of a ternary plot: their shares of time, to a ``SHARES``-th."""
+    """Count the ports in each cell of a ternary plot: their shares of time, rounded to a ``SHARES``-th."""
     ports, run = timeline.ports, timeline.makespan
     assert ports is not None
     shares = np.stack([ports.active[of], ports.stalled[of]]) / run
@@ -137,7 +138,7 @@ def _cells(timeline: Timeline, of: Mask) -> list[Row]:
 
 
 def _shares(rows: Sequence[Row]) -> Row:
-    """The mean shares of each kind of port."""
+    """Return the mean shares of each kind of port."""
     found: dict[str, float] = {}
     for kind in KINDS:
         own = where(rows, kind=kind)

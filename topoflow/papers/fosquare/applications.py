@@ -15,7 +15,7 @@ from topoflow.papers.fosquare.mappings import within
 from topoflow.papers.fosquare.synthetic import PROCESSES, Background, Index, Messages, application
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row, check_roles, distinct, number, where
+from topoflow.study.figures.base import Experiment, Heading, Picture, Row, distinct, number, where
 from topoflow.study.figures.setup import Setup
 from topoflow.units import check_positive
 
@@ -41,7 +41,8 @@ class Applications(Experiment):
     warmup: float  # s
 
     def __post_init__(self) -> None:
-        check_roles("experiment.grid", self, "servers")
+        super().__post_init__()
+        self.check_keys("grid", "servers")
         check_positive("experiment.load", self.load)
         check_positive("experiment.cores_per_server", self.cores_per_server)
         check_positive("experiment.servers_per_rack", self.servers_per_rack)
@@ -61,7 +62,7 @@ class Applications(Experiment):
 
     @property
     def rate(self) -> float:
-        """B/s that a process sends at."""
+        """The rate (B/s) of a process while it sends."""
         return self.load * self.background.bandwidth
 
     @property
@@ -70,7 +71,7 @@ class Applications(Experiment):
         return {name: getattr(self, name) for name in (*names, "servers_per_rack", "background", "warmup")}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """A row for each number of available cores and each mapping."""
+        """Return a row for each number of available cores and each mapping."""
         seed = int(setup.point.config["seed"])
         self._check_servers(setup.servers)
         job = application(self.application, self.volume, self.rate, seed)
@@ -124,7 +125,7 @@ class Applications(Experiment):
             raise ValueError(f"experiment.available: {law}, got {max(self.available)}")
 
     def _available(self, available: int, servers: int, seed: int) -> Index:
-        """[available] cores, each on a server of its own, ascending."""
+        """Return ascending cores, each on a server of its own."""
         if available in self.cores:
             return np.sort(np.array(self.cores[available]))
         random = np.random.Generator(np.random.Philox(key=[seed, available]))
@@ -132,7 +133,7 @@ class Applications(Experiment):
         return chosen * self.cores_per_server + random.integers(0, self.cores_per_server, available)
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Means over seeds, and what they are of those of the first series with the same mapping and cores."""
+        """Return means over seeds, and their ratio to the first series with the same mapping and cores."""
         found: list[Row] = []
         first = distinct(rows, "series")[0]
         for available in distinct(rows, "available"):

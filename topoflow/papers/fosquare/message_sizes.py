@@ -10,7 +10,7 @@ import numpy as np
 from topoflow.papers.fosquare.synthetic import application
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_cdf
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row, distinct, number, where
+from topoflow.study.figures.base import Experiment, Heading, Picture, Row, grouped, number
 from topoflow.study.figures.setup import Setup
 
 
@@ -21,6 +21,7 @@ class MessageSizes(Experiment):
     volumes: Mapping[str, float]  # application -> B that all of its processes send
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.volumes:
             raise ValueError("experiment.volumes: must have an application, got none")
         for name, volume in self.volumes.items():
@@ -31,7 +32,7 @@ class MessageSizes(Experiment):
         return {"volumes": self.volumes}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """A row for each application and size."""
+        """Return a row for each application and size."""
         rows = []
         for name, volume in self.volumes.items():
             messages = application(name, volume, 1.0, int(setup.point.config["seed"]))
@@ -41,18 +42,18 @@ class MessageSizes(Experiment):
         return rows
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Messages and sizes of each application."""
+        """Return the messages and sizes of each application."""
         found = []
-        for name in distinct(rows, "application"):
-            sizes = self._sizes(rows, name)
+        for name, same in grouped(rows, "application").items():
+            sizes = self._sizes(same)
             ends = {"least": float(sizes.min()), "median": float(np.median(sizes)), "most": float(sizes.max())}
             found.append({"application": name, "messages": len(sizes), "bytes": float(sizes.sum()), **ends})
         return found
 
-    def _sizes(self, rows: Sequence[Row], name: str) -> np.ndarray:
-        of = where(rows, application=name)
-        counts = [round(number(row, "messages")) for row in of]
-        return np.repeat([number(row, "size") for row in of], counts)
+    @staticmethod
+    def _sizes(rows: Sequence[Row]) -> np.ndarray:
+        counts = [round(number(row, "messages")) for row in rows]
+        return np.repeat([number(row, "size") for row in rows], counts)
 
     @property
     def headings(self) -> Mapping[str, Heading]:
@@ -60,6 +61,6 @@ class MessageSizes(Experiment):
         return {"bytes": Heading("all together", "B"), **{key: Heading(text, "B") for key, text in sizes.items()}}
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
-        samples = {name: self._sizes(rows, name) for name in distinct(rows, "application")}
+        samples = {name: self._sizes(same) for name, same in grouped(rows, "application").items()}
         figure = draw_cdf(self.title, {"": samples}, Axis("size of a message", "B", log=True), "messages")
         return [Picture.of("sizes.png", f"Synthetic messages. After {self.source}.", figure)]

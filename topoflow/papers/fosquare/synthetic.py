@@ -41,7 +41,7 @@ EVERY = np.arange(PROCESSES)
 
 @dataclass(frozen=True)
 class Messages:
-    """Who sends what to whom, and when. n messages."""
+    """Messages between ends, and when each is sent. n messages."""
 
     source: Index  # [n]
     target: Index  # [n]
@@ -49,19 +49,19 @@ class Messages:
     release: Floats  # [n] s
 
     def traffic(self, servers: int) -> Traffic:
-        """They as a traffic; none waits for another."""
+        """Return them as a traffic, in which no message waits for another."""
         columns = Columns()
         columns.transfer(Label("message"), self.source, self.target, self.bytes)
         return replace(columns.traffic("messages", servers, np.inf), release=self.release)
 
     def counts(self, ends: int) -> Index:
-        """[ends, ends] messages of each pair."""
+        """Count the messages [ends, ends] of each pair."""
         found = np.zeros((ends, ends), np.int64)
         np.add.at(found, (self.source, self.target), 1)
         return found
 
     def joined(self, other: Messages) -> Messages:
-        """These, then those of ``other``."""
+        """Append the messages of ``other``."""
         fields = ("source", "target", "bytes", "release")
         return Messages(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in fields))
 
@@ -107,16 +107,16 @@ APPLICATIONS: Mapping[str, Callable[[np.random.Generator], Iterator[Step]]] = {
 
 
 def neighbour(axis: int, way: int) -> Index:
-    """[16] the process next to each one in a grid of 4 x 2 x 2 that closes at its ends."""
+    """Return the process [16] next to each one in a grid of 4 x 2 x 2 that closes at its ends."""
     place = list(np.unravel_index(EVERY, GRID))
     place[axis] = (place[axis] + way) % GRID[axis]
     return np.ravel_multi_index(tuple(place), GRID)
 
 
 def application(name: str, volume: float, rate: float, seed: int = 0) -> Messages:
-    """What the 16 processes of an application send, ``volume`` bytes of all together, each at ``rate`` (B/s).
+    """Return the messages of 16 processes of an application, ``volume`` bytes in all, each process at ``rate`` (B/s).
 
-    Steps follow each other, and begin again, until a process has sent its part. None is sent by a process to itself.
+    Steps follow each other, and begin again, until a process has sent its part. No process sends to itself.
     """
     if name not in APPLICATIONS:
         raise ValueError(f"application: must be one of {', '.join(APPLICATIONS)}, got {name!r}")
@@ -137,7 +137,7 @@ def application(name: str, volume: float, rate: float, seed: int = 0) -> Message
 class Background:
     """Cores that send messages of one size to other cores, with Poisson arrivals.
 
-    What stays in a server crosses no network, and is left out.
+    Messages within a server cross no network, and are left out.
     """
 
     message: float  # B
@@ -156,7 +156,7 @@ class Background:
             raise ValueError(f"background: within_server and within_rack must be shares of at most 1 in all, got {got}")
 
     def draw(self, busy: Index, servers_per_rack: int, seconds: float, seed: int) -> Messages:
-        """What servers with ``busy`` [S] cores each send in that time. There are two racks, and two servers in each."""
+        """Draw the messages of servers with ``busy`` [S] cores, of two racks at least, each of two servers at least."""
         random = np.random.Generator(np.random.Philox(key=[seed, 2]))
         servers, size = len(busy), servers_per_rack
         mean = busy * self.load * self.bandwidth * (1 - self.within_server) / self.message * seconds

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoflow.arrays import Floats
-from topoflow.papers.motion.exchange import SIZE, Exchange, check_series
+from topoflow.papers.motion.exchange import SIZE, Exchange
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import Lines, draw_lines
-from topoflow.study.figures.base import Picture, Row, distinct, number, where
+from topoflow.study.figures.base import Picture, Row, distinct, grouped, number, where
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Application(Exchange):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_series("experiment.base", self, self.base)
+        self.check_series("base", self.base)
         for ratio in self.ratios:
             if not 0 < ratio <= 1:
                 raise ValueError(f"experiment.ratios: must be within 0 < ratio <= 1, got {ratio}")
@@ -38,7 +38,7 @@ class Application(Exchange):
             raise ValueError(f"series: must have {self.base}, which the others are compared with")
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Every point, for each ratio."""
+        """Return every point, for each ratio."""
         keys = ("series", "servers", "bytes", "completion")
         return [
             {**{key: row[key] for key in keys}, "ratio": ratio, "application": self._over_base(row, rows, ratio)}
@@ -50,10 +50,9 @@ class Application(Exchange):
         pictures = []
         for ratio in self.ratios:
             parts: dict[str, Lines] = {}
-            for servers in distinct(rows, "servers"):
-                mine = where(rows, servers=servers)
+            for servers, same in grouped(rows, "servers").items():
                 parts[f"{servers} servers"] = {
-                    series: self._line(where(mine, series=series), rows, ratio) for series in distinct(mine, "series")
+                    series: self._line(line, rows, ratio) for series, line in grouped(same, "series").items()
                 }
             what = "completion" if ratio == 1 else f"application, {100 * ratio:g} % communication"
             figure = draw_lines(self.title, parts, SIZE, Axis(f"time over {self.base}"), self.fabrics)
@@ -63,8 +62,8 @@ class Application(Exchange):
             )
         return pictures
 
-    def _line(self, mine: Sequence[Row], rows: Sequence[Row], ratio: float) -> tuple[Floats, Floats]:
-        points = sorted((number(row, "bytes"), self._over_base(row, rows, ratio)) for row in mine)
+    def _line(self, line: Sequence[Row], rows: Sequence[Row], ratio: float) -> tuple[Floats, Floats]:
+        points = sorted((number(row, "bytes"), self._over_base(row, rows, ratio)) for row in line)
         return np.array([x for x, _ in points]), np.array([y for _, y in points])
 
     def _over_base(self, row: Row, rows: Sequence[Row], ratio: float) -> float:

@@ -1,4 +1,4 @@
-"""What two networks are made of, and what their optics draw: MOTION's section 3 and Table 1.
+"""Parts of two networks and the power of their optics: MOTION's section 3 and Table 1.
 
 power of optics = sum over cables of (ends: 2) * B/s * 8 * J/bit        copper: 0
 modules         = B/s of a switch / B/s of a module's channels, rounded up, where all cables are co-packaged optics
@@ -13,7 +13,6 @@ from math import ceil
 import numpy as np
 
 from topoflow.fabric.base import Fabric
-from topoflow.papers.motion.exchange import check_series
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
 from topoflow.study.figures.base import Experiment, Heading, Picture, Row, distinct, number, where
@@ -45,7 +44,7 @@ QUANTITIES = {  # column of the rows -> title, unit in which it is said, how man
 class Bill(Experiment):
     """A column for each series, a line for each quantity. Nothing is simulated.
 
-    ``optics``: for each series J/bit of the transceivers of cables of ``CABLES``; 0: copper. ``paper``: what it states.
+    ``optics``: for each series J/bit of the transceivers of cables of ``CABLES``; 0: copper. ``paper``: its numbers.
     """
 
     optics: Mapping[str, Mapping[str, float]]
@@ -54,9 +53,10 @@ class Bill(Experiment):
     paper: Mapping[str, Sequence[float]]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_positive("experiment.channel", self.channel)
         check_count("experiment.channels", self.channels)
-        check_series("experiment.optics", self, *self.optics)
+        self.check_series("optics", *self.optics)
         for series in self.series:
             if set(self.optics.get(series, ())) != set(CABLES):
                 law = f"must have {' and '.join(CABLES)}"
@@ -103,7 +103,7 @@ class Bill(Experiment):
         ]
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """A line for each quantity: that of each series, of the second over the first, and what the paper states."""
+        """Return a line for each quantity: that of each series, the second over the first, and the paper's numbers."""
         names = distinct(rows, "series")
         found: list[Row] = []
         for quantity, (title, _, _) in QUANTITIES.items():
@@ -126,18 +126,18 @@ class Bill(Experiment):
 
 
 def _by_node(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
-    """[nodes] links that leave each, and B/s of those."""
+    """Return the links that leave each node, and their bandwidth (B/s)."""
     nodes = len(fabric.nodes)
     return np.bincount(fabric.source, minlength=nodes), np.bincount(fabric.source, fabric.bandwidth, nodes)
 
 
 def _joules(fabric: Fabric, between: np.ndarray, joules: Mapping[str, float]) -> np.ndarray:
-    """[links] J/bit of a link: half of those of the two transceivers of its cable, which is two links."""
+    """Return the J/bit of each link: half of its cable's two transceivers, as a cable is two links."""
     return np.where(between, joules["switches"], joules["servers"])
 
 
 def _groups(fabric: Fabric) -> int:
-    """Sets of servers that are below the same first switches."""
+    """Count the sets of servers that are below the same first switches."""
     first = fabric.source < fabric.servers
     below: dict[int, set[int]] = {}
     for server, switch in zip(fabric.source[first].tolist(), fabric.target[first].tolist(), strict=True):

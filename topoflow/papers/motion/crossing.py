@@ -1,4 +1,4 @@
-"""How many messages of an all-to-all cross the spine: MOTION's Figure 4."""
+"""Messages of an all-to-all that cross the spine: MOTION's Figure 4."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from topoflow.papers.motion.exchange import Exchange, crossing_of, exchange_on
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.study.figures.base import Picture, Row, distinct, number, where
+from topoflow.study.figures.base import Picture, Row, grouped, number
 from topoflow.study.figures.setup import Setup
 
 
@@ -25,9 +25,8 @@ class Crossing(Exchange):
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         lines: dict[str, tuple[Any, Any]] = {}
-        for series in distinct(rows, "series"):
-            mine = where(rows, series=series)
-            lines[series] = ([row["servers"] for row in mine], [100 * number(row, "crossing") for row in mine])
+        for series, line in grouped(rows, "series").items():
+            lines[series] = ([row["servers"] for row in line], [100 * number(row, "crossing") for row in line])
         figure = draw_lines(
             self.title, {"": lines}, Axis("servers"), Axis("messages that cross the spine [%]"), self.fabrics
         )

@@ -11,7 +11,7 @@ import numpy as np
 from topoflow.case.base import Job
 from topoflow.engine.base import Timeline, World
 from topoflow.report.draw.axis import Axis
-from topoflow.study.figures.base import Experiment, Heading, Row, check_roles
+from topoflow.study.figures.base import Experiment, Heading, Row
 from topoflow.study.figures.setup import Setup
 from topoflow.units import check_positive
 from topoflow.workload.messages.all_to_all import AllToAll
@@ -27,7 +27,8 @@ class Exchange(Experiment):
     in_place_of: ClassVar[Mapping[str, str]] = {"workload.bytes": "sizes"}
 
     def __post_init__(self) -> None:
-        check_roles("experiment.grid", self, "servers")
+        super().__post_init__()
+        self.check_keys("grid", "servers")
         if not self.sizes:
             raise ValueError("experiment.sizes: must have an entry, got none")
         for size in self.sizes:
@@ -38,7 +39,7 @@ class Exchange(Experiment):
         return {"sizes": self.sizes}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """A row for each message size."""
+        """Return a row for each message size."""
         world = exchange_on(setup)
         graph = world.graph
         worlds = [
@@ -67,7 +68,7 @@ class Exchange(Experiment):
 
 
 def exchange_on(setup: Setup) -> World:
-    """The exchange of a point on its network. Raises ``ValueError`` for a workload that is no exchange."""
+    """Place the exchange of a point on its network. Raises ``ValueError`` for a workload that is no exchange."""
     problem = setup.problem
     if not isinstance(problem.workload, AllToAll):
         raise ValueError(f"workload: must be all_to_all for this figure, got {problem.workload.name}")
@@ -76,9 +77,9 @@ def exchange_on(setup: Setup) -> World:
 
 
 def crossing_of(world: World) -> Row:
-    """How many messages there are, and the share of N^2 that take more than the two links of a leaf.
+    """Count the messages, and the share of N^2 that take more than the two links of a leaf.
 
-    Those of a server to itself count among the N^2, as in MOTION, though they are not sent.
+    Messages of a server to itself count among the N^2, as in MOTION, though they are not sent.
     """
     graph = world.graph
     assert world.fabric is not None
@@ -88,7 +89,7 @@ def crossing_of(world: World) -> Row:
 
 
 def _times(timeline: Timeline) -> Row:
-    """When the last message has arrived and, of a simulation of packets, what ports saw."""
+    """Return when the last message has arrived and, after a simulation of packets, the latencies that ports saw."""
     ports = timeline.ports
     seen: Row = {}
     if ports is not None:
@@ -98,9 +99,3 @@ def _times(timeline: Timeline) -> Row:
             "latency_p99": ports.latency.quantile(0.99),
         }
     return {"completion": timeline.makespan, **seen}
-
-
-def check_series(field: str, experiment: Experiment, *names: str) -> None:
-    for name in names:
-        if name not in experiment.series:
-            raise ValueError(f"{field}: must be of the series {', '.join(experiment.series)}, got {name!r}")

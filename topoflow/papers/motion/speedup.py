@@ -1,4 +1,4 @@
-"""How much faster an all-to-all is on one network than on another, over message sizes: MOTION's Figure 5."""
+"""Speedup of an all-to-all from one network to another, over message sizes: MOTION's Figure 5."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from topoflow.papers.motion.exchange import SIZE, Exchange, check_series
+from topoflow.papers.motion.exchange import SIZE, Exchange
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.study.figures.base import Picture, Row, distinct, number, where
+from topoflow.study.figures.base import Picture, Row, distinct, grouped, number, where
 
 
 @dataclass(frozen=True)
 class Speedup(Exchange):
-    """How much faster one series is than another: ``pairs`` are (faster, slower), a panel and a picture each."""
+    """The speedup from one series to another: ``pairs`` are (faster, slower), a panel and a picture each."""
 
     pairs: Sequence[tuple[str, str]]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for pair in self.pairs:
-            check_series("experiment.pairs", self, *pair)
+            self.check_series("pairs", *pair)
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """The least and the greatest speedup over all sizes, for each pair and number of servers."""
+        """Return the least and the greatest speedup over all sizes, for each pair and number of servers."""
         found = []
         for pair, title in self._chosen(rows):
-            for servers in distinct(rows, "servers"):
-                line = _speedups(where(rows, servers=servers), pair)
+            for servers, same in grouped(rows, "servers").items():
+                line = _speedups(same, pair)
                 if line:
                     least, most = min(line, key=line.__getitem__), max(line, key=line.__getitem__)
-                    mine = {"least": line[least], "slowest_bytes": least, "greatest": line[most], "fastest_bytes": most}
-                    found.append({"speedup": title, "servers": servers, **mine})
+                    ends = {"least": line[least], "slowest_bytes": least, "greatest": line[most], "fastest_bytes": most}
+                    found.append({"speedup": title, "servers": servers, **ends})
         return found
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         pictures = []
         for pair, title in self._chosen(rows):
             lines: dict[str, tuple[Any, Any]] = {}
-            for servers in distinct(rows, "servers"):
-                line = _speedups(where(rows, servers=servers), pair)
+            for servers, same in grouped(rows, "servers").items():
+                line = _speedups(same, pair)
                 lines[f"{servers} servers"] = (list(line), list(line.values()))
             figure = draw_lines(self.title, {title: lines}, SIZE, Axis("speedup"))
             file = f"speedup_{'_over_'.join(pair)}.png".replace(" ", "_")
@@ -48,7 +48,7 @@ class Speedup(Exchange):
         return pictures
 
     def _chosen(self, rows: Sequence[Row]) -> Iterator[tuple[tuple[str, str], str]]:
-        """Pairs whose series were both simulated, and their titles."""
+        """Yield the pairs whose series were both simulated, and their titles."""
         there = distinct(rows, "series")
         for faster, slower in self.pairs:
             if faster in there and slower in there:
@@ -56,6 +56,6 @@ class Speedup(Exchange):
 
 
 def _speedups(rows: Sequence[Row], pair: tuple[str, str]) -> dict[float, float]:
-    """Message size -> how much faster the first of the pair is than the second."""
+    """Return the speedup of the first of the pair over the second, by message size."""
     fast, slow = ({number(row, "bytes"): number(row, "completion") for row in where(rows, series=one)} for one in pair)
     return {size: slow[size] / fast[size] for size in sorted(fast) if size in slow}

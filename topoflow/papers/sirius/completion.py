@@ -1,4 +1,4 @@
-"""How long flows take, and how much servers get, over the load: Sirius' Figures 9 to 13."""
+"""Completion times of flows and goodput over the load: Sirius' Figures 9 to 13."""
 
 from __future__ import annotations
 
@@ -12,17 +12,7 @@ from topoflow.case.base import Job
 from topoflow.engine.base import PausingFidelity, World
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars, draw_lines
-from topoflow.study.figures.base import (
-    Experiment,
-    Heading,
-    Picture,
-    Row,
-    check_roles,
-    distinct,
-    number,
-    where,
-    words,
-)
+from topoflow.study.figures.base import Experiment, Heading, Picture, Row, distinct, grouped, number, words
 from topoflow.study.figures.setup import Setup
 from topoflow.units import check_positive
 from topoflow.workload.messages.flows import Arrivals
@@ -55,7 +45,8 @@ class Completion(Experiment):
     settle: float = 0.2
 
     def __post_init__(self) -> None:
-        check_roles("experiment.x", self, self.x)
+        super().__post_init__()
+        self.check_keys("x", self.x)
         if not self.metrics:
             raise ValueError("experiment.metrics: must have an entry, got none")
         for metric in self.metrics:
@@ -70,7 +61,7 @@ class Completion(Experiment):
         return {"short": self.short, "settle": self.settle}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """One row."""
+        """Return one row."""
         problem = setup.problem
         if not isinstance(problem.workload, Arrivals):
             raise ValueError(f"workload: must be flows for this figure, got {problem.workload.name}")
@@ -100,7 +91,7 @@ class Completion(Experiment):
         }
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Every point."""
+        """Return a row for every point."""
         keys = ("series", *dict.fromkeys((LOAD, MEAN, self.x)), *self.metrics, "offered", "unfinished")
         return [{key: row.get(key) for key in keys} for row in rows]
 
@@ -120,7 +111,7 @@ class Completion(Experiment):
         pictures = []
         for metric in self.metrics:
             title, unit, log = METRICS[metric]
-            lines = {series: self._line(where(rows, series=series), metric) for series in distinct(rows, "series")}
+            lines = {series: self._line(same, metric) for series, same in grouped(rows, "series").items()}
             lines = {series: line for series, line in lines.items() if len(line[0])}
             if not lines:
                 continue  # no flow has ended
@@ -142,7 +133,7 @@ class Completion(Experiment):
 
 
 def _left_out(rows: Sequence[Row]) -> str:
-    """What a picture of completion times does not show."""
+    """Say how many points a picture of completion times does not show."""
     missing = sum(row[COMPLETION] is None for row in rows)
     law = "points have none, as more than 1 % of the short flows had not ended"
     return f" {missing} of {len(rows)} {law}." if missing else ""

@@ -1,4 +1,4 @@
-"""Power of Sirius over that of electrical switches, as tunable lasers draw more than fixed ones: Sirius' Figure 6a.
+"""Power of Sirius over that of electrical switches, by the power of tunable lasers: Sirius' Figure 6a.
 
 On two bases:
 
@@ -20,7 +20,7 @@ from topoflow.fabric.base import Item
 from topoflow.papers.sirius.scale_tax import TERABIT, path_power
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row, check_roles, distinct, number, where
+from topoflow.study.figures.base import Experiment, Heading, Picture, Row, grouped, number, where
 from topoflow.study.figures.setup import Setup
 from topoflow.units import check_bandwidth, check_count, check_positive
 
@@ -44,7 +44,8 @@ class LaserPower(Experiment):
     laser_bandwidth: float  # B/s
 
     def __post_init__(self) -> None:
-        check_roles("experiment.grid", self, "servers")
+        super().__post_init__()
+        self.check_keys("grid", "servers")
         check_count("experiment.layers", self.layers)
         check_bandwidth("experiment.laser_bandwidth", self.laser_bandwidth)
         for field in ("overprovision", "laser"):
@@ -64,7 +65,7 @@ class LaserPower(Experiment):
         return {name: getattr(self, name) for name in names}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """A row for each overhead: W/(Tb/s) of a path, W of all parts."""
+        """Return a row for each overhead: W/(Tb/s) of a path, W of all parts."""
         rows: list[Row] = []
         for overhead in self.overheads:
             fixed = setup.prices.power([Item("transceiver", 1, self.laser_bandwidth)])
@@ -80,11 +81,11 @@ class LaserPower(Experiment):
         return rows
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Both bases for each overhead, and what they are of those of the baseline."""
+        """Return both bases for each overhead, and their ratios to the baseline's."""
         found: list[Row] = []
-        for servers in distinct(rows, "servers"):
-            base = {row["overhead"]: row for row in where(rows, series=self.baseline, servers=servers)}
-            for row in where(rows, servers=servers):
+        for servers, same in grouped(rows, "servers").items():
+            base = {row["overhead"]: row for row in where(same, series=self.baseline)}
+            for row in same:
                 if row["series"] != self.baseline and row["overhead"] in base:
                     of = base[row["overhead"]]
                     ratios = {f"{name}_ratio": number(row, name) / number(of, name) for name in BASES}
@@ -105,10 +106,9 @@ class LaserPower(Experiment):
             return []
         parts = {
             f"{servers} servers": {
-                text: (_column(own, "overhead"), _column(own, f"{name}_ratio")) for name, text in BASES.items()
+                text: (_column(same, "overhead"), _column(same, f"{name}_ratio")) for name, text in BASES.items()
             }
-            for servers in distinct(summary, "servers")
-            if (own := where(summary, servers=servers))
+            for servers, same in grouped(summary, "servers").items()
         }
         axes = Axis("power of a tunable laser over a fixed one"), Axis(f"power over that of {self.baseline}")
         return [Picture.of("power.png", f"After {self.source}.", draw_lines(self.title, parts, *axes))]

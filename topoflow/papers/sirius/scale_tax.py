@@ -1,4 +1,4 @@
-"""What 1 Tb/s from end to end draws as networks grow by layers of switches: Sirius' Figure 2a.
+"""Power of 1 Tb/s from end to end, for 0 to four layers of switches: Sirius' Figure 2a.
 
     layers     nodes             switches on a path    links    W/(Tb/s) by the links that count
     0          2                 0                     1        50            two transceivers, 25 W each
@@ -37,6 +37,7 @@ class ScaleTax(Experiment):
     port_bandwidth: float  # B/s
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_count("experiment.layers", self.layers)
         check_count("experiment.radix", self.radix)
         check_bandwidth("experiment.port_bandwidth", self.port_bandwidth)
@@ -48,7 +49,7 @@ class ScaleTax(Experiment):
         return {"layers": self.layers, "radix": self.radix, "port_bandwidth": self.port_bandwidth}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """A row for each number of layers."""
+        """Return a row for each number of layers."""
         rows: list[Row] = []
         for layers in range(self.layers + 1):
             switches = max(2 * layers - 1, 0)
@@ -60,7 +61,7 @@ class ScaleTax(Experiment):
         return rows
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Every row."""
+        """Return every row."""
         return [{key: row[key] for key in ("layers", "nodes", *LINES)} for row in rows]
 
     @property
@@ -75,6 +76,6 @@ class ScaleTax(Experiment):
 
 
 def path_power(prices: Prices, switches: float, links: float, bandwidth: float) -> float:
-    """W of 1 Tb/s: a port of each of the ``switches``, two transceivers on each of the ``links``; B/s of them all."""
+    """Return the power (W) of 1 Tb/s: a port of each switch and two transceivers of each link, of ``bandwidth`` B/s."""
     parts = (Item("switch_port", switches, bandwidth), Item("transceiver", 2 * links, bandwidth))
     return prices.power(parts) * TERABIT / bandwidth

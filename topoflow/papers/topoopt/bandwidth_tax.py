@@ -1,4 +1,4 @@
-"""How often bytes are sent: TopoOpt's Figure 13."""
+"""Bytes sent over bytes of the job: TopoOpt's Figure 13."""
 
 from __future__ import annotations
 
@@ -10,16 +10,7 @@ import numpy as np
 from topoflow.case.rows import bandwidth_tax
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
-from topoflow.study.figures.base import (
-    Experiment,
-    Heading,
-    Picture,
-    Row,
-    check_roles,
-    distinct,
-    number,
-    where,
-)
+from topoflow.study.figures.base import Experiment, Heading, Picture, Row, grouped, number
 from topoflow.study.figures.setup import Setup, buffer_bytes, model_parallel, wire_bytes
 
 TAXES = {  # column -> how the bytes of all-reduces are counted
@@ -30,8 +21,10 @@ TAXES = {  # column -> how the bytes of all-reduces are counted
 
 @dataclass(frozen=True)
 class BandwidthTax(Experiment):
-    """Bytes that servers send, with those that they relay, over the bytes of the job (TopoOpt 5.4): a group of bars for
-    each value of ``x``, in it a bar for each of ``series``. Nothing is simulated: the routes determine these bytes.
+    """A group of bars for each value of ``x``, in it a bar for each of ``series``. Nothing is simulated.
+
+    A bar is the bytes that servers send, with those that they relay, over the bytes of the job (TopoOpt 5.4), which the
+    routes determine.
 
     There are two counts of the bytes of an all-reduce among k servers: what its ring sends, 2 (k - 1) / k of the
     buffer for each server, and its buffer, once for each server. TopoOpt counts buffers (Figure 12: "all-to-all
@@ -42,7 +35,8 @@ class BandwidthTax(Experiment):
     x_label: str
 
     def __post_init__(self) -> None:
-        check_roles("experiment.x", self, self.x)
+        super().__post_init__()
+        self.check_keys("x", self.x)
 
     def measure(self, setup: Setup) -> Sequence[Row]:
         case = setup.case
@@ -78,8 +72,8 @@ class BandwidthTax(Experiment):
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         parts = {
             counted: {
-                series: {str(row[self.x]): number(row, tax) for row in where(rows, series=series)}
-                for series in distinct(rows, "series")
+                series: {str(row[self.x]): number(row, tax) for row in same}
+                for series, same in grouped(rows, "series").items()
             }
             for tax, counted in TAXES.items()
         }

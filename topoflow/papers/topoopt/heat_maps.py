@@ -1,4 +1,4 @@
-"""Who sends how much to whom: TopoOpt's Figure 1."""
+"""Bytes between each two servers: TopoOpt's Figure 1."""
 
 from __future__ import annotations
 
@@ -10,16 +10,7 @@ from numpy.typing import NDArray
 
 from topoflow.case.rows import flow_matrix
 from topoflow.report.draw.figures import draw_heat_maps
-from topoflow.study.figures.base import (
-    Experiment,
-    Heading,
-    Picture,
-    Row,
-    check_roles,
-    distinct,
-    number,
-    where,
-)
+from topoflow.study.figures.base import Experiment, Heading, Picture, Row, grouped, number
 from topoflow.study.figures.setup import Setup
 
 
@@ -27,11 +18,8 @@ from topoflow.study.figures.setup import Setup
 class HeatMaps(Experiment):
     """A heat map for each of ``series``."""
 
-    def __post_init__(self) -> None:
-        check_roles("experiment", self)
-
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """A row for each ordered pair of servers with traffic: all bytes, and the model-parallel ones."""
+        """Return a row for each ordered pair of servers with traffic: all bytes, and the model-parallel ones."""
         case = setup.case
         every, mp = flow_matrix(case.world.graph, np.arange(case.fabric.servers)), case.job.demand.matrix()
         return [
@@ -40,10 +28,9 @@ class HeatMaps(Experiment):
         ]
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """The largest transfer of each kind, between two servers."""
+        """Return the largest transfer of each kind between two servers."""
         found: list[Row] = []
-        for series in distinct(rows, "series"):
-            same = where(rows, series=series)
+        for series, same in grouped(rows, "series").items():
             reduced = max(number(row, "bytes") - number(row, "mp_bytes") for row in same)
             found.append(
                 {
@@ -65,7 +52,7 @@ class HeatMaps(Experiment):
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         servers = 1 + max(int(number(row, end)) for row in rows for end in ("source", "target"))
-        maps = {series: _matrix(where(rows, series=series), servers) for series in distinct(rows, "series")}
+        maps = {series: _matrix(same, servers) for series, same in grouped(rows, "series").items()}
         caption = f"Bytes from the server of a row to that of a column in one iteration. After {self.source}."
         return [Picture.of("traffic.png", caption, draw_heat_maps(self.title, maps))]
 

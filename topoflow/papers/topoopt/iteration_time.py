@@ -13,17 +13,7 @@ from topoflow.case.rows import bandwidth_tax, compute_time
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.search.problem import Settings
-from topoflow.study.figures.base import (
-    Experiment,
-    Heading,
-    Picture,
-    Row,
-    check_roles,
-    distinct,
-    number,
-    ratios,
-    where,
-)
+from topoflow.study.figures.base import Experiment, Heading, Picture, Row, distinct, grouped, number, ratios, where
 from topoflow.study.figures.setup import Setup, wire_bytes
 
 
@@ -47,16 +37,14 @@ class IterationTime(Experiment):
     search: Settings | None = None
 
     def __post_init__(self) -> None:
-        check_roles("experiment.panel", self, self.panel)
-        check_roles("experiment.x", self, self.x)
-        if self.baseline not in self.series:
-            known = ", ".join(self.series)
-            raise ValueError(f"experiment.baseline: must be one of the series {known}, got {self.baseline!r}")
+        super().__post_init__()
+        self.check_keys("panel", self.panel)
+        self.check_keys("x", self.x)
+        self.check_series("baseline", self.baseline)
 
     def check(self, labels: Sequence[Row]) -> None:
         super().check(labels)
-        for panel in distinct(labels, self.panel):
-            of_panel = where(labels, **{self.panel: panel})
+        for of_panel in grouped(labels, self.panel).values():
             if all(label.get(self.x) is None for label in of_panel):
                 names = ", ".join(distinct(of_panel, "series"))
                 raise ValueError(f"series: must include one with values of {self.x}, the x axis, got {names}")
@@ -66,7 +54,7 @@ class IterationTime(Experiment):
         return {} if self.search is None else {"search": self.search}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """One simulated iteration."""
+        """Simulate one iteration."""
         result = setup.result if self.search is None else setup.searched(self.search)
         demand = result.case.job.demand
         return [
@@ -84,28 +72,23 @@ class IterationTime(Experiment):
         ]
 
     def lines(self, rows: Sequence[Row]) -> dict[Any, dict[Any, dict[float, float]]]:
-        """Panel -> series -> x -> seconds. A series that has no such key as ``x`` takes as long at every x."""
+        """Return panel -> series -> x -> seconds. A series without the key ``x`` takes the same time at every x."""
         found: dict[Any, dict[Any, dict[float, float]]] = {}
-        for panel in distinct(rows, self.panel):
-            of_panel = where(rows, **{self.panel: panel})
+        for panel, of_panel in grouped(rows, self.panel).items():
             xs = [float(x) for x in distinct(of_panel, self.x) if x is not None]
             found[panel] = {}
-            for series in distinct(of_panel, "series"):
-                line = where(of_panel, series=series)
+            for series, line in grouped(of_panel, "series").items():
                 times = {x: where(line, **{self.x: x}) or where(line, **{self.x: None}) for x in xs}
                 found[panel][series] = {x: self._time(same) for x, same in times.items() if same}
         return found
 
     @staticmethod
     def _time(rows: Sequence[Row]) -> float:
-        """s: the fastest of each seed, averaged over seeds."""
-        return fmean(
-            min(number(row, "iteration_time") for row in rows if row.get("seed") == seed)
-            for seed in distinct(rows, "seed")
-        )
+        """Average the fastest time (s) of each seed."""
+        return fmean(min(number(row, "iteration_time") for row in same) for same in grouped(rows, "seed").values())
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """The time of each series at the lowest and the highest x, and times over those of the baseline."""
+        """Return the time of each series at the lowest and the highest x, and times over those of the baseline."""
         found: list[Row] = []
         for panel, lines in self.lines(rows).items():
             base = lines.get(self.baseline, {})

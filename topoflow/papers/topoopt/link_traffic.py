@@ -1,4 +1,4 @@
-"""How evenly circuits are loaded: TopoOpt's Figure 15."""
+"""Load of circuits: TopoOpt's Figure 15."""
 
 from __future__ import annotations
 
@@ -10,17 +10,7 @@ import numpy as np
 from topoflow.engine.timelines import link_bytes
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_cdf
-from topoflow.study.figures.base import (
-    Experiment,
-    Heading,
-    Picture,
-    Row,
-    check_roles,
-    distinct,
-    number,
-    where,
-    words,
-)
+from topoflow.study.figures.base import Experiment, Heading, Picture, Row, grouped, number, words
 from topoflow.study.figures.setup import Setup, model_parallel
 
 KINDS = {"mp_bytes": "all-to-all", "bytes": "all traffic"}
@@ -28,17 +18,20 @@ KINDS = {"mp_bytes": "all-to-all", "bytes": "all traffic"}
 
 @dataclass(frozen=True)
 class LinkTraffic(Experiment):
-    """The distribution of bytes over physical links, a panel for each value of ``panel``, a curve for each of
-    ``series`` and each kind of traffic: all-to-all alone, and all of it. Nothing is simulated: the routes determine
-    these bytes."""
+    """The distribution of bytes over physical links. Nothing is simulated: the routes determine these bytes.
+
+    There is a panel for each value of ``panel``, and a curve for each of ``series`` and each kind of traffic:
+    all-to-all alone, and all traffic.
+    """
 
     panel: str
 
     def __post_init__(self) -> None:
-        check_roles("experiment.panel", self, self.panel)
+        super().__post_init__()
+        self.check_keys("panel", self.panel)
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """A row for each link; parallel circuits are one link and carry equal parts of its bytes."""
+        """Return a row for each link; parallel circuits are one link and carry equal parts of its bytes."""
         graph, fabric = setup.case.world.graph, setup.case.fabric
         circuits = np.maximum(1, np.round(fabric.bandwidth / fabric.interface_bandwidth))
         every = link_bytes(graph) / circuits
@@ -49,12 +42,11 @@ class LinkTraffic(Experiment):
         ]
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """The least and the most bytes of a link, and ``less``, their difference over the most."""
+        """Return the least and the most bytes of a link, and ``less``, their difference over the most."""
         found: list[Row] = []
-        for panel in distinct(rows, self.panel):
-            for series in distinct(rows, "series"):
-                same = where(rows, series=series, **{self.panel: panel})
-                for kind in KINDS if same else ():
+        for panel, of_panel in grouped(rows, self.panel).items():
+            for series, same in grouped(of_panel, "series").items():
+                for kind in KINDS:
                     least, most = (end(number(row, kind) for row in same) for end in (min, max))
                     less = 1 - least / most if most else 0.0
                     keys = {self.panel: panel, "series": series, "traffic": KINDS[kind]}
@@ -72,11 +64,10 @@ class LinkTraffic(Experiment):
                 f"{series}, {name}": np.repeat(
                     [number(row, kind) for row in same], [int(number(row, "circuits")) for row in same]
                 )
-                for series in distinct(rows, "series")
+                for series, same in grouped(of_panel, "series").items()
                 for kind, name in KINDS.items()
-                if (same := where(rows, series=series, **{self.panel: panel}))
             }
-            for panel in distinct(rows, self.panel)
+            for panel, of_panel in grouped(rows, self.panel).items()
         }
         fabrics = {f"{series}, {name}": of for series, of in self.fabrics.items() for name in KINDS.values()}
         figure = draw_cdf(self.title, parts, Axis("carried by a link in one iteration", "B"), "links", fabrics)

@@ -1,4 +1,4 @@
-"""How far servers are from each other: TopoOpt's Figure 14."""
+"""Links between each two servers: TopoOpt's Figure 14."""
 
 from __future__ import annotations
 
@@ -12,16 +12,7 @@ from numpy.typing import NDArray
 from topoflow.case.rows import path_lengths
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_cdf
-from topoflow.study.figures.base import (
-    Experiment,
-    Heading,
-    Picture,
-    Row,
-    check_roles,
-    distinct,
-    number,
-    where,
-)
+from topoflow.study.figures.base import Experiment, Heading, Picture, Row, grouped, number
 from topoflow.study.figures.setup import Setup
 
 
@@ -29,19 +20,16 @@ from topoflow.study.figures.setup import Setup
 class PathLength(Experiment):
     """The distribution of links between two servers over all ordered pairs, a curve for each of ``series``."""
 
-    def __post_init__(self) -> None:
-        check_roles("experiment", self)
-
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """A row for each length that a pair of servers has."""
+        """Return a row for each path length, with the number of pairs of servers."""
         counts = Counter(path_lengths(setup.case.fabric).tolist())
         return [{"links": links, "pairs": counts[links]} for links in sorted(counts)]
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Mean and largest number of links."""
+        """Return the mean and the largest number of links."""
         found: list[Row] = []
-        for series in distinct(rows, "series"):
-            lengths = self._lengths(where(rows, series=series))
+        for series, same in grouped(rows, "series").items():
+            lengths = self._lengths(same)
             found.append({"series": series, "mean": float(lengths.mean()), "largest": float(lengths.max())})
         return found
 
@@ -50,7 +38,7 @@ class PathLength(Experiment):
         return {"mean": Heading("links between two servers, mean"), "largest": Heading("at most")}
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
-        curves = {series: self._lengths(where(rows, series=series)) for series in distinct(rows, "series")}
+        curves = {series: self._lengths(same) for series, same in grouped(rows, "series").items()}
         figure = draw_cdf(self.title, {"": curves}, Axis("links between two servers"), "pairs of servers", self.fabrics)
         return [Picture.of("path_length.png", f"A curve that rises early is better. After {self.source}.", figure)]
 

@@ -21,16 +21,7 @@ from topoflow.papers.topoopt.shared_network import dedicated, mean_and_tail, sha
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.strategy.base import StrategyRule
-from topoflow.study.figures.base import (
-    Experiment,
-    Heading,
-    Picture,
-    Row,
-    check_roles,
-    distinct,
-    number,
-    where,
-)
+from topoflow.study.figures.base import Experiment, Heading, Picture, Row, grouped, number, where
 from topoflow.study.figures.setup import Setup
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.jobs import on_servers
@@ -59,7 +50,8 @@ class SharedCluster(Experiment):
     starts: float  # s; jobs start at random times up to this
 
     def __post_init__(self) -> None:
-        check_roles("experiment.grid", self, "servers")
+        super().__post_init__()
+        self.check_keys("grid", "servers")
         if set(self.shares) != set(self.kinds):
             raise ValueError(f"experiment.shares: must be of {', '.join(self.kinds)}, got {', '.join(self.shares)}")
         check_positive("experiment.servers_per_job", self.servers_per_job)
@@ -73,7 +65,7 @@ class SharedCluster(Experiment):
         return {"kinds": built, **{name: getattr(self, name) for name in names}}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """A row for each number of jobs and each kind of job, and one for all kinds together."""
+        """Return a row for each number of jobs and each kind of job, and one for all kinds together."""
         kinds = {kind: self._job(setup.strategy, model).traffic for kind, model in self.kinds.items()}
         return [row for jobs in self.jobs for row in self._rows(setup, kinds, jobs)]
 
@@ -94,7 +86,7 @@ class SharedCluster(Experiment):
         return rows
 
     def _times(self, setup: Setup, traffics: Sequence[Traffic]) -> list[Floats]:
-        """The iteration times of each job (s)."""
+        """Return the iteration times of each job (s)."""
         lowering, fidelity = setup.lowering, setup.problem.fidelity
         if setup.label["series"] in self.sharded:
             shards = [Placer(setup.design.build(each.servers, each.demand()), lowering) for each in traffics]
@@ -108,18 +100,16 @@ class SharedCluster(Experiment):
         return shared(worlds, fidelity, rounds=self.rounds, starts=starts.tolist(), run=setup.run)
 
     def lines(self, rows: Sequence[Row], what: str, kind: str = "all") -> dict[str, dict[float, float]]:
-        """Series -> number of jobs -> seconds, averaged over seeds."""
-        of_kind = where(rows, kind=kind)
+        """Return series -> number of jobs -> seconds, averaged over seeds."""
         return {
             series: {
-                float(jobs): fmean(number(row, what) for row in where(of_kind, series=series, jobs=jobs))
-                for jobs in distinct(where(of_kind, series=series), "jobs")
+                float(jobs): fmean(number(row, what) for row in same) for jobs, same in grouped(line, "jobs").items()
             }
-            for series in distinct(of_kind, "series")
+            for series, line in grouped(where(rows, kind=kind), "series").items()
         }
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """The times of each series at each number of jobs, and these over those of the baseline."""
+        """Return the times of each series at each number of jobs, and these over those of the baseline."""
         lines = {what: self.lines(rows, what) for what in PARTS}
         found: list[Row] = []
         for series, line in lines["mean"].items():

@@ -1,4 +1,4 @@
-"""Several jobs on one network at the same time, each iteration after iteration.
+"""Jobs that share a network while each does one iteration after the other.
 
 Jobs that do not share a link do not see each other; jobs that do are slower when both send. As their iterations take
 different times, who meets whom changes all the time, so that a job's iterations differ: a mean and a tail.
@@ -32,7 +32,7 @@ def shared(
     starts: Sequence[float] | None = None,
     run: Run = Run(),
 ) -> list[Floats]:
-    """Seconds of every iteration that each job finishes; ``worlds`` [J] are those of the jobs, alone on one fabric.
+    """Return the seconds of every iteration that each job finishes; ``worlds`` [J] have a job each, on one fabric.
 
     Each has its own servers of the fabric (``traffic.jobs``), begins at ``starts`` [J] s (None: 0) and runs until the
     slowest, if it were alone, had done ``rounds`` iterations. Then all stop: the number of running jobs never changes.
@@ -66,7 +66,7 @@ def _ends(
     fidelity: Fidelity,
     run: Run,
 ) -> list[Floats]:
-    """When each of the ``counts`` [J] iterations of every job ends, all on one network; after ``until``: any time."""
+    """Return the end of each of the ``counts`` [J] iterations of every job; after ``until`` it may be any time."""
     graphs = [repeated(world.graph, count, begin) for world, count, begin in zip(worlds, counts, begins, strict=True)]
     jobs = side_by_side(graphs, [world.name for world in worlds])
     together = replace(worlds[0], name=f"{len(worlds)} jobs side by side", graph=jobs, until=until)
@@ -76,7 +76,7 @@ def _ends(
 
 
 def mean_and_tail(times: Sequence[Floats], percent: float = 99.0) -> tuple[float, float]:
-    """Mean iteration time and its percentile, over jobs [J] that count the same, however many iterations each did.
+    """Return the mean iteration time and a percentile; all jobs [J] have the same weight, for any number of iterations.
 
     The percentile is the shortest time that ``percent`` of the iterations do not exceed.
     """
@@ -88,12 +88,12 @@ def mean_and_tail(times: Sequence[Floats], percent: float = 99.0) -> tuple[float
 
 
 def dedicated(worlds: Sequence[World], fidelity: Fidelity = Fluid(), *, run: Run = Run()) -> list[Floats]:
-    """The same of jobs that have a network each: all their iterations are alike, so there is one."""
+    """Return the same for jobs with a network each: all iterations of a job are equal, so there is one."""
     return [np.array([timeline.makespan]) for timeline in simulate(worlds, fidelity, run)]
 
 
 def repeated(graph: Graph, times: int, start: float = 0.0) -> Graph:
-    """Iterations of ``graph`` one after the other, the first at ``start`` (s); the T tasks of each, then its end.
+    """Repeat ``graph`` one iteration after the other, the first at ``start`` (s): T tasks of each, then its end.
 
     An iteration begins when the end of the one before has finished, which waits for all its tasks. So task
     (i + 1) (T + 1) - 1 is the end of iteration i; it belongs to an owner of its own.
@@ -135,7 +135,7 @@ def _of_repeated(graph: Graph, owner: int) -> str:
 
 
 def side_by_side(graphs: Sequence[Graph], names: Sequence[str] | None = None) -> Graph:
-    """Graphs on the same links, at the same time; tasks, paths and owners of one after those of the one before.
+    """Join graphs that share links at the same time; tasks, paths and owners follow those of the graph before.
 
     ``names`` are those of the jobs in error messages; None: they have numbers.
     """
@@ -190,7 +190,7 @@ def _of_jobs(graphs: Sequence[Graph], names: Sequence[str], owner: int) -> str:
 
 
 def _before(counts: Sequence[int]) -> Offsets:
-    """How many come before each."""
+    """Return the sum of the counts before each."""
     return offsets(counts)[:-1]
 
 

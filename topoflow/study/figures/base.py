@@ -54,7 +54,7 @@ class Picture:
 
 
 class Figure(Protocol):
-    """Pictures and a table of rows, as ``write.write`` makes a folder of them."""
+    """Pictures and a table of rows, which ``write.write`` turns into a folder."""
 
     @property
     def title(self) -> str: ...
@@ -68,7 +68,7 @@ class Figure(Protocol):
 
 @dataclass(frozen=True)
 class Experiment(ABC):
-    """A kind of figure: a frozen dataclass in a file of ``study/figures/``, whose fields a figure's config gives."""
+    """A kind of figure, whose fields a figure's config gives: a module of a paper's room or of ``study/figures/``."""
 
     title: str
     source: str  # section and figure of the paper
@@ -77,8 +77,32 @@ class Experiment(ABC):
     similar_cost: str  # a key of ``RULES``: how fast a network of similar cost is
     in_place_of: ClassVar[Mapping[str, str]] = {}  # key of a comparison -> the field that says what it would
 
+    def __post_init__(self) -> None:
+        """Check the series and the rule of similar cost; a kind of figure checks its own fields after it."""
+        for name, fixed in self.series.items():
+            if "," in name:
+                raise ValueError(f"experiment.series: must have names without a comma, as series=A,B, got {name!r}")
+            if (rival := fixed.get(SIMILAR_COST, name)) not in self.series:
+                raise ValueError(f"experiment.series.{name}.{SIMILAR_COST}: must be another series, got {rival!r}")
+        if self.similar_cost not in RULES:
+            raise ValueError(f"experiment.similar_cost: must be one of {', '.join(RULES)}, got {self.similar_cost!r}")
+
+    def check_keys(self, field: str, *keys: str) -> None:
+        """Raise ``ValueError`` unless each of ``keys`` is ``series`` or a key of the grid."""
+        known = {"series", *self.grid, *(key for fixed in self.series.values() for key in fixed)}
+        for key in keys:
+            if key not in known:
+                law = f"must be series or a key of the grid ({', '.join(sorted(known))})"
+                raise ValueError(f"experiment.{field}: {law}, got {key!r}")
+
+    def check_series(self, field: str, *names: str) -> None:
+        """Raise ``ValueError`` unless each of ``names`` is a series."""
+        for name in names:
+            if name not in self.series:
+                raise ValueError(f"experiment.{field}: must be of the series {', '.join(self.series)}, got {name!r}")
+
     def titled(self: T, rows: Sequence[Row]) -> T:
-        """The same with ``{KEY}`` in its title replaced by the values of that key in the rows: ``128``, ``4, 8``."""
+        """Replace ``{KEY}`` in the title by the values of that key in the rows: ``128``, ``4, 8``."""
 
         def values(key: re.Match[str]) -> str:
             return ", ".join(str(value) for value in distinct(rows, key[1]))
@@ -87,7 +111,7 @@ class Experiment(ABC):
 
     @property
     def fabrics(self) -> Mapping[str, str]:
-        """Series -> its fabric, of those that choose one: it gives them their colour."""
+        """The fabric of each series that chooses one, which gives the series its colour."""
         return {name: str(fixed["fabric"]) for name, fixed in self.series.items() if "fabric" in fixed}
 
     @property
@@ -103,11 +127,11 @@ class Experiment(ABC):
 
     @abstractmethod
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """The rows of one point, without the values of ``setup.label``."""
+        """Return the rows of one point, without the values of ``setup.label``."""
 
     @abstractmethod
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """The figure in a few numbers, to be compared with those of the paper."""
+        """Return the figure in a few numbers, to be compared with those of the paper."""
 
     @property
     @abstractmethod
@@ -116,28 +140,11 @@ class Experiment(ABC):
 
     @abstractmethod
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
-        """The figure's pictures."""
-
-
-def check_roles(where: str, experiment: Experiment, *keys: str) -> None:
-    """Raise ``ValueError`` unless the series are valid and each of ``keys`` is ``series`` or a key of the grid."""
-    for name in experiment.series:
-        if "," in name:
-            raise ValueError(f"experiment.series: must have names without a comma, as series=A,B, got {name!r}")
-    for name, fixed in experiment.series.items():
-        if fixed.get(SIMILAR_COST, name) not in experiment.series:
-            rival = fixed[SIMILAR_COST]
-            raise ValueError(f"experiment.series.{name}.{SIMILAR_COST}: must be another series, got {rival!r}")
-    if experiment.similar_cost not in RULES:
-        raise ValueError(f"experiment.similar_cost: must be one of {', '.join(RULES)}, got {experiment.similar_cost!r}")
-    known = {"series", *experiment.grid, *(key for fixed in experiment.series.values() for key in fixed)}
-    for key in keys:
-        if key not in known:
-            raise ValueError(f"{where}: must be series or a key of the grid ({', '.join(sorted(known))}), got {key!r}")
+        """Return the figure's pictures."""
 
 
 def number(row: Row, key: str) -> float:
-    """The value of a key, which must be a number; NaN where the row lacks it. Raises ``ValueError`` for text."""
+    """Return the value of a key, which must be a number; NaN if the row lacks it. Raises ``ValueError`` for text."""
     value = row.get(key)
     if isinstance(value, str):
         raise ValueError(f"row.{key}: must be a number, got {value!r}")
@@ -145,19 +152,27 @@ def number(row: Row, key: str) -> float:
 
 
 def distinct(rows: Iterable[Row], key: str) -> list[Any]:
-    """The values of a key, in the order of their first occurrence; None where a row lacks it."""
+    """Return the values of a key, in the order of their first occurrence; None if a row lacks it."""
     return list(dict.fromkeys(row.get(key) for row in rows))
 
 
 def where(rows: Iterable[Row], **values: Value) -> list[Row]:
-    """The rows that have these values."""
+    """Return the rows that have these values."""
     return [row for row in rows if all(row.get(key) == value for key, value in values.items())]
 
 
-def ratios(line: Mapping[float, float], base: Mapping[float, float]) -> Row:
-    """A line over the baseline's: the mean over all x that both have, and at the least and the greatest of these.
+def grouped(rows: Iterable[Row], key: str) -> dict[Any, list[Row]]:
+    """Split rows by the values of a key, in the order of their first occurrence."""
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.get(key), []).append(row)
+    return groups
 
-    ``line``, ``base``: x -> y. Nothing where no x is in both.
+
+def ratios(line: Mapping[float, float], base: Mapping[float, float]) -> Row:
+    """Divide a line by the baseline: the mean over all x that both have, and the ratios at the least and greatest x.
+
+    ``line``, ``base``: x -> y. Empty if no x is in both.
     """
     found = {x: line[x] / base[x] for x in sorted(line) if x in base}
     if not found:
@@ -167,5 +182,5 @@ def ratios(line: Mapping[float, float], base: Mapping[float, float]) -> Row:
 
 
 def words(key: str) -> str:
-    """A key as words: ``workload.batch_per_gpu`` is the batch per GPU."""
+    """Return a key as words: ``workload.batch_per_gpu`` is the batch per GPU."""
     return key.rpartition(".")[2].replace("_gbps", " [Gb/s]").replace("_", " ").replace("gpu", "GPU")

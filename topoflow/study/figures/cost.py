@@ -1,4 +1,4 @@
-"""What networks cost, over the number of servers: TopoOpt's Figure 10."""
+"""Cost of networks over the number of servers: TopoOpt's Figure 10 and Sirius' Figure 6b."""
 
 from __future__ import annotations
 
@@ -9,19 +9,7 @@ import numpy as np
 
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.study.figures.base import (
-    Experiment,
-    Heading,
-    Picture,
-    Row,
-    Value,
-    check_roles,
-    distinct,
-    number,
-    ratios,
-    where,
-    words,
-)
+from topoflow.study.figures.base import Experiment, Heading, Picture, Row, Value, grouped, number, ratios, words
 from topoflow.study.figures.setup import Setup
 
 
@@ -33,10 +21,11 @@ class Cost(Experiment):
     baseline: str
 
     def __post_init__(self) -> None:
-        check_roles("experiment.panel", self, self.panel, "servers")
+        super().__post_init__()
+        self.check_keys("panel", self.panel, "servers")
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """What is bought does not depend on the job."""
+        """Return the price and power of what is bought, which does not depend on the job."""
         bought = setup.unwired
         return [
             {
@@ -47,7 +36,7 @@ class Cost(Experiment):
         ]
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """The cost of each series with the fewest and the most servers, and that over the cost of the baseline."""
+        """Return the cost of each series with the fewest and the most servers, and its ratio to the baseline's."""
         found: list[Row] = []
         for panel, lines in self._lines(rows).items():
             base = lines.get(self.baseline, {})
@@ -57,14 +46,13 @@ class Cost(Experiment):
         return found
 
     def _lines(self, rows: Sequence[Row]) -> dict[Value, dict[str, dict[float, float]]]:
-        """Panel -> series -> number of servers -> USD."""
+        """Return panel -> series -> number of servers -> USD."""
         return {
             panel: {
-                series: {number(row, "servers"): number(row, "cost_usd") for row in where(of_panel, series=series)}
-                for series in distinct(of_panel, "series")
+                series: {number(row, "servers"): number(row, "cost_usd") for row in line}
+                for series, line in grouped(of_panel, "series").items()
             }
-            for panel in distinct(rows, self.panel)
-            if (of_panel := where(rows, **{self.panel: panel}))
+            for panel, of_panel in grouped(rows, self.panel).items()
         }
 
     @property

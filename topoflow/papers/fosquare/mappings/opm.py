@@ -26,7 +26,7 @@ from topoflow.papers.fosquare.mappings import Index, between, by_room
 
 
 class Groups(NamedTuple):
-    """Groups of as many processes each. G groups of m, E pairs of groups that send each other packets."""
+    """Groups of equal size: G groups of m processes, E pairs of groups that send each other packets."""
 
     members: Index  # [G, m] processes
     inside: Index  # [G] packets among those of a group
@@ -52,7 +52,7 @@ def place(packets: Index, rack: Index, seed: int) -> Index:
 
 
 def singles(packets: Index) -> Groups:
-    """A group for each of the processes that send each other these ``packets`` [M, M]."""
+    """Return a group for each of the processes that send each other these ``packets`` [M, M]."""
     both = np.triu(between(packets))
     pairs = np.argwhere(both)
     members = np.arange(len(packets))[:, None]
@@ -60,23 +60,23 @@ def singles(packets: Index) -> Groups:
 
 
 def kept(groups: Groups, left: Mask) -> Groups:
-    """The groups that are ``left`` [G], in their order."""
+    """Keep the groups that are ``left`` [G], in their order."""
     number = np.cumsum(left) - 1
     stays = left[groups.pairs].all(axis=1)
     return Groups(groups.members[left], groups.inside[left], number[groups.pairs[stays]], groups.packets[stays])
 
 
 def grouped(groups: Groups, size: int) -> Groups:
-    """Groups of ``size`` processes (steps 2 to 6)."""
+    """Return groups of ``size`` processes (steps 2 to 6)."""
     while groups.members.shape[1] < size:
         groups = joined(groups, matched(groups))
     return groups
 
 
 def matched(groups: Groups) -> Index:
-    """[G // 2, 2] pairs of groups, those with the most packets between them first; one that finds no other is left out.
+    """Return pairs of groups [G // 2, 2], first those with the most packets between them; an odd group is left out.
 
-    Of equal ones the first. Groups that send each other nothing are paired as they come.
+    Of equal pairs the first is taken. Groups that send each other nothing are paired in their order.
     """
     is_left = np.ones(len(groups.members), bool)
     found: list[Index] = []
@@ -89,7 +89,7 @@ def matched(groups: Groups) -> Index:
 
 
 def joined(groups: Groups, chosen: Index) -> Groups:
-    """Each of the ``chosen`` [P, 2] pairs as a group (step 5)."""
+    """Join each of the ``chosen`` [P, 2] pairs to a group (step 5)."""
     number = np.full(len(groups.members), -1)
     number[chosen] = np.arange(len(chosen))[:, None]
     ends = np.sort(number[groups.pairs], axis=1)
@@ -105,5 +105,5 @@ def joined(groups: Groups, chosen: Index) -> Groups:
 
 
 def power_of_two(number: int) -> int:
-    """The largest that is not greater."""
+    """Return the largest power of two that is not greater."""
     return 1 << (number.bit_length() - 1)

@@ -1,4 +1,4 @@
-"""Ours: processes are cut into parts as large as the racks have cores, with few packets between the parts.
+"""Partition (ours): cuts processes into parts as large as the racks have cores, with few packets between the parts.
 
 The racks with the most cores are filled, so that there are as few of them as can be. They are halved, the processes
 with them, and so on; each cut is improved by exchanges, which leave the sizes. It begins where OPM and first fit end,
@@ -36,7 +36,7 @@ def place(packets: Index, rack: Index, seed: int) -> Index:
 
 
 def _needed(racks: Sequence[Index], processes: int) -> list[Index]:
-    """The first racks, as many as hold the processes; of the last as many cores as are needed."""
+    """Return the first racks that hold the processes; the last one has only the cores that are needed."""
     needed: list[Index] = []
     for cores in racks:
         if processes > 0:
@@ -53,7 +53,7 @@ def _graph(both: Index) -> networkx.Graph:
 
 
 def _cut(graph: networkx.Graph, order: list[int], sizes: Sequence[int], seed: int) -> list[int]:
-    """``order`` with the processes of each part, of these ``sizes``, one after the other."""
+    """Sort ``order`` by parts of these ``sizes``."""
     if len(sizes) == 1:
         return order
     half = len(sizes) // 2
