@@ -45,7 +45,7 @@ class Setup:
     run: Run = Run()
 
     def id(self, parameters: Mapping[str, object]) -> str:
-        """The digest of the configuration and of what is built of it: a file counts by its content.
+        """Return the digest of the configuration and of what is built of it: a file counts by its content.
 
         Strategies that come to the same are one point: hybrid is data parallel where there is nothing to split.
 
@@ -125,24 +125,24 @@ class Setup:
         return Result(self.case, timeline)
 
     def searched(self, settings: Settings) -> Result:
-        """The same with the best strategy found. A network whose circuits change during a job is not searched."""
+        """Return the result of the best strategy found; not searched if circuits change during a job."""
         if not self.unwired.is_static:
             return self.result
         return search(replace(self.problem, design=self.design), settings, self.run).best
 
 
 def model_parallel(case: Case) -> NDArray[np.bool_]:
-    """Whether a task of the world is no part of an all-reduce, but model-parallel traffic or computation [T]."""
+    """Mark the tasks [T] of the world that are model-parallel traffic or computation, not part of an all-reduce."""
     reduces = np.array(case.job.traffic.kinds()) == "all_reduce"
     owned: NDArray[np.bool_] = ~reduces[case.world.graph.owner]
     return owned
 
 
 def buffer_bytes(demand: Demand) -> float:
-    """Bytes of the buffers of all all-reduces, counted at each server of theirs."""
+    """Sum the bytes of the buffers of all all-reduces, at each of their servers."""
     return sum(len(group) * buffer for group, buffer in demand.all_reduce.items())
 
 
 def wire_bytes(demand: Demand) -> float:
-    """Bytes that ring all-reduces send between servers."""
+    """Sum the bytes that ring all-reduces send between servers."""
     return sum(sent_by_all("all_reduce", len(group)) * buffer for group, buffer in demand.all_reduce.items())

@@ -68,7 +68,7 @@ def columns(rows: Sequence[Row]) -> list[str]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """CSV of RFC 4180, but with line feeds only; a row that lacks a key has an empty field."""
+    """Return CSV of RFC 4180 with line feeds only; a row that lacks a key has an empty field."""
     text = io.StringIO()
     writer = csv.DictWriter(text, columns(rows), restval="", lineterminator="\n")
     writer.writeheader()
@@ -96,12 +96,12 @@ def page(drawn: Figure, pictures: Sequence[Picture], rows: Sequence[Row], summar
 
 
 def drawable(picture: Picture) -> bool:
-    """Whether the page draws it: it is of lines or bars, and not too large."""
+    """Say if the page draws a picture: it has lines or bars, and is not too large."""
     return picture.panels is not None and len(json.dumps(picture.panels)) <= MAX_CHART
 
 
 def _place(name: str, picture: Picture) -> str:
-    """Where the panels of a picture are drawn."""
+    """Return the elements in which the panels of a picture are drawn."""
     panels = picture.panels or ()
     divisions = "".join(
         f"<div id={name}-{number} role=img aria-label='{escape(panel['title'] or picture.caption)}'></div>"

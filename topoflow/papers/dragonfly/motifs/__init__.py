@@ -1,1 +1,1 @@
-"""Motifs of applications: what SST's Ember has them send, and where the files of their meshes come from."""
+"""Motifs of applications after SST's Ember, their meshes and block files, and the library that sends their messages."""

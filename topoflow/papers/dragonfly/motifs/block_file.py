@@ -56,7 +56,7 @@ DIRECTIONS = ("x down", "x up", "y down", "y up", "z down", "z up")
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """What a file says, before anything is checked but that it can be read."""
+    """The numbers of a file that can be read, before they are checked."""
 
     ranks: int
     blocks: int  # that it says it has
@@ -72,14 +72,14 @@ class Written:
 
 
 def read_blocks(path: Path) -> Blocks:
-    """The mesh of a file, text or binary. Raises ``ValueError`` that names file and line or byte; ``OSError``."""
+    """Read the mesh of a file, text or binary. Raises ``ValueError`` that names file and line or byte; ``OSError``."""
     data = read_bytes(path)
     is_binary = b"\0" in data[: HEADER.itemsize]  # the highest byte of the number of ranks, below 2^24
     return _checked((_binary if is_binary else _text)(str(path), data))
 
 
 def write_blocks(path: Path, blocks: Blocks) -> None:
-    """A binary file; packed if its name ends in ``.gz``, which Ember does not read. Raises ``OSError``."""
+    """Write a binary file; packed if its name ends in ``.gz``, which Ember does not read. Raises ``OSError``."""
     levels, _ = blocks.neighbours
     number = blocks.numbers(blocks.level, blocks.place)
     assert (levels != UNKNOWN).all(), "neighbours differ by one level at most"
@@ -179,7 +179,7 @@ def _row(place: str, line: bytes, length: int, what: str) -> list[int]:
 
 
 def _checked(written: Written) -> Blocks:
-    """The blocks, if they cover the domain, each place once, and what is said of neighbours is so."""
+    """Return the blocks, if they cover the domain, each place once, and the levels of neighbours are right."""
     head, size = f"{written.unit}{written.head}", written.size
     if written.blocks != len(written.number):
         _refuse(head, "blocks", f"must be the {len(written.number)} that ranks have", f"{written.blocks}")
@@ -205,7 +205,7 @@ def _checked(written: Written) -> Blocks:
 
 
 def _place(size: tuple[int, ...], level: Offsets, number: Offsets) -> Offsets:
-    """[B, 3] of the ``number``-th of a level."""
+    """Return the place [B, 3] of the ``number``-th block of a level."""
     wide, high = size[0] * 2**level, size[1] * 2**level
     return np.stack([number % wide, number // wide % high, number // (wide * high)], axis=1)
 
@@ -221,7 +221,7 @@ def _check_places(written: Written, blocks: Blocks) -> None:
 
 
 def _check_neighbours(written: Written, blocks: Blocks) -> None:
-    """With no block in another one, and a neighbour at every face, nothing of the domain is left out."""
+    """Check the levels of neighbours: with one at every face, and no block in another, the domain is covered."""
     found, _ = blocks.neighbours
     for direction, name in enumerate(DIRECTIONS):
         there, said = found[:, direction], written.neighbours[:, direction]

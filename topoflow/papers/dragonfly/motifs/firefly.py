@@ -1,4 +1,4 @@
-"""What an MPI library and its host take for a message, as SST's firefly has it.
+"""Times of an MPI library and its host for a message, after SST's firefly.
 
     eager    receiver  call in 30, call out 30, for each receive of a step, before it sends
              sender    call in 30, set up 130                  call out 30, then its next call
@@ -47,5 +47,5 @@ MATCHED = WALK + RECEIVE
 
 
 def pinned(bytes: Floats) -> Floats:
-    """[k] s to pin messages of ``bytes`` [k], and again to unpin them."""
+    """Return the seconds [k] to pin messages of ``bytes`` [k], and again to unpin them."""
     return PIN + OF_A_PAGE * np.floor(bytes / PAGE)

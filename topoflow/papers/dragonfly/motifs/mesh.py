@@ -1,4 +1,4 @@
-"""Meshes of blocks for amr3d: who shares how many faces with whom.
+"""Meshes of blocks for amr3d, and the faces that ranks share.
 
 Blocks have as many cells each, and a block that is cut becomes eight of the next level. Neighbours differ by one level
 at most, as in miniAMR. Where no file says what the mesh is (``block_file``) it is finer at the surface of a sphere.
@@ -30,7 +30,7 @@ UNKNOWN = -3  # where no block is, or one of another level than neighbours may h
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """What ranks compute and exchange."""
+    """The blocks that ranks compute, and the faces that they exchange."""
 
     blocks: Floats  # [n] of each rank
     source: Offsets  # [E] rank
@@ -40,7 +40,7 @@ class Mesh:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Where each block is, and who has it. They cover the domain, each place once."""
+    """The places and ranks of blocks. They cover the domain, each place once."""
 
     ranks: int
     size: tuple[int, int, int]  # blocks of level 0 along each axis
@@ -49,19 +49,19 @@ class Blocks:
     rank: Offsets  # [B] ascending
 
     def first(self, level: int | Offsets) -> Offsets:
-        """The number of the first block of a level: all places of coarser ones are counted before."""
+        """Return the number of the first block of a level: all places of coarser levels are counted before."""
         found: Offsets = np.prod(self.size, dtype=np.int64) * (8 ** np.asarray(level, np.int64) - 1) // 7
         return found
 
     def numbers(self, level: Offsets, place: Offsets) -> Offsets:
-        """[k] the number of each ``place`` [k, 3] of its ``level`` [k], x first; outside the domain NOBODY."""
+        """Return the number [k] of each ``place`` [k, 3] of its ``level`` [k], x first; outside the domain NOBODY."""
         sides = np.array(self.size) * 2 ** np.maximum(level, 0)[:, None]
         inside = (level >= 0) & np.all((place >= 0) & (place < sides), axis=1)
         along = place[:, 0] + sides[:, 0] * (place[:, 1] + sides[:, 1] * place[:, 2])
         return np.where(inside, self.first(np.maximum(level, 0)) + along, NOBODY)
 
     def find(self, level: Offsets, place: Offsets) -> Offsets:
-        """[k] the block at each ``place`` [k, 3] of its ``level`` [k]; NOBODY: there is none."""
+        """Return the block [k] at each ``place`` [k, 3] of its ``level`` [k]; NOBODY: there is none."""
         order, own = self._ascending
         asked = self.numbers(level, place)
         found = np.searchsorted(own, asked).clip(max=len(own) - 1)
@@ -69,14 +69,14 @@ class Blocks:
 
     @cached_property
     def _ascending(self) -> tuple[Offsets, Offsets]:
-        """[B] blocks by their numbers, and [B] these."""
+        """The blocks [B] in the order of their numbers, and these numbers [B]."""
         own = self.numbers(self.level, self.place)
         order = np.argsort(own, kind="stable")
         return order, own[order]
 
     @cached_property
     def neighbours(self) -> tuple[Offsets, Offsets]:
-        """[B, 6] the level in each direction, BOUNDARY or UNKNOWN; [B, 6, 4] the blocks there, else NOBODY.
+        """The level in each direction [B, 6], BOUNDARY or UNKNOWN, and the blocks there [B, 6, 4], else NOBODY.
 
         Four of them where they are finer, in the order of their numbers; the first alone otherwise.
         """
@@ -102,13 +102,13 @@ class Blocks:
         return levels, blocks
 
     def faces(self) -> tuple[Offsets, Offsets]:
-        """[F] blocks and their neighbours, each pair from both sides; block by block, in the order of directions."""
+        """Return blocks [F] and their neighbours [F], each pair from both sides, by block and then by direction."""
         _, there = self.neighbours
         block, direction, which = np.nonzero(there != NOBODY)
         return block, there[block, direction, which]
 
     def mesh(self) -> Mesh:
-        """A message for each face between two ranks and back, in the order in which Ember sends them."""
+        """Return a message for each face between two ranks and back, in the order in which Ember sends them."""
         one, other = self.faces()
         source, target = self.rank[one], self.rank[other]
         away = source != target
@@ -117,7 +117,7 @@ class Blocks:
 
 
 def refined(ranks: int, level: int) -> Mesh:
-    """The mesh of ``sphere``, all faces between two ranks in one message.
+    """Return the mesh of ``sphere``, with all faces between two ranks in one message.
 
     miniAMR sends those of a direction in one message by default; an option of it sends each alone, as Ember does.
     """
@@ -127,10 +127,10 @@ def refined(ranks: int, level: int) -> Mesh:
 
 
 def sphere(ranks: int, level: int) -> Blocks:
-    """A block for each of ``ranks``, each at the sphere cut into eight, and these again, ``level`` times; and what must
-    be cut for no two neighbours to differ by more than one level.
+    """Return a block for each of ``ranks``, where blocks at the sphere are cut into eight, ``level`` times.
 
-    Blocks lie on ranks in the order of the coarse blocks, as many on each as on any other, up to one.
+    More blocks are cut if two neighbours would differ by more than one level. Blocks lie on ranks in the order of the
+    coarse blocks; numbers of blocks of two ranks differ by one at most.
     """
     if ranks < 1 or level < 0:
         raise ValueError(f"mesh: must have a rank at least, and a level of at least 0, got {ranks} and {level}")
@@ -152,7 +152,7 @@ def sphere(ranks: int, level: int) -> Blocks:
 
 
 def _cut(size: tuple[int, int, int], level: int) -> list[Mask]:
-    """[x, y, z] of the blocks of each level below ``level``: whether a block is there, and is cut."""
+    """Return for each level below ``level`` the places [x, y, z] of blocks that are cut."""
     found: list[Mask] = []
     for depth in range(level):
         width = 2 ** (level - depth)  # finest cells of a block
@@ -172,13 +172,13 @@ def _cut(size: tuple[int, int, int], level: int) -> list[Mask]:
 
 
 def _children(cut: Mask) -> Mask:
-    """[2 x, 2 y, 2 z] of what is cut."""
+    """Return the places [2 x, 2 y, 2 z] of the next level within what is cut."""
     found: Mask = cut.repeat(2, axis=0).repeat(2, axis=1).repeat(2, axis=2)
     return found
 
 
 def _along(size: tuple[int, int, int], depth: Offsets, place: Offsets, level: int) -> Offsets:
-    """[B] the order of blocks: of coarse blocks, and within one the eight of a cut one after the other."""
+    """Return the order [B] of blocks: by coarse block, and within one the eight parts of a cut one after the other."""
     corner = place << (level - depth)[:, None]
     path = np.zeros(len(depth), np.int64)
     for bit in range(level - 1, -1, -1):
@@ -188,7 +188,7 @@ def _along(size: tuple[int, int, int], depth: Offsets, place: Offsets, level: in
 
 
 def _at_sphere(corner: NDArray[np.int64], width: int, cells: list[int]) -> Mask:
-    """Whether the surface may cross the block with this ``corner``: its centre is no further than its corners are."""
+    """Say if the surface may cross the block with this ``corner``: its centre is no further than its corners are."""
     scale = np.array(cells, np.float64).reshape(3, 1, 1, 1)
     centre = (corner + width / 2) / scale - 0.5
     distance = np.sqrt((centre**2).sum(axis=0))

@@ -1,4 +1,4 @@
-"""Motifs: what applications send in short, by name, with the parameters of the tapered dragonfly and of SST's Ember.
+"""Motifs of applications by name, with the parameters of the tapered dragonfly and of SST's Ember.
 
     topoflow compare workload=motif workload.name=halo3d servers=64 fabric=dragonfly fidelity=packet routing=minimal
 
@@ -41,7 +41,7 @@ Rule = Callable[["Motif", Writer], None]
 
 @dataclass(frozen=True)
 class Motif(base.Motif):
-    """One of ``MOTIFS``; None for a parameter is the motif's own value (``DEFAULTS``).
+    """A job that is one of ``MOTIFS``; None for a parameter is the motif's own value (``DEFAULTS``).
 
     A parameter that the motif does not have changes nothing, so that several motifs can be swept with one.
     """
@@ -91,7 +91,7 @@ class Motif(base.Motif):
             raise ValueError(f"workload.blocking: {law}, got {self.value('blocking'):g}")
 
     def build(self) -> Motif:
-        """Raises ``ValueError`` for a file of blocks that breaks a law, ``OSError`` where it cannot be read."""
+        """Read the file of blocks. Raises ``ValueError`` if it breaks a law, ``OSError`` if it cannot be read."""
         return self if self.blocks is None else replace(self, mesh=read_blocks(Path(self.blocks)).mesh())
 
     def check(self, ranks: int) -> None:
@@ -103,9 +103,9 @@ class Motif(base.Motif):
             raise ValueError(f"servers: must be the {len(self.mesh.blocks)} ranks of {self.blocks}, got {ranks}")
 
     def messages(self, ranks: int) -> Messages:
-        """What every rank does. If these are more than ``MOST_TASKS``, and all rounds are equal: one round of them.
+        """Return the messages of every rank: of one round if there are more than ``MOST_TASKS`` and rounds are equal.
 
-        Raises ``ValueError`` where they do not fit in memory.
+        Raises ``ValueError`` if they do not fit in memory.
         """
         self.check(ranks)
         if self.rounds > WRITTEN:
@@ -124,21 +124,21 @@ class Motif(base.Motif):
 
     @property
     def rounds(self) -> int:
-        """Iterations."""
+        """The number of iterations."""
         return int(self.value("iterations"))
 
     def value(self, field: str) -> float:
-        """A parameter, or the motif's own value of it."""
+        """Return a parameter, or the motif's own value of it."""
         given = getattr(self, field)
         return float(DEFAULTS[self.name][field] if given is None else given)
 
     def seconds(self, cells: float) -> float:
-        """s to compute this number of cells."""
+        """Return the seconds to compute this number of cells."""
         return cells * self.value("variables") * self.value("flops") / self.speed
 
 
 def allpingpong(motif: Motif, writer: Writer) -> None:
-    """Each rank of the first half sends to its partner in the second, which answers."""
+    """Send from each rank of the first half to its partner in the second, which answers."""
     half = np.arange(writer.ranks // 2)
     for _ in range(motif.rounds):
         writer.send(half, half + len(half), motif.value("bytes"))
@@ -148,26 +148,26 @@ def allpingpong(motif: Motif, writer: Writer) -> None:
 
 
 def bcast(motif: Motif, writer: Writer) -> None:
-    """From rank 0 down a heap."""
+    """Send from rank 0 down a heap."""
     for _ in range(motif.rounds):
         _down(motif, writer)
 
 
 def reduce(motif: Motif, writer: Writer) -> None:
-    """Up a heap to rank 0."""
+    """Send up a heap to rank 0."""
     for _ in range(motif.rounds):
         _up(motif, writer)
 
 
 def allreduce(motif: Motif, writer: Writer) -> None:
-    """Up a heap to rank 0, and down again."""
+    """Send up a heap to rank 0, and down again."""
     for _ in range(motif.rounds):
         _up(motif, writer)
         _down(motif, writer)
 
 
 def _levels(ranks: int) -> list[Offsets]:
-    """Ranks by their depth in a heap, where 2 i + 1 and 2 i + 2 are below i; the first is rank 0."""
+    """Group ranks by their depth in a heap, where 2 i + 1 and 2 i + 2 are below i; the first is rank 0."""
     depth = np.frexp(np.arange(ranks) + 1.0)[1]  # 2^(depth - 1) <= rank + 1 < 2^depth
     return [np.flatnonzero(depth == level) for level in range(1, int(depth.max()) + 1)]
 
@@ -186,7 +186,7 @@ def _down(motif: Motif, writer: Writer) -> None:
 
 
 def random(motif: Motif, writer: Writer) -> None:
-    """Each rank sends to a random other one, and waits for what is sent to it."""
+    """Send from each rank to a random other one; each waits for what is sent to it."""
     draw = np.random.Generator(np.random.Philox(key=motif.seed))
     rank = np.arange(writer.ranks)
     for _ in range(motif.rounds):
@@ -196,12 +196,12 @@ def random(motif: Motif, writer: Writer) -> None:
 
 
 def halo3d(motif: Motif, writer: Writer) -> None:
-    """Computes all cells, then exchanges six faces with the neighbours in a box of ranks."""
+    """Compute all cells, then exchange six faces with the neighbours in a box of ranks."""
     _halo(motif, writer, [shift for shift in _shifts() if np.abs(shift).sum() == 1])
 
 
 def halo3d26(motif: Motif, writer: Writer) -> None:
-    """The same with edges and corners: 26 neighbours."""
+    """Do the same with edges and corners: 26 neighbours."""
     _halo(motif, writer, _shifts())
 
 
@@ -223,7 +223,7 @@ def _halo(motif: Motif, writer: Writer, shifts: list[Offsets]) -> None:
 
 
 def sweep3d(motif: Motif, writer: Writer) -> None:
-    """A wave from each corner of a rectangle of ranks, twice (up and down), ``blocking`` planes of cells at a time."""
+    """Sweep from each corner of a rectangle of ranks, twice (up and down), ``blocking`` planes of cells at a time."""
     wide, high = sides(writer.ranks)
     x, y = np.divmod(np.arange(writer.ranks), high)
     corners = ((1, 1), (1, 1), (-1, 1), (-1, 1), (1, -1), (1, -1), (-1, -1), (-1, -1))
@@ -243,7 +243,7 @@ def sweep3d(motif: Motif, writer: Writer) -> None:
 
 
 def _cross(motif: Motif, writer: Writer, across: Offsets, along: Offsets, front: Offsets, to: tuple[int, int]) -> None:
-    """The ranks of a wave's ``front`` get what they need, compute, and send ``across`` and ``along``."""
+    """Let the ranks of a wave's ``front`` get what they need, compute, and send ``across`` and ``along``."""
     cells, planes = motif.value("cells"), motif.value("blocking")
     bytes = cells * planes * DOUBLE * motif.value("variables")
     writer.step(front)
@@ -253,7 +253,7 @@ def _cross(motif: Motif, writer: Writer, across: Offsets, along: Offsets, front:
 
 
 def fft3d(motif: Motif, writer: Writer) -> None:
-    """Three passes, an all-to-all in the columns and one in the rows of ranks between them; the same back."""
+    """Compute three passes, with an all-to-all in the columns and one in the rows between them; the same back."""
     wide, high = sides(writer.ranks)
     rank = np.arange(writer.ranks)
     flops = motif.value("elements") * motif.value("flops") / 3  # ours: a third for each pass
@@ -267,7 +267,7 @@ def fft3d(motif: Motif, writer: Writer) -> None:
 
 
 def _all_to_all(motif: Motif, writer: Writer, size: int, stride: int) -> None:
-    """Among ``size`` ranks that are ``stride`` apart, step by step: each sends to the k-th after it."""
+    """Exchange among ``size`` ranks that are ``stride`` apart, step by step: each sends to the k-th after it."""
     rank = np.arange(writer.ranks)
     place = rank // stride % size
     for step in range(1, size):
@@ -276,7 +276,7 @@ def _all_to_all(motif: Motif, writer: Writer, size: int, stride: int) -> None:
 
 
 def amr3d(motif: Motif, writer: Writer) -> None:
-    """Computes its blocks, then exchanges their faces, in a mesh of a file or one that is finer at a sphere."""
+    """Compute blocks, then exchange their faces, in a mesh of a file or one that is finer at a sphere."""
     assert motif.blocks is None or motif.mesh is not None, "build() reads the file"
     mesh, cells = motif.mesh or refined(writer.ranks, int(motif.value("level"))), motif.value("cells")
     for _ in range(motif.rounds):
@@ -286,7 +286,7 @@ def amr3d(motif: Motif, writer: Writer) -> None:
 
 
 def amr3d_heavy(motif: Motif, writer: Writer) -> None:
-    """The same, with blocks that are cut once more: ours for the block file from midway through the paper's run."""
+    """Do the same with blocks that are cut once more: ours for the block file from midway through the paper's run."""
     amr3d(motif, writer)
 
 

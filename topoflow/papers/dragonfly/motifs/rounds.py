@@ -1,4 +1,4 @@
-"""Many rounds of the same messages as one, and what of a round waits for the round before.
+"""Equal rounds of messages, written as one round and what of it waits for the round before.
 
 Shapes: M messages of a round, D of them that wait for another.
 """
@@ -15,7 +15,7 @@ MOST = 64  # messages of a connected component at most: reachability is a bit ma
 
 
 def folded(written: Messages, rounds: int) -> Messages | None:
-    """The messages of ``rounds`` equal rounds, from the first three in ``written``; None if these are not equal.
+    """Return the messages of ``rounds`` equal rounds, from the first three in ``written``; None if these differ.
 
     Also None if a message may be sent again before it has arrived, and if a connected component of dependencies has
     more than ``MOST`` messages, so that this is not known.
@@ -40,7 +40,7 @@ def folded(written: Messages, rounds: int) -> Messages | None:
 
 
 def _waits(waits: tuple[Offsets, Offsets], count: int, number: int) -> tuple[Offsets, Offsets]:
-    """Waiter * M + what it waits for, ascending: of one round, what is in it, and what is in the one before."""
+    """Return ascending waiter * M + what it waits for, within round ``number`` and in the round before it."""
     own = waits[0] // count == number
     waiter, earlier = waits[0][own], waits[1][own]
     here = earlier // count == number
@@ -49,7 +49,7 @@ def _waits(waits: tuple[Offsets, Offsets], count: int, number: int) -> tuple[Off
 
 
 def _comes_back(waits: tuple[Offsets, Offsets], carried: tuple[Offsets, Offsets], count: int) -> bool:
-    """Whether each of M messages depends, through others, on itself in the round before; False also if unknown."""
+    """Say if each of M messages depends, through others, on itself in the round before; False also if unknown."""
     waiter, earlier = (np.concatenate(side) for side in zip(waits, carried, strict=True))
     group = np.arange(count)  # connected component, by its first message
     for _ in range(MOST):

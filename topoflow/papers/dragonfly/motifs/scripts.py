@@ -1,4 +1,4 @@
-"""Writing what ranks do, step by step and for many ranks at once; and how ranks are laid out.
+"""The steps of ranks, written for many ranks at once, and layouts of ranks.
 
 Shapes: n ranks, k of them, M tasks.
 """
@@ -14,7 +14,7 @@ from topoflow.workload.base import NOBODY, Messages
 
 
 class Writer:
-    """The tasks so far. A rank does step after step: it sends, and then waits for what is sent to it.
+    """Writes the tasks of ranks. A rank does step after step: it sends, and then waits for what is sent to it.
 
     Messages up to ``eager`` B leave their sender free at once, that of a longer one waits until it has arrived. With
     ``request``, a longer one is matched first: ``request`` B ask its receiver, which answers with as many as soon as it
@@ -39,7 +39,7 @@ class Writer:
         self._open: list[tuple[Offsets, Offsets]] = []  # tasks, and ranks that wait for them in this step
 
     def send(self, source: Offsets, target: Offsets, bytes: ArrayLike) -> None:
-        """A message of ``bytes`` from each ``source`` [k] to its ``target`` [k]."""
+        """Send a message of ``bytes`` from each ``source`` [k] to its ``target`` [k]."""
         if self._library:
             self._said.append((source, target, np.broadcast_to(np.asarray(bytes, np.float64), len(source))))
             return
@@ -53,7 +53,7 @@ class Writer:
         self._open.append((tasks[long], source[long]))
 
     def _call(self) -> None:
-        """The calls of messages that were said: a rank posts all of its receives, and then sends."""
+        """Write the calls of the messages of this step: a rank posts all of its receives, and then sends."""
         if not self._said:
             return
         source, target, bytes = (np.concatenate(column) for column in zip(*self._said, strict=True))
@@ -87,7 +87,7 @@ class Writer:
             self._get(source[long], target[long], bytes[long], matched[long], returned[long])
 
     def _get(self, source: Offsets, target: Offsets, bytes: Floats, matched: Offsets, called: Offsets) -> None:
-        """What follows the requests of long messages, which were ``called`` [k] by senders and ``matched`` [k]."""
+        """Write what follows the requests of long messages, ``called`` [k] by senders and ``matched`` [k]."""
         asks = self._add(target, source, firefly.GET, 0.0)
         self._wait(asks, matched)
         read = self._wait_for(source, firefly.READ)
@@ -104,8 +104,10 @@ class Writer:
         self._blocking[source[blocks]] = returned[blocks]
 
     def _wait_all(self, ends: Mask) -> None:
-        """The wait of ranks that ``ends`` [n] a step: it begins when the last send has returned, unpins what has come,
-        and returns when all has."""
+        """Write the wait that ``ends`` [n] a step of ranks.
+
+        It begins when the last send has returned, unpins what has come, and returns when all has come.
+        """
         rank = np.flatnonzero(ends & self._waiting)
         called = self._wait_for(rank, self._calling[rank])
         self._wait(called, self._last[rank])
@@ -135,7 +137,7 @@ class Writer:
         self._blocking[ends] = self._matched[ends] = NOBODY
 
     def _follow(self, tasks: Offsets, rank: Offsets, last: Offsets) -> None:
-        """Each of ``tasks`` [k] of a ``rank`` [k] waits for that before it; ``last`` [n] is the last one of each."""
+        """Let each of ``tasks`` [k] wait for the one before it of its ``rank`` [k]; ``last`` [n] are the last ones."""
         order = np.argsort(rank, kind="stable")
         task, owner = tasks[order], rank[order]
         earlier = np.where(np.diff(owner, prepend=NOBODY) == 0, np.roll(task, 1), last[owner])
@@ -143,11 +145,11 @@ class Writer:
         last[owner] = task
 
     def _wait_for(self, rank: Offsets, seconds: ArrayLike) -> Offsets:
-        """[k] tasks that take ``seconds`` and occupy nothing: messages of a rank to itself."""
+        """Return tasks [k] that take ``seconds`` and occupy nothing: messages of a rank to itself."""
         return self._add(rank, rank, 0.0, seconds)
 
     def _match(self, source: Offsets, target: Offsets) -> Offsets:
-        """[k] answers to the requests of each ``source`` [k], once its ``target`` has posted the receive."""
+        """Return the answers [k] to the requests of each ``source`` [k], once its ``target`` has posted the receive."""
         asks = self._add(source, target, self._request or 0.0, 0.0)
         self._wait(asks, self._last[source])
         answers = self._add(target, source, self._request or 0.0, 0.0)
@@ -156,14 +158,14 @@ class Writer:
         return answers
 
     def compute(self, rank: Offsets, seconds: ArrayLike) -> None:
-        """``seconds`` on each ``rank`` [k], which are different ones, as a step of its own."""
+        """Compute for ``seconds`` on each ``rank`` [k], all different, as a step of its own."""
         self._call()
         tasks = self._add(rank, np.full(len(rank), NOBODY), 0.0, seconds)
         self._wait(tasks, self._last[rank])
         self._last[rank] = tasks
 
     def step(self, only: Offsets | None = None) -> None:
-        """The end of a step: of ``only`` some ranks, None: of all."""
+        """End a step of the ranks ``only``; None: of all."""
         self._call()
         mask = np.ones(self.ranks, np.bool_)
         if only is not None:
@@ -182,7 +184,7 @@ class Writer:
         self._wait(self._last[rank[ends]], task[ends])
 
     def messages(self) -> Messages:
-        """All of it."""
+        """Return the messages of all steps."""
         if self._library:
             self.step()
         source, target, bytes, seconds = (np.concatenate(column) for column in zip(*self._columns, strict=True))
@@ -202,7 +204,7 @@ class Writer:
 
 
 def _earlier(ranks: Offsets, seconds: Floats) -> Floats:
-    """[k] the sum of ``seconds`` [k] of those before it that are of the same rank."""
+    """Return the sum [k] of ``seconds`` of the earlier ones of the same rank."""
     order = np.argsort(ranks, kind="stable")
     until = np.cumsum(seconds[order]) - seconds[order]
     found = np.empty(len(ranks))
@@ -211,12 +213,12 @@ def _earlier(ranks: Offsets, seconds: Floats) -> Floats:
 
 
 def sides(ranks: int) -> tuple[int, int]:
-    """The most square rectangle of that many ranks, the longer side first: 110,592 are 384 x 288."""
+    """Return the most square rectangle of that number of ranks, the longer side first: 110,592 are 384 x 288."""
     short = max(side for side in range(1, int(ranks**0.5) + 1) if ranks % side == 0)
     return ranks // short, short
 
 
 def box(ranks: int) -> tuple[int, int, int]:
-    """The box of that many ranks with the least surface, sides descending: 110,592 are 48 x 48 x 48."""
+    """Return the box of that number of ranks with the least surface, sides descending: 110,592 are 48 x 48 x 48."""
     found = [(*sides(ranks // first), first) for first in range(1, round(ranks ** (1 / 3)) + 1) if ranks % first == 0]
     return min(found, key=lambda each: each[0] * each[1] + each[1] * each[2] + each[0] * each[2])
