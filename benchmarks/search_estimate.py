@@ -11,12 +11,15 @@ moves as a search proposes them, whatever they cost.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import numpy as np
 from measure import say
 from numpy.typing import NDArray
 from worlds.placements import settings
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # that of tests
+from tests.twins.tempering import draw, propose
 from topoflow.engine.base import Run
 from topoflow.engine.fluid import Fluid
 from topoflow.search.judge import Judge, Wiring
@@ -24,7 +27,6 @@ from topoflow.search.moves import moves
 from topoflow.search.placements import Choices, choices
 from topoflow.search.problem import Problem
 from topoflow.search.screen import screen
-from topoflow.search.tempering_reference import draw, propose
 from topoflow.study.configure.grid import build, grid
 from topoflow.study.configure.keys import check
 

@@ -8,10 +8,14 @@ Source: Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", S
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # that of tests
+from tests.twins.tempering import Kept, draw, first_temperatures, kept, propose
 from topoflow.engine.base import Floats, Run
 from topoflow.engine.screen.contention import Contention
 from topoflow.fabric.base import Fabric
@@ -21,7 +25,6 @@ from topoflow.search.problem import Effort, Problem, Settings
 from topoflow.search.screen import screen
 from topoflow.search.space import Placements, space
 from topoflow.search.tempering import Numbers, Tell, Walk
-from topoflow.search.tempering_reference import Kept, draw, first_temperatures, kept, propose
 from topoflow.strategy.base import Strategy
 
 

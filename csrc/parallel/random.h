@@ -3,7 +3,7 @@
 //   numpy.random.Philox(key=[7, 1], counter=[0, 0, 3, 0]): its numbers 4 to 7 are those of counter [2, 0, 3, 0]
 //
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011, section 3.3, table 2.
-// topoflow/engine/random.py and topoflow/search/tempering_reference.py say how counters and keys are used.
+// topoflow/engine/random.py and tests/twins/tempering.py say how counters and keys are used.
 #pragma once
 
 #include "backend.h"

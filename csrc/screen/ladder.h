@@ -6,7 +6,7 @@
 //
 // During a descent the loads of chain 0 are those of all.
 //
-// Source: topoflow/search/tempering.py states the walk and its sources, tempering_reference.py is the same in plain
+// Source: topoflow/search/tempering.py states the walk and its sources, tests/twins/tempering.py is the same in plain
 // Python.
 #pragma once
 

@@ -14,7 +14,7 @@ namespace topoflow::BACKEND {
 // The numbers that a chain draws in a step, each in [0, 1).
 enum Drawn : int32_t { kWhere, kLength, kOffset, kEnd, kOther, kKind, kTakes, kStays, kDegree, kPlace, kAccept, kSwap };
 constexpr int32_t kDrawn = 12;
-constexpr int64_t kBlock = 64;  // steps whose numbers follow each other, as tempering_reference.py draws them
+constexpr int64_t kBlock = 64;  // steps whose numbers follow each other, as tests/twins/tempering.py draws them
 
 // Number `drawn` of a chain. The counter is (block of steps, number of the ladder among all).
 HD double draw(const WalkBatch& batch, int32_t ladder, int64_t step, int32_t drawn, int32_t chain) {

@@ -4,7 +4,7 @@
 // Shapes: W worlds, S tasks, D dependencies, V servers, N nodes, F tasks that wait for none, of all worlds together;
 // C cells and R words of bits of all tasks; K words of bits of pairs of nodes. Times are in ps.
 //
-// Source: topoflow/engine/slotted/cells.py says what a world is; reference.py is the model in plain Python.
+// Source: topoflow/engine/slotted/cells.py says what a world is; tests/twins/slotted.py is the model in plain Python.
 #pragma once
 
 #include "fields.h"

@@ -2,7 +2,7 @@
 //
 // Rows are nodes, U their links, one to each switch; K cells of a link in a slot.
 //
-// Source: RotorNet (Mellette et al., SIGCOMM 2017); reference_rotor.py states the model.
+// Source: RotorNet (Mellette et al., SIGCOMM 2017); tests/twins/slotted_rotor.py states the model.
 #pragma once
 
 #include "batch.h"

@@ -6,7 +6,7 @@
 // the nodes which a node sends to in one slot lie next to each other. What comes to a node in an epoch lies in the
 // order in which it comes: slot * G + the sender's group.
 //
-// Source: topoflow/engine/slotted/reference.py states the model.
+// Source: tests/twins/slotted.py states the model.
 #pragma once
 
 #include "batch.h"

@@ -2,7 +2,7 @@
 //
 // Rows are nodes; transceiver t of a node sends to transceiver t of others, the first `intra` of them within its rack.
 //
-// Source: FOSquare (Yan et al., Photonics 2021), 2 and Figure 2; reference_ack_nack.py states the model.
+// Source: FOSquare (Yan et al., Photonics 2021), 2 and Figure 2; tests/twins/slotted_ack_nack.py states the model.
 #pragma once
 
 #include "batch.h"

@@ -4,7 +4,7 @@
 // Between two barriers a node's thread writes what is the node's. What it hands to others it writes into tables with a
 // place for each pair; bits of them are set by adding, each at most once.
 //
-// Source: topoflow/engine/slotted/reference.py is the model, in the same order.
+// Source: tests/twins/slotted.py is the model, in the same order.
 #pragma once
 
 #include "state.h"

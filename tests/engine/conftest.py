@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.twins import fluid as reference
 from topoflow.arrays import offsets as row_offsets
 from topoflow.engine import fluid
 from topoflow.engine.base import Graph, Run, Timeline, World
 from topoflow.engine.device import Device
-from topoflow.engine.fluid import Fluid, reference
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.slotted import Found, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.settings import Settings

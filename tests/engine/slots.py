@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tests.twins.slotted import Reference
 from topoflow import _C
 from topoflow.arrays import offsets
 from topoflow.engine.slotted import Found
 from topoflow.engine.slotted.cells import NEVER, Cells
-from topoflow.engine.slotted.reference import Reference
 from topoflow.engine.slotted.settings import CABLES, Settings
 from topoflow.fabric.circuits.on_demand import Square
 from topoflow.fabric.circuits.rotors import FailedRotors, Rotors

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.slots import SLOT, assert_equal, burst
+from tests.twins.slotted_ack_nack import AckNackReference
 from topoflow.engine.base import Run
 from topoflow.engine.slotted import Found, Log, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
-from topoflow.engine.slotted.reference_ack_nack import AckNackReference
 from topoflow.engine.slotted.settings import LOSSES, Settings
 from topoflow.fabric.circuits.on_demand import Square
 

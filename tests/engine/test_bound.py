@@ -9,10 +9,10 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from tests.twins.bound import bound as twin
 from topoflow.engine import bound
 from topoflow.engine.base import Run, World
 from topoflow.engine.bound import Bound
-from topoflow.engine.bound.reference import bound as twin
 from topoflow.engine.device import Device
 from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.placement import place

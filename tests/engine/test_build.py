@@ -37,6 +37,8 @@ def test_configs_are_part_of_the_package():
     configs = importlib.resources.files("topoflow.configs")
     assert (configs / "compare.yaml").is_file()
     assert (configs / "fabric" / "fat_tree.yaml").is_file()
+    paper = importlib.resources.files("topoflow.papers.topoopt")
+    assert (paper / "experiment" / "base" / "topoopt.yaml").is_file()
 
 
 def test_cuda_is_built_only_where_nvcc_is():

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.twins.fluid import simulate
 from topoflow.demand import Demand
-from topoflow.engine.fluid.reference import simulate
 from topoflow.engine.lowering.algorithms import Algorithm, Call, algorithms, names
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.lowering.schedule import Schedule

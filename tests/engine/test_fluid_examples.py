@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from topoflow.engine.fluid import reference
+from tests.twins import fluid as reference
 
 
 def test_flows_on_one_link_share_it_evenly(run, make_world):

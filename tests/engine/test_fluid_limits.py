@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from tests.twins import fluid as reference
 from topoflow.engine.base import Run
 from topoflow.engine.device import Device
-from topoflow.engine.fluid import Fluid, reference
+from topoflow.engine.fluid import Fluid
 
 
 def test_a_limit_is_kept_by_a_flow_that_is_alone(run, make_world):

@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.twins import fluid as reference
 from topoflow.engine import fluid
 from topoflow.engine.base import Run
 from topoflow.engine.bound import Bound
 from topoflow.engine.device import Device
 from topoflow.engine.dynamic import reconfigure
-from topoflow.engine.fluid import Fluid, reference
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.fluid.precision import SMALLEST_WEIGHT, SPREAD
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ocs_reconfig import OcsReconfig

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.twins import fluid as reference
+from tests.twins.dynamic import resume
 from topoflow.engine import fluid
 from topoflow.engine.base import Graph, Run, World
 from topoflow.engine.device import Device
-from topoflow.engine.dynamic.reference import resume
-from topoflow.engine.fluid import Fluid, reference
+from topoflow.engine.fluid import Fluid
 
 
 def random_world(seed: int) -> World:

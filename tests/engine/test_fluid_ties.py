@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from tests.engine.ties import Tasks, speed, tied_world
+from tests.twins import fluid as reference
 from topoflow.engine.base import World
-from topoflow.engine.fluid import Fluid, reference
+from topoflow.engine.fluid import Fluid
 
 PROGRAM = Path(__file__).with_name("checked_worlds.py")
 SLOW_GRAPHS = int(os.environ.get("TIED_GRAPHS", "10000"))  # each with 10 speeds

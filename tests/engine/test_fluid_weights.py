@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins import fluid as reference
 from topoflow.engine.base import Run
 from topoflow.engine.device import Device
-from topoflow.engine.fluid import Fluid, reference
+from topoflow.engine.fluid import Fluid
 
 LAW = settings(max_examples=60)
 

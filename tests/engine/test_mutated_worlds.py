@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.twins import fluid as reference
 from topoflow.demand import Demand
 from topoflow.engine.base import Fidelity, Run, World
 from topoflow.engine.bound import Bound
 from topoflow.engine.fitting import Fitting
-from topoflow.engine.fluid import Fluid, reference
+from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet
 from topoflow.engine.slotted import Slotted

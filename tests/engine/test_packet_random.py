@@ -13,6 +13,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.twins.packet import Answer, Simulation, most_of_intervals
+from tests.twins.packet_addresses import AddressedSimulation
+from tests.twins.packet_sst import SstSimulation
+from tests.twins.packet_transport import TransportSimulation
 from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.base import Graph, Histogram, Ports, Run, Timeline, World
 from topoflow.engine.bound import Bound
@@ -22,10 +26,6 @@ from topoflow.engine.packet import MOST_QUEUES, Packet, layout_of
 from topoflow.engine.packet.addresses import AddressedLayout
 from topoflow.engine.packet.layout import Layout, lay_out
 from topoflow.engine.packet.merge import NONE
-from topoflow.engine.packet.reference import Answer, Simulation, most_of_intervals
-from topoflow.engine.packet.reference_addresses import AddressedSimulation
-from topoflow.engine.packet.reference_sst import SstSimulation
-from topoflow.engine.packet.reference_transport import TransportSimulation
 from topoflow.engine.packet.settings import MICROSECOND, MILLISECOND, SECOND, numbers
 from topoflow.engine.packet.transport import MARKED
 from topoflow.fabric.routing.base import padded

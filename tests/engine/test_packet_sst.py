@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from tests.engine.test_packet_addresses import computes, dragonfly
 from tests.engine.test_packet_random import compare, twin_of
+from tests.twins.packet_sst import SstSimulation
 from topoflow import _C
 from topoflow.demand import Demand
 from topoflow.engine.base import Run, Timeline, World
@@ -26,7 +27,6 @@ from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import PORTS_OF_A_THREAD, Packet, Prepared, layout_of
 from topoflow.engine.packet.addresses import AddressedLayout
 from topoflow.engine.packet.batch import pack
-from topoflow.engine.packet.reference_sst import SstSimulation
 from topoflow.engine.packet.settings import numbers
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.dragonfly import Dragonfly, DragonflyRoutes

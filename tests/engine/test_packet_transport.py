@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.test_packet_random import loses_nothing_silently, some_lossy_worlds, union_of
+from tests.twins.packet_transport import Rate
 from topoflow.demand import Demand
 from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.base import Graph, Run, Timeline, World
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet, layout_of
-from topoflow.engine.packet.reference_transport import Rate
 from topoflow.engine.packet.settings import numbers
 from topoflow.engine.packet.transport import MARKED, WHOLE_RATE
 from topoflow.fabric.leaf_spine import LeafSpine

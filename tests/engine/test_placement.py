@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.fluid import simulate
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline
-from topoflow.engine.fluid.reference import simulate
 from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Channels, Fabric

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.slots import SLOT, burst, check_twin, of_seeds, random_failed_rotors
+from tests.twins.slotted_rotor import RotorReference
 from topoflow.engine.base import Run
 from topoflow.engine.slotted import Found, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
-from topoflow.engine.slotted.reference_rotor import RotorReference
 from topoflow.engine.slotted.settings import Settings
 from topoflow.fabric.circuits.rotors import FailedRotors, Rotors
 from topoflow.fabric.circuits.schedule import EMPTY

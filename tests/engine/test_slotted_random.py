@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.slots import assert_equal, with_failures
+from tests.twins.slotted import Reference
 from topoflow.engine.random import WORD, philox, two_below
 from topoflow.engine.slotted import Found
 from topoflow.engine.slotted.cells import NEVER, Cells
-from topoflow.engine.slotted.reference import Reference
 from topoflow.engine.slotted.settings import CABLES, PROTOCOLS, Settings
 from topoflow.fabric.circuits.schedule import Schedule
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.twins import fluid as reference
+from tests.twins.dynamic import resume
 from topoflow.engine import fluid
 from topoflow.engine.base import Graph, World
-from topoflow.engine.dynamic.reference import resume
 from topoflow.engine.dynamic.stepwise import NO_LINK, Routes, Stepwise
-from topoflow.engine.fluid import reference
 
 LATENCY = 1e-3  # s of each link
 INTERVAL = 0.0973  # s of a step

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from topoflow.engine.fluid import Fluid, reference
+from tests.twins import fluid as reference
+from topoflow.engine.fluid import Fluid
 from topoflow.worldfile.world_file import read
 
 HERE = Path(__file__).resolve().parent

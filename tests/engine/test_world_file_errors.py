@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.twins import fluid as reference
 from topoflow.engine.base import Fidelity
 from topoflow.engine.bound import Bound
-from topoflow.engine.fluid import Fluid, reference
+from topoflow.engine.fluid import Fluid
 from topoflow.worldfile.world_file import read
 
 Json = dict[str, Any]

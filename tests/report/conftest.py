@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from tests.report import chromium
+from tests.twins.fluid import simulate
 from topoflow.case.base import Case, Job, Result, Settings
 from topoflow.case.failures import Failures, Slowdowns
 from topoflow.demand import Demand
-from topoflow.engine.fluid.reference import simulate
 from topoflow.engine.lowering.placement import Lowering, place
 from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.prices import Prices

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.twins.tempering import Reference, choose, draw, first_temperatures, kept, propose, ratio
 from topoflow import _C
 from topoflow.engine.base import Run
 from topoflow.engine.device import Device
@@ -25,7 +26,6 @@ from topoflow.search.placements import choices
 from topoflow.search.problem import Problem
 from topoflow.search.screen import screen
 from topoflow.search.tempering import Tempering, Walk, fastest, shares
-from topoflow.search.tempering_reference import Reference, choose, draw, first_temperatures, kept, propose, ratio
 
 Make = Callable[..., Problem]
 TINY = ("servers=2", "workload.tables=1", "workload.dense_layers=2", "workload.feature_layers=1")  # 3 layers, 3 choices

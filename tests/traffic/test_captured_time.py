@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.twins.fluid import simulate
 from topoflow.capture.base import Communication, Compute, Event, Trace
 from topoflow.capture.load import load
 from topoflow.capture.periods import representative
-from topoflow.engine.fluid.reference import simulate
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.as_captured import AsCaptured

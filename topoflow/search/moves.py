@@ -13,7 +13,7 @@ An exchange undoes itself, so the same set leads back, if with another probabili
 with the ratio of both as a factor keeps every state as likely as its energy says (Hastings, "Monte Carlo sampling
 methods using Markov chains and their applications", Biometrika 57, 1970).
 
-The kernel that proposes is ``csrc/screen/proposal.h``; ``tempering_reference`` is the same in plain Python.
+The kernel that proposes is ``csrc/screen/proposal.h``; ``tests/twins/tempering.py`` is the same in plain Python.
 
 Shapes: Y layers, K choices, B degrees, M neighbours.
 """

@@ -30,7 +30,7 @@ Random numbers are counted, not drawn in turn: Philox with the key (seed, round)
 ladder), so that they depend neither on threads nor on where a search was stopped.
 
 A kernel walks (``csrc/screen/ladder.h``), on a CPU or a GPU; both take the same steps, to the bit.
-``tempering_reference`` is the same in plain Python.
+``tests/twins/tempering.py`` is the same in plain Python.
 
 Source: descent to the best of some neighbours, Aarts and Lenstra, "Local Search in Combinatorial Optimization", 1997,
 chapter 1. FlexFlow's search (Jia, Zaharia and Aiken, MLSys 2019, section 6), which TopoOpt 4.1 uses; Earl and Deem,

@@ -6,7 +6,7 @@
 //                              and to the servers (k, j) of other racks k with `inter` ones
 //   (0, 0) to (1, 1)           over (0, 1) or (1, 0), which forwards with a transceiver of the other kind
 //
-// Source: FOSquare (Yan et al., Photonics 2021), 2; reference_ack_nack.py says what it leaves open.
+// Source: FOSquare (Yan et al., Photonics 2021), 2; tests/twins/slotted_ack_nack.py says what it leaves open.
 #pragma once
 
 #include "parallel/random.h"

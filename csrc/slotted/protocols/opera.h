@@ -6,7 +6,7 @@
 //     0 -> 1  a   b   .   .     . is free for bulk
 //     1 -> 2  .   a   b   .
 //
-// Source: Opera (Mellette et al., NSDI 2020); reference_opera.py says what it leaves open.
+// Source: Opera (Mellette et al., NSDI 2020); tests/twins/slotted_opera.py says what it leaves open.
 #pragma once
 
 #include "slotted/protocols/rotor.h"

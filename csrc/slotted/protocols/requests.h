@@ -1,7 +1,7 @@
 // Requests and grants, as Sirius' protocol and its ideal have them: for cells in LOCAL random nodes are asked to send
 // one on, which they promise as long as they have room.
 //
-// Source: Sirius (Ballani et al., SIGCOMM 2020), 4.3 and Figure 15; reference.py says what these leave open.
+// Source: Sirius (Ballani et al., SIGCOMM 2020), 4.3 and Figure 15; tests/twins/slotted.py says what these leave open.
 #pragma once
 
 #include "parallel/random.h"

@@ -4,7 +4,7 @@
 //   K = 4, LOCAL of 0 has 9 cells for 2, in a slot in which it is joined to 1, which has none
 //     -> 1 accepts 4, which its next link to 2 can carry; in the slot in which 0 is joined to 2 it sends 4 others
 //
-// Source: RotorNet (Mellette et al., SIGCOMM 2017), RotorLB; reference_rotor.py says what it leaves open.
+// Source: RotorNet (Mellette et al., SIGCOMM 2017), RotorLB; tests/twins/slotted_rotor.py says what it leaves open.
 #pragma once
 
 #include "slotted/world.h"

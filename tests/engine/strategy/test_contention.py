@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.contention import makespan
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.screen.alone import MERGE
 from topoflow.engine.screen.contention import Contention
-from topoflow.engine.screen.contention_reference import makespan
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.placement import Placement

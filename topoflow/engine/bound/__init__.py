@@ -20,7 +20,7 @@ ends last does not advance as if it were alone, its flow has a link that is full
 
 Worlds of one graph run side by side, in SIMD registers or neighbouring threads, and a graph is condensed once
 (``topoflow.engine.bound.condensed``): a ring all-reduce in 254 steps of 512 transfers is one node. ``csrc/bound`` is
-what runs, ``topoflow.engine.bound.reference`` spells it out in plain Python.
+what runs, ``tests.twins.bound`` spells it out in plain Python.
 
 Source: the critical path and the most loaded resource are the two lower bounds of Graham, Bounds on Multiprocessing
 Timing Anomalies, SIAM J. Applied Mathematics 17(2), 1969.

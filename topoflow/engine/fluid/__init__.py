@@ -1,6 +1,6 @@
 """The ``fluid`` fidelity: exact max-min fair sharing, event by event, for a batch of worlds at once.
 
-``topoflow.engine.base`` states the model, ``topoflow.engine.fluid.reference`` spells it out in plain Python,
+``topoflow.engine.base`` states the model, ``tests.twins.fluid`` spells it out in plain Python,
 ``csrc/fluid`` is what runs. On a CPU every thread runs one world at a time, on a GPU every warp does.
 
     Fluid    the fidelity: worlds of any graphs; a Timeline of each

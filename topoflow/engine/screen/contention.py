@@ -18,7 +18,7 @@ jobs and algorithms are in benchmarks/results/search_estimate.txt.
 
 This is no bound: transfers that do not begin together are quicker, others meet those of another layer. Its use is that
 it orders strategies as ``fluid`` does; tests say how well. ``csrc/screen/contention.h`` is what runs,
-``contention_reference.py`` the same in plain Python.
+``tests/twins/contention.py`` the same in plain Python.
 
 Source: Chowdhury and Stoica, "Coflow: a networking abstraction for cluster applications", HotNets 2012; the time of a
 coflow's bottleneck is that of Varys (Chowdhury, Zhong and Stoica, SIGCOMM 2014).

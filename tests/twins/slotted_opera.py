@@ -32,9 +32,9 @@ from __future__ import annotations
 
 from collections import deque
 
+from tests.twins.slotted import Cell
+from tests.twins.slotted_rotor import RotorReference, Sent
 from topoflow.engine.slotted.cells import Cells
-from topoflow.engine.slotted.reference import Cell
-from topoflow.engine.slotted.reference_rotor import RotorReference, Sent
 from topoflow.engine.slotted.settings import Settings
 from topoflow.fabric.circuits.staggered import NOWHERE, Staggered
 

@@ -34,8 +34,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
+from tests.twins.slotted import Cell, Hop, Reference
 from topoflow.engine.slotted.cells import Cells
-from topoflow.engine.slotted.reference import Cell, Hop, Reference
 from topoflow.engine.slotted.settings import Settings
 from topoflow.fabric.circuits.rotors import Rotors
 from topoflow.fabric.circuits.schedule import EMPTY

@@ -20,11 +20,11 @@ from __future__ import annotations
 import itertools
 from functools import partial
 
+from tests.twins.packet import ARRIVE, Packet, Simulation
 from topoflow.engine.base import World
 from topoflow.engine.packet.addresses import AddressedLayout
 from topoflow.engine.packet.draws import AT_MIDDLE, AT_SOURCE, draws
 from topoflow.engine.packet.merge import NONE
-from topoflow.engine.packet.reference import ARRIVE, Packet, Simulation
 from topoflow.engine.packet.settings import Numbers, Settings, in_picoseconds
 from topoflow.engine.random import below
 from topoflow.fabric.routing.next_hops import DOWN, UP

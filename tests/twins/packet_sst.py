@@ -32,11 +32,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
 
+from tests.twins.packet import Answer, Packet, Port, Simulation
 from topoflow.engine.base import World
 from topoflow.engine.packet.addresses import AddressedLayout
 from topoflow.engine.packet.draws import AT_SOURCE, draws
 from topoflow.engine.packet.merge import NONE
-from topoflow.engine.packet.reference import Answer, Packet, Port, Simulation
 from topoflow.engine.packet.settings import Numbers, Settings, in_picoseconds
 from topoflow.engine.random import below
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, UP

@@ -17,12 +17,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from tests.twins.packet import ARRIVE, Message, Packet, Simulation
 from topoflow import _C
 from topoflow.engine.base import World
 from topoflow.engine.packet.draws import mark
 from topoflow.engine.packet.layout import Layout
 from topoflow.engine.packet.merge import NONE
-from topoflow.engine.packet.reference import ARRIVE, Message, Packet, Simulation
 from topoflow.engine.packet.settings import Numbers, Settings, in_picoseconds
 from topoflow.engine.packet.transport import WHOLE_RATE
 

@@ -33,9 +33,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from tests.twins.slotted import Cell, Hop, Reference, Server
 from topoflow.engine.random import below, philox
 from topoflow.engine.slotted.cells import Cells
-from topoflow.engine.slotted.reference import Cell, Hop, Reference, Server
 from topoflow.engine.slotted.settings import Settings
 from topoflow.fabric.circuits.on_demand import Square
 
