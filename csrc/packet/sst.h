@@ -12,7 +12,7 @@
 // clock comes first, then what `Happening` says.
 //
 // Source: SST 16, merlin (hr_router, portControl, xbar_arb_lru, linkControl, topology/dragonfly) and firefly (nic,
-// nicSendMachine); topoflow/engine/packet/reference_sst.py states the model.
+// nicSendMachine); tests/twins/packet_sst.py states the model.
 #pragma once
 
 #include "addresses.h"

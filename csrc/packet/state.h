@@ -5,7 +5,7 @@
 // last that has become free is the next to be taken, while caches have it. Lists are threaded through `next`; -1 ends
 // them. Each part of a world has a pool of its own, and what is counted for the whole world (part.h).
 //
-// Source: topoflow/engine/packet/reference.py states the model.
+// Source: tests/twins/packet.py states the model.
 #pragma once
 
 #include "batch.h"

@@ -14,7 +14,7 @@
 // turns in the order of their times.
 //
 // Source: conservative parallel simulation with lookahead, Chandy and Misra, "Distributed simulation", IEEE Trans.
-// Software Engineering SE-5(5), 1979; the model is stated in topoflow/engine/packet/reference.py.
+// Software Engineering SE-5(5), 1979; the model is stated in tests/twins/packet.py.
 #pragma once
 
 #include "addresses.h"

@@ -58,8 +58,8 @@ class Settings(Transport):
     of queues are written down, 0: none.
 
     ``model`` "sst": the network and the NICs of another simulator, which has none of the choices above
-    (``reference_sst``). There ``setup`` is what the NIC of a sender takes before each message, and ``match`` what that
-    of the receiver takes for the first packet of one.
+    (``tests/twins/packet_sst.py``). ``setup`` is the time of a sender's NIC before each message, and ``match`` that
+    of a receiver's NIC for the first packet of a message.
     """
 
     model: str = "hardware"
