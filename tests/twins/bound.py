@@ -8,7 +8,7 @@ from topoflow.engine.base import Graph, World
 
 
 def bound(world: World) -> tuple[list[float], list[float], float]:
-    """When every task would start and finish if it were alone, and the least time of all; inf: no bandwidth."""
+    """Return start and finish of every task if it were alone, and the least time of all; inf: no bandwidth."""
     graph = world.graph
     start: list[float] = []
     finish: list[float] = []

@@ -55,7 +55,7 @@ def max_min(
 
 
 def simulate(world: World, merge: float = 0.0) -> Timeline:
-    """When every task of one world ran; the model is stated in ``topoflow.engine.base``.
+    """Simulate one world; the model is stated in ``topoflow.engine.base``.
 
     A flow that has lasted d at the beginning of an event and would end at most ``merge`` * d later ends with the event.
     It keeps the end that it had; the others continue from the beginning of the event. ``merge=0`` is exact.
@@ -76,7 +76,7 @@ def simulate(world: World, merge: float = 0.0) -> Timeline:
 
 
 def pause(world: World, until: float, merge: float = 0.0) -> Pause:
-    """Where ``world`` is at ``until`` (s): every event up to then has happened, and flows have flowed until then."""
+    """Return the state of ``world`` at ``until`` (s), after all events and flows up to then."""
     start, finish, left = _run(world, merge, until)
 
     def numbers(of: dict[int, float], otherwise: list[float]) -> Floats:
@@ -88,7 +88,7 @@ def pause(world: World, until: float, merge: float = 0.0) -> Pause:
 
 
 class _Tasks:
-    """Which tasks have begun, wait and are over; those that wait for none begin at once. Times in s."""
+    """The tasks that wait, run and are over; those that wait for none begin at once. Times in s."""
 
     def __init__(self, world: World) -> None:
         graph = world.graph

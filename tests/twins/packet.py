@@ -55,7 +55,7 @@ class Packet:
 
 @dataclass
 class Message:
-    """What a task has left to send by one of the roots of its path."""
+    """The packets that a task has left to send by one of the roots of its path."""
 
     task: int
     root: int
@@ -92,7 +92,7 @@ class Port:
 
 @dataclass
 class Answer:
-    """When tasks ran (ps; None: never) and what ports and buffers saw."""
+    """Start and finish of tasks (ps; None: never), and the activity of ports and buffers."""
 
     start: list[int | None]
     finish: list[int | None]
@@ -132,7 +132,7 @@ class Simulation:
         self.count = itertools.count()
 
     def columns(self) -> range:
-        """What has a depth: each channel."""
+        """Return the rows that have a depth: each channel."""
         return range(self.layout.channels)
 
     def count_queues(self) -> int:

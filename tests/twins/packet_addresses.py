@@ -140,7 +140,7 @@ class AddressedSimulation(Simulation):
         return two if is_emptier else one
 
     def links(self, router: int, endpoint: int, route: Route) -> list[int]:
-        """The links of which ``router`` takes one."""
+        """Return the links among which ``router`` chooses."""
         entry = self.entry(router, endpoint, route)
         if entry >= 0:
             return [entry]
@@ -149,7 +149,7 @@ class AddressedSimulation(Simulation):
         return found
 
     def entry(self, router: int, endpoint: int, route: Route) -> int:
-        """What the tables of ``router`` have."""
+        """Return the entry in the tables of ``router``."""
         hops, target = self.hops, int(self.hops.router[endpoint])
         size = hops.routers_per_group
         if route.router is not None:
@@ -177,7 +177,7 @@ class AddressedSimulation(Simulation):
             router, count = int(self.hops.target[out]), count + 1
 
     def first(self, packet: Packet, router: int) -> Route:
-        """What the router of the source decides."""
+        """Choose the route at the router of the source."""
         words, target = self.words(packet, AT_SOURCE), int(self.hops.router[self.target[packet.task]])
         direct = Route(below(words[0], self.hops.cables))
         if self.by.routing == "minimal" or router == target:

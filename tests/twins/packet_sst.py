@@ -371,7 +371,7 @@ class SstSimulation(Simulation):
 
 @dataclass
 class Message:
-    """What a machine sends."""
+    """A message that a machine sends."""
 
     task: int
     packets: int

@@ -111,7 +111,7 @@ class Counts:
 
 @dataclass
 class News:
-    """What a message hears of one of its packets."""
+    """The news of one packet that reaches its message."""
 
     lost: bool
     is_short: bool
@@ -220,7 +220,7 @@ class TransportSimulation(Simulation):
         super().send(port, turn, packet, now)
 
     def pass_on(self, packet: Packet, port: int, now: int, taken: int) -> None:
-        """As without a transport, but what comes at one time comes by the order of the queues."""
+        """Pass a packet on as without a transport; packets of the same time arrive in the order of the queues."""
         queue = self.route(packet)
         arrival = now + int(self.numbers.latency[port]) + in_picoseconds(self.settings.switch_latency)
         arrival += self.head_time(packet, port, taken)

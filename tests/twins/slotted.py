@@ -265,7 +265,7 @@ class Reference:
         return int(self.world.node[self.world.source[task]]), int(self.world.node[self.world.target[task]])
 
     def joins(self, source: int, target: int) -> bool:
-        """Whether the schedule has a slot from a node to another one; switches that are asked have one for any."""
+        """Say if the schedule has a slot from a node to another; switches that grant requests have one for all."""
         schedule = self.world.schedule
         return isinstance(schedule, Square) or schedule.joins(source, target)
 

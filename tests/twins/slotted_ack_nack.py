@@ -113,7 +113,7 @@ class AckNackReference(Reference):
         server.surplus = min(server.surplus, 0)
 
     def accepts(self, node: int, cell: Cell) -> bool:
-        """Whether a node takes a packet of its own server: it delivers it, has room for it, or drops it."""
+        """Take a packet of the node's own server if it is delivered, has room or is dropped; say if it was taken."""
         if cell.to == node:
             self.deliver(cell, self.epoch * self.world.epoch)
             return True
@@ -133,7 +133,7 @@ class AckNackReference(Reference):
         self.end_if_lost(cell.task)
 
     def end_if_lost(self, task: int) -> None:
-        """What has come or is lost, all of it, has ended; what waits for it waits for ever."""
+        """End a task whose cells have all come or are lost; a task that waits for it waits for ever."""
         if self.lost[task] and self.flow[task].delivered + self.lost[task] == self.world.cells[task]:
             self.left -= 1
 

@@ -79,10 +79,10 @@ class RotorReference(Reference):
         self.epoch += 1
 
     def send_first(self, sent: Sent) -> None:
-        """What goes before all else: nothing."""
+        """Send nothing before all else."""
 
     def send_own(self, node: int, switch: int, target: int, sent: Sent) -> None:
-        """What is stored for the node at the other end of a link, then what is in LOCAL for it."""
+        """Send the cells that are stored for the node at the other end of a link, then those of LOCAL for it."""
         link = sent[node][switch]
         while target != EMPTY and self.capacity(node, switch, sent) and self.relayed[node][target]:
             self.send_cell(self.relayed[node][target].popleft(), link)
@@ -90,7 +90,7 @@ class RotorReference(Reference):
             self.send_cell(self.take(node, target, target), link)
 
     def send_cell(self, cell: Cell, link: dict[int, Cell]) -> None:
-        """At the first time of the slot that is free."""
+        """Send a cell at the first free time of the slot."""
         link[next(time for time in range(self.limit) if time not in link)] = cell
 
     def capacity(self, node: int, switch: int, sent: Sent) -> int:

@@ -23,7 +23,7 @@ COLDEST = 1e-12  # relative to the energy: no temperature is lower
 
 
 class Drawn(NamedTuple):
-    """What a chain draws in a step, each in [0, 1)."""
+    """The random numbers of a chain in a step, each in [0, 1)."""
 
     where: float  # the layer whose choice is a
     length: float  # of the run
@@ -40,14 +40,14 @@ class Drawn(NamedTuple):
 
 
 def draw(seed: int, round: int, ladder: int, step: int, chains: int) -> list[Drawn]:
-    """What each chain draws."""
+    """Draw the numbers of each chain."""
     random = np.random.Generator(np.random.Philox(key=[seed, round], counter=[0, 0, step // BLOCK, ladder]))
     numbers = random.random((len(Drawn._fields), BLOCK, chains))[:, step % BLOCK]
     return [Drawn(*column) for column in numbers.T.tolist()]
 
 
 class Chosen(NamedTuple):
-    """What is drawn whatever the state is."""
+    """The choices that do not depend on the state."""
 
     layer: int  # whose choice is a
     members: range | tuple[int, ...]  # layers of the run, or of the trade
@@ -80,7 +80,7 @@ class Proposal(NamedTuple):
 
 
 def propose(moves: Moves, placement: Numbers, drawn: Drawn) -> Proposal:
-    """What a chain at ``placement`` [Y] proposes."""
+    """Return the proposal of a chain at ``placement`` [Y]."""
     chosen = choose(moves, drawn)
     a, mates = int(placement[chosen.layer]), int(placement[chosen.mate])
     b = mates if drawn.takes < chosen.joins else other_choice(moves, a, drawn)
@@ -141,7 +141,7 @@ class Reference:
         return accepted
 
     def _propose(self, step: int) -> tuple[list[Drawn], list[Proposal], Floats]:
-        """What is drawn and proposed in a step, and its energies [C]; inf: it does not fit, or is no other state."""
+        """Return the draws and proposals of a step, and energies [C]; inf: it does not fit, or is no other state."""
         walk = self.walk
         drawn = draw(walk.seed, walk.round, self.ladder, step, self.chains)
         proposals = [propose(walk.moves, *each) for each in zip(self.placement, drawn, strict=True)]
