@@ -74,7 +74,7 @@ def test_a_clock_that_is_ahead_changes_no_time_and_is_noted(tmp_path: Path, cloc
     for own in (0, 1):
         profile(tmp_path / f"rank{own}.json", own, clock * own)
     trace = load([tmp_path / "rank0.json", tmp_path / "rank1.json"])
-    assert representative(trace).seconds == pytest.approx(90e-6)
+    assert representative(trace).seconds == pytest.approx(100e-6)
     computes = [event for event in trace.ranks[1] if isinstance(event, Compute)]
     assert [event.start for event in computes] == pytest.approx([5e-6, 105e-6])
     note = f"the clocks of 1 ranks are set by the ends of their collectives: at most {said}, of rank 1"

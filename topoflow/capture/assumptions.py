@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from topoflow.capture.base import Compute, Trace
+from topoflow.capture.periods import whole_iterations
 from topoflow.operations import ROOTED
 from topoflow.units import human
 
@@ -37,9 +38,11 @@ def assumptions(trace: Trace) -> tuple[str, ...]:
         event.op in ROOTED and event.root is None for rank in trace.ranks for event in trace.communications(rank)
     )
     notes = [f"{rootless} rooted collectives have no recorded root: taken to be their group's first rank"]
+    if not whole_iterations(trace):
+        notes.append("no iteration is whole: in each, something took an unknown time that counts as none")
     return (
         *trace.notes,
-        *(notes if rootless else ()),
+        *(notes if rootless else notes[1:]),
         *(
             f"{one.count} kernels {one.name} communicate, seen but not sized: {human(one.seconds, 's')} over all "
             "ranks, which any network is taken to need"

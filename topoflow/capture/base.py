@@ -120,6 +120,7 @@ class Trace:
     source: str = ""  # format and producer, e.g. "kineto (torch 2.4+)"
     notes: tuple[str, ...] = ()  # what the importer left out, counted: "13 'wait' rows are no collectives"
     bandwidth: float | None = None  # B/s that a rank sent at, where it is recorded; decides only what is computed first
+    incomplete: tuple[int, ...] = ()  # iterations in which something took an unknown time on some rank
     chosen: int | None = None  # the iteration that stands for the job, where the times that decide it were taken away
 
     def __post_init__(self) -> None:
@@ -129,6 +130,8 @@ class Trace:
             raise ValueError(f"iterations: must be positive, got {self.iterations}")
         if self.chosen is not None and not 0 <= self.chosen < self.iterations:
             raise ValueError(f"chosen: must be within 0..{self.iterations - 1}, got {self.chosen}")
+        if not all(0 <= number < self.iterations for number in self.incomplete):
+            raise ValueError(f"incomplete: must be within 0..{self.iterations - 1}, got {list(self.incomplete)[:8]}")
         if self.bandwidth is not None:
             check_positive("bandwidth", self.bandwidth)
         if not self.ranks:

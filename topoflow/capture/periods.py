@@ -1,4 +1,4 @@
-"""How long each iteration of a trace took, and which of them stands for the job.
+"""The time that each iteration of a trace took, and the one that stands for the job.
 
 An iteration takes from the end of the one before, on all ranks, to its own end:
 
@@ -12,7 +12,7 @@ What an inspection counts and a replay simulates is the same iteration.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from topoflow.capture.base import Communication, Compute, Trace
@@ -74,26 +74,50 @@ def _begin(own: _Seen, before: float | None, is_first: bool) -> float | None:
 
 
 def representative(trace: Trace) -> Period:
-    """The iteration of median length among those that communicate as most of them do.
+    """Return the iteration of median length among the whole ones that communicate as most of these do.
 
     Set-up is never taken; nor, among several, an odd one out, as DDP's first is (one bucket) or one that a profiler's
     window has cut. Its length is what a replay takes of the record: its period, or, where the record says what each
     event followed (so that its compute is what was measured), the compute of its busiest rank.
     """
-    communicates = _communicates(trace)
-    counts = Counter(communicates)
-    most = max(counts.values())
-    usual = next(what for what in reversed(communicates) if counts[what] == most)  # the latest, among equals
-    by_compute = any(event.after is not None for events in trace.ranks.values() for event in events)
     every = periods(trace)
     if trace.chosen is not None:
         return every[trace.chosen]
+    communicates = _communicates(trace)
+    whole = _bounded(trace, whole_iterations(trace) or range(trace.iterations))
+    counts = Counter(communicates[number] for number in whole)
+    most = max(counts.values())
+    usual = next(communicates[number] for number in reversed(whole) if counts[communicates[number]] == most)
+    by_compute = any(event.after is not None for events in trace.ranks.values() for event in events)
     alike = sorted(
         (period.busiest if by_compute or period.seconds is None else period.seconds, period.number)
-        for period, what in zip(every, communicates, strict=True)
-        if what == usual
+        for period in (every[number] for number in whole)
+        if communicates[period.number] == usual
     )
     return every[alike[(len(alike) - 1) // 2][1]]
+
+
+def whole_iterations(trace: Trace) -> Sequence[int]:
+    """Return the iterations in which all times, and as many sizes as in any of these, are known."""
+    unsized = Counter(
+        event.iteration
+        for events in trace.ranks.values()
+        for event in events
+        if isinstance(event, Compute) and event.communicates
+    )
+    timed = [number for number in range(trace.iterations) if number not in trace.incomplete]
+    least = min((unsized[number] for number in timed), default=0)
+    return [number for number in timed if unsized[number] == least]
+
+
+def _bounded(trace: Trace, numbers: Sequence[int]) -> Sequence[int]:
+    """Return those of the iterations ``numbers`` whose beginning is known, or all where it is of none.
+
+    An iteration begins when the one before, or set-up, has ended. If that was not recorded, or is incomplete, nobody
+    knows for how long the host was idle before the first event.
+    """
+    recorded = {event.iteration for events in trace.ranks.values() for event in events if event.end is not None}
+    return [at for at in numbers if at - 1 in recorded and at - 1 not in trace.incomplete] or numbers
 
 
 def _communicates(trace: Trace) -> list[Hashable]:

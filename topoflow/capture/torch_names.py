@@ -1,4 +1,4 @@
-"""What PyTorch calls dtypes and collectives, in the words of ``topoflow.capture.base``.
+"""Names that PyTorch gives to dtypes and collectives, in the words of ``topoflow.capture.base``.
 
 Source: pytorch/torch/csrc/distributed/c10d (ProcessGroupNCCL.cpp: the names given to RECORD_PARAM_COMMS; Ops.cpp: the
 schemas of the c10d:: operators) and c10/core/ScalarType.h.
@@ -6,6 +6,7 @@ schemas of the c10d:: operators) and c10/core/ScalarType.h.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 # c10::ScalarType names ("dtype" of Kineto and execution traces) and C++ names ("Input type", "Tensor(float)").
@@ -15,17 +16,19 @@ DTYPES = {
     "Double": "float64",
     "double": "float64",
     "Half": "float16",
-    "c10::Half": "float16",
     "BFloat16": "bfloat16",
-    "c10::BFloat16": "bfloat16",
     "Float8_e4m3fn": "float8_e4m3fn",
-    "c10::Float8_e4m3fn": "float8_e4m3fn",
+    "Float8_e4m3fnuz": "float8_e4m3fnuz",
     "Float8_e5m2": "float8_e5m2",
-    "c10::Float8_e5m2": "float8_e5m2",
+    "Float8_e5m2fnuz": "float8_e5m2fnuz",
+    "Float8_e8m0fnu": "float8_e8m0fnu",
+    "Float4_e2m1fn_x2": "float4_e2m1fn_x2",
+    "ComplexHalf": "complex32",
+    "complex<c10::Half>": "complex32",
     "ComplexFloat": "complex64",
-    "c10::complex<float>": "complex64",
+    "complex<float>": "complex64",
     "ComplexDouble": "complex128",
-    "c10::complex<double>": "complex128",
+    "complex<double>": "complex128",
     "Long": "int64",
     "long int": "int64",
     "long": "int64",
@@ -33,55 +36,79 @@ DTYPES = {
     "int": "int32",
     "Short": "int16",
     "short int": "int16",
+    "short": "int16",
     "Char": "int8",
     "signed char": "int8",
+    "UInt64": "uint64",
+    "unsigned long": "uint64",
+    "UInt32": "uint32",
+    "unsigned int": "uint32",
+    "UInt16": "uint16",
+    "unsigned short": "uint16",
     "Byte": "uint8",
     "unsigned char": "uint8",
     "Bool": "bool",
     "bool": "bool",
 }
+OF_BITS = {8: "uint8", 16: "uint16", 32: "uint32", 64: "uint64", 128: "complex128"}
+BITS = re.compile(r"[A-Za-z]+(\d+)(?![\dx])")  # QInt8 and Float8_e3m4 have 8 bits; Bits4x2 does not say so
+
+
+def dtype_of(written: str) -> str | None:
+    """Return the dtype that PyTorch calls ``written``; for an unknown name with a number of bits, one of that size.
+
+    None: the size of an element is unknown.
+    """
+    name = written.removeprefix("c10::")
+    bits = BITS.match(name)
+    return DTYPES.get(name) or (OF_BITS.get(int(bits[1])) if bits is not None and len(bits[1]) < 4 else None)
+
 
 PARAM_COMMS = "record_param_comms"  # the operator that describes a collective
 STEP = "ProfilerStep#"  # begins the name of the mark of an iteration, before its number
 
-# Names in "Collective name" / collective_name.
-COLLECTIVE_NAMES = {
+# A name in "Collective name", collective_name or profiling_name, in lower case and without "_": an operation, then how
+# its tensors are passed. all_to_all_v_single, _reduce_scatter_base, allgather_into_tensor_coalesced, ...
+_COLLECTIVE = re.compile(
+    r"(allreduce|allgather|reducescatter|alltoall|broadcast|reduce|gather|scatter|(?:allreduce)?barrier|i?send|i?recv)"
+    r"(?:anysource|intotensor|tensor|base|oop|single|sparse|coalesced|v)*"
+)
+_OPERATIONS = {
     "allreduce": "all_reduce",
-    "all_reduce": "all_reduce",
-    "allreduce_coalesced": "all_reduce",
-    "all_gather": "all_gather",
     "allgather": "all_gather",
-    "_allgather_base": "all_gather",
-    "_all_gather_base": "all_gather",
-    "allgather_into_tensor_coalesced": "all_gather",
-    "reduce_scatter": "reduce_scatter",
-    "_reduce_scatter_base": "reduce_scatter",
-    "reduce_scatter_tensor_coalesced": "reduce_scatter",
-    "all_to_all": "all_to_all",
-    "all_to_allv": "all_to_all",
-    "all_gather_into_tensor_coalesced": "all_gather",
-    "broadcast": "broadcast",
-    "_broadcast_oop": "broadcast",
-    "reduce": "reduce",
-    "_reduce_oop": "reduce",
-    "gather": "gather",
-    "scatter": "scatter",
-    "barrier": "barrier",
-    "all_reduce_barrier": "barrier",
-    "send": "send",
-    "recv": "recv",
+    "reducescatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "allreducebarrier": "barrier",
+    "isend": "send",
+    "irecv": "recv",
 }
 # Rows of the same kind that move nothing themselves, and why they are left out.
-NO_COLLECTIVES = {
+_NO_COLLECTIVES = {
     "wait": "'wait' rows are no collectives",
     "coalesced": "'coalesced' rows only wrap the operations before them",
     "init": "'init' rows create a communicator",
+    "split": "'split' rows create a communicator",
+    "new_window": "'new_window' rows register memory",
 }
+_WRAPPER = re.compile(r"[A-Z_]+_coalesced|COALESCED")  # OpType of the operations that a coalescing block ends with
+
+
+def collective_of(name: str) -> str | None:
+    """Return the operation that PyTorch calls ``name``; None for a name that is no operation known here."""
+    named = None if _WRAPPER.fullmatch(name) else _COLLECTIVE.fullmatch(name.replace("_", "").lower())
+    return None if named is None else _OPERATIONS.get(named[1], named[1])
+
+
+def left_out(name: str) -> str:
+    """Return why an operation of that ``name`` is left out, as a note that begins with how many there are."""
+    if _WRAPPER.fullmatch(name):
+        return f"{name[:40]!r} rows only wrap the operations before them"
+    return _NO_COLLECTIVES.get(name, f"{name[:40]!r} operations are of a kind not known here and are left out")
 
 
 @dataclass(frozen=True)
 class Signature:
-    """Which arguments of a c10d:: operator are its tensors. None: the argument is a list of lists, recorded nowhere."""
+    """The arguments of a c10d:: operator that are its tensors. None: it is a list of lists, which is recorded nowhere."""
 
     op: str
     output: int | None
@@ -135,7 +162,7 @@ SYMMETRIC = {
 
 
 def split_elements(place: str, splits: tuple[int, ...], elements: int) -> tuple[int, ...]:
-    """Splits as recorded (rows of the first dimension) in elements: ``(2, 1)`` of 96 elements -> ``(64, 32)``."""
+    """Return splits, recorded in rows of the first dimension, in elements: ``(2, 1)`` of 96 elements -> ``(64, 32)``."""
     rows = sum(splits)
     if not splits:
         return ()

@@ -21,7 +21,7 @@ from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.formats.execution_trace.operations import DEFAULT_GROUPS
 from topoflow.capture.iterations import by_repetition
 from topoflow.capture.merge.parts import Operation, Part, Source
-from topoflow.capture.torch_names import COLLECTIVE_NAMES, DTYPES, NO_COLLECTIVES
+from topoflow.capture.torch_names import collective_of, dtype_of, left_out
 from topoflow.fields import LARGEST_INTEGER, LARGEST_RANK, Fields, parse_json
 from topoflow.units import DTYPE_BYTES
 
@@ -107,12 +107,10 @@ def _operation(entry: Fields, job: Job, counts: Counter[str]) -> Operation | Non
     """The operation of an entry; None for one that is no collective, which is counted."""
     _, _, text = entry.text("profiling_name").partition(":")
     name, _, ends = text.partition(" ")
-    if name in NO_COLLECTIVES:
-        counts[NO_COLLECTIVES[name]] += 1
+    op = collective_of(name)
+    if op is None:
+        counts[left_out(name)] += 1
         return None
-    if name not in COLLECTIVE_NAMES:
-        entry.fail("profiling_name", f"must be one of BACKEND:{', '.join(COLLECTIVE_NAMES)}")
-    op = COLLECTIVE_NAMES[name]
     names = entry.texts("process_group")
     if not names:
         entry.fail("process_group", "must be a name and a description")
@@ -132,6 +130,8 @@ def _operation(entry: Fields, job: Job, counts: Counter[str]) -> Operation | Non
         bytes_out=0 if barrier else _total(out),
         sequence=None if op in POINT_TO_POINT else entry.integer("collective_seq_id"),
         issue=(entry.integer("time_created_ns") - job.epoch) * 1e-9,
+        operator=_unsized(entry, op, dtype_in or dtype_out),
+        completed=entry.values.get("state") in (None, "completed"),
     )
     if op in POINT_TO_POINT:
         return _message(operation, entry, ends, job.rank)
@@ -143,19 +143,25 @@ def _operation(entry: Fields, job: Job, counts: Counter[str]) -> Operation | Non
 
 
 def _tensors(entry: Fields, side: str) -> tuple[list[int], str | None]:
-    """Bytes of each tensor, and their type; None where there is no tensor."""
+    """Return the bytes of each tensor, and their dtype; None if there is no tensor, or if its dtype is unknown."""
     dtypes = entry.texts(f"{side}_dtypes")
     sizes = entry.items(f"{side}_sizes")
     if not dtypes or not sizes:
         return [], None
-    dtype = DTYPES.get(dtypes[0])
+    dtype = dtype_of(dtypes[0])
     if dtype is None:
-        entry.fail(f"{side}_dtypes", f"must be of {', '.join(DTYPES)}")
+        return [], None
     shapes = [Fields(entry.place, {f"{side}_sizes": size}).integers(f"{side}_sizes") for size in sizes]
     found = [prod(shape) * DTYPE_BYTES[dtype] for shape in shapes]
     if sum(found) > LARGEST_INTEGER:
         entry.fail(f"{side}_sizes", f"must be at most {LARGEST_INTEGER} B in all")
     return found, dtype
+
+
+def _unsized(entry: Fields, op: str, dtype: str | None) -> str:
+    """Return the name of an operation whose tensors have a type of unknown size; empty for others."""
+    written = (*entry.texts("input_dtypes"), *entry.texts("output_dtypes"))
+    return f"{op} of {written[0][:40]}" if dtype is None and written else ""
 
 
 def _total(sizes: list[int]) -> int | None:

@@ -23,6 +23,7 @@ def parse(source: Source) -> list[Part]:
             source=trace.source,
             world_size=trace.world_size,
             iterations=trace.iterations,
+            incomplete=frozenset(trace.incomplete),
             groups=trace.groups,
             name=trace.name,
             notes=trace.notes,

@@ -61,6 +61,7 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
             dict.fromkeys((*texts, *left_out, *(() if has_compute else (NO_COMPUTE,)), *_clock_notes(offsets)))
         ),
         bandwidth=next((part.bandwidth for part in parts if part.bandwidth is not None), None),
+        incomplete=tuple(sorted(set[int]().union(*(part.incomplete for part in parts)) - {-1})),
     )
 
 
@@ -127,7 +128,11 @@ def _renumber(part: Part, common: Sequence[int], counts: Counter[str]) -> Part:
     outside = {index for index, event in enumerate(part.events) if event.iteration not in number}
     counts[OUTSIDE] += len(outside)
     events = _without(part.events, outside)
-    return replace(part, events=tuple(replace(event, iteration=number[event.iteration]) for event in events))
+    return replace(
+        part,
+        events=tuple(replace(event, iteration=number[event.iteration]) for event in events),
+        incomplete=frozenset(number[index] for index in part.incomplete if index in number),
+    )
 
 
 def _agreed_events(parts: Sequence[Part], world_size: int, counts: Counter[str]) -> dict[int, tuple[Event, ...]]:

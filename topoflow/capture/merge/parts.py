@@ -8,12 +8,15 @@ does not say.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from topoflow.capture.base import Compute
 from topoflow.fields import parse_json
+
+MOST_NESTED = 8  # objects that a row may hold at its end
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,8 @@ class Operation:
     end: float | None = None
     after: tuple[int, ...] | None = None
     delay: float = 0.0
-    operator: str = ""  # on symmetric memory; without a size or group it counts as seen but not sized
+    operator: str = ""  # what it is called if, without a size or group, it counts as seen but not sized
+    completed: bool = True  # False: it was still under way when the file was written
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class Part:
     world_size: int | None = None
     iterations: int = 1
     steps: tuple[int, ...] = ()  # number that the job gave each iteration ("ProfilerStep#6"); (): not numbered
+    incomplete: frozenset[int] = frozenset()  # iterations in which something took an unknown time
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     rank_within: int | None = None  # ``rank`` is the place in a group of this many ranks, which must be all of the job
     timed: bool = True  # False: has no times, and may complete another part of the same rank
@@ -88,6 +93,24 @@ class Source:
     def document(self) -> Any:
         """The parsed JSON, or None when the file is no JSON document (``damage`` says why)."""
         return None if self.damage else self._parsed[0]
+
+    @cached_property
+    def whole_rows(self) -> Any:
+        """The document without its end, for a file that was cut off within a list of objects; None for others.
+
+        The objects of that list which are complete are kept; what the file has after the list is lost.
+        """
+        if not self.damage or not self.looks_like_json:
+            return None
+        text = self.data.decode(errors="replace")
+        end = len(text)
+        for _ in range(MOST_NESTED):
+            end = text.rfind("},", 0, end)
+            if end < 0:
+                return None
+            with suppress(ValueError):
+                return parse_json(self.name, text[: end + 1] + "]}")
+        return None
 
     @cached_property
     def damage(self) -> str:

@@ -26,7 +26,7 @@ from topoflow.capture.formats.chakra import messages
 from topoflow.capture.formats.execution_trace.nodes import GROUPS
 from topoflow.capture.iterations import by_repetition
 from topoflow.capture.merge.parts import Operation, Part, Source
-from topoflow.capture.torch_names import DTYPES
+from topoflow.capture.torch_names import dtype_of
 from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, Fields, parse_json
 
 # The length of the first message, then its version or the attribute "schema".
@@ -187,7 +187,7 @@ def _is_barrier(node: Node, fields: Fields) -> bool:
 def _dtype(node: Node) -> str | None:
     written = str(node.attributes.get("dtype") or node.message.inputs.types)
     named = re.search(r"Tensor\(([^()]*)\)", written)
-    return DTYPES.get(named[1]) if named is not None else None
+    return dtype_of(named[1]) if named is not None else None
 
 
 def _in_group(operation: Operation, fields: Fields, groups: Mapping[str, tuple[int, ...]]) -> Operation:

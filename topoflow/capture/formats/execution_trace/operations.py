@@ -11,7 +11,7 @@ from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.formats.execution_trace.nodes import GROUPS, Node, Row, read_row
 from topoflow.capture.merge.groups import strided
 from topoflow.capture.merge.parts import Operation
-from topoflow.capture.torch_names import COLLECTIVE_NAMES, DTYPES, NO_COLLECTIVES, SYMMETRIC, split_elements
+from topoflow.capture.torch_names import SYMMETRIC, collective_of, dtype_of, left_out, split_elements
 from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, Fields, parse_json
 from topoflow.operations import ROOTED
 from topoflow.units import DTYPE_BYTES
@@ -63,12 +63,10 @@ def read_operation(node: Node, groups: Groups, counts: Counter[str]) -> Operatio
         {"rank": row.rank, "name": row.name, "splits_in": row.splits_in, "splits_out": row.splits_out},
     )
     name = fields.text("name")
-    if name in NO_COLLECTIVES:
-        counts[NO_COLLECTIVES[name]] += 1
+    op = collective_of(name)
+    if op is None:
+        counts[left_out(name)] += 1
         return None
-    if name not in COLLECTIVE_NAMES:
-        fields.fail("name", f"must be one of {', '.join(COLLECTIVE_NAMES)}")
-    op = COLLECTIVE_NAMES[name]
     dtype, into, out = _sizes(node, row)
     splits: tuple[tuple[int, ...] | None, tuple[int, ...] | None] = (None, None)
     if op == "all_to_all" and dtype is not None:
@@ -125,7 +123,7 @@ def read_symmetric(node: Node, groups: Groups) -> Operation:
         op=signature.op,
         group=group,
         group_name=name[:80] if isinstance(name, str) else "",
-        dtype=DTYPES.get(written.partition("Tensor(")[2].partition(")")[0]),
+        dtype=dtype_of(written.partition("Tensor(")[2].partition(")")[0]),
         bytes_in=into,
         bytes_out=out,
         splits_in=even,
@@ -168,16 +166,19 @@ def _descriptions(node: Node) -> tuple[Any, ...]:
 
 
 def _sizes(node: Node, row: Row) -> tuple[str | None, int, int]:
-    """dtype, input and output bytes: attributes where the schema has them (1.1), otherwise those of the tensors."""
+    """Return dtype, input and output bytes: of attributes (schema 1.1), otherwise of the tensors.
+
+    Tensors of an unknown dtype count as bytes, as their sizes are recorded in bytes.
+    """
     if "in_msg_nelems" in node.attributes:
         fields = Fields(f"{node.place}.attrs.", node.attributes)
-        dtype = DTYPES.get(fields.text("dtype"))
-        if dtype is None:
-            fields.fail("dtype", f"must be one of {', '.join(DTYPES)}")
-        element = DTYPE_BYTES[dtype]
-        return dtype, fields.integer("in_msg_nelems") * element, fields.integer("out_msg_nelems") * element
+        dtype = dtype_of(fields.text("dtype"))
+        if dtype is not None:
+            element = DTYPE_BYTES[dtype]
+            return dtype, fields.integer("in_msg_nelems") * element, fields.integer("out_msg_nelems") * element
     written = row.tensor_types[0].partition("Tensor(")[2].partition(")")[0] if row.tensor_types else ""
-    return DTYPES.get(written), _tensor_bytes(node.place, row.tensors), _tensor_bytes(node.place, node.outputs)
+    dtype = dtype_of(written) or ("uint8" if written else None)
+    return dtype, _tensor_bytes(node.place, row.tensors), _tensor_bytes(node.place, node.outputs)
 
 
 def _tensor_bytes(place: str, values: Sequence[Any]) -> int:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 from topoflow.capture.base import POINT_TO_POINT, Compute
 from topoflow.capture.formats.kineto.operations import from_kernel, from_metadata, from_shapes, has_metadata
+from topoflow.capture.formats.kineto.damage import sound_rows
 from topoflow.capture.formats.kineto.rows import Row, read_rows
 from topoflow.capture.formats.kineto.spans import BEFORE, Device, Order, Span, compute_spans, into_graphs, sort_out
 from topoflow.capture.formats.kineto.symmetric import symmetric
@@ -32,6 +33,7 @@ from topoflow.fields import LARGEST_WORLD, Fields
 
 AFTER = "events after the last ProfilerStep belong to no whole iteration and are left out"
 CAPTURED = "operations were captured into a CUDA graph: they count when it is launched"
+CUT_OFF = "files are cut off: what is missing at their end is left out"
 NO_KERNELS = "operations have no kernel in the profile: their times are unknown"
 
 
@@ -54,16 +56,19 @@ class Issued:
 
 
 def matches(source: Source) -> bool:
-    """A JSON object with trace events."""
-    return isinstance(source.document, dict) and "traceEvents" in source.document
+    """Return whether it is a JSON object with trace events; its end may be cut off."""
+    document = source.document or source.whole_rows
+    return isinstance(document, dict) and "traceEvents" in document
 
 
 def parse(source: Source) -> list[Part]:
     """The one part: the operations and compute spans of a rank, in the order of issue."""
-    document = Fields.of(f"{source.name}: ", source.document)
+    document = Fields.of(f"{source.name}: ", source.document or source.whole_rows)
     rank, world_size, groups = _job(document)
-    rows = read_rows(source.name, document)
     counts = Counter[str]()
+    counts[CUT_OFF] += source.document is None
+    sound = sound_rows(read_rows(source.name, document, counts), counts)
+    rows = sound.rows
     described = has_metadata(rows)
     known = (from_metadata if described else from_shapes)(rows, groups, counts)
     hosted = sorted([*known, *symmetric(rows, groups)], key=lambda one: one[0].start)
@@ -88,7 +93,9 @@ def parse(source: Source) -> list[Part]:
     events = _events(found, spans, device.transfers, steps, origin)
     whole = [event for event in events if event is not None]
     counts[AFTER] += len(events) - len(whole)
-    counts[NO_KERNELS] += sum(issued.operation.place not in device.transfers for issued in found)
+    untimed = [issued.order[0] for issued in found if issued.operation.place not in device.transfers]
+    counts[NO_KERNELS] += len(untimed)
+    missing = [*sound.untimed, *(untimed if device.transfers else ())]
     base = document.integer("baseTimeNanoseconds") if document.has("baseTimeNanoseconds") else 0
     return [
         Part(
@@ -98,6 +105,7 @@ def parse(source: Source) -> list[Part]:
             source=f"Kineto {_generation(found, described)}",
             world_size=world_size,
             iterations=len(steps.starts) or 1,
+            incomplete=frozenset(between_marks([at for at in missing if at <= steps.end], steps.starts)),
             steps=steps.numbers,
             groups=groups,
             epoch_ns=base + origin,

@@ -11,7 +11,7 @@ from collections import Counter
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.formats.kineto.rows import Row, tensor_dtype, tensor_elements
 from topoflow.capture.merge.parts import Operation
-from topoflow.capture.torch_names import COLLECTIVE_NAMES, NO_COLLECTIVES
+from topoflow.capture.torch_names import collective_of, left_out
 from topoflow.units import DTYPE_BYTES
 
 BACKENDS = ("nccl:", "gloo:")
@@ -19,15 +19,15 @@ EVEN = "all_to_all annotations record no splits: equal shares are assumed"
 
 
 def annotated(row: Row, group_name: str, group: tuple[int, ...] | None, counts: Counter[str]) -> Operation | None:
-    """The operation that an annotation outside of any ``c10d::`` operator records; None (counted) if it is none known.
+    """Return the operation of an annotation outside of any ``c10d::`` operator; None (counted) for an unknown one.
 
     An all-to-all is taken to have equal shares, and to receive as much as it sends: its output is not recorded.
     """
     words = row.name.partition(":")[2].split()  # "all_to_all", or "send", "0->1"
-    op = COLLECTIVE_NAMES.get(words[0]) if words else None
+    name = words[0] if words else ""
+    op = collective_of(name)
     if op is None:
-        unknown = f"{row.name[:40]!r} annotations are no collectives known here and are left out"
-        counts[NO_COLLECTIVES.get(words[0] if words else "", unknown)] += 1
+        counts[left_out(name)] += 1
         return None
     dims = row.args.items("Input Dims") if row.args.has("Input Dims") else []
     dtype = tensor_dtype(row, range(len(dims)))

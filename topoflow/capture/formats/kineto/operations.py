@@ -12,12 +12,12 @@ from topoflow.capture.formats.kineto.groups import read_group
 from topoflow.capture.formats.kineto.rows import Enclosing, Row, tensor_dtype, tensor_elements, tensor_list
 from topoflow.capture.merge.parts import Operation
 from topoflow.capture.torch_names import (
-    COLLECTIVE_NAMES,
-    DTYPES,
-    NO_COLLECTIVES,
     PARAM_COMMS,
     SIGNATURES,
     Signature,
+    collective_of,
+    dtype_of,
+    left_out,
     split_elements,
 )
 from topoflow.fields import LARGEST_RANK, Fields, parse_json
@@ -48,12 +48,11 @@ def from_metadata(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> 
         if outer is not None:
             empty.pop(outer.place, None)
         name = row.args.text("Collective name")
-        if name in NO_COLLECTIVES:
-            counts[NO_COLLECTIVES[name]] += 1
-        elif name in COLLECTIVE_NAMES:
-            found.append((row, _described(row, COLLECTIVE_NAMES[name], groups)))
+        op = collective_of(name)
+        if op is None:
+            counts[left_out(name)] += 1
         else:
-            row.args.fail("Collective name", f"must be one of {', '.join(COLLECTIVE_NAMES)}")
+            found.append((row, _described(row, op, groups)))
     counts.update(f"{name} {NO_METADATA}" for name in empty.values())
     return found
 
@@ -64,21 +63,21 @@ def from_kernel(row: Row, groups: Groups) -> Operation | None:
     Its sequence number is that of the capture, the same in every replay, and is not taken.
     """
     name = row.args.values.get("Collective name")
-    if not isinstance(name, str) or name not in COLLECTIVE_NAMES:
+    op = collective_of(name) if isinstance(name, str) else None
+    if op is None:
         return None
     try:
-        operation = replace(_described(row, COLLECTIVE_NAMES[name], groups), sequence=None)
+        operation = replace(_described(row, op, groups), sequence=None)
     except ValueError:  # part of the description is missing, or cut short: the caller reports it as not sized
         return None
-    unknown = operation.op == "all_to_all" and None in (operation.splits_in, operation.splits_out)
-    return None if unknown else operation
+    unsized = operation.dtype is None or (op == "all_to_all" and None in (operation.splits_in, operation.splits_out))
+    return None if unsized else operation
 
 
 def _described(row: Row, op: str, groups: Groups) -> Operation:
     args = row.args
-    dtype = DTYPES.get(args.text("dtype"))
-    if dtype is None:
-        args.fail("dtype", f"must be one of {', '.join(DTYPES)}")
+    dtype = "uint8" if op == "barrier" else dtype_of(args.text("dtype"))
+    element = None if dtype is None else DTYPE_BYTES[dtype]
     into, out = (args.integer(field, highest=2**58) for field in ("In msg nelems", "Out msg nelems"))
     group_name, group = _group(row, groups)
     splits: tuple[tuple[int, ...] | None, tuple[int, ...] | None] = (None, None)
@@ -91,13 +90,14 @@ def _described(row: Row, op: str, groups: Groups) -> Operation:
         group=group,
         group_name=group_name,
         dtype=dtype,
-        bytes_in=0 if op == "barrier" else into * DTYPE_BYTES[dtype],
-        bytes_out=0 if op == "barrier" else out * DTYPE_BYTES[dtype],
+        bytes_in=0 if op == "barrier" else None if element is None else into * element,
+        bytes_out=0 if op == "barrier" else None if element is None else out * element,
         splits_in=splits[0],
         splits_out=splits[1],
         peer=args.integer(peer, highest=LARGEST_RANK) if peer else None,
         root=_ranked(row, group, "Rank") if op in ROOTED and args.has("Rank") else None,
         sequence=args.integer("Seq") if args.has("Seq") and op not in POINT_TO_POINT else None,
+        operator="" if dtype is not None else f"{op} of {args.text('dtype')[:40]}",
     )
 
 
@@ -151,7 +151,7 @@ def from_shapes(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> li
             else:
                 elsewhere.append(row)
         elif row.name == PARAM_COMMS and issued:
-            counts[NO_COLLECTIVES["wait"]] += 1
+            counts[left_out("wait")] += 1
         elif row.category == "cpu_op" and row.name.startswith("c10d::") and row.name not in SIGNATURES:
             counts[f"{row.name} rows are no collectives known here and are left out"] += 1
     annotations |= _by_gloo_threads([row for row in issued if row.place not in annotations], elsewhere)

@@ -7,16 +7,18 @@ since epoch seconds with nanoseconds do not fit a double.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from topoflow.capture.torch_names import DTYPES, PARAM_COMMS, STEP, SYMMETRIC
+from topoflow.capture.torch_names import PARAM_COMMS, STEP, SYMMETRIC, dtype_of
 from topoflow.fields import Fields
 
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
-LAUNCH = ("cuda_runtime", "cuda_driver", "hip_runtime")
+CALLS = ("_runtime", "_driver")  # end the category of a call to the device
+DAMAGED = "rows are damaged and are left out; the first is"
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,30 @@ class Row:
         return value if isinstance(value, (int, str)) else None
 
 
-def read_rows(file: str, document: Fields) -> list[Row]:
-    """The rows that matter, in the order of their start; ValueError for one of these that is damaged."""
-    rows = []
+def is_call(row: Row) -> bool:
+    """Return whether a row is a call to the device's runtime or driver: of CUDA, HIP, XPU, MTIA or another vendor."""
+    return row.category.endswith(CALLS)
+
+
+def is_launch(row: Row) -> bool:
+    """Return whether a row is a call that launches a kernel, not a function of the host."""
+    return is_call(row) and "launch" in row.name.lower() and "hostfunc" not in row.name.lower()
+
+
+def read_rows(file: str, document: Fields, counts: Counter[str]) -> list[Row]:
+    """Return the rows that matter, in the order of their start; one that is damaged is left out and counted."""
+    rows: list[Row] = []
+    damage: list[str] = []
     for index, event in enumerate(document.items("traceEvents")):
         if isinstance(event, dict) and (event.get("ph") != "X" or not _matters(event.get("cat"), event.get("name"))):
             continue
         place = f"{file}: traceEvents[{index}]"
-        rows.append(_row(place, Fields.of(f"{place}.", event)))
+        try:
+            rows.append(_row(place, Fields.of(f"{place}.", event)))
+        except ValueError as error:
+            damage.append(str(error))
+    if damage:
+        counts[f"{DAMAGED} {damage[0]}"] += len(damage)
     return sorted(rows, key=lambda row: row.start)
 
 
@@ -56,7 +74,7 @@ def _matters(category: Any, name: Any) -> bool:
         return name == PARAM_COMMS or name.startswith("c10d::") or name in SYMMETRIC
     if category == "user_annotation":
         return name.startswith((STEP, "nccl:", "gloo:"))
-    return category in DEVICE or category in LAUNCH
+    return category in DEVICE or category.endswith(CALLS)
 
 
 def _row(place: str, fields: Fields) -> Row:
@@ -111,9 +129,9 @@ def tensor_list(row: Row, argument: int | None) -> tuple[int, ...] | None:
 def tensor_dtype(row: Row, arguments: Sequence[int | None]) -> str | None:
     """The dtype of the first of these arguments that has one in ``Input type``."""
     for argument in arguments:
-        written = _type(row, argument) if argument is not None else ""
-        if written in DTYPES:
-            return DTYPES[written]
+        dtype = None if argument is None else dtype_of(_type(row, argument))
+        if dtype is not None:
+            return dtype
     return None
 
 

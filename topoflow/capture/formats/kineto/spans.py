@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from topoflow.capture.formats.kineto.rows import DEVICE, LAUNCH, Enclosing, Row
+from topoflow.capture.formats.kineto.rows import DEVICE, Enclosing, Row, is_call
 from topoflow.capture.kernel_names import communicates, copies_to_peer, is_nccl, short_name
 from topoflow.capture.merge.parts import Operation
 from topoflow.capture.torch_names import PARAM_COMMS, SYMMETRIC
@@ -101,7 +101,7 @@ def _launched(rows: Sequence[Row]) -> list[tuple[Launched, Row | None]]:
     A stream works in order: a kernel whose launch the profile has not was launched no earlier than the one before it on
     its stream, and before the profile began if there is none. In a profile without any launch it began when launched.
     """
-    calls = {row.correlation: row for row in rows if row.category in LAUNCH and row.correlation is not None}
+    calls = {row.correlation: row for row in rows if is_call(row) and row.correlation is not None}
     device = [row for row in rows if row.category in DEVICE]
     if not any(row.correlation in calls for row in device):
         return [(Launched(row.start, row), None) for row in device]
@@ -119,9 +119,9 @@ def into_graphs(rows: Sequence[Row]) -> Callable[[int], bool]:
     """Whether what the host issued at a moment was captured into a CUDA graph, to be run when that is launched."""
     spans, begun = list[tuple[int, int]](), dict[tuple[Any, Any], int]()
     for row in rows:
-        if row.category in LAUNCH and row.name.startswith(CAPTURE_BEGINS):
+        if is_call(row) and row.name.startswith(CAPTURE_BEGINS):
             begun[row.lane] = row.start
-        elif row.category in LAUNCH and row.name.startswith(CAPTURE_ENDS) and row.lane in begun:
+        elif is_call(row) and row.name.startswith(CAPTURE_ENDS) and row.lane in begun:
             spans.append((begun.pop(row.lane), row.end))
     return lambda at: any(start <= at <= end for start, end in spans)
 

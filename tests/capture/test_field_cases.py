@@ -1,0 +1,39 @@
+"""Inputs like those of practitioners that went wrong once: each is right now, or refused in one clear line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import topoflow
+from topoflow.capture.load import load
+
+
+@pytest.fixture
+def cases(shared_data: Path) -> Path:
+    return shared_data / "field_cases"
+
+
+def step_ms(folder: Path, bandwidth_gbps: float = 10, **keys: Any) -> float:
+    """The step time of a recorded job on an ideal switch with one interface per server, ms."""
+    options = {"workload": "captured", "degree": 1, "fabric": "ideal_switch", **keys}
+    (result,) = topoflow.compare(f"workload.trace={folder}", bandwidth_gbps=bandwidth_gbps, **options)
+    return result.iteration_time * 1e3
+
+
+@pytest.mark.parametrize("case", ["lost_kernels_at_start", "negative_duration", "xpu_profile", "zero_timestamps"])
+def test_a_step_that_lost_kernels_never_stands_for_the_job(case: str, cases: Path) -> None:
+    # 96 ms of kernels and idle host, and an all-reduce of 40 MB between two ranks: 32 ms at 10 Gb/s
+    assert step_ms(cases / case) == pytest.approx(128, rel=1e-3)
+
+
+def test_an_unknown_element_type_counts_by_its_size(cases: Path) -> None:
+    (gather, _) = load([cases / "fp8_fnuz"]).communications(0)
+    assert (gather.op, gather.bytes_out) == ("all_gather", 2_000_000)
+
+
+def test_names_that_only_wrap_or_create_are_no_operations(cases: Path) -> None:
+    trace = load([cases / "flight_recorder_names"])
+    assert [(event.op, event.bytes) for event in trace.communications(0)] == [("all_reduce", 2_000_000)] * 3

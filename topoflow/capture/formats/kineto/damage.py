@@ -1,0 +1,85 @@
+"""Device rows with impossible times, and kernels that a profile has lost.
+
+CUPTI drops rows when its buffers overflow or when it starts late, and some drivers write rows without times. Such a
+kernel took an unknown time, not none: its row is left out and counted, and the step that launched it is not whole. A
+row is impossible if one of these laws is broken:
+
+- a kernel takes time, and begins after the call that launched it;
+- nothing outlasts the profile: the host's steps, from the first to the last;
+- a stream runs one kernel at a time: none contains a later one of another launch.
+
+Source: pytorch/kineto issue 109; pytorch/pytorch issues 188481 and 192021. Profiles of real jobs break none of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from topoflow.capture.formats.kineto.rows import DEVICE, Row, is_launch
+from topoflow.capture.formats.kineto.spans import into_graphs
+from topoflow.capture.torch_names import STEP
+
+IMPOSSIBLE = "kernels and copies have impossible times in the profile and are left out: how long they took is unknown"
+CLOCKS_APART = 10_000_000  # ns: host and device agree better than this
+LOST = "launched kernels have no row in the profile: how long they took is unknown"
+
+
+@dataclass(frozen=True)
+class Sound:
+    """The rows whose times are possible, and when the host launched the kernels whose times are unknown (ns)."""
+
+    rows: Sequence[Row]
+    untimed: Sequence[int]
+
+
+def sound_rows(rows: Sequence[Row], counts: Counter[str]) -> Sound:
+    """Leave out device rows with impossible times; ``rows`` are in the order of their start."""
+    device = [row for row in rows if row.category in DEVICE]
+    captured = into_graphs(rows)
+    launches = {row.correlation: row for row in rows if is_launch(row) and not captured(row.start)}
+    impossible = _outside(rows, device, launches) | _containing(device)
+    kept = [row for row in rows if row.place not in impossible]
+    there = {row.correlation for row in kept if row.category in DEVICE}
+    recorded = {row.correlation for row in device}
+    if not there:
+        return Sound(kept, ())  # the device was not profiled
+    counts[IMPOSSIBLE] += len(impossible)
+    untimed = [
+        launch for correlation, launch in launches.items() if correlation is not None and correlation not in there
+    ]
+    counts[LOST] += sum(launch.correlation not in recorded for launch in untimed)
+    return Sound(kept, sorted(launch.start for launch in untimed))
+
+
+def _outside(rows: Sequence[Row], device: Sequence[Row], launches: Mapping[Any, Row]) -> set[str]:
+    """The places of kernels without a duration, and of device rows that the profile cannot have seen."""
+    host = [row for row in rows if row.category not in DEVICE]
+    begin = host[0].start if host else 0
+    found = {row.place for row in device if row.category == "kernel" and row.end == row.start}
+    for row in device:
+        call = launches.get(row.correlation)
+        if row.start == 0 < begin or (call is not None and row.start < call.start - CLOCKS_APART):
+            found.add(row.place)
+    if any(row.name.startswith(STEP) for row in host):
+        longest = max(row.end for row in host) - begin
+        found |= {row.place for row in device if row.end - row.start > longest}
+    return found
+
+
+def _containing(device: Sequence[Row]) -> set[str]:
+    """The places of kernels during which a later kernel of their stream began and ended."""
+    running: dict[tuple[Any, Any], Row] = {}
+    found = set()
+    for row in device:
+        if row.category != "kernel":
+            continue
+        before = running.get(row.lane)
+        if before is None or row.end > before.end:
+            running[row.lane] = row
+        elif row.start > before.start and (row.correlation is None or row.correlation != before.correlation):
+            found.add(before.place)
+            running[row.lane] = row
+    return found
