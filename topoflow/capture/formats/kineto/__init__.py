@@ -21,8 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from topoflow.capture.base import POINT_TO_POINT, Compute
-from topoflow.capture.formats.kineto.operations import from_kernel, from_metadata, from_shapes, has_metadata
 from topoflow.capture.formats.kineto.damage import sound_rows
+from topoflow.capture.formats.kineto.operations import from_kernel, from_metadata, from_shapes, has_metadata
 from topoflow.capture.formats.kineto.rows import Row, read_rows
 from topoflow.capture.formats.kineto.spans import BEFORE, Device, Order, Span, compute_spans, into_graphs, sort_out
 from topoflow.capture.formats.kineto.symmetric import symmetric
