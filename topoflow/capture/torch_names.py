@@ -108,7 +108,7 @@ def left_out(name: str) -> str:
 
 @dataclass(frozen=True)
 class Signature:
-    """The arguments of a c10d:: operator that are its tensors. None: it is a list of lists, which is recorded nowhere."""
+    """The arguments of a c10d:: operator that are its tensors. None: a list of lists, which is recorded nowhere."""
 
     op: str
     output: int | None
@@ -162,7 +162,7 @@ SYMMETRIC = {
 
 
 def split_elements(place: str, splits: tuple[int, ...], elements: int) -> tuple[int, ...]:
-    """Return splits, recorded in rows of the first dimension, in elements: ``(2, 1)`` of 96 elements -> ``(64, 32)``."""
+    """Return splits, recorded in rows of the first dimension, as elements: ``(2, 1)`` of 96 -> ``(64, 32)``."""
     rows = sum(splits)
     if not splits:
         return ()

@@ -39,7 +39,11 @@ def sound_rows(rows: Sequence[Row], counts: Counter[str]) -> Sound:
     """Leave out device rows with impossible times; ``rows`` are in the order of their start."""
     device = [row for row in rows if row.category in DEVICE]
     captured = into_graphs(rows)
-    launches = {row.correlation: row for row in rows if is_launch(row) and not captured(row.start)}
+    launches = {
+        row.correlation: row
+        for row in rows
+        if is_launch(row) and row.correlation is not None and not captured(row.start)
+    }
     impossible = _outside(rows, device, launches) | _containing(device)
     kept = [row for row in rows if row.place not in impossible]
     there = {row.correlation for row in kept if row.category in DEVICE}
@@ -47,9 +51,7 @@ def sound_rows(rows: Sequence[Row], counts: Counter[str]) -> Sound:
     if not there:
         return Sound(kept, ())  # the device was not profiled
     counts[IMPOSSIBLE] += len(impossible)
-    untimed = [
-        launch for correlation, launch in launches.items() if correlation is not None and correlation not in there
-    ]
+    untimed = [launch for correlation, launch in launches.items() if correlation not in there]
     counts[LOST] += sum(launch.correlation not in recorded for launch in untimed)
     return Sound(kept, sorted(launch.start for launch in untimed))
 
