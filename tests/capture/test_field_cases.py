@@ -37,3 +37,14 @@ def test_an_unknown_element_type_counts_by_its_size(cases: Path) -> None:
 def test_names_that_only_wrap_or_create_are_no_operations(cases: Path) -> None:
     trace = load([cases / "flight_recorder_names"])
     assert [(event.op, event.bytes) for event in trace.communications(0)] == [("all_reduce", 2_000_000)] * 3
+
+
+def test_windows_of_ranks_are_aligned_by_the_numbers_of_their_operations(cases: Path) -> None:
+    # all-reduces of 110 MB in ten pieces between four ranks, 1.5 times that at 12.5 GB/s, and 12 us of latency for each
+    assert step_ms(cases / "flight_recorder_windows", bandwidth_gbps=100) == pytest.approx(13.32, rel=1e-3)
+
+
+def test_a_dump_of_a_job_that_hangs_says_which_rank_has_not_begun_what(cases: Path) -> None:
+    trace = load([cases / "flight_recorder_hang"])
+    assert trace.notes[0] == "rank 0 waits in number 5 of group '0', all_reduce of 2 MB, which rank 1 had not begun"
+    assert [len([*trace.communications(rank)]) for rank in (0, 1)] == [4, 4]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from topoflow.capture.base import Compute, Event, Trace
 from topoflow.capture.merge.agree import Member, check_agreement
@@ -13,12 +12,11 @@ from topoflow.capture.merge.clocks import clock_offsets
 from topoflow.capture.merge.complete import complete
 from topoflow.capture.merge.groups import all_inside, with_groups
 from topoflow.capture.merge.join import join_ranks
-from topoflow.capture.merge.parts import Operation, Part
+from topoflow.capture.merge.parts import Operation, Part, without
+from topoflow.capture.merge.windows import CUT, common_window
 from topoflow.units import human
 
-_Kind = TypeVar("_Kind", Compute | Operation, Event)
 _TIMES = ("issue", "start", "end")
-CUT = "operations at the ends of the profile were not recorded by all members and are left out"
 ALONE = "collectives in groups of one rank move nothing and are left out"
 OUTSIDE = "events of steps that not all ranks recorded are left out"
 UNLISTED = "operations do not list the ranks of their process group: these follow from its size and the job's layout"
@@ -39,6 +37,7 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
             isinstance(event, Operation) and event.group is None and not event.group_of_all for event in part.events
         )
     parts = with_groups(parts, world_size, one_group)
+    parts, hangs = common_window(parts, counts)
     parts, iterations = _common_steps(parts, counts)
     ranks = _agreed_events(parts, world_size, counts)
     delays = dict(zip(ranks, _delays(parts), strict=True))
@@ -47,7 +46,7 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
     delays = {rank: delay - offsets.get(rank, 0.0) for rank, delay in delays.items()}
     first = min(delays.values(), default=0.0)
     ranks = {rank: _shift(events, delays[rank] - first) for rank, events in ranks.items()}
-    texts = dict.fromkeys(note for part in parts for note in part.notes)
+    texts = dict.fromkeys((*hangs, *(note for part in parts for note in part.notes)))
     left_out = [f"{count} {sentence}" for sentence, count in sorted(counts.items()) if count]
     has_compute = any(isinstance(event, Compute) and not event.communicates for own in ranks.values() for event in own)
     return Trace(
@@ -127,7 +126,7 @@ def _renumber(part: Part, common: Sequence[int], counts: Counter[str]) -> Part:
     number = {-1: -1} | {index: kept[step] for index, step in enumerate(part.steps) if step in kept}
     outside = {index for index, event in enumerate(part.events) if event.iteration not in number}
     counts[OUTSIDE] += len(outside)
-    events = _without(part.events, outside)
+    events = without(part.events, outside)
     return replace(
         part,
         events=tuple(replace(event, iteration=number[event.iteration]) for event in events),
@@ -156,25 +155,7 @@ def _agreed_events(parts: Sequence[Part], world_size: int, counts: Counter[str])
     left_out: dict[int, set[int]] = {rank: set() for rank in ranks}
     for member in (*alone, *cut):
         left_out[member.rank].add(member.index)
-    return {rank: _without(events, left_out[rank]) for rank, events in ranks.items()}
-
-
-def _without(events: Sequence[_Kind], left_out: Collection[int]) -> tuple[_Kind, ...]:
-    """The events but those at ``left_out``; what came after one of these comes after its predecessors."""
-    if not left_out:
-        return tuple(events)
-    kept: list[_Kind] = []
-    stands_for: list[tuple[int, ...]] = []  # old position -> new positions
-    for index, event in enumerate(events):
-        after = event.after
-        if after is not None:
-            after = tuple(sorted({new for old in after for new in stands_for[old]}))
-        if index in left_out:
-            stands_for.append(after or ())
-        else:
-            stands_for.append((len(kept),))
-            kept.append(replace(event, after=after))
-    return tuple(kept)
+    return {rank: without(events, left_out[rank]) for rank, events in ranks.items()}
 
 
 def _groups(parts: Sequence[Part]) -> dict[str, tuple[int, ...]]:

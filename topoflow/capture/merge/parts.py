@@ -7,13 +7,13 @@ does not say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
-from topoflow.capture.base import Compute
+from topoflow.capture.base import Compute, Event
 from topoflow.fields import parse_json
 
 MOST_NESTED = 8  # objects that a row may hold at its end
@@ -80,6 +80,27 @@ class Part:
     bandwidth: float | None = None  # B/s that the rank sent at
     counts: Mapping[str, int] = field(default_factory=dict)  # what was left out: sentence -> how many
     notes: tuple[str, ...] = ()
+
+
+_Kind = TypeVar("_Kind", Compute | Operation, Event)
+
+
+def without(events: Sequence[_Kind], left_out: Collection[int]) -> tuple[_Kind, ...]:
+    """Return the events except those at ``left_out``; what came after one of these comes after its predecessors."""
+    if not left_out:
+        return tuple(events)
+    kept: list[_Kind] = []
+    stands_for: list[tuple[int, ...]] = []  # old position -> new positions
+    for index, event in enumerate(events):
+        after = event.after
+        if after is not None:
+            after = tuple(sorted({new for old in after for new in stands_for[old]}))
+        if index in left_out:
+            stands_for.append(after or ())
+        else:
+            stands_for.append((len(kept),))
+            kept.append(replace(event, after=after))
+    return tuple(kept)
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,8 @@ def sound_rows(rows: Sequence[Row], counts: Counter[str]) -> Sound:
     kept = [row for row in rows if row.place not in impossible]
     there = {row.correlation for row in kept if row.category in DEVICE}
     recorded = {row.correlation for row in device}
-    if not there:
-        return Sound(kept, ())  # the device was not profiled
+    if not device:
+        return Sound(kept, ())  # only the host was profiled
     counts[IMPOSSIBLE] += len(impossible)
     untimed = [launch for correlation, launch in launches.items() if correlation not in there]
     counts[LOST] += sum(launch.correlation not in recorded for launch in untimed)

@@ -1,0 +1,49 @@
+"""Ranks that recorded different windows of one job are cut to what all of them recorded."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topoflow.capture.merge import merge
+from topoflow.capture.merge.parts import Operation, Part
+from topoflow.capture.merge.windows import CUT
+
+ALL, EVEN, ODD = (0, 1, 2, 3), (0, 2), (1, 3)
+
+
+def program(rank: int, steps: int) -> list[Operation]:
+    """Three reductions in a group of two ranks and one of all, in each step; operations have numbers in their group."""
+    numbers, operations = Counter[str](), []
+    for _ in range(steps):
+        for name, group, size in (("half", EVEN, 4), ("all", ALL, 8), ("half", EVEN, 12), ("all", ALL, 16)):
+            members = (EVEN if rank in EVEN else ODD) if group == EVEN else ALL
+            numbers[name] += 1
+            label = f"{name} {members[0]}"
+            operations.append(Operation("", "all_reduce", members, label, "int8", size, size, sequence=numbers[name]))
+    return operations
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=4, max_size=4))
+def test_windows_that_begin_and_end_anywhere_give_whole_steps_of_all_ranks(cuts: list[tuple[int, int]]) -> None:
+    parts = []
+    for rank, (early, late) in enumerate(cuts):
+        recorded = program(rank, steps=8)
+        window = recorded[early : len(recorded) - late]
+        parts.append(Part("", rank, tuple(window), "test", world_size=4))
+    trace = merge(parts, "job")
+    first = max(early for early, _ in cuts)
+    end = 32 - max(late for _, late in cuts)
+    common = program(0, steps=8)[first:end]
+    for rank in ALL:
+        kept = [event.bytes for event in trace.communications(rank)]
+        recorded = [event.bytes_in for event in program(rank, steps=8)]
+        assert " ".join(map(str, kept)) in " ".join(map(str, recorded)), "a window has no gaps"
+        assert len(kept) >= len(common), "what all ranks recorded is kept"
+    if any(CUT in note for note in trace.notes):  # else each file numbers its own iterations
+        assert trace.iterations >= len(common) // 4
+        for rank in ALL:
+            steps = Counter(event.iteration for event in trace.communications(rank))
+            assert all(steps[number] == 4 for number in range(trace.iterations)), "every step is whole"

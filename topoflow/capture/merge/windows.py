@@ -1,0 +1,156 @@
+"""The window of operations that all ranks recorded, where operations have numbers and the job has no step marks.
+
+Flight Recorder keeps the last operations of each rank, and ranks write their files at slightly different moments. The
+k-th operation of a file is therefore not the k-th of another; its number in its group says which one it is:
+
+    rank 0   65 66 67 68 69 ... 100             common: 68 ... 100
+    rank 1            68 69 ... 100 101 102
+
+A rank works in order. If an operation was not recorded by all members of its group because one of them began later,
+what its rank did before it is left out, too; if one of them ended earlier, what it did afterwards.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from topoflow.capture.base import POINT_TO_POINT
+from topoflow.capture.iterations import by_repetition
+from topoflow.capture.merge.parts import Operation, Part, without
+from topoflow.units import human
+
+CUT = "operations at the ends of the profile were not recorded by all members and are left out"
+
+
+@dataclass
+class _Window:
+    """The numbered operations of a rank, (position, group, number), and the range of them that is common."""
+
+    numbered: Sequence[tuple[int, Hashable, int]]
+    first: int
+    end: int
+
+    def numbers(self) -> dict[Hashable, list[int]]:
+        """Return the numbers in the range by group, in the order of issue."""
+        found: dict[Hashable, list[int]] = defaultdict(list)
+        for _, group, number in self.numbered[self.first : self.end]:
+            found[group].append(number)
+        return found
+
+
+def common_window(parts: Sequence[Part], counts: Counter[str]) -> tuple[list[Part], list[str]]:
+    """Return the parts cut to what all ranks recorded, with iterations numbered alike, and notes on a job that hangs.
+
+    They stay as they are where the job marked its steps, where some collective has no number, and where nothing is
+    common, which ``merge.agree`` refuses.
+    """
+    windows = {part.rank: _window(part) for part in parts}
+    if len(parts) < 2 or any(part.steps for part in parts) or not all(windows.values()):
+        return list(parts), []
+    known = {rank: window for rank, window in windows.items() if window is not None}
+    while _narrow(known):
+        pass
+    whole = all(window.first == 0 and window.end == len(window.numbered) for window in known.values())
+    if whole or any(window.first >= window.end for window in known.values()):
+        return list(parts), []
+    found = [_cut(part, known[part.rank], counts) for part in parts]
+    iterations = min(part.iterations for part in found)
+    return [_last(part, iterations) for part in found], _hangs(parts, known)
+
+
+def _window(part: Part) -> _Window | None:
+    """Return the whole window of a part; None where some collective of several ranks has no number, or none is."""
+    numbered = []
+    for position, event in enumerate(part.events):
+        if isinstance(event, Operation) and event.op not in POINT_TO_POINT and len(event.group or ()) > 1:
+            if event.sequence is None:
+                return None
+            numbered.append((position, _group(event), event.sequence))
+    return _Window(numbered, 0, len(numbered)) if numbered else None
+
+
+def _group(operation: Operation) -> Hashable:
+    return operation.group_name, operation.group
+
+
+def _narrow(windows: Mapping[int, _Window]) -> bool:
+    """Narrow every window to the numbers that all recorded members of a group have; return whether one changed."""
+    numbers = {rank: window.numbers() for rank, window in windows.items()}
+    first: dict[Hashable, int] = {}
+    last: dict[Hashable, int] = {}
+    for by_group in numbers.values():
+        for group, seen in by_group.items():
+            first[group] = max(first.get(group, min(seen)), min(seen))
+            last[group] = min(last.get(group, max(seen)), max(seen))
+    changed = False
+    for window in windows.values():
+        inside = window.numbered[window.first : window.end]
+        early = [at for at, (_, group, number) in enumerate(inside) if number < first[group]]
+        late = [at for at, (_, group, number) in enumerate(inside) if number > last[group]]
+        begin = max(early, default=-1) + 1
+        end = min((at for at in late if at >= begin), default=len(inside))
+        changed |= begin > 0 or end < len(inside)
+        window.first, window.end = window.first + begin, window.first + end
+    return changed
+
+
+def _cut(part: Part, window: _Window, counts: Counter[str]) -> Part:
+    """Return the part without operations outside of its window, its iterations numbered by their repetition."""
+    begin, end = window.numbered[window.first][0], window.numbered[window.end - 1][0]
+    whole = len(window.numbered) == window.end - window.first
+    outside = set() if whole else {at for at in range(len(part.events)) if not begin <= at <= end}
+    counts[CUT] += sum(isinstance(part.events[at], Operation) for at in outside)
+    events = without(part.events, outside)
+    keys = [(each.op, _group(each), each.dtype, each.bytes_in) for each in events if isinstance(each, Operation)]
+    numbers = iter(by_repetition(keys))
+    number, placed = -1, []
+    for event in events:
+        number = next(numbers) if isinstance(event, Operation) else number
+        placed.append(replace(event, iteration=number))
+    return replace(part, events=tuple(placed), iterations=1 + max((each.iteration for each in placed), default=0))
+
+
+def _last(part: Part, iterations: int) -> Part:
+    """Return the part with its last ``iterations``; what it did before them counts as set-up."""
+    earlier = part.iterations - iterations
+    if not earlier:
+        return part
+    events = tuple(replace(event, iteration=max(event.iteration - earlier, -1)) for event in part.events)
+    return replace(part, events=events, iterations=iterations)
+
+
+def _hangs(parts: Sequence[Part], windows: Mapping[int, _Window]) -> list[str]:
+    """Return a line for each group some of whose ranks wait in an operation that others have not begun."""
+    waiting: dict[Hashable, dict[int, Operation]] = defaultdict(dict)  # group -> rank -> its first unfinished operation
+    latest: dict[Hashable, dict[int, int]] = defaultdict(dict)  # group -> rank -> its last number
+    for part in parts:
+        for position, group, number in windows[part.rank].numbered:
+            operation = part.events[position]
+            assert isinstance(operation, Operation)
+            latest[group][part.rank] = max(number, latest[group].get(part.rank, number))
+            if not operation.completed:
+                waiting[group].setdefault(part.rank, operation)
+    notes = []
+    for group, operations in waiting.items():
+        number = min(operation.sequence or 0 for operation in operations.values())
+        absent = sorted(rank for rank, last in latest[group].items() if last < number)
+        held = sorted(rank for rank, operation in operations.items() if operation.sequence == number)
+        if absent:
+            one = operations[held[0]]
+            size = max(one.bytes_in or 0, one.bytes_out or 0)
+            notes.append(
+                f"{_ranks(held)} in number {number} of group {one.group_name!r}, {one.op} of {human(size, 'B')}, "
+                f"which rank{'s' * (len(absent) > 1)} {_listed(absent)} had not begun"
+            )
+    return notes
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"ranks {_listed(ranks)} wait" if len(ranks) > 1 else f"rank {ranks[0]} waits"
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    shown = ", ".join(map(str, ranks[:8]))
+    return shown if len(ranks) <= 8 else f"{shown}, ... ({len(ranks)} ranks)"
