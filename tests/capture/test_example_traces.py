@@ -23,6 +23,7 @@ TRACES = {
     "nccl": [EXAMPLES / "traces" / f"nccl-rank-{rank}.jsonl" for rank in (0, 1)],
     "chakra": [EXAMPLES / "traces" / f"chakra.{rank}.et" for rank in (0, 1)],
     "flight_recorder": [EXAMPLES / "traces" / f"flight_recorder_{rank}" for rank in (0, 1)],
+    "comm_group": [EXAMPLES / "traces" / "comm_group.json"],
     "inspector": [EXAMPLES / "traces" / f"inspector-s{rank}-pid7.log" for rank in (0, 1)],
     "simgrid": [EXAMPLES / "traces" / "simgrid_ring.txt"],
     "taskgraph": [EXAMPLES / "traces" / "dlrm_4_servers.fbuf"],

@@ -23,8 +23,11 @@ def step_ms(folder: Path, bandwidth_gbps: float = 10, **keys: Any) -> float:
     return result.iteration_time * 1e3
 
 
-@pytest.mark.parametrize("case", ["lost_kernels_at_start", "negative_duration", "xpu_profile", "zero_timestamps"])
-def test_a_step_that_lost_kernels_never_stands_for_the_job(case: str, cases: Path) -> None:
+CASES = ("lost_kernels_at_start", "negative_duration", "on_demand_profile", "xpu_profile", "zero_timestamps")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_damaged_profile_gives_the_step_time_of_the_whole_one(case: str, cases: Path) -> None:
     # 96 ms of kernels and idle host, and an all-reduce of 40 MB between two ranks: 32 ms at 10 Gb/s
     assert step_ms(cases / case) == pytest.approx(128, rel=1e-3)
 
@@ -48,3 +51,27 @@ def test_a_dump_of_a_job_that_hangs_says_which_rank_has_not_begun_what(cases: Pa
     trace = load([cases / "flight_recorder_hang"])
     assert trace.notes[0] == "rank 0 waits in number 5 of group '0', all_reduce of 2 MB, which rank 1 had not begun"
     assert [len([*trace.communications(rank)]) for rank in (0, 1)] == [4, 4]
+
+
+def test_a_group_whose_list_is_cut_has_all_ranks_if_its_size_says_so(cases: Path) -> None:
+    trace = load([cases / "on_demand_profile" / "of_64"])
+    assert {event.group for event in trace.communications(0)} == {tuple(range(64))}
+
+
+def test_a_header_of_inspector_holds_for_the_lines_below_it(cases: Path) -> None:
+    trace = load([cases / "inspector_v43"])
+    assert trace.iterations == 2
+    assert sum(event.bytes for event in trace.communications(0)) == 2 * 70_000_000
+
+
+def test_shares_of_an_all_gather_may_differ(cases: Path) -> None:
+    trace = load([cases / "uneven_all_gather"])
+    assert [event.bytes_out for event in trace.communications(1)] == [16_000_000] * 2
+    assert any("shares of different sizes" in note for note in trace.notes)
+
+
+def test_groups_are_read_from_a_file_of_their_own(cases: Path) -> None:
+    trace = load([cases / "chakra_comm_group"])
+    expected = [("all_reduce", (4, 5, 6, 7), 1_024_000), ("all_gather", tuple(range(8)), 1_024_000)]
+    assert [(event.op, event.group, event.bytes_in) for event in trace.communications(5)] == expected
+    assert [(event.op, event.group, event.bytes_in) for event in trace.communications(0)] == expected[1:]

@@ -124,6 +124,7 @@ def samples(documents: Samples, task_graphs: dict[str, Path], tmp_path_factory: 
     found["inspector"] = (examples / "inspector-s0-pid7.log").read_bytes()
     found["chakra"] = (examples / "chakra.0.et").read_bytes()
     found["simgrid"] = (examples / "simgrid_ring.txt").read_bytes()
+    found["groups"] = (examples / "comm_group.json").read_bytes()
     return found
 
 

@@ -78,11 +78,11 @@ def _read_folder(folder: Path, notes: list[str]) -> list[Part]:
     found = {name: parts for name, parts in found.items() if parts}
     if not found:
         raise ValueError(f"{folder}: must hold a trace ({', '.join(known_formats())}), got {len(files)} other files")
-    recorded = {part.rank for parts in found.values() for part in parts if not part.derived}
+    recorded = {part.rank for parts in found.values() for part in parts if not (part.derived or part.lists_groups)}
     derived = [name for name, parts in found.items() if all(part.derived and part.rank in recorded for part in parts)]
     notes += [f"{name} is made of other traces of its rank and is passed over" for name in derived]
     found = {name: parts for name, parts in found.items() if name not in derived}
-    whole = [name for name, parts in found.items() if len(parts) > 1]
+    whole = [name for name, parts in found.items() if len(parts) > 1 and not parts[0].lists_groups]
     if len(whole) == 1 and {part.rank for part in found[whole[0]]} >= {
         part.rank for parts in found.values() for part in parts
     }:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,8 @@ COLUMNS = {"header": ("id", "rank", "n_ranks"), "metadata": ("inspector_output_f
 NAMES = {"All2All": "AlltoAll"}  # of Inspector -> of NCCL
 UNTYPED = "operations say no type: their sizes are in bytes"
 SMALL = "NCCL Inspector leaves out operations of less than NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES (8192), and their number"
+KINDS = ("coll", "p2p")
+DROPPED = "operations were dropped by NCCL Inspector, whose buffers were full, and are missing"
 UNORDERED = (
     "operations of several communicators have no times, so that neither their order is known nor where iterations begin"
 )
@@ -66,7 +68,7 @@ def parse(source: Source) -> list[Part]:
     """One part: a process is a rank. Raises ``ValueError`` that names file, line, field, law and value."""
     counts = Counter[str]()
     rows = _columns(source) if source.data.startswith(PARQUET) else _lines(source, counts)
-    calls = [call for call in (_call(place, row) for place, row in rows) if call is not None]
+    calls = list(_calls(rows, counts))
     if not calls:
         raise ValueError(f"{source.name}: must hold collectives or messages, got none")
     issued = [call.times(f"{call.kind}_start_ts") for call in calls]
@@ -128,19 +130,27 @@ def _columns(source: Source) -> Iterator[tuple[str, Any]]:
         yield f"{source.name}: row {number}: ", {**of_line, "coll_perf" if row.get("coll") else "p2p_perf": row}
 
 
-def _call(place: str, row: Any) -> Call | None:
-    """The call of a line; None for a line of another kind."""
-    line = Fields.of(place, row)
-    metadata = Fields.of(f"{place}metadata.", line.require("metadata"))
-    if not metadata.text(MARK.decode()).startswith(VERSION):
-        metadata.fail(MARK.decode(), f"must begin with {VERSION}")
-    communicator = Fields.of(f"{place}header.", line.require("header"))
-    communicator.integer("n_ranks", 1, LARGEST_WORLD)
-    for kind in ("coll", "p2p"):
-        if line.has(f"{kind}_perf"):
-            fields = Fields.of(f"{place}{kind}_perf.", line.values[f"{kind}_perf"])
-            return Call(fields.place, communicator, kind, fields)
-    return None
+def _calls(rows: Iterable[tuple[str, Any]], counts: Counter[str]) -> Iterator[Call]:
+    """Yield the calls. A header and metadata hold for the lines that follow, which since format 4.3 have none."""
+    above: dict[str, Any] = {}
+    dropped: dict[tuple[str, str], int] = {}  # since the beginning, by communicator and kind
+    for place, row in rows:
+        line = Fields.of(place, row)
+        above |= {key: line.values[key] for key in ("header", "metadata") if line.has(key)}
+        line = Fields(place, {**line.values, **above})
+        metadata = Fields.of(f"{place}metadata.", line.require("metadata"))
+        if not metadata.text(MARK.decode()).startswith(VERSION):
+            metadata.fail(MARK.decode(), f"must begin with {VERSION}")
+        communicator = Fields.of(f"{place}header.", line.require("header"))
+        communicator.integer("n_ranks", 1, LARGEST_WORLD)
+        stats = Fields.of(f"{place}dump_stats.", line.values["dump_stats"]) if line.has("dump_stats") else None
+        for kind in KINDS:
+            if stats is not None and stats.has(f"{kind}_dropped_total"):
+                dropped[communicator.text("id"), kind] = stats.integer(f"{kind}_dropped_total")
+            if line.has(f"{kind}_perf"):
+                fields = Fields.of(f"{place}{kind}_perf.", line.values[f"{kind}_perf"])
+                yield Call(fields.place, communicator, kind, fields)
+    counts[DROPPED] += sum(dropped.values())
 
 
 def _operation(call: Call, origin: int) -> Operation | None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from topoflow.capture.base import Compute, Event, Trace
+from topoflow.capture.base import Communication, Compute, Event, Trace
 from topoflow.capture.merge.agree import Member, check_agreement
 from topoflow.capture.merge.clocks import clock_offsets
 from topoflow.capture.merge.complete import complete
@@ -14,11 +14,12 @@ from topoflow.capture.merge.groups import all_inside, with_groups
 from topoflow.capture.merge.join import join_ranks
 from topoflow.capture.merge.parts import Operation, Part, without
 from topoflow.capture.merge.windows import CUT, common_window
-from topoflow.units import human
+from topoflow.units import DTYPE_BYTES, human
 
 _TIMES = ("issue", "start", "end")
 ALONE = "collectives in groups of one rank move nothing and are left out"
 OUTSIDE = "events of steps that not all ranks recorded are left out"
+UNEVEN = "operations have shares of different sizes: equal shares of the same total are simulated"
 UNLISTED = "operations do not list the ranks of their process group: these follow from its size and the job's layout"
 NO_COMPUTE = "no durations of compute were recorded: compute is unknown, and times are those of communication alone"
 
@@ -149,13 +150,30 @@ def _agreed_events(parts: Sequence[Part], world_size: int, counts: Counter[str])
                 events.append(event)
         ranks[part.rank] = tuple(events)
     alone = [member for member in members if len(member.communication.group) == 1]
-    cut = check_agreement([member for member in members if len(member.communication.group) > 1])
+    agreement = check_agreement([member for member in members if len(member.communication.group) > 1])
     counts[ALONE] += len(alone)
-    counts[CUT] += len(cut)
+    counts[CUT] += len(agreement.cut)
+    counts[UNEVEN] += len(agreement.uneven)
+    even = {(member.rank, member.index): _even(member.communication, row) for row in agreement.uneven for member in row}
+    if even:
+        ranks = {
+            rank: tuple(even.get((rank, index), event) for index, event in enumerate(events))
+            for rank, events in ranks.items()
+        }
     left_out: dict[int, set[int]] = {rank: set() for rank in ranks}
-    for member in (*alone, *cut):
+    for member in (*alone, *agreement.cut):
         left_out[member.rank].add(member.index)
     return {rank: without(events, left_out[rank]) for rank, events in ranks.items()}
+
+
+def _even(communication: Communication, members: Sequence[Member]) -> Communication:
+    """Return an operation with the mean share of all recorded ``members``, in whole elements, as everybody's share."""
+    shares = [min(member.communication.bytes_in, member.communication.bytes_out) for member in members]
+    element = DTYPE_BYTES[communication.dtype]
+    share = -(-sum(shares) // (len(shares) * element)) * element
+    whole = share * len(communication.group)
+    into, out = (share, whole) if communication.op == "all_gather" else (whole, share)
+    return replace(communication, bytes_in=into, bytes_out=out)
 
 
 def _groups(parts: Sequence[Part]) -> dict[str, tuple[int, ...]]:

@@ -26,25 +26,36 @@ class Member:
     communication: Communication
 
 
+SHARED = ("all_gather", "reduce_scatter")  # shares may differ: torch.distributed.all_gather takes tensors of any size
 Columns = Mapping[int, Sequence[Member]]  # rank -> its operations of one group, in the order of issue
 
 
-def check_agreement(members: Sequence[Member]) -> list[Member]:
-    """Raise ValueError, naming both ranks, where two members disagree; returns the operations that were cut."""
+@dataclass(frozen=True)
+class Agreement:
+    """The operations that were cut, and those whose members have shares of different sizes, by operation."""
+
+    cut: Sequence[Member]
+    uneven: Sequence[Sequence[Member]]
+
+
+def check_agreement(members: Sequence[Member]) -> Agreement:
+    """Raise ``ValueError``, naming both ranks, where two members disagree about what they did together."""
     recorded = {member.rank for member in members}
     columns: dict[tuple[object, ...], dict[int, list[Member]]] = {}
     for member in members:
         key, sides = _key(member)
         column = columns.setdefault(key, {rank: [] for rank in sides if rank in recorded})
         column.setdefault(member.rank, []).append(member)
-    cut = []
+    cut, uneven = [], []
     for column in columns.values():
         rows, left = _align(column)
         cut += left
         for row in rows:
             for other in row[1:]:
                 _check_pair(row[0], other)
-    return cut
+            if row[0].communication.op in SHARED and len({_size(member.communication) for member in row}) > 1:
+                uneven.append(row)
+    return Agreement(cut, uneven)
 
 
 def _key(member: Member) -> tuple[tuple[object, ...], tuple[int, ...]]:
@@ -124,7 +135,7 @@ def _check_pair(one: Member, other: Member) -> None:
         same = same and a.op == b.op and a.group == b.group and _share(a, other.rank) == _share_out(b, one.rank)
         same = same and _share(b, one.rank) == _share_out(a, other.rank)
     else:
-        same = same and a.op == b.op and a.group == b.group and _size(a) == _size(b)
+        same = same and a.op == b.op and a.group == b.group and (a.op in SHARED or _size(a) == _size(b))
     if not same:
         raise ValueError(
             f"ranks {one.rank} and {other.rank}: members of a group must do the same, got {_content(one)} and "

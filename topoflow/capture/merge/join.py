@@ -7,7 +7,7 @@ both. Whatever both record must agree. Operators on symmetric memory, if not as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from topoflow.capture.base import Compute
@@ -21,11 +21,34 @@ _FROM_SIZES = (
 
 
 def join_ranks(parts: Sequence[Part]) -> list[Part]:
-    """One part per rank, in the order of ranks; two of the same rank are joined when exactly one has times."""
+    """Return one part per rank, in the order of ranks; two of a rank are joined when exactly one has times.
+
+    A part that only lists groups completes the other parts of its rank.
+    """
     by_rank: dict[int, list[Part]] = {}
+    listed: dict[int, dict[str, tuple[int, ...]]] = {}
     for part in parts:
-        by_rank.setdefault(part.rank, []).append(part)
-    return [without_operators(_join_rank(by_rank[rank]), of_unknown=True) for rank in sorted(by_rank)]
+        if part.lists_groups:
+            listed.setdefault(part.rank, {}).update(part.groups)
+        else:
+            by_rank.setdefault(part.rank, []).append(part)
+    if not by_rank:
+        raise ValueError(f"{parts[0].file}: must be given with the traces of a job, got groups of ranks alone")
+    joined = {rank: _join_rank(by_rank[rank]) for rank in sorted(by_rank)}
+    return [
+        without_operators(_with_listed(part, listed.get(rank, {})), of_unknown=True) for rank, part in joined.items()
+    ]
+
+
+def _with_listed(part: Part, groups: Mapping[str, tuple[int, ...]]) -> Part:
+    """Return the part with the ranks of those of its groups that another file lists by name."""
+    events = [
+        replace(event, group=groups[event.group_name])
+        if isinstance(event, Operation) and event.group is None and event.group_name in groups
+        else event
+        for event in part.events
+    ]
+    return replace(part, events=tuple(events), groups={**groups, **part.groups}) if groups else part
 
 
 def _join_rank(parts: list[Part]) -> Part:

@@ -22,7 +22,13 @@ from dataclasses import dataclass, replace
 
 from topoflow.capture.base import POINT_TO_POINT, Compute
 from topoflow.capture.formats.kineto.damage import sound_rows
-from topoflow.capture.formats.kineto.operations import from_kernel, from_metadata, from_shapes, has_metadata
+from topoflow.capture.formats.kineto.operations import (
+    from_kernel,
+    from_metadata,
+    from_shapes,
+    has_metadata,
+    listed_integers,
+)
 from topoflow.capture.formats.kineto.rows import Row, read_rows
 from topoflow.capture.formats.kineto.spans import BEFORE, Device, Order, Span, compute_spans, into_graphs, sort_out
 from topoflow.capture.formats.kineto.symmetric import symmetric
@@ -115,7 +121,11 @@ def parse(source: Source) -> list[Part]:
 
 
 def _job(document: Fields) -> tuple[int, int, dict[str, tuple[int, ...]]]:
-    """Rank, world size and the ranks of every process group that the rank is in."""
+    """Return rank, world size and the ranks of every process group that the rank is in, where they are listed.
+
+    Profiles that dynolog asked for write the ranks as a text, which ends with "..." in large groups; the group is known
+    then only if it has all ranks.
+    """
     if not document.has("distributedInfo"):
         raise ValueError(
             f"{document.place}distributedInfo: must be given (rank and world size), got none: start the profiler after "
@@ -126,7 +136,15 @@ def _job(document: Fields) -> tuple[int, int, dict[str, tuple[int, ...]]]:
     groups = {}
     for index, entry in enumerate(info.items("pg_config") if info.has("pg_config") else []):
         group = Fields.of(f"{info.place}pg_config[{index}].", entry)
-        groups[group.text("pg_name")] = group.integers("ranks", highest=world_size - 1)
+        ranks: tuple[int, ...] | None
+        if isinstance(group.values.get("ranks"), str):
+            ranks = listed_integers(group, "ranks", highest=world_size - 1)
+            if ranks is None and group.has("pg_size") and group.integer("pg_size") == world_size:
+                ranks = tuple(range(world_size))
+        else:
+            ranks = group.integers("ranks", highest=world_size - 1)
+        if ranks is not None:
+            groups[group.text("pg_name")] = ranks
     return info.integer("rank", highest=world_size - 1), world_size, groups
 
 

@@ -20,7 +20,7 @@ from topoflow.capture.torch_names import (
     left_out,
     split_elements,
 )
-from topoflow.fields import LARGEST_RANK, Fields, parse_json
+from topoflow.fields import LARGEST_INTEGER, LARGEST_RANK, Fields, parse_json
 from topoflow.operations import ROOTED
 from topoflow.units import DTYPE_BYTES
 
@@ -106,22 +106,22 @@ def _group(row: Row, groups: Groups) -> tuple[str, tuple[int, ...]]:
     name = row.args.text("Process Group Name")
     ranks = groups.get(name)
     if ranks is None:
-        ranks = _list(row.args, "Process Group Ranks")
+        ranks = listed_integers(row.args, "Process Group Ranks")
     if not ranks:
         row.args.fail("Process Group Name", "must be one of distributedInfo.pg_config, or list all its ranks")
     return name, ranks
 
 
-def _list(args: Fields, field: str) -> tuple[int, ...] | None:
-    """A list that is written as text, ``"[0, 1]"``; None where it is cut short: ``"[0, 1, ..., 29, ...]"``."""
+def listed_integers(args: Fields, field: str, highest: int = LARGEST_INTEGER) -> tuple[int, ...] | None:
+    """Return a list that is written as text, ``"[0, 1]"``; None if it is cut short: ``"[0, 1, ..., 29, ...]"``."""
     text = args.text(field)
     if "..." in text:
         return None
-    return Fields(args.place, {field: parse_json(f"{args.place}{field}", text)}).integers(field)
+    return Fields(args.place, {field: parse_json(f"{args.place}{field}", text)}).integers(field, highest=highest)
 
 
 def _splits(args: Fields, field: str, elements: int) -> tuple[int, ...] | None:
-    splits = _list(args, field)
+    splits = listed_integers(args, field)
     return None if splits is None else split_elements(f"{args.place}{field}", splits, elements)
 
 
