@@ -32,6 +32,14 @@ def test_a_damaged_profile_gives_the_step_time_of_the_whole_one(case: str, cases
     assert step_ms(cases / case) == pytest.approx(128, rel=1e-3)
 
 
+@pytest.mark.parametrize(("bandwidth_gbps", "expected"), [(100, 80.5), (25, 116.5), (10, 260.5)])
+def test_what_waits_for_a_transfer_waits_on_a_slower_network_too(
+    bandwidth_gbps: float, expected: float, cases: Path
+) -> None:
+    # two layers of four chunks of 10 ms; the next chunk waits for 50 MB that are sent while the one before computes
+    assert step_ms(cases / "ring_attention_waits", bandwidth_gbps) == pytest.approx(expected, rel=1e-3)
+
+
 def test_an_unknown_element_type_counts_by_its_size(cases: Path) -> None:
     (gather, _) = load([cases / "fp8_fnuz"]).communications(0)
     assert (gather.op, gather.bytes_out) == ("all_gather", 2_000_000)

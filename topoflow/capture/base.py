@@ -45,6 +45,7 @@ class Compute:
     seconds: float  # s, the time the device was busy; end - start where both are known
     iteration: int = 0  # -1: before the first iteration (set-up)
     after: tuple[int, ...] | None = None  # None: not recorded, only the order is known
+    waits: tuple[int, ...] = ()  # communications of the rank, by position, that it waits for beside what times show
     communicates: bool = False
     work: tuple[Work, ...] | None = None  # of its operators, those of one arithmetic intensity together; None: unknown
 
@@ -76,6 +77,7 @@ class Communication:
     end: float | None = None  # s
     group_name: str = ""
     after: tuple[int, ...] | None = None
+    waits: tuple[int, ...] = ()
     delay: float = 0.0  # s from the end of what it follows until the rank takes part, when no one computes for it
 
     def __post_init__(self) -> None:
@@ -148,6 +150,8 @@ class Trace:
             raise ValueError(f"{where}: iteration must be within -1..{self.iterations - 1}, got {event.iteration}")
         if event.after and not all(0 <= earlier < position for earlier in event.after):
             raise ValueError(f"{where}: after must name earlier events, got {list(event.after)}")
+        if not all(0 <= earlier < position for earlier in event.waits):
+            raise ValueError(f"{where}: waits must name earlier events, got {list(event.waits)}")
         if isinstance(event, Communication):
             if min(event.group) < 0 or max(event.group) >= self.world_size:
                 raise ValueError(

@@ -143,6 +143,7 @@ def _compute(row: Fields) -> Compute:
         seconds=seconds,
         iteration=_iteration(row),
         after=_after(row),
+        waits=_waits(row),
         work=_work(row),
         communicates=row.has("communicates") and row.boolean("communicates"),
     )
@@ -181,6 +182,7 @@ def _communication(row: Fields) -> Communication:
             end=_time(row, "end"),
             group_name=row.text("group_name") if row.has("group_name") else "",
             after=_after(row),
+            waits=_waits(row),
             delay=row.number("delay") if row.has("delay") else 0.0,
         )
     except ValueError as error:
@@ -198,6 +200,10 @@ def _iteration(row: Fields) -> int:
 
 def _after(row: Fields) -> tuple[int, ...] | None:
     return row.integers("after") if row.has("after") else None
+
+
+def _waits(row: Fields) -> tuple[int, ...]:
+    return row.integers("waits") if row.has("waits") else ()
 
 
 def _refuse_unknown(row: Fields, known: set[str]) -> None:

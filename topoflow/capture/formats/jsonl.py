@@ -54,5 +54,6 @@ def _event(name: str, rank: int, index: int, event: Compute | Communication) -> 
         start=event.start,
         end=event.end,
         after=event.after,
+        waits=event.waits,
         delay=event.delay,
     )

@@ -39,6 +39,7 @@ def complete(operation: Operation, rank: int, world_size: int) -> Communication:
             end=operation.end,
             group_name=operation.group_name,
             after=operation.after,
+            waits=operation.waits,
             delay=operation.delay,
         )
     except ValueError as error:

@@ -54,6 +54,7 @@ class Operation:
     start: float | None = None
     end: float | None = None
     after: tuple[int, ...] | None = None
+    waits: tuple[int, ...] = ()
     delay: float = 0.0
     operator: str = ""  # what it is called if, without a size or group, it counts as seen but not sized
     completed: bool = True  # False: it was still under way when the file was written
@@ -93,14 +94,15 @@ def without(events: Sequence[_Kind], left_out: Collection[int]) -> tuple[_Kind, 
     kept: list[_Kind] = []
     stands_for: list[tuple[int, ...]] = []  # old position -> new positions
     for index, event in enumerate(events):
-        after = event.after
-        if after is not None:
-            after = tuple(sorted({new for old in after for new in stands_for[old]}))
+        after, waits = (
+            None if earlier is None else tuple(sorted({new for old in earlier for new in stands_for[old]}))
+            for earlier in (event.after, event.waits)
+        )
         if index in left_out:
-            stands_for.append(after or ())
+            stands_for.append(after or waits or ())
         else:
             stands_for.append((len(kept),))
-            kept.append(replace(event, after=after))
+            kept.append(replace(event, after=after, waits=waits or ()))
     return tuple(kept)
 
 

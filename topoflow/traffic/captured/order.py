@@ -11,8 +11,9 @@ from one rank's times, as a GPU runs one compute stream in parallel to its commu
 
 - a communication follows the last compute before it (that had ended, where times are known) and the previous
   communication of its communicator (send and recv: of the same pair);
-- compute follows the compute before it and what ended in the gap between the two. A collective's own duration
-  contains waiting for the others, so it is never taken for compute;
+- an event follows the communications that the record says it ``waits`` for;
+- compute follows the compute before it and what ended in the gap between the two, unless the record says what waits for
+  that. A collective's own duration contains waiting for the others, so it is never taken for compute;
 - without times, compute follows all that was issued before it, a communication the last compute.
 
 How long each takes after that: ``captured.time``.
@@ -166,7 +167,7 @@ def _matched(
 def _follows(events: Mapping[int, Event]) -> dict[int, set[int]]:
     """The positions that each event of one rank follows."""
     follows: dict[int, set[int]] = {}
-    seen = _Seen()
+    seen = _Seen({earlier for event in events.values() for earlier in event.waits})
     for position, event in events.items():
         if event.after is not None:
             follows[position] = {earlier for earlier in event.after if earlier in events}
@@ -174,14 +175,19 @@ def _follows(events: Mapping[int, Event]) -> dict[int, set[int]]:
             follows[position] = seen.before_compute(event)
         else:
             follows[position] = seen.before_communication(event)
+        follows[position] |= {earlier for earlier in event.waits if earlier in events}
         seen.add(position, event)
     return follows
 
 
 class _Seen:
-    """The earlier events of one rank, as far as later ones may have waited for them."""
+    """The earlier events of one rank, as far as later ones may have waited for them.
 
-    def __init__(self) -> None:
+    For the communications ``awaited`` the record says what waits, so that nothing is inferred from times.
+    """
+
+    def __init__(self, awaited: set[int]) -> None:
+        self._awaited = awaited
         self._computes: list[tuple[int, Compute]] = []
         self._open: list[tuple[int, Communication]] = []  # communications that no compute has waited for yet
         self._newest: dict[Hashable, int] = {}  # per communicator
@@ -190,7 +196,8 @@ class _Seen:
         if isinstance(event, Compute):
             self._computes.append((position, event))
         else:
-            self._open.append((position, event))
+            if position not in self._awaited:
+                self._open.append((position, event))
             self._newest[stream(event)] = position
 
     def before_compute(self, event: Compute) -> set[int]:

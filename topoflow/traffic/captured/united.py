@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from topoflow.capture.base import POINT_TO_POINT, Communication, Compute, Event
@@ -32,7 +32,7 @@ def united(events: Mapping[int, Event]) -> dict[int, Event]:
     """
     if any(event.after is not None for event in events.values()):
         return dict(events)
-    keyed: list[tuple[float, int, Event]] = []
+    keyed: list[tuple[float, int, Event]] = []  # when it began, its old position, event
     computes: list[tuple[float, float, int, Compute]] = []
     latest, newest = float("-inf"), dict[Hashable, float]()
     for position, event in events.items():
@@ -49,7 +49,12 @@ def united(events: Mapping[int, Event]) -> dict[int, Event]:
     cuts = sorted(start for _, _, event in keyed if (start := event.start) is not None)
     keyed += _pieces(sorted(computes, key=lambda one: one[:3]), cuts)
     keyed.sort(key=lambda item: item[:2])
-    return {position: event for position, (_, _, event) in enumerate(keyed)}
+    places = {old: new for new, (_, old, event) in enumerate(keyed) if isinstance(event, Communication)}
+    found: dict[int, Event] = {}
+    for position, (_, _, event) in enumerate(keyed):
+        waits = sorted(places[old] for old in event.waits if places.get(old, position) < position)
+        found[position] = replace(event, waits=tuple(waits)) if event.waits else event
+    return found
 
 
 def _pieces(
@@ -61,16 +66,18 @@ def _pieces(
     """
     pieces: list[tuple[float, int, Piece]] = []
     reached = float("-inf")
+    waits: tuple[int, ...] = ()  # of this compute, and of those before it that are wholly covered
     for start, end, position, compute in computes:
         begin = max(start, reached)
+        waits += compute.waits
         if end < begin or (end == begin and start < end):
             continue
         inside = cuts[bisect_right(cuts, begin) : bisect_left(cuts, end)]
         edges = [begin, *dict.fromkeys(inside), end]
         for first, last in pairwise(edges):
-            fields = (compute.name, first, last, last - first, compute.iteration, None, compute.communicates)
+            fields = (compute.name, first, last, last - first, compute.iteration, None, waits, compute.communicates)
             pieces.append((first, position, Piece(*fields, continues=first == reached)))
-            reached = last
+            reached, waits = last, ()
     return pieces
 
 

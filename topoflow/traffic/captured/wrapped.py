@@ -40,15 +40,19 @@ def wrapped(ranks: Mapping[int, Events], begin: float | None, end: float | None)
     found: dict[int, Events] = {}
     for rank, events in ranks.items():
         period: dict[int, Event] = {}
-        again: list[Event] = []
+        again: dict[int, Event] = {}
+        moved: dict[int, int] = {}  # old positions of events that are moved as a whole -> new ones
         for position, event in events.items():
             key = keys[rank].get(position)
             share = _share([event], begin) if key is None else early[key]
             if share < 1:
                 period[position] = event if share == 0 else _part(event, 1 - share, begin, end)
             if share > 0:
-                again.append(_part(event, share, -inf, begin, later=end - begin))
-        found[rank] = period | dict(enumerate(again, 1 + max(events, default=0)))
+                new = 1 + max(events) + len(again)
+                waits = tuple(moved[earlier] for earlier in event.waits if earlier in moved)
+                again[new] = replace(_part(event, share, -inf, begin, later=end - begin), waits=waits)
+                moved |= {position: new} if share == 1 else {}
+        found[rank] = period | again
     return found
 
 

@@ -8,6 +8,8 @@
 Kernels that a CUDA graph replays have no row of the host; what they say themselves is taken. Communication whose size
 no row records becomes a compute span that ``communicates``.
 
+What waits for an operation is known from the ``wait`` rows of the host, see ``kineto.waits``.
+
 Times: a collective's ``issue`` is its host row's start, ``start`` and ``end`` are its kernel's (None where the window
 of the profile cut the kernel off); compute spans are GPU kernels and copies, see ``kineto.spans``. Iterations are the
 job's ``ProfilerStep#N`` marks, or else the repetitions of its communication.
@@ -32,6 +34,7 @@ from topoflow.capture.formats.kineto.operations import (
 from topoflow.capture.formats.kineto.rows import Row, read_rows
 from topoflow.capture.formats.kineto.spans import BEFORE, Device, Order, Span, compute_spans, into_graphs, sort_out
 from topoflow.capture.formats.kineto.symmetric import symmetric
+from topoflow.capture.formats.kineto.waits import Waiters, waiters
 from topoflow.capture.iterations import between_marks, by_repetition
 from topoflow.capture.merge.parts import Operation, Part, Source
 from topoflow.capture.torch_names import STEP
@@ -94,11 +97,11 @@ def parse(source: Source) -> list[Part]:
             f"got none and {device.streams} communication streams"
         )
     steps = _steps(rows) or _repetitions(found)
-    spans = compute_spans(device, [operation.order for operation in found], steps.starts)
+    waiting = waiters(rows, [row for row, _ in hosted], device) if described else Waiters()
+    spans = compute_spans(device, [operation.order for operation in found], steps.starts, waiting.kernels)
     origin = rows[0].start if rows else 0
-    events = _events(found, spans, device.transfers, steps, origin)
-    whole = [event for event in events if event is not None]
-    counts[AFTER] += len(events) - len(whole)
+    events, after = _events(found, spans, device, steps, origin, waiting.operations)
+    counts[AFTER] += after
     untimed = [issued.order[0] for issued in found if issued.operation.place not in device.transfers]
     counts[NO_KERNELS] += len(untimed)
     missing = [*sound.untimed, *(untimed if device.transfers else ())]
@@ -107,7 +110,7 @@ def parse(source: Source) -> list[Part]:
         Part(
             file=source.name,
             rank=rank,
-            events=tuple(whole),
+            events=tuple(events),
             source=f"Kineto {_generation(found, described)}",
             world_size=world_size,
             iterations=len(steps.starts) or 1,
@@ -190,34 +193,41 @@ def _repetitions(found: Sequence[Issued]) -> Steps:
 def _events(
     found: Sequence[Issued],
     spans: Sequence[Span],
-    transfers: Mapping[str, tuple[int, int]],
+    device: Device,
     steps: Steps,
     origin: int,
-) -> list[Compute | Operation | None]:
-    """Collectives and compute spans in the order of issue; None for one after the last step."""
+    waiting: Mapping[str, tuple[str, ...]],
+) -> tuple[list[Compute | Operation], int]:
+    """Return collectives and compute spans in the order of issue, and how many after the last step are left out.
+
+    ``waiting``: places of operations, and of the operations that these wait for.
+    """
 
     def seconds(at: int) -> float:
         return (at - origin) / 1e9
 
-    ordered: list[tuple[tuple[int, int], int, Compute | Operation]] = []  # (order, when issued, event)
+    # order, when issued, event, places of the operations that it waits for
+    ordered: list[tuple[tuple[int, int], int, Compute | Operation, tuple[str, ...]]] = []
     for index, issued in enumerate(found):
-        start, end = transfers.get(issued.operation.place, (None, None))
-        at = issued.order[0]
+        place, at = issued.operation.place, issued.order[0]
+        start, end = device.transfers.get(place, (None, None))
         timed = replace(
             issued.operation,
             issue=None if at == BEFORE else seconds(at),
             start=None if start is None else seconds(start),
             end=None if end is None else seconds(end),
         )
-        ordered.append(((index, 1), at, timed))
+        ordered.append(((index, 1), at, timed, waiting.get(place, ())))
     for span in spans:
         compute = Compute(
             span.name, seconds(span.start), seconds(span.end), span.busy / 1e9, communicates=span.communicates
         )
-        ordered.append(((span.issued, 0), span.launch, compute))
-    ordered.sort(key=lambda item: item[0])
-    numbers = between_marks([at for _, at, _ in ordered], steps.starts)
-    return [
-        None if at > steps.end else replace(event, iteration=number)
-        for (_, at, event), number in zip(ordered, numbers, strict=True)
-    ]
+        ordered.append(((span.issued, 0), span.launch, compute, span.waits))
+    inside = sorted((one for one in ordered if one[1] <= steps.end), key=lambda one: one[0])
+    numbers = between_marks([at for _, at, _, _ in inside], steps.starts)
+    positions = {event.place: at for at, (_, _, event, _) in enumerate(inside) if isinstance(event, Operation)}
+    events = []
+    for position, ((_, _, event, places), number) in enumerate(zip(inside, numbers, strict=True)):
+        waits = {positions[place] for place in places if positions.get(place, position) < position}
+        events.append(replace(event, iteration=number, waits=tuple(sorted(waits))))
+    return events, len(ordered) - len(inside)

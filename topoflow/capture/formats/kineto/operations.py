@@ -49,9 +49,9 @@ def from_metadata(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> 
             empty.pop(outer.place, None)
         name = row.args.text("Collective name")
         op = collective_of(name)
-        if op is None:
+        if op is None and name != "wait":  # see kineto.waits
             counts[left_out(name)] += 1
-        else:
+        elif op is not None:
             found.append((row, _described(row, op, groups)))
     counts.update(f"{name} {NO_METADATA}" for name in empty.values())
     return found

@@ -37,6 +37,7 @@ class Span:
     busy: int
     name: str
     communicates: bool = False
+    waits: tuple[str, ...] = ()  # places of operations that its first kernel is known to wait for
 
 
 @dataclass(frozen=True)
@@ -155,25 +156,30 @@ class _Claims:
         return [] if wrapper is None else [place for place in self._wrapped[wrapper.place] if place not in self._direct]
 
 
-def compute_spans(device: Device, issues: Sequence[Order], marks: Sequence[int]) -> list[Span]:
-    """Compute kernels merged into spans. ``issues`` and ``marks``: when collectives were issued and iterations began.
+def compute_spans(
+    device: Device, issues: Sequence[Order], marks: Sequence[int], waiters: Mapping[str, tuple[str, ...]]
+) -> list[Span]:
+    """Merge compute kernels into spans. ``issues`` and ``marks``: when collectives were issued and iterations began.
 
     A new span begins when a collective begins (which waits for what ran before), when one ends (some of what follows
-    waited for it), and with an iteration. Kernels of several streams may overlap: each instant belongs to one span, so
+    waited for it), with an iteration, and with a kernel that waits for operations: ``waiters``, by the place of its
+    row. Kernels of several streams may overlap: each instant belongs to one span, so
     that the busy times add up to the time in which the device computed. What communicates unsized is a span by itself.
     """
     starts, ends = (
         (sorted(times) for times in zip(*device.transfers.values(), strict=True)) if device.transfers else ([], [])
     )
-    merged: dict[tuple[int, int, int], list[tuple[Launched, int]]] = {}
+    waited = sorted(kernel.launch for kernel in device.compute if kernel.row.place in waiters)
+    merged: dict[tuple[int, ...], list[tuple[Launched, int]]] = {}
     reached = BEFORE
     for kernel in sorted(device.compute, key=lambda kernel: kernel.row.start):
         begin = max(kernel.row.start, reached)
         if kernel.row.end > begin or kernel.row.end == kernel.row.start:
-            key = bisect_right(marks, kernel.launch), bisect_right(starts, begin), bisect_right(ends, begin)
+            launched = bisect_right(marks, kernel.launch), bisect_right(waited, kernel.launch)
+            key = (*launched, bisect_right(starts, begin), bisect_right(ends, begin))
             merged.setdefault(key, []).append((kernel, begin))
         reached = max(reached, kernel.row.end)
-    spans = [_span(kernels, issues) for kernels in merged.values()]
+    spans = [_span(kernels, issues, waiters) for kernels in merged.values()]
     spans += [
         Span(
             bisect_right(issues, kernel.order),
@@ -189,7 +195,9 @@ def compute_spans(device: Device, issues: Sequence[Order], marks: Sequence[int])
     return sorted(spans, key=lambda span: (span.issued, span.start))
 
 
-def _span(kernels: Sequence[tuple[Launched, int]], issues: Sequence[Order]) -> Span:
+def _span(
+    kernels: Sequence[tuple[Launched, int]], issues: Sequence[Order], waiters: Mapping[str, tuple[str, ...]]
+) -> Span:
     first = min(kernel.order for kernel, _ in kernels)
     return Span(
         issued=bisect_right(issues, first),
@@ -198,4 +206,5 @@ def _span(kernels: Sequence[tuple[Launched, int]], issues: Sequence[Order]) -> S
         end=max(kernel.row.end for kernel, _ in kernels),
         busy=sum(kernel.row.end - begin for kernel, begin in kernels),
         name=f"{len(kernels)} kernel{'s' if len(kernels) > 1 else ''}",
+        waits=tuple(place for kernel, _ in kernels for place in waiters.get(kernel.row.place, ())),
     )

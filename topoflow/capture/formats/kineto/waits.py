@@ -1,0 +1,117 @@
+"""The ``wait`` rows of a profile: from there on, what the host launches on one stream waits for an operation.
+
+    host      launch A | launch c0 | wait for A | launch c1        ring attention, a prefetch of FSDP, a pipeline's recv
+    compute            |====== c0 ======|== c1 ==|
+    NCCL       |-- A --|                                           A had ended long before c1 began: only the row says
+                                                                   that c1 waits for it, which a slower network shows
+
+A row names its operation by the number in its group, or, in older files, not at all. Then rows and operations of a
+group belong together in their order if there are equally many, otherwise a row to the operation issued last. It does
+not name the stream. A stream on which the first kernel launched after the row began before the operation ended does not
+wait for it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from topoflow.capture.formats.kineto.rows import Row
+from topoflow.capture.formats.kineto.spans import Device, Launched
+from topoflow.capture.torch_names import PARAM_COMMS
+
+CLOSE = 1_000  # ns: times are whole microseconds in some files
+
+
+@dataclass(frozen=True)
+class Wait:
+    """The host waited at ``at`` (ns) for the operations of these places."""
+
+    at: int
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Waiters:
+    """The kernels and the operations that waited: place of their row -> places of the operations they waited for."""
+
+    kernels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    operations: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def waiters(rows: Sequence[Row], operations: Sequence[Row], device: Device) -> Waiters:
+    """Return what waited for ``operations``, which are among ``rows``, all in the order of their start."""
+    found = Waiters()
+    lanes: dict[Any, list[Launched]] = defaultdict(list)
+    for kernel in sorted(device.compute, key=lambda kernel: kernel.order):
+        lanes[kernel.row.lane].append(kernel)
+    launches = {lane: [kernel.launch for kernel in kernels] for lane, kernels in lanes.items()}
+    issues = [row.start for row in operations]
+    for wait in _waits(rows, {row.place for row in operations}):
+        ends = [device.transfers[place][1] for place in wait.places if place in device.transfers]
+        if not ends:
+            continue
+        end = max(ends) - CLOSE
+        next_ones = [(lanes[lane], bisect_left(times, wait.at)) for lane, times in launches.items()]
+        first = [kernels[at] for kernels, at in next_ones if at < len(kernels) and kernels[at].row.start >= end]
+        waiting = min(first, key=lambda kernel: kernel.order, default=None)
+        if waiting is not None:
+            place = waiting.row.place
+            found.kernels[place] = (*found.kernels.get(place, ()), *wait.places)
+        at = bisect_left(issues, wait.at)
+        if at < len(operations) and (waiting is None or issues[at] < waiting.launch):
+            place = operations[at].place
+            if place in device.transfers and device.transfers[place][0] >= end:
+                found.operations[place] = (*found.operations.get(place, ()), *wait.places)
+    return found
+
+
+def _waits(rows: Sequence[Row], operations: set[str]) -> list[Wait]:
+    """Return the waits of all groups. Operations that were coalesced are waited for together."""
+    units: dict[Any, list[list[Row]]] = defaultdict(list)
+    latest: dict[Any, list[list[Row]]] = {}  # since the last coalesced or wait row of a group and a thread
+    calls: dict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.name != PARAM_COMMS:
+            continue
+        name, group = row.args.values.get("Collective name"), _hashable(row.args.values.get("Process Group Name"))
+        if row.place in operations:
+            units[group].append([row])
+            latest.setdefault((group, row.lane), []).append(units[group][-1])
+        elif name == "coalesced":
+            for unit in (together := latest.pop((group, row.lane), []))[1:]:
+                together[0].extend(unit)
+                unit.clear()
+        elif name == "wait":
+            latest.pop((group, row.lane), None)
+            calls[group].append(row)
+    return [wait for group, waits in calls.items() for wait in _matched(waits, [unit for unit in units[group] if unit])]
+
+
+def _matched(calls: Sequence[Row], units: Sequence[Sequence[Row]]) -> list[Wait]:
+    """Return the waits of one group, whose operations are ``units``, both in the order of issue."""
+    starts = [unit[0].start for unit in units]
+    numbered: dict[Any, list[Sequence[Row]]] = defaultdict(list)
+    for unit in units:
+        for row in unit:
+            numbered[_hashable(row.args.values.get("Seq"))].append(unit)
+    found = []
+    for index, call in enumerate(calls):
+        if call.args.has("Seq"):
+            before = [unit for unit in numbered[_hashable(call.args.values["Seq"])] if unit[0].start < call.start]
+            unit = before[-1] if before else []
+        elif len(calls) == len(units):
+            unit = units[index]
+        else:
+            issued = bisect_left(starts, call.start)
+            unit = units[issued - 1] if issued else []
+        if unit and unit[0].start < call.start:
+            found.append(Wait(call.start, tuple(row.place for row in unit)))
+    return found
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, int | str) else None
