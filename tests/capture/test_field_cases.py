@@ -83,3 +83,13 @@ def test_groups_are_read_from_a_file_of_their_own(cases: Path) -> None:
     expected = [("all_reduce", (4, 5, 6, 7), 1_024_000), ("all_gather", tuple(range(8)), 1_024_000)]
     assert [(event.op, event.group, event.bytes_in) for event in trace.communications(5)] == expected
     assert [(event.op, event.group, event.bytes_in) for event in trace.communications(0)] == expected[1:]
+
+
+@pytest.mark.parametrize("cables", ["single_homed", "dual_homed"])
+def test_a_second_cable_of_a_server_does_not_slow_down_others(cables: str, cases: Path) -> None:
+    # each of nine hosts sends 12.5 MB to each other one through a cable of 12.5 GB/s
+    file = cases / "server_is_no_switch" / f"{cables}.json"
+    (result,) = topoflow.compare(
+        f"fabric.file={file}", "workload.bytes=12500000", workload="all_to_all", servers=9, fabric="links"
+    )
+    assert result.iteration_time * 1e3 == pytest.approx(8.0, rel=1e-3)

@@ -196,3 +196,28 @@ def test_every_name_survives(tmp_path_factory: pytest.TempPathFactory, pairs: li
     links = read_links(path)
     ends = zip(links.source.tolist(), links.target.tolist(), strict=True)
     assert [(links.nodes[a], links.nodes[b]) for a, b in ends] == pairs
+
+
+def test_a_second_cable_of_a_server_carries_no_traffic_of_others(tmp_path: Path) -> None:
+    both = [("a", "x"), ("b", "x"), ("x", "y"), ("y", "z"), ("z", "c"), ("c", "y"), ("c", "x"), ("z", "d")]
+    ends = [*both, *((end, start) for start, end in both)]
+    rows = [{"src": start, "dst": end, "bandwidth": 1e9, "latency": 0.0} for start, end in ends]
+    path = tmp_path / "links.json"
+    path.write_text(json.dumps({"links": rows, "servers": ["a", "b", "c", "d"]}))
+
+    def nodes_between(source: int, target: int, **keys: bool) -> set[str]:
+        fabric = Links(str(path), **keys).build(4, Demand(4))
+        paths = fabric.route(source, target, "all_reduce")
+        return {fabric.nodes[int(fabric.target[link])] for one in paths for link in one[:-1]}
+
+    assert nodes_between(0, 3) == {"x", "y", "z"}, "the way through c is as long, but c is a server"
+    assert nodes_between(0, 3, servers_forward=True) == {"x", "y", "z", "c"}
+    assert nodes_between(0, 2) == {"x"}, "its own traffic takes either cable"
+
+
+def test_servers_forward_where_there_is_no_switch(tmp_path: Path) -> None:
+    path = tmp_path / "links.csv"
+    path.write_text("src,dst,bandwidth,latency\na,b,1e9,0\nb,c,1e9,0\nc,a,1e9,0\n")
+    assert len(build(str(path), 3).route(0, 2, "all_reduce")[0]) == 2
+    with pytest.raises(ValueError, match=r"no path from 'a' to 'c', unless servers forward"):
+        Links(str(path), servers_forward=False).build(3, Demand(3))

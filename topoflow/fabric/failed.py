@@ -65,7 +65,9 @@ def without(
     number[nodes] = np.arange(len(nodes))
     source, target = number[fabric.source[left]], number[fabric.target[left]]
     names = tuple(fabric.nodes[node] for node in nodes)
-    shortest = ShortestPaths(names, source, target)
+    forwards = not (isinstance(fabric.route, ShortestPaths) and fabric.route.endpoints)
+    endpoints = 0 if forwards else fabric.servers - len(set(servers))
+    shortest = ShortestPaths(names, source, target, endpoints=endpoints)
     _check_reach(fabric, shortest, [server for server in range(fabric.servers) if server not in servers])
     found = replace(
         fabric,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain, permutations
 from pathlib import Path as FilePath
 
 import numpy as np
@@ -25,15 +26,16 @@ class Links:
         src,dst,bandwidth,latency
         a,b,12.5e9,1e-6
 
-    A link is one direction; both directions are two rows. Bandwidth is B/s, latency s. The endpoints of the
-    traffic are ``hosts``, else the file's "servers", else all nodes in order of appearance, if they are as many as
-    the servers; server i is the i-th of them. Every node forwards; flows are hashed over all shortest
-    paths. The bill counts, at every node and speed, as many ports (with a transceiver each) as it has links in or out,
-    whichever is more.
+    A link is one direction; both directions are two rows. Bandwidth is B/s, latency s. The endpoints of the traffic are
+    ``hosts``, else the file's "servers", else all nodes in order of appearance, if they are as many as the servers;
+    server i is the i-th of them. Flows are hashed over all shortest paths. Switches forward; servers do so if
+    ``servers_forward``, or, by default (None), in a network without switches. The bill counts, at every node and speed,
+    as many ports (with a transceiver each) as it has links in or out, whichever is more.
     """
 
     file: str
     hosts: Sequence[str | int] | None = None
+    servers_forward: bool | None = None
     links: LinkList = field(init=False, repr=False)  # what was in the file when this was made
 
     def __post_init__(self) -> None:
@@ -53,7 +55,8 @@ class Links:
         place = {name: node for node, name in enumerate(order)}
         renumber = np.array([place[name] for name in links.nodes], dtype=np.int32)
         source, target = renumber[links.source], renumber[links.target]
-        route = ShortestPaths(order, source, target)
+        forward = len(order) == servers if self.servers_forward is None else self.servers_forward
+        route = ShortestPaths(order, source, target, endpoints=0 if forward else servers)
         _check_reachable(self.file, order, servers, route)
         outgoing = Counter(node for node in source.tolist() if node < servers)
         at_servers = links.bandwidth[source < servers]
@@ -85,12 +88,17 @@ class Links:
 
 
 def _check_reachable(file: str, nodes: Sequence[str], servers: int, route: ShortestPaths) -> None:
-    """All hosts reach each other exactly if the first reaches all and all reach the first."""
-    for host in range(1, servers):
-        for source, target in ((0, host), (host, 0)):
-            if route.hops(source, target) < 0:
-                ends = f"from {nodes[source]!r} to {nodes[target]!r}"
-                raise ValueError(f"{file}: links: hosts must reach each other, got no path {ends}")
+    """Raise ``ValueError`` unless all hosts reach each other.
+
+    If hosts forward, they do exactly if the first reaches all and all reach the first.
+    """
+    first = [(0, host) for host in range(1, servers)]
+    others = permutations(range(1, servers), 2) if route.endpoints else ()
+    for source, target in chain(first, [pair[::-1] for pair in first], others):
+        if route.hops(source, target) < 0:
+            ends = f"from {nodes[source]!r} to {nodes[target]!r}"
+            hint = ", unless servers forward (fabric.servers_forward=true)" if route.endpoints else ""
+            raise ValueError(f"{file}: links: hosts must reach each other, got no path {ends}{hint}")
 
 
 def _bill(

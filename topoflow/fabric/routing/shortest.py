@@ -20,6 +20,8 @@ ECMP_PATHS = 64
 class ShortestPaths(Made, Routes):
     """All shortest paths from node to node, as a ``Fabric.route``; every kind of traffic takes the same.
 
+    The first ``endpoints`` nodes do not forward: they are only the first or the last node of a path.
+
     Where a pair has more than ``limit`` of them, ``limit`` are taken at equal distances from the list of all, from
     a starting point that differs from pair to pair, so that no link is preferred. They are not enumerated:
     the number of shortest paths from every node to a goal, counted by one breadth-first search from the
@@ -35,9 +37,11 @@ class ShortestPaths(Made, Routes):
         source: NDArray[np.int32],
         target: NDArray[np.int32],
         limit: int = ECMP_PATHS,
+        endpoints: int = 0,
     ) -> None:
         self.nodes = nodes
         self.limit = limit
+        self.endpoints = endpoints
         self.target = [int(node) for node in target]
         self.outgoing: list[list[int]] = [[] for _ in nodes]  # links
         self.incoming: list[list[int]] = [[] for _ in nodes]  # nodes, once per link
@@ -83,6 +87,8 @@ class ShortestPaths(Made, Routes):
             queue = deque([goal])
             while queue:
                 node = queue.popleft()
+                if node < self.endpoints and node != goal:
+                    continue
                 for before in self.incoming[node]:
                     if hops[before] < 0:
                         hops[before] = hops[node] + 1
@@ -116,7 +122,7 @@ class ShortestPaths(Made, Routes):
         while node != target:
             for link in self.outgoing[node]:
                 after = self.target[link]
-                if hops[after] != hops[node] - 1:
+                if hops[after] != hops[node] - 1 or (after < self.endpoints and after != target):
                     continue
                 if number < count[after]:
                     break
