@@ -11,7 +11,6 @@ import secrets
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -40,14 +39,6 @@ def read_bytes(path: Path) -> bytes:
     if len(data) > most:
         raise ValueError(f"{path}: must unpack to at most {most} bytes, got more; profile fewer steps")
     return data
-
-
-@contextmanager
-def open_regular(path: Path) -> Iterator[BufferedReader]:
-    """The file, to read it as it is; ValueError for a pipe or a device; OSError."""
-    _check_regular(path)
-    with naming(path), path.open("rb") as file:
-        yield file
 
 
 def write_atomically(path: Path, *data: bytes | memoryview) -> None:

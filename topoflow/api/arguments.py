@@ -23,6 +23,7 @@ NEEDS = {  # key whose value may be an object -> what the object must have
     "gpu": "memory",
     "prices": "cost",
     "fidelity": "simulate",
+    "executor": "submit",
 }
 BUILT: Mapping[str, Any] = {"workload": Workload, "strategy": Strategy, "fabric": Fabric}
 

@@ -45,6 +45,7 @@ def compare(*settings: str | Mapping[str, Any], observer: Observer = Silent(), *
     - ``servers``, ``bandwidth_gbps``, ``degree``, ``latency_us``, ``all_reduce``, ``routing``, ``rings``, ``strides``,
       ``seed``, ``fail``, ``device``, ``threads``: as on the command line. A fabric made in Python has links of its own.
     - ``fidelity``: a name, or a ``Fidelity``.
+    - ``executor``: a name, or any ``concurrent.futures.Executor``.
     - ``settings``: arguments of the command line, ``"workload.tables=8"``, for keys with a dot; or a configuration of
       these keys, such as a part of one that Hydra has composed.
 

@@ -109,7 +109,7 @@ A dataset needs DuckDB (pip install 'topoflow[dataset]'), and its rows are never
   topoflow compare fabric=ring,torus servers=4 out=runs/small
   topoflow report runs/small
   topoflow compare 'bandwidth_gbps=range(1,1001)' 'latency_us=range(0,50)' fidelity=bound out=runs/worlds.parquet
-  topoflow compare fabric=fat_tree,torus servers=64,128 executor=ray out=runs/spread   (docs/executors.md)
+  topoflow compare fabric=fat_tree,torus servers=64,128 executor=processes   (docs/executors.md)
   topoflow report runs/worlds.parquet
 """,
 )

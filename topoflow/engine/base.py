@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +35,13 @@ from numpy.typing import NDArray
 from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.checks import check_graph, check_world
 from topoflow.engine.device import Device, Kept
-from topoflow.engine.executor.base import Executor
-from topoflow.engine.executor.local import Local
 from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.next_hops import NextHops
+
+if TYPE_CHECKING:
+    from topoflow.engine.executor.base import Workers
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -293,15 +294,14 @@ class Timeline:
 class Run:
     """How worlds are simulated: where, with how many ``threads`` of the CPU (None: all), and who is informed.
 
-    ``executor`` says which processes simulate; with one that is not ``Local``, the device of its workers is its own.
-    No answer depends on it; those of a CPU and of a GPU agree to 1e-9. What is known of graphs stays on the device
-    between the launches of one run (``kept``).
+    ``workers`` simulate in place of this process, on a device of their own. No answer depends on them; those of a CPU
+    and of a GPU agree to 1e-9. What is known of graphs stays on the device between the launches of one run (``kept``).
     """
 
     device: Device = Device()
     threads: int | None = None
     observer: Observer = Silent()
-    executor: Executor = Local()
+    workers: Workers | None = None
     kept: Kept = field(default_factory=Kept, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from types import SimpleNamespace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from topoflow.digest import digest, program
-from topoflow.engine.base import Fidelity, Graph, Run, Timeline, World
-from topoflow.engine.executor.base import Arrays
-from topoflow.engine.executor.packing import pack, unpack
+from topoflow.engine.base import Fidelity, Run, Timeline, World
+from topoflow.engine.executor.base import Work, do_all
 from topoflow.engine.observer import Part
-from topoflow.fabric.base import Fabric
-
-NAMES = ("name", "named", "nodes", "bill", "route", "graph", "fabric")  # no number of a timeline depends on these
 
 
 def simulate(worlds: Sequence[World], fidelity: Fidelity, run: Run = Run()) -> list[Timeline]:
@@ -23,9 +17,9 @@ def simulate(worlds: Sequence[World], fidelity: Fidelity, run: Run = Run()) -> l
 
 
 def simulate_each(asked: Sequence[tuple[World, Fidelity]], run: Run = Run()) -> list[Timeline]:
-    """The timelines of worlds, in their order, each in the fidelity that it is given with.
+    """Return the timelines of worlds, in their order, each in the fidelity that it is given with.
 
-    ``run.observer`` is informed how many of the worlds are done, and ``run.executor`` simulates them. Raises
+    ``run.observer`` is informed how many of the worlds are done, and ``run.workers`` simulate them. Raises
     ``ValueError`` before anything is simulated where a fidelity refuses a world, and as ``Fidelity.simulate`` does.
     """
     batches: dict[Fidelity, list[int]] = {}
@@ -37,53 +31,32 @@ def simulate_each(asked: Sequence[tuple[World, Fidelity]], run: Run = Run()) -> 
     for fidelity, batch in batches.items():
         part = replace(run, observer=Part(run.observer, len(found), len(asked)))
         worlds = [asked[number][0] for number in batch]
-        for number, timeline in run.executor.map(Simulating(fidelity), worlds, part):
+        for number, timeline in do_all(Simulating(fidelity), worlds, part):
             found[batch[number]] = timeline
     return [found[number] for number in range(len(asked))]
 
 
 @dataclass(frozen=True)
-class Simulating:
+class Simulating(Work[World, Timeline]):
     """Worlds as work for an executor; answers are timelines."""
 
     fidelity: Fidelity
     is_batch = True
 
-    def keys(self, worlds: Sequence[World]) -> list[str | None]:
-        """Digests of what is simulated, and of the program; what worlds share is digested once."""
-        known: dict[int, str] = {}
+    def name(self, item: World) -> str:
+        return item.name
 
-        def shared(part: Graph | Fabric) -> str:
-            if id(part) not in known:
-                known[id(part)] = digest(_numbers(part))
-            return known[id(part)]
+    def do(self, items: Sequence[World], run: Run) -> list[Timeline]:
+        return self.fidelity.simulate(items, run)
 
-        model = digest([program(), self.fidelity])
-        return [
-            digest([model, shared(world.graph), _numbers(world), world.fabric and shared(world.fabric)])
-            for world in worlds
-        ]
+    def weight(self, item: World) -> float:
+        """Return the number of tasks and hops: the cost of an event varies, but less than their number does."""
+        return 1.0 + len(item.graph.delay) * item.graph.rounds + len(item.graph.path_links)
 
-    def weight(self, world: World) -> float:
-        """Tasks and hops: what an event costs varies, but less than their number does."""
-        return 1.0 + len(world.graph.delay) * world.graph.rounds + len(world.graph.path_links)
+    def packed(self, item: World, answer: Timeline) -> Any:
+        """Return the timeline without its world, unless that is another one, as where circuits have changed."""
+        return replace(answer, world=None) if answer.world is item else answer  # type: ignore[arg-type]
 
-    def name(self, world: World) -> str:
-        return world.name
-
-    def do(self, worlds: Sequence[World], run: Run) -> list[Timeline]:
-        return self.fidelity.simulate(worlds, run)
-
-    def pack(self, world: World, timeline: Timeline) -> Arrays:
-        """Without the world, unless circuits changed: then what differs."""
-        return pack(timeline, SimpleNamespace(world=world))
-
-    def unpack(self, world: World, arrays: Arrays) -> Timeline:
-        found: Timeline = unpack(Timeline, SimpleNamespace(world=world), arrays)
-        return found
-
-
-def _numbers(value: Any) -> dict[str, object]:
-    """The fields of a dataclass that a simulation depends on."""
-    named = [each.name for each in fields(value)]
-    return {name: getattr(value, name) for name in named if name not in NAMES}
+    def unpacked(self, item: World, packed: Any) -> Timeline:
+        timeline: Timeline = replace(packed, world=packed.world or item)
+        return timeline

@@ -129,10 +129,10 @@ class Placements:
         tempering = self.tempering(fabric, effort.round, run)
         first = self.first(here, effort.round)
         reached = tempering.begin(first, self.settings.kept) if walk is None else walk
-        if run.executor.is_local or self.settings.ladders == 1:
+        if run.workers is None or self.settings.ladders == 1:
             stretches = tempering.walk(reached, effort.steps)
         else:
-            stretches = spread.walk(self, fabric, effort.round, reached, effort.steps, run)
+            stretches = spread.walk(self, fabric, effort.round, reached, effort.steps, run, run.workers)
         for stretch in stretches:
             tell(stretch)
             reached = stretch.walk

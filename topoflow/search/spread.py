@@ -1,7 +1,7 @@
 """A search by workers of an executor: ladders of one search, which do not see each other, or whole searches.
 
-Ladders walk for some seconds, then all states are here again: progress is seen, and can be kept. How far they walk at a
-time has no influence on where they are.
+Ladders walk for some seconds, then all states are back in this process, which shows progress and can keep a checkpoint.
+The states do not depend on how far ladders walk at a time.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from topoflow.engine.base import Run
-from topoflow.engine.executor.base import Arrays
-from topoflow.engine.executor.packing import pack, unpack
+from topoflow.engine.executor.base import Work, Workers, do_all
 from topoflow.engine.screen.ladders import SLICE
 from topoflow.fabric.base import Fabric
 from topoflow.files import read_bytes
@@ -44,7 +43,7 @@ class Ladder:
 
 
 @dataclass(frozen=True)
-class Walking:
+class Walking(Work[Ladder, Walked]):
     """Ladders of one round as work for an executor; they walk until step ``end``."""
 
     space: Placements
@@ -52,13 +51,9 @@ class Walking:
     round: int
     end: int
     id: str  # of the round
-    is_batch = False
-
-    def keys(self, items: Sequence[Ladder]) -> list[str | None]:
-        """None: the search has a checkpoint."""
-        return [None] * len(items)
 
     def weight(self, item: Ladder) -> float:
+        """Return the number of ladders."""
         return float(len(item.walk.placement))
 
     def name(self, item: Ladder) -> str:
@@ -70,24 +65,19 @@ class Walking:
             _made[self.id] = self.space.tempering(self.fabric, self.round, run)
         return [_made[self.id].walked(item.walk, self.end, item.first) for item in items]
 
-    def pack(self, item: Ladder, answer: Walked) -> Arrays:
-        return pack(answer, None)
 
-    def unpack(self, item: Ladder, arrays: Arrays) -> Walked:
-        found: Walked = unpack(Walked, None, arrays)
-        return found
-
-
-def walk(space: Placements, fabric: Fabric, round: int, start: Walk, steps: int, run: Run) -> Iterator[Stretch]:
-    """As ``Tempering.walk``, by the workers of ``run.executor``."""
+def walk(
+    space: Placements, fabric: Fabric, round: int, start: Walk, steps: int, run: Run, workers: Workers
+) -> Iterator[Stretch]:
+    """Yield the same stretches as ``Tempering.walk``, whose steps ``workers`` do."""
     ladders, length, name = len(start.placement), SLICE, uuid.uuid4().hex
     while start.step < steps:
-        began, parts = time.monotonic(), min(ladders, run.executor.workers)
+        began, parts = time.monotonic(), min(ladders, workers.count)
         work = Walking(space, fabric, round, min(start.step + length, steps), name)
         bounds = [ladders * part // parts for part in range(parts + 1)]
         items = [Ladder(first, _part(start, first, end)) for first, end in pairwise(bounds)]
-        found = dict(run.executor.map(work, items, run))
-        reached = _joined([found[number] for number in range(parts)])
+        walked = dict(do_all(work, items, run))
+        reached = _joined([walked[number] for number in range(parts)])
         yield reached
         start = reached.walk
         seconds = max(time.monotonic() - began, 1e-3)
@@ -119,29 +109,14 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Searching:
+class Searching(Work[Asked, bytes]):
     """Whole searches as work for an executor; answers are checkpoints of searches that have ended."""
-
-    is_batch = False
-
-    def keys(self, items: Sequence[Asked]) -> list[str | None]:
-        """None: the search has a checkpoint."""
-        return [None] * len(items)
-
-    def weight(self, item: Asked) -> float:
-        return 1.0
 
     def name(self, item: Asked) -> str:
         return item.name
 
     def do(self, items: Sequence[Asked], run: Run) -> list[bytes]:
         return [_searched(item, run) for item in items]
-
-    def pack(self, item: Asked, answer: bytes) -> Arrays:
-        return {"checkpoint": np.frombuffer(answer, np.uint8)}
-
-    def unpack(self, item: Asked, arrays: Arrays) -> bytes:
-        return arrays["checkpoint"].tobytes()
 
 
 def _searched(asked: Asked, run: Run) -> bytes:

@@ -94,7 +94,7 @@ def _composed(points: Sequence[Point], numbers: Sequence[int]) -> list[Point]:
 
 def _simulated(asked: dict[int, Asked], run: Run) -> tuple[dict[int, Result], dict[int, str]]:
     """The results, and why some have none: these are found one by one, where the batch is refused."""
-    silent = Run(run.device, run.threads, Silent(), run.executor)
+    silent = Run(run.device, run.threads, Silent(), run.workers)
     found: Iterable[Result | ValueError]
     try:
         found = simulate([*asked.values()], silent)

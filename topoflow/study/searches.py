@@ -11,7 +11,7 @@ from typing import Any
 
 from topoflow.case.base import Job
 from topoflow.engine.base import Run
-from topoflow.engine.executor.local import Local
+from topoflow.engine.executor.base import do_all
 from topoflow.engine.lowering.addresses import is_by_address
 from topoflow.fabric.channels.strides import WithStrides, check_fit
 from topoflow.files import read_bytes, write_atomically
@@ -24,7 +24,7 @@ from topoflow.search.front import chosen
 from topoflow.search.judge import check_keeps_circuits
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.space import space
-from topoflow.search.spread import Asked, Searching
+from topoflow.search.spread import STRETCH_SECONDS, Asked, Searching
 from topoflow.study.builder import problem_of
 from topoflow.study.configure.grid import Point, at, build, numbered, unique_names
 from topoflow.study.configure.keys import GROUPS, check_job, check_keys
@@ -115,7 +115,6 @@ def search_all(
     for each in searches:
         with at(each.point):
             check_possible(each, objective)
-    run = replace(run, executor=run.executor.keeping_nothing())  # searches have checkpoints
     with TemporaryDirectory(prefix="topoflow-") as folder:
         found = _Finding(searches, run, say, Path(folder)).find()
     can_be_built = {name: one for name, one in found.items() if not one.fabric.is_ideal} or found
@@ -188,8 +187,8 @@ class _Finding:
 
     @property
     def is_spread(self) -> bool:
-        executor = self.run.executor
-        return not executor.is_local and (len(self.searches) > 1 or not executor.is_prompt)
+        workers = self.run.workers
+        return workers is not None and (len(self.searches) > 1 or workers.shortest_chunk > STRETCH_SECONDS)
 
     def find(self) -> dict[str, Found]:
         """What each finds; where others are of the same job, also from what these found."""
@@ -212,7 +211,7 @@ class _Finding:
         run, say = self.run, self.say
         if self.is_spread and chosen:
             self._spread(chosen, problems, file)
-            run, say = replace(run, executor=Local()), lambda text: None
+            run, say = replace(run, workers=None), lambda text: None
         return {each.name: self._find(each, problems[each.name], file, run, say) for each in chosen}
 
     def _spread(self, chosen: Sequence[Search], problems: Mapping[str, Problem], file: str) -> None:
@@ -226,7 +225,7 @@ class _Finding:
             content = read_bytes(path) if path.exists() else None
             asked.append(Asked(each.name, problems[each.name], each.settings, path.absolute(), content))
         try:
-            for number, content in self.run.executor.map(Searching(), asked, self.run):
+            for number, content in do_all(Searching(), asked, self.run):
                 write_atomically(asked[number].path, content)
         except KeyboardInterrupt as stop:
             raise KeyboardInterrupt(_kept(chosen[0])) from stop

@@ -1,1 +1,1 @@
-"""Executors: where work on many items is done. ``base`` says what work is; ``local`` does it here, others elsewhere."""
+"""Executors: who does work on many items. ``base`` cuts it into chunks; the other modules open one kind each."""

@@ -14,6 +14,7 @@ import types
 import typing
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ from omegaconf import DictConfig
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from topoflow.engine.base import Fidelity, Run
+from topoflow.engine.device import Device, check_name
+from topoflow.engine.executor.base import Workers
 from topoflow.engine.executor.local import Local
 from topoflow.engine.observer import Observer, Silent
 from topoflow.study.configure.composer import FIDELITY, Composed, Composer, settings_of
@@ -372,19 +375,20 @@ def fidelity_of(point: Point) -> Fidelity:
 
 
 def run_of(points: Sequence[Point], observer: Observer, out: Path | None = None) -> Run:
-    """How all ``points`` are simulated; with an executor that is not local, answers are kept in a folder of ``out``.
-
-    Raises ``ValueError`` where they differ in it, or a device cannot be used.
-    """
+    """Return how all ``points`` are simulated. Raise ``ValueError`` where they differ in it, or without the device."""
     for key in ("device", "threads", EXECUTOR):
         values = dict.fromkeys(str(point.config.get(key)) for point in points)
         if len(values) > 1:
             raise ValueError(f"{key}: must be one for all, got {', '.join(values)}")
     config = points[0].config
-    chosen = build(points[0], EXECUTOR) if EXECUTOR in config else Local()
-    folder = None if out is None else out / EXECUTOR
-    device, executor = chosen.placed(config["device"], config["threads"], folder)
-    return Run(device, config["threads"], observer, executor)
+    device, threads = config["device"], config["threads"]
+    check_name(device)
+    executor = build(points[0], EXECUTOR) if EXECUTOR in config else Local()
+    if isinstance(executor, Executor):
+        workers: Workers | None = Workers(executor, device, threads or 1)
+    else:
+        workers = executor.workers(device, threads, out)
+    return Run(Device.named(device) if workers is None else Device(), threads, observer, workers)
 
 
 def build(point: Point, group: str) -> typing.Any:

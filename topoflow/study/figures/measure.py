@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from topoflow import npz
 from topoflow.engine.base import Run, Unfinished
-from topoflow.engine.executor.base import Arrays
+from topoflow.engine.executor.base import Work, do_all
 from topoflow.engine.observer import Observer, Part, Silent
 from topoflow.study.configure.grid import Point, grid
 from topoflow.study.configure.keys import check
@@ -80,9 +78,9 @@ def measure(
             missing.setdefault(point, setup)
     points = [*missing]
     earlier = len(todo) - len(points)
-    part = replace(run, observer=Part(observer, earlier, len(todo)), executor=run.executor.keeping_nothing())
+    part = replace(run, observer=Part(observer, earlier, len(todo)))
     unfinished: list[str] = []
-    for number, rows in run.executor.map(Measuring(experiment), [*missing.values()], part):
+    for number, rows in do_all(Measuring(experiment), [*missing.values()], part):
         if why := [str(row[NO_END]) for row in rows if NO_END in row]:
             unfinished += why
         else:
@@ -95,36 +93,21 @@ def measure(
 
 
 @dataclass(frozen=True)
-class Measuring:
+class Measuring(Work[Setup, Sequence[Row]]):
     """Points of a figure as work for an executor; answers are their rows."""
 
     experiment: Experiment
-    is_batch = False
 
-    def keys(self, setups: Sequence[Setup]) -> list[str | None]:
-        """None: rows are stored as points of the figure."""
-        return [None] * len(setups)
+    def name(self, item: Setup) -> str:
+        return ", ".join(str(value) for value in item.label.values())
 
-    def weight(self, setup: Setup) -> float:
-        return 1.0
-
-    def name(self, setup: Setup) -> str:
-        return ", ".join(str(value) for value in setup.label.values())
-
-    def do(self, setups: Sequence[Setup], run: Run) -> list[Sequence[Row]]:
-        """Each is built anew, so that what it builds does not stay in memory."""
+    def do(self, items: Sequence[Setup], run: Run) -> list[Sequence[Row]]:
+        """Return the rows of each setup, which is copied, so that what it builds does not stay in memory."""
         found = []
-        for done, setup in enumerate(setups):
-            run.observer.advance(done, len(setups))
+        for done, setup in enumerate(items):
+            run.observer.advance(done, len(items))
             try:
                 found.append(self.experiment.measure(replace(setup, run=replace(run, observer=Silent()))))
             except Unfinished as error:
                 found.append([{NO_END: f"series={setup.label['series']}: {error}"}])
         return found
-
-    def pack(self, setup: Setup, rows: Sequence[Row]) -> Arrays:
-        return {"rows": npz.text([dict(row) for row in rows])}
-
-    def unpack(self, setup: Setup, arrays: Arrays) -> Sequence[Row]:
-        rows: list[Row] = json.loads(str(arrays["rows"]))
-        return rows
