@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,9 @@ def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: py
     pytest.importorskip("ray", reason="needs the extra ray")
     with pytest.raises(ValueError, match=r"^executor.address: no Ray answers at 127.0.0.1:1: .*refused$"):
         Ray("127.0.0.1:1").workers("cpu", None, None).executor  # noqa: B018
+    if find_spec("distributed"):
+        with pytest.raises(ValueError, match=r"^executor.address: no Dask answers at head: .*missing port"):
+            Dask("head").workers("cpu", None, None).executor  # noqa: B018
     with pytest.raises(ValueError, match=r"^out: must be given with executor=slurm, a folder that all nodes see"):
         Slurm().workers("cpu", None, None)
     pytest.importorskip("submitit", reason="needs the extra slurm")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import Executor
+import warnings
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from topoflow.engine.executor.base import Workers, imported, reason
 
@@ -17,17 +20,35 @@ class Dask:
     address: str | None = None
 
     def workers(self, device: str, threads: int | None, out: Path | None) -> Workers:
-        return Workers(lambda: self._executor(threads or 1), device, threads or 1)
+        return Workers(lambda: DaskExecutor(self._client(threads or 1)), device, threads or 1)
 
-    def _executor(self, threads: int) -> Executor:
+    def _client(self, threads: int) -> Any:
         distributed = imported("distributed", "dask")
+        warnings.filterwarnings("ignore", "Sending large graph")  # worlds take MB
+        if self.address is not None:
+            try:
+                return distributed.Client(self.address)
+            except Exception as error:
+                raise ValueError(f"executor.address: no Dask answers at {self.address}: {reason(error)}") from error
         try:
-            client = distributed.Client(self.address) if self.address else distributed.Client.current()
+            return distributed.Client.current()
         except ValueError:
             count = max(1, (os.cpu_count() or 1) // threads)
-            client = distributed.Client(n_workers=count, threads_per_worker=1, dashboard_address=None)
-        except Exception as error:
-            raise ValueError(f"executor.address: no Dask answers at {self.address}: {reason(error)}") from error
-        executor: Executor = client.get_executor()
-        executor._max_workers = sum(client.nthreads().values())  # type: ignore[attr-defined]
-        return executor
+            options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": "CRITICAL"}
+            return distributed.Client(n_workers=count, **options)
+
+
+class DaskExecutor(Executor):
+    """A client's executor that tells its number of workers."""
+
+    def __init__(self, client: Any) -> None:
+        self._client, self._executor = client, client.get_executor()
+
+    @property
+    def _max_workers(self) -> int:
+        """Number of threads of all workers, which come and go."""
+        return sum(self._client.nthreads().values())
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = self._executor.submit(fn, *args, **kwargs)
+        return future
