@@ -41,10 +41,12 @@ KINDS = {"processes": Processes(2), "ray": Ray(), "dask": Dask(), "slurm": Slurm
 @dataclass(frozen=True)
 class Deadly(Simulating):
     killed: str = ""  # a file; the worker that would write it is killed
+    is_always: bool = False
     def do(self, worlds, run):
-        if self.killed and any(world.name == "world 5" for world in worlds) and not os.path.exists(self.killed):
-            Path(self.killed).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+        if self.killed and any(world.name == "world 5" for world in worlds):
+            if self.is_always or not os.path.exists(self.killed):
+                Path(self.killed).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
         return super().do(worlds, run)
 
 if __name__ == "__main__":
@@ -53,17 +55,21 @@ if __name__ == "__main__":
     worlds = [replace(world, name=f"world {n}", capacity=world.capacity * (1 + n)) for n in range(12)]
     folder = Path(sys.argv[2])
     workers = KINDS[sys.argv[1]].workers("cpu", 1, folder) if sys.argv[1] in KINDS else None
-    work = Deadly(Fluid(), str(folder / "killed") if workers else "")
+    work = Deadly(Fluid(), str(folder / "killed") if workers else "", "always" in sys.argv)
     found = dict(do_all(work, worlds, Run(workers=workers)))
     print(hashlib.sha256(b"".join(found[n].finish.tobytes() for n in range(12))).hexdigest())
 """
 
 
-def digest_of(kind: str, folder: Path) -> str:
-    """Return what the script prints last."""
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     script = folder / "script.py"
     script.write_text(SCRIPT)
-    done = subprocess.run([sys.executable, str(script), kind, str(folder)], capture_output=True, text=True, cwd=folder)
+    return subprocess.run([sys.executable, str(script), *words], capture_output=True, text=True, cwd=folder)
+
+
+def digest_of(kind: str, folder: Path) -> str:
+    """Return what the script prints last."""
+    done = run(folder, kind, str(folder))
     assert done.returncode == 0, done.stderr
     return done.stdout.split()[-1]
 
@@ -78,6 +84,14 @@ def test_a_worker_that_is_killed_changes_no_byte(kind: str, module: str, tmp_pat
     there = digest_of(kind, tmp_path)
     assert (tmp_path / "killed").exists()
     assert there == digest_of("local", tmp_path)
+
+
+@pytest.mark.slow
+def test_of_all_worlds_in_flight_the_one_that_kills_its_worker_is_named(tmp_path: Path) -> None:
+    """All chunks in flight are lost with a pool of processes; the last try of each is alone."""
+    done = run(tmp_path, "processes", str(tmp_path), "always")
+    law = r"ValueError: executor: world 5 has lost its worker 4 times, the last time by BrokenProcessPool: .*"
+    assert re.fullmatch(law, done.stderr.splitlines()[-1]), done.stderr
 
 
 @pytest.mark.parametrize(

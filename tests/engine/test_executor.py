@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -237,13 +238,12 @@ def test_a_process_that_is_killed_changes_no_byte() -> None:
     assert all(map(same, here, there))
 
 
-def children(process: int) -> list[int]:
-    """Worker processes of a process."""
-    try:
-        found = [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-        return [each for each in found if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()]
-    except OSError:
-        return []
+def workers_of(process: int) -> list[int]:
+    """Return the worker processes that ignore Ctrl-C, as they do once they have begun."""
+    folders = [Path("/proc", child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    spawned = [folder for folder in folders if b"spawn_main" in (folder / "cmdline").read_bytes()]
+    ignored = [re.findall(r"SigIgn:\s*(\w+)", (folder / "status").read_text())[0] for folder in spawned]
+    return [int(folder.name) for folder, mask in zip(spawned, ignored, strict=True) if int(mask, 16) & 2]
 
 
 SCRIPT = """
@@ -251,8 +251,8 @@ import signal
 from topoflow.cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal, wherever the tests run
 if __name__ == "__main__":
-    job = ["servers=512", "fabric=fat_tree", "bandwidth_gbps=range(1,200)"]
-    raise SystemExit(main(["compare", *job, "executor=processes"]))
+    job = ["servers=256", "fabric=fat_tree", "bandwidth_gbps=range(1,100)"]
+    raise SystemExit(main(["compare", *job, "executor=processes", "executor.count=2"]))
 """
 
 
@@ -263,7 +263,7 @@ def test_worker_processes_end_with_the_command(end: signal.Signals, tmp_path: Pa
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     command = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE, text=True, cwd=tmp_path)
-    while not (workers := children(command.pid)):
+    while len(workers := workers_of(command.pid)) < 2:
         assert command.poll() is None, command.communicate()
         time.sleep(0.05)
     command.send_signal(end)

@@ -157,7 +157,7 @@ class _Chunks:
         try:
             while self._has_work() or self._may_fail_earlier():
                 count = self.workers.count
-                while self._has_work() and len(self.in_flight) < count:
+                while self._has_work() and len(self.in_flight) < (1 if self._is_last_try() else count):
                     self._submit(self.lost.popleft() if self.lost else self._cut(count))
                 self.run.observer.advance(done, len(self.items))
                 for future in wait(self.in_flight, POLL_INTERVAL, FIRST_COMPLETED).done:
@@ -175,6 +175,10 @@ class _Chunks:
 
     def _has_work(self) -> bool:
         return not self.errors and bool(self.waiting or self.lost)
+
+    def _is_last_try(self) -> bool:
+        """Return whether a chunk has its last try. It gets it alone: a pool that breaks loses all chunks in flight."""
+        return any(self.losses[chunk[0]] == MAX_LOSSES for chunk in (*self.in_flight.values(), *self.lost))
 
     def _may_fail_earlier(self) -> bool:
         """Return whether a chunk in flight decides which error is the first."""
