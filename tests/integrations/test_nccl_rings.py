@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -27,7 +28,8 @@ LAWS: dict[str, dict[str, str]] = {
     "shrink": {},
     "errors": {},
     "stuck": {},
-    "abort_split": {},
+    "abort_split": {"TOPOFLOW_NCCL_THRESHOLD": "4096"},  # above the 4 B of the all-reduce before the split
+    "abort_comparison": {},
     "not_blocking": {},
     "nodes": {"TOPOFLOW_NCCL_RANKS_PER_NODE": "2"},
     "many": {"TOPOFLOW_NCCL_RINGS": "1,5,27,63", "TOPOFLOW_NCCL_WEIGHTS": ".25,.25,.25,.25"},
@@ -56,13 +58,13 @@ def test_an_order_is_listed_node_by_node(nccl_build: Build) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-# Call (mock.h's MockNcclCall: split, count, rank, device, group start, group end, all-reduce, destroy), which of them,
-# the error (a CUDA error, a refusal), and whether the fault comes before the call has an effect or after.
+# Call (mock.h's MockNcclCall: split, count, rank, device, group start, group end, all-reduce, destroy, all-gather), the
+# number of the call, the error (a CUDA error, a refusal), and if the fault comes before the call has an effect.
 FAULTS = [(0, nth, error, after) for nth in (1, 2, 3) for error in (1, 5) for after in (0, 1)]
-FAULTS += [(call, nth, 1, 0) for call in range(1, 8) for nth in (1, 2, 3)] + [(6, 1, 1, 1), (6, 2, 1, 1)]
-# What must be an error on the rank that has the fault: a failed vote or all-reduce, a communicator without answer.
-# Anything else must not be noticed but for rings that are not made.
-ERRORS = {(0, 2), (1, 1), (1, 3), (2, 1)} | {(call, nth) for call in (4, 5, 6) for nth in (1, 2, 3)}
+FAULTS += [(call, nth, 1, 0) for call in range(1, 9) for nth in (1, 2, 3)] + [(6, 1, 1, 1), (6, 2, 1, 1), (8, 1, 1, 1)]
+# These must be an error on the rank that has the fault: a failed comparison, vote or all-reduce, a communicator without
+# answer. Of all else only that no rings are made may be noticed.
+ERRORS = {(0, 2), (1, 1), (1, 3), (2, 1), (3, 1), (8, 1)} | {(call, nth) for call in (4, 5, 6) for nth in (1, 2, 3)}
 
 
 def check_faults(program: Path, faults: list[tuple[int, int, int, int]]) -> None:
@@ -83,10 +85,27 @@ def test_a_fault_in_any_call_races_with_nothing(nccl_build: Build) -> None:
 
 @pytest.mark.parametrize("sanitizer", SANITIZERS)
 def test_a_fault_of_the_driver_is_an_error_or_changes_nothing(nccl_build: Build, sanitizer: str) -> None:
-    """Of streams and events that cannot be made the ranks hear in time; a stream that cannot be ordered is an error."""
+    """The ranks hear in time of streams and events that cannot be made. A rank gets an error if it cannot compare its
+    settings with those of the others, or cannot order a stream.
+
+    Each of 8 ranks makes a stream, a context, an allocation and two copies for the comparison, then a stream and two
+    events for the rings.
+    """
     program = nccl_build(sanitizer) / "tests" / "rings_test"
-    for call, expected in enumerate(("right", "right", "error", "error", "right")):
-        for nth in (1, 2, 9):
+    faults = {
+        "error": [
+            (0, 1),
+            (0, 8),
+            *((call, nth) for call in (2, 3) for nth in (1, 2, 9)),
+            (4, 8),
+            (5, 8),
+            (6, 1),
+            (6, 9),
+        ],
+        "right": [(0, 9), (0, 16), (1, 1), (1, 9), (4, 9), (5, 9), (6, 17)],
+    }
+    for expected, calls in faults.items():
+        for call, nth in calls:
             ran = run(program, "cuda_faults", FAULT=f"{call},{nth}", **RINGS)
             assert (ran.returncode, ran.stdout.strip()) == (0, expected), f"{call, nth}: {ran.stderr}"
 
@@ -111,6 +130,70 @@ def test_with_a_nccl_that_cannot_split_all_is_passed_on(nccl_build: Build) -> No
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr.count("\n") == 1
     assert "lacks a function" in ran.stderr
+
+
+NO_SETTINGS = "-"
+
+
+def run_jobs(build: Path, jobs: list[list[str]]) -> tuple[list[str], str]:
+    """The answers of settings_test.c for jobs that have the settings of each rank, and its standard error."""
+    lines = "".join("\t".join(job) + "\n" for job in jobs)
+    program = str(build / "tests" / "settings_test")
+    ran = subprocess.run([program], input=lines, env=os.environ | RINGS, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.split(), ran.stderr
+
+
+def drawn_settings(draw: random.Random, ranks: int) -> str:
+    """Settings that are valid for some number of ranks, often for this one."""
+    if draw.random() < 0.15:
+        return NO_SETTINGS
+    node = draw.choice((1, 1, 1, 2, 3))
+    nodes = max(1, ranks // node)
+    order = draw.sample(range(nodes), nodes)
+    kinds = ("1", str(draw.randint(1, nodes)), str(max(1, nodes - 1)), "-".join(map(str, order)) if nodes > 1 else "1")
+    rings = draw.choices(kinds, k=draw.randint(1, 3))
+    weights = draw.choice(("", {1: "1", 2: ".25,.75", 3: ".5,.3,.2"}[len(rings)]))
+    threshold = draw.choice(("", "1", "12000", "24000", "24001"))  # of 40, 12,000 and 24,000 B
+    return f"{','.join(rings)};{weights};{threshold};{node}"
+
+
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+def test_sums_are_right_and_rings_are_used_by_all_ranks_or_none_whatever_the_settings_of_each(
+    nccl_build: Build, sanitizer: str
+) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    draw = random.Random(seed)
+    jobs = []
+    for _ in range(150):
+        ranks = draw.randint(1, 9)
+        usual, other = drawn_settings(draw, ranks), drawn_settings(draw, ranks)
+        share = draw.choice((0, 0, 0.3, 0.7))  # of ranks with the others' settings
+        jobs.append([other if draw.random() < share else usual for _ in range(ranks)])
+    answers, _ = run_jobs(nccl_build(sanitizer), jobs)
+    for job, answer in zip(jobs, answers, strict=True):
+        assert answer == "own" or (answer == "rings" and len(set(job)) == 1), f"seed {seed}: {job} gave {answer}"
+    assert {"own", "rings"} <= set(answers), f"seed {seed}: {answers}"
+
+
+DIFFERENT = {
+    "TOPOFLOW_NCCL_RINGS": "3,1;;1;1",
+    "TOPOFLOW_NCCL_WEIGHTS": "1,3;.25,.75;1;1",
+    "TOPOFLOW_NCCL_THRESHOLD": "1,3;;100;1",
+    "TOPOFLOW_NCCL_RANKS_PER_NODE": "1,3;;1;2",
+}
+
+
+def test_the_setting_and_the_rank_that_differ_are_named(nccl_build: Build) -> None:
+    usual = "1,3;;1;1"
+    for name, other in [*DIFFERENT.items(), ("TOPOFLOW_NCCL_RINGS", NO_SETTINGS)]:
+        answers, said = run_jobs(nccl_build("address"), [[usual] * 4, [usual, usual, other, usual]])
+        assert answers == ["rings", "own"], name
+        assert said.count("\n") == 1
+        has = "none" if other == NO_SETTINGS else "another value"
+        value = RINGS.get(name, "none")
+        assert f"topoflow: {name}: must be the same on all ranks of a communicator, got {value} on rank 0 and" in said
+        assert f"{has} on rank 2 (1 of 4 ranks differ from rank 0)" in said
 
 
 BAD = {

@@ -35,6 +35,7 @@
 // Every function by name, with its parameters: the table of NCCL's own functions, and the declarations of ours.
 #define NCCL_FUNCTIONS(X)                                                                               \
   X(ncclAllReduce, (const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t)) \
+  X(ncclAllGather, (const void*, void*, size_t, ncclDataType_t, ncclComm_t, cudaStream_t))              \
   X(ncclGroupStart, (void))                                                                             \
   X(ncclGroupEnd, (void))                                                                               \
   X(ncclGroupSimulateEnd, (ncclSimInfo_t*))                                                             \

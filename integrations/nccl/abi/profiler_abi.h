@@ -1,4 +1,5 @@
-// NCCL's profiler plugin interface, versions 4 (NCCL 2.27) and 5 (2.28); later NCCL loads these too.
+// NCCL's profiler plugin interface: versions 1 (NCCL 2.23), 2 (2.24), 3 (2.26), 4 (2.27), 5 (2.28) and 6 (2.29). NCCL
+// takes the highest version that it knows.
 // Source: NCCL, "Profiler Plugin Documentation" (plugins/profiler/README.md); layouts are the interface.
 #pragma once
 
@@ -15,11 +16,16 @@ enum {
   PROFILE_P2P = 1 << 2,
   PROFILE_PROXY_OP = 1 << 3,
   PROFILE_PROXY_STEP = 1 << 4,
-  PROFILE_KERNEL_CHANNEL = 1 << 6
+  PROFILE_KERNEL_CHANNEL = 1 << 6,    // since version 3
+  PROFILE_COPY_ENGINE_COLL = 1 << 12  // since version 6: a collective that copy engines run, which has no PROFILE_COLL
 };
 
-// States of proxy steps with which NCCL gives the bytes of the step, and the end of a kernel's channel.
-enum { STATE_SEND_WAIT = 9, STATE_RECV_FLUSH_WAIT = 11, STATE_KERNEL_STOP = 22 };
+// Up to version 3, the states of proxy operations, with which NCCL gives the bytes of the operation so far.
+enum { STATE_LAST_OF_OPERATIONS = 7 };
+// Since version 4, the states of proxy steps with which NCCL gives the bytes of the step.
+enum { STATE_SEND_WAIT = 9, STATE_RECV_FLUSH_WAIT = 11 };
+// Since version 4, the end of a kernel's channel.
+enum { STATE_KERNEL_STOP = 22 };
 
 typedef struct {
   uint64_t sequence;
@@ -33,7 +39,6 @@ typedef struct {
   uint8_t warps;
   const char* algorithm;
   const char* protocol;
-  void* parent_group;  // version 5 only
 } ProfiledColl;
 
 typedef struct {
@@ -43,8 +48,92 @@ typedef struct {
   size_t count;
   int peer;
   uint8_t channels;
-  void* parent_group;  // version 5 only
 } ProfiledP2p;
+
+// Up to version 3 the communicator's name and hash are in every call. Version 1 has numbers where later ones have
+// names.
+typedef struct {
+  const char* name;
+  uint64_t hash;
+  uint64_t sequence;
+  uint8_t function;
+  const void* send;
+  void* receive;
+  size_t count;
+  int root;
+  uint8_t datatype;
+  uint32_t reduction;
+  size_t traffic;
+  uint8_t channels;
+  uint8_t warps;
+  uint8_t algorithm;
+  uint8_t protocol;
+  int is_collnet;
+  int is_nvls;
+} ProfiledColl1;
+
+typedef struct {
+  const char* name;
+  uint64_t hash;
+  uint8_t function;
+  void* buffer;
+  uint8_t datatype;
+  size_t count;
+  int peer;
+} ProfiledP2p1;
+
+typedef struct {
+  const char* name;
+  uint64_t hash;
+  uint64_t sequence;
+  const char* function;
+  const void* send;
+  void* receive;
+  size_t count;
+  int root;
+  const char* datatype;
+  size_t traffic;
+  uint8_t channels;
+  uint8_t warps;
+  const char* algorithm;
+  const char* protocol;
+} ProfiledColl2;
+
+typedef struct {
+  const char* name;
+  uint64_t hash;
+  uint64_t sequence;
+  const char* function;
+  const void* send;
+  void* receive;
+  size_t count;
+  int root;
+  const char* datatype;
+  uint8_t channels;
+  uint8_t warps;
+  const char* algorithm;
+  const char* protocol;
+} ProfiledColl3;
+
+typedef struct {
+  const char* name;
+  uint64_t hash;
+  const char* function;
+  void* buffer;
+  const char* datatype;
+  size_t count;
+  int peer;
+} ProfiledP2p2;
+
+typedef struct {
+  uint64_t sequence;
+  const char* function;
+  const void* send;
+  void* receive;
+  size_t count;
+  int root;
+  const char* datatype;
+} ProfiledCopyEngineColl;
 
 typedef struct {
   pid_t process;  // which made the operation; its parent's handle is of that process
@@ -64,51 +153,58 @@ typedef struct {
   uint64_t timer;  // ns of the GPU's global timer
 } ProfiledKernelChannel;
 
-// The union is as large as that of every version: only what an event of its type needs is read.
-#define PROFILED_DETAILS                  \
-  union {                                 \
-    ProfiledColl coll;                    \
-    ProfiledP2p p2p;                      \
-    ProfiledProxyOp proxy_op;             \
-    ProfiledProxyStep proxy_step;         \
-    ProfiledKernelChannel kernel_channel; \
-  }
+// No layout is larger than NCCL's. Members at the end that nothing reads are left out.
+#define PROFILED_EVENT(Name, Type, Coll, P2p, ...) \
+  typedef struct {                                 \
+    Type type;                                     \
+    void* parent;                                  \
+    int rank;                                      \
+    union {                                        \
+      Coll coll;                                   \
+      P2p p2p;                                     \
+      ProfiledProxyOp proxy_op;                    \
+      ProfiledProxyStep proxy_step;                \
+      __VA_ARGS__                                  \
+    };                                             \
+  } Name;
 
-typedef struct {
-  uint8_t type;
-  void* parent;
-  int rank;
-  PROFILED_DETAILS;
-} ProfiledEvent4;
+PROFILED_EVENT(ProfiledEvent1, uint8_t, ProfiledColl1, ProfiledP2p1, )
+PROFILED_EVENT(ProfiledEvent2, uint8_t, ProfiledColl2, ProfiledP2p2, )
+PROFILED_EVENT(ProfiledEvent3, uint8_t, ProfiledColl3, ProfiledP2p2, uint8_t kernel_channel;)
+PROFILED_EVENT(ProfiledEvent4, uint8_t, ProfiledColl, ProfiledP2p, ProfiledKernelChannel kernel_channel;)
+PROFILED_EVENT(ProfiledEvent5, uint64_t, ProfiledColl, ProfiledP2p, ProfiledKernelChannel kernel_channel;)
+PROFILED_EVENT(ProfiledEvent6, uint64_t, ProfiledColl, ProfiledP2p, ProfiledKernelChannel kernel_channel;
+               ProfiledCopyEngineColl copy_engine_coll;)
 
-typedef struct {
-  uint64_t type;
-  void* parent;
-  int rank;
-  PROFILED_DETAILS;
-} ProfiledEvent5;
+// Arguments of a state, up to version 3 and since version 4.
+typedef union {
+  struct {
+    size_t bytes;  // of the operation so far
+    int steps;
+  } proxy_op;
+} ProfiledState1;
 
 typedef union {
   size_t step_bytes;
   uint64_t timer;
 } ProfiledState;
 
-#define PROFILER_TAIL(Event)                                      \
-  int (*start_event)(void* context, void** handle, Event* event); \
-  int (*stop_event)(void* handle);                                \
-  int (*record_state)(void* handle, int state, ProfiledState*);   \
-  int (*finalize)(void* context);
+#define PROFILER(Name, Event, State, ...)                           \
+  typedef struct {                                                  \
+    const char* name;                                               \
+    int (*init)(__VA_ARGS__);                                       \
+    int (*start_event)(void* context, void** handle, Event* event); \
+    int (*stop_event)(void* handle);                                \
+    int (*record_state)(void* handle, int state, State* arguments); \
+    int (*finalize)(void* context);                                 \
+  } Name;
 
-typedef struct {
-  const char* name;
-  int (*init)(void** context, int* mask, const char* name, uint64_t id, int nodes, int ranks, int rank,
-              ProfilerLog log);
-  PROFILER_TAIL(ProfiledEvent4)
-} Profiler4;
-
-typedef struct {
-  const char* name;
-  int (*init)(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank,
-              ProfilerLog log);
-  PROFILER_TAIL(ProfiledEvent5)
-} Profiler5;
+PROFILER(Profiler1, ProfiledEvent1, ProfiledState1, void** context, int* mask)
+PROFILER(Profiler2, ProfiledEvent2, ProfiledState1, void** context, int* mask)
+PROFILER(Profiler3, ProfiledEvent3, ProfiledState1, void** context, int* mask)
+PROFILER(Profiler4, ProfiledEvent4, ProfiledState, void** context, int* mask, const char* name, uint64_t id, int nodes,
+         int ranks, int rank, ProfilerLog log)
+PROFILER(Profiler5, ProfiledEvent5, ProfiledState, void** context, uint64_t id, int* mask, const char* name, int nodes,
+         int ranks, int rank, ProfilerLog log)
+PROFILER(Profiler6, ProfiledEvent6, ProfiledState, void** context, uint64_t id, int* mask, const char* name, int nodes,
+         int ranks, int rank, ProfilerLog log)

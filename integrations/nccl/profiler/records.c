@@ -22,10 +22,14 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void give_up(void* buffer) { atomic_store(&((Buffer*)buffer)->in_use, false); }
 static void make_key(void) { pthread_key_create(&at_thread_end, give_up); }
 
+// The records that wait for the writer.
+static uint64_t waiting(Buffer* b) { return atomic_load(&b->left) - atomic_load(&b->taken); }
+
+// A buffer of an ended thread, if the writer has emptied half of it, or a new one.
 static Buffer* unused_buffer(void) {
   for (Buffer* b = atomic_load(&buffers); b; b = b->next) {
     bool in_use = false;
-    if (atomic_compare_exchange_strong(&b->in_use, &in_use, true)) return b;
+    if (waiting(b) <= CAPACITY / 2 && atomic_compare_exchange_strong(&b->in_use, &in_use, true)) return b;
   }
   Buffer* made = calloc(1, sizeof *made);
   if (!made) return NULL;
@@ -44,15 +48,17 @@ static Buffer* my_buffer(void) {
   return mine;
 }
 
+void count_lost(void) {
+  Buffer* buffer = my_buffer();
+  atomic_fetch_add_explicit(buffer ? &buffer->lost : &lost_without_buffer, 1, memory_order_relaxed);
+}
+
 void leave_record(const Record* record) {
   Buffer* buffer = my_buffer();
-  if (!buffer) {
-    atomic_fetch_add(&lost_without_buffer, 1);
-    return;
-  }
+  if (!buffer) return count_lost();
   const uint64_t left = atomic_load_explicit(&buffer->left, memory_order_relaxed);
   if (left - atomic_load_explicit(&buffer->taken, memory_order_acquire) == CAPACITY) {
-    atomic_fetch_add_explicit(&buffer->lost, 1, memory_order_relaxed);
+    count_lost();
     return;
   }
   buffer->record[left % CAPACITY] = *record;

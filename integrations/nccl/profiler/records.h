@@ -48,5 +48,7 @@ typedef struct {
 
 // Leaves a record for the writer; counts it as lost if this thread's buffer is full or there is no memory for one.
 void leave_record(const Record* record);
+// Counts a record as lost.
+void count_lost(void);
 // Hands every record that was left to `take`, one caller at a time, and adds up what was lost since the previous call.
 uint64_t take_records(void (*take)(const Record*));

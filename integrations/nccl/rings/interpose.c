@@ -3,14 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agree.h"
 #include "spread.h"
 
 #define EXPORT  // nccl_abi.h declares these functions visible
 // The call that was made, to the real NCCL. A function that this NCCL has not cannot have been called by a program that
 // needs it.
 #define PASS(name, ...) (nccl()->name ? nccl()->name(__VA_ARGS__) : ncclInvalidUsage)
-
-static ncclResult_t first(ncclResult_t a, ncclResult_t b) { return a ? a : b; }
 
 typedef struct {
   Spread* spread;  // counted
@@ -24,7 +23,7 @@ static __thread struct {
   int queued, wanted;
   int room_queued, room_wanted;
   Queued* queue;
-  Spread** want;  // counted
+  Wanted* want;  // their spreads are counted
 } group;
 
 // Makes room for one more; false if there is no memory.
@@ -39,17 +38,20 @@ static bool grow(void** array, int used, int* room, size_t size) {
 
 static void clear_group(void) {
   for (int i = 0; i < group.queued; ++i) release_spread(group.queue[i].spread);
-  for (int i = 0; i < group.wanted; ++i) release_spread(group.want[i]);
+  for (int i = 0; i < group.wanted; ++i) release_spread(group.want[i].spread);
   free(group.queue);
   free(group.want);
   memset(&group, 0, sizeof group);
 }
 
-static bool want(Spread* spread) {
-  for (int i = 0; i < group.wanted; ++i)
-    if (group.want[i] == spread) return true;
+static bool want(Spread* spread, bool large) {
+  for (int i = 0; i < group.wanted; ++i) {
+    if (group.want[i].spread != spread) continue;
+    group.want[i].large = group.want[i].large || large;
+    return true;
+  }
   if (!grow((void**)&group.want, group.wanted, &group.room_wanted, sizeof *group.want)) return false;
-  group.want[group.wanted++] = keep_spread(spread);
+  group.want[group.wanted++] = (Wanted){keep_spread(spread), large};
   return true;
 }
 
@@ -69,7 +71,7 @@ static ncclResult_t end_group(void) {
   const ncclResult_t ended = nccl()->ncclGroupEnd();
   for (int i = 0; i < entered && !joined; ++i) joined = join_rings(group.queue[i].spread, group.queue[i].stream);
   for (int i = 0; i < entered; ++i) leave_rings(group.queue[i].spread);
-  return first(first(result, ended), joined);
+  return first_error(first_error(result, ended), joined);
 }
 
 // What was added to a group before an error is started too, and ordered after and before the stream like the whole.
@@ -81,7 +83,7 @@ static ncclResult_t spread_now(Spread* spread, const void* send, void* receive, 
   const ncclResult_t added = forked ? forked : reduce_on_rings(spread, send, receive, count, type, op, stream);
   const ncclResult_t ended = nccl()->ncclGroupEnd();
   const ncclResult_t joined = join_rings(spread, stream);
-  return first(added, first(ended, joined));
+  return first_error(added, first_error(ended, joined));
 }
 
 static ncclResult_t spread_in_group(Spread* spread, const void* send, void* receive, size_t count, ncclDataType_t type,
@@ -103,28 +105,25 @@ static bool is_large(size_t count, ncclDataType_t type, ncclRedOp_t op) {
   return size && count >= (settings()->threshold + size - 1) / size && count && op >= 0 && op < ncclNumOps;
 }
 
-static bool can_spread(void) {
+// A rank takes part in the comparison of the settings even if its own ask for nothing: other ranks wait for it.
+static bool can_compare(void) {
   const Nccl* real = nccl();
-  static int said;
-  const bool able = cuda() && real->ncclAllReduce && real->ncclGroupStart && real->ncclGroupEnd &&
-                    real->ncclCommSplit && real->ncclCommCount && real->ncclCommUserRank && real->ncclCommCuDevice &&
-                    real->ncclCommDestroy && real->ncclCommAbort && real->ncclCommGetAsyncError;
-  if (!able) say_once(&said, "NCCL or CUDA's driver lacks a function that rings need; all-reduces stay as they are");
-  return able;
+  return cuda() && real->ncclAllGather && real->ncclGroupStart && real->ncclGroupEnd && real->ncclCommCount &&
+         real->ncclCommUserRank && real->ncclCommCuDevice && real->ncclCommGetAsyncError;
 }
 
 EXPORT ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                   ncclComm_t comm, cudaStream_t stream) {
-  Spread* spread = NULL;
-  if (comm && settings()->on && is_large(count, type, op) && can_spread()) spread = find_spread(comm);
+  const bool large = rings_are_on() && is_large(count, type, op);
+  Spread* spread = comm && can_compare() ? find_spread(comm) : NULL;
   ncclResult_t result = ncclSuccess;
-  if (spread && wants_rings(spread) && !is_captured(stream)) {
+  if (spread && wants_rings(spread, large) && !is_captured(stream)) {
     if (group.depth == 0)
-      result = make_rings(&(Spread*){spread}, 1);
-    else if (!want(spread))
+      result = make_rings(&(Wanted){spread, large}, 1);
+    else if (!want(spread, large))
       result = ncclSystemError;
   }
-  if (!result && spread && enter_rings(spread)) {
+  if (!result && spread && large && enter_rings(spread)) {
     result = (group.depth ? spread_in_group : spread_now)(spread, send, receive, count, type, op, stream);
     leave_rings(spread);
   } else if (!result)
@@ -146,12 +145,7 @@ EXPORT ncclResult_t ncclGroupEnd(void) {
   }
   ncclResult_t result = end_group();
   group.depth = 0;
-  if (!result && group.wanted) {
-    Spread** wanted = group.want;
-    Spread* claimed[group.wanted];
-    memcpy(claimed, wanted, sizeof claimed);
-    result = make_rings(claimed, group.wanted);
-  }
+  if (!result && group.wanted) result = make_rings(group.want, group.wanted);
   clear_group();
   return result;
 }
@@ -163,29 +157,31 @@ EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
 
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   const ncclResult_t children = nccl()->ncclCommFinalize ? on_children(comm, nccl()->ncclCommFinalize) : ncclSuccess;
-  return first(PASS(ncclCommFinalize, comm), children);
+  return first_error(PASS(ncclCommFinalize, comm), children);
 }
 
-EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  const ncclResult_t children = forget(comm, nccl()->ncclCommDestroy);
-  return first(PASS(ncclCommDestroy, comm), children);
+static ncclResult_t end_comm(ncclComm_t comm, ncclResult_t (*end)(ncclComm_t)) {
+  Spread* spread;
+  if (!end) return ncclInvalidUsage;
+  const ncclResult_t children = forget(comm, end, &spread);
+  const ncclResult_t result = first_error(end(comm), children);
+  if (spread) release_spread(spread);
+  return result;
 }
 
-EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  const ncclResult_t children = forget(comm, nccl()->ncclCommAbort);
-  return first(PASS(ncclCommAbort, comm), children);
-}
+EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) { return end_comm(comm, nccl()->ncclCommDestroy); }
+EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) { return end_comm(comm, nccl()->ncclCommAbort); }
 
 EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
   const ncclResult_t children = nccl()->ncclCommRevoke ? revoke_children(comm, flags) : ncclSuccess;
-  return first(PASS(ncclCommRevoke, comm, flags), children);
+  return first_error(PASS(ncclCommRevoke, comm, flags), children);
 }
 
 // Shrinking may end what the communicator has under way; its rings hold a part of that.
 EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* made, ncclConfig_t* config,
                                    int flags) {
   const ncclResult_t children = flags & NCCL_SHRINK_ABORT ? end_rings(comm, nccl()->ncclCommAbort) : ncclSuccess;
-  return first(PASS(ncclCommShrink, comm, excluded, count, made, config, flags), children);
+  return first_error(PASS(ncclCommShrink, comm, excluded, count, made, config, flags), children);
 }
 
 EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config) {

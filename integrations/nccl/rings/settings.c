@@ -20,6 +20,8 @@ void say_once(int* said, const char* format, ...) {
   va_start(arguments, format);
   vsnprintf(line, sizeof line, format, arguments);
   va_end(arguments);
+  for (char* c = line; *c; ++c)
+    if ((unsigned char)*c < ' ') *c = '?';
   fprintf(stderr, "topoflow: %s\n", line);
 }
 
@@ -128,6 +130,40 @@ bool parse_settings(const char* rings, const char* weights, const char* threshol
   if (wrong) snprintf(error, error_size, "%s: %s, got %.200s", name, wrong, value);
   out->on = !wrong;
   return !wrong;
+}
+
+static const char* const setting_names[SETTINGS] = {
+    "TOPOFLOW_NCCL_RINGS",    "TOPOFLOW_NCCL_WEIGHTS",  "TOPOFLOW_NCCL_THRESHOLD", "TOPOFLOW_NCCL_RANKS_PER_NODE",
+    "TOPOFLOW_NCCL_PROTOCOL", "TOPOFLOW_NCCL_CHANNELS", "NCCL_TUNER_PLUGIN"};
+
+const char* name_of_setting(int setting) { return setting_names[setting]; }
+
+// FNV-1a (Fowler, Noll and Vo), of 64 bits.
+static uint64_t hashed(uint64_t hash, const void* data, size_t size) {
+  for (size_t i = 0; i < size; ++i) hash = (hash ^ ((const unsigned char*)data)[i]) * 0x100000001b3u;
+  return hash;
+}
+
+static uint64_t hashed_rings(uint64_t hash, const Settings* settings) {
+  for (int r = 0; r < settings->rings; ++r) {
+    const Ring* ring = &settings->ring[r];
+    hash = hashed(hash, &ring->stride, sizeof ring->stride);
+    hash = hashed(hash, &ring->nodes, sizeof ring->nodes);
+    hash = hashed(hash, ring->order, sizeof *ring->order * (size_t)ring->nodes);
+  }
+  return hash;
+}
+
+uint64_t number_of_setting(const Settings* settings, int setting) {
+  const uint64_t empty = 0xcbf29ce484222325u;
+  const char* text = getenv(setting_names[setting]);
+  if (!settings->on) return 0;
+  if (setting == 0) return hashed_rings(empty, settings);
+  if (setting == 1) return hashed(empty, settings->weight, sizeof *settings->weight * (size_t)settings->rings);
+  if (setting == 2) return hashed(empty, &settings->threshold, sizeof settings->threshold);
+  if (setting == 3) return hashed(empty, &settings->ranks_per_node, sizeof settings->ranks_per_node);
+  if (setting == 6) return text && strstr(text, "topoflow");  // the paths of the plugin may differ
+  return text ? hashed(empty, text, strlen(text)) : 0;
 }
 
 int ring_position(const Ring* ring, int nodes, int node) {

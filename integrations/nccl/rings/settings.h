@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { MAX_RINGS = 16 };
 
@@ -29,6 +30,12 @@ const Settings* settings(void);
 // default) into *out. Returns false and writes one line (field, law, value) to `error` if one of them is wrong.
 bool parse_settings(const char* rings, const char* weights, const char* threshold, const char* ranks_per_node,
                     Settings* out, char* error, size_t error_size);
+
+// The settings that decide what is sent. Ranks that have other numbers for one of them must not use rings together.
+enum { SETTINGS = 7 };
+const char* name_of_setting(int setting);
+// A hash of the value; 0 if the rings are off, or for an optional setting that is not given.
+uint64_t number_of_setting(const Settings* settings, int setting);
 
 // Where a node stands in the ring, among `nodes` nodes; -1 if the ring is none of theirs: a stride that shares a factor
 // with `nodes` or reaches it, or an order of another length.

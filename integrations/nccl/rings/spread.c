@@ -2,10 +2,14 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-// UNTRIED -> MAKING -> READY or OFF. READY becomes OFF when the communicator is revoked or ended.
-typedef enum { UNTRIED, MAKING, READY, OFF } State;
+#include "agree.h"
+
+// UNTRIED -> BUSY -> AGREED or OFF when the ranks compare their settings; AGREED -> BUSY -> READY or OFF when they make
+// the rings. Any of them becomes OFF when the communicator is revoked or ended. BUSY: a thread is at one of the two.
+typedef enum { UNTRIED, AGREED, BUSY, READY, OFF } State;
 
 typedef struct {
   ncclComm_t comm;  // the child, or the communicator itself where the ring has its own order
@@ -22,9 +26,7 @@ struct Spread {
   int rings;               // how many of `child` exist
   Child child[MAX_RINGS];  // [rings]
   CUevent start;
-  CUcontext context;
-  CUdevice device;
-  bool has_context;
+  Exchange exchange;
   Spread* next;
 };
 
@@ -41,7 +43,8 @@ static Spread** place_of(ncclComm_t comm) {
 Spread* find_spread(ncclComm_t comm) {
   pthread_mutex_lock(&lock);
   Spread** at = place_of(comm);
-  if (!*at && (*at = calloc(1, sizeof **at))) **at = (Spread){.comm = comm, .users = 1};  // one use is that of the list
+  if (!*at && (*at = calloc(1, sizeof **at)))
+    **at = (Spread){.comm = comm, .exchange.comm = comm, .users = 1};  // one use is that of the list
   Spread* spread = *at;
   if (spread) ++spread->users;
   pthread_mutex_unlock(&lock);
@@ -64,7 +67,6 @@ static void free_streams(Spread* spread) {
     if (spread->child[r].done) driver->cuEventDestroy(spread->child[r].done);
   }
   if (spread->start) driver->cuEventDestroy(spread->start);
-  if (spread->has_context) driver->cuDevicePrimaryCtxRelease(spread->device);
 }
 
 void release_spread(Spread* spread) {
@@ -73,12 +75,13 @@ void release_spread(Spread* spread) {
   pthread_mutex_unlock(&lock);
   if (!last) return;
   free_streams(spread);
+  close_exchange(&spread->exchange);
   free(spread);
 }
 
-bool wants_rings(Spread* spread) {
+bool wants_rings(Spread* spread, bool large) {
   pthread_mutex_lock(&lock);
-  const bool wants = spread->state == UNTRIED;
+  const bool wants = spread->state == UNTRIED || (large && spread->state == AGREED);
   pthread_mutex_unlock(&lock);
   return wants;
 }
@@ -106,26 +109,10 @@ static void wait_until_left(Spread* spread) {
   while (spread->inside && pthread_cond_timedwait(&nobody_inside, &lock, &until) == 0) continue;
 }
 
-static ncclResult_t first_error(ncclResult_t a, ncclResult_t b) { return a != ncclSuccess ? a : b; }
-
-// A communicator that does not block answers ncclInProgress; this waits until it has another answer.
-static ncclResult_t settled(ncclComm_t comm, ncclResult_t result) {
-  const struct timespec pause = {.tv_nsec = 1000000};
-  while (result == ncclInProgress) {
-    nanosleep(&pause, NULL);
-    ncclResult_t state = ncclSuccess;
-    result = nccl()->ncclCommGetAsyncError(comm, &state);
-    if (result == ncclSuccess) result = state;
-  }
-  return result;
-}
-
 // ---- making rings
 // ---------------------------------------------------------------------------------------------------------
 
 typedef struct {
-  int rank, ranks;
-  bool blocking;
   bool alone;           // the last child had fewer ranks: another rank has left
   ncclResult_t result;  // of the last split on this rank
 } Making;
@@ -133,9 +120,9 @@ typedef struct {
 enum { VOTE = -1 };  // the split after the last ring's: nobody left before it
 
 // The key by which ncclCommSplit sorts: ranks of one node stay together, nodes come in the ring's order.
-static int key_of(const Ring* ring, const Making* making) {
+static int key_of(const Ring* ring, const Exchange* of) {
   const int local = settings()->ranks_per_node;
-  return ring_position(ring, making->ranks / local, making->rank / local) * local + making->rank % local;
+  return ring_position(ring, of->ranks / local, of->rank / local) * local + of->rank % local;
 }
 
 static bool fits(const Ring* ring, int ranks) {
@@ -162,12 +149,7 @@ static bool is_meant(int ranks) {
 
 static bool make_streams(Spread* spread) {
   const Cuda* driver = cuda();
-  int device;
-  if (!driver || nccl()->ncclCommCuDevice(spread->comm, &device) != ncclSuccess) return false;
-  if (driver->cuDeviceGet(&spread->device, device)) return false;
-  if (driver->cuDevicePrimaryCtxRetain(&spread->context, spread->device)) return false;
-  spread->has_context = true;
-  if (driver->cuCtxPushCurrent(spread->context)) return false;
+  if (driver->cuCtxPushCurrent(spread->exchange.context)) return false;
   bool made = !driver->cuEventCreate(&spread->start, CU_EVENT_DISABLE_TIMING);
   for (int r = 0; r < settings()->rings; ++r) {
     Child* child = &spread->child[r];
@@ -185,7 +167,7 @@ static bool make_streams(Spread* spread) {
 static void keep_child(Spread* spread, Making* making, int ring, ncclComm_t child) {
   int ranks = 0;
   if (!making->result && child) making->result = nccl()->ncclCommCount(child, &ranks);
-  making->alone = ranks != making->ranks;
+  making->alone = ranks != spread->exchange.ranks;
   if (child && ring != VOTE) spread->child[ring].comm = child;
   if (child && ring == VOTE) settled(spread->comm, nccl()->ncclCommDestroy(child));
 }
@@ -198,17 +180,18 @@ static void split(Spread** spreads, Making* making, int count, int ring, bool le
   ncclResult_t opened = grouped ? nccl()->ncclGroupStart() : ncclSuccess;
   for (int i = 0; i < count; ++i) {
     Making* one = &making[i];
+    Exchange* of = &spreads[i]->exchange;
     child[i] = NULL;
     one->result = opened;
     if (opened) continue;
-    const int key = ring == VOTE ? one->rank : key_of(&settings()->ring[ring], one);
+    const int key = ring == VOTE ? of->rank : key_of(&settings()->ring[ring], of);
     one->result = nccl()->ncclCommSplit(spreads[i]->comm, leaves ? NCCL_SPLIT_NOCOLOR : 0, key, &child[i], NULL);
-    if (one->result == ncclInProgress) one->blocking = false;
+    if (one->result == ncclInProgress) of->blocking = false;
     if (!grouped) one->result = settled(spreads[i]->comm, one->result);
   }
   const ncclResult_t closed = !opened && grouped ? nccl()->ncclGroupEnd() : ncclSuccess;
   for (int i = 0; i < count; ++i) {
-    if (closed == ncclInProgress) making[i].blocking = false;
+    if (closed == ncclInProgress) spreads[i]->exchange.blocking = false;
     const ncclResult_t ended = grouped ? settled(spreads[i]->comm, closed) : ncclSuccess;
     making[i].result = first_error(making[i].result, ended);
     keep_child(spreads[i], &making[i], ring, making[i].result ? NULL : child[i]);
@@ -224,12 +207,10 @@ static ncclResult_t end_children(Spread* spread, ncclResult_t (*end)(ncclComm_t)
   return result;
 }
 
-static void finish(Spread* spread, const Making* making, bool made) {
-  static int said_blocking;
-  if (made && !making->blocking) say_once(&said_blocking, "a communicator that does not block keeps its own ring");
+static void finish(Spread* spread, bool made) {
   pthread_mutex_lock(&lock);
   const bool ended = spread->ended;  // by another thread, while this one made the rings
-  const bool useful = made && making->blocking && !ended;
+  const bool useful = made && !ended;
   spread->state = useful ? READY : OFF;
   spread->ended = !useful;
   pthread_mutex_unlock(&lock);
@@ -257,6 +238,14 @@ static bool is_ended(Spread** spreads, int count) {
   return ended;
 }
 
+static bool all_block(Spread** spreads, int count) {
+  static int said;
+  bool block = true;
+  for (int i = 0; i < count; ++i) block = block && spreads[i]->exchange.blocking;
+  if (!block) say_once(&said, "a communicator that does not block keeps its own ring");
+  return block;
+}
+
 // Splits ring by ring, then once more as a vote. A rank on which something fails takes part in one more split, without
 // a color, and stops; a rank whose child lacks another rank stops at once. So all ranks stop at the same split, whether
 // the failed call had reached the others or not. Only a failure of the vote itself cannot be reported to the others,
@@ -276,50 +265,86 @@ static ncclResult_t split_all(Spread** spreads, Making* making, int count, bool 
     if (is_ended(spreads, count)) return ncclInternalError;
     if (error && (leaves || ring == VOTE)) return error;
     if (leaves || (!error && is_alone(making, count))) return ncclSuccess;
-    *made = !error && ring == VOTE;
-    if (*made) return ncclSuccess;
-    leaves = error != ncclSuccess;
+    *made = !error && ring == VOTE && all_block(spreads, count);
+    if (!error && ring == VOTE) return ncclSuccess;
+    leaves = error || !all_block(spreads, count);
   }
 }
 
-static ncclResult_t make_all(Spread** spreads, Making* making, int count) {
+static ncclResult_t make_all(Spread** spreads, int count) {
   static int said;
-  bool ready = true, made = false;
-  for (int i = 0; i < count; ++i) {
-    ready = make_streams(spreads[i]) && ready;
-    making[i].blocking = true;
-  }
+  bool ready = all_block(spreads, count), made = false;
+  Making making[count];
+  memset(making, 0, sizeof making);
+  for (int i = 0; i < count; ++i) ready = make_streams(spreads[i]) && ready;
   const ncclResult_t result = split_all(spreads, making, count, !ready, &made);
-  if (!made) say_once(&said, "not all ranks could make the rings; all-reduces stay as they are");
-  for (int i = 0; i < count; ++i) finish(spreads[i], &making[i], made);
+  if (!made && all_block(spreads, count))
+    say_once(&said, "not all ranks could make the rings; all-reduces stay as they are");
+  for (int i = 0; i < count; ++i) finish(spreads[i], made);
   return result;
 }
 
-// The spread is to be made now, by this call: its state is MAKING. Otherwise it has another state, or there was an
-// error.
-static ncclResult_t claim(Spread* spread, Making* making, bool* claimed) {
-  ncclResult_t result = nccl()->ncclCommCount(spread->comm, &making->ranks);
-  if (!result) result = nccl()->ncclCommUserRank(spread->comm, &making->rank);
-  const bool meant = !result && is_meant(making->ranks);
+// ---- agreeing on them
+// --------------------------------------------------------------------------------------------------------
+
+static void set_state(Spread* spread, State state) {
   pthread_mutex_lock(&lock);
-  *claimed = spread->state == UNTRIED && meant;
-  if (spread->state == UNTRIED) spread->state = meant ? MAKING : OFF;
+  spread->state = spread->ended ? OFF : state;
   pthread_mutex_unlock(&lock);
+}
+
+// A thread that claims a spread is the only one that works on it.
+static bool claim(Spread* spread, State from) {
+  pthread_mutex_lock(&lock);
+  const bool claimed = spread->state == from;
+  if (claimed) spread->state = BUSY;
+  pthread_mutex_unlock(&lock);
+  return claimed;
+}
+
+static ncclResult_t open_all(Spread** spreads, int count, Exchange** exchanges, int* opened) {
+  ncclResult_t result = ncclSuccess;
+  for (int i = 0; i < count && !result; ++i) {
+    Exchange* one = &spreads[i]->exchange;
+    result = open_exchange(one);
+    if (!result && one->ranks >= FEWEST_RANKS) exchanges[(*opened)++] = one;
+  }
   return result;
 }
 
-ncclResult_t make_rings(Spread** spreads, int count) {
-  Making* making = calloc((size_t)count, sizeof *making);
-  ncclResult_t result = making ? ncclSuccess : ncclSystemError;
-  int claimed = 0;
-  for (int i = 0; i < count && !result; ++i) {
-    bool mine;
-    result = claim(spreads[i], &making[claimed], &mine);
-    if (mine) spreads[claimed++] = spreads[i];
+static ncclResult_t agree_all(Spread** spreads, int count) {
+  Exchange* exchanges[count];
+  int opened = 0;
+  ncclResult_t result = open_all(spreads, count, exchanges, &opened);
+  if (!result && opened) result = exchange_settings(exchanges, opened);
+  if (!result && is_ended(spreads, count)) result = ncclInternalError;
+  for (int i = 0; i < count; ++i) {
+    const Exchange* one = &spreads[i]->exchange;
+    const bool compared = !result && one->ranks >= FEWEST_RANKS;
+    const bool agreed = compared && settings_agree(one);
+    if (compared && !agreed) report_difference(one);
+    set_state(spreads[i], agreed && rings_are_on() ? AGREED : OFF);
   }
-  if (claimed && !result) result = make_all(spreads, making, claimed);
-  free(making);
   return result;
+}
+
+ncclResult_t make_rings(const Wanted* wanted, int count) {
+  Spread* claimed[count];
+  int claims = 0;
+  for (int i = 0; i < count; ++i)
+    if (claim(wanted[i].spread, UNTRIED)) claimed[claims++] = wanted[i].spread;
+  const ncclResult_t result = claims ? agree_all(claimed, claims) : ncclSuccess;
+  if (result) return result;
+  claims = 0;
+  for (int i = 0; i < count; ++i) {
+    Spread* spread = wanted[i].spread;
+    if (!wanted[i].large || !claim(spread, AGREED)) continue;
+    if (is_meant(spread->exchange.ranks))
+      claimed[claims++] = spread;
+    else
+      set_state(spread, OFF);
+  }
+  return claims ? make_all(claimed, claims) : ncclSuccess;
 }
 
 // ---- using rings
@@ -363,7 +388,7 @@ ncclResult_t reduce_on_rings(Spread* spread, const void* send, void* receive, si
 ncclResult_t fork_rings(Spread* spread, cudaStream_t stream) {
   const Cuda* driver = cuda();
   CUcontext popped;
-  if (driver->cuCtxPushCurrent(spread->context)) return ncclUnhandledCudaError;
+  if (driver->cuCtxPushCurrent(spread->exchange.context)) return ncclUnhandledCudaError;
   CUresult failed = driver->cuEventRecord(spread->start, stream);
   for (int r = 0; !failed && r < spread->rings; ++r)
     if (spread->child[r].stream) failed = driver->cuStreamWaitEvent(spread->child[r].stream, spread->start, 0);
@@ -374,7 +399,7 @@ ncclResult_t fork_rings(Spread* spread, cudaStream_t stream) {
 ncclResult_t join_rings(Spread* spread, cudaStream_t stream) {
   const Cuda* driver = cuda();
   CUcontext popped;
-  if (driver->cuCtxPushCurrent(spread->context)) return ncclUnhandledCudaError;
+  if (driver->cuCtxPushCurrent(spread->exchange.context)) return ncclUnhandledCudaError;
   CUresult failed = 0;
   for (int r = 0; r < spread->rings; ++r) {
     if (!spread->child[r].stream) continue;
@@ -417,7 +442,7 @@ ncclResult_t revoke_children(ncclComm_t comm, int flags) {
   const ncclResult_t result = on_children(comm, revoke);
   pthread_mutex_lock(&lock);
   Spread* spread = *place_of(comm);
-  if (spread && spread->state != MAKING) spread->state = OFF;
+  if (spread && spread->state != BUSY) spread->state = OFF;
   pthread_mutex_unlock(&lock);
   return result;
 }
@@ -430,11 +455,11 @@ static ncclResult_t state_of_comm(ncclComm_t comm) {
 
 ncclResult_t state_of_children(ncclComm_t comm) { return on_children(comm, state_of_comm); }
 
-// Children that another thread is making are only marked: that thread ends them.
+// A spread that another thread works on is only marked: that thread ends its children.
 ncclResult_t end_rings(ncclComm_t comm, ncclResult_t (*end)(ncclComm_t)) {
   pthread_mutex_lock(&lock);
   Spread* spread = *place_of(comm);
-  const bool mine = spread && spread->state != MAKING && !spread->ended;
+  const bool mine = spread && spread->state != BUSY && !spread->ended;
   if (mine) spread->state = OFF;
   if (spread) spread->ended = true, ++spread->users;
   if (mine) wait_until_left(spread);
@@ -444,13 +469,12 @@ ncclResult_t end_rings(ncclComm_t comm, ncclResult_t (*end)(ncclComm_t)) {
   return result;
 }
 
-ncclResult_t forget(ncclComm_t comm, ncclResult_t (*end)(ncclComm_t)) {
+ncclResult_t forget(ncclComm_t comm, ncclResult_t (*end)(ncclComm_t), Spread** forgotten) {
   const ncclResult_t result = end_rings(comm, end);
   pthread_mutex_lock(&lock);
   Spread** at = place_of(comm);
-  Spread* spread = *at;
-  if (spread) *at = spread->next;
+  *forgotten = *at;
+  if (*at) *at = (*at)->next;
   pthread_mutex_unlock(&lock);
-  if (spread) release_spread(spread);
   return result;
 }

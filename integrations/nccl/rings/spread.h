@@ -14,12 +14,20 @@ Spread* find_spread(ncclComm_t comm);  // made if there is none; NULL only if th
 Spread* keep_spread(Spread* spread);
 void release_spread(Spread* spread);
 
-bool wants_rings(Spread* spread);  // whether they were never tried
+// Whether there is something to do for make_rings: the ranks have not compared their settings, or they have agreed on
+// rings and the first large all-reduce is here.
+bool wants_rings(Spread* spread, bool large);
 
-// Makes the rings of the given spreads. Collective: every rank of the communicators must call it at the same place.
+typedef struct {
+  Spread* spread;
+  bool large;  // false: only compare the settings
+} Wanted;
+
+// Compares the settings of all ranks at the first all-reduce of a communicator, and makes its rings at the first large
+// one, if all ranks have the same settings. Collective: every rank of the communicators must call it at the same place.
 // Communicators of one thread must come in one call. Afterwards a spread either has rings on all ranks or on none; an
 // error says that ranks may disagree, and must be returned to the caller. The thread must be in no group.
-ncclResult_t make_rings(Spread** spreads, int count);
+ncclResult_t make_rings(const Wanted* wanted, int count);
 
 // Every use of the rings lies between these two: children are not ended by another thread in between, unless the use
 // lasts longer than 10 s, as one that is stuck does. `enter_rings` is false if there are no rings (any more).
@@ -42,5 +50,5 @@ ncclResult_t revoke_children(ncclComm_t comm, int flags);
 ncclResult_t state_of_children(ncclComm_t comm);
 // Ends the children, each with `end` (destroy or abort); the communicator keeps its own ring from then on.
 ncclResult_t end_rings(ncclComm_t comm, ncclResult_t (*end)(ncclComm_t));
-// The same, for a communicator that is about to end.
-ncclResult_t forget(ncclComm_t comm, ncclResult_t (*end)(ncclComm_t));
+// The same, for a communicator that is about to end. Its spread, if it has one, must be released when it has ended.
+ncclResult_t forget(ncclComm_t comm, ncclResult_t (*end)(ncclComm_t), Spread** forgotten);

@@ -21,3 +21,5 @@ const Nccl* nccl(void);
 
 // CUDA's driver, or NULL if the process has not loaded it or one of the functions is missing.
 const Cuda* cuda(void);
+
+static inline ncclResult_t first_error(ncclResult_t a, ncclResult_t b) { return a != ncclSuccess ? a : b; }

@@ -19,6 +19,8 @@ typedef enum {
   MOCK_EVENT_RECORD,
   MOCK_STREAM_WAIT,
   MOCK_CONTEXT,
+  MOCK_ALLOCATE,
+  MOCK_COPY,
   MOCK_CUDA_CALLS
 } MockCudaCall;
 typedef void* MockGraph;
@@ -34,7 +36,7 @@ MOCK void mock_launch(MockGraph graph, CUstream stream);
 MOCK void mock_free_graph(MockGraph graph);
 MOCK void mock_fail_cuda(MockCudaCall call,
                          int nth);      // the nth of these calls from now on fails, counted over all threads
-MOCK extern atomic_int mock_cuda_live;  // streams, events and contexts
+MOCK extern atomic_int mock_cuda_live;  // streams, events, contexts and allocations
 
 // ---- NCCL
 // -----------------------------------------------------------------------------------------------------------------
@@ -47,6 +49,7 @@ typedef enum {
   MOCK_GROUP_END,
   MOCK_ALL_REDUCE,
   MOCK_DESTROY,
+  MOCK_ALL_GATHER,
   MOCK_NCCL_CALLS
 } MockNcclCall;
 
@@ -58,9 +61,9 @@ MOCK void mock_drop(ncclComm_t comm);
 // of it.
 MOCK void mock_fail(MockNcclCall call, int rank, int nth, ncclResult_t error, bool after);
 MOCK void mock_set_error(ncclComm_t comm, ncclResult_t error);  // what ncclCommGetAsyncError answers
-MOCK long mock_sent(int rank, int peer);                        // B that a rank of the job has sent to a peer
-MOCK int mock_calls(MockNcclCall call, int rank);               // how often it was called
-MOCK int mock_ring(ncclComm_t comm, int position);              // the rank of the job at a position of the communicator
+MOCK long mock_sent(int rank, int peer);            // B of all-reduces that a rank of the job sent to a peer
+MOCK int mock_calls(MockNcclCall call, int rank);   // how often it was called
+MOCK int mock_ring(ncclComm_t comm, int position);  // the rank of the job at a position of the communicator
 MOCK extern atomic_int mock_comms_live;
 MOCK extern atomic_int mock_revoked, mock_finalized, mock_aborted;
 MOCK extern atomic_int mock_split_delay;  // microseconds that a split takes

@@ -2,8 +2,10 @@
 // stream that is captured keeps what is queued until the graph is launched. Memory is the host's.
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mock.h"
 
@@ -250,3 +252,43 @@ MOCK CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 }
 MOCK CUresult cuCtxPushCurrent_v2(CUcontext context) { return (void)context, 0; }
 MOCK CUresult cuCtxPopCurrent_v2(CUcontext* context) { return *context = NULL, 0; }
+
+MOCK CUresult cuStreamSynchronize(CUstream stream) { return mock_synchronize(stream), 0; }
+MOCK CUresult cuMemAlloc_v2(CUdeviceptr* memory, size_t bytes) {
+  if (fails(MOCK_ALLOCATE)) return 2;
+  *memory = (CUdeviceptr)(uintptr_t)malloc(bytes);
+  ++mock_cuda_live;
+  return 0;
+}
+MOCK CUresult cuMemFree_v2(CUdeviceptr memory) {
+  free((void*)(uintptr_t)memory);
+  --mock_cuda_live;
+  return 0;
+}
+
+typedef struct {
+  void* to;
+  const void* from;
+  size_t bytes;
+} Copy;
+
+static void copy(void* argument) {
+  const Copy* one = argument;
+  memcpy(one->to, one->from, one->bytes);
+  free(argument);
+}
+
+static CUresult queue_copy(void* to, const void* from, size_t bytes, CUstream stream) {
+  if (fails(MOCK_COPY)) return 700;
+  Copy* made = malloc(sizeof *made);
+  *made = (Copy){to, from, bytes};
+  mock_queue(stream, copy, made);
+  return 0;
+}
+
+MOCK CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
+  return queue_copy((void*)(uintptr_t)to, from, bytes, stream);
+}
+MOCK CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return queue_copy(to, (const void*)(uintptr_t)from, bytes, stream);
+}

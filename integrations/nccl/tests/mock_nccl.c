@@ -54,6 +54,7 @@ typedef struct Reduction {
   ncclRedOp_t reduction;
   CUstream stream;
   bool captured;  // was its stream when it was called, as NCCL asks it
+  bool gathers;   // an all-gather: the sum of buffers that have one rank's part each
   struct Reduction* next;
 } Reduction;
 
@@ -288,7 +289,7 @@ static void send_next(const Reduction* r, int step, const void* data, size_t byt
   Message* message = malloc(sizeof *message + bytes);
   *message = (Message){.op = r->op, .step = step, .bytes = bytes};
   memcpy(message->data, data, bytes);
-  sent[r->comm->job_rank][world->member[peer]] += (long)bytes;
+  if (!r->gathers) sent[r->comm->job_rank][world->member[peer]] += (long)bytes;
   pthread_mutex_lock(&world->lock);
   message->next = world->inbox[peer];
   world->inbox[peer] = message;
@@ -332,7 +333,13 @@ static void combine(const Reduction* r, size_t first, const Message* message, bo
 static void reduce(const Reduction* r) {
   const int n = r->comm->world->ranks, me = r->comm->rank;
   const size_t size = width(r->type);
-  if (r->receive != r->send) memcpy(r->receive, r->send, r->count * size);
+  if (r->gathers) {
+    const size_t part = r->count / (size_t)n * size;
+    memset(r->receive, 0, r->count * size);
+    memcpy((char*)r->receive + part * (size_t)me, r->send, part);
+  } else if (r->receive != r->send) {
+    memcpy(r->receive, r->send, r->count * size);
+  }
   for (int step = 0; step < 2 * (n - 1); ++step) {
     const int out = ((me - step) % n + 2 * n) % n, in = (out + n - 1) % n;
     const size_t first = r->count * (size_t)out / (size_t)n, end = r->count * (size_t)(out + 1) / (size_t)n;
@@ -378,17 +385,37 @@ static void launch(Reduction* r) {
   mock_queue(r->stream, r->captured ? run_captured : run_once, r);
 }
 
-MOCK ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                ncclComm_t comm, cudaStream_t stream) {
-  const ncclResult_t failed = fault(MOCK_ALL_REDUCE, comm->job_rank, false);
-  if (failed) return failed;
+static void add(Reduction reduction) {
   Reduction* r = malloc(sizeof *r);
-  *r = (Reduction){comm, 0, send, receive, count, type, op, stream, is_captured(stream), NULL};
+  *r = reduction;
+  r->captured = is_captured(r->stream);
   if (group.depth)
     group.reduction[group.reductions++] = r;
   else
     launch(r);
+}
+
+MOCK ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                ncclComm_t comm, cudaStream_t stream) {
+  const ncclResult_t failed = fault(MOCK_ALL_REDUCE, comm->job_rank, false);
+  if (failed) return failed;
+  add((Reduction){
+      .comm = comm, .send = send, .receive = receive, .count = count, .type = type, .reduction = op, .stream = stream});
   return fault(MOCK_ALL_REDUCE, comm->job_rank, true);
+}
+
+MOCK ncclResult_t ncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type, ncclComm_t comm,
+                                cudaStream_t stream) {
+  const ncclResult_t failed = fault(MOCK_ALL_GATHER, comm->job_rank, false);
+  if (failed) return failed;
+  add((Reduction){.comm = comm,
+                  .send = send,
+                  .receive = receive,
+                  .count = count * (size_t)comm->world->ranks,
+                  .type = type,
+                  .stream = stream,
+                  .gathers = true});
+  return fault(MOCK_ALL_GATHER, comm->job_rank, true);
 }
 
 // ---- groups
@@ -467,7 +494,7 @@ MOCK ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, nccl
 }
 MOCK ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   pthread_mutex_lock(&comm->lock);
-  *state = comm->pending ? ncclInProgress : comm->state;
+  *state = comm->pending ? ncclInProgress : comm->world->aborted ? ncclRemoteError : comm->state;
   pthread_mutex_unlock(&comm->lock);
   return ncclSuccess;
 }

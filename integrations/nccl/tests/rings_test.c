@@ -333,27 +333,34 @@ static void abort_ends_what_is_under_way(void) {
   CHECK(mock_aborted == 2 * ranks, "%d", mock_aborted);
 }
 
-// Rank 0 never splits; another thread aborts the others while they wait in the split.
+// Rank 0 compares settings and never splits, or not even that; another thread aborts the others while they wait for it.
+static MockNcclCall waits_in;
+
 static void unsplit_body(Rank* r) {
   mock_hold(r->comm);
+  if (waits_in == MOCK_SPLIT) reduce_and_check(r, 1);
   if (r->rank) CHECK(all_reduce(r, 30000) != ncclSuccess, "rank %d", r->rank);
 }
 
 static void* abort_the_others(void* argument) {
   for (int i = 1; i < ranks; ++i) {
-    while (mock_calls(MOCK_SPLIT, i) == 0) usleep(100);
+    while (mock_calls(waits_in, i) == 0) usleep(100);
     if (!atomic_exchange(&ranks_of_job[i].ended, true)) CHECK(!ncclCommAbort(ranks_of_job[i].comm), "abort");
   }
   return argument;
 }
 
-static void abort_ends_a_split(void) {
+static void abort_while_waiting(MockNcclCall call) {
   pthread_t thread;
+  waits_in = call;
   pthread_create(&thread, NULL, abort_the_others, NULL);
   run(unsplit_body);
   pthread_join(thread, NULL);
   for (int i = 0; i < ranks; ++i) mock_drop(ranks_of_job[i].comm);
 }
+
+static void abort_ends_a_split(void) { abort_while_waiting(MOCK_SPLIT); }
+static void abort_ends_a_comparison(void) { abort_while_waiting(MOCK_ALL_GATHER); }
 
 // A fault of one rank: the sums are right everywhere, or the rank that has the fault gets an error; nobody waits for
 // ever.
@@ -444,6 +451,7 @@ static const struct {
     {"errors", errors_are_seen, true},
     {"stuck", abort_ends_what_is_under_way, true},
     {"abort_split", abort_ends_a_split, true},
+    {"abort_comparison", abort_ends_a_comparison, true},
     {"faults", faults, false},
     {"cuda_faults", cuda_faults, false},
     {"not_blocking", communicators_that_do_not_block, true},

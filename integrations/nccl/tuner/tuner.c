@@ -1,6 +1,9 @@
 // A tuner plugin that lets NCCL reduce in rings: all-reduces as large as the smallest share of those that are spread
 // (see rings/) take NCCL's ring algorithm, and where the environment says so one protocol and one number of channels.
 // The order of a ring cannot be set here: it is that of the communicator's ranks.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +14,7 @@ enum { ANY_PROTOCOL = -1 };
 
 static int protocol = ANY_PROTOCOL, channels_asked;
 static size_t smallest_share;
+static const _Atomic int* settings_differ;  // of the preloaded library; NULL: it is not loaded
 
 static void read_environment(void) {
   static const char* const names[] = {"LL", "LL128", "Simple"};
@@ -19,6 +23,7 @@ static void read_environment(void) {
   const char* name = getenv("TOPOFLOW_NCCL_PROTOCOL");
   const char* count = getenv("TOPOFLOW_NCCL_CHANNELS");
   double weight = 1;
+  settings_differ = dlsym(RTLD_DEFAULT, "topoflow_nccl_settings_differ");
   for (int r = 0; r < asked->rings; ++r) weight = asked->weight[r] < weight ? asked->weight[r] : weight;
   smallest_share = (size_t)((double)asked->threshold * weight);
   for (int p = 0; name && p < 3; ++p)
@@ -35,8 +40,9 @@ static void read_environment(void) {
 
 static int start(void** context) {
   static char some;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
   *context = &some;
-  read_environment();
+  pthread_once(&once, read_environment);
   return 0;
 }
 
@@ -52,11 +58,13 @@ static int start5(void** context, uint64_t id, size_t ranks, size_t nodes, Tuner
 }
 
 // NCCL takes the cheapest entry of the table. Those of the ring keep their costs, so that it still chooses the protocol
-// by size.
+// by size. Every rank of a communicator must choose alike, so nothing is changed once ranks were found to have other
+// settings than this one, nor where no rank compares them.
 static int get(void* context, int function, size_t bytes, int operations, float** costs, int algorithms, int protocols,
                int registered, int* channels) {
   (void)context, (void)operations, (void)registered;
   float* table = (float*)costs;  // [algorithms, protocols]
+  if (!settings_differ || *settings_differ) return 0;
   if (!settings()->on || function != FUNCTION_ALL_REDUCE || bytes < smallest_share || algorithms <= ALGORITHM_RING)
     return 0;
   const float* ring = table + ALGORITHM_RING * protocols;
