@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +104,46 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, lines: list[dict[str, Any]], 
 def test_a_missing_rank_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must have a file, got those of 4 of 5"):
         load([write(tmp_path, ranks=4)])
+
+
+def test_ranks_that_were_killed_are_cut_to_the_iterations_that_all_recorded(tmp_path: Path) -> None:
+    """Each file ends at another line, or within one, as kill -9 leaves it."""
+    seed = random.SystemRandom().randrange(2**32)
+    draw = random.Random(seed)
+    iterations = 12
+    whole = {rank: lines_of(rank, iterations) for rank in range(5)}
+    (tmp_path / "whole").mkdir()
+    complete = load([write(tmp_path / "whole", whole)])
+    for case in range(40):
+        kept = {rank: lines[: draw.randint(len(lines) // 2, len(lines))] for rank, lines in whole.items()}
+        folder = tmp_path / str(case)
+        folder.mkdir()
+        write(folder, kept)
+        with (folder / "nccl-rank-2.jsonl").open("a") as file:
+            file.write(draw.choice(("", '{"event":"coll","id":12')))
+        calls = {rank: sum(line["event"] in ("coll", "p2p") for line in lines) for rank, lines in kept.items()}
+        common = min(number // (3 if rank in (1, 3) else 2) for rank, number in calls.items())
+        trace = load([folder])
+        assert trace.iterations == common, f"seed {seed}, case {case}: {calls}"
+        left_out = sum(calls.values()) - common * 12
+        assert (f"{left_out} operations after the last iteration" in " ".join(trace.notes)) == (left_out > 0)
+        for rank, events in trace.ranks.items():
+            expected = [event for event in complete.ranks[rank] if event.iteration < common]
+            assert [(e.op, e.iteration) for e in events] == [(e.op, e.iteration) for e in expected]
+
+
+def test_communicators_of_unknown_size_need_the_files_of_all_ranks(tmp_path: Path) -> None:
+    """NCCL before 2.27 does not say how many ranks a communicator has."""
+
+    def without_sizes(rank: int) -> list[dict[str, Any]]:
+        return [
+            {name: value for name, value in line.items() if line["event"] != "comm" or name not in ("ranks", "nodes")}
+            for line in lines_of(rank)
+        ]
+
+    known = load([write(tmp_path)])
+    assert load([write(tmp_path, {rank: without_sizes(rank) for rank in range(5)})]).ranks == known.ranks
+    (tmp_path / "nccl-rank-4.jsonl").unlink()
+    with pytest.raises(ValueError, match="all ranks of the job must have a file") as error:
+        load([tmp_path])
+    assert "got those of 4" in str(error.value)

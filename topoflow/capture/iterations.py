@@ -14,13 +14,17 @@ def between_marks(positions: Sequence[float], marks: Sequence[float]) -> list[in
     return [bisect_right(marks, position) - 1 for position in positions]
 
 
-def by_repetition(keys: Sequence[Hashable]) -> list[int]:
-    """The iteration of each element of a sequence that repeats itself up to its end; what precedes is -1.
+def by_repetition(keys: Sequence[Hashable], ends_within: bool = False) -> list[int]:
+    """Return the iteration of each element of a sequence that repeats itself up to its end; what precedes is -1.
 
     by_repetition("xabcabcabc") -> [-1, 0, 0, 0, 1, 1, 1, 2, 2, 2];  one iteration where nothing repeats.
 
     The period is the one whose whole repetitions cover most of the sequence, the shortest among equals. It must
     cover at least half of it: a job whose last two operations look alike has not shown two iterations.
+
+    ``ends_within``: the sequence may end within an iteration, which is then the last one and is not whole.
+
+    by_repetition("xabcabcab", ends_within=True) -> [-1, 0, 0, 0, 1, 1, 1, 2, 2]
     """
     count = len(keys)
     backwards = _self_matches(keys[::-1])
@@ -31,7 +35,7 @@ def by_repetition(keys: Sequence[Hashable]) -> list[int]:
             period, covered = length, repeated
     if 2 * covered < count or not covered:
         return [0] * count
-    first = count - covered
+    first = count - (backwards[period] + period if ends_within else covered)
     return [(position - first) // period if position >= first else -1 for position in range(count)]
 
 

@@ -58,12 +58,17 @@ CHILDREN = ("proxy", "kernel")
 
 @dataclass(frozen=True)
 class Communicator:
-    """As this rank knows it."""
+    """A communicator as one of its ranks knows it."""
 
     key: str  # the same on all its ranks
     name: str
-    ranks: int
+    ranks: int | None  # None: NCCL before 2.27 does not say
     rank: int  # of this process, among them
+
+    @property
+    def last(self) -> int:
+        """The highest rank that it may have."""
+        return LARGEST_RANK if self.ranks is None else self.ranks - 1
 
 
 def matches(source: Source) -> bool:
@@ -96,6 +101,7 @@ def parse(source: Source) -> list[Part]:
             world_size=header.integer("ranks", 1, LARGEST_WORLD) if header.has("ranks") else None,
             iterations=max(iterations, default=0) + 1,
             epoch_ns=epoch,
+            recorded_from_start=True,
             counts=counts,
         )
     ]
@@ -115,8 +121,10 @@ def _rows(source: Source, counts: Counter[str]) -> Iterator[Fields]:
 
 
 def _communicator(row: Fields) -> Communicator:
-    ranks = row.integer("ranks", 1, LARGEST_WORLD)
-    return Communicator(row.text("hash"), row.text("name"), ranks, row.integer("rank", highest=ranks - 1))
+    ranks = row.integer("ranks", 1, LARGEST_WORLD) if row.has("ranks") else None
+    within = Communicator(row.text("hash"), row.text("name"), ranks, row.integer("rank"))
+    row.integer("rank", highest=within.last)
+    return within
 
 
 def _spans(rows: list[Fields], epoch: int) -> dict[int, tuple[float, float]]:
@@ -139,7 +147,7 @@ def _seconds(row: Fields, field: str, epoch: int) -> float:
 def _operation(
     row: Fields, communicators: Mapping[int, Communicator], spans: Mapping[int, tuple[float, float]], epoch: int
 ) -> Operation | None:
-    """A call as an operation; None for a kind that moves nothing that is known."""
+    """Return a call as an operation, or None if its function or data type is unknown."""
     function, datatype = row.text("function"), row.text("type")
     if function not in FUNCTIONS or datatype not in DTYPES:
         return None
@@ -147,8 +155,9 @@ def _operation(
     if number not in communicators:
         row.fail("comm", f"must be one that an earlier line opened, {sorted(communicators)[:8]}")
     within = communicators[number]
-    op, into, out = FUNCTIONS[function]
+    op, *counts = FUNCTIONS[function]
     size = row.integer("count") * DTYPE_BYTES[DTYPES[datatype]]
+    into, out = (within.ranks if count is None else count for count in counts)
     start, end = spans.get(row.integer("id"), (None, None))
     return Operation(
         place=f"{row.place}{op}",
@@ -160,8 +169,8 @@ def _operation(
         group_rank=within.rank,
         other=_other(row, op, within),
         dtype=DTYPES[datatype],
-        bytes_in=size * (within.ranks if into is None else into),
-        bytes_out=size * (within.ranks if out is None else out),
+        bytes_in=None if into is None else size * into,
+        bytes_out=None if out is None else size * out,
         splits_in=(),
         splits_out=(),
         issue=_seconds(row, "start", epoch),
@@ -171,6 +180,6 @@ def _operation(
 
 
 def _other(row: Fields, op: str, within: Communicator) -> int | None:
-    """The place of the root or peer in the communicator; None where there is none."""
+    """Return the place of the root or peer in the communicator, or None if there is none."""
     field = "peer" if op in POINT_TO_POINT else "root" if op in ROOTED else None
-    return None if field is None else row.integer(field, highest=within.ranks - 1)
+    return None if field is None else row.integer(field, highest=within.last)

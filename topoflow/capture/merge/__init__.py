@@ -10,6 +10,7 @@ from topoflow.capture.base import Communication, Compute, Event, Trace
 from topoflow.capture.merge.agree import Member, check_agreement
 from topoflow.capture.merge.clocks import clock_offsets
 from topoflow.capture.merge.complete import complete
+from topoflow.capture.merge.ends import cut_ends
 from topoflow.capture.merge.groups import all_inside, with_groups
 from topoflow.capture.merge.join import join_ranks
 from topoflow.capture.merge.parts import Operation, Part, without
@@ -37,7 +38,7 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
         counts[UNLISTED] += sum(
             isinstance(event, Operation) and event.group is None and not event.group_of_all for event in part.events
         )
-    parts = with_groups(parts, world_size, one_group)
+    parts = cut_ends(with_groups(parts, world_size, one_group), counts)
     parts, hangs = common_window(parts, counts)
     parts, iterations = _common_steps(parts, counts)
     ranks = _agreed_events(parts, world_size, counts)

@@ -127,7 +127,7 @@ def _ranks(
     if group.size == 1:
         return (key[0],)
     if group.first.group_key_is_shared:
-        return _named(key[1], group, unlisted)
+        return _named(key[1], group, unlisted, complete)
     if group.size == world_size or (group.size is None and (world_size <= 2 or one_group)):
         return tuple(range(world_size))
     strided = _strided(key, unlisted, world_size) if complete and group.size and group.place is not None else []
@@ -148,10 +148,18 @@ def _ranks(
     )
 
 
-def _named(name: str, group: Unlisted, unlisted: Mapping[Key, Unlisted]) -> tuple[int, ...]:
-    """The ranks whose files have a group of that name, by their places in it."""
+def _named(name: str, group: Unlisted, unlisted: Mapping[Key, Unlisted], complete: bool) -> tuple[int, ...]:
+    """Return the ranks whose files have a group of that name, by their places in it.
+
+    A group whose size no file gives (NCCL before 2.27) needs the files of all ranks of the job.
+    """
     members = {other.place: rank for (rank, key), other in unlisted.items() if key == name}
-    size = group.size or 0
+    if group.size is None and not complete:
+        raise ValueError(
+            f"{group.first.place}: all ranks of the job must have a file, because the number of ranks of communicator "
+            f"{name} is not recorded, got those of {len({rank for rank, _ in unlisted})}"
+        )
+    size = len(members) if group.size is None else group.size
     if sorted(place for place in members if place is not None) != list(range(size)):
         got = f"{len(members)} of {size}"
         raise ValueError(f"{group.first.place}: all ranks of communicator {name} must have a file, got those of {got}")
