@@ -117,6 +117,19 @@ def test_a_write_that_does_not_return_is_said_once_and_the_job_ends_well(nccl_bu
     assert "a write has not returned for 5 s; NCCL's events are not recorded" in ran.stderr
 
 
+def test_a_file_that_takes_nothing_is_said_once_and_the_job_ends_well(nccl_build: Build, tmp_path: Path) -> None:
+    ran = profile(nccl_build("address"), tmp_path, "empty_write")
+    assert (ran.returncode, ran.stderr.count("\n")) == (0, 1)
+    assert "the file takes nothing; NCCL's events are not recorded" in ran.stderr
+
+
+def test_a_fork_has_a_file_of_its_own(nccl_build: Build, tmp_path: Path) -> None:
+    assert profile(nccl_build("address"), tmp_path, "forked").returncode == 0
+    names = sorted([e["name"] for e in lines(path) if e["event"] == "comm"] for path in tmp_path.iterdir())
+    assert names == [["child"], ["parent", "parent"]]
+    assert profile(nccl_build("address"), tmp_path, "forked", RANK="0").stderr.count("File exists") == 1
+
+
 def test_a_signal_that_the_job_blocks_is_not_taken_by_the_writing_thread(nccl_build: Build, tmp_path: Path) -> None:
     ran = profile(nccl_build("address"), tmp_path, "blocked_signal")
     assert (ran.returncode, ran.stdout) == (0, "pending 1\n")

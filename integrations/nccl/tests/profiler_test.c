@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../abi/profiler_abi.h"
@@ -251,11 +252,16 @@ static void slots(void) {
   finalize(context);
 }
 
-// A file whose system does not answer: from the first write on, none returns.
-static atomic_bool hangs;
+// A file whose system does not answer, or takes nothing.
+static atomic_bool hangs, takes_nothing;
 __attribute__((visibility("default"))) ssize_t write(int file, const void* data, size_t size) {
   while (hangs && file > 2) pause();
-  return syscall(SYS_write, file, data, size);
+  return takes_nothing && file > 2 ? 0 : syscall(SYS_write, file, data, size);
+}
+
+static void empty_write(void) {
+  takes_nothing = true;
+  threads();
 }
 
 static void hanging_write(void) {
@@ -281,6 +287,17 @@ static void blocked_signal(void) {
   finalize(context);
   sigpending(&pending);
   printf("pending %d\n", sigismember(&pending, SIGUSR1));
+}
+
+// Parent and child, one after the other.
+static void forked(void) {
+  int mask;
+  finalize(open_comm("parent", 11, 8, 1, &mask));
+  const pid_t child = fork();
+  if (child) waitpid(child, NULL, 0);
+  void* context = open_comm(child ? "parent" : "child", 12, 8, 1, &mask);
+  stop(start_coll(context, 1000, 1));
+  finalize(context);
 }
 
 static void file_limit(void) {
@@ -327,6 +344,8 @@ int main(int count, char** arguments) {
               {"slots", slots},
               {"file_limit", file_limit},
               {"hanging_write", hanging_write},
+              {"empty_write", empty_write},
+              {"forked", forked},
               {"blocked_signal", blocked_signal},
               {"sudden_exit", sudden_exit},
               {"example", example},
