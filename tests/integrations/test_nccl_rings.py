@@ -164,8 +164,8 @@ def test_sums_are_right_and_rings_are_used_by_all_ranks_or_none_whatever_the_set
 ) -> None:
     seed = random.SystemRandom().randrange(2**32)
     draw = random.Random(seed)
-    jobs = []
-    for _ in range(150):
+    jobs = [["1,3;;1;1"] * 4, ["1,3;;1;1"] * 3 + ["3,1;;1;1"]]
+    for _ in range(60):
         ranks = draw.randint(1, 9)
         usual, other = drawn_settings(draw, ranks), drawn_settings(draw, ranks)
         share = draw.choice((0, 0, 0.3, 0.7))  # of ranks with the others' settings
@@ -173,7 +173,7 @@ def test_sums_are_right_and_rings_are_used_by_all_ranks_or_none_whatever_the_set
     answers, _ = run_jobs(nccl_build(sanitizer), jobs)
     for job, answer in zip(jobs, answers, strict=True):
         assert answer == "own" or (answer == "rings" and len(set(job)) == 1), f"seed {seed}: {job} gave {answer}"
-    assert {"own", "rings"} <= set(answers), f"seed {seed}: {answers}"
+    assert answers[:2] == ["rings", "own"]
 
 
 DIFFERENT = {

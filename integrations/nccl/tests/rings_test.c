@@ -339,6 +339,7 @@ static MockNcclCall waits_in;
 static void unsplit_body(Rank* r) {
   mock_hold(r->comm);
   if (waits_in == MOCK_SPLIT) reduce_and_check(r, 1);
+  pthread_barrier_wait(&all_ranks);
   if (r->rank) CHECK(all_reduce(r, 30000) != ncclSuccess, "rank %d", r->rank);
 }
 
