@@ -291,10 +291,14 @@ static void send_next(const Reduction* r, int step, const void* data, size_t byt
   memcpy(message->data, data, bytes);
   if (!r->gathers) sent[r->comm->job_rank][world->member[peer]] += (long)bytes;
   pthread_mutex_lock(&world->lock);
-  message->next = world->inbox[peer];
-  world->inbox[peer] = message;
-  pthread_cond_broadcast(&world->changed);
+  const bool delivered = !world->aborted;
+  if (delivered) {
+    message->next = world->inbox[peer];
+    world->inbox[peer] = message;
+    pthread_cond_broadcast(&world->changed);
+  }
   pthread_mutex_unlock(&world->lock);
+  if (!delivered) free(message);
 }
 
 static Message* take(World* world, int rank, long op, int step) {
