@@ -196,6 +196,13 @@ def test_the_setting_and_the_rank_that_differ_are_named(nccl_build: Build) -> No
         assert f"{has} on rank 2 (1 of 4 ranks differ from rank 0)" in said
 
 
+def test_ranks_that_wait_for_another_to_compare_its_settings_say_so(nccl_build: Build) -> None:
+    answers, said = run_jobs(nccl_build("address"), [["1,3;;1;1"] * 3 + ["~1,3;;1;1"]])
+    assert answers == ["rings"]
+    assert said.count("\n") == 1
+    assert "have compared their settings for 1 s: is this library preloaded on all of them?" in said
+
+
 BAD = {
     "TOPOFLOW_NCCL_RINGS": [
         "",

@@ -12,7 +12,12 @@ typedef int CUresult;  // 0 is success
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 
-enum { CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DISABLE_TIMING = 2, CU_STREAM_CAPTURE_STATUS_NONE = 0 };
+enum {
+  CU_STREAM_NON_BLOCKING = 1,
+  CU_EVENT_DISABLE_TIMING = 2,
+  CU_STREAM_CAPTURE_STATUS_NONE = 0,
+  CUDA_ERROR_NOT_READY = 600
+};
 
 // Name in our table, name in libcuda.so.1 (a few have a second version), parameters.
 #define CUDA_FUNCTIONS(X)                                                                    \
@@ -25,7 +30,7 @@ enum { CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DISABLE_TIMING = 2, CU_STREAM_CAPTUR
   X(cuStreamDestroy, "cuStreamDestroy_v2", (CUstream))                                       \
   X(cuStreamWaitEvent, "cuStreamWaitEvent", (CUstream, CUevent, unsigned))                   \
   X(cuStreamIsCapturing, "cuStreamIsCapturing", (CUstream, int*))                            \
-  X(cuStreamSynchronize, "cuStreamSynchronize", (CUstream))                                  \
+  X(cuStreamQuery, "cuStreamQuery", (CUstream))                                              \
   X(cuMemAlloc, "cuMemAlloc_v2", (CUdeviceptr*, size_t))                                     \
   X(cuMemFree, "cuMemFree_v2", (CUdeviceptr))                                                \
   X(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CUdeviceptr, const void*, size_t, CUstream)) \

@@ -69,6 +69,29 @@ void close_exchange(Exchange* exchange) {
   driver->cuDevicePrimaryCtxRelease(exchange->device);
 }
 
+#ifndef TOPOFLOW_NCCL_PATIENCE
+#define TOPOFLOW_NCCL_PATIENCE 60  // s after which a rank that waits for others says so
+#endif
+
+static CUresult wait_for_stream(CUstream stream) {
+  enum { SHORTEST = 20000, LONGEST = 10000000 };  // ns between two looks
+  static int said;
+  struct timespec pause = {.tv_nsec = SHORTEST};
+  double waited = 0;
+  CUresult result;
+  while ((result = cuda()->cuStreamQuery(stream)) == CUDA_ERROR_NOT_READY) {
+    nanosleep(&pause, NULL);
+    waited += (double)pause.tv_nsec * 1e-9;
+    if (pause.tv_nsec < LONGEST) pause.tv_nsec *= 2;
+    if (waited > TOPOFLOW_NCCL_PATIENCE)
+      say_once(&said,
+               "not all ranks of a communicator have compared their settings for %d s: is this library preloaded on "
+               "all of them?",
+               TOPOFLOW_NCCL_PATIENCE);
+  }
+  return result;
+}
+
 // Copies the row of this rank to the GPU, or the rows of all ranks from it, which waits for them.
 static ncclResult_t copy_rows(Exchange* exchange, bool to_gpu) {
   const Cuda* driver = cuda();
@@ -80,7 +103,7 @@ static ncclResult_t copy_rows(Exchange* exchange, bool to_gpu) {
   } else {
     const size_t bytes = sizeof(Row) * (size_t)exchange->ranks;
     failed = driver->cuMemcpyDtoHAsync(exchange->rows, exchange->memory + sizeof(Row), bytes, exchange->stream);
-    const CUresult waited = driver->cuStreamSynchronize(exchange->stream);
+    const CUresult waited = wait_for_stream(exchange->stream);
     failed = failed ? failed : waited;
   }
   driver->cuCtxPopCurrent(&popped);

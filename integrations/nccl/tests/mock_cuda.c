@@ -253,7 +253,12 @@ MOCK CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 MOCK CUresult cuCtxPushCurrent_v2(CUcontext context) { return (void)context, 0; }
 MOCK CUresult cuCtxPopCurrent_v2(CUcontext* context) { return *context = NULL, 0; }
 
-MOCK CUresult cuStreamSynchronize(CUstream stream) { return mock_synchronize(stream), 0; }
+MOCK CUresult cuStreamQuery(CUstream stream) {
+  pthread_mutex_lock(&stream->lock);
+  const bool busy = stream->first || stream->busy;
+  pthread_mutex_unlock(&stream->lock);
+  return busy ? CUDA_ERROR_NOT_READY : 0;
+}
 MOCK CUresult cuMemAlloc_v2(CUdeviceptr* memory, size_t bytes) {
   if (fails(MOCK_ALLOCATE)) return 2;
   *memory = (CUdeviceptr)(uintptr_t)malloc(bytes);

@@ -291,14 +291,10 @@ static void send_next(const Reduction* r, int step, const void* data, size_t byt
   memcpy(message->data, data, bytes);
   if (!r->gathers) sent[r->comm->job_rank][world->member[peer]] += (long)bytes;
   pthread_mutex_lock(&world->lock);
-  const bool delivered = !world->aborted;
-  if (delivered) {
-    message->next = world->inbox[peer];
-    world->inbox[peer] = message;
-    pthread_cond_broadcast(&world->changed);
-  }
+  message->next = world->inbox[peer];
+  world->inbox[peer] = message;
+  pthread_cond_broadcast(&world->changed);
   pthread_mutex_unlock(&world->lock);
-  if (!delivered) free(message);
 }
 
 static Message* take(World* world, int rank, long op, int step) {
@@ -313,9 +309,9 @@ static Message* take(World* world, int rank, long op, int step) {
 
 static Message* receive(const Reduction* r, int step) {
   World* world = r->comm->world;
-  Message* message;
+  Message* message = NULL;
   pthread_mutex_lock(&world->lock);
-  while (!(message = take(world, r->comm->rank, r->op, step)) && !world->aborted)
+  while (!world->aborted && !(message = take(world, r->comm->rank, r->op, step)))
     pthread_cond_wait(&world->changed, &world->lock);
   pthread_mutex_unlock(&world->lock);
   return message;

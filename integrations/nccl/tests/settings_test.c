@@ -1,13 +1,14 @@
 // All-reduces of ranks whose settings may differ, against the mock NCCL. Each line of standard input is a job: a field
-// per rank, separated by tabs, "RINGS;WEIGHTS;THRESHOLD;RANKS_PER_NODE", or "-" for a rank without settings. Prints for
-// each job "rings" if the all-reduces of all ranks were spread, "own" if those of none were, and otherwise "mixed" or
-// "wrong"; a job that hangs is for who started this to end.
+// per rank, separated by tabs, "RINGS;WEIGHTS;THRESHOLD;RANKS_PER_NODE", or "-" for a rank without settings; after a
+// "~" the rank is 2 s late. Prints for each job "rings" if the all-reduces of all ranks were spread, "own" if those of
+// none were, and otherwise "mixed" or "wrong"; a job that hangs is for who started this to end.
 #include "../rings/settings.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "mock.h"
 
@@ -18,6 +19,7 @@ typedef struct {
   int rank, ranks, job;
   Settings settings;
   bool grouped;  // the all-reduces are one group
+  bool late;
   bool right;
   int spread;  // calls of NCCL's own all-reduce beyond one each
 } Rank;
@@ -66,6 +68,7 @@ static void* run_rank(void* argument) {
   r->spread = 0;
   mock_comm(&comm, r->job % 16, r->ranks, r->rank, true);
   cuStreamCreate(&stream, 0);
+  if (r->late) sleep(2);
   reduce_all(r, comm, stream);
   const bool first = r->right;
   reduce_all(r, comm, stream);
@@ -108,7 +111,10 @@ int main(void) {
     char* rest = line;
     int ranks = 0;
     line[strcspn(line, "\n")] = 0;
-    for (char* field; (field = strsep(&rest, "\t")); ++ranks) parse(field, &job[ranks].settings);
+    for (char* field; (field = strsep(&rest, "\t")); ++ranks) {
+      job[ranks].late = *field == '~';
+      parse(field + job[ranks].late, &job[ranks].settings);
+    }
     for (int i = 0; i < ranks; ++i)
       job[i].rank = i, job[i].ranks = ranks, job[i].job = number, job[i].grouped = number % 2;
     printf("%s\n", run_job(job, ranks));
