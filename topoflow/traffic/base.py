@@ -169,9 +169,12 @@ class Traffic:
 
     def bytes_of_share(self, tasks: Offsets) -> Floats:
         """[n] of collectives, what a share of 1 of their buffer is: shares of uneven splits are bytes themselves."""
-        uneven = np.array([each.splits is not None for each in self.operations], np.bool_)
-        found: Floats = np.where(uneven[self.operation[tasks]], 1.0, self.bytes[tasks])
+        found: Floats = np.where(self._has_splits[self.operation[tasks]], 1.0, self.bytes[tasks])
         return found
+
+    @cached_property
+    def _has_splits(self) -> Mask:
+        return np.array([each.splits is not None for each in self.operations], np.bool_)
 
     def kinds(self) -> list[str]:
         """[K] ``compute``, ``transfer`` or the name of the collective."""
