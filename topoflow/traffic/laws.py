@@ -13,7 +13,7 @@ import numpy as np
 
 from topoflow.arrays import Ints, Mask, Offsets
 from topoflow.operations import COLLECTIVES, INSIDE_AFTER, INSIDE_BEFORE, ROOTED
-from topoflow.traffic.tasks import COMPUTE, NONE, TRANSFER, Compute, Operation, Subflow, Task
+from topoflow.traffic.tasks import COLLECTIVE, COMPUTE, NONE, TRANSFER, Compute, Operation, Subflow, Task
 from topoflow.units import check_not_negative, check_positive
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _queued(traffic: Traffic) -> Iterator[Broken]:
     """Those that wait for their communicator."""
     for task, earlier in sorted(traffic.queued.items()):
         after = traffic.after[traffic.after_offsets[task] : traffic.after_offsets[task + 1]]
-        if earlier not in after or not traffic.is_collective[[task, earlier]].all():
+        if earlier not in after or (traffic.kind[[task, earlier]] != COLLECTIVE).any():
             yield Broken(task, 7, f".queued: must be a collective that it waits for, got {earlier}")
 
 

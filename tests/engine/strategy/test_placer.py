@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 
 from topoflow.engine.base import Graph, Run, World
 from topoflow.engine.fluid import Fluid
+from topoflow.engine.lowering import assembly
+from topoflow.engine.lowering.blocks import Blocks
 from topoflow.engine.lowering.paths import NO_PATH, PathTable
 from topoflow.engine.lowering.placement import Lowering, Placer, place
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.placement import Placement
 from topoflow.traffic.lower import lower
+from topoflow.traffic.tasks import Operation
 from topoflow.workload.base import Layer, LayerGraph
 
 Job = Callable[..., tuple[LayerGraph, Placement, Fabric]]
@@ -152,3 +155,18 @@ def test_a_job_of_more_servers_than_the_fabric_is_refused_in_one_line(
 def test_what_there_is_not_is_refused_in_one_line(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Lowering(**change)
+
+
+def test_collectives_that_differ_in_their_servers_only_share_a_block(make_switch: Callable[..., Fabric]) -> None:
+    pairs = [Operation("all_reduce", (server, server + 4)) for server in range(4)]
+    blocks = Blocks(make_switch(8), "ring", "steps")
+    assert len({id(blocks.of(pair.task(8.0), "pair")) for pair in pairs}) == 1
+    assert blocks.of(Operation("all_reduce", (0, 1, 2)).task(8.0), "three") is not blocks.of(pairs[0].task(8.0), "pair")
+
+
+def test_a_world_is_the_same_however_many_entries_are_made_at_once(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, hybrid, network = job("workload=dlrm", "workload.tables=20", "servers=16", "fabric=fat_tree")
+    traffic = lower(model, hybrid)
+    whole = place(traffic, network, name="one")
+    monkeypatch.setattr(assembly, "MAX_ENTRIES", 1)
+    agree(place(traffic, network, name="one"), whole)

@@ -1,12 +1,13 @@
 """Assembly: the tasks of a traffic, with blocks in place of collectives, become a graph.
 
-Shapes: K traffic tasks, T tasks of the graph, D dependencies, P paths, B tasks of a block, n collectives of one block.
+Shapes: K traffic tasks, T tasks of the graph, D dependencies, P paths; n collectives of one block, of B tasks and C
+connections, on G groups of servers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +20,18 @@ from topoflow.fabric.routing.next_hops import NextHops
 from topoflow.memory import check_memory
 from topoflow.traffic.base import Traffic
 
-Placed = Sequence[tuple[Offsets, Block]]  # [n] collectives, and the block that each of them is
+MAX_ENTRIES = 2**18  # of the arrays of a block that are made at once
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Collectives of one block, and the paths of its connections on the servers of each group."""
+
+    tasks: Offsets  # [n]
+    block: Block
+    group: Offsets  # [n]
+    ends: tuple[Offsets, Offsets, Offsets]  # [G, C] source, target and channel
+    path: Ints  # [G, C]
 
 
 @dataclass(frozen=True)
@@ -27,15 +39,15 @@ class Assembly:
     """``placed`` are the collectives of ``traffic``; ``path`` [K] is that of each transfer, else ``NO_PATH``."""
 
     traffic: Traffic
-    placed: Placed
+    placed: Sequence[Placed]
     path: Ints
     table: PathTable
 
     def graph(self, links: int, next_hops: NextHops | None = None) -> Graph:
         """One traffic task after the other: collectives are blocks, the others one task each."""
         size = np.ones(len(self.traffic), np.int64)
-        for tasks, block in self.placed:
-            size[tasks] = block.tasks
+        for placed in self.placed:
+            size[placed.tasks] = placed.block.tasks
         begin = offsets(size)  # [K+1]
         check_memory(self.traffic.name, f"{begin[-1]} tasks", begin[-1] * BYTES_PER_SEND)
         path, bytes, delay = self._sends(begin)
@@ -65,34 +77,42 @@ class Assembly:
             named=self.traffic.where,
         )
 
-    def _blocks(self, begin: Offsets) -> Iterator[tuple[Offsets, Floats, Block]]:
-        """Tasks [n, B] of the graph, the bytes [n, 1] that a share of 1 is, and the block."""
-        for tasks, block in self.placed:
-            own = begin[tasks][:, None] + np.arange(block.tasks)
-            yield own, self.traffic.bytes_of_share(tasks)[:, None], block
+    def _blocks(self, begin: Offsets) -> Iterator[tuple[Placed, Offsets]]:
+        """Yield collectives of one block and their tasks [n, B] of the graph, as many at once as stay in a cache."""
+        for placed in self.placed:
+            rows = max(MAX_ENTRIES // placed.block.tasks, 1)
+            for first in range(0, len(placed.tasks), rows):
+                part = replace(
+                    placed, tasks=placed.tasks[first : first + rows], group=placed.group[first : first + rows]
+                )
+                yield part, begin[part.tasks][:, None] + np.arange(placed.block.tasks)
 
     def _sends(self, begin: Offsets) -> tuple[Ints, Floats, Floats]:
-        """[T] the path of every task, its bytes on the network, and its seconds of compute, in a server, or waiting."""
+        """Return [T] the path of every task, its bytes on the network, and its seconds of compute, in a server, or
+        waiting."""
         latency = np.append(self.table.latency, 0.0)  # [P+1] ends with that of ``NO_PATH``
         path, bytes, delay = np.full(begin[-1], NO_PATH, np.int32), np.zeros(begin[-1]), np.zeros(begin[-1])
         path[begin[:-1]] = self.path
         bytes[begin[:-1]] = np.where(self.path == NO_PATH, 0.0, self.traffic.bytes)
         delay[begin[:-1]] = self.traffic.seconds
-        for own, unit, block in self._blocks(begin):
-            path[own] = block.path
+        for placed, own in self._blocks(begin):
+            block, unit = placed.block, self.traffic.bytes_of_share(placed.tasks)[:, None]
+            taken = block.on_tasks(placed.path[placed.group])
+            path[own] = taken
             bytes[own] = block.share * unit
             local = block.local_share * unit / self.traffic.local_bandwidth
-            delay[own] = local + block.waits * latency[block.path]
+            delay[own] = local + block.waits * latency[taken]
         return path, bytes, delay
 
     def _ends(self, begin: Offsets) -> Ints:
-        """[3, T] source, target and channel of what is sent, -1 where nothing is."""
+        """Return [3, T] source, target and channel of what is sent, -1 where nothing is."""
         ends = np.full((3, begin[-1]), -1, np.int32)
         sends = self.path != NO_PATH
         first = begin[:-1][sends]
         ends[0, first], ends[1, first], ends[2, first] = self.traffic.source[sends], self.traffic.target[sends], 0
-        for own, _, block in self._blocks(begin):
-            ends[:, own] = block.ends[:, None, :]
+        for placed, own in self._blocks(begin):
+            for row, values in zip(ends, placed.ends, strict=True):
+                row[own] = placed.block.on_tasks(values[placed.group])
         return ends
 
     def _after(self, begin: Offsets) -> tuple[Offsets, Ints]:
@@ -105,19 +125,21 @@ class Assembly:
         queued, before, between = self._queued(begin)
         count = np.zeros(begin[-1], np.int64)
         count[begin[:-1]] = number
-        for own, _, block in self._blocks(begin):
-            count[own[:, 1:]] = block.after_count[1:]
+        for placed, own in self._blocks(begin):
+            count[own[:, 1:]] = placed.block.after_count[1:]
         last = begin[1:] - 1  # [K]
         waits = np.concatenate([between[queued, 0], last[queued]])
         count[waits] += 1
         ends = offsets(count)
         after = np.zeros(ends[-1], np.int32)
-        rank = np.arange(len(earlier)) - np.repeat(own_offsets[:-1], number)  # among what its task waits for
-        phased = np.full(len(number), -1)
-        phased[queued] = before
-        awaited = np.where(earlier == np.repeat(phased, number), begin[earlier], last[earlier])
-        after[np.repeat(ends[begin[:-1]], number) + rank] = awaited
-        for own, _, block in self._blocks(begin):
+        awaited = last[earlier]
+        if len(queued):
+            phased = np.full(len(number), -1)
+            phased[queued] = before
+            awaited = np.where(earlier == np.repeat(phased, number), begin[earlier], awaited)
+        after[np.arange(len(earlier)) + np.repeat(ends[begin[:-1]] - own_offsets[:-1], number)] = awaited
+        for placed, own in self._blocks(begin):
+            block = placed.block
             waiter = np.repeat(np.arange(block.tasks), block.after_count)
             inside = ends[own[:, waiter]] + np.arange(len(block.after)) - offsets(block.after_count)[waiter]
             after[inside] = block.after + own[:, :1]
@@ -142,9 +164,9 @@ class Assembly:
     def _queued(self, begin: Offsets) -> tuple[Offsets, Offsets, Offsets]:
         """Collectives that wait phase by phase for others, these, and [K, 2] what begins and ends between servers."""
         between = np.full((len(self.traffic), 2), -1)
-        for tasks, block in self.placed:
-            if block.between is not None:
-                between[tasks] = begin[tasks][:, None] + block.between
+        for placed in self.placed:
+            if placed.block.between is not None:
+                between[placed.tasks] = begin[placed.tasks][:, None] + placed.block.between
         pairs = np.array(sorted(self.traffic.queued.items()), np.int64).reshape(-1, 2)
         phased = (between[pairs, 0] >= 0).all(axis=1)
         return pairs[phased, 0], pairs[phased, 1], between
@@ -159,12 +181,13 @@ def in_order(traffic: Traffic) -> tuple[Offsets, Offsets]:
     same = np.flatnonzero(np.diff(traffic.server[by_server]) == 0)
     before = np.full(tasks, -1)
     before[by_server[same + 1]] = by_server[same]
-    task = np.repeat(np.arange(tasks), count)
-    before[task[traffic.after == before[task]]] = -1  # it is in ``after``
+    named = np.flatnonzero(traffic.after == np.repeat(before, count))
+    before[np.searchsorted(traffic.after_offsets, named, "right") - 1] = -1  # it is in ``after``
     more = before >= 0
     ends = offsets(count + more)
     after = np.zeros(ends[-1], np.int64)
-    after[np.arange(len(task)) + (ends[:-1] - traffic.after_offsets[:-1])[task]] = traffic.after
+    shift = np.repeat(ends[:-1] - traffic.after_offsets[:-1], count)
+    after[np.arange(len(traffic.after)) + shift] = traffic.after
     after[ends[1:][more] - 1] = before[more]
     return ends, after
 

@@ -1,7 +1,8 @@
-"""Blocks: one collective as tasks of a world, per byte. Collectives that differ in bytes only share theirs.
+"""Blocks: one collective as tasks of a world, per byte. Collectives of equal structure share a block.
 
 A collective is a join that waits for all it depends on, the sends of its algorithm, and a join that the next tasks wait
-for. Shapes: B tasks, D dependencies of a block, F sends, R orders, n ranks.
+for. Collectives that differ in their bytes or in their servers only have the same block: it counts the servers of its
+group from 0. Shapes: B tasks, D dependencies, C connections of a block, F sends, R orders, n ranks, G groups.
 
 ``rings`` says what the sends of an algorithm that follows rings are: "steps" that wait for each other, 2 (n-1) per pair
 of neighbours for an all-reduce, or "flows", one per pair, which waits the latency of all its steps and carries the
@@ -12,39 +13,55 @@ a DLRM on 128 servers is millions of tasks in steps.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.lowering.algorithms import Algorithm, Call, algorithms, check_algorithm, check_size, name_for
 from topoflow.engine.lowering.local_ports import slowdowns
-from topoflow.engine.lowering.paths import NO_PATH, Paths
+from topoflow.engine.lowering.paths import NO_PATH
 from topoflow.engine.lowering.schedule import Schedule, Streams
+from topoflow.fabric.base import Fabric
 from topoflow.operations import INSIDE_AFTER, INSIDE_BEFORE, bus_factor
 from topoflow.traffic.base import Collective
 
+Integer = TypeVar("Integer", np.int32, np.int64)
 Orders = tuple[tuple[int, ...], ...]  # [R] each all servers of a group
 
 
 @dataclass(frozen=True)
 class Block:
-    """The first task waits for what the collective waits for, the last is what others wait for.
+    """The tasks of one collective.
 
-    ``after`` counts from the first task of the block, which has none here.
+    The first task waits for what the collective waits for, the last is what others wait for. ``after`` counts from the
+    first task of the block, which has none here.
     """
 
     share: Floats  # [B] bytes on the network per byte of the collective
     local_share: Floats  # [B] bytes inside a server per byte of the collective
-    path: Ints  # [B]
-    ends: Ints  # [3, B] source, target and channel of what is sent; -1 where nothing is
+    connection: Ints  # [B] that a task sends on; NO_PATH: it sends nothing to another server
+    connections: Offsets  # [3, C] source and target, as places in the group, and channel
     waits: Floats  # [B] how often the latency of the path is waited for, in addition to the flow's own
     after_count: Offsets  # [B]
     after: Offsets  # [D]
+    traffic_class: str = "mp"  # of its routes
     between: tuple[int, int] | None = None  # the tasks that begin and end the phase between servers, where others are
 
     @property
     def tasks(self) -> int:
+        """B"""
         return len(self.share)
+
+    def ends(self, groups: Offsets) -> tuple[Offsets, Offsets, Offsets]:
+        """Return [G, C] source, target and channel of its connections, on ``groups`` [G, n] of servers."""
+        source, target, channel = self.connections
+        return groups[:, source], groups[:, target], np.broadcast_to(channel, (len(groups), len(channel)))
+
+    def on_tasks(self, values: NDArray[Integer]) -> NDArray[Integer]:
+        """Return [G, B] the ``values`` [G, C] of the connections that tasks send on; -1 where they send nothing."""
+        return np.pad(values, ((0, 0), (0, 1)), constant_values=-1)[:, self.connection]
 
 
 RINGS = ("steps", "flows")
@@ -52,8 +69,8 @@ RINGS = ("steps", "flows")
 JOINS = Block(
     share=np.zeros(2),
     local_share=np.zeros(2),
-    path=np.full(2, NO_PATH, np.int32),
-    ends=np.full((3, 2), -1, np.int32),
+    connection=np.full(2, NO_PATH, np.int32),
+    connections=np.zeros((3, 0), np.int64),
     waits=np.zeros(2),
     after_count=np.array([0, 1]),
     after=np.zeros(1, np.int64),
@@ -62,15 +79,15 @@ JOINS = Block(
 
 @dataclass
 class Blocks:
-    """Makes blocks on the paths of one fabric."""
+    """Makes blocks for one fabric."""
 
-    paths: Paths
+    fabric: Fabric
     all_reduce: str  # the algorithm of all-reduces that do not name theirs
     rings: str  # one of RINGS
     made: dict[tuple[object, ...], Block] = field(default_factory=dict)
 
     def of(self, task: Collective, where: str) -> Block:
-        """The block of ``task``; ``where`` names it in errors."""
+        """Return the block of ``task``; ``where`` names it in errors."""
         name = self._algorithm(task, where)
         if task.bytes == 0 and task.splits is None:
             return JOINS
@@ -79,12 +96,14 @@ class Blocks:
         phased = algorithm.phased(task)
         bytes = task.bytes / (task.local * task.side_by_side) if phased else task.bytes  # of each rank between servers
         chunks = algorithm.chunks(bytes, len(orders))
-        key = (task.op, name, task.group, task.local, task.side_by_side, task.root, task.splits, chunks)
+        size, own = len(task.group), orders == (task.group,)
+        root = None if task.root is None else task.group.index(task.root)
+        places = (tuple(range(size)),) if own else _places(task.group, orders)
+        key = (task.op, name, size, task.local, task.side_by_side, root, task.splits, chunks, None if own else places)
         if key not in self.made:
             local = 1 if phased else task.local
-            root = None if task.root is None else task.group.index(task.root) * local
-            call = Call(task.op, _ranks(task.group, orders, local), root, chunks)
-            self.made[key] = self._collective(task, algorithm, call, self._sends(name, call, where))
+            call = Call(task.op, _ranks(places, local), None if root is None else root * local, chunks)
+            self.made[key] = _block(task, algorithm, call, self._sends(name, call, where))
         return self.made[key]
 
     def _algorithm(self, task: Collective, where: str) -> str:
@@ -105,83 +124,100 @@ class Blocks:
         check_size(where, name, call)
         return algorithm.schedule(call)
 
-    def _collective(self, task: Collective, algorithm: Algorithm, call: Call, sends: Schedule | Streams) -> Block:
-        """Ranks are the members: ``local`` on each server of the group, or one for all of them if hierarchical."""
-        server = np.repeat(np.array(task.group, np.int64), call.ranks // len(task.group))  # [n]
-        kind = "all_reduce" if task.op == "all_reduce" else "mp"
-        ends = np.stack([server[sends.source], server[sends.target], sends.channel])
-        path = self.paths.connections(ends[0], ends[1], ends[2], kind)
-        share = sends.share if task.splits is None else np.array(task.splits)[sends.source, sends.target]
-        inside = path == NO_PATH
-        local_share = share * slowdowns(sends, inside)
-        steps = sends.steps if isinstance(sends, Streams) else 1
-        sent = np.where(share > 0, path, NO_PATH).astype(np.int32)  # a split of no bytes is not
-        block = _between_joins(
-            sends,
-            share=np.where(inside, 0.0, share),
-            local_share=np.where(inside, local_share, 0.0),
-            path=sent,
-            ends=np.where(sent == NO_PATH, -1, ends).astype(np.int32),
-            waits=np.where(inside, 0.0, steps - 1),
-        )
-        if algorithm.phased(task):
-            for join, phases in ((0, INSIDE_BEFORE), (-1, INSIDE_AFTER)):
-                if task.op in phases:
-                    block.local_share[join] = bus_factor(phases[task.op], task.local) / task.side_by_side
-            if task.local > 1 and block.tasks > 2:
-                return _with_phases(block)
-        return block
-
     def _orders(self, group: tuple[int, ...], algorithm: Algorithm) -> Orders:
-        """The rings, or the pairs of trees, that were built for the group; its own order where there are none."""
-        fabric = self.paths.fabric
+        """Return the rings or pairs of trees that were built for the group; its own order where there are none."""
         if algorithm.orders is None:
             return (group,)
-        orders: Orders = getattr(fabric.channels, algorithm.orders).get(group, (group,))
+        orders: Orders = getattr(self.fabric.channels, algorithm.orders).get(group, (group,))
         for order in orders:
             if sorted(order) != sorted(group):
-                raise ValueError(f"{fabric.name}.{algorithm.orders}: must order {list(group)}, got {list(order)}")
+                raise ValueError(f"{self.fabric.name}.{algorithm.orders}: must order {list(group)}, got {list(order)}")
         return orders
 
 
+def _block(task: Collective, algorithm: Algorithm, call: Call, sends: Schedule | Streams) -> Block:
+    """Return ``sends`` as tasks: ranks are the members, ``local`` on each server, or one for all of them if phased."""
+    per_server = call.ranks // len(task.group)
+    source, target = sends.source // per_server, sends.target // per_server
+    share = sends.share if task.splits is None else np.array(task.splits)[sends.source, sends.target]
+    inside = source == target
+    local_share = share * slowdowns(sends, inside)
+    steps = sends.steps if isinstance(sends, Streams) else 1
+    sent = ~inside & (share > 0)  # a split of no bytes is not
+    servers = len(task.group)
+    key = ((sends.channel * servers + source) * servers + target)[sent]
+    connections, connection = np.unique(key, return_inverse=True)
+    numbers = np.full(len(share), NO_PATH, np.int32)
+    numbers[sent] = connection.reshape(-1)
+    block = _between_joins(
+        sends,
+        share=np.where(inside, 0.0, share),
+        local_share=np.where(inside, local_share, 0.0),
+        connection=numbers,
+        connections=np.stack([connections // servers % servers, connections % servers, connections // servers**2]),
+        waits=np.where(inside, 0.0, steps - 1),
+        traffic_class="all_reduce" if task.op == "all_reduce" else "mp",
+    )
+    if algorithm.phased(task):
+        for join, phases in ((0, INSIDE_BEFORE), (-1, INSIDE_AFTER)):
+            if task.op in phases:
+                block.local_share[join] = bus_factor(phases[task.op], task.local) / task.side_by_side
+        if task.local > 1 and block.tasks > 2:
+            return _with_phases(block)
+    return block
+
+
 def _with_phases(block: Block) -> Block:
-    """``block`` with a join more on either side of its sends: these begin and end the phase between servers."""
+    """Return ``block`` with a join more on either side of its sends: those of the phase between servers."""
     ends = block.tasks - 1  # the last join, before which the new one is
-    wider = {name: np.insert(getattr(block, name), [1, ends], 0.0) for name in ("share", "local_share", "waits")}
     return replace(
         block,
-        **wider,
-        path=np.insert(block.path, [1, ends], NO_PATH),
-        ends=np.insert(block.ends, [1, ends], -1, axis=1),
+        share=np.insert(block.share, [1, ends], 0.0),
+        local_share=np.insert(block.local_share, [1, ends], 0.0),
+        waits=np.insert(block.waits, [1, ends], 0.0),
+        connection=np.insert(block.connection, [1, ends], NO_PATH),
         after_count=np.concatenate([[0, 1], block.after_count[1:], [1]]),
         after=np.concatenate([[0], block.after + 1, [ends + 1]]),
         between=(1, ends + 1),
     )
 
 
-def _ranks(group: tuple[int, ...], orders: Orders, local: int) -> Offsets:
-    """[R, n] the ranks in each order of servers, ``local`` consecutive ones on each."""
-    position = {server: index for index, server in enumerate(group)}
-    places = np.array([[position[server] for server in order] for order in orders], np.int64)
-    return (places[:, :, None] * local + np.arange(local)).reshape(len(orders), -1)
+def _places(group: tuple[int, ...], orders: Orders) -> Orders:
+    """Return ``orders`` with the places of servers in ``group`` in place of the servers."""
+    place = {server: index for index, server in enumerate(group)}
+    return tuple(tuple(place[server] for server in order) for order in orders)
+
+
+def _ranks(places: Orders, local: int) -> Offsets:
+    """Return [R, n] the ranks in each order of servers, ``local`` consecutive ones on each."""
+    return (np.array(places, np.int64)[:, :, None] * local + np.arange(local)).reshape(len(places), -1)
 
 
 def _between_joins(
-    sends: Schedule | Streams, *, share: Floats, local_share: Floats, path: Ints, ends: Ints, waits: Floats
+    sends: Schedule | Streams,
+    *,
+    share: Floats,
+    local_share: Floats,
+    connection: Ints,
+    connections: Offsets,
+    waits: Floats,
+    traffic_class: str,
 ) -> Block:
-    """The first sends wait for the join before them; the join after them for the sends that no other waits for."""
+    """Return the block of ``sends``: the first wait for the join before them, and the join after them waits for the
+    sends that no other send waits for."""
     earlier = sends.after if isinstance(sends, Schedule) else np.zeros(0, np.int64)
-    awaited = np.diff(sends.after_offsets) if isinstance(sends, Schedule) else np.zeros(len(path), np.int64)
-    last = np.setdiff1d(np.arange(len(path)), earlier)
+    awaited = np.diff(sends.after_offsets) if isinstance(sends, Schedule) else np.zeros(len(share), np.int64)
+    last = np.setdiff1d(np.arange(len(share)), earlier)
     count = np.maximum(awaited, 1)
     after = np.zeros(int(count.sum()), np.int64)  # task 0, the first join, where a send waits for no other
     after[np.repeat(awaited > 0, count)] = earlier + 1
     return Block(
         share=np.pad(share, 1),
         local_share=np.pad(local_share, 1),
-        path=np.pad(path, 1, constant_values=NO_PATH),
-        ends=np.pad(ends, ((0, 0), (1, 1)), constant_values=-1),
+        connection=np.pad(connection, 1, constant_values=NO_PATH),
+        connections=connections,
         waits=np.pad(waits, 1),
         after_count=np.concatenate([[0], count, [max(len(last), 1)]]),
         after=np.concatenate([after, last + 1 if len(last) else [0]]),
+        traffic_class=traffic_class,
     )

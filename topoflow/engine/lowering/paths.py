@@ -234,7 +234,7 @@ class Paths:
         return tuple(Subflow(path, weight) for path, weight in zip(paths, split.share.tolist(), strict=True))
 
     def connections(self, source: Offsets, target: Offsets, channel: Offsets, kind: str) -> Ints:
-        """[F] the path of each connection (``source``, ``target``, ``channel`` [F])."""
+        """Return the path of each connection, in the shape of ``source``, ``target`` and ``channel``."""
         servers = self.fabric.servers
         key, inverse = np.unique((channel * servers + source) * servers + target, return_inverse=True)
         taken, keys = self.taken.setdefault(kind, {}), key.tolist()
@@ -242,7 +242,7 @@ class Paths:
         if len(new):
             taken.update(zip(new.tolist(), self._connect(new, kind).tolist(), strict=True))
         paths = np.fromiter(map(taken.__getitem__, keys), np.int32, len(keys))
-        connected: Ints = paths[inverse.reshape(-1)]
+        connected: Ints = paths[inverse.reshape(source.shape)]
         return connected
 
     def _connect(self, key: Offsets, kind: str) -> Ints:

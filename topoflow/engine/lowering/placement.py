@@ -24,7 +24,7 @@ from topoflow.digest import digest
 from topoflow.engine.base import AUTO, World
 from topoflow.engine.lowering.addresses import is_by_address, next_hops
 from topoflow.engine.lowering.algorithms import check_algorithm
-from topoflow.engine.lowering.assembly import Assembly
+from topoflow.engine.lowering.assembly import Assembly, Placed
 from topoflow.engine.lowering.blocks import RINGS, Block, Blocks
 from topoflow.engine.lowering.paths import NO_PATH, Paths
 from topoflow.engine.lowering.routing import routings
@@ -87,7 +87,7 @@ class Placer:
             most = f"{fabric.servers} of {fabric.name}"
             raise ValueError(f"{traffic.name}.servers: must be at most the {most}, got {traffic.servers}")
         rings = self.lowering.decided(traffic).rings
-        blocks = self._blocks.setdefault(rings, Blocks(self._paths, self.lowering.all_reduce, rings))
+        blocks = self._blocks.setdefault(rings, Blocks(self.fabric, self.lowering.all_reduce, rings))
         placed, path = self._collectives(traffic, blocks), self._transfers(traffic)
         graph = Assembly(traffic, placed, path, self._paths.arrays()).graph(fabric.links, self._next_hops)
         routing, seed = self._paths.routing, self._paths.seed
@@ -98,20 +98,29 @@ class Placer:
         """Whether a task that was placed waits for the latency of its path more often than its own flow does."""
         return any(block.waits.any() for blocks in self._blocks.values() for block in blocks.made.values())
 
-    def _collectives(self, traffic: Traffic, blocks: Blocks) -> list[tuple[Offsets, Block]]:
-        """Those that are the same operation on as many bytes at once, in the order of the first of them."""
+    def _collectives(self, traffic: Traffic, blocks: Blocks) -> list[Placed]:
+        """Return the collectives by their blocks, in the order of the first collective of each block."""
         tasks = np.flatnonzero(traffic.is_collective)
-        sizes, size = np.unique(traffic.bytes[tasks], return_inverse=True)
-        alike = traffic.operation[tasks].astype(np.int64) * len(sizes) + size
-        _, first, case = np.unique(alike, return_index=True, return_inverse=True)
-        by_case = np.split(tasks[np.argsort(case, kind="stable")], np.cumsum(np.bincount(case))[:-1])
-        placed: dict[int, tuple[Block, list[Offsets]]] = {}
-        for number in np.argsort(first).tolist():
-            own = by_case[number]
+        tasks = tasks[np.lexsort((traffic.bytes[tasks], traffic.operation[tasks]))]  # in order where both are equal
+        differs = (np.diff(traffic.operation[tasks]) != 0) | (np.diff(traffic.bytes[tasks]) != 0)
+        alike = np.split(tasks, np.flatnonzero(differs) + 1) if len(tasks) else []
+        cases: dict[int, tuple[Block, list[Offsets], list[tuple[int, ...]]]] = {}  # by block
+        for own in sorted(alike, key=lambda own: int(own[0])):
             task = traffic.operations[traffic.operation[own[0]]].task(float(traffic.bytes[own[0]]))
             block = blocks.of(task, traffic.where(int(own[0])))
-            placed.setdefault(id(block), (block, []))[1].append(own)
-        return [(np.concatenate(own), block) for block, own in placed.values()]
+            _, same, groups = cases.setdefault(id(block), (block, [], []))
+            same.append(own)
+            groups.append(task.group)
+        return [self._placed(*case) for case in cases.values()]
+
+    def _placed(self, block: Block, tasks: list[Offsets], groups: list[tuple[int, ...]]) -> Placed:
+        """Return collectives with the same ``block``: the ``tasks`` on each of ``groups``."""
+        number = {group: place for place, group in enumerate(dict.fromkeys(groups))}
+        servers = np.array([*number] if block.connections.size else [()] * len(number), np.int64)
+        ends = block.ends(servers)
+        path = self._paths.connections(*ends, block.traffic_class)
+        group = np.repeat([number[each] for each in groups], [len(each) for each in tasks])
+        return Placed(np.concatenate(tasks), block, group, ends, path)
 
     def _transfers(self, traffic: Traffic) -> Ints:
         """[K] the path of each transfer: its own, or that of its connection."""

@@ -76,14 +76,15 @@ def strategy_arrays(
     servers without a path."""
     arrays, samples = _choices(fabric.servers, choices)
     paths = Paths(fabric, seed, routing)
-    blocks = Blocks(paths, all_reduce, "flows")
+    blocks = Blocks(fabric, all_reduce, "flows")
     groups = [blocks.of(_all_reduce(workload, holders), f"choices[{k}]") for k, holders in enumerate(choices)]
+    taken = [_paths(paths, block, holders) for block, holders in zip(groups, choices, strict=True)]
     path = _pairs(paths)
     arrays |= _seconds(workload, choices, samples)
     arrays |= _layers(workload)
     table = _Table.of(paths)
     arrays |= _network(table, path)
-    arrays |= _groups(groups, table, workload.gpu.local_bandwidth)
+    arrays |= _groups(groups, taken, table, workload.gpu.local_bandwidth)
     unit = _unit(fabric.servers * float(arrays["edge_bytes"].sum()))  # what a layer's coflow has, at most
     arrays["link_seconds"] = 1 / (fabric.bandwidth * unit)
     job = Job(workload, fabric, choices, Lowering(all_reduce, routing, "flows", seed))
@@ -92,6 +93,13 @@ def strategy_arrays(
 
 def _all_reduce(workload: LayerGraph, holders: tuple[int, ...]) -> Collective:
     return Collective("all_reduce", 1.0, holders, local=workload.gpus_per_server)
+
+
+def _paths(paths: Paths, block: Block, holders: tuple[int, ...]) -> Ints:
+    """Return [B] the path of every task of ``block`` on the servers ``holders``."""
+    ends = block.ends(np.array([holders]))
+    path: Ints = block.on_tasks(paths.connections(*ends, block.traffic_class))[0]
+    return path
 
 
 def _pairs(paths: Paths) -> Ints:
@@ -194,11 +202,11 @@ def _network(table: _Table, path: Ints) -> dict[str, Array]:
     }
 
 
-def _groups(groups: Sequence[Block], table: _Table, local_bandwidth: float) -> dict[str, Array]:
+def _groups(groups: Sequence[Block], paths: Sequence[Ints], table: _Table, local_bandwidth: float) -> dict[str, Array]:
     """All-reduces of one byte: what their phases inside servers and their rings take where nothing else is on links."""
     latencies, slownesses, rings = [], [], []
-    for block in groups:
-        path, share = block.path[1:-1], block.share[1:-1]  # between the joins
+    for block, taken in zip(groups, paths, strict=True):
+        path, share = taken[1:-1], block.share[1:-1]  # between the joins
         latencies.append(((block.waits[1:-1] + 1) * table.latency[path]).max(initial=0.0))
         slowness = share * table.slowness[path] + block.local_share[1:-1] / local_bandwidth
         slownesses.append(slowness.max(initial=0.0))
