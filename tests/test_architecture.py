@@ -49,6 +49,7 @@ MAY_IMPORT = {
     "papers": {"study", "report", "search", "case", "engine"} | BEFORE_ENGINE,  # and no other stage imports it
     "cli": {"browse", "api", "study", "search", "emulate", "apply", "report", "worldfile", "case", "engine"}
     | BEFORE_ENGINE,
+    "__main__": {"cli"},
 }
 TORCH = ("capture", "apply", "emulate")  # run inside jobs of torch
 # Config groups whose files are modules, and the packages of these.

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-HEAVY = {"matplotlib", "pyarrow", "hydra", "omegaconf", "torch", "rich", "numpy", "networkx", "pandas"}
+OUTPUT = {"matplotlib", "bokeh", "pyarrow", "duckdb", "pandas", "torch", "networkx"}  # nothing simulates with these
+HEAVY = OUTPUT | {"hydra", "omegaconf", "rich", "numpy", "rustworkx", "orjson"}
 
 
 def imported(statement: str) -> set[str]:
@@ -32,4 +33,19 @@ def test_help_imports_nothing_heavy(verb: str) -> None:
 
 def test_a_comparison_that_writes_nothing_draws_nothing() -> None:
     script = "from topoflow.cli import main; main(['compare', 'fabric=ring', 'servers=2', 'workload.tables=2'])"
-    assert not imported(script) & {"matplotlib", "pyarrow", "torch"}
+    assert not imported(script) & OUTPUT
+
+
+@pytest.mark.parametrize("function", ["compare", "search", "simulate", "load"])
+def test_a_function_that_writes_nothing_draws_nothing(function: str) -> None:
+    assert not imported(f"import topoflow; topoflow.{function}") & (OUTPUT | {"rich"})
+
+
+def test_the_module_is_the_command() -> None:
+    def output(*program: str) -> tuple[int, str, str]:
+        done = subprocess.run([*program, "simulate", "examples/no_such.json"], capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    module = output(sys.executable, "-m", "topoflow")
+    assert module == output(sys.executable, "-c", "import sys; from topoflow.cli import main; sys.exit(main())")
+    assert module[0] == 2

@@ -22,7 +22,7 @@ from topoflow.engine.lowering.placement import Lowering, place
 from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.prices import Prices
 from topoflow.report.base import Report
-from topoflow.report.draw.history import History, Round
+from topoflow.report.search_history import History, Round
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 from topoflow.units import human

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from topoflow.report.draw import history as histories
-from topoflow.report.draw.history import History
+from topoflow.report.search_history import History
 
 Make = Callable[..., History]
 

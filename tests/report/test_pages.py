@@ -18,10 +18,10 @@ from topoflow.fabric.base import Fabric
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.colours import FABRICS
 from topoflow.report.draw.figures import draw_bars, draw_cdf, draw_heat_maps, draw_lines, draw_steps
-from topoflow.report.draw.history import History
 from topoflow.report.page.search import write_search
 from topoflow.report.page.searches import write_searches
 from topoflow.report.page.series import panels
+from topoflow.report.search_history import History
 from topoflow.report.search_report import SearchReport
 from topoflow.strategy.placement import Placement
 from topoflow.study.figures.base import Heading, Picture, Row

@@ -17,11 +17,11 @@ from topoflow.case.base import Result
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.topoopt import TopoOpt
-from topoflow.report.draw.history import History
 from topoflow.report.draw.search_pictures import PICTURES, draw_traffic
 from topoflow.report.page.search import page, write_search
 from topoflow.report.page.searches import points, write_searches
 from topoflow.report.page.template import Picture
+from topoflow.report.search_history import History
 from topoflow.report.search_report import SearchReport
 from topoflow.report.search_terminal import show
 from topoflow.strategy.base import Strategy

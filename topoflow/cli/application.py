@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace, verb: Verb) -> None:
         runs = arguments.multirun or arguments.run or not any(getattr(arguments, flag) for flag in PRINTING)
         is_one_job = runs and not arguments.shell_completion and not _is_multirun(arguments, name)
         given = _without_sweeps(overrides) if is_one_job else overrides
-        words = [Path(sys.argv[0]).name, *_flags(arguments), *given]
+        words = ["topoflow", *_flags(arguments), *given]
         with _in_place_of(words):
             job = _one_job(verb, arguments) if is_one_job else _multirun(verb)
             hydra.main(config_path=f"pkg://{PACKAGE}", config_name=verb.name, version_base=VERSION_BASE)(job)()

@@ -11,7 +11,7 @@ import numpy as np
 from topoflow.case.base import Job, Result
 from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.fabric.topoopt.totient_perms import stride
-from topoflow.report.draw.history import History
+from topoflow.report.search_history import History
 from topoflow.strategy.words import servers
 from topoflow.units import human
 

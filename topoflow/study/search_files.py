@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from topoflow.case.base import Job
-from topoflow.report.draw import history
 from topoflow.report.files import whole_folder
-from topoflow.report.page.search import write_search
-from topoflow.report.page.searches import write_searches
+from topoflow.report.search_history import History, Round
 from topoflow.report.search_report import SearchReport
 from topoflow.search.found import Found
 from topoflow.search.problem import Problem
@@ -35,9 +33,9 @@ def report(problem: Problem, found: Found, command: str) -> SearchReport:
     )
 
 
-def _history(found: Found) -> history.History:
+def _history(found: Found) -> History:
     steps = found.history
-    return history.History(
+    return History(
         proposals=steps.proposals,
         round=steps.round,
         best=steps.best,
@@ -46,7 +44,7 @@ def _history(found: Found) -> history.History:
         rate=steps.rate,
         start=found.start.iteration_time,
         rounds=tuple(
-            history.Round(
+            Round(
                 each.strategies + each.topologies,
                 each.time,
                 each.new_strategy,
@@ -95,6 +93,8 @@ def memory_row(shown: SearchReport) -> dict[str, Any]:
 
 def write_plan(found: Found, shown: SearchReport, out: Path, tick: Tick) -> None:
     """``plan.json`` and ``report.html`` of one search, in its folder."""
+    from topoflow.report.page.search import write_search  # with matplotlib, a third of a second to import
+
     with whole_folder(out) as folder:
         (folder / "plan.json").write_text(found.plan.to_json(), encoding="utf-8")
     write_search(shown, out, tick)
@@ -111,5 +111,7 @@ def write_overview(
     shown: Mapping[str, SearchReport], folders: Mapping[str, Path], chosen: Collection[str], out: Path, tick: Tick
 ) -> None:
     """``report.html`` of several searches."""
+    from topoflow.report.page.searches import write_searches
+
     relative = {name: folder.relative_to(out).as_posix() for name, folder in folders.items()}
     write_searches(shown, relative, chosen, out, tick)

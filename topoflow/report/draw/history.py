@@ -1,71 +1,18 @@
-"""How a search went: times of its proposals and of its simulated candidates, round by round.
-
-Shapes: H steps of all chains at once, R rounds.
-"""
+"""The picture of how a search went."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
 from topoflow.report.draw.style import COLOURS, plain, scale
+from topoflow.report.search_history import History
 
 BEST, CURRENT, SIMULATED, TOPOLOGY = COLOURS[0], COLOURS[5], COLOURS[1], COLOURS[2]
 MAX_NUMBERED = 12  # rounds; with more of them, no round has its number above it
 MAX_POINTS = 4000  # of a line: more than it has pixels
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Round:
-    """What was simulated at the end of a round, and what was kept."""
-
-    simulated: tuple[float, ...]  # s, of every candidate
-    time: float  # s, of the best in this and all rounds before
-    new_strategy: bool
-    new_topology: bool
-    temperatures: tuple[float, ...] = ()  # s, at the end of the round, ascending; (): no chain walked
-
-
-@dataclass(frozen=True, eq=False)
-class History:
-    """Steps [H] and rounds [R] of a search. Laws: as many numbers of each kind, proposals ascend, rounds are known."""
-
-    proposals: Floats  # [H] made so far, in all chains
-    round: Floats  # [H] from 0
-    best: Floats  # [H] s, the least of its round so far, as screened
-    current: Floats  # [H] s, of the chain at the lowest temperature, as screened
-    acceptance: Floats  # [H] share of the step's proposals that were accepted
-    rate: Floats  # [H] evaluations per second
-    start: float  # s, of what the search began with, as simulated
-    rounds: tuple[Round, ...] = ()
-
-    def __post_init__(self) -> None:
-        steps = len(self.proposals)
-        for name in ("round", "best", "current", "acceptance", "rate"):
-            if len(getattr(self, name)) != steps:
-                raise ValueError(f"history.{name}: expected [H] = [{steps}], got [{len(getattr(self, name))}]")
-        if (np.diff(self.proposals) < 0).any():
-            raise ValueError("history.proposals: must ascend")
-
-    @property
-    def ends(self) -> Floats:
-        """Where every round ended [R]: at the last of its proposals, or at its number where nothing was proposed."""
-        if not len(self.proposals):
-            return np.arange(1.0, len(self.rounds) + 1)
-        last = [self.proposals[self.round <= number] for number in range(len(self.rounds))]
-        return np.array([float(of[-1]) if len(of) else 0.0 for of in last])
-
-    @property
-    def searched(self) -> bool:
-        """Whether anything other than the start was proposed or simulated."""
-        return len(self.proposals) > 0 or any(each.simulated for each in self.rounds)
 
 
 def draw(history: History) -> Figure:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from topoflow.report.draw.history import BEST, CURRENT, MAX_POINTS, SIMULATED, History
+from topoflow.report.draw.history import BEST, CURRENT, MAX_POINTS, SIMULATED
 from topoflow.report.draw.pictures import draw_all
 from topoflow.report.draw.search_pictures import PICTURES
 from topoflow.report.files import whole_folder
@@ -25,6 +25,7 @@ from topoflow.report.page.data import (
     without_time,
 )
 from topoflow.report.page.template import ABOUT, fill, gallery, own, paragraphs, place, table
+from topoflow.report.search_history import History
 from topoflow.report.search_report import SearchReport, Switch
 from topoflow.units import human
 
