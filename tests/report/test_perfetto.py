@@ -97,10 +97,39 @@ def test_the_file_has_the_events_that_are_made_task_by_task(
     assert repr(read) == repr(json.loads(json.dumps(found)))  # in the same order, to the last digit
 
 
+@given(traffics(), st.integers(0, 12))
+@settings(deadline=None)
+def test_of_too_many_tasks_the_file_has_those_of_some_servers(
+    make_outcome: Callable[..., Result],
+    fabrics: dict[str, Callable[[float], Fabric]],
+    traffic: Traffic,
+    most: int,
+) -> None:
+    report = Report((make_outcome(fabrics["ring"](1.0), traffic),), "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(perfetto, "MAX_TASKS", most)
+        shown = {event["args"]["task"] for event in events(report) if event["ph"] == "X"}
+        left_out = perfetto.left_out(report)
+    tasks_of = {
+        server: {task for task in range(len(traffic)) if server in servers_of(traffic, task)} for server in range(4)
+    }
+    without = {task for task in range(len(traffic)) if not servers_of(traffic, task)}
+    if not left_out:
+        assert shown == set(range(len(traffic)))
+        return
+    (said,) = left_out
+    servers = 4 - int(said.rpartition(": ")[2].split()[0])
+    assert servers in (1, 2)
+    assert said == f"{report.outcomes[0].settings.world}: {4 - servers} of 4 servers"
+    assert shown == without.union(*(tasks_of[server] for server in range(0, 4, 4 // servers)))
+    assert len(traffic) > most
+    assert len(shown) <= most or servers == 1
+
+
 def task_by_task(result: Result, base: int) -> Iterator[dict[str, Any]]:
     """The complete events of a world without their threads."""
     traffic, timeline = result.traffic, result.timeline
-    waited = waited_for(traffic, timeline.task_finish)
+    waited = waited_for(traffic, timeline.task_finish, np.arange(len(traffic)))
     for task in sorted(range(len(traffic)), key=lambda each: timeline.task_start[each]):
         start, finish, kind = timeline.task_start[task], timeline.task_finish[task], traffic.kinds()[task]
         on, before = servers_of(traffic, task), int(waited[task])
@@ -131,7 +160,7 @@ def test_a_task_starts_when_what_it_waited_for_has_ended(
     make_outcome: Callable[..., Result], fabrics: dict[str, Callable[[float], Fabric]], traffic: Traffic
 ) -> None:
     timeline = make_outcome(fabrics["star"](1.0), traffic).timeline
-    found = waited_for(traffic, timeline.task_finish)
+    found = waited_for(traffic, timeline.task_finish, np.arange(len(traffic)))
     for task, before in enumerate(found.tolist()):
         expected = timeline.task_finish[before] if before >= 0 else 0.0
         assert timeline.task_start[task] == pytest.approx(expected)

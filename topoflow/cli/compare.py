@@ -56,7 +56,7 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
                 from topoflow.report.write import NO_PARQUET, STEPS, can_write_parquet, write  # a second to import
 
                 log.stage("drawing")
-                write(report, out, lambda done: log.advance(done, STEPS))
+                absent = write(report, out, lambda done: log.advance(done, STEPS))
         console = Output()
         show(report, console)
         if out is None:
@@ -66,6 +66,9 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
             console.print(
                 f"Open {out / 'report.html'}; numbers for programs are in result.json next to it.", highlight=False
             )
+            if absent:
+                more = f" and {len(absent) - 1} more, which it names" if len(absent) > 1 else ""
+                console.print(f"trace.json has no room for {absent[0]}{more}.", highlight=False, markup=False)
             if not can_write_parquet():
                 console.print(NO_PARQUET, highlight=False)
         log.found(of_comparison(report, folder if out is None else out))

@@ -20,7 +20,7 @@ from topoflow.json_lines import json_lines
 from topoflow.report.base import Report
 from topoflow.report.tasks import NOTHING, Tasks, drawn
 
-MAX_TASKS = 200_000  # of all worlds together, some 50 MB; the fastest is always there, and whole
+MAX_TASKS = 200_000  # of all worlds together, some 50 MB; of a larger job there are the tasks of some servers
 MAX_WORLDS = 6
 ROWS = 1000  # tasks whose numbers are made Python's at a time
 US = 1e6  # the format's unit of time, in a second
@@ -28,41 +28,53 @@ US = 1e6  # the format's unit of time, in a second
 Event = dict[str, Any]
 
 
-def write_perfetto(report: Report, path: Path) -> None:
-    """Write the worlds that are drawn, each whole."""
-    absent = json.dumps({"leftOut": left_out(report)})
+def write_perfetto(report: Report, path: Path) -> list[str]:
+    """Write the worlds that are drawn: all servers, or of a job with too many tasks some; return what is left out."""
+    absent = left_out(report)
     with path.open("wb") as file:
         file.write(b'{"displayTimeUnit": "ms", "traceEvents": [\n')
         file.writelines(json_lines(events(report), b","))
-        file.write(f'], "otherData": {absent}}}\n'.encode())
+        file.write(f'], "otherData": {json.dumps({"leftOut": absent})}}}\n'.encode())
+    return absent
 
 
 def left_out(report: Report) -> list[str]:
-    """Names of the worlds that there is no room for."""
-    shown = {result.settings.world for result in drawn(report, MAX_TASKS, MAX_WORLDS)}
-    return [result.settings.world for result in report.outcomes if result.settings.world not in shown]
+    """Return the names of the worlds for which there is no room, and how many servers of a world there is none for."""
+    shown = {result.settings.world: Tasks.of(result).of_servers(MAX_TASKS)[1] for result in _drawn(report)}
+    absent = []
+    for result in report.outcomes:
+        world, servers = result.settings.world, result.traffic.servers
+        if world not in shown:
+            absent.append(world)
+        elif shown[world] < servers:
+            absent.append(f"{world}: {servers - shown[world]} of {servers} servers")
+    return absent
+
+
+def _drawn(report: Report) -> tuple[Result, ...]:
+    return drawn(report, MAX_TASKS, MAX_WORLDS)
 
 
 def events(report: Report) -> Iterator[Event]:
     """One complete event (``"ph": "X"``) per task that ran, and the names of processes and threads."""
     process = 0
-    for result in drawn(report, MAX_TASKS, MAX_WORLDS):
+    for result in _drawn(report):
         process = yield from _events(result, process)
 
 
 def _events(result: Result, base: int) -> Generator[Event, None, int]:
     """Of one world; its processes are numbered from ``base``, which is that of its collectives. Returns the next."""
-    traffic, tasks = result.traffic, Tasks.of(result)
+    traffic, (tasks, _) = result.traffic, Tasks.of(result).of_servers(MAX_TASKS)
     threads, world, start, finish = _Threads(), result.settings.world, tasks.start, tasks.finish
-    kinds, names = np.array(tasks.kinds, object), np.array(traffic.names(), object)
+    kinds, names, waited_for = np.array(tasks.kinds, object), np.array(tasks.names, object), tasks.waited_for
     groups = [list(each.group) for each in traffic.operations]
     order = np.argsort(start, kind="stable")
     for rows in np.split(order, range(ROWS, len(order), ROWS)):
-        task, waited = tasks.number[rows], tasks.waited_for[rows]
+        task, waited = tasks.number[rows], waited_for[rows]
         source, target, operation = traffic.source[task], traffic.target[task], traffic.operation[task]
         on = np.where(traffic.server[task] >= 0, traffic.server[task], source)
         processes = np.where((operation >= 0) | (on < 0), base, base + 1 + on)
-        texts = names[task], names[waited], kinds[rows]
+        texts = names[rows], np.array(traffic.names(waited), object), kinds[rows]
         times = start[rows], finish[rows], start[rows] * US, (finish[rows] - start[rows]) * US
         columns = (*texts, task, waited, processes, *times, traffic.bytes[task], source, target, operation)
         values = (column.tolist() for column in columns)

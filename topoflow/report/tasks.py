@@ -34,6 +34,22 @@ class Tasks:
         ran = np.isfinite(result.timeline.task_finish) & np.isfinite(result.timeline.task_start)
         return Tasks(result, np.flatnonzero(ran & (result.traffic.rounds == 1)))
 
+    def of_servers(self, most: int) -> tuple[Tasks, int]:
+        """Return at most ``most`` tasks, of servers that are evenly spread, and the number of these servers.
+
+        A task counts if one of its servers does, so those of a single server may be more than ``most``.
+        """
+        traffic, tasks, servers = self.result.traffic, self, self.result.traffic.servers
+        while len(tasks) > most and servers > 1:
+            servers = -(-servers // 2)
+            counts = np.zeros(traffic.servers + 1, np.bool_)  # the last: a task on no server
+            counts[np.arange(servers) * traffic.servers // servers] = counts[-1] = True
+            operations = np.array([counts[[*each.group]].any() for each in traffic.operations] + [False])
+            on = np.where(traffic.server >= 0, traffic.server, traffic.source)
+            shown = np.where(traffic.operation >= 0, operations[traffic.operation], counts[on])
+            tasks = Tasks(self.result, self.number[shown[self.number]])
+        return tasks, servers
+
     def __len__(self) -> int:
         """n"""
         return len(self.number)
@@ -62,11 +78,11 @@ class Tasks:
     @cached_property
     def waited_for(self) -> NDArray[np.int64]:
         """[n] rows of the tasks that the tasks waited for; ``NOTHING``: they began with the step, or at a set time."""
-        return waited_for(self.result.traffic, self.result.timeline.task_finish)[self.number]
+        return waited_for(self.result.traffic, self.result.timeline.task_finish, self.number)
 
 
-def waited_for(traffic: Traffic, finish: NDArray[np.float64]) -> NDArray[np.int64]:
-    """[K] of those that a task comes after, the one that ended last; of equals the first.
+def waited_for(traffic: Traffic, finish: NDArray[np.float64], tasks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return [n] for each of ``tasks`` the one that ended last of those that it comes after; of equals the first.
 
     The computation before it on its server is one of these: a server computes one piece at a time, in order.
     """
@@ -75,13 +91,16 @@ def waited_for(traffic: Traffic, finish: NDArray[np.float64]) -> NDArray[np.int6
     before = _computation_before(traffic)
     has = np.flatnonzero(before != NOTHING)
     task, after = np.concatenate((task, has)), np.concatenate((traffic.after, before[has]))
+    is_asked = np.zeros(len(traffic), np.bool_)
+    is_asked[tasks] = True
+    task, after = task[is_asked[task]], after[is_asked[task]]
     order = np.lexsort((after, -finish[after], task))
     task, after = task[order], after[order]
     first = np.ones(len(task), np.bool_)
     first[1:] = task[1:] != task[:-1]
     found = np.full(len(traffic), NOTHING, np.int64)
     found[task[first]] = after[first]
-    return found
+    return found[tasks]
 
 
 def _computation_before(traffic: Traffic) -> NDArray[np.int64]:

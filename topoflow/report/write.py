@@ -24,21 +24,23 @@ def can_write_parquet() -> bool:
     return find_spec("pyarrow") is not None
 
 
-def write(report: Report, out: Path, progress: Callable[[int], None]) -> None:
+def write(report: Report, out: Path, progress: Callable[[int], None]) -> list[str]:
     """Write ``result.json``, ``trace.json``, Parquet, pictures and ``report.html`` into ``out``: all or none.
 
     Files of an earlier report that this one does not have are removed. Without pyarrow there are no Parquet tables
-    (``NO_PARQUET`` says so to the user). ``progress`` is called with how many of ``STEPS`` are done.
+    (``NO_PARQUET`` says so to the user). ``progress`` is called with how many of ``STEPS`` are done. Returns what
+    ``trace.json`` has no room for.
     """
     images = draw_all(PICTURES, report, progress)
     with whole_folder(out, OWN if written_by(out) == "compare" else ()) as folder:
         for name, image in images.items():
             (folder / name).write_bytes(image)
         write_result(report, folder / "result.json")
-        write_perfetto(report, folder / "trace.json")
+        absent = write_perfetto(report, folder / "trace.json")
         if can_write_parquet():
             from topoflow.report.parquet_tables import write_tables
 
             write_tables(report, folder)
         (folder / "report.html").write_text(page(report, images), encoding="utf-8")
     progress(STEPS)
+    return absent
