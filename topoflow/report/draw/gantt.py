@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -80,9 +81,12 @@ def draw_lanes(axes: Axes, found: Lanes, factor: float, what: str, names: Sequen
     shown = min(len(names), ROWS)
     height = 0.84 / len(found)
     for lane, (name, by_row) in enumerate(found.items()):
-        for row, spans in enumerate(by_row[:shown]):
-            bars = [(start / factor, (end - start) / factor) for start, end in spans]
-            axes.broken_barh(bars, (row - 0.42 + lane * height, height), color=kind_colour(name), linewidth=0)
+        spans = np.concatenate(by_row[:shown]) / factor
+        low = np.repeat(np.arange(shown), [len(each) for each in by_row[:shown]]) - 0.42 + lane * height
+        (start, end), high = spans.T, low + height
+        bars = np.stack([np.stack([start, start, end, end]), np.stack([low, high, high, low])]).T
+        axes.add_collection(PolyCollection(bars, color=kind_colour(name), linewidth=0), autolim=len(bars) > 0)
+    axes.autoscale_view()
     for row in range(0, shown, 2):
         axes.axhspan(row - 0.5, row + 0.5, color="#F4F4F4", zorder=0)
     axes.set_ylim(shown - 0.5, -0.5)
