@@ -36,8 +36,10 @@ def path_latency(graph: Graph, latency: Floats) -> Floats:
 
 
 def _of_owners(graph: Graph, start: Floats, finish: Floats) -> tuple[Floats, Floats]:
-    """First start and last finish of the parts of each traffic task, [K] and [K]; 0 for one without parts."""
+    """Return first start and last finish of the parts of each traffic task, [K] and [K]; 0 for one without parts."""
     first, last = np.full(graph.owners, np.inf), np.zeros(graph.owners)
-    np.minimum.at(first, graph.owner, start)
-    np.maximum.at(last, graph.owner, finish)
+    if graph.tasks:
+        runs = np.flatnonzero(np.diff(graph.owner, prepend=-1))  # the first of parts that follow each other
+        np.minimum.at(first, graph.owner[runs], np.minimum.reduceat(start, runs))
+        np.maximum.at(last, graph.owner[runs], np.maximum.reduceat(finish, runs))
     return np.where(np.isinf(first), 0.0, first), last

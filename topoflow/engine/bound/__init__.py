@@ -140,8 +140,8 @@ def _alone(worlds: Sequence[World], device: Device, graph: CondensedGraph, run: 
     arrays = known | device.put(rows) | answers
     yield _kernel(arrays, device, count_threads(run.threads), [world.name for world in worlds])
     start, finish, makespan = (device.numpy(answer) for answer in answers.values())
-    start = start.reshape(count, tasks)[:, graph.node]
-    finish = finish.reshape(count, tasks)[:, graph.node]
+    start = start.reshape(count, tasks).take(graph.node, axis=1)
+    finish = finish.reshape(count, tasks).take(graph.node, axis=1)
     _raise_starved(worlds, finish)
     carried = graph.arrays["link_bytes"]
     return [
