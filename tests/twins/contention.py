@@ -135,7 +135,7 @@ class _Iteration:
         """Between the servers of the group, after and before half an all-reduce inside each of them."""
         members, group = self.workload.gpus_per_server, bucket.group
         hierarchical = algorithms()[self.lowering.all_reduce].hierarchical
-        local = bus_factor("reduce_scatter", members) / self.workload.gpu.local_bandwidth if hierarchical else 0.0
+        local = bus_factor("reduce_scatter", members) / self.workload.gpu.exchange_bandwidth if hierarchical else 0.0
         inside = local * bucket.bytes
         if group not in self.networks:
             self.networks[group] = self.network(group, 2 * local)

@@ -21,8 +21,9 @@ SOME = Gpu("some", {"float32": 10e12}, 1e12, 300e9, 40e9)  # ridge at 10 FLOP pe
 amounts = st.floats(0, 1e18)
 
 
-def shipped(name: str) -> Gpu:
-    gpu: Gpu = instantiate(OmegaConf.load(CONFIGS / f"{name}.yaml"))
+def shipped(name: str, efficiency: str = "roofline") -> Gpu:
+    verb = OmegaConf.create({"efficiency": efficiency, "gpu": OmegaConf.load(CONFIGS / f"{name}.yaml")})
+    gpu: Gpu = instantiate(verb.gpu)
     return gpu
 
 

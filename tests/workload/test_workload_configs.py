@@ -31,7 +31,7 @@ def config(model: str, gpu: str = "a100") -> Any:
     files = {"workload": CONFIGS / "workload" / f"{model}.yaml", "gpu": CONFIGS / "gpu" / f"{gpu}.yaml"}
     loaded: dict[str, Any] = {group: OmegaConf.load(path) for group, path in files.items()}
     loaded["workload"].pop("defaults", None)  # its strategy is Hydra's to choose
-    return OmegaConf.create(loaded)
+    return OmegaConf.create({"efficiency": "roofline", **loaded})
 
 
 def build(model: str, gpu: str = "a100", **sizes: Any) -> Workload:

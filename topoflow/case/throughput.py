@@ -22,7 +22,7 @@ def throughput(workload: object, servers: int, seconds: float) -> Throughput:
     """Of an iteration of this many ``seconds`` in which every GPU of the ``servers`` trains on its batch.
 
     MFU is the model FLOPs utilization of PaLM (Chowdhery et al., 2022, appendix B): forward and backward pass, without
-    what is computed twice to save memory.
+    what is computed twice to save memory. Raise ``ValueError`` where it is above 1 as a file of times is impossible.
     """
     if not isinstance(workload, LayerGraph) or not seconds > 0:
         return Throughput()
@@ -31,9 +31,13 @@ def throughput(workload: object, servers: int, seconds: float) -> Throughput:
     computing = sum(
         PASSES * samples * layer.forward_flops / peaks[workload.rate(layer.kind)] for layer in workload.layers
     )
+    mfu = computing / (seconds * servers * workload.gpus_per_server)
+    if mfu > 1 and workload.kernels is not None:
+        law = f"must be times that a {workload.gpu.name} can reach"
+        raise ValueError(f"{workload.kernels.name}: {law}, got {mfu:.1%} of its peak arithmetic (MFU)")
     sequence = max((layer.sharding.positions for layer in workload.layers if layer.sharding is not None), default=0)
     return Throughput(
         samples / seconds,
         samples * sequence / seconds if sequence else None,
-        computing / (seconds * servers * workload.gpus_per_server),
+        mfu,
     )

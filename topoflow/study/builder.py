@@ -24,6 +24,7 @@ from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.failures import surviving_fabrics
 from topoflow.units import us
 from topoflow.workload.base import Motif, RecordedJob, Workload
+from topoflow.workload.efficiency import ROOFLINE
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
 MOST_JOBS = 16  # kept between batches of points
@@ -160,7 +161,11 @@ def _simulated_in(about: Settings, point: Point, world: World) -> Settings:
 
 def workload_of(point: Point) -> Workload:
     """The job of a point. Raises ``ValueError`` in one line that names the key."""
-    build(point, "gpu")  # so that what is wrong with it is named as gpu.KEY, not as a part of the workload
+    gpu = build(point, "gpu")  # so that what is wrong with it is named as gpu.KEY, not as a part of the workload
+    efficiency = point.config["efficiency"]
+    if efficiency not in (ROOFLINE, gpu.efficiency):
+        law = f"must be that of {gpu.name} (gpu.efficiency), which is {gpu.efficiency}"
+        raise ValueError(f"efficiency: {law}, got {efficiency}")
     with named(of_group("workload", point.config["workload"])):
         workload: Workload = build(point, "workload").build()
         return workload

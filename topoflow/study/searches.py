@@ -36,7 +36,18 @@ CONFIG = "search"
 CHECKPOINTS = ("checkpoint.npz", "checkpoint_others.npz")  # of a search, and of that from what others found
 Tick = Callable[[int, int], None]
 KEYS = (
-    *("servers", "bandwidth_gbps", "degree", "latency_us", "all_reduce", "routing", "strides", "fidelity", "seed"),
+    *(
+        "servers",
+        "efficiency",
+        "bandwidth_gbps",
+        "degree",
+        "latency_us",
+        "all_reduce",
+        "routing",
+        "strides",
+        "fidelity",
+        "seed",
+    ),
     *("search", "resume", "device", "threads", "out"),
 )
 

@@ -70,7 +70,7 @@ class _Least:
 
     def __init__(self, workload: LayerGraph, grid: Grid, bandwidth: float) -> None:
         self.workload, self.grid = workload, grid
-        self.rates = workload.gpu.local_bandwidth, bandwidth
+        self.rates = workload.gpu.exchange_bandwidth, bandwidth
         self.groups = {kind: grid.groups(0, axes)[0] for kind, axes in (AMONG | GRADIENTS).items()}
 
     def of_pass(self, work: Work) -> float:

@@ -53,7 +53,7 @@ class Placements:
             getattr(iteration, instruction.name)(instruction.of)
         iteration.exchange()
         name = f"{workload.name} {strategy.name}"
-        return iteration.tasks.traffic(name, strategy.servers, workload.gpu.local_bandwidth)
+        return iteration.tasks.traffic(name, strategy.servers, workload.gpu.exchange_bandwidth)
 
     def _rows(self, strategy: Placement) -> Rows:
         names = [layer.name for layer in self.workload.layers]

@@ -28,7 +28,7 @@ def _(strategy: RankPerServer, lowerer: Lowerer) -> Traffic:
     if not isinstance(motif, Motif):
         raise ValueError(f"workload: must be a motif of messages, got {motif.name}")
     messages, several = motif.messages(strategy.ranks), strategy.ranks_per_server
-    columns, local_bandwidth = Columns(), motif.gpu.local_bandwidth
+    columns, local_bandwidth = Columns(), motif.gpu.exchange_bandwidth
     source, target = messages.source // several, messages.target // several
     computes = messages.target == NOBODY
     sends = ~computes & (source != target)

@@ -1,52 +1,127 @@
-"""Compute time of a layer on one server: the roofline of its GPUs, or what was measured of it (``workload.kernels``).
+"""Compute time of a layer on one GPU: its kernels at the peak rates, at the rates measured of them, or as measured.
 
-A server's GPUs split its samples evenly and work at the same time. Per GPU and forward pass a layer costs
+A GPU that has s samples of a layer and p of its parameters works, in the forward pass,
 
-    flops = samples / gpus * forward_flops
-    bytes = (samples / gpus * memory_elements + streamed parameters) * element size
+    flops = s * forward_flops
+    bytes = (s * memory_elements + p) * element size
 
-where the parameters are streamed once by every GPU, which holds a replica, unless the layer is a lookup (``table``,
-``embedding``), which reads only the rows it gathers. The rows of a ``table`` are spread over the server's GPUs.
-The backward pass makes two gradients of the forward pass's size, of the inputs and of the parameters: it costs
-twice the forward pass (Kaplan et al., "Scaling laws", 2020, section 2.1). Launch overheads and imperfect kernels are
-not modelled: these times are a lower bound. A layer computes at the rate of the workload's dtype, or at that which
-``workload.precision`` names for its kind; what it moves is in dtype.
+where a lookup (``table``, ``embedding``) reads only the rows that it gathers, and not p. A server's GPUs split its
+samples evenly and work at the same time; the rows of a ``table`` are spread over them. A layer computes at the rate of
+the workload's dtype, or at that which ``workload.precision`` names for its kind; what it moves is in dtype.
+
+    roofline        max(flops / peak, bytes / memory bandwidth); the backward pass makes two gradients of the forward
+                    pass's size, of the inputs and of the parameters, and takes twice as long (Kaplan et al., "Scaling
+                    laws", 2020, section 2.1). Launches and imperfect kernels cost nothing: this is a lower bound.
+    gpu.efficiency  flops / (peak * efficiency), by the shape of the matrix multiplication or of attention; what moves
+                    memory only takes its launch and bytes / (memory bandwidth * efficiency), and element-wise functions
+                    are such kernels. Causal attention computes half of its scores; its backward pass multiplies five
+                    matrices where the forward pass has two (Dao et al., FlashAttention, NeurIPS 2022).
+    kernels         what was measured of the whole layer (``workload.kernels``)
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from topoflow.workload.base import Layer, LayerGraph
+from topoflow.workload.efficiency import Efficiency
 from topoflow.workload.kernels import Times
 from topoflow.workload.optimizer import FLOPS, update_bytes
 
 LOOKUPS = ("table", "embedding")
+ATTENTION_BACKWARD = 2.5  # matrix multiplications of the backward pass for one of the forward pass
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Degrees by which the ranks of a stage share its layers."""
+
+    tensor: int = 1
+    context: int = 1
+    expert: int = 1
+
+
+WHOLE = Ranks()
+
+
+def gpu_times(workload: LayerGraph, layer: Layer, samples: float, parameters: float, ranks: Ranks = WHOLE) -> Times:
+    """Return the seconds of both passes on a GPU that computes as much as ``samples`` of the whole layer are.
+
+    It holds ``parameters`` (elements) of the layer, and is one of ``ranks`` that share it.
+    """
+    gpu = workload.gpu
+    flops = samples * layer.forward_flops
+    streamed = 0.0 if layer.kind in LOOKUPS else parameters
+    moved = (samples * layer.memory_elements + streamed) * workload.element_bytes
+    rate = workload.rate(layer.kind)
+    if gpu.measured is None:
+        least = gpu.seconds(flops, moved, rate)
+        return Times(least, 2 * least)
+    times = _kernel_times(workload, gpu.measured, layer, samples, gpu.seconds(0.0, moved, rate), ranks)
+    if not layer.elementwise:
+        return times
+    bytes = samples * layer.elementwise * workload.element_bytes
+    own = gpu.measured.launch + gpu.seconds(0.0, bytes, workload.dtype)
+    return Times(times.forward + own, times.backward + 2 * own)
+
+
+def _kernel_times(
+    workload: LayerGraph, measured: Efficiency, layer: Layer, samples: float, moving: float, ranks: Ranks
+) -> Times:
+    """Return the seconds of the layer's own kernel, which needs ``moving`` seconds for its memory."""
+    rate = workload.rate(layer.kind)
+    if layer.kind in LOOKUPS or not layer.forward_flops:
+        return Times(measured.launch + moving, measured.launch + 2 * moving)
+    if not layer.shape:
+        law = "must be roofline, as no kernels of such layers were measured"
+        raise ValueError(f"gpu.efficiency: {law}, got {workload.gpu.efficiency!r} for a {layer.kind}")
+    peak = samples * layer.forward_flops / workload.gpu.flops[rate]
+    if layer.kind == "attention":
+        heads, size, sequence = layer.shape
+        reached = measured.reached("attention", rate, size, sequence, max(samples * heads, 1.0))
+        forward = peak * (0.5 if layer.causal else 1.0) / reached
+        backward = ATTENTION_BACKWARD * forward / measured.backward["attention"]
+    else:
+        forward = peak / measured.reached("matmul", rate, *_multiplied(layer, samples, ranks))
+        backward = sum(forward / measured.backward[of] for of in ("inputs", "parameters"))
+    return Times(max(forward, moving), max(backward, 2 * moving))
+
+
+def _multiplied(layer: Layer, samples: float, ranks: Ranks) -> tuple[float, float, float]:
+    """Return rows, inputs and outputs of the matrix multiplication of one GPU; of experts, those of each.
+
+    Tensor ranks have a part of the columns (gradients of the inputs are reduced) or of the rows of a matrix each, and
+    all positions; of what they hold whole, a part of the positions. The router is balanced.
+    """
+    inputs, outputs = layer.shape
+    rows = samples * layer.forward_flops / (2 * inputs * outputs)
+    cut = layer.sharding
+    if cut is None or not cut.tensor:
+        return max(rows, 1.0), inputs, outputs
+    rows *= ranks.tensor * (ranks.expert / cut.experts if cut.experts > 1 else 1)
+    if cut.reduced_backward:
+        return max(rows, 1.0), inputs, max(outputs / ranks.tensor, 1.0)
+    return max(rows, 1.0), max(inputs / ranks.tensor, 1.0), outputs
 
 
 def forward_seconds(workload: LayerGraph, layer: Layer, samples: int) -> float:
-    """Seconds a server needs for the forward pass of ``layer`` over ``samples``."""
-    times = _measured(workload, layer, samples)
-    if times is not None:
-        return times.forward
-    per_gpu = samples / workload.gpus_per_server
-    streamed = 0 if layer.kind in LOOKUPS else layer.parameters
-    moved = (per_gpu * layer.memory_elements + streamed) * workload.element_bytes
-    return workload.gpu.seconds(per_gpu * layer.forward_flops, moved, workload.rate(layer.kind))
+    """Return the seconds that a server needs for the forward pass of ``layer`` over ``samples``."""
+    return _server_times(workload, layer, samples).forward
 
 
 def backward_seconds(workload: LayerGraph, layer: Layer, samples: int) -> float:
-    """Seconds a server needs for the backward pass of ``layer`` over ``samples``."""
-    times = _measured(workload, layer, samples)
-    return 2 * forward_seconds(workload, layer, samples) if times is None else times.backward
+    """Return the seconds that a server needs for the backward pass of ``layer`` over ``samples``."""
+    return _server_times(workload, layer, samples).backward
 
 
-def _measured(workload: LayerGraph, layer: Layer, samples: int) -> Times | None:
-    if workload.kernels is None or not workload.kernels.has(layer.kernel):
-        return None
-    return workload.kernels.times(layer.kernel, samples, workload.gpus_per_server)
+def _server_times(workload: LayerGraph, layer: Layer, samples: int) -> Times:
+    if workload.kernels is not None and workload.kernels.has(layer.kernel):
+        return workload.kernels.times(layer.kernel, samples, workload.gpus_per_server)
+    return gpu_times(workload, layer, samples / workload.gpus_per_server, layer.parameters)
 
 
 def update_seconds(workload: LayerGraph, layer: Layer, samples: int, replicated: bool) -> float:
-    """Seconds of the optimizer on ``layer``; SGD reads the weight and its gradient and writes the weight (2 FLOP).
+    """Return the seconds of the optimizer on ``layer``; SGD reads the weight and its gradient and writes the weight.
 
     ``samples`` are those the server computed. A sparse layer that is held once updates only the rows it gathered; a
     replicated one was all-reduced densely and updates all. Either way a sparse layer's rows are spread over the GPUs.
@@ -59,6 +134,6 @@ def update_seconds(workload: LayerGraph, layer: Layer, samples: int, replicated:
 
 
 def step_seconds(workload: LayerGraph, elements: float) -> float:
-    """Seconds in which one GPU updates ``elements`` parameters."""
+    """Return the seconds in which one GPU updates ``elements`` parameters."""
     moved = elements * update_bytes(workload.optimizer, workload.dtype)
     return workload.gpu.seconds(FLOPS[workload.optimizer] * elements, moved, workload.dtype)

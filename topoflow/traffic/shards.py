@@ -50,7 +50,7 @@ def lower_shards(strategy: Shards, lowerer: Lowerer) -> Traffic:
     for instruction in of_shards(strategy, [unit for unit, _ in segments]):
         getattr(iteration, instruction.name)(instruction.of)
     name = f"{workload.name} {strategy.name}"
-    return iteration.tasks.traffic(name, strategy.servers, workload.gpu.local_bandwidth)
+    return iteration.tasks.traffic(name, strategy.servers, workload.gpu.exchange_bandwidth)
 
 
 @at_least.register

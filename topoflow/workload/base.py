@@ -53,6 +53,9 @@ class Layer:
     sparse: bool = False  # only the rows that were read have gradients; its parameters are not streamed
     sharding: Sharding | None = None  # None: it can be placed, but not cut
     kernel: str = ""  # what files of measured kernels call it, "Dense_4096_4096" (``kernels.py``); "": nothing
+    shape: tuple[int, ...] = ()  # inputs and outputs of a matrix; heads, size of a head and positions of attention
+    causal: bool = False  # attention of which kernels compute half the scores
+    elementwise: int = 0  # elements per sample moved by functions that the roofline takes as fused into it
 
     def __post_init__(self) -> None:
         for name in ("parameters", "forward_flops", "output_elements", "memory_elements"):

@@ -49,7 +49,7 @@ class Bert:
             raise ValueError(f"bert.sequence: must be at most the {self.positions} positions, got {self.sequence}")
 
     def build(self) -> LayerGraph:
-        stream, ends = Stream(self.hidden, self.sequence, bias=True), Cut(None)
+        stream, ends = Stream(self.hidden, self.sequence, bias=True, causal=False), Cut(None)
         word, position, kind = (
             embedding(name, rows, self.hidden, self.sequence)
             for name, rows in (("word", self.vocabulary), ("position", self.positions), ("type", TYPES))

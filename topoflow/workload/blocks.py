@@ -15,11 +15,17 @@ from topoflow.workload.sharding import Cut
 
 @dataclass(frozen=True)
 class Stream:
-    """The residual stream: ``hidden`` elements at each of ``sequence`` positions, with biases or without."""
+    """The residual stream: ``hidden`` elements at each of ``sequence`` positions, with biases or without.
+
+    Functions that are kernels of their own read their operands and write their result: a residual is added in three
+    accesses, an activation takes two, of two matrices (SwiGLU) three, and the loss reads the scores, writes and reads
+    them in float32, and writes their gradient, which is as five accesses of 16 bits.
+    """
 
     hidden: int
     sequence: int
     bias: bool
+    causal: bool = True
 
     @property
     def elements(self) -> int:
@@ -42,9 +48,16 @@ class Stream:
             f"{prefix}qkv", self.hidden, self.hidden + key_values, source, positions=self.sequence, bias=self.bias
         )
         scores = attention(
-            f"{prefix}attention", self.hidden, self.sequence, [qkv.name], heads=heads, key_value_heads=key_value_heads
+            f"{prefix}attention",
+            self.hidden,
+            self.sequence,
+            [qkv.name],
+            heads=heads,
+            key_value_heads=key_value_heads,
+            causal=self.causal,
         )
-        projection = self._linear(f"{prefix}projection", self.hidden, self.hidden, [scores.name, *added])
+        after = [scores.name, *added]
+        projection = self._linear(f"{prefix}projection", self.hidden, self.hidden, after, 3 * self.hidden)
         return [
             cut.column(qkv, self.elements, heads=key_value_heads),
             cut.heads(scores, positions=self.sequence, heads=key_value_heads, key_values=key_values * self.sequence),
@@ -56,14 +69,22 @@ class Stream:
     ) -> list[Layer]:
         """Two matrices, or three with a gate (SwiGLU): the widened one is twice as wide."""
         cut, (first, second) = Cut(block), (f"block{block}.{name}" for name in names)
-        up = self._linear(first, self.hidden, 2 * wide if gated else wide, source)
-        down = self._linear(second, wide, self.hidden, [first, *added])
+        up = self._linear(first, self.hidden, 2 * wide if gated else wide, source, (3 if gated else 2) * wide)
+        down = self._linear(second, wide, self.hidden, [first, *added], 3 * self.hidden)
         return [cut.column(up, self.elements), cut.row(down)]
 
     def head(self, vocabulary: int, source: str, shares: str | None) -> Layer:
         """The scores of the next token; ``shares`` is the embedding whose matrix it uses."""
-        layer = linear("head", self.hidden, vocabulary, [source], positions=self.sequence, bias=False)
+        layer = linear(
+            "head",
+            self.hidden,
+            vocabulary,
+            [source],
+            positions=self.sequence,
+            bias=False,
+            elementwise=5 * vocabulary,
+        )
         return Cut(None).column(layer, self.elements, shares=shares)
 
-    def _linear(self, name: str, inputs: int, outputs: int, after: Sequence[str]) -> Layer:
-        return linear(name, inputs, outputs, after, positions=self.sequence, bias=self.bias)
+    def _linear(self, name: str, inputs: int, outputs: int, after: Sequence[str], elementwise: int) -> Layer:
+        return linear(name, inputs, outputs, after, positions=self.sequence, bias=self.bias, elementwise=elementwise)

@@ -1,8 +1,9 @@
 """Builders of layers, so that each model reads as its architecture. Sizes are elements, per sample.
 
 FLOPs count a multiply-add as two. ``memory_elements`` is what a layer reads and writes per sample in addition to its
-parameters; element-wise functions (ReLU, GELU, dropout, residual additions) are taken as fused into the layer
-before them, as compilers and hand-written kernels do, and cost nothing of their own.
+parameters; a roofline takes element-wise functions (ReLU, GELU, dropout, residual additions) as fused into the layer
+before them, as compilers and hand-written kernels do. With measured efficiencies they are kernels of their own, which
+move ``elementwise`` elements.
 """
 
 from __future__ import annotations
@@ -53,9 +54,19 @@ def check_sizes(model: _Model, zero: Sequence[str] = ()) -> None:
 
 
 def linear(
-    name: str, inputs: int, outputs: int, after: Sequence[str] = (), *, positions: int = 1, bias: bool = True
+    name: str,
+    inputs: int,
+    outputs: int,
+    after: Sequence[str] = (),
+    *,
+    positions: int = 1,
+    bias: bool = True,
+    elementwise: int = 0,
 ) -> Layer:
-    """``inputs -> outputs`` at each of ``positions`` (1 for a vector, the sequence length for a transformer)."""
+    """Return ``inputs -> outputs`` at each of ``positions`` (1 for a vector, the length of a transformer's sequence).
+
+    A function after it moves ``elementwise`` elements at each position.
+    """
     return Layer(
         name=name,
         kind="dense",
@@ -65,6 +76,8 @@ def linear(
         memory_elements=(inputs + outputs) * positions,
         after=tuple(after),
         kernel=f"Dense_{inputs}_{outputs}",
+        shape=(inputs, outputs),
+        elementwise=elementwise * positions,
     )
 
 
@@ -122,12 +135,19 @@ def norm(name: str, features: int, after: Sequence[str], *, positions: int = 1, 
 
 
 def attention(
-    name: str, hidden: int, sequence: int, after: Sequence[str], *, heads: int, key_value_heads: int | None = None
+    name: str,
+    hidden: int,
+    sequence: int,
+    after: Sequence[str],
+    *,
+    heads: int,
+    key_value_heads: int | None = None,
+    causal: bool = True,
 ) -> Layer:
-    """Scores and weighted values of every head, without the projections: ``4 * sequence^2 * hidden`` FLOPs.
+    """Return scores and weighted values of every head, without the projections: ``4 * sequence^2 * hidden`` FLOPs.
 
-    So counts Narayanan et al., SC 2021, appendix (the causal half is not discounted). Scores stay on the chip (Dao
-    et al., FlashAttention, NeurIPS 2022): memory sees queries, keys, values and outputs.
+    This is the count of Narayanan et al., SC 2021, appendix (the causal half is not discounted). Scores stay on the
+    chip (Dao et al., FlashAttention, NeurIPS 2022): memory sees queries, keys, values and outputs.
     """
     key_values = 2 * hidden * (key_value_heads or heads) // heads
     return Layer(
@@ -138,6 +158,8 @@ def attention(
         output_elements=hidden * sequence,
         memory_elements=(2 * hidden + key_values) * sequence,
         after=tuple(after),
+        shape=(heads, hidden // heads, sequence),
+        causal=causal,
     )
 
 

@@ -35,7 +35,9 @@ def alone(
 
     def world(group: tuple[int, ...], bytes: float) -> World:
         task = Collective("all_reduce", bytes, group, local=workload.gpus_per_server)
-        return placer.place(Traffic.from_tasks("alone", fabric.servers, [task], workload.gpu.local_bandwidth), "alone")
+        return placer.place(
+            Traffic.from_tasks("alone", fabric.servers, [task], workload.gpu.exchange_bandwidth), "alone"
+        )
 
     def times(bytes: float) -> Floats:
         worlds = [world(group, bytes) for group in groups]

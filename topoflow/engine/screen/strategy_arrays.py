@@ -84,7 +84,7 @@ def strategy_arrays(
     arrays |= _layers(workload)
     table = _Table.of(paths)
     arrays |= _network(table, path)
-    arrays |= _groups(groups, taken, table, workload.gpu.local_bandwidth)
+    arrays |= _groups(groups, taken, table, workload.gpu.exchange_bandwidth)
     unit = _unit(fabric.servers * float(arrays["edge_bytes"].sum()))  # what a layer's coflow has, at most
     arrays["link_seconds"] = 1 / (fabric.bandwidth * unit)
     job = Job(workload, fabric, choices, Lowering(all_reduce, routing, "flows", seed))

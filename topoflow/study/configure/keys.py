@@ -21,6 +21,7 @@ from topoflow.units import LARGEST_BANDWIDTH, gbps
 GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")
 KEYS = (
     "servers",
+    "efficiency",
     "bandwidth_gbps",
     "degree",
     "latency_us",
@@ -74,6 +75,8 @@ def check_keys(config: Mapping[str, Any], known: Sequence[str]) -> None:
 def check_job(config: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for a value of a key that every verb with a job on a network has."""
     _whole("servers", config["servers"], least=1, optional=True)
+    if not isinstance(config["efficiency"], str):
+        raise ValueError(f"efficiency: must be roofline, measured or a file, got {config['efficiency']!r}")
     servers = config["servers"] or 1
     check_memory("servers", f"{servers} servers", servers * BYTES_PER_SERVER)
     _whole("degree", config["degree"], least=1)

@@ -42,13 +42,13 @@ def lower_captured(workload: Workload, strategy: Recorded) -> base.Traffic:
         )
     iteration = recorded_iteration(trace)
     job = steps(iteration, inf if trace.bandwidth is None else trace.bandwidth, workload.eager)
-    lowering = _Lowering(per_server, _busiest_ranks(job, per_server), workload.gpu.local_bandwidth)
+    lowering = _Lowering(per_server, _busiest_ranks(job, per_server), workload.gpu.exchange_bandwidth)
     for step in job:
         lowering.add(step)
     name = f"{workload.name} {strategy.name} iteration {iteration.number}"
     if iteration.mirrored:
         name += f" ({len(iteration.mirrored)} of {trace.world_size} ranks mirror rank {iteration.model})"
-    return base.Traffic.from_tasks(name, strategy.servers, lowering.tasks, workload.gpu.local_bandwidth)
+    return base.Traffic.from_tasks(name, strategy.servers, lowering.tasks, workload.gpu.exchange_bandwidth)
 
 
 class _Lowering:

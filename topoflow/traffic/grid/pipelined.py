@@ -72,7 +72,7 @@ def lower_pipelined(workload: LayerGraph, grid: Grid, passes: Sequence[Pass] | N
     for instruction in of_grid(passes, parts, len(iteration.ties)):
         getattr(iteration, instruction.name)(instruction)
     name = f"{workload.name} {grid.name}"
-    return iteration.tasks.traffic(name, grid.servers, workload.gpu.local_bandwidth)
+    return iteration.tasks.traffic(name, grid.servers, workload.gpu.exchange_bandwidth)
 
 
 class _Iteration:
@@ -81,7 +81,7 @@ class _Iteration:
     def __init__(self, workload: LayerGraph, grid: Grid) -> None:
         self.workload, self.grid = workload, grid
         self.tasks = Columns()
-        self.exchange = Exchange(self.tasks, grid.servers, workload.gpu.local_bandwidth)
+        self.exchange = Exchange(self.tasks, grid.servers, workload.gpu.exchange_bandwidth)
         self.held = held_by_stage(workload, grid)
         self.servers = [np.array(grid.stage_servers(stage)) for stage in range(len(grid.stages))]
         self.busy = self.exchange.none(2)  # what ended a server's latest pass

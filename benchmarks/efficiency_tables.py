@@ -1,0 +1,158 @@
+"""Distil measured kernels to the tables of ``topoflow/workload/efficiency``: the part of the peak that they reach.
+
+    pip download --no-deps aiconfigurator-core==0.12.0 && pip install pyarrow
+    python benchmarks/efficiency_tables.py WHEEL SIMUMAX/configs/system topoflow/workload/efficiency
+
+Forward kernels: aiconfigurator-core 0.12.0 (NVIDIA, Apache-2.0), which measured them under three inference frameworks
+on one GPU of each type; a value is the median over the frameworks. Backward kernels: SimuMax (MooreThreads,
+Apache-2.0), whose configuration has the same matrix multiplications forward and backward; a factor is the median over
+the shapes. The rates of the peak are those of ``configs/gpu``.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import sys
+import zipfile
+from collections import defaultdict
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pyarrow.parquet as pq
+
+ROWS = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+WIDTHS = (128, 512, 1024, 2048, 4096, 8192, 16384, 65536)
+SEQUENCES = (512, 1024, 2048, 4096, 8192, 16384)
+HEADS = (1, 4, 16, 64, 256, 1024)  # of all sequences of a batch
+SIZES = (64, 128)  # of a head
+ALL_GATHER = 2**28  # elements of the largest message
+FOLDER = "aiconfigurator_core/systems"
+DTYPES = {"bfloat16": "bfloat16", "fp8": "float8_e4m3fn"}
+PEAKS = {  # FLOP/s, and B/s to other GPUs, of configs/gpu
+    "a100": {"bfloat16": 312e12, "links": 300e9},
+    "h100": {"bfloat16": 989.5e12, "float8_e4m3fn": 1979e12, "links": 450e9},
+    "h200": {"bfloat16": 989.5e12, "float8_e4m3fn": 1979e12, "links": 450e9},
+    "b200": {"bfloat16": 2250e12, "float8_e4m3fn": 4500e12, "links": 900e9},
+}
+BACKWARD = {"a100": "a100_pcie", "h100": "a100_pcie", "h200": "a100_pcie", "b200": "b200_bf16_ceperm"}
+
+
+def main(wheel: str, simumax: str, out: str) -> None:
+    archive = zipfile.ZipFile(wheel)
+    for gpu, peaks in PEAKS.items():
+        table = {
+            "gpu": gpu.upper(),
+            "origin": (
+                "aiconfigurator-core 0.12.0 (Apache-2.0): GEMM, causal attention, NCCL all-gather, share of the memory "
+                f"bandwidth and constant time of memory-bound kernels, {gpu}_sxm; backward: SimuMax 4dcaae5 "
+                f"(Apache-2.0), configs/system/{BACKWARD[gpu]}.json; made by benchmarks/efficiency_tables.py"
+            ),
+            "matmul": matmul(archive, gpu, peaks),
+            "attention": attention(archive, gpu, peaks),
+            "backward": backward(Path(simumax) / f"{BACKWARD[gpu]}.json"),
+            "memory": number(archive, gpu, "mem_bw_empirical_scaling_factor"),
+            "launch_us": number(archive, gpu, "mem_empirical_constant_latency") * 1e6,
+            "links": links(archive, gpu, peaks["links"]),
+        }
+        Path(out, f"{gpu}.json").write_text(text(table))
+
+
+def text(table: dict[str, Any]) -> str:
+    """JSON with one line for every list of numbers."""
+    lines = json.dumps(table, indent=1)
+    return re.sub(r"\[[\d\s.,]*\]", lambda found: re.sub(r"\s+", " ", found[0]), lines) + "\n"
+
+
+def rows_of(archive: zipfile.ZipFile, gpu: str, kind: str, name: str) -> list[list[dict[str, Any]]]:
+    """Return the measured points of each framework, of its latest version."""
+    latest: dict[str, str] = {}
+    for path in archive.namelist():
+        found = re.fullmatch(rf"{FOLDER}/data/{gpu}_sxm/{kind}/(\w+)/([\w.]+)/{name}_perf.parquet", path)
+        if found and version(found[2]) >= version(latest.get(found[1], "/0/").split("/")[-2]):
+            latest[found[1]] = path
+    return [pq.read_table(io.BytesIO(archive.read(path))).to_pylist() for path in sorted(latest.values())]
+
+
+def version(text: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", text)]
+
+
+def matmul(archive: zipfile.ZipFile, gpu: str, peaks: dict[str, float]) -> dict[str, Any]:
+    reached: dict[str, dict[tuple[int, ...], list[float]]] = {dtype: defaultdict(list) for dtype in peaks}
+    for rows in rows_of(archive, gpu, "gemm", "gemm"):
+        for row in rows:
+            dtype = DTYPES.get(row["gemm_dtype"])
+            if dtype in peaks:
+                m, n, k = row["m"], row["n"], row["k"]
+                reached[dtype][m, k, n].append(2 * m * n * k / (row["latency"] * 1e-3) / peaks[dtype])
+    return {
+        dtype: {"rows": ROWS, "inputs": WIDTHS, "outputs": WIDTHS, "reached": grid(values, (ROWS, WIDTHS, WIDTHS))}
+        for dtype, values in reached.items()
+        if values
+    }
+
+
+def attention(archive: zipfile.ZipFile, gpu: str, peaks: dict[str, float]) -> dict[str, Any]:
+    """Half of the scores are computed, as attention is causal; key-value heads differ, which hardly counts."""
+    reached: dict[tuple[int, ...], list[float]] = defaultdict(list)
+    for rows in rows_of(archive, gpu, "attention", "context_attention"):
+        for row in rows:
+            plain = row["attn_dtype"] == row["kv_cache_dtype"] == "bfloat16" and int(row["step"]) == 0
+            if plain and not row.get("window_size"):
+                heads, sequence, size = row["batch_size"] * row["num_heads"], row["isl"], row["head_dim"]
+                flops = 2 * sequence**2 * size * heads
+                reached[size, sequence, heads].append(flops / (row["latency"] * 1e-3) / peaks["bfloat16"])
+    sizes = [size for size in SIZES if any(key[0] == size for key in reached)]
+    axes = (sizes, SEQUENCES, HEADS)
+    return {"bfloat16": {"size": sizes, "sequence": SEQUENCES, "heads": HEADS, "reached": grid(reached, axes)}}
+
+
+def grid(reached: dict[tuple[int, ...], list[float]], axes: tuple[Any, ...], key: tuple[int, ...] = ()) -> Any:
+    """The medians as nested lists; of a shape that was not measured, that of the nearest one, by the logarithms."""
+    if len(key) < len(axes):
+        return [grid(reached, axes, (*key, size)) for size in axes[len(key)]]
+    if key not in reached:
+        alike = [each for each in reached if all(size in axis for size, axis in zip(each, axes, strict=True))]
+        key = min(alike, key=lambda each: sum(abs(math.log(a / b)) for a, b in zip(each, key, strict=True)))
+    return float(f"{min(median(reached[key]), 1.0):.3g}")
+
+
+def backward(path: Path) -> dict[str, float]:
+    """Efficiencies of backward kernels as parts of those forward, which layouts TN, NN and NT tell apart."""
+    operations = json.loads(path.read_text())["accelerator"]["op"]
+    found: dict[tuple[str, ...], float] = {}
+    for name, share in operations["matmul"]["accurate_efficient_factor"].items():
+        m, k, n, layout = re.findall(r"m=(\d+), k=(\d+), n=(\d+), layout=(\w\w)", name)[0]
+        found[layout, m, k, n] = share
+    factors: dict[str, list[float]] = defaultdict(list)
+    for (layout, m, k, n), share in found.items():
+        if layout == "TN":  # m rows of k inputs to n outputs
+            for field, key in (("inputs", ("NN", m, n, k)), ("parameters", ("NT", n, m, k))):
+                if key in found:
+                    factors[field].append(found[key] / share)
+    forward, back = (operations[name]["accurate_efficient_factor"] for name in ("sdp_fwd", "sdp_bwd"))
+    factors["attention"] = [back[shape] / forward[shape] for shape in forward if shape in back]
+    return {name: round(min(median(values), 1.0), 3) for name, values in factors.items()}
+
+
+def number(archive: zipfile.ZipFile, gpu: str, name: str) -> float:
+    found = re.search(rf"{name}: ([\d.e-]+)", archive.read(f"{FOLDER}/{gpu}_sxm.yaml").decode())
+    assert found is not None
+    return float(found[1])
+
+
+def links(archive: zipfile.ZipFile, gpu: str, peak: float) -> float:
+    """Bus bandwidth of the largest all-gather among 8 GPUs; message sizes count elements of 2 bytes."""
+    rows = [row for each in rows_of(archive, gpu, "comm", "nccl") for row in each]
+    alike = [row for row in rows if (row["op_name"], row["nccl_dtype"], row["num_gpus"]) == ("all_gather", "half", 8)]
+    largest = max(row["message_size"] for row in alike)
+    rates = [2 * largest * 7 / 8 / (row["latency"] * 1e-3) for row in alike if row["message_size"] == largest]
+    return round(median(rates) / peak, 3)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

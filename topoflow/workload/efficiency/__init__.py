@@ -1,0 +1,166 @@
+"""Efficiency: the part of a GPU's peak rates that its kernels reach, by operation, precision and shape.
+
+A file of measurements is one JSON object. All parts are within 0 < part <= 1, and are interpolated between the sizes
+that were measured, in their logarithms; beyond these they stay as at the nearest size.
+
+    gpu         the GPU that was measured
+    origin      where the numbers are from
+    matmul      by rate of ``gpu.flops``: rows, inputs, outputs (ascending sizes), reached [rows][inputs][outputs]
+    attention   by rate: size (of a head), sequence, heads (of a batch), reached [size][sequence][heads]
+    backward    inputs, parameters (gradients of a matrix multiplication), attention: as parts of the forward kernels'
+    memory      of the memory bandwidth, by kernels that do little arithmetic
+    launch_us   that such a kernel takes in addition
+    links       of the bandwidth to the other GPUs of a server, by collectives
+
+The shipped files, one for each GPU, are made by ``benchmarks/efficiency_tables.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from topoflow.arrays import Floats
+from topoflow.fields import parse_json, shorten
+from topoflow.files import read_bytes
+from topoflow.units import us
+
+ROOFLINE, MEASURED = "roofline", "measured"
+FIELDS = ("gpu", "origin", "matmul", "attention", "backward", "memory", "launch_us", "links")
+MATMUL, ATTENTION = ("rows", "inputs", "outputs"), ("size", "sequence", "heads")
+BACKWARD = ("inputs", "parameters", "attention")
+EQUAL_RATES = {"float16": "bfloat16", "float8_e5m2": "float8_e4m3fn"}  # of the same tensor cores
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Parts of the peak on a grid of sizes."""
+
+    sizes: tuple[Floats, ...]  # logarithms, ascending, of each axis
+    reached: Floats  # [sizes of each axis]
+
+    def at(self, *sizes: float) -> float:
+        """Return the part for ``sizes``, interpolated along each axis in turn."""
+        values = self.reached
+        for known, size in zip(self.sizes, sizes, strict=True):
+            position = float(np.interp(np.log(size), known, np.arange(len(known))))
+            low = min(int(position), max(len(known) - 2, 0))
+            high = min(low + 1, len(known) - 1)
+            values = values[low] + (position - low) * (values[high] - values[low])
+        return float(values)
+
+
+@dataclass(frozen=True, eq=False)
+class Efficiency:
+    """Measured parts of the peak rates of one GPU type."""
+
+    file: str
+    gpu: str
+    origin: str
+    tables: Mapping[str, Mapping[str, Table]]  # operation -> rate -> its table
+    backward: Mapping[str, float]
+    memory: float
+    launch: float  # s
+    links: float
+
+    @staticmethod
+    def load(file: str) -> Efficiency:
+        """Raise ``ValueError`` for a file that is no table of efficiencies, ``OSError`` where it cannot be read."""
+        plain = _fields(file, parse_json(file, read_bytes(Path(file)), unique=True), FIELDS)
+        for name in ("gpu", "origin"):
+            if not isinstance(plain[name], str) or not plain[name]:
+                raise ValueError(f"{file}.{name}: must be text, got {shorten(plain[name])}")
+        backward = _fields(f"{file}.backward", plain["backward"], BACKWARD)
+        return Efficiency(
+            file=file,
+            gpu=plain["gpu"],
+            origin=plain["origin"],
+            tables={
+                "matmul": _tables(f"{file}.matmul", plain["matmul"], MATMUL),
+                "attention": _tables(f"{file}.attention", plain["attention"], ATTENTION),
+            },
+            backward={name: _part(f"{file}.backward.{name}", backward[name]) for name in BACKWARD},
+            memory=_part(f"{file}.memory", plain["memory"]),
+            launch=us(_number(f"{file}.launch_us", plain["launch_us"], 0.0)),
+            links=_part(f"{file}.links", plain["links"]),
+        )
+
+    def reached(self, operation: str, rate: str, *sizes: float) -> float:
+        """Return the part of the peak ``rate`` that the forward kernel of ``operation`` reaches."""
+        known = self.tables[operation]
+        table = known.get(EQUAL_RATES.get(rate, rate))
+        if table is None:
+            raise ValueError(f"{self.file}.{operation}: must have the rate {rate}, got {', '.join(known)}")
+        return table.at(*sizes)
+
+
+def load_efficiency(efficiency: str, gpu: str) -> Efficiency | None:
+    """Return the efficiencies of the GPU that is named ``gpu``; None: the roofline.
+
+    ``efficiency`` is ``roofline``, ``measured`` (the table that is shipped for this GPU) or the path of a file.
+    """
+    if efficiency == ROOFLINE:
+        return None
+    if efficiency != MEASURED:
+        return Efficiency.load(efficiency)
+    shipped = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.json"))}
+    if gpu.lower() not in shipped:
+        law = f"must be {ROOFLINE} or a file for {gpu}, as only {', '.join(map(str.upper, shipped))} have measurements"
+        raise ValueError(f"gpu.efficiency: {law}, got {efficiency!r}")
+    return Efficiency.load(str(shipped[gpu.lower()]))
+
+
+def _tables(place: str, plain: object, axes: tuple[str, ...]) -> dict[str, Table]:
+    if not isinstance(plain, dict) or not plain:
+        raise ValueError(f"{place}: must be tables by rate, as bfloat16, got {shorten(plain)}")
+    return {rate: _table(f"{place}.{rate}", table, axes) for rate, table in plain.items()}
+
+
+def _table(place: str, plain: object, axes: tuple[str, ...]) -> Table:
+    table = _fields(place, plain, (*axes, "reached"))
+    sizes = []
+    for axis in axes:
+        known = table[axis]
+        if not isinstance(known, list) or not known:
+            raise ValueError(f"{place}.{axis}: must be a list of sizes, got {shorten(known)}")
+        checked = [_number(f"{place}.{axis}[{number}]", size, 1.0) for number, size in enumerate(known)]
+        if any(later <= earlier for earlier, later in pairwise(checked)):
+            raise ValueError(f"{place}.{axis}: must be ascending, got {shorten(known)}")
+        sizes.append(np.log(np.array(checked)))
+    reached = _grid(f"{place}.reached", table["reached"], [len(known) for known in sizes])
+    return Table(tuple(sizes), np.array(reached, np.float64))
+
+
+def _grid(place: str, plain: object, shape: list[int]) -> Any:
+    if not shape:
+        return _part(place, plain)
+    if not isinstance(plain, list) or len(plain) != shape[0]:
+        got = len(plain) if isinstance(plain, list) else shorten(plain)
+        raise ValueError(f"{place}: must be a list of {shape[0]}, one for each size, got {got}")
+    return [_grid(f"{place}[{number}]", each, shape[1:]) for number, each in enumerate(plain)]
+
+
+def _fields(place: str, plain: object, names: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(plain, dict) or sorted(plain) != sorted(names):
+        got = ", ".join(plain) if isinstance(plain, dict) else shorten(plain)
+        raise ValueError(f"{place}: must have the fields {', '.join(names)}, got {got}")
+    return plain
+
+
+def _part(place: str, value: object) -> float:
+    part = _number(place, value, 0.0)
+    if not 0 < part <= 1:
+        raise ValueError(f"{place}: must be within 0 < part <= 1 of the peak, got {value}")
+    return part
+
+
+def _number(place: str, value: object, least: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < least:
+        raise ValueError(f"{place}: must be a number of at least {least:g}, got {shorten(value)}")
+    return float(value)
