@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.strategy.placement import Placement, servers_to_place
+from topoflow.strategy.placement import Placement, servers_to_place, whole_batch
 from topoflow.units import mib
 from topoflow.workload.base import Workload
 
@@ -18,6 +18,7 @@ class DataParallel:
 
     def place(self, workload: Workload, servers: int | None) -> Placement:
         job, servers = servers_to_place("data_parallel", workload, servers)
+        whole_batch(job)
         everyone = tuple(range(servers))
         return Placement(
             name="data_parallel",

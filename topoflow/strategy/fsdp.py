@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.strategy.placement import servers_to_place
+from topoflow.strategy.placement import count_microbatches, servers_to_place, whole_batch
 from topoflow.strategy.shards import Shards, units_of
 from topoflow.units import check_positive, mib
 from topoflow.workload.base import Workload
@@ -15,16 +15,20 @@ class Fsdp:
     """Every server computes every layer for its own samples; what each keeps in between is divided.
 
     ``group``: how many consecutive servers divide one copy of the model among their GPUs; None: all of them.
+    Gradients of ``micro_batch`` samples of a GPU after another are accumulated; None: all samples at once.
     """
 
     stage: int = 3
     group: int | None = None
     prefetch: int = 1
     unit_bytes: int = mib(25)
+    micro_batch: int | None = None
 
     def place(self, workload: Workload, servers: int | None) -> Shards:
         job, servers = servers_to_place("fsdp", workload, servers)
         check_positive("fsdp.unit_bytes", self.unit_bytes)
         units, root = units_of(job, self.unit_bytes)
         group = servers if self.group is None else self.group
-        return Shards(servers, self.stage, group, units, root, self.prefetch)
+        samples = whole_batch(job)
+        microbatches = 1 if self.micro_batch is None else count_microbatches(samples, self.micro_batch)
+        return Shards(servers, self.stage, group, units, root, self.prefetch, microbatches)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from topoflow.strategy.placement import Placement, servers_to_place
+from topoflow.strategy.placement import Placement, servers_to_place, whole_batch
 from topoflow.units import mib
 from topoflow.workload.base import Workload
 
@@ -24,6 +24,7 @@ class Hybrid:
 
     def place(self, workload: Workload, servers: int | None) -> Placement:
         job, servers = servers_to_place("hybrid", workload, servers)
+        whole_batch(job)
         chosen = self.placement or {}
         known = {layer.name for layer in job.layers}
         for layer in chosen:

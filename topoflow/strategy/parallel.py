@@ -14,17 +14,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topoflow.strategy.grid import Grid
-from topoflow.strategy.placement import servers_to_place
+from topoflow.strategy.placement import count_microbatches, servers_to_place
 from topoflow.workload.base import LayerGraph, Sharding, Workload
+
+WHOLE = 1e-9  # by which a whole number of samples may be off, relative
 
 
 @dataclass(frozen=True)
 class Parallel:
-    """Degrees; data parallel is what they leave of the GPUs. The samples of all GPUs stay ``batch_per_gpu`` each.
+    """Degrees; data parallel is what they leave of the GPUs. No degree changes the samples of an iteration.
 
-    ``microbatches`` of a replica, which has tensor * context * pipeline GPUs and that many times ``batch_per_gpu``
-    samples; None: one sample each in a pipeline, all samples at once without one. ``virtual`` stages of each pipeline
-    rank: more than one are interleaved.
+    A replica has tensor * context * pipeline GPUs and that many times ``batch_per_gpu`` samples. They are divided into
+    ``microbatches``, or into microbatches of ``micro_batch`` samples; None: one sample each in a pipeline, all samples
+    at once without one. ``virtual`` stages of each pipeline rank: more than one are interleaved.
     """
 
     tensor: int = 1
@@ -34,6 +36,7 @@ class Parallel:
     microbatches: int | None = None
     virtual: int = 1
     bucket_bytes: int = 80_000_000
+    micro_batch: int | None = None
 
     def place(self, workload: Workload, servers: int | None) -> Grid:
         """Raises ``ValueError`` where ``workload`` cannot be cut like this, or ``servers`` cannot be divided."""
@@ -60,12 +63,26 @@ class Parallel:
             bucket_bytes=self.bucket_bytes,
         )
 
+    def divides(self, workload: LayerGraph) -> bool:
+        """Return whether every replica has whole samples."""
+        samples = workload.batch_per_gpu * self.tensor * self.context * self.pipeline
+        return round(samples) > 0 and abs(samples - round(samples)) <= WHOLE * samples
+
     def replica_samples(self, workload: LayerGraph) -> int:
-        """Samples of one replica of the model in an iteration."""
-        return workload.batch_per_gpu * self.tensor * self.context * self.pipeline
+        """Return the samples of one replica of the model in an iteration. Raise ``ValueError`` if not whole."""
+        gpus = self.tensor * self.context * self.pipeline
+        samples = workload.batch_per_gpu * gpus
+        if not self.divides(workload):
+            law = "must be a multiple of the replicas of the model"
+            raise ValueError(f"global_batch: {law}, got {samples:g} samples for each, of {gpus} GPUs")
+        return round(samples)
 
     def _microbatches(self, workload: LayerGraph) -> int:
         samples = self.replica_samples(workload)
+        if self.micro_batch is not None:
+            if self.microbatches is not None:
+                raise ValueError(f"parallel.microbatches: must be null with micro_batch, got {self.microbatches}")
+            return count_microbatches(samples, self.micro_batch)
         if self.microbatches is None:
             return samples if self.pipeline > 1 else 1
         if samples % self.microbatches:

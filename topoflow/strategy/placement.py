@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from topoflow.strategy.base import BUCKET_BYTES, FIRST_BUCKET_BYTES, Strategy
 from topoflow.strategy.memory import layer_bytes_per_gpu
 from topoflow.strategy.words import Row, placement_rows
-from topoflow.units import check_positive
+from topoflow.units import check_count, check_positive
 from topoflow.workload.base import LayerGraph, RecordedJob, Workload, layer_graph
 
 
@@ -89,3 +89,19 @@ def servers_to_place(strategy: str, workload: Workload, servers: int | None) -> 
     if not isinstance(servers, int) or isinstance(servers, bool) or servers < 1:
         raise ValueError(f"servers: must be a positive integer, got {servers!r}")
     return workload, servers
+
+
+def whole_batch(workload: LayerGraph) -> int:
+    """Return the samples of a GPU. Raise ``ValueError`` where they are not whole and no ranks share one."""
+    if workload.batch_per_gpu % 1:
+        law = "must be a multiple of the GPUs, each of which has samples of its own with this strategy"
+        raise ValueError(f"global_batch: {law}, got {workload.batch_per_gpu:g} samples per GPU")
+    return int(workload.batch_per_gpu)
+
+
+def count_microbatches(samples: int, micro_batch: int) -> int:
+    """Return how many microbatches the ``samples`` of a replica are."""
+    check_count("micro_batch", micro_batch)
+    if samples % micro_batch:
+        raise ValueError(f"micro_batch: must divide the {samples} samples of a replica, got {micro_batch}")
+    return samples // micro_batch

@@ -45,12 +45,13 @@ class Shards(Strategy):
     units: tuple[tuple[str, ...], ...]  # layers, in the order of the workload
     root: tuple[str, ...] = ()
     prefetch: int = 1  # units whose parameters may be gathered while those before them compute
+    microbatches: int = 1  # parts of a GPU's samples, of which gradients are accumulated
     name: str = "fsdp"
 
     def __post_init__(self) -> None:
         if self.stage not in STAGES:
             raise ValueError(f"fsdp.stage: must be one of {', '.join(map(str, STAGES))}, got {self.stage!r}")
-        for name, least in (("servers", 1), ("group", 1), ("prefetch", 0)):
+        for name, least in (("servers", 1), ("group", 1), ("prefetch", 0), ("microbatches", 1)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ValueError(f"fsdp.{name}: must be a whole number of at least {least}, got {value!r}")
@@ -77,7 +78,7 @@ class Shards(Strategy):
             stage=self.stage,
             ranks=self.ranks(job),
         )
-        activations = job.batch_per_gpu * sum(layer.output_elements for layer in job.layers)
+        activations = job.batch_per_gpu / self.microbatches * sum(layer.output_elements for layer in job.layers)
         return np.full(self.servers, states + self.working_bytes(job) + activations * job.element_bytes)
 
     def working_bytes(self, workload: LayerGraph) -> float:

@@ -35,6 +35,8 @@ def parallel_choices(workload: LayerGraph, servers: int, virtual: int = 1) -> li
     least: tuple[float, Parallel] | None = None
     needs = _Needs(workload)
     for choice in _degrees(workload, servers, virtual):
+        if not choice.divides(workload):
+            continue
         grid = choice.place(workload, servers)
         for microbatches in _microbatches(choice.replica_samples(workload), choice.pipeline):
             if grid.virtual > 1 and microbatches % grid.pipeline:
@@ -45,8 +47,10 @@ def parallel_choices(workload: LayerGraph, servers: int, virtual: int = 1) -> li
                 fits.append(found)
             if least is None or need < least[0]:
                 least = need, found
+    if least is None:
+        samples = servers * workload.batch_per_server
+        raise ValueError(f"global_batch: must be a multiple of the replicas of some degrees, got {samples:g}")
     if not fits:
-        assert least is not None  # all degrees 1 is always one of them
         raise ValueError(_nothing_fits(workload, servers, *least))
     return fits
 

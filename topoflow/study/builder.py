@@ -23,12 +23,21 @@ from topoflow.study.configure.keys import LISTED, check_lost, each_of
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.failures import surviving_fabrics
 from topoflow.units import us
-from topoflow.workload.base import Motif, RecordedJob, Workload
+from topoflow.workload.base import LayerGraph, Motif, RecordedJob, Workload
 from topoflow.workload.efficiency import ROOFLINE
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
 MOST_JOBS = 16  # kept between batches of points
-JOB = ("workload", "strategy", "servers", "placement", "request")  # keys that a job depends on
+JOB = (
+    "workload",
+    "strategy",
+    "servers",
+    "efficiency",
+    "global_batch",
+    "micro_batch",
+    "placement",
+    "request",
+)  # keys that a job depends on
 PROBLEM = ("all_reduce", "routing", "seed")  # those that a search leaves as they are
 
 
@@ -184,15 +193,31 @@ def servers_of(point: Point, workload: Workload) -> int | None:
 def job_of(point: Point) -> Job:
     """The job of a point, not lowered yet. Raises ``ValueError`` in one line that names the key."""
     workload, rule = workload_of(point), build(point, "strategy")
+    micro_batch = point.config["micro_batch"]
+    if micro_batch != getattr(rule, "micro_batch", None):
+        raise ValueError(f"micro_batch: must be null, or that of the strategy (parallel, fsdp), got {micro_batch}")
     file, request = (point.config.get(key) for key in ("placement", "request"))
     if file is None:
-        return Job(workload, rule.place(workload, servers_of(point, workload)))
+        asked = servers_of(point, workload)
+        workload = _batched(point, workload, asked)
+        return Job(workload, rule.place(workload, asked))
     landed = read_placement(file, None if request is None else str(request))
     servers = len(landed.servers)
     if point.config["servers"] not in (None, servers):
         law = f"must be left out, or the {servers} that the request got"
         raise ValueError(f"servers: {law}, got {point.config['servers']}")
+    workload = _batched(point, workload, servers)
     return Job(workload, rule.place(workload, servers), None, landed.servers, landed.cluster_servers)
+
+
+def _batched(point: Point, workload: Workload, servers: int | None) -> Workload:
+    """Return the job with the samples that the point asks for on all servers."""
+    samples = point.config["global_batch"]
+    if samples is None:
+        return workload
+    if not isinstance(workload, LayerGraph) or servers is None:
+        raise ValueError(f"global_batch: must be null for {workload.name}, which has no layers, got {samples}")
+    return workload.with_global_batch(samples, servers)
 
 
 def design_of(point: Point) -> FabricDesign:
@@ -218,7 +243,8 @@ def problem_of(point: Point) -> Problem:
 def _job(point: Point, fewer: int) -> Job:
     job = job_of(point)
     if fewer:
-        job = Job(job.workload, _smaller(build(point, "strategy"), job.workload, job.servers - fewer))
+        workload = _batched(point, job.workload, job.servers - fewer)
+        job = Job(workload, _smaller(build(point, "strategy"), workload, job.servers - fewer))
     job.traffic  # noqa: B018  raises here what is wrong with the job, before a fabric is built for it
     return job
 

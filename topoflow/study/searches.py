@@ -36,18 +36,8 @@ CONFIG = "search"
 CHECKPOINTS = ("checkpoint.npz", "checkpoint_others.npz")  # of a search, and of that from what others found
 Tick = Callable[[int, int], None]
 KEYS = (
-    *(
-        "servers",
-        "efficiency",
-        "bandwidth_gbps",
-        "degree",
-        "latency_us",
-        "all_reduce",
-        "routing",
-        "strides",
-        "fidelity",
-        "seed",
-    ),
+    *("servers", "efficiency", "global_batch", "micro_batch", "bandwidth_gbps", "degree", "latency_us"),
+    *("all_reduce", "routing", "strides", "fidelity", "seed"),
     *("search", "resume", "device", "threads", "out"),
 )
 
@@ -140,6 +130,8 @@ def check(config: Mapping[str, Any]) -> None:
     check_keys(config, (*GROUPS, *KEYS))
     if not isinstance(config["resume"], bool):
         raise ValueError(f"resume: must be true or false, got {config['resume']!r}")
+    if config["micro_batch"] is not None:
+        raise ValueError(f"micro_batch: must be null, as a search chooses microbatches, got {config['micro_batch']}")
     check_job(config)
 
 

@@ -104,23 +104,23 @@ def _multiplied(layer: Layer, samples: float, ranks: Ranks) -> tuple[float, floa
     return max(rows, 1.0), max(inputs / ranks.tensor, 1.0), outputs
 
 
-def forward_seconds(workload: LayerGraph, layer: Layer, samples: int) -> float:
+def forward_seconds(workload: LayerGraph, layer: Layer, samples: float) -> float:
     """Return the seconds that a server needs for the forward pass of ``layer`` over ``samples``."""
     return _server_times(workload, layer, samples).forward
 
 
-def backward_seconds(workload: LayerGraph, layer: Layer, samples: int) -> float:
+def backward_seconds(workload: LayerGraph, layer: Layer, samples: float) -> float:
     """Return the seconds that a server needs for the backward pass of ``layer`` over ``samples``."""
     return _server_times(workload, layer, samples).backward
 
 
-def _server_times(workload: LayerGraph, layer: Layer, samples: int) -> Times:
+def _server_times(workload: LayerGraph, layer: Layer, samples: float) -> Times:
     if workload.kernels is not None and workload.kernels.has(layer.kernel):
         return workload.kernels.times(layer.kernel, samples, workload.gpus_per_server)
     return gpu_times(workload, layer, samples / workload.gpus_per_server, layer.parameters)
 
 
-def update_seconds(workload: LayerGraph, layer: Layer, samples: int, replicated: bool) -> float:
+def update_seconds(workload: LayerGraph, layer: Layer, samples: float, replicated: bool) -> float:
     """Return the seconds of the optimizer on ``layer``; SGD reads the weight and its gradient and writes the weight.
 
     ``samples`` are those the server computed. A sparse layer that is held once updates only the rows it gathered; a

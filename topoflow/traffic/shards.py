@@ -57,7 +57,9 @@ def lower_shards(strategy: Shards, lowerer: Lowerer) -> Traffic:
 def least_seconds_of_shards(strategy: Shards, workload: Workload, bandwidth: float) -> float:
     """All compute of a server, or all that it sends."""
     job = layer_graph(workload)
-    passes = sum(forward_seconds(job, layer, job.batch_per_server) for layer in job.layers) * 3
+    samples = job.batch_per_server / strategy.microbatches
+    both = (forward_seconds(job, layer, samples) + backward_seconds(job, layer, samples) for layer in job.layers)
+    passes = strategy.microbatches * sum(both)
     update = step_seconds(job, job.parameters / strategy.ranks(job))
     bytes = job.parameters * job.element_bytes
     copies = strategy.servers // strategy.group
@@ -73,6 +75,7 @@ class _Iteration:
 
     def __init__(self, workload: LayerGraph, shards: Shards, segments: list[tuple[int, list[Layer]]]) -> None:
         self.workload, self.shards, self.segments = workload, shards, segments
+        self.samples = workload.batch_per_server / shards.microbatches  # of a server and microbatch
         self.tasks = Columns()
         self.servers = np.arange(shards.servers)
         self.divided = self.servers.reshape(-1, shards.group)  # [G, servers of a group]
@@ -92,14 +95,12 @@ class _Iteration:
 
     def forward(self, segment: int) -> None:
         unit, layers = self.segments[segment]
-        samples = self.workload.batch_per_server
-        seconds = sum(forward_seconds(self.workload, layer, samples) for layer in layers)
+        seconds = sum(forward_seconds(self.workload, layer, self.samples) for layer in layers)
         self._compute(Label(f"forward {_name([layer.name for layer in layers])}", True), seconds, unit)
 
     def backward(self, segment: int) -> None:
         unit, layers = self.segments[segment]
-        samples = self.workload.batch_per_server
-        seconds = sum(backward_seconds(self.workload, layer, samples) for layer in layers)
+        seconds = sum(backward_seconds(self.workload, layer, self.samples) for layer in layers)
         self._compute(Label(f"backward {_name([layer.name for layer in layers])}", True), seconds, unit)
 
     def scatter(self, unit: int) -> None:
@@ -160,8 +161,17 @@ def of_shards(shards: Shards, units: Sequence[int]) -> Program:
         BACKWARD 2, SCATTER 2, BACKWARD 1, SCATTER 1, BACKWARD 0, SCATTER 0, UPDATE
 
     A gather comes as early as ``shards.prefetch`` allows, but after the last segment that frees the unit. With stages 1
-    and 2 all units are gathered at the end instead.
+    and 2 all units are gathered at the end instead. Microbatches repeat this up to the update; gradients that are not
+    divided (stages 0 and 1) are accumulated and reduced in the last one.
     """
+    updated = range(len(shards.gathered) if shards.stage in (1, 2) else 0)
+    accumulated = _microbatch(shards, units, reduces=shards.stage >= 2) * (shards.microbatches - 1)
+    last = _microbatch(shards, units, reduces=True)
+    return [*accumulated, *last, Instruction(UPDATE), *(Instruction(GATHER, unit) for unit in updated)]
+
+
+def _microbatch(shards: Shards, units: Sequence[int], reduces: bool) -> list[Instruction]:
+    """Return the instructions of one microbatch, with those that reduce gradients or without."""
     passes = [Instruction(FORWARD, segment) for segment in range(len(units))]
     passes += [Instruction(BACKWARD, segment) for segment in reversed(range(len(units)))]
     waiting = _gathers(shards, [units[each.of] for each in passes])
@@ -170,10 +180,9 @@ def of_shards(shards: Shards, units: Sequence[int]) -> Program:
         while waiting and waiting[0][0] <= position:
             program.append(Instruction(GATHER, waiting.pop(0)[1]))
         program.append(one)
-        if one.name == BACKWARD and units.index(units[one.of]) == one.of:
+        if reduces and one.name == BACKWARD and units.index(units[one.of]) == one.of:
             program.append(Instruction(SCATTER, units[one.of]))
-    updated = range(len(shards.gathered) if shards.stage in (1, 2) else 0)
-    return [*program, Instruction(UPDATE), *(Instruction(GATHER, unit) for unit in updated)]
+    return program
 
 
 def _gathers(shards: Shards, units: Sequence[int]) -> list[tuple[int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -78,7 +78,7 @@ class LayerGraph:
 
     name: str
     layers: tuple[Layer, ...]
-    batch_per_gpu: int
+    batch_per_gpu: float  # of all GPUs; whole where each GPU has samples of its own
     gpu: Gpu
     gpus_per_server: int = 4  # TopoOpt 5.1: four A100 per server
     dtype: str = "float32"
@@ -126,8 +126,13 @@ class LayerGraph:
     def element_bytes(self) -> int:
         return DTYPE_BYTES[self.dtype]
 
+    def with_global_batch(self, samples: int, servers: int) -> LayerGraph:
+        """Return the job with ``samples`` in an iteration on all ``servers``, whatever their degrees."""
+        gpus = servers * self.gpus_per_server
+        return replace(self, batch_per_gpu=samples / gpus if samples % gpus else samples // gpus)
+
     @property
-    def batch_per_server(self) -> int:
+    def batch_per_server(self) -> float:
         return self.batch_per_gpu * self.gpus_per_server
 
     @property

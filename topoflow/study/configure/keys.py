@@ -22,6 +22,8 @@ GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")
 KEYS = (
     "servers",
     "efficiency",
+    "global_batch",
+    "micro_batch",
     "bandwidth_gbps",
     "degree",
     "latency_us",
@@ -75,6 +77,8 @@ def check_keys(config: Mapping[str, Any], known: Sequence[str]) -> None:
 def check_job(config: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for a value of a key that every verb with a job on a network has."""
     _whole("servers", config["servers"], least=1, optional=True)
+    for key in ("global_batch", "micro_batch"):
+        _whole(key, config[key], least=1, optional=True)
     if not isinstance(config["efficiency"], str):
         raise ValueError(f"efficiency: must be roofline, measured or a file, got {config['efficiency']!r}")
     servers = config["servers"] or 1
