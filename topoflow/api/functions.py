@@ -43,8 +43,8 @@ def compare(*settings: str | Mapping[str, Any], observer: Observer = Silent(), *
     - ``workload``, ``strategy``, ``fabric``, ``gpu``, ``prices``: names of files in ``configs/``, or objects: a
       ``Workload`` or what builds one, a ``Strategy`` or a rule that places one, a ``Fabric`` or a design of one.
     - ``servers``, ``efficiency``, ``global_batch``, ``micro_batch``, ``bandwidth_gbps``, ``degree``, ``latency_us``,
-      ``all_reduce``, ``routing``, ``rings``, ``strides``, ``seed``, ``fail``, ``device``, ``threads``: as on the command
-      line. A fabric made in Python has links of its own.
+      ``all_reduce``, ``routing``, ``rings``, ``strides``, ``seed``, ``fail``, ``device``, ``threads``: as on the
+      command line. A fabric made in Python has links of its own.
     - ``fidelity``: a name, or a ``Fidelity``.
     - ``executor``: a name, or any ``concurrent.futures.Executor``.
     - ``settings``: arguments of the command line, ``"workload.tables=8"``, for keys with a dot; or a configuration of

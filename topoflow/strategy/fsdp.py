@@ -23,6 +23,7 @@ class Fsdp:
     prefetch: int = 1
     unit_bytes: int = mib(25)
     micro_batch: int | None = None
+    recompute: str = "none"
 
     def place(self, workload: Workload, servers: int | None) -> Shards:
         job, servers = servers_to_place("fsdp", workload, servers)
@@ -31,4 +32,4 @@ class Fsdp:
         group = servers if self.group is None else self.group
         samples = whole_batch(job)
         microbatches = 1 if self.micro_batch is None else count_microbatches(samples, self.micro_batch)
-        return Shards(servers, self.stage, group, units, root, self.prefetch, microbatches)
+        return Shards(servers, self.stage, group, units, root, self.prefetch, microbatches, self.recompute)

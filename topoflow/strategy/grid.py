@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.strategy.base import Strategy
-from topoflow.strategy.memory import staged_bytes
+from topoflow.strategy.memory import activation_elements, check_recompute, staged_bytes
 from topoflow.strategy.words import MAX_ROWS, Row, layers, on_servers
 from topoflow.units import check_positive
 from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
@@ -66,6 +66,7 @@ class Grid(Strategy):
     microbatches: int
     gpus_per_server: int
     stages: tuple[tuple[str, ...], ...]
+    recompute: str = "none"  # what of a forward pass runs again in the backward pass: nothing, scores, or whole blocks
     bucket_bytes: int = 80_000_000
     name: str = "parallel"
     servers: int = field(init=False)
@@ -76,6 +77,7 @@ class Grid(Strategy):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"parallel.{name}: must be a positive integer, got {value!r}")
         check_positive("strategy.bucket_bytes", self.bucket_bytes)
+        check_recompute(self.recompute)
         if not self.stages or len(self.stages) % self.pipeline:
             law = f"must be a multiple of the {self.pipeline} pipeline ranks"
             raise ValueError(f"parallel.stages: {law}, got {len(self.stages)}")
@@ -165,17 +167,18 @@ class Grid(Strategy):
                 held[-1][name] = source.parameters / self.parts(source)
         return held
 
-    def output_elements(self, workload: LayerGraph) -> NDArray[np.float64]:
-        """Elements [stages] per sample that the layers of a stage pass on."""
-        outputs = {layer.name: layer.output_elements for layer in workload.layers}
-        return np.array([sum(outputs[name] for name in stage) for stage in self.stages], np.float64)
+    def activations(self, workload: LayerGraph) -> tuple[NDArray[np.float64], float]:
+        """Return elements per sample that each stage keeps [stages], and those of a block that goes backward."""
+        layers = {layer.name: layer for layer in workload.layers}
+        found = [activation_elements([layers[name] for name in stage], self.recompute) for stage in self.stages]
+        return np.array([kept for kept, _ in found]), max(working for _, working in found)
 
     def bytes_per_gpu(self, workload: Workload) -> NDArray[np.float64]:
         """Bytes [servers]; all GPUs of a pipeline rank need the same."""
         job = layer_graph(workload)
         held = np.array([sum(parameters.values()) for parameters in self.rank_parameters(job)])
         samples = self.samples(job) / self.sharing
-        needed = staged_bytes(job, self.pipeline, self.microbatches, samples, held, self.output_elements(job))
+        needed = staged_bytes(job, self.pipeline, self.microbatches, samples, held, *self.activations(job))
         return np.repeat(needed, self.servers_per_stage)
 
     def rows(self) -> list[Row]:
@@ -194,7 +197,8 @@ class Grid(Strategy):
         """``tensor 4, context 1, expert 1, data 2, pipeline 2; 8 microbatches``"""
         named = ", ".join(f"{name} {getattr(self, name)}" for name in DEGREES)
         named += f" with {self.virtual} stages each" if self.virtual > 1 else ""
-        return f"{named}; {self.microbatches} microbatch{'es' if self.microbatches > 1 else ''}"
+        named += f"; {self.microbatches} microbatch{'es' if self.microbatches > 1 else ''}"
+        return named if self.recompute == "none" else f"{named}; {self.recompute} recomputation"
 
     def difference(self, given: Strategy) -> str:
         return self.degrees()
@@ -204,14 +208,19 @@ class Grid(Strategy):
         from topoflow.strategy.space import parallel_choices  # which makes grids
 
         job = layer_graph(workload)
-        return [choice.place(job, self.servers) for choice in parallel_choices(job, self.servers, self.virtual)]
+        return [
+            choice.place(job, self.servers)
+            for choice in parallel_choices(job, self.servers, self.virtual, self.recompute)
+        ]
 
     def distance(self, other: Strategy) -> float:
         """How often a degree has to be doubled or halved between the two."""
         return sum(abs(log2(getattr(self, axis) / getattr(other, axis))) for axis in CHOSEN)
 
     def to_json(self) -> dict[str, Any]:
-        plain = {name: getattr(self, name) for name in (*DEGREES, "microbatches", "gpus_per_server", "stages")}
+        plain = {
+            name: getattr(self, name) for name in (*DEGREES, "microbatches", "gpus_per_server", "stages", "recompute")
+        }
         return self._plan_fields(
             placement=self.layer_servers,
             bucket_bytes=self.bucket_bytes,

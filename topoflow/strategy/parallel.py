@@ -37,6 +37,7 @@ class Parallel:
     virtual: int = 1
     bucket_bytes: int = 80_000_000
     micro_batch: int | None = None
+    recompute: str = "none"
 
     def place(self, workload: Workload, servers: int | None) -> Grid:
         """Raises ``ValueError`` where ``workload`` cannot be cut like this, or ``servers`` cannot be divided."""
@@ -60,6 +61,7 @@ class Parallel:
             microbatches=self._microbatches(job),
             gpus_per_server=job.gpus_per_server,
             stages=_stages(job, self.pipeline, self.virtual),
+            recompute=self.recompute,
             bucket_bytes=self.bucket_bytes,
         )
 

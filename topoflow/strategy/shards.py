@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.strategy.base import Strategy
+from topoflow.strategy.memory import activation_elements, check_recompute
 from topoflow.strategy.words import Row
 from topoflow.units import human
 from topoflow.workload.base import LayerGraph, Workload, layer_graph
@@ -46,9 +47,11 @@ class Shards(Strategy):
     root: tuple[str, ...] = ()
     prefetch: int = 1  # units whose parameters may be gathered while those before them compute
     microbatches: int = 1  # parts of a GPU's samples, of which gradients are accumulated
+    recompute: str = "none"  # what of a forward pass runs again in the backward pass: nothing, scores, or whole blocks
     name: str = "fsdp"
 
     def __post_init__(self) -> None:
+        check_recompute(self.recompute)
         if self.stage not in STAGES:
             raise ValueError(f"fsdp.stage: must be one of {', '.join(map(str, STAGES))}, got {self.stage!r}")
         for name, least in (("servers", 1), ("group", 1), ("prefetch", 0), ("microbatches", 1)):
@@ -78,7 +81,7 @@ class Shards(Strategy):
             stage=self.stage,
             ranks=self.ranks(job),
         )
-        activations = job.batch_per_gpu / self.microbatches * sum(layer.output_elements for layer in job.layers)
+        activations = job.batch_per_gpu / self.microbatches * sum(activation_elements(job.layers, self.recompute))
         return np.full(self.servers, states + self.working_bytes(job) + activations * job.element_bytes)
 
     def working_bytes(self, workload: LayerGraph) -> float:

@@ -24,7 +24,7 @@ from topoflow.workload.base import LayerGraph
 MAX_MICROBATCHES_PER_STAGE = 8
 
 
-def parallel_choices(workload: LayerGraph, servers: int, virtual: int = 1) -> list[Parallel]:
+def parallel_choices(workload: LayerGraph, servers: int, virtual: int = 1, recompute: str = "none") -> list[Parallel]:
     """All degrees and microbatches that fit, in the order of (pipeline, tensor, context, expert, microbatches).
 
     A rank of a pipeline has ``virtual`` stages, or one where there are not as many blocks.
@@ -35,6 +35,7 @@ def parallel_choices(workload: LayerGraph, servers: int, virtual: int = 1) -> li
     least: tuple[float, Parallel] | None = None
     needs = _Needs(workload)
     for choice in _degrees(workload, servers, virtual):
+        choice = replace(choice, recompute=recompute)
         if not choice.divides(workload):
             continue
         grid = choice.place(workload, servers)
@@ -102,7 +103,7 @@ class _Needs:
     def __init__(self, workload: LayerGraph) -> None:
         self.workload = workload
         self.held: dict[tuple[int, int, int], NDArray[np.float64]] = {}
-        self.outputs: dict[int, NDArray[np.float64]] = {}
+        self.outputs: dict[int, tuple[NDArray[np.float64], float]] = {}
 
     def of(self, grid: Grid) -> float:
         cuts = len(grid.stages), grid.tensor, grid.expert
@@ -110,8 +111,8 @@ class _Needs:
             stages = grid.rank_parameters(self.workload)
             self.held[cuts] = np.array([sum(stage.values()) for stage in stages])
         if len(grid.stages) not in self.outputs:
-            self.outputs[len(grid.stages)] = grid.output_elements(self.workload)
+            self.outputs[len(grid.stages)] = grid.activations(self.workload)
         samples = grid.samples(self.workload) / grid.sharing
         held, outputs = self.held[cuts], self.outputs[len(grid.stages)]
-        needed = staged_bytes(self.workload, grid.pipeline, grid.microbatches, samples, held, outputs)
+        needed = staged_bytes(self.workload, grid.pipeline, grid.microbatches, samples, held, *outputs)
         return float(needed.max())

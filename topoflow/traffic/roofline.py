@@ -76,7 +76,13 @@ def _kernel_times(
         law = "must be roofline, as no kernels of such layers were measured"
         raise ValueError(f"gpu.efficiency: {law}, got {workload.gpu.efficiency!r} for a {layer.kind}")
     peak = samples * layer.forward_flops / workload.gpu.flops[rate]
-    if layer.kind == "attention":
+    if layer.scores:
+        heads, size, sequence = layer.shape
+        rows = max(samples * heads * sequence, 1.0)
+        products = ((rows, size, sequence), (rows, sequence, size))  # of queries and keys, of scores and values
+        forward = sum(peak / 2 / measured.reached("matmul", rate, *shape) for shape in products)
+        backward = sum(forward / measured.backward[of] for of in ("inputs", "parameters"))
+    elif layer.kind == "attention":
         heads, size, sequence = layer.shape
         reached = measured.reached("attention", rate, size, sequence, max(samples * heads, 1.0))
         forward = peak * (0.5 if layer.causal else 1.0) / reached

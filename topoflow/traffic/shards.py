@@ -27,6 +27,7 @@ import numpy as np
 
 from topoflow.arrays import Offsets
 from topoflow.operations import bus_factor
+from topoflow.strategy.memory import is_recomputed
 from topoflow.strategy.shards import Shards
 from topoflow.traffic.base import Label, Operation, Traffic
 from topoflow.traffic.columns import Columns
@@ -58,8 +59,9 @@ def least_seconds_of_shards(strategy: Shards, workload: Workload, bandwidth: flo
     """All compute of a server, or all that it sends."""
     job = layer_graph(workload)
     samples = job.batch_per_server / strategy.microbatches
-    both = (forward_seconds(job, layer, samples) + backward_seconds(job, layer, samples) for layer in job.layers)
-    passes = strategy.microbatches * sum(both)
+    forward = sum(forward_seconds(job, layer, samples) for layer in job.layers)
+    backward = sum(_backward_seconds(job, strategy, layer, samples) for layer in job.layers)
+    passes = strategy.microbatches * (forward + backward)
     update = step_seconds(job, job.parameters / strategy.ranks(job))
     bytes = job.parameters * job.element_bytes
     copies = strategy.servers // strategy.group
@@ -68,6 +70,12 @@ def least_seconds_of_shards(strategy: Shards, workload: Workload, bandwidth: flo
     else:
         sent = 2 * bus_factor("all_gather", strategy.group) + bus_factor("all_reduce", copies) / strategy.group
     return max(passes + update, sent * bytes / bandwidth)
+
+
+def _backward_seconds(workload: LayerGraph, shards: Shards, layer: Layer, samples: float) -> float:
+    """Return the seconds of the backward pass, and of the forward pass where it runs again."""
+    again = forward_seconds(workload, layer, samples) if is_recomputed(layer, shards.recompute) else 0.0
+    return backward_seconds(workload, layer, samples) + again
 
 
 class _Iteration:
@@ -100,7 +108,7 @@ class _Iteration:
 
     def backward(self, segment: int) -> None:
         unit, layers = self.segments[segment]
-        seconds = sum(backward_seconds(self.workload, layer, self.samples) for layer in layers)
+        seconds = sum(_backward_seconds(self.workload, self.shards, layer, self.samples) for layer in layers)
         self._compute(Label(f"backward {_name([layer.name for layer in layers])}", True), seconds, unit)
 
     def scatter(self, unit: int) -> None:

@@ -55,6 +55,7 @@ class Layer:
     kernel: str = ""  # what files of measured kernels call it, "Dense_4096_4096" (``kernels.py``); "": nothing
     shape: tuple[int, ...] = ()  # inputs and outputs of a matrix; heads, size of a head and positions of attention
     causal: bool = False  # attention of which kernels compute half the scores
+    scores: int = 0  # elements per sample of the scores that attention writes to memory; 0: they stay on the chip
     elementwise: int = 0  # elements per sample moved by functions that the roofline takes as fused into it
 
     def __post_init__(self) -> None:

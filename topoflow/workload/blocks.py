@@ -26,6 +26,7 @@ class Stream:
     sequence: int
     bias: bool
     causal: bool = True
+    flash: bool = True
 
     @property
     def elements(self) -> int:
@@ -55,6 +56,7 @@ class Stream:
             heads=heads,
             key_value_heads=key_value_heads,
             causal=self.causal,
+            flash=self.flash,
         )
         after = [scores.name, *added]
         projection = self._linear(f"{prefix}projection", self.hidden, self.hidden, after, 3 * self.hidden)

@@ -143,12 +143,16 @@ def attention(
     heads: int,
     key_value_heads: int | None = None,
     causal: bool = True,
+    flash: bool = True,
 ) -> Layer:
     """Return scores and weighted values of every head, without the projections: ``4 * sequence^2 * hidden`` FLOPs.
 
-    This is the count of Narayanan et al., SC 2021, appendix (the causal half is not discounted). Scores stay on the
-    chip (Dao et al., FlashAttention, NeurIPS 2022): memory sees queries, keys, values and outputs.
+    This is the count of Narayanan et al., SC 2021, appendix (the causal half is not discounted). With ``flash``, scores
+    stay on the chip (Dao et al., FlashAttention, NeurIPS 2022): memory sees queries, keys, values and outputs.
+    Otherwise one matrix multiplication writes all scores, softmax and dropout read and write them (and a mask of a
+    byte), and another multiplication reads them, as in Megatron-LM of 2021.
     """
+    scores = 0 if flash else heads * sequence**2
     key_values = 2 * hidden * (key_value_heads or heads) // heads
     return Layer(
         name=name,
@@ -156,10 +160,12 @@ def attention(
         parameters=0,
         forward_flops=4.0 * sequence * sequence * hidden,
         output_elements=hidden * sequence,
-        memory_elements=(2 * hidden + key_values) * sequence,
+        memory_elements=(2 * hidden + key_values) * sequence + 2 * scores,
         after=tuple(after),
         shape=(heads, hidden // heads, sequence),
-        causal=causal,
+        causal=causal and flash,
+        scores=scores,
+        elementwise=9 * scores // 2,
     )
 
 

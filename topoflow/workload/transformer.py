@@ -15,6 +15,8 @@ from topoflow.workload.gpu import Gpu
 from topoflow.workload.layers import check_sizes, embedding, graph_of
 from topoflow.workload.sharding import Cut
 
+ATTENTION = ("flash", "unfused")
+
 
 @dataclass(frozen=True)
 class Transformer:
@@ -23,6 +25,7 @@ class Transformer:
     ``feed_forward`` is the inner width. ``key_value_heads`` below ``heads`` is grouped-query attention. ``gated``:
     two matrices up instead of one (SwiGLU). ``tied``: the head uses the embedding's matrix. ``bias``: linear layers
     and norms have one (without, a norm is an RMS norm). ``learned_positions``: a table of ``sequence`` positions.
+    ``attention``: ``flash``, one kernel that keeps scores on the chip, or ``unfused``, which writes them to memory.
     """
 
     gpu: Gpu
@@ -43,6 +46,7 @@ class Transformer:
     tied: bool = True
     bias: bool = True
     optimizer: str = "adam"
+    attention: str = "flash"
 
     def __post_init__(self) -> None:
         check_sizes(self)
@@ -53,8 +57,11 @@ class Transformer:
                 f"transformer.key_value_heads: must divide the {self.heads} heads, got {self.key_value_heads}"
             )
 
+        if self.attention not in ATTENTION:
+            raise ValueError(f"transformer.attention: must be one of {', '.join(ATTENTION)}, got {self.attention!r}")
+
     def build(self) -> LayerGraph:
-        stream = Stream(self.hidden, self.sequence, self.bias)
+        stream = Stream(self.hidden, self.sequence, self.bias, flash=self.attention == "flash")
         layers = [stream.embedding(self.vocabulary)]
         source = ["embedding"]
         if self.learned_positions:

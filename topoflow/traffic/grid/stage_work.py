@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from topoflow.strategy.grid import Grid
+from topoflow.strategy.memory import is_recomputed
 from topoflow.traffic.roofline import Ranks, gpu_times
 from topoflow.workload.base import Layer, LayerGraph, Sharding
 from topoflow.workload.kernels import Times
@@ -50,11 +51,18 @@ def forward_work(workload: LayerGraph, grid: Grid, layers: Sequence[tuple[Layer,
 
 
 def backward_work(workload: LayerGraph, grid: Grid, layers: Sequence[tuple[Layer, float]]) -> Work:
-    """Return the work of the gradients; what was gathered is gathered again and its gradients are scattered."""
+    """Return the work of the gradients; what was gathered is gathered again and its gradients are scattered.
+
+    What is recomputed runs forward again, with its collectives; keys and values are gathered for both at once.
+    """
     seconds = sum(_times(workload, grid, layer, parameters).backward for layer, parameters in layers)
     cuts = [layer.sharding for layer, _ in layers if layer.sharding is not None]
     sent = _sent(workload, grid, cuts, sum(cut.reduced_backward for cut in cuts))
-    return Work(seconds, {"all_gather": sent["all_gather"], "reduce_scatter": sent["all_gather"], **sent})
+    again = forward_work(workload, grid, [each for each in layers if is_recomputed(each[0], grid.recompute)])
+    for op in ("all_reduce", "all_to_all"):
+        sent[op] += again.sent[op]
+    sent = {"all_gather": sent["all_gather"], "reduce_scatter": sent["all_gather"], **sent}
+    return Work(seconds + again.seconds, sent)
 
 
 def _sent(workload: LayerGraph, grid: Grid, cuts: Sequence[Sharding], reduced: float) -> dict[str, float]:

@@ -1,0 +1,82 @@
+"""Recomputation: what runs again in the backward pass, and what need not be kept for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from topoflow.strategy.fsdp import Fsdp
+from topoflow.strategy.memory import activation_elements, is_recomputed
+from topoflow.strategy.parallel import Parallel
+from topoflow.traffic.grid.pipelined import held_by_stage
+from topoflow.traffic.grid.stage_work import backward_work, forward_work
+from topoflow.traffic.lower import lower
+from topoflow.workload.base import LayerGraph
+from topoflow.workload.gpu import Gpu
+from topoflow.workload.transformer import Transformer
+
+GPU = Gpu("gpu", {"bfloat16": 1e12}, 1e15, 300e9, 400e9)
+BLOCKS, HIDDEN, SEQUENCE, HEADS = 4, 64, 128, 8
+
+
+def job(attention: str = "unfused") -> LayerGraph:
+    return Transformer(
+        GPU,
+        batch_per_gpu=2,
+        layers=BLOCKS,
+        hidden=HIDDEN,
+        heads=HEADS,
+        key_value_heads=HEADS,
+        sequence=SEQUENCE,
+        attention=attention,
+    ).build()
+
+
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+def test_the_backward_pass_contains_the_forward_pass_of_what_is_recomputed(recompute: str) -> None:
+    workload = job()
+    plain = Parallel(tensor=4, pipeline=2).place(workload, 2)
+    grid = Parallel(tensor=4, pipeline=2, recompute=recompute).place(workload, 2)
+    for stage in held_by_stage(workload, grid):
+        again = forward_work(workload, grid, [each for each in stage if is_recomputed(each[0], recompute)])
+        without, found = backward_work(workload, plain, stage), backward_work(workload, grid, stage)
+        assert found.seconds == pytest.approx(without.seconds + again.seconds)
+        assert found.sent["all_reduce"] == pytest.approx(without.sent["all_reduce"] + again.sent["all_reduce"])
+    kinds = {layer.kind for layer in workload.layers if is_recomputed(layer, recompute)}
+    assert kinds == {"none": set(), "selective": {"attention"}, "full": {"norm", "dense", "attention"}}[recompute]
+
+
+def test_full_recomputation_keeps_the_input_of_every_block_and_one_block() -> None:
+    """Kept: the outputs of 4 blocks, and those of 2 embeddings, the last norm and the head, which is 50257 wide."""
+    layers = job().layers
+    kept, working = activation_elements(layers, "full")
+    assert kept == (BLOCKS + 3) * HIDDEN * SEQUENCE + 50257 * SEQUENCE
+    all_kept, nothing = activation_elements(layers, "none")
+    assert nothing == 0
+    assert all_kept == kept + BLOCKS * (working - HIDDEN * SEQUENCE)
+
+
+def test_selective_recomputation_keeps_all_but_the_scores() -> None:
+    """5 bytes of each score: output of the softmax, mask and output of dropout (Korthikanti et al., section 4.1)."""
+    kept = {recompute: activation_elements(job().layers, recompute)[0] for recompute in ("none", "selective")}
+    assert 2 * (kept["none"] - kept["selective"]) == 5 * BLOCKS * HEADS * SEQUENCE**2
+    assert activation_elements(job("flash").layers, "none") == activation_elements(job("flash").layers, "selective")
+
+
+@pytest.mark.parametrize("rule", [Parallel, Fsdp])
+def test_more_recomputation_takes_longer_and_less_memory(rule: type[Parallel | Fsdp]) -> None:
+    workload = job()
+    plans = [rule(recompute=recompute).place(workload, 2) for recompute in ("none", "selective", "full")]
+    seconds = [lower(workload, plan).seconds.sum() for plan in plans]
+    memory = [plan.memory_per_gpu(workload) for plan in plans]
+    assert seconds == sorted(set(seconds))
+    assert memory == sorted(set(memory), reverse=True)
+
+
+def test_an_unknown_name_is_refused() -> None:
+    for rule in (Parallel(recompute="some"), Fsdp(recompute="some")):
+        with pytest.raises(
+            ValueError, match=r"^strategy\.recompute: must be one of none, selective, full, got 'some'$"
+        ):
+            rule.place(job(), 2)
+    with pytest.raises(ValueError, match=r"^transformer\.attention: must be one of flash, unfused, got 'fast'$"):
+        job("fast")
