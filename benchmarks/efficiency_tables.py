@@ -6,7 +6,9 @@
 Forward kernels: aiconfigurator-core 0.12.0 (NVIDIA, Apache-2.0), which measured them under three inference frameworks
 on one GPU of each type; a value is the median over the frameworks. Backward kernels: SimuMax (MooreThreads,
 Apache-2.0), whose configuration has the same matrix multiplications forward and backward; a factor is the median over
-the shapes. The rates of the peak are those of ``configs/gpu``.
+the shapes. Of a GPU that SimuMax measured itself (B200), its BF16 multiplications, as training runs them one after the
+other, scale those of the inference frameworks, which ran for moments, and its share of the memory bandwidth and its
+latency of memory-bound kernels count. The rates of the peak are those of ``configs/gpu``.
 """
 
 from __future__ import annotations
@@ -37,28 +39,45 @@ PEAKS = {  # FLOP/s, and B/s to other GPUs, of configs/gpu
     "h100": {"bfloat16": 989.5e12, "float8_e4m3fn": 1979e12, "links": 450e9},
     "h200": {"bfloat16": 989.5e12, "float8_e4m3fn": 1979e12, "links": 450e9},
     "b200": {"bfloat16": 2250e12, "float8_e4m3fn": 4500e12, "links": 900e9},
+    "gb200": {"bfloat16": 2500e12, "float8_e4m3fn": 5000e12, "links": 900e9},
+    "gb300": {"bfloat16": 2500e12, "float8_e4m3fn": 5000e12, "links": 900e9},
 }
-BACKWARD = {"a100": "a100_pcie", "h100": "a100_pcie", "h200": "a100_pcie", "b200": "b200_bf16_ceperm"}
+BLACKWELL = "b200_bf16_ceperm"
+SIMUMAX = {
+    **dict.fromkeys(("a100", "h100", "h200"), "a100_pcie"),
+    **dict.fromkeys(("b200", "gb200", "gb300"), BLACKWELL),
+}
+SAME_GPU = ("b200",)  # of which SimuMax has measurements, not of a card with other clocks
 
 
 def main(wheel: str, simumax: str, out: str) -> None:
     archive = zipfile.ZipFile(wheel)
     for gpu, peaks in PEAKS.items():
+        training = json.loads(Path(simumax, f"{SIMUMAX[gpu]}.json").read_text())["accelerator"]
+        moving = training["bandwidth"]["default"]
+        own = gpu in SAME_GPU
         table = {
             "gpu": gpu.upper(),
             "origin": (
-                "aiconfigurator-core 0.12.0 (Apache-2.0): GEMM, causal attention, NCCL all-gather, share of the memory "
-                f"bandwidth and constant time of memory-bound kernels, {gpu}_sxm; backward: SimuMax 4dcaae5 "
-                f"(Apache-2.0), configs/system/{BACKWARD[gpu]}.json; made by benchmarks/efficiency_tables.py"
+                f"aiconfigurator-core 0.12.0 (Apache-2.0), {system(gpu)}: GEMM, causal attention, NCCL all-gather"
+                + ("" if own else ", memory-bound kernels")
+                + f"; SimuMax 4dcaae5 (Apache-2.0), configs/system/{SIMUMAX[gpu]}.json: backward kernels"
+                + (", scale of BF16 GEMM, memory-bound kernels" if own else "")
+                + "; made by benchmarks/efficiency_tables.py"
             ),
-            "matmul": matmul(archive, gpu, peaks),
+            "matmul": matmul(archive, gpu, peaks, forward_of(training) if own else {}),
             "attention": attention(archive, gpu, peaks),
-            "backward": backward(Path(simumax) / f"{BACKWARD[gpu]}.json"),
-            "memory": number(archive, gpu, "mem_bw_empirical_scaling_factor"),
-            "launch_us": number(archive, gpu, "mem_empirical_constant_latency") * 1e6,
+            "backward": backward(training),
+            "memory": moving["efficient_factor"] if own else number(archive, gpu, "mem_bw_empirical_scaling_factor"),
+            "launch_us": moving["latency_us"] if own else number(archive, gpu, "mem_empirical_constant_latency") * 1e6,
             "links": links(archive, gpu, peaks["links"]),
         }
         Path(out, f"{gpu}.json").write_text(text(table))
+
+
+def system(gpu: str) -> str:
+    """Return the name that aiconfigurator-core has for a GPU."""
+    return gpu if gpu.startswith("g") else f"{gpu}_sxm"
 
 
 def text(table: dict[str, Any]) -> str:
@@ -71,7 +90,7 @@ def rows_of(archive: zipfile.ZipFile, gpu: str, kind: str, name: str) -> list[li
     """Return the measured points of each framework, of its latest version."""
     latest: dict[str, str] = {}
     for path in archive.namelist():
-        found = re.fullmatch(rf"{FOLDER}/data/{gpu}_sxm/{kind}/(\w+)/([\w.]+)/{name}_perf.parquet", path)
+        found = re.fullmatch(rf"{FOLDER}/data/{system(gpu)}/{kind}/(\w+)/([\w.]+)/{name}_perf.parquet", path)
         if found and version(found[2]) >= version(latest.get(found[1], "/0/").split("/")[-2]):
             latest[found[1]] = path
     return [pq.read_table(io.BytesIO(archive.read(path))).to_pylist() for path in sorted(latest.values())]
@@ -81,7 +100,10 @@ def version(text: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", text)]
 
 
-def matmul(archive: zipfile.ZipFile, gpu: str, peaks: dict[str, float]) -> dict[str, Any]:
+def matmul(
+    archive: zipfile.ZipFile, gpu: str, peaks: dict[str, float], training: dict[tuple[int, ...], float]
+) -> dict[str, Any]:
+    """Return the tables, scaled by what multiplications reach in ``training`` where these were measured."""
     reached: dict[str, dict[tuple[int, ...], list[float]]] = {dtype: defaultdict(list) for dtype in peaks}
     for rows in rows_of(archive, gpu, "gemm", "gemm"):
         for row in rows:
@@ -89,8 +111,18 @@ def matmul(archive: zipfile.ZipFile, gpu: str, peaks: dict[str, float]) -> dict[
             if dtype in peaks:
                 m, n, k = row["m"], row["n"], row["k"]
                 reached[dtype][m, k, n].append(2 * m * n * k / (row["latency"] * 1e-3) / peaks[dtype])
+    shared = [
+        part / median(reached["bfloat16"][shape]) for shape, part in training.items() if shape in reached["bfloat16"]
+    ]
+    scale = min(median(shared), 1.0) if shared else 1.0
+    print(gpu, "training reaches", round(scale, 3), "of the inference frameworks, shapes", len(shared))
     return {
-        dtype: {"rows": ROWS, "inputs": WIDTHS, "outputs": WIDTHS, "reached": grid(values, (ROWS, WIDTHS, WIDTHS))}
+        dtype: {
+            "rows": ROWS,
+            "inputs": WIDTHS,
+            "outputs": WIDTHS,
+            "reached": grid(values, (ROWS, WIDTHS, WIDTHS), scale=scale if dtype == "bfloat16" else 1.0),
+        }
         for dtype, values in reached.items()
         if values
     }
@@ -111,46 +143,60 @@ def attention(archive: zipfile.ZipFile, gpu: str, peaks: dict[str, float]) -> di
     return {"bfloat16": {"size": sizes, "sequence": SEQUENCES, "heads": HEADS, "reached": grid(reached, axes)}}
 
 
-def grid(reached: dict[tuple[int, ...], list[float]], axes: tuple[Any, ...], key: tuple[int, ...] = ()) -> Any:
+def grid(
+    reached: dict[tuple[int, ...], list[float]], axes: tuple[Any, ...], key: tuple[int, ...] = (), scale: float = 1.0
+) -> Any:
     """The medians as nested lists; of a shape that was not measured, that of the nearest one, by the logarithms."""
     if len(key) < len(axes):
-        return [grid(reached, axes, (*key, size)) for size in axes[len(key)]]
+        return [grid(reached, axes, (*key, size), scale) for size in axes[len(key)]]
     if key not in reached:
         alike = [each for each in reached if all(size in axis for size, axis in zip(each, axes, strict=True))]
         key = min(alike, key=lambda each: sum(abs(math.log(a / b)) for a, b in zip(each, key, strict=True)))
-    return float(f"{min(median(reached[key]), 1.0):.3g}")
+    return float(f"{min(median(reached[key]) * scale, 1.0):.3g}")
 
 
-def backward(path: Path) -> dict[str, float]:
-    """Efficiencies of backward kernels as parts of those forward, which layouts TN, NN and NT tell apart."""
-    operations = json.loads(path.read_text())["accelerator"]["op"]
-    found: dict[tuple[str, ...], float] = {}
-    for name, share in operations["matmul"]["accurate_efficient_factor"].items():
+def multiplications(training: dict[str, Any]) -> dict[tuple[Any, ...], float]:
+    """Return what SimuMax measured, by layout, rows, inputs and outputs."""
+    found: dict[tuple[Any, ...], float] = {}
+    for name, share in training["op"]["matmul"]["accurate_efficient_factor"].items():
         m, k, n, layout = re.findall(r"m=(\d+), k=(\d+), n=(\d+), layout=(\w\w)", name)[0]
-        found[layout, m, k, n] = share
+        found[layout, int(m), int(k), int(n)] = share
+    return found
+
+
+def forward_of(training: dict[str, Any]) -> dict[tuple[int, ...], float]:
+    return {key[1:]: share for key, share in multiplications(training).items() if key[0] == "TN"}
+
+
+def backward(training: dict[str, Any]) -> dict[str, float]:
+    """Efficiencies of backward kernels as parts of those forward, which layouts TN, NN and NT tell apart."""
+    found = multiplications(training)
     factors: dict[str, list[float]] = defaultdict(list)
     for (layout, m, k, n), share in found.items():
         if layout == "TN":  # m rows of k inputs to n outputs
             for field, key in (("inputs", ("NN", m, n, k)), ("parameters", ("NT", n, m, k))):
                 if key in found:
                     factors[field].append(found[key] / share)
-    forward, back = (operations[name]["accurate_efficient_factor"] for name in ("sdp_fwd", "sdp_bwd"))
+    forward, back = (training["op"][name]["accurate_efficient_factor"] for name in ("sdp_fwd", "sdp_bwd"))
     factors["attention"] = [back[shape] / forward[shape] for shape in forward if shape in back]
     return {name: round(min(median(values), 1.0), 3) for name, values in factors.items()}
 
 
 def number(archive: zipfile.ZipFile, gpu: str, name: str) -> float:
-    found = re.search(rf"{name}: ([\d.e-]+)", archive.read(f"{FOLDER}/{gpu}_sxm.yaml").decode())
+    found = re.search(rf"{name}: ([\d.e-]+)", archive.read(f"{FOLDER}/{system(gpu)}.yaml").decode())
     assert found is not None
     return float(found[1])
 
 
 def links(archive: zipfile.ZipFile, gpu: str, peak: float) -> float:
-    """Bus bandwidth of the largest all-gather among 8 GPUs; message sizes count elements of 2 bytes."""
+    """Bus bandwidth of the largest all-gather among the GPUs of a host; message sizes count elements of 2 bytes."""
     rows = [row for each in rows_of(archive, gpu, "comm", "nccl") for row in each]
-    alike = [row for row in rows if (row["op_name"], row["nccl_dtype"], row["num_gpus"]) == ("all_gather", "half", 8)]
-    largest = max(row["message_size"] for row in alike)
-    rates = [2 * largest * 7 / 8 / (row["latency"] * 1e-3) for row in alike if row["message_size"] == largest]
+    rows = [
+        row for row in rows if (row["op_name"], row["nccl_dtype"]) == ("all_gather", "half") and row["num_gpus"] <= 8
+    ]
+    count, largest = max((row["num_gpus"], row["message_size"]) for row in rows)
+    alike = [row for row in rows if (row["num_gpus"], row["message_size"]) == (count, largest)]
+    rates = [2 * largest * (count - 1) / count / (row["latency"] * 1e-3) for row in alike]
     return round(median(rates) / peak, 3)
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from topoflow.engine.fluid import Fluid
+from topoflow.engine.lowering.placement import place
+from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.fsdp import Fsdp
 from topoflow.strategy.memory import activation_elements, is_recomputed
 from topoflow.strategy.parallel import Parallel
 from topoflow.traffic.grid.pipelined import held_by_stage
 from topoflow.traffic.grid.stage_work import backward_work, forward_work
+from topoflow.traffic.least_seconds import least_seconds
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import LayerGraph
 from topoflow.workload.gpu import Gpu
@@ -80,3 +86,14 @@ def test_an_unknown_name_is_refused() -> None:
             rule.place(job(), 2)
     with pytest.raises(ValueError, match=r"^transformer\.attention: must be one of flash, unfused, got 'fast'$"):
         job("fast")
+
+
+@pytest.mark.parametrize("recompute", ["selective", "full"])
+@pytest.mark.parametrize("rule", [Parallel(2, 2, micro_batch=1), Fsdp(micro_batch=1)])
+def test_the_least_time_is_never_above_the_simulated_one(rule: Parallel | Fsdp, recompute: str) -> None:
+    workload = replace(job(), gpu=replace(GPU, name="H100", efficiency="measured"))
+    plan = replace(rule, recompute=recompute).place(workload, 2)
+    traffic = lower(workload, plan)
+    fabric = IdealSwitch(bandwidth=25e9, degree=4, latency=0).build(2, traffic.demand())
+    world = place(traffic, fabric, name="one", all_reduce="hierarchical", rings="steps")
+    assert 0 < least_seconds(workload, plan, 100e9) <= Fluid().simulate([world])[0].makespan * (1 + 1e-9)

@@ -88,7 +88,7 @@ def test_columns_and_rows_of_a_matrix_are_divided_among_tensor_ranks(tmp_path: P
 
 
 @given(
-    st.sampled_from(["a100", "h100", "h200", "b200"]),
+    st.sampled_from(["a100", "h100", "h200", "b200", "gb200", "gb300"]),
     st.floats(0.01, 100),
     st.sampled_from([1, 2, 4, 8]),
     st.integers(1, 8),

@@ -19,7 +19,8 @@ class Stream:
 
     Functions that are kernels of their own read their operands and write their result: a residual is added in three
     accesses, an activation takes two, of two matrices (SwiGLU) three, and the loss reads the scores, writes and reads
-    them in float32, and writes their gradient, which is as five accesses of 16 bits.
+    them in float32, and writes their gradient, which is as five accesses of 16 bits. Rotary positions (``rotary``) read
+    and write queries and keys.
     """
 
     hidden: int
@@ -27,6 +28,7 @@ class Stream:
     bias: bool
     causal: bool = True
     flash: bool = True
+    rotary: bool = False
 
     @property
     def elements(self) -> int:
@@ -45,9 +47,8 @@ class Stream:
         """``qkv``, scores and projection of ``source``, to which ``added`` is added. Tensor ranks share the heads."""
         cut, prefix = Cut(block), f"block{block}."
         key_values = 2 * self.hidden * key_value_heads // heads
-        qkv = linear(
-            f"{prefix}qkv", self.hidden, self.hidden + key_values, source, positions=self.sequence, bias=self.bias
-        )
+        rotated = self.hidden + key_values // 2 if self.rotary else 0
+        qkv = self._linear(f"{prefix}qkv", self.hidden, self.hidden + key_values, source, 2 * rotated)
         scores = attention(
             f"{prefix}attention",
             self.hidden,

@@ -62,7 +62,7 @@ class Moe:
             raise ValueError("moe.dense_feed_forward: must be positive where there are dense layers, got 0")
 
     def build(self) -> LayerGraph:
-        stream = Stream(self.hidden, self.sequence, bias=False)
+        stream = Stream(self.hidden, self.sequence, bias=False, rotary=True)
         layers = [stream.embedding(self.vocabulary)]
         for block in range(self.layers):
             layers += self._block(stream, block, layers[-1].name)

@@ -61,7 +61,9 @@ class Transformer:
             raise ValueError(f"transformer.attention: must be one of {', '.join(ATTENTION)}, got {self.attention!r}")
 
     def build(self) -> LayerGraph:
-        stream = Stream(self.hidden, self.sequence, self.bias, flash=self.attention == "flash")
+        stream = Stream(
+            self.hidden, self.sequence, self.bias, flash=self.attention == "flash", rotary=not self.learned_positions
+        )
         layers = [stream.embedding(self.vocabulary)]
         source = ["embedding"]
         if self.learned_positions:
