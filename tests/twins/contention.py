@@ -95,7 +95,7 @@ class _Iteration:
                 self.clock[host] = max(self.clock[host], reduced)
         return max(clock + update for clock, update in zip(self.clock, self.update, strict=True))
 
-    def samples(self, layer: Layer) -> list[tuple[int, int]]:
+    def samples(self, layer: Layer) -> list[tuple[int, float]]:
         """Hosts, and how many samples each computes the layer for."""
         count = Counter(self.hosts[layer.name])
         return [(host, servers * self.workload.batch_per_server) for host, servers in count.items()]

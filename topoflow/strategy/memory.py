@@ -27,7 +27,7 @@ this is the least memory that a strategy can do with; ``Gpu.memory_share`` leave
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -55,7 +55,7 @@ def is_recomputed(layer: Layer, recompute: str) -> bool:
 
 def activation_elements(layers: Sequence[Layer], recompute: str) -> tuple[float, float]:
     """Return elements per sample that are kept of ``layers``, and those of one block that goes backward."""
-    kept, blocks, ends = 0.0, Counter[int](), dict[int, float]()
+    kept, blocks, ends = 0.0, defaultdict[int, float](float), dict[int, float]()
     for layer in layers:
         scores = 0.0 if recompute == "selective" else KEPT_SCORES * layer.scores
         block = None if layer.sharding is None else layer.sharding.block

@@ -1,0 +1,344 @@
+"""Predicted beside measured training iterations: ``python benchmarks/training.py rows=FILE [efficiency=roofline]``.
+
+FILE is a CSV with the columns of ``COLUMNS``. Each row that topoflow can say is simulated; a fact that a row lacks is
+the default of its framework's recipe (``with_defaults``), and is named beside the row. The others are listed with the
+reason. Nothing is fitted to the rows: sizes are those of the models' publications, rates those of ``configs/gpu`` and
+of ``topoflow/workload/efficiency``.
+
+A pipeline stage is whole servers here, so a stage that is a part of a server is a server of its own. GPUs in one NVLink
+domain that are several servers then have a network of the NVLink rate.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+
+from topoflow.engine.fluid import Fluid
+from topoflow.engine.lowering.placement import place
+from topoflow.fabric.ideal_switch import IdealSwitch
+from topoflow.strategy.base import Strategy
+from topoflow.strategy.fsdp import Fsdp
+from topoflow.strategy.parallel import Parallel
+from topoflow.traffic.lower import lower
+from topoflow.units import gbps, us
+from topoflow.workload.base import LayerGraph
+from topoflow.workload.gpu import Gpu
+from topoflow.workload.transformer import Transformer
+
+COLUMNS = (
+    *("source", "model", "gpu", "n_gpus", "tp", "pp", "dp", "cp", "ep", "vpp", "zero", "micro_batch", "global_batch"),
+    *("seq", "precision", "recompute", "step_time_s", "notes"),
+)
+CONFIGS = Path(__file__).resolve().parents[1] / "configs" / "gpu"
+RACK = 72  # GPUs of an NVL72
+MERGE = 0.001  # of a transfer's duration, by which it may end early
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A GPU of ``configs/gpu`` with what differs, the NIC of each GPU, and the GPUs of a server and NVLink domain."""
+
+    gpu: str
+    nic: float  # B/s
+    per_server: int = 8
+    domain: int = 8
+    changed: Mapping[str, float] | None = None
+
+
+A100_80GB = {"memory_bandwidth": 2039e9, "memory": 80e9}  # datasheet, A100 80GB SXM
+MACHINES = {
+    "a100_40gb": Machine("a100", gbps(200)),  # NICs: DGX A100 and DGX H100 datasheets
+    "a100_80gb": Machine("a100", gbps(200), changed=A100_80GB),
+    "a100 80gb (selene)": Machine("a100", gbps(200), changed=A100_80GB),
+    "h100": Machine("h100", gbps(400)),
+    "h100_80gb": Machine("h100", gbps(400)),
+    # Six stacks of HBM2e, of which the H100 PCIe has five with 2.0 TB/s; clocks are those of 700 W
+    "h100 96gb hbm2e, 500 w (grand teton)": Machine(
+        "h100", gbps(400), changed={"memory_bandwidth": 2.4e12, "memory": 96e9}
+    ),
+    "h200": Machine("h200", gbps(400)),
+    "b200": Machine("b200", gbps(400)),
+    # Trays of 4 GPUs; jobs of several racks are taken as one domain
+    "gb200": Machine("gb200", gbps(800), per_server=4, domain=64 * RACK),
+    "gb300": Machine("gb300", gbps(800), per_server=4, domain=64 * RACK),
+}
+
+
+def gpt(layers: int, hidden: int, heads: int, vocabulary: int = 51200, **fields: Any) -> dict[str, Any]:
+    return {
+        "layers": layers,
+        "hidden": hidden,
+        "heads": heads,
+        "key_value_heads": heads,
+        "feed_forward": 4 * hidden,
+        "vocabulary": vocabulary,
+        **fields,
+    }
+
+
+def llama(layers: int, hidden: int, heads: int, feed_forward: int) -> dict[str, Any]:
+    return {
+        "layers": layers,
+        "hidden": hidden,
+        "heads": heads,
+        "key_value_heads": 8,
+        "feed_forward": feed_forward,
+        "vocabulary": 128256,
+        "learned_positions": False,
+        "gated": True,
+        "tied": False,
+        "bias": False,
+    }
+
+
+MODELS = {
+    # Korthikanti et al., 2022, table 3. Megatron-LM of 2021 and 2022 writes the scores of attention to memory
+    "megatron 22b": gpt(48, 6144, 64, attention="unfused"),
+    "gpt-3 175b": gpt(96, 12288, 96, attention="unfused"),
+    "turing-nlg 530b": gpt(105, 20480, 128, attention="unfused"),
+    "megatron 1t": gpt(128, 25600, 160, attention="unfused"),
+    # mosaicml/llm-foundry, scripts/train/yamls/pretrain; vocabulary padded to 50,368
+    "mpt-125m": gpt(12, 768, 12, 50368, bias=False),
+    "mpt-350m": gpt(24, 1024, 16, 50368, bias=False),
+    "mpt-760m": gpt(24, 1536, 12, 50368, bias=False),
+    "mpt-1b": gpt(24, 2048, 16, 50368, bias=False),
+    "mpt-3b": gpt(32, 2560, 20, 50368, bias=False),
+    "mpt-7b": gpt(32, 4096, 32, 50368, bias=False),
+    "mpt-13b": gpt(40, 5120, 40, 50368, bias=False),
+    "mpt-30b": gpt(48, 7168, 56, 50368, bias=False),
+    "mpt-70b": gpt(64, 8192, 64, 50368, bias=False),
+    # Dubey et al., "The Llama 3 Herd of Models", 2024, table 3
+    "8b": llama(32, 4096, 32, 14336),
+    "70b": llama(80, 8192, 64, 28672),
+    "405b": llama(126, 16384, 128, 53248),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One published run, as text."""
+
+    number: int  # of its line
+    fields: Mapping[str, str]
+
+    def __getitem__(self, name: str) -> str:
+        return self.fields[name].strip()
+
+    @property
+    def name(self) -> str:
+        axes = ("tp", "pp", "cp", "ep", "vpp")
+        degrees = " ".join(f"{axis}={self[axis]}" for axis in axes if self[axis] not in ("", "1"))
+        return f"line {self.number}: {self['model']} on {self['n_gpus']} {self['gpu']} {degrees}".rstrip()
+
+
+@dataclass(frozen=True)
+class Said:
+    """A row with its prediction, and the defaults that were taken."""
+
+    row: Row
+    predicted: float  # s
+    measured: float  # s
+    defaults: tuple[str, ...]
+
+    @property
+    def ratio(self) -> float:
+        return self.predicted / self.measured
+
+    @property
+    def text(self) -> str:
+        notes = f" ({'; '.join(self.defaults)})" if self.defaults else ""
+        return f"{self.row.name}: {self.predicted:.4g} s of {self.measured:.4g} s = {self.ratio:.3f}{notes}"
+
+    @property
+    def error(self) -> float:
+        return abs(self.ratio - 1)
+
+
+def main(arguments: Sequence[str]) -> None:
+    options = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
+    if set(options) - {"rows", "efficiency"} or "rows" not in options or len(options) != len(arguments):
+        raise SystemExit(
+            f"training.py: must be rows=FILE [efficiency=roofline|measured|FILE], got {' '.join(arguments)}"
+        )
+    said, unsaid, known = [], 0, {}
+    for row in read(options["rows"]):
+        try:
+            said.append(predict(row, options.get("efficiency", "measured"), known))
+            print(said[-1].text, flush=True)
+        except ValueError as error:
+            unsaid += 1
+            print(f"not said: {row.name}: {error}", flush=True)
+    report("training", said, len(said) + unsaid)
+    for column in ("source", "gpu"):
+        groups = defaultdict(list)
+        for each in said:
+            groups[slug(each.row[column])].append(each)
+        for name, group in sorted(groups.items()):
+            report(f"training.{column}.{name}", group, len(group))
+
+
+def report(path: str, said: Sequence[Said], rows: int) -> None:
+    print(f"{path}.rows {rows}")
+    if path == "training":
+        print(f"{path}.said {len(said)}")
+    if said:
+        print(f"{path}.median_error {median(each.error for each in said):.3f}")
+        print(f"{path}.median_ratio {median(each.ratio for each in said):.3f}")
+        print(f"{path}.within_20 {sum(each.error <= 0.2 for each in said) / len(said):.3f}")
+
+
+def slug(text: str) -> str:
+    return re.sub(r"\W+", "_", text.lower()).strip("_")[:48]
+
+
+def read(path: str) -> Iterator[Row]:
+    with open(path, newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+        if missing:
+            raise SystemExit(f"{path}: must have the columns {', '.join(COLUMNS)}, got none of {', '.join(missing)}")
+        for fields in reader:
+            yield Row(reader.line_num, {name: fields[name] or "" for name in COLUMNS})
+
+
+def predict(row: Row, efficiency: str, known: dict[str, float]) -> Said:
+    """Simulate a row, or take what is ``known`` of one that is alike.
+
+    Raise ``ValueError`` with the reason why topoflow cannot say it.
+    """
+    if not re.fullmatch(r"\d*\.?\d+(e[-+]?\d+)?", row["step_time_s"]) or not float(row["step_time_s"]) > 0:
+        raise ValueError(f"step_time_s: must be positive seconds, got {row['step_time_s']!r}")
+    given, defaults = with_defaults(row)
+    machine = machine_of(row)
+    gpus, pipeline = whole(row, "n_gpus"), positive("pp", given["pp"])
+    if gpus % pipeline:
+        raise ValueError(f"pp: must divide the {gpus} GPUs, got {pipeline}")
+    per_server = min(machine.per_server, gpus // pipeline)
+    servers = gpus // per_server
+    gpu = gpu_of(machine, efficiency)
+    workload = model_of(row, gpu, per_server).with_global_batch(whole(row, "global_batch"), servers)
+    switch = network(machine, gpu, gpus, per_server)
+    rule = strategy_of(row, given)
+    job = (row["model"], row["seq"], dict(workload.precision), workload.batch_per_gpu)
+    alike = repr((*job, machine, efficiency, gpus, rule, switch))
+    if alike not in known:
+        known[alike] = simulated(workload, rule.place(workload, servers), switch)
+    seconds = known[alike]
+    return Said(row, seconds, float(row["step_time_s"]), (*defaults, *assumed(machine, row, gpus)))
+
+
+def with_defaults(row: Row) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the degrees and sizes of a row, and the defaults that were taken for those that it lacks, by name."""
+    found, taken = {}, []
+    for name, default in (("tp", "1"), ("pp", "1"), ("cp", "1"), ("ep", "1"), ("vpp", "1"), ("micro_batch", "1")):
+        found[name] = row[name] or default
+        if not row[name]:
+            taken.append(f"{name}={default}")
+    recompute = row["recompute"].split(" ")[0]
+    found["recompute"] = recompute if recompute in ("none", "selective", "full") else "none"
+    if recompute != found["recompute"]:
+        taken.append(f"recompute=none for {row['recompute']!r}")
+    return found, tuple(taken)
+
+
+def whole(row: Row, name: str) -> int:
+    return positive(name, row[name])
+
+
+def positive(name: str, text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(f"{name}: must be a positive integer, got {text!r}")
+    return int(text)
+
+
+def machine_of(row: Row) -> Machine:
+    machine = MACHINES.get(row["gpu"].lower())
+    if machine is None:
+        raise ValueError(f"gpu: must be one of {', '.join(MACHINES)}, got {row['gpu']}")
+    return machine
+
+
+def gpu_of(machine: Machine, efficiency: str) -> Gpu:
+    plain = OmegaConf.create({"efficiency": efficiency, "gpu": OmegaConf.load(CONFIGS / f"{machine.gpu}.yaml")})
+    gpu: Gpu = instantiate(plain.gpu)
+    return replace(gpu, **(machine.changed or {}))
+
+
+def assumed(machine: Machine, row: Row, gpus: int) -> list[str]:
+    """Return what is taken of the network of a row that does not say it."""
+    if gpus > RACK and machine.domain > RACK:
+        return ["racks as one NVLink domain"]
+    return [f"NIC={machine.nic / gbps(1):g} Gb/s"] if gpus > machine.domain and "Gb/s" not in row["notes"] else []
+
+
+def model_of(row: Row, gpu: Gpu, per_server: int) -> LayerGraph:
+    if "LoRA" in row["notes"]:
+        raise ValueError("notes: must be training of all parameters, got LoRA")
+    precision = {}
+    if "fp8" in row["precision"].lower():
+        precision = {"dense": "float8_e4m3fn"}
+    elif "16" not in row["precision"]:
+        raise ValueError(f"precision: must be of 16 bits or FP8, got {row['precision']}")
+    sizes = sizes_of(row["model"])
+    sequence = whole(row, "seq")
+    return Transformer(gpu, gpus_per_server=per_server, precision=precision, sequence=sequence, **sizes).build()
+
+
+def sizes_of(model: str) -> dict[str, Any]:
+    written = re.search(r"layers (\d+), hidden (\d+), heads (\d+)", model)
+    if written:  # Narayanan et al., SC 2021, table 1
+        return gpt(*map(int, written.groups()), attention="unfused")
+    name = model.lower().split(",")[0]
+    is_llama = re.fullmatch(r"llama-? ?3(?:\.1)?[-_ ]?(\d+b)", name)
+    sizes = MODELS.get(is_llama[1] if is_llama else name)
+    if sizes is None:
+        raise ValueError(f"model: must be a GPT, an MPT or a Llama 3 of known sizes, got {model}")
+    part = re.search(r", (\d+) layers", model)
+    return sizes | ({"layers": int(part[1])} if part else {})
+
+
+def strategy_of(row: Row, given: Mapping[str, str]) -> Fsdp | Parallel:
+    degrees = {name: positive(name, given[name]) for name in ("tp", "pp", "cp", "ep", "vpp", "micro_batch")}
+    if "fsdp" in row["zero"].lower():
+        for name in ("tp", "pp", "cp", "ep"):
+            if degrees[name] > 1:
+                raise ValueError(f"{name}: must be 1 with FSDP, got {degrees[name]}")
+        stage = 2 if row["zero"].startswith("2") else 3
+        return Fsdp(stage=stage, micro_batch=degrees["micro_batch"], recompute=given["recompute"])
+    return Parallel(
+        tensor=degrees["tp"],
+        pipeline=degrees["pp"],
+        context=degrees["cp"],
+        expert=degrees["ep"],
+        virtual=degrees["vpp"],
+        micro_batch=degrees["micro_batch"],
+        recompute=given["recompute"],
+    )
+
+
+def network(machine: Machine, gpu: Gpu, gpus: int, per_server: int) -> IdealSwitch:
+    """Servers of one NVLink domain exchange data at its rate, others by the NICs of their GPUs."""
+    rate = gpu.exchange_bandwidth if gpus <= machine.domain else machine.nic
+    return IdealSwitch(bandwidth=rate, degree=per_server, latency=us(1))
+
+
+def simulated(workload: LayerGraph, strategy: Strategy, switch: IdealSwitch) -> float:
+    traffic = lower(workload, strategy)
+    fabric = switch.build(strategy.servers, traffic.demand())
+    world = place(traffic, fabric, name="row", all_reduce="hierarchical", rings="flows")
+    return float(Fluid(merge=MERGE).simulate([world])[0].makespan)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
