@@ -229,8 +229,9 @@ class Result:
     @cached_property
     def comparable(self) -> str:
         """Equal for results of the same job, asked for in the same way: their iteration times can be compared."""
-        asked = self.settings.config.get("fidelity", self.settings.fidelity)
-        return repr((self.settings.config.get("workload"), len(self.own_servers), asked))
+        config = self.settings.config
+        asked = config.get("fidelity", self.settings.fidelity)
+        return repr((config.get("workload"), config.get("global_batch"), len(self.own_servers), asked))
 
     @cached_property
     def path_lengths(self) -> NDArray[np.float64]:

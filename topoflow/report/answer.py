@@ -13,6 +13,7 @@ CLOSE = 0.1  # a world within 10% of the fastest is nearly as fast
 TIE = 0.0005  # worlds whose times differ by less are equally fast: 0.05 %, the rounding of the four digits printed
 MAX_NAMED = 6  # networks in a sentence
 COMPUTE_BOUND = 0.02  # of an iteration; where the network could save less, it is not what limits
+OF_JOBS = ("workload", "gpu", "efficiency", "global_batch")  # groups and keys that make another job
 
 
 def answers(report: Report) -> list[str]:
@@ -139,7 +140,7 @@ def _unsized(outcome: Result) -> str:
 def place(report: Report, outcome: Result) -> str:
     """``dlrm on 16 servers``, and how its job differs from others: ``dlrm on 16 servers, workload.tables=8``."""
     row, swept = outcome.row, outcome.settings.swept
-    keys = [key for key in report.swept if key.partition(".")[0] in ("workload", "gpu") and key != "workload"]
+    keys = [key for key in report.swept if key.partition(".")[0] in OF_JOBS and key != "workload"]
     how = [f"{key}={swept[key]}" for key in keys if swept.get(key, row.workload) != row.workload]  # a motif's name
     return ", ".join([f"{row.workload} on {row.servers} server{'s' if row.servers > 1 else ''}", *how])
 
