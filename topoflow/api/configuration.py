@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 TARGET = "_target_"
+DEFAULTS = {"efficiency": "roofline", "micro_batch": None}  # of keys that groups read; ``config`` may be without them
 
 
 def keys_of(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def _resolved(config: Mapping[str, Any]) -> dict[str, Any]:
     import_module(PACKAGE)  # which has the resolvers of units
     with one_line([], ""):
         plain = {key: config[key] for key in config if not OmegaConf.is_config(config[key])}
-        alone = OmegaConf.merge(OmegaConf.to_container(config), plain)
+        alone = OmegaConf.merge(DEFAULTS, OmegaConf.to_container(config), plain)
         return {str(key): plain[key] if key in plain else _group(alone, config, key) for key in config}
 
 
