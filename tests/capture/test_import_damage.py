@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.capture.recordings import text_of, training
 from topoflow import files
 from topoflow.capture.base import Communication, Compute, Trace
 from topoflow.capture.jsonl import write
@@ -118,6 +119,7 @@ def samples(documents: Samples, task_graphs: dict[str, Path], tmp_path_factory: 
     found = Samples((name, json.dumps(document).encode()) for name, document in documents.items())
     found["task graph"] = task_graphs["100vgg_16"].read_bytes()
     found["nccl"] = NCCL
+    found["recording"] = text_of([*training(3), {"kind": "later", "event": 1, "end": 9}, {"kind": "ended"}]).encode()
     found["jsonl"] = (folder / "toy.jsonl").read_bytes()
     examples = Path(__file__).resolve().parents[2] / "examples" / "traces"
     found["flight recorder"] = (examples / "flight_recorder_0").read_bytes()
@@ -150,7 +152,7 @@ def test_random_bytes_are_refused(data: bytes, tmp_path: Path) -> None:
     "name",
     [
         *("old profile", "old execution trace", "profile", "execution trace", "task graph", "jsonl"),
-        *("flight recorder", "inspector", "chakra", "simgrid"),
+        *("flight recorder", "inspector", "chakra", "simgrid", "nccl", "recording"),
     ],
 )
 @damage
@@ -232,15 +234,16 @@ def test_damaged_pairs_of_profile_and_execution_trace_are_refused_or_harmless(
     must_be_trace_or_value_error(paths)
 
 
+@pytest.mark.parametrize("name", ["jsonl", "recording"])
 @damage
 @given(choose=st.data())
-def test_damaged_lines_of_our_own_format_are_refused_or_harmless(
-    choose: st.DataObject, samples: Samples, tmp_path: Path
+def test_damaged_lines_of_our_own_formats_are_refused_or_harmless(
+    name: str, choose: st.DataObject, samples: Samples, tmp_path: Path
 ) -> None:
-    lines = [json.loads(line) for line in samples["jsonl"].splitlines()]
+    lines = [json.loads(line) for line in samples[name].splitlines()]
     mutate(lines, choose)
     path = tmp_path / "trace.jsonl"
-    path.write_text("\n".join(json.dumps(line) for line in lines))
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
     must_be_trace_or_value_error([path])
 
 

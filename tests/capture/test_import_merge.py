@@ -97,7 +97,7 @@ def test_what_the_window_cut_before_the_first_iteration_is_counted_back_from_it(
     trace = merged(part(0, early, late, ALL_REDUCE), part(1, late, ALL_REDUCE))
     assert operations(trace, 0) == operations(trace, 1) == [(-1, 32), (0, 64)]
     assert trace.notes == (
-        "1 operations at the ends of the profile were not recorded by all members and are left out",
+        "1 operations at the ends of the records were not recorded by all members and are left out",
         NO_COMPUTE,
     )
 

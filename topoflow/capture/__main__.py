@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import platform
 import runpy
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from topoflow.capture.base import Trace
-from topoflow.capture.record.job import TRACE, Job
-from topoflow.printable import one_line
+from topoflow.capture.record.file import FORMAT, VERSION, open_record, say
 
 if TYPE_CHECKING:
     from topoflow.capture.record.recorder import Recorder  # needs torch
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 EXAMPLE = """\
 example, from the project's folder (4 processes on this machine, gloo, no GPU needed):
   torchrun --nproc-per-node 4 -m topoflow.capture run --out captured examples/train_ddp.py --steps 4
-  topoflow inspect captured/trace.jsonl.gz
+  topoflow inspect captured
   topoflow compare workload=captured workload.trace=captured fabric=ideal_switch,ring bandwidth_gbps=1,10 degree=1
 a script that starts as a module (python -m) is run as one:
   torchrun --nproc-per-node 4 -m topoflow.capture run --out captured -m torchtitan.train --job.config_file toy.toml
@@ -31,61 +31,64 @@ a script that starts as a module (python -m) is run as one:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Returns the exit code; what the script raises, SystemExit too, passes through."""
+    """Run the script and return its exit code; what it raises, SystemExit too, passes through.
+
+    A wrong call ends with 2 before the script starts. From then on no failure of the recording, such as a full disk,
+    changes what the script does, how long it takes or how it ends: it is said in one line.
+    """
     arguments = _parser().parse_args(argv)
     try:
+        rank, ranks = _environment("RANK", 0), _environment("WORLD_SIZE", 1)
+        if rank >= ranks:
+            raise ValueError(f"RANK: must be within 0..{ranks - 1} (WORLD_SIZE), got {rank}")
         script = Script(arguments.script, arguments.module)
-        job = Job(script.title, arguments.out, _environment("RANK", 0), _environment("WORLD_SIZE", 1))
         script.check()
         recorder_class = _recorder_class()
-        job.start()
-    except (ValueError, OSError) as error:
-        return _refuse(error)
-    recorder = recorder_class()
-    try:
-        with recorder, _os_exit_concludes(job, recorder):
-            script.run(arguments.arguments)
-    except SystemExit as exit_:
-        if exit_.code not in (None, 0):
-            job.fail(exit_)
-            raise
-    except BaseException as error:
-        job.fail(error)
-        raise
-    return _conclude(job, recorder)
-
-
-def _conclude(job: Job, recorder: Recorder) -> int:
-    """The script has ended well: bring the ranks together."""
-    if not job.is_ours:
+        restart = _environment("TORCHELASTIC_RESTART_COUNT", 0)
+        recorder = recorder_class(open_record(arguments.out, rank, restart, _header(script.title, ranks)))
+    except ValueError as error:
+        say(str(error))
+        return 2
+    except OSError as error:
+        say(f"--out: nothing is recorded, the job runs on: {error}")
+        script.run(arguments.arguments)
         return 0
+
+    def finish(ended: bool) -> None:
+        if recorder.finish(ended) and rank == 0 and ended:
+            say(f"rank 0 of {ranks} is recorded; all ranks, when they have ended: topoflow inspect {arguments.out}")
+
+    ended = False
     try:
-        trace = job.finish(lambda origin: recorder.trace(job.name, job.rank, job.world_size, origin))
-    except (ValueError, OSError) as error:
-        with suppress(OSError):  # such as the error itself: no space
-            job.fail(error)
-        return _refuse(error)
-    if trace is not None:
-        print(_summary(trace, job.out / TRACE))
+        with recorder, _before_os_exit(finish):
+            script.run(arguments.arguments)
+        ended = True
+    except SystemExit as exit_:
+        ended = exit_.code in (None, 0)
+        raise
+    finally:
+        finish(ended)
     return 0
 
 
+def _header(name: str, ranks: int) -> dict[str, Any]:
+    clocks = {"start": time.monotonic_ns(), "epoch": time.time_ns()}  # one moment: events are timed by the first
+    about = {"format": FORMAT, "version": VERSION, "name": name, "world_size": ranks, "host": platform.node()}
+    return {**about, **clocks}
+
+
 @contextmanager
-def _os_exit_concludes(job: Job, recorder: Recorder) -> Iterator[None]:
-    """Scripts that end by ``os._exit``, so as not to wait for other threads, end well too if they say 0."""
+def _before_os_exit(finish: Callable[[bool], None]) -> Iterator[None]:
+    """Call ``finish`` also where a script ends by ``os._exit``, so as not to wait for other threads."""
     leave = os._exit
 
-    def conclude_and_leave(status: int) -> NoReturn:
-        if job.is_ours:
-            if status:
-                job.fail(SystemExit(status))
-            else:
-                status = _conclude(job, recorder)
-            sys.stdout.flush()
-            sys.stderr.flush()
-        leave(status)
+    def finish_and_leave(status: int) -> NoReturn:
+        try:
+            finish(status == 0)
+        finally:
+            leave(status)
 
-    os._exit = conclude_and_leave
+    os._exit = finish_and_leave
     try:
         yield
     finally:
@@ -94,7 +97,7 @@ def _os_exit_concludes(job: Job, recorder: Recorder) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Script:
-    """What to run: a file as ``python name`` does, or with ``module`` as ``python -m name`` does."""
+    """A script to run: a file as ``python name`` does, or with ``module`` as ``python -m name`` does."""
 
     name: str
     module: bool = False
@@ -104,7 +107,7 @@ class Script:
         return self.name.removesuffix(".__main__").rpartition(".")[2] if self.module else Path(self.name).stem
 
     def check(self) -> None:
-        """ValueError if there is no such file or module."""
+        """Raise ValueError if there is no such file or module."""
         if not self.module:
             if not Path(self.name).is_file():
                 raise ValueError(f"script: must be a file, got {self.name}")
@@ -118,7 +121,7 @@ class Script:
             raise ValueError(f"-m: must be a module in this folder or installed, got {self.name}")
 
     def run(self, arguments: list[str]) -> None:
-        """Its own ``sys.argv``, its folder first in ``sys.path``, ``__main__`` its name."""
+        """Run it with its own ``sys.argv``, its folder first in ``sys.path`` and ``__main__`` as its name."""
         sys.argv = [self.name, *arguments]
         if self.module:
             runpy.run_module(self.name, run_name="__main__", alter_sys=True)
@@ -136,8 +139,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     run = parser.add_subparsers(required=True, metavar="run").add_parser(
         "run",
-        help="run SCRIPT and write DIR/trace.jsonl.gz",
-        description="Run SCRIPT and record its collectives, sends and compute; one file per rank, then one of all.",
+        help="run SCRIPT and write a file of each rank to DIR",
+        description="Run SCRIPT and record its collectives, sends and compute, one file per rank, while it runs.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -149,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _environment(name: str, default: int) -> int:
-    """A number that torchrun sets; without torchrun the job is one rank."""
+    """Return a number that torchrun sets; without torchrun the job is one rank."""
     value = os.environ.get(name, str(default))
     if not value.isdecimal():
         raise ValueError(f"{name}: must be a whole number, got {value!r}")
@@ -164,21 +167,6 @@ def _recorder_class() -> type[Recorder]:
     from topoflow.capture.record.recorder import Recorder
 
     return Recorder
-
-
-def _refuse(error: Exception) -> int:
-    print(one_line(f"topoflow.capture: {error}"), file=sys.stderr)
-    return 2
-
-
-def _summary(trace: Trace, path: Path) -> str:
-    communications = sum(1 for rank in trace.ranks for _ in trace.communications(rank))
-    lines = [
-        f"topoflow.capture: {trace.world_size} ranks, {trace.iterations} iterations, {communications} communications",
-        *(f"  note: {note}" for note in trace.notes),
-        f"  look at it: topoflow inspect {path}",
-    ]
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -78,6 +78,10 @@ def _read_folder(folder: Path, notes: list[str]) -> list[Part]:
     found = {name: parts for name, parts in found.items() if parts}
     if not found:
         raise ValueError(f"{folder}: must hold a trace ({', '.join(known_formats())}), got {len(files)} other files")
+    starts = max(part.restart for parts in found.values() for part in parts)
+    earlier = [name for name, parts in found.items() if all(part.restart < starts for part in parts)]
+    notes += [f"{name} is of an earlier start of the job and is passed over" for name in earlier]
+    found = {name: parts for name, parts in found.items() if name not in earlier}
     recorded = {part.rank for parts in found.values() for part in parts if not (part.derived or part.lists_groups)}
     derived = [name for name, parts in found.items() if all(part.derived and part.rank in recorded for part in parts)]
     notes += [f"{name} is made of other traces of its rank and is passed over" for name in derived]

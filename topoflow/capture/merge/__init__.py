@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from topoflow.capture.base import Communication, Compute, Event, Trace
-from topoflow.capture.merge.agree import Member, check_agreement
+from topoflow.capture.merge.agree import Member, beyond_common, check_agreement
 from topoflow.capture.merge.clocks import clock_offsets
 from topoflow.capture.merge.complete import complete
 from topoflow.capture.merge.ends import cut_ends
@@ -39,11 +39,12 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
             isinstance(event, Operation) and event.group is None and not event.group_of_all for event in part.events
         )
     parts = cut_ends(with_groups(parts, world_size, one_group), counts)
-    parts, hangs = common_window(parts, counts)
+    parts, hangs = common_window(_common_operations(parts, counts), counts)
     parts, iterations = _common_steps(parts, counts)
     ranks = _agreed_events(parts, world_size, counts)
     delays = dict(zip(ranks, _delays(parts), strict=True))
-    own_clocks = {part.rank for part in parts if part.epoch_ns is not None}
+    shared = parts[0].host != "" and len({part.host for part in parts}) == 1
+    own_clocks = {part.rank for part in parts if part.epoch_ns is not None and not shared}
     offsets = clock_offsets({rank: _shift(ranks[rank], delays[rank]) for rank in ranks if rank in own_clocks})
     delays = {rank: delay - offsets.get(rank, 0.0) for rank, delay in delays.items()}
     first = min(delays.values(), default=0.0)
@@ -98,6 +99,15 @@ def _closed_world(parts: Sequence[Part], one_group: bool) -> int:
             "rank as well, or, if all ranks were the job's only group, topoflow capture import --one-group"
         )
     return count
+
+
+def _common_operations(parts: Sequence[Part], counts: Counter[str]) -> list[Part]:
+    """Return the ranks of a job that was cut off without the operations that not all of their members got to."""
+    if all(part.ended for part in parts):
+        return list(parts)
+    beyond = beyond_common(parts)
+    counts[CUT] += sum(map(len, beyond.values()))
+    return [replace(part, events=without(part.events, beyond[part.rank])) for part in parts]
 
 
 def _common_steps(parts: Sequence[Part], counts: Counter[str]) -> tuple[list[Part], int]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from topoflow.capture.base import POINT_TO_POINT, Communication
-from topoflow.capture.merge.parts import Operation
+from topoflow.capture.merge.parts import Operation, Part
 from topoflow.units import DTYPE_BYTES
 
 
@@ -38,12 +38,33 @@ class Agreement:
     uneven: Sequence[Sequence[Member]]
 
 
+def beyond_common(parts: Sequence[Part]) -> dict[int, set[int]]:
+    """Return for each rank the positions of operations that not all recorded members of their group got to.
+
+    The k-th operation of a group is the same on all members, so that the shortest record tells how far all got.
+    """
+    recorded = {part.rank for part in parts}
+    columns: dict[tuple[object, ...], dict[int, list[int]]] = {}
+    for part in parts:
+        for index, event in enumerate(part.events):
+            if isinstance(event, Operation) and event.group is not None:
+                key, sides = _key(event, part.rank, event.group)
+                column = columns.setdefault(key, {rank: [] for rank in sides if rank in recorded})
+                column.setdefault(part.rank, []).append(index)
+    beyond: dict[int, set[int]] = {rank: set() for rank in recorded}
+    for column in columns.values():
+        shortest = min(len(indices) for indices in column.values())
+        for rank, indices in column.items():
+            beyond[rank].update(indices[shortest:])
+    return beyond
+
+
 def check_agreement(members: Sequence[Member]) -> Agreement:
     """Raise ``ValueError``, naming both ranks, where two members disagree about what they did together."""
     recorded = {member.rank for member in members}
     columns: dict[tuple[object, ...], dict[int, list[Member]]] = {}
     for member in members:
-        key, sides = _key(member)
+        key, sides = _key(member.communication, member.rank, member.communication.group)
         column = columns.setdefault(key, {rank: [] for rank in sides if rank in recorded})
         column.setdefault(member.rank, []).append(member)
     cut, uneven = [], []
@@ -58,14 +79,15 @@ def check_agreement(members: Sequence[Member]) -> Agreement:
     return Agreement(cut, uneven)
 
 
-def _key(member: Member) -> tuple[tuple[object, ...], tuple[int, ...]]:
-    """What aligns with what, and the ranks concerned: all members of a group, or the two ends of a send."""
-    communication = member.communication
-    if communication.op in POINT_TO_POINT:
-        peer = communication.peer if communication.peer is not None else member.rank
-        ends = (member.rank, peer) if communication.op == "send" else (peer, member.rank)
-        return ("point to point", communication.group_name, communication.tag, *ends), ends
-    return ("group", communication.group_name, frozenset(communication.group)), communication.group
+def _key(
+    event: Communication | Operation, rank: int, group: tuple[int, ...]
+) -> tuple[tuple[object, ...], tuple[int, ...]]:
+    """Return what aligns with what, and the ranks concerned: all members of a group, or the two ends of a send."""
+    if event.op in POINT_TO_POINT:
+        peer = event.peer if event.peer is not None else rank
+        ends = (rank, peer) if event.op == "send" else (peer, rank)
+        return ("point to point", event.group_name, event.tag, *ends), ends
+    return ("group", event.group_name, frozenset(group)), group
 
 
 def _align(columns: Columns) -> tuple[list[list[Member]], list[Member]]:

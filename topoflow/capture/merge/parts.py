@@ -77,8 +77,11 @@ class Part:
     timed: bool = True  # False: has no times, and may complete another part of the same rank
     lists_groups: bool = False  # True: it has no events, and completes another part of the same rank
     recorded_from_start: bool = False  # has every operation from the job's start on; its end may be cut
+    ended: bool = True  # False: the job was cut off, so that the last events may be missing
+    restart: int = 0  # how often the job had been started before
     derived: bool = False  # True: made of other traces; in a folder with these it says nothing more
     epoch_ns: int | None = None  # wall clock at time 0; None: all parts count from the same instant
+    host: str = ""  # whose clock that is, where the file says so
     name: str = ""
     bandwidth: float | None = None  # B/s that the rank sent at
     counts: Mapping[str, int] = field(default_factory=dict)  # what was left out: sentence -> how many
@@ -95,15 +98,18 @@ def without(events: Sequence[_Kind], left_out: Collection[int]) -> tuple[_Kind, 
     kept: list[_Kind] = []
     stands_for: list[tuple[int, ...]] = []  # old position -> new positions
     for index, event in enumerate(events):
-        after, waits = (
-            None if earlier is None else tuple(sorted({new for old in earlier for new in stands_for[old]}))
-            for earlier in (event.after, event.waits)
-        )
+        after = event.after
+        if after is not None:
+            positions = {new for old in after for new in stands_for[old]}
+            if any(old in left_out for old in after):  # what another one follows is implied: chains stay short
+                positions -= {earlier for new in positions for earlier in kept[new].after or ()}
+            after = tuple(sorted(positions))
+        waits = tuple(sorted({new for old in event.waits for new in stands_for[old]}))
         if index in left_out:
-            stands_for.append(after or waits or ())
+            stands_for.append(after or waits)
         else:
             stands_for.append((len(kept),))
-            kept.append(replace(event, after=after, waits=waits or ()))
+            kept.append(replace(event, after=after, waits=waits))
     return tuple(kept)
 
 

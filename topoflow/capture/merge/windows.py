@@ -21,7 +21,7 @@ from topoflow.capture.iterations import by_repetition
 from topoflow.capture.merge.parts import Operation, Part, without
 from topoflow.units import human
 
-CUT = "operations at the ends of the profile were not recorded by all members and are left out"
+CUT = "operations at the ends of the records were not recorded by all members and are left out"
 
 
 @dataclass

@@ -3,8 +3,8 @@
 recorder.py          sees what the script communicates, and when
 c10d.py              what each communication is: its group, tensors, root and peer
 operators.py         what each operator computes and moves, on whichever device
-recording.py         events in order, with compute spans between them
+recording.py         rows of events in order, with compute spans between them
 training_steps.py    where iterations begin and end
 other_threads.py     communications that are counted but not recorded
-job.py               the ranks' files become one trace
+file.py              the rank's file, written while the job runs
 """

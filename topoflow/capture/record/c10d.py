@@ -1,4 +1,4 @@
-"""What each operator of torch's c10d namespaces sends: one table, from operator to Communication.
+"""What each operator of torch's c10d namespaces sends: one table, from operator to row.
 
 Every communication of PyTorch, whoever asks for it (a script, DDP's C++ reducer, FSDP2, functional collectives), ends
 in one of these operators. Their schemas name the arguments, so a row of the table is the names of what goes in and
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.distributed import ProcessGroup
 
-from topoflow.capture.base import POINT_TO_POINT, Communication
+from topoflow.capture.base import POINT_TO_POINT
+from topoflow.capture.record.file import Row
 from topoflow.capture.record.recording import UNKNOWN_PEER
 from topoflow.units import DTYPE_BYTES
 
@@ -77,31 +79,54 @@ LOCAL = {"c10d::check_for_nan", "_c10d_functional::_wrap_tensor_autograd"}
 WAIT = "_c10d_functional::wait_tensor"
 
 
-def communication(call: Call, group: ProcessGroup, arguments: Mapping[str, Any], result: Any) -> Communication:
-    """The communication that ``call`` made in ``group`` with these arguments, without times.
+@dataclass(frozen=True)
+class Group:
+    """A process group as rows name it: ``ranks`` are global, in group order."""
+
+    name: str
+    ranks: tuple[int, ...]
+    backend: str
+
+
+def describe_group(group: ProcessGroup) -> Group:
+    """Return the name, ranks and backend of a process group."""
+    return Group(group.group_name, tuple(dist.get_process_group_ranks(group)), dist.get_backend(group))
+
+
+def communication(call: Call, group: Group, arguments: Mapping[str, Any], result: Any) -> Row:
+    """Return the row of the communication that ``call`` made in ``group`` with these arguments, without times.
 
     A dtype that Trace does not know is recorded as bytes (uint8), its size being what matters.
     """
-    ranks = tuple(dist.get_process_group_ranks(group))
     inputs = list(tensors_of(arguments.get(call.inputs)))
     outputs = list(tensors_of(result if call.outputs == RESULT else arguments.get(call.outputs)))
-    dtype = str((inputs or outputs)[0].dtype).removeprefix("torch.") if inputs or outputs else "uint8"
-    other = ranks[arguments[call.other]] if call.other else None
-    peer = other if call.op in POINT_TO_POINT else None
-    tagged = call.op in POINT_TO_POINT and dist.get_backend(group) != "nccl"  # which takes a tag, and ignores it
-    return Communication(
-        op=call.op,
-        group=ranks,
-        dtype=dtype if dtype in DTYPE_BYTES else "uint8",
-        bytes_in=sum(tensor.numel() * tensor.element_size() for tensor in inputs),
-        bytes_out=sum(tensor.numel() * tensor.element_size() for tensor in outputs),
-        splits_in=_splits(call, arguments.get(call.splits_in, ()), inputs),
-        splits_out=_splits(call, arguments.get(call.splits_out, ()), outputs),
-        peer=UNKNOWN_PEER if call.op == "recv" and peer is None else peer,
-        tag=arguments["tag"] if tagged else 0,
-        root=None if call.op in POINT_TO_POINT else other,
-        group_name=group.group_name,
-    )
+    row: Row = {
+        "kind": "communication",
+        "op": call.op,
+        "group": group.name,
+        "dtype": _dtype(inputs or outputs),
+        "in": sum(tensor.nbytes for tensor in inputs),
+        "out": sum(tensor.nbytes for tensor in outputs),
+    }
+    if call.op == "all_to_all":
+        row["splits_in"] = _splits(call, arguments.get(call.splits_in, ()), inputs)
+        row["splits_out"] = _splits(call, arguments.get(call.splits_out, ()), outputs)
+    if call.op in POINT_TO_POINT:
+        row["peer"] = group.ranks[arguments[call.other]] if call.other else UNKNOWN_PEER
+        row["tag"] = 0 if group.backend == "nccl" else arguments["tag"]  # NCCL takes a tag, and ignores it
+    elif call.other:
+        row["root"] = group.ranks[arguments[call.other]]
+    return row
+
+
+@cache
+def _dtype_name(dtype: torch.dtype) -> str:
+    name = str(dtype).removeprefix("torch.")
+    return name if name in DTYPE_BYTES else "uint8"
+
+
+def _dtype(tensors: Sequence[torch.Tensor]) -> str:
+    return _dtype_name(tensors[0].dtype) if tensors else "uint8"
 
 
 def group_of(arguments: Mapping[str, Any]) -> ProcessGroup:

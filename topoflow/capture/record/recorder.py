@@ -8,8 +8,13 @@ C++ reducer among them. Four things are watched:
 - the end of a backward pass: DDP and FSDP then wait, in C++, for all that was issued during it;
 - forward passes and optimizer steps: iterations (``topoflow.capture.record.training_steps``).
 
-A transfer's end is when its ``Work`` completes (gloo's futures report it from their own thread; for send, recv and
-reduce_scatter it is when the wait returned). gloo does not report when it began: ``start`` is the time of issue.
+A transfer's end is when the wait for it returned, or when the writing thread finds its ``Work`` completed, which is
+within about a millisecond. (A callback of gloo's threads would be exact. But it needs the GIL, and aborts a process
+that ends with a communication under way.) gloo does not report when a transfer began: ``start`` is the time of issue.
+
+An error of the recorder ends the recording, never the script: ``_stop`` says it in one line, and from then on operators
+pass through. A forked process records nothing.
+
 Cost: 10-20 us per operator of the script, nearly all of it that of any dispatch mode, which is part of the compute
 spans. What each operator computes and moves is added to its span (``topoflow.capture.record.operators``). Not
 seen: threads that the script starts (their communications are counted) and processes, and times on devices other than
@@ -18,49 +23,64 @@ the CPU.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
-from torch.distributed import Work
+from torch.distributed import ProcessGroup, Work
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from topoflow.capture.base import Trace
+from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.record import c10d
+from topoflow.capture.record.file import Late, RecordFile, Row, describe, say
 from topoflow.capture.record.operators import work_of
 from topoflow.capture.record.other_threads import OtherThreads
-from topoflow.capture.record.recording import UNKNOWN_PEER, Pending, Recording
+from topoflow.capture.record.recording import UNKNOWN_PEER, Recording
 from topoflow.capture.record.training_steps import TrainingHooks
 
+PATIENCE = 600 * 10**9  # ns after which nobody looks whether a communication has ended
+MAX_LOOKS = 32  # communications at a time
 NOT_IN_BACKWARD = -1  # torch._C._current_graph_task_id outside of a backward pass
-PATIENCE = 30.0  # s that the end of a script waits for communications that it has not waited for
 
 
 class Recorder(TorchDispatchMode):
-    """``with Recorder() as recorder: ...`` records what this process communicates; then ``recorder.trace(...)``."""
+    """``with Recorder(file) as recorder: ...`` records what this process communicates, up to ``recorder.finish()``."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: RecordFile) -> None:
         super().__init__()
-        self._recording = Recording()
+        self._file = file
+        self._recording = Recording(file.append)
+        self._active = False
+        self._process = os.getpid()
         self._main = threading.get_ident()
-        self._works: WeakKeyDictionary[Work, Pending] = WeakKeyDictionary()
+        self._works: WeakKeyDictionary[Work, Late] = WeakKeyDictionary()
+        self._groups: WeakKeyDictionary[ProcessGroup, c10d.Group] = WeakKeyDictionary()
+        self._ranks: dict[str, tuple[int, ...]] = {}  # of the groups by name
         self._newest: Work | None = None  # kept alive until its caller holds it
-        self._tensors: dict[int, Pending] = {}  # result of a functional collective (by storage) -> communication
-        self._in_backward: list[Pending] = []  # issued in the running backward pass
-        self._unfinished: set[Pending] = set()  # gloo's threads have not reported yet that these ended
+        self._tensors: dict[int, Late] = {}  # result of a functional collective (by storage) -> communication
+        self._in_backward: list[Late] = []  # issued in the running backward pass
+        self._unfinished: deque[tuple[Late, Work]] = deque()  # not known to have ended
         self._unknown: Counter[str] = Counter()
         self._backends: set[str] = set()
         self._on_device = 0
         self._job: tuple[int, int] | None = None  # rank and world size of the default process group
         self._others = OtherThreads()
-        self._hooks = TrainingHooks(self._recording.begin_iterations, self._before_step, self._after_step)
+        self._hooks = TrainingHooks(
+            lambda: self._guarded(self._recording.begin_iterations),
+            lambda: self._guarded(self._before_step),
+            lambda ends: self._guarded(self._after_step, ends),
+        )
 
     def __enter__(self) -> Recorder:
+        self._active = True
+        self._file.start(self, self._stop)
+        os.register_at_fork(after_in_child=self._forked)
         self._wait = Work.wait
         Work.wait = self._waiting(Work.wait)
         self._hooks.install()
@@ -74,56 +94,84 @@ class Recorder(TorchDispatchMode):
         self._hooks.remove()
         Work.wait = self._wait
 
-    def trace(self, name: str, rank: int, world_size: int, origin: float) -> Trace:
-        """What was recorded, with times in seconds since ``origin`` (of ``capture.record.clock``).
+    def finish(self, ended: bool) -> bool:
+        """Write the rest, and whether the script has ``ended`` well; return whether the record is whole."""
+        if os.getpid() != self._process:
+            return False
+        self._guarded(self._recording.pause)
+        if ended:
+            self._guarded(self._file.append, {"kind": "ended"})
+        failure = self._guarded(self._file.close)
+        if failure:
+            self._stop(failure)
+        whole, self._active = self._active, False
+        return whole
 
-        A process group larger than the number of processes is a fake one: then this is the trace of one of its ranks.
-        """
-        self._recording.pause()
-        self._wait_for_reports()
-        notes = [f"{count} calls of {op} were seen but not understood" for op, count in sorted(self._unknown.items())]
-        if unseen := self._others.communications:
-            notes.append(f"{unseen} communications of threads that the script started are not recorded")
-        if self._on_device:
-            self._recording.forget_work()  # a device's backward pass runs on a thread of its own
-            notes.append(f"{self._on_device} communications were on a device: their ends and compute were not timed")
-        if self._job is not None and self._job[1] > world_size:
-            notes.append(
-                f"{world_size} of {self._job[1]} ranks ran, the others were fake: nothing was sent or received"
-            )
-            rank, world_size = self._job
-        backends = ", ".join(sorted(self._backends)) or "no communication"
-        source = f"recorder (torch {torch.__version__}, {backends})"
-        return self._recording.trace(name, rank, world_size, origin, source, tuple(notes))
+    def look(self) -> bool:
+        """Note which communications have ended, of the oldest; return whether others have not."""
+        for _ in range(min(len(self._unfinished), MAX_LOOKS)):
+            late, work = self._unfinished.popleft()
+            if "end" in late.row or work.is_completed():
+                self._recording.done(late)
+            elif self._recording.now() - late.row["issue"] < PATIENCE:
+                self._unfinished.append((late, work))
+        return bool(self._unfinished)
+
+    def state(self) -> Row:
+        """Return the row of everything that is no event."""
+        return {
+            "kind": "state",
+            "torch": torch.__version__,
+            "backends": sorted(self._backends),
+            "job": self._job,
+            "on_device": self._on_device,
+            "other_threads": self._others.communications,
+            "unknown": dict(self._unknown),
+        }
+
+    def _stop(self, reason: str) -> None:
+        """End the recording, not the script."""
+        if self._active:
+            self._active = False
+            self._unfinished.clear()
+            say(f"{self._file.path}: recording ends here, the job goes on: {reason}")
+
+    def _forked(self) -> None:
+        self._active = False
+
+    def _guarded(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a part of the recorder; an error of it ends the recording."""
+        if not self._active:
+            return None
+        try:
+            return function(*arguments)
+        except Exception as error:
+            return self._stop(describe(error))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
         if any(kind.__module__.startswith("torch.distributed") for kind in types):
             return NotImplemented  # DTensor, AsyncCollectiveTensor: what they send comes back here as plain tensors
-        if any(kind.__module__.startswith("torch._subclasses") for kind in types):
-            return func(*args, **(kwargs or {}))  # FakeTensor: only shapes are asked for, nothing is sent
+        # FakeTensor: only shapes are asked for, nothing is sent
+        if not self._active or any(kind.__module__.startswith("torch._subclasses") for kind in types):
+            return func(*args, **kwargs)
         on_main = threading.get_ident() == self._main
         if on_main:
-            self._follow_backward()
-        if func.namespace not in c10d.NAMESPACES:
-            result = func(*args, **(kwargs or {}))
-            if on_main and func.namespace == "aten":
-                self._count(func, args, kwargs or {}, result)
-            return result
-        if on_main:
-            self._recording.pause()
-        try:
-            return self._communicate(func, args, kwargs or {})
-        finally:
-            if on_main:
-                self._recording.resume()
+            self._guarded(self._follow_backward)
+        if func.namespace in c10d.NAMESPACES:
+            return self._communicate(func, args, kwargs, on_main)
+        result = func(*args, **kwargs)
+        if on_main and func.namespace == "aten":
+            self._guarded(self._count, func, args, kwargs, result)
+        return result
 
     def _count(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Add the operator's work to the running compute span, which this does not lengthen."""
-        began = time.thread_time()
+        began = time.thread_time_ns()
         work = work_of(func, args, kwargs, result)
         if work is not None:
             self._recording.operator(work)
-        self._recording.leave_out(time.thread_time() - began)
+        self._recording.leave_out(time.thread_time_ns() - began)
 
     def _follow_backward(self) -> None:
         """Notice where a backward pass begins and ends; at its end the thread waited for what was issued in it."""
@@ -132,106 +180,107 @@ class Recorder(TorchDispatchMode):
                 self._recording.enter("backward")
         elif self._recording.phase == "backward":
             self._recording.enter("forward")
-            for pending in self._in_backward:
-                self._recording.waited(pending)
+            for late in self._in_backward:
+                self._recording.waited(late)
             self._in_backward = []
 
-    def _communicate(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def _communicate(self, func: Any, args: Any, kwargs: Any, on_main: bool) -> Any:
         """Run an operator of the c10d namespaces and record what it sends."""
+        if on_main:
+            self._guarded(self._recording.pause)
+        # The output of a functional operator has the size of its result, so that one is read afterwards; but the time
+        # of issue is before, when the others may still have to arrive.
+        issued = self._recording.now()
+        try:
+            result = func(*args, **kwargs)
+            self._guarded(self._issued, func, args, kwargs, result, issued)
+            return result
+        finally:
+            if on_main:
+                self._guarded(self._recording.resume)
+
+    def _issued(self, func: Any, args: Any, kwargs: Any, result: Any, issued: int) -> None:
+        """Record what an operator of the c10d namespaces sends, or waits for."""
         name = func._schema.name
         arguments = {**dict(zip((argument.name for argument in func._schema.arguments), args, strict=False)), **kwargs}
         if name == c10d.WAIT:
-            return self._wait_tensor(func, arguments["tensor"])
+            late = self._tensors.pop(arguments["tensor"].untyped_storage().data_ptr(), None)
+            if late is not None:
+                self._recording.done(late)
+                self._recording.waited(late)
+            return
         call = c10d.CALLS.get(name)
         if call is None:
             if name not in c10d.LOCAL:
                 self._unknown[name] += 1
-            return func(*args, **kwargs)
-        # The output of a functional operator has the size of its result, so that one is read afterwards; but the time
-        # of issue is before, when the others may still have to arrive.
-        issued = self._recording.now()
-        result = func(*args, **kwargs)
-        group = c10d.group_of(arguments)
-        self._backends.add(dist.get_backend(group))
-        self._job = self._job or (dist.get_rank(), dist.get_world_size())
-        pending = self._recording.issue(c10d.communication(call, group, arguments, result), issued)
+            return
+        group = self._group(c10d.group_of(arguments))
+        late = self._recording.issue(c10d.communication(call, group, arguments, result), issued)
         if self._recording.phase == "backward":
-            self._in_backward.append(pending)
-        self._watch(pending, arguments, result)
-        return result
+            self._in_backward.append(late)
+        self._watch(late, arguments, result)
+        if self._file.is_stuck:
+            self._stop("the disk does not take the rows")
 
-    def _watch(self, pending: Pending, arguments: Any, result: Any) -> None:
+    def _group(self, group: ProcessGroup) -> c10d.Group:
+        """Return what rows say of the process group, after the row that says who is in it."""
+        known = self._groups.get(group)
+        if known is None:
+            known = self._groups[group] = c10d.describe_group(group)
+            self._backends.add(known.backend)
+            self._job = self._job or (dist.get_rank(), dist.get_world_size())
+            self._ranks[known.name] = known.ranks
+            self._file.append({"kind": "group", "name": known.name, "ranks": known.ranks})
+        return known
+
+    def _watch(self, late: Late, arguments: Any, result: Any) -> None:
         """Learn when the communication ends."""
         on_device = any(tensor.device.type != "cpu" for tensor in c10d.tensors_of([*arguments.values()]))
         self._on_device += on_device
         work = result[-1] if isinstance(result, (tuple, list)) and result else result
         if isinstance(work, torch.ScriptObject):
             self._newest = Work.unbox(work)
-            self._works[self._newest] = pending
-            if not on_device:  # a device's future completes when the work is queued, not when it is done
-                self._when_done(self._newest, pending)
+            self._works[self._newest] = late
+            # On a device a Work completes when it is queued, not when it is done; a message of gloo, when it is waited
+            # for. Who asks for no asynchronous operation waits for it at once.
+            if not on_device and arguments.get("async_op", True) and late.row["op"] not in POINT_TO_POINT:
+                self._unfinished.append((late, self._newest))
+                self._file.wake()
         elif result is None:  # monitored_barrier_ returns when it has finished
-            self._recording.done(pending)
-            self._recording.waited(pending)
+            self._recording.done(late)
+            self._recording.waited(late)
         else:
             for tensor in c10d.tensors_of(result):
-                self._tensors[tensor.untyped_storage().data_ptr()] = pending
-
-    def _when_done(self, work: Work, pending: Pending) -> None:
-        try:
-            future = work.get_future()
-        except RuntimeError:  # gloo: "Work::getFuture not implemented" for send, recv and reduce_scatter
-            return
-        self._unfinished.add(pending)
-        future.add_done_callback(lambda _: self._ended(pending))
-
-    def _ended(self, pending: Pending) -> None:
-        self._recording.done(pending)
-        self._unfinished.discard(pending)
-
-    def _wait_for_reports(self) -> None:
-        """Wait until gloo's threads have reported what has ended.
-
-        DDP waits in C++, so the script may continue before they have reported; and a thread that asks for the GIL while
-        Python shuts down aborts the process.
-        """
-        deadline = time.monotonic() + PATIENCE
-        while self._unfinished and time.monotonic() < deadline:
-            time.sleep(0.001)
+                self._tensors[tensor.untyped_storage().data_ptr()] = late
 
     def _waiting(self, wait: Callable[..., Any]) -> Callable[..., Any]:
-        """``Work.wait`` that also records what was waited for."""
+        """Return a ``Work.wait`` that also records what was waited for."""
 
         def wait_and_record(work: Work, *args: Any, **kwargs: Any) -> Any:
-            pending = self._works.get(work)
             on_main = threading.get_ident() == self._main
             if on_main:
-                self._follow_backward()
-                self._recording.pause()
+                self._guarded(self._before_wait)
             try:
                 return wait(work, *args, **kwargs)
             finally:
-                if pending is not None:
-                    self._completed(work, pending, on_main)
-                if on_main:
-                    self._recording.resume()
+                self._guarded(self._after_wait, work, on_main)
 
         return wait_and_record
 
-    def _completed(self, work: Work, pending: Pending, on_main: bool) -> None:
-        self._recording.done(pending)
-        if pending.event.peer == UNKNOWN_PEER:
-            self._recording.name_peer(pending, pending.event.group[work._source_rank()])
-        if on_main:
-            self._recording.waited(pending)
+    def _before_wait(self) -> None:
+        self._follow_backward()
+        self._recording.pause()
 
-    def _wait_tensor(self, func: Any, tensor: torch.Tensor) -> Any:
-        result = func(tensor)
-        pending = self._tensors.pop(tensor.untyped_storage().data_ptr(), None)
-        if pending is not None:
-            self._recording.done(pending)
-            self._recording.waited(pending)
-        return result
+    def _after_wait(self, work: Work, on_main: bool) -> None:
+        late = self._works.get(work)
+        if late is not None:
+            self._recording.done(late)
+            if late.row.get("peer") == UNKNOWN_PEER:
+                self._recording.name_peer(late, self._ranks[late.row["group"]][work._source_rank()])
+            if on_main:
+                self._recording.waited(late)
+        if on_main:
+            self._recording.resume()
 
     def _before_step(self) -> None:
         self._follow_backward()

@@ -4,9 +4,9 @@
                  ^ first forward pass   ^ optimizer step ends  ^
 
 Iteration 0 begins with the first forward pass of a module in training mode, so that what DDP's constructor sends is
-set-up; what a pipeline stage receives for that pass belongs to it (``recording``). In a script without such a pass it
-begins with the first communication. Each ends when the optimizer has stepped; where several
-optimizers step, the one that stepped first counts. A script without optimizer is one iteration.
+set-up; what a pipeline stage receives for that pass belongs to it (``formats.recording``). In a script without such a
+pass it begins with the first communication. Each ends when the optimizer has stepped; where several optimizers step,
+the one that stepped first counts. A script without optimizer is one iteration.
 
 DDP's first iteration sends other buckets than the later ones (their order is only then known): it is numbered, but is
 not the one to take for steady state.
@@ -14,22 +14,8 @@ not the one to take for steady state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
-
-
-def iteration_numbers(events: int, begin: int, steps: Sequence[int]) -> list[int]:
-    """The iteration of each of ``events`` events, the first of which begins at position ``begin``.
-
-    ``steps[k]`` is the first position after optimizer step k. No step: all from ``begin`` on is iteration 0.
-
-        iteration_numbers(7, 1, [3, 6]) -> [-1, 0, 0, 1, 1, 1, -1]
-    """
-    numbers = [-1] * events
-    ends = steps or [events]
-    for iteration, (first, last) in enumerate(zip([begin, *ends], ends, strict=False)):
-        numbers[first:last] = [iteration] * (last - first)
-    return numbers
 
 
 class TrainingHooks:

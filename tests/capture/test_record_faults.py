@@ -1,0 +1,111 @@
+"""A job under capture ends as it ends alone, whatever fails: the same status, the same output, no wait for others.
+
+Ranks are real processes that communicate over gloo. Each job runs twice with the same fault, alone and captured.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from topoflow.capture.load import load
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.slow  # processes that import torch
+
+JOBS = Path(__file__).resolve().parent / "jobs"
+ENDS = ("well", "exit3", "os._exit4", "late")
+OTHER_ENDS = ("os._exit0", "message", "raises", "killed")  # which differ from these without a fault at most
+FAULTS = ("none", "removed", "filled", "limited", "read-only", "full", "no folder", "bug")
+Outcome = list[tuple[int, list[str]]]  # status and output of each rank
+
+
+@pytest.fixture(scope="module")
+def launcher() -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, str(JOBS / "launcher.py")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.stdin.close()
+
+
+def run(launcher: subprocess.Popen[str], folder: Path, how: str, fault: str, out: Path, captured: bool) -> Outcome:
+    """Run the job in ``folder``; return what its ranks did."""
+    script = [str(JOBS / "ends.py"), how, fault, str(out)]
+    job = {"folder": str(folder), "out": str(out) if captured else "", "script": script}
+    launcher.stdin.write(json.dumps(job) + "\n")
+    launcher.stdin.flush()
+    statuses = json.loads(launcher.stdout.readline())
+    return [(status, (folder / f"{rank}.out").read_text().splitlines()) for rank, status in enumerate(statuses)]
+
+
+def mounted(*arguments: object) -> None:
+    """Mount, or skip the test."""
+    done = subprocess.run(["mount", *map(str, arguments)], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"needs the right to mount a small disk: {done.stderr.strip()}")
+
+
+@contextmanager
+def place(folder: Path, fault: str) -> Iterator[Path]:
+    """Yield the folder to record in, on a disk that is full, read-only, or will be filled."""
+    if fault not in ("filled", "full", "read-only"):
+        (folder / "file").touch()
+        yield folder / ("file" if fault == "no folder" else "records") / "out"
+        return
+    disk = folder / "disk"
+    disk.mkdir()
+    mounted("-t", "tmpfs", "-o", "size=64k", "tmpfs", disk)
+    try:
+        if fault == "full":
+            with pytest.raises(OSError, match="space"):
+                (disk / "filling").write_bytes(bytes(2**20))
+        if fault == "read-only":
+            mounted("-o", "remount,ro", disk)
+        yield disk / "out"
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+@pytest.mark.parametrize(("how", "fault"), [*product(ENDS, FAULTS), *product(OTHER_ENDS, ["none"])])
+def test_a_captured_job_ends_as_it_ends_alone(
+    how: str, fault: str, launcher: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    alone, captured = tmp_path / "alone", tmp_path / "captured"
+    alone.mkdir()
+    captured.mkdir()
+    expected = run(launcher, alone, how, "limited" if fault == "limited" else "none", alone / "out", False)
+    with place(captured, fault) as out:
+        assert run(launcher, captured, how, fault, out, True) == expected
+        for rank in range(2):
+            errors = (captured / f"{rank}.err").read_text()
+            said = [line for line in errors.splitlines() if line.startswith("topoflow.capture: ")]
+            dead = how == "killed" and rank == 1
+            if fault == "none":
+                assert len(said) == (rank == 0 and how in ("well", "os._exit0", "killed"))
+            elif not (dead and fault in ("removed", "filled", "limited")):
+                assert len(said) == 1, errors
+        if fault == "none":
+            trace = load([out])
+            assert (trace.iterations, sorted(trace.ranks)) == (6, [0, 1])
+            assert any("cut off or failed" in note for note in trace.notes) == (how not in ("well", "os._exit0"))
+
+
+def test_a_job_that_is_restarted_is_recorded_anew(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += ["--max-restarts", "1", "--monitor-interval", "0.1", "-m", "topoflow.capture", "run", "--out", str(out)]
+    done = subprocess.run(
+        [*command, str(JOBS / "ends.py"), "restart", "none", str(out)], capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+    names = sorted(path.name for path in out.iterdir())
+    assert names == ["rank0.jsonl", "rank0.restart1.jsonl", "rank1.jsonl", "rank1.restart1.jsonl"]
+    trace = load([out])
+    assert (trace.iterations, sorted(trace.ranks)) == (6, [0, 1])
