@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from topoflow.cli import main
+from topoflow.report.files import locked
 from topoflow.report.write import OWN
 
 pytestmark = pytest.mark.usefixtures("without_pixels")
@@ -104,3 +108,49 @@ def test_the_result_of_the_same_verb_is_replaced(verb: str, folders: dict[str, P
 def test_a_result_that_is_not_of_topoflow_is_no_verbs(content: str, tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(content)
     assert main(["simulate", *WRITERS["simulate"], f"out={tmp_path}"]) == 0
+
+
+def started(folder: Path, *words: str) -> subprocess.Popen[str]:
+    """Start a command in ``folder``, as a shell does."""
+    command = [sys.executable, "-c", "import sys; from topoflow.cli import main; sys.exit(main())", *words]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+MOMENT = "${now:%Y}"  # that of all runs of this test
+FOLDERS = (("--multirun", "hydra.sweep.dir"), ("--run", "hydra.run.dir"))
+
+
+@pytest.mark.parametrize(("flag", "key"), FOLDERS)
+def test_two_runs_that_start_in_one_moment_have_folders_of_their_own(flag: str, key: str, tmp_path: Path) -> None:
+    fabrics = ("ring", "torus")
+    words = ("compare", flag, *SMALL, f"{key}={MOMENT}-runs")
+    runs = [started(tmp_path, *words, f"fabric={fabric}") for fabric in fabrics]
+    errors = [run.communicate(timeout=200)[1] for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], errors
+    kept = {path.parent: json.loads(path.read_text()) for path in tmp_path.rglob("result.json")}
+    assert sorted(row["fabric"] for result in kept.values() for row in result["rows"]) == sorted(fabrics)
+    for folder, result in kept.items():
+        (fabric,) = (row["fabric"] for row in result["rows"])
+        assert f"fabric={fabric}" in (folder / ".hydra" / "overrides.yaml").read_text()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("launcher", ["basic", "topoflow_batch"])
+@pytest.mark.parametrize(("flag", "key"), FOLDERS)
+def test_a_folder_that_another_run_writes_is_refused(flag: str, key: str, launcher: str, tmp_path: Path) -> None:
+    before = json.dumps({"rows": []})
+    (tmp_path / "same").mkdir()
+    (tmp_path / "same" / "result.json").write_text(before)
+    words = ("compare", flag, *SMALL, "fabric=ring", f"{key}=same", f"hydra/launcher={launcher}")
+    with locked(tmp_path / "same"):
+        run = started(tmp_path, *words)
+        _, error = run.communicate(timeout=200)
+    law = f"{key}: must be written by one run at a time, got same, where another is writing"
+    assert (run.returncode, error) == (2, f"topoflow compare: {law}\n")
+    assert contents(tmp_path / "same") == {"result.json": before.encode()}
+
+
+def test_a_job_may_write_to_the_folder_of_its_logs(tmp_path: Path) -> None:
+    run = started(tmp_path, "compare", *SMALL, "fabric=ring", "hydra.run.dir=one", "out=${hydra:runtime.output_dir}")
+    _, error = run.communicate(timeout=200)
+    assert (run.returncode, (tmp_path / "one" / "report.html").is_file()) == (0, True), error

@@ -15,7 +15,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from importlib import import_module
@@ -31,7 +31,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from topoflow.cli.kept import DEFAULT, VARIABLE
+from topoflow.cli.kept import DEFAULT, VARIABLE, free_folder
+from topoflow.report.files import locked
 from topoflow.study.configure.composer import Composer
 from topoflow.study.configure.grid import Check, Point, Points, grid, is_of_hydra, one_line
 from topoflow.study.configure.memo import composed
@@ -84,10 +85,38 @@ def run(arguments: argparse.Namespace, verb: Verb) -> None:
         runs = arguments.multirun or arguments.run or not any(getattr(arguments, flag) for flag in PRINTING)
         is_one_job = runs and not arguments.shell_completion and not _is_multirun(arguments, name)
         given = _without_sweeps(overrides) if is_one_job else overrides
-        words = ["topoflow", *_flags(arguments), *given]
-        with _in_place_of(words):
+        with ExitStack() as stack:
+            if runs and not arguments.shell_completion:
+                key = "hydra.run.dir" if is_one_job else "hydra.sweep.dir"
+                given += stack.enter_context(_own_folder(arguments, name, key))
+            stack.enter_context(_in_place_of(["topoflow", *_flags(arguments), *given]))
             job = _one_job(verb, arguments) if is_one_job else _multirun(verb)
             hydra.main(config_path=f"pkg://{PACKAGE}", config_name=verb.name, version_base=VERSION_BASE)(job)()
+
+
+@contextmanager
+def _own_folder(arguments: argparse.Namespace, name: str, key: str) -> Iterator[list[str]]:
+    """Keep other runs out of the folder that ``key`` names; yield the overrides that choose it.
+
+    A folder that is named by the moment, as the default is, gets a number where another run has the name.
+    """
+    try:
+        with initialized(folders(arguments)):
+            settings = OmegaConf.select(composed(name, _without_sweeps(arguments.overrides)), key.rpartition(".")[0])
+            folder, is_of_moment = Path(settings.dir), "${now:" in str(settings._get_node("dir")._value())
+    except (HydraException, OmegaConfBaseException):  # which Hydra raises itself
+        yield []
+        return
+    if is_of_moment:
+        folder = free_folder(folder)
+    quoted = str(folder).replace("\\", "\\\\").replace("'", "\\'")
+    try:
+        with locked(folder, key):
+            yield [f"{key}='{quoted}'"] if is_of_moment else []
+    finally:
+        if is_of_moment:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
 
 
 @contextmanager

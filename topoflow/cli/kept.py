@@ -30,16 +30,20 @@ def keep(verb: str, write: Callable[[Path], None], folder: Path | None = None) -
 
 
 def new_folder(verb: str) -> Path:
-    """An empty folder of this moment; numbered where there is one already."""
+    """Make an empty folder of this moment."""
     root = Path(os.environ.get(VARIABLE) or DEFAULT)
-    name = f"{datetime.now():%Y-%m-%d-%H-%M-%S}-{verb}"
+    return free_folder(root / f"{datetime.now():%Y-%m-%d-%H-%M-%S}-{verb}")
+
+
+def free_folder(folder: Path) -> Path:
+    """Make an empty folder of this name, numbered where there is one already."""
     for number in count(1):
-        folder = root / (name if number == 1 else f"{name}-{number}")
+        free = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
         try:
-            folder.mkdir(parents=True)
+            free.mkdir(parents=True)
         except FileExistsError:
-            if not root.is_dir():
+            if not folder.parent.is_dir():
                 raise
             continue
-        return folder
+        return free
     raise AssertionError("there is always another number")

@@ -23,6 +23,8 @@ WRITTEN_BY = {  # files of a folder without a result.json, and the verb that lea
     "circuits.csv": "apply",
 }
 
+_LOCKED: set[tuple[int, int]] = set()  # folders that this process has locked, by inode and device
+
 
 def check_folder(out: Path, verb: str | None = None) -> None:
     """Raise ``ValueError`` when ``out`` cannot become a folder; called before long work.
@@ -79,28 +81,45 @@ def sole_writer(out: Path, verb: str) -> Iterator[None]:
     be written, or another run is writing there.
     """
     check_folder(out, verb)
-    absolute = Path(os.path.abspath(out))
-    made = [folder for folder in (absolute, *absolute.parents) if not folder.exists()]
+    with locked(out):
+        yield
+
+
+@contextmanager
+def locked(folder: Path, key: str = "out") -> Iterator[None]:
+    """Keep all other runs out of a folder until the block ends; ``ValueError`` names ``key`` where one is in it.
+
+    The lock is on the folder itself: it leaves no file there and ends with the process. A block within may lock the
+    same folder again, as a job of Hydra may write to the folder of its logs.
+    """
+    absolute = Path(os.path.abspath(folder))
+    made = [each for each in (absolute, *absolute.parents) if not each.exists()]
     absolute.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(absolute, os.O_RDONLY)
     try:
-        _lock(descriptor, out)
+        identity = os.fstat(descriptor)[1:3]  # inode and device
+        outermost = identity not in _LOCKED
+        if outermost:
+            _lock(descriptor, folder, key)
+            _LOCKED.add(identity)
         try:
             yield
         finally:
+            if outermost:
+                _LOCKED.discard(identity)
             with suppress(OSError):  # it is not empty
-                for folder in made:
-                    folder.rmdir()
+                for each in made:
+                    each.rmdir()
     finally:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, out: Path) -> None:
-    """The folder itself is locked, which leaves no file there and ends with the process."""
+def _lock(descriptor: int, folder: Path, key: str) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise ValueError(f"out: must be written by one run at a time, got {out}, where another is writing") from error
+        law = "must be written by one run at a time"
+        raise ValueError(f"{key}: {law}, got {folder}, where another is writing") from error
     except OSError:  # a file system without locks: parts of files have names of their own, so none is damaged
         return
 
