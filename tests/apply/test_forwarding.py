@@ -24,7 +24,7 @@ from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.search.base import Plan
 
 SERVERS = st.integers(2, 7)
-OWN = ("10.0.0.2/32", "table", "7000")
+OWN = ("10.0.0.2/32", "table", "7000", "proto", "84")
 
 
 def plan_of(strides: Sequence[int], servers: int, parallel: int = 1) -> Plan:
@@ -87,7 +87,7 @@ def path_of_packet(
             device, mac = do[-1], do[do.index("set") + 1]
         else:
             match = ("iif", "lo") if at == source else ("from", ends[0])
-            (table,) = {do[-1] for do in of_host if do[:3] == ("ip", "rule", "add") and do[3:5] == match}
+            (table,) = {do[6] for do in of_host if do[:3] == ("ip", "rule", "add") and do[3:5] == match}
             routes = [do for do in of_host if do[:4] == ("ip", "route", "replace", f"{ends[1]}/32") and do[5] == table]
             (do,) = routes
             device = do[do.index("dev") + 1]
@@ -132,7 +132,7 @@ def test_parallel_circuits_share_by_connection() -> None:
     plan = plan_of([1], 3, parallel=2)
     hosts = hosts_of(plan, False)
     commands = forwarding(forwarded(fabric_of(plan)), hosts, wires(plan, hosts))
-    (route,) = [each.do for each in commands[0] if each.do[:6] == ("ip", "route", "replace", *OWN)]
+    (route,) = [each.do for each in commands[0] if each.do[:8] == ("ip", "route", "replace", *OWN)]
     assert route[-10:] == ("nexthop", "dev", "eth0", "weight", "1", "nexthop", "dev", "eth1", "weight", "1")
 
 
@@ -152,36 +152,91 @@ def test_json_and_script_have_the_same_commands(tmp_path: Path) -> None:
         assert "show|apply|undo" in refused.stderr
 
 
-IN_A_NAMESPACE = """
+PREPARED = """
 set -e
 mount -t tmpfs none /run
-ip link add dev eth0 type veth peer name far0
-ip link set dev far0 up
-ip link set dev eth0 up
+for number in 0 1; do
+  ip link add dev eth$number type veth peer name far$number
+  ip link set dev far$number up
+  ip link set dev eth$number up
+done
 ip addr add 10.0.0.1/32 dev eth0
 settings() { sysctl net.ipv4.conf.all net.ipv4.conf.eth0 net.ipv4.ip_forward; }
 routes() { ip -4 route show table all | sed 's/ linkdown//'; }  # the kernel notices carriers, and IPv6, when it likes
 state() { ip rule; routes; ip -4 neigh show nud permanent; settings; }
+"""
+REPEATED = """
 state > before
 sh s0.sh show > /dev/null; state | diff before -
 sh s0.sh apply; state > once
 sh s0.sh apply; state | diff once -
-! cmp -s before once
+if cmp -s before once; then exit 1; fi
+for rule in "iif lo" "from 10.0.0.3" "from 10.0.0.4"; do grep -q "$rule .*proto 84" once; done
+for target in 2 3 4; do ip route get 10.0.0.$target | grep -q "dev eth0 table"; done
+if grep -v "^net[.]" before | grep -v -F -x -f once; then exit 1; fi  # all that was there is there
 sh s0.sh undo; state | diff before -
 sh s0.sh undo; state | diff before -
 """
+OF_THE_HOST = {
+    "nothing": "",
+    "a rule of our first number": "ip rule add from 10.9.9.9 lookup 7000 priority 7000",
+    "a rule of a later number": "ip rule add from 10.9.9.9 lookup main priority 7002",
+    "a table of our number": "ip route add 10.9.0.0/16 dev eth1 table 7001",
+    "a rule that looks up our number": "ip rule add from 10.9.9.9 lookup 7003 priority 99",
+    "many rules": "for at in 7000 7004 7008 7012; do ip rule add from 10.9.9.9 lookup main priority $at; done",
+    "neighbours": "ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:09 dev eth1 nud permanent; "
+    "ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev eth0 nud permanent",
+    "the same neighbour": "ip neigh add 10.0.0.2 lladdr 02:00:00:00:01:00 dev eth0 nud permanent",
+    "a route": "ip route add 10.0.0.2/32 dev eth1",
+    "a routing daemon": "ip route add 10.8.0.0/16 dev eth1 proto bgp; ip rule add prio 500 lookup 9 protocol bgp",
+}
 
 
-def test_a_script_can_be_repeated_and_undone(tmp_path: Path) -> None:
-    """In a namespace of its own: shown nothing changes, applied twice is once, undone is as before."""
+def in_a_namespace(folder: Path, lines: str) -> None:
+    """Run lines of shell on a host that has two interfaces and the script ``s0.sh`` of a plan of four."""
     if (refusal := why_not()) is not None:
         pytest.skip(refusal)
     plan = plan_of([1], 4)
     hosts = hosts_of(plan, False)
     commands = forwarding(forwarded(fabric_of(plan)), hosts, wires(plan, hosts))
-    (tmp_path / "s0.sh").write_text(script(hosts[0], commands[0]))
-    done = subprocess.run([*UNSHARE, "sh", "-c", IN_A_NAMESPACE], cwd=tmp_path, capture_output=True, text=True)
+    (folder / "s0.sh").write_text(script(hosts[0], commands[0]))
+    done = subprocess.run([*UNSHARE, "sh", "-c", PREPARED + lines], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("own", OF_THE_HOST)
+def test_a_script_leaves_what_the_host_has_and_can_be_repeated_and_undone(own: str, tmp_path: Path) -> None:
+    """In a namespace of its own: shown nothing changes, applied twice is once, undone is as before."""
+    in_a_namespace(tmp_path, OF_THE_HOST[own] + REPEATED)
+
+
+REFUSED = {
+    "a rule before ours": (
+        "ip rule add lookup main priority 9; ip route add 10.0.0.2/32 dev eth1",
+        "must send to 10.0.0.2 by table 7000",
+    ),
+    "another neighbour": (
+        "ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:09 dev eth0 nud permanent",
+        "has a permanent neighbour of its own",
+    ),
+    "an interface that is down": ("ip link set dev eth0 down", "not applied; all is undone"),
+    "no number free": (
+        "for at in $(seq 7002 3 32765); do echo rule add to 10.9.9.9 lookup main priority $at; done | ip -batch -",
+        "free priorities of rules from 7000 on, which are taken",
+    ),
+}
+
+
+@pytest.mark.parametrize(("own", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_applied_is_undone_and_said(own: str, said: str, tmp_path: Path) -> None:
+    lines = f"""
+    {own}
+    state > before
+    if sh s0.sh apply 2> said; then exit 1; fi
+    state | diff before -
+    grep -q {json.dumps(said)} said
+    """
+    in_a_namespace(tmp_path, lines)
 
 
 def hosts_file(folder: Path, plan: Plan, **changes: object) -> Path:

@@ -22,6 +22,7 @@ from topoflow.fabric.base import Fabric
 
 MANNERS = ("kernel", "flower")
 OWN = 7000  # routing table and rule of what a host sends itself; 7001 + s: of what it passes on for host s
+PROTOCOL = 84  # of our rules, routes and neighbours (rtm_protocol): none of those in iproute2's rt_protos
 FLOWER = 7000  # preference of the first flower rule
 Relayed = tuple[int, int, int, int]  # source, target, incoming link, outgoing link
 LARGEST = {  # hosts
@@ -171,6 +172,8 @@ class _Host:
                     device,
                     "nud",
                     "permanent",
+                    "protocol",
+                    str(PROTOCOL),
                 ),
                 ("ip", "neigh", "del", address, "dev", device),
             )
@@ -186,8 +189,8 @@ def rule(table: int, match: Sequence[str], what: str) -> Command:
     number = str(table)
     return Command(
         what,
-        ("ip", "rule", "add", *match, "lookup", number, "priority", number),
-        ("ip", "rule", "del", "priority", number),
+        ("ip", "rule", "add", *match, "lookup", number, "priority", number, "protocol", str(PROTOCOL)),
+        ("ip", "rule", "del", *match, "lookup", number, "priority", number, "protocol", str(PROTOCOL)),
     )
 
 
@@ -196,7 +199,7 @@ def route(address: str, devices: Sequence[str], table: int, options: Sequence[st
     hops: list[str] = ["dev", devices[0]]
     if len(devices) > 1:
         hops = [word for device in devices for word in ("nexthop", "dev", device, "weight", "1")]
-    where = (f"{address}/32", "table", str(table))
+    where = (f"{address}/32", "table", str(table), "proto", str(PROTOCOL))
     scope = () if len(devices) > 1 else ("scope", "link")
     return Command(what, ("ip", "route", "replace", *where, *scope, *options, *hops), ("ip", "route", "del", *where))
 

@@ -1,7 +1,10 @@
 """The shell script of a host: ``sh HOST.sh apply``, ``undo`` or ``show``.
 
-Applied twice it changes nothing the second time; undone it leaves the host as it was. What was there before (settings
-of the kernel, classifiers) is kept in a folder under /run, which a restart empties as it empties the settings.
+Applied twice it changes nothing the second time; undone it leaves the host as it was. Rules, routes and neighbours
+carry the protocol number ``PROTOCOL``, and undo removes what carries it, nothing else. Priorities and tables are
+those that are free when the script is applied. Settings of the kernel and classifiers that were there before are kept
+in a folder under /run, which a restart empties as it empties the settings. An application that fails, or whose packets
+would not take the plan's tables, is undone.
 """
 
 from __future__ import annotations
@@ -9,22 +12,41 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from topoflow.apply.forwarding import Command
+from topoflow.apply.forwarding import OWN, PROTOCOL, Command
 from topoflow.apply.hosts import Host
 
+ROUTE = ("ip", "route", "replace")
 HEAD = """\
 #!/bin/sh
 # Forwarding of host {name} ({address}): {count} changes.
 #   sh {name}.sh show     print what would be done, change nothing
 #   sh {name}.sh apply    do it; again: nothing more
 #   sh {name}.sh undo     as it was before
-# Needs root and iproute2{needs}.
+# Needs root and iproute2 5.0{needs}. Rules, routes and neighbours that it adds have protocol {protocol}.
 set -eu
 state=${{TOPOFLOW_STATE:-/run/topoflow}}/{name}
 verb=${{1:-}}
+mine="proto {protocol}"
+first={first} count={tables}
 
+die() {{ echo "{name}: $*" >&2; exit 1; }}
 run() {{ if [ "$verb" = show ]; then echo "$*"; else "$@"; fi; }}
 kept() {{ echo "$state/$(echo "$1" | tr / _)"; }}
+# Numbers of rules and tables that others use.
+used() {{
+  ip -N -4 rule list | grep -v "$mine" | sed -n 's/^\\([0-9]*\\):.*/\\1/p; s/.*lookup \\([0-9]*\\).*/\\1/p'
+  ip -N -4 route show table all | grep -v "$mine" | sed -n 's/.* table \\([0-9]*\\).*/\\1/p'
+}}
+# Rules and tables have the numbers base, base + 1, ..: the first that are free.
+choose() {{
+  if [ -e "$state/base" ]; then base=$(cat "$state/base"); return; fi
+  base=$first
+  for number in $(used | sort -n); do
+    if [ "$number" -ge "$base" ] && [ "$number" -lt $((base + count)) ]; then base=$((number + 1)); fi
+  done
+  [ $((base + count)) -le 32766 ] || die "needs $count free priorities of rules from $first on, which are taken"
+  [ "$verb" = show ] || echo "$base" > "$state/base"
+}}
 # A setting of the kernel; what it was is kept once.
 setting() {{
   if [ "$verb" = show ]; then echo "sysctl -w $1=$2"; return; fi
@@ -32,39 +54,82 @@ setting() {{
   sysctl -q -w "$1=$2"
 }}
 as_before() {{ if [ -e "$(kept "$1")" ]; then sysctl -q -w "$1=$(cat "$(kept "$1")")"; rm "$(kept "$1")"; fi; }}
-# A rule has the number of its table; there is none yet, or it is ours.
 rule() {{
-  if [ "$verb" = show ]; then echo "ip rule add $* lookup $number priority $number"; return; fi
-  ip rule list | grep -q "^$number:" || ip rule add "$@" lookup "$number" priority "$number"
+  if [ "$verb" != show ] && ip -N -4 rule list | grep "^$1:" | grep -q "$mine"; then return; fi
+  number=$1; shift
+  run ip rule add "$@" lookup "$number" priority "$number" protocol {protocol}
+}}
+neighbour() {{
+  own=$(ip -N -4 neigh show to "$1" dev "$3" nud permanent 2>/dev/null | grep -v "$mine" || true)
+  case "$own" in
+  "") run ip neigh replace "$1" lladdr "$2" dev "$3" nud permanent protocol {protocol} ;;
+  *"lladdr $2 "*) ;;
+  *) die "has a permanent neighbour of its own, and needs $1 lladdr $2 dev $3; got $own" ;;
+  esac
 }}
 classifier() {{
   if [ "$verb" = show ]; then echo "tc qdisc add dev $1 clsact"; return; fi
   tc qdisc show dev "$1" | grep -q clsact || {{ tc qdisc add dev "$1" clsact; touch "$state/clsact.$1"; }}
 }}
 no_classifier() {{ if [ -e "$state/clsact.$1" ]; then tc qdisc del dev "$1" clsact; rm "$state/clsact.$1"; fi; }}
-# What is gone already (with its interface, say) need not be undone.
-gone() {{ "$@" 2>/dev/null || true; }}
+# A preference of filters of an interface, then the filter: there is none yet, or it is ours.
+filter() {{
+  mark="$state/filter.$1.$2"
+  if [ "$verb" != show ] && [ ! -e "$mark" ]; then
+    [ -z "$(tc filter show dev "$1" ingress pref "$2")" ] || die "has a filter of its own with pref $2 at $1"
+    touch "$mark"
+  fi
+  shift 2
+  run tc "$@"
+}}
+no_filter() {{
+  if [ -e "$state/filter.$1.$2" ]; then tc filter del dev "$1" ingress pref "$2" 2>/dev/null || true; fi
+}}
+# What the host sends must take its table, whatever other rules there are.
+check() {{
+  ip -N -4 route get "$1" | grep -q "table $base " || die "must send to $1 by table $base, got $(ip -4 route get "$1")"
+}}
+failed() {{ code=$?; trap - EXIT; echo "{name}: not applied; all is undone" >&2; undo; exit "$code"; }}
 """
 
 CHOICE = """
 case "$verb" in
-show) apply ;;
-apply) mkdir -p "$state"; apply ;;
+show) choose; apply ;;
+apply) mkdir -p "$state"; trap failed EXIT; choose; apply; checks; trap - EXIT ;;
 undo) undo ;;
 *) echo "usage: sh $0 show|apply|undo" >&2; exit 2 ;;
 esac
 """
 
+UNDO = f"""\
+  ip -4 rule flush protocol {PROTOCOL}
+  ip -4 route flush table all proto {PROTOCOL} 2>/dev/null || true  # there is none
+  ip -4 neigh flush nud permanent proto {PROTOCOL} 2>/dev/null || true"""
+
 
 def script(host: Host, commands: Sequence[Command]) -> str:
-    """The whole script, one change a line."""
+    """Return the whole script, one change a line."""
     uses_tc = any(each.do[0] == "tc" for each in commands)
+    numbers = [int(each.do[each.do.index("lookup") + 1]) for each in commands if each.do[:2] == ("ip", "rule")]
     head = HEAD.format(
-        name=host.name, address=host.address, count=len(commands), needs=" with tc flower" if uses_tc else ""
+        name=host.name,
+        address=host.address,
+        count=len(commands),
+        needs=" with tc flower" if uses_tc else "",
+        protocol=PROTOCOL,
+        first=OWN,
+        tables=max(numbers, default=OWN) - OWN + 1,
     )
-    apply = "\n".join(["", "apply() {", *(f"  {line}" for line in _apply(commands)), "  :", "}"])
-    undo = "\n".join(["", "undo() {", *(f"  {_undo(each)}" for each in reversed(commands)), '  rm -rf "$state"', "}"])
-    return f"{head}{apply}\n{undo}\n{CHOICE}"
+    own = [each.do[3].partition("/")[0] for each in commands if each.do[:3] == ROUTE and int(each.do[5]) == OWN]
+    undo = [line for each in reversed(commands) if (line := _undo(each))]
+    return "\n".join(
+        [
+            f"{head}",
+            *("apply() {", *(f"  {line}" for line in _apply(commands)), "  :", "}", ""),
+            *("checks() {", *(f"  check {address}" for address in own), "  :", "}", ""),
+            *("undo() {", UNDO, *(f"  {line}" for line in undo), '  rm -rf "$state"', "}", CHOICE),
+        ]
+    )
 
 
 def _apply(commands: Sequence[Command]) -> Iterator[str]:
@@ -82,16 +147,29 @@ def _do(command: Command) -> str:
         key, _, value = words[-1].rpartition("=")
         return shlex.join(["setting", key, value])
     if words[:3] == ("ip", "rule", "add"):
-        return f"number={words[-1]} {shlex.join(['rule', *words[3:-4]])}"
+        end = words.index("lookup")
+        return f"rule {_number(words[end + 1])} {shlex.join(words[3:end])}"
+    if words[:3] == ROUTE:
+        return f"run {shlex.join(words[:5])} {_number(words[5])} {shlex.join(words[6:])}"
+    if words[:3] == ("ip", "neigh", "replace"):
+        return shlex.join(["neighbour", words[3], words[5], words[7]])
     if words[:3] == ("tc", "qdisc", "add"):
         return shlex.join(["classifier", words[4]])
-    return shlex.join(["run", *words])
+    return shlex.join(["filter", words[4], words[words.index("pref") + 1], *words[1:]])
+
+
+def _number(table: str) -> str:
+    """Return the number that a table has when the script is applied."""
+    return f"$((base + {int(table) - OWN}))"
 
 
 def _undo(command: Command) -> str:
+    """Return what undoes a change that carries no protocol number, "" for one that does."""
     words = command.undo
     if words[0] == "sysctl":
         return shlex.join(["as_before", words[-1]])
     if words[:3] == ("tc", "qdisc", "del"):
         return shlex.join(["no_classifier", words[4]])
-    return shlex.join(["gone", *words])
+    if words[0] == "tc":
+        return shlex.join(["no_filter", words[4], words[words.index("pref") + 1]])
+    return ""
