@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "fields": set(),
     "files": set(),
     "printable": set(),
-    "progress": {"files"},
+    "progress": {"fields", "files"},
     "units": set(),
     "arrays": set(),
     "memory": {"units"},

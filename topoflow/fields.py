@@ -5,6 +5,7 @@ lines. What is wrong is one clear line with file, place, field, law and value.
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,11 +26,14 @@ def decode(name: str, data: bytes) -> str:
         raise ValueError(f"{name}: must be UTF-8, got byte 0x{data[error.start]:02x} at {error.start}") from error
 
 
-def parse_json(place: str, text: str | bytes, *, unique: bool = False, constants: bool = False) -> Any:
+def parse_json(
+    place: str, text: str | bytes, *, unique: bool = False, constants: bool = False, bounded: bool = False
+) -> Any:
     """JSON with a one-line error that names the place: ``trace.json: must be JSON, got ... line 3 column 7``.
 
     Of a key given twice JSON takes the last; with ``unique`` it is an error. With ``constants``, NaN and Infinity are
-    numbers, so that who checks every field can say in which one they are.
+    numbers, so that who checks every field can say in which one they are. With ``bounded``, a number beyond the range
+    of a float is an error.
     """
     if isinstance(text, bytes):
         text = decode(place, text)
@@ -37,6 +41,8 @@ def parse_json(place: str, text: str | bytes, *, unique: bool = False, constants
         return json.loads(
             text,
             parse_constant=None if constants else _refuse_constant,
+            parse_int=_bounded_int if bounded else None,
+            parse_float=_bounded_float if bounded else None,
             object_pairs_hook=_refuse_repetition if unique else None,
         )
     except RecursionError:
@@ -51,6 +57,19 @@ def parse_json(place: str, text: str | bytes, *, unique: bool = False, constants
 
 def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant}, which JSON does not have")
+
+
+def _bounded_int(text: str) -> int:
+    if len(text) > sys.float_info.max_10_exp:
+        raise ValueError(f"a whole number of {len(text)} digits")
+    return int(text)
+
+
+def _bounded_float(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"the number {text[:20]}, which is beyond a float")
+    return value
 
 
 def _refuse_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from topoflow.fields import parse_json
 from topoflow.files import naming, read_bytes, write_atomically
 
 NAME = "progress.jsonl"
@@ -194,14 +195,14 @@ def read(folder: Path) -> ProgressFile | None:
     """What is known of the run of a folder, None without a progress file of ours. Raises ``OSError``."""
     path = folder / NAME
     try:
-        content = read_bytes(path)
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        content, lives, changed = read_bytes(path), _lives(path), os.stat(path).st_mtime
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # also one that is removed meanwhile
         return None
     lines = [line for text in content.splitlines() if (line := _line(text)) is not None]
     begins = [line for line in lines if line.get("format") == FORMAT]
     if not begins or not all(_is_number(line.get("began")) for line in begins):
         return None
-    return ProgressFile(lines, _lives(path), os.stat(path).st_mtime)
+    return ProgressFile(lines, lives, changed)
 
 
 def _lives(path: Path) -> bool:
@@ -217,10 +218,10 @@ def _lives(path: Path) -> bool:
 
 
 def _line(text: bytes) -> Line | None:
-    """A line; None where it was cut off."""
+    """Return a line, or None where it was cut off or damaged."""
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = parse_json(NAME, text, constants=True, bounded=True)
+    except ValueError:
         return None
     return found if isinstance(found, dict) else None
 

@@ -49,24 +49,24 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def port(root: Path) -> Iterator[int]:
+def server(root: Path) -> Iterator[Server]:
     with Server(root, "127.0.0.1", 0) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_address[1]
+        yield server
         server.shutdown()
 
 
-def ask(port: int, path: str, host: str = "localhost") -> tuple[int, str, str]:
+def ask(server: Server, path: str, host: str = "localhost") -> tuple[int, str, str]:
     """Status, policy and text of the answer."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=120)
-    connection.request("GET", path, headers={"Host": host})
+    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=120)
+    connection.request("GET", path, headers={"Host": host, "Cookie": f"{server.cookie}={server.token}"})
     answer = connection.getresponse()
     text = answer.read().decode()
     connection.close()
     return answer.status, answer.headers["Content-Security-Policy"], text
 
 
-def test_datasets_are_listed_with_how_much_is_written(root: Path, port: int) -> None:
+def test_datasets_are_listed_with_how_much_is_written(root: Path, server: Server) -> None:
     found = found_in(root)
     assert [run.name for run in found.runs] == ["one"], "what is in a dataset is no run"
     assert set(found.datasets) == {
@@ -76,7 +76,7 @@ def test_datasets_are_listed_with_how_much_is_written(root: Path, port: int) -> 
         "manifest.parquet",
         "bad.parquet",
     }
-    _, _, text = ask(port, "/live")
+    _, _, text = ask(server, "/live")
     assert f"{POINTS} of {POINTS}" in text
     assert "/dataset/sweeps/%3Ca%2A%3E.parquet" in text
     assert "sweeps/&lt;a*&gt;.parquet</a>" in text, "a name is no HTML"
@@ -86,8 +86,8 @@ def test_datasets_are_listed_with_how_much_is_written(root: Path, port: int) -> 
 
 
 @pytest.mark.parametrize("name", ["all.parquet", "sweeps/<a*>.parquet"])
-def test_a_dataset_opens_as_a_page_of_no_site(name: str, port: int) -> None:
-    status, policy, text = ask(port, f"/dataset/{quote(name)}")
+def test_a_dataset_opens_as_a_page_of_no_site(name: str, server: Server) -> None:
+    status, policy, text = ask(server, f"/dataset/{quote(name)}")
     assert status == 200
     assert policy.startswith("sandbox allow-scripts"), "its scripts are inside: it may not ask the server for runs"
     assert f"{POINTS} of the {POINTS} points of the sweep are written" in text
@@ -109,22 +109,22 @@ def test_a_dataset_opens_as_a_page_of_no_site(name: str, port: int) -> None:
         "%ff.parquet",
     ],
 )
-def test_no_dataset_outside_of_the_folder_is_read(name: str, root: Path, port: int) -> None:
+def test_no_dataset_outside_of_the_folder_is_read(name: str, root: Path, server: Server) -> None:
     name = name.replace("{absolute}", str(root.parent / "outside.parquet"))
-    status, _, text = ask(port, f"/dataset/{name}")
+    status, _, text = ask(server, f"/dataset/{name}")
     assert status == 404
     assert "points of the sweep" not in text
     assert SECRET not in text
 
 
-def test_a_damaged_dataset_is_one_line(port: int) -> None:
-    status, _, text = ask(port, "/dataset/bad.parquet")
+def test_a_damaged_dataset_is_one_line(server: Server) -> None:
+    status, _, text = ask(server, "/dataset/bad.parquet")
     assert status == 500
     assert "_dataset.json: must be what `topoflow compare` writes" in text
 
 
-def test_another_name_of_this_server_gets_no_dataset(port: int) -> None:
-    assert ask(port, "/dataset/all.parquet", "evil.example")[0] == 403
+def test_another_name_of_this_server_gets_no_dataset(server: Server) -> None:
+    assert ask(server, "/dataset/all.parquet", "evil.example")[0] == 403
 
 
 def test_a_dataset_that_grows_has_another_page(tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def browser() -> Iterator[Any]:
 
 
 @needs_browser
-def test_a_click_on_a_dataset_draws_it(browser: Any, port: int) -> None:
-    at(browser, f"http://127.0.0.1:{port}/")
+def test_a_click_on_a_dataset_draws_it(browser: Any, server: Server) -> None:
+    at(browser, server.address)
     check_contrast(browser)
     links = browser.find_elements("css selector", "#datasets a")
     assert [link.text for link in links] == ["all.parquet", "part.parquet", "sweeps/<a*>.parquet"]

@@ -56,10 +56,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def address(root: Path) -> Iterator[str]:
+def address(root: Path, browser: Any) -> Iterator[str]:
     with Server(root, "127.0.0.1", 0) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        yield server.address
+        at(browser, server.address)  # which has the token; the browser keeps it
+        yield server.address.partition("?")[0]
         server.shutdown()
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import quote
@@ -30,6 +33,28 @@ class Served:
     process: subprocess.Popen[str]
     root: Path
     port: int
+    token: str
+    cookie: str = ""
+
+    @classmethod
+    @contextmanager
+    def of(cls, root: Path, *words: str) -> Iterator[Served]:
+        """Serve ``root``, by a process whose command line is in front of ``words``."""
+        command = [*(words or (sys.executable, "-c", SERVE)), "serve", str(root), "--port", "0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if "127.0.0.1" not in line:  # "has no runs yet"
+                line = process.stdout.readline()
+            found = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=(\S+) until Ctrl-C", line)
+            assert found is not None, line
+            served = cls(process, root, int(found[1]), found[2])
+            _, headers, _ = served.ask(f"/?token={served.token}")
+            served.cookie = headers["Set-Cookie"].partition(";")[0]
+            try:
+                yield served
+            finally:
+                process.kill()
 
     def ask(self, path: str, host: str | None = None, method: str = "GET") -> tuple[int, dict[str, str], str]:
         """Status, headers and text of the answer to a request with this very path."""
@@ -37,6 +62,8 @@ class Served:
         connection.putrequest(method, path, skip_host=host is not None)
         if host:
             connection.putheader("Host", host)
+        if self.cookie:
+            connection.putheader("Cookie", f"other=1; {self.cookie}")
         connection.endheaders()
         answer = connection.getresponse()
         text = answer.read().decode(errors="replace")
@@ -81,14 +108,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(root: Path) -> Iterator[Served]:
-    command = [sys.executable, "-c", SERVE, "serve", str(root), "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line.startswith("4 runs of "), line
-    yield Served(process, root, int(line.partition("127.0.0.1:")[2].partition("/")[0]))
-    process.kill()
-    process.wait()
+    with Served.of(root) as found:
+        yield found
 
 
 def test_all_runs_are_listed_the_latest_first(served: Served) -> None:
@@ -179,6 +200,58 @@ def test_a_request_without_or_with_two_hosts_is_refused(served: Served) -> None:
         with socket.create_connection(("127.0.0.1", served.port), timeout=120) as connection:
             connection.sendall(b"GET / HTTP/1.1\r\n" + hosts + b"Connection: close\r\n\r\n")
             assert b" 403 " in connection.recv(100)
+
+
+@pytest.mark.parametrize("path", ["/", "/live", "/run/slow", "/files/slow/result.json", "/scripts/runs.js", "/absent"])
+def test_who_has_no_token_reads_nothing(path: str, served: Served) -> None:
+    """Other users of this machine reach the same port."""
+    name = served.cookie.partition("=")[0]
+    for cookie, query in (("", ""), (f"{name}=", ""), (f"{name}=\xe9", "?token=%ff"), ("topoflow=x", "?token=")):
+        status, headers, text = replace(served, cookie=cookie).ask(path + query)
+        assert status == 403
+        assert text == "token: must be that of the address which `topoflow serve` has printed: open that one\n"
+        assert "Set-Cookie" not in headers
+
+
+def test_an_address_with_the_token_leads_to_one_without(served: Served) -> None:
+    stranger = replace(served, cookie="")
+    status, headers, _ = stranger.ask(f"/pair?run=slow&token={served.token}&run=fast")
+    assert (status, headers["Location"]) == (303, "/pair?run=slow&run=fast")
+    assert "HttpOnly" in headers["Set-Cookie"]
+    assert stranger.ask(f"//evil.example/?token={served.token}")[1]["Location"] == "/evil.example/"
+    assert replace(served, cookie=headers["Set-Cookie"].partition(";")[0]).ask(headers["Location"])[0] == 200
+
+
+def test_a_page_that_is_open_is_sent_what_changed(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        write_run(tmp_path / name, f"topoflow compare {name}", [])
+    with Served.of(tmp_path) as served:
+
+        def look(address: str) -> tuple[list[str], list[str], bool, str]:
+            found = json.loads(served.ask(address)[2])
+            return sorted(each["name"] for each in found["rows"]), found["gone"], found["whole"], found["live"]
+
+        rows, gone, whole, live = look("/live")
+        assert (rows, gone, whole) == (["a", "b", "c"], [], True)
+        assert look(live) == ([], [], False, live)
+        write_run(tmp_path / "d", "topoflow compare d", [])
+        (tmp_path / "a" / "result.json").unlink()
+        (tmp_path / "a" / "report.html").unlink()
+        rows, gone, whole, later = look(live)
+        assert (rows, gone, whole) == (["d"], ["a"], False)
+        assert look(later) == ([], [], False, later)
+        assert look(live)[:3] == (["d"], ["a"], False), "another page may be open"
+        for other in ("/live?since=1", "/live?since=99999999999999999999", "/live?since=x"):
+            assert look(other)[:3] == (["b", "c", "d"], [], True), "the version of another server"
+
+
+def test_many_clients_at_once_are_answered(served: Served) -> None:
+    """Those that say nothing hold no more than a thread each, and the system queues the others."""
+    silent = [socket.create_connection(("127.0.0.1", served.port), timeout=120) for _ in range(50)]
+    with ThreadPoolExecutor(200) as pool:
+        assert set(pool.map(lambda _: served.ask("/live")[0], range(200))) == {200}
+    for each in silent:
+        each.close()
 
 
 def test_nothing_is_written_or_run(served: Served) -> None:

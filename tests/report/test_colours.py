@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topoflow.report.draw import colours
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.colours import DARK, FABRICS, MIN_CONTRAST, NEAR, WHITE, contrast, fabric_colours, oklab
 from topoflow.report.draw.figures import draw_bars, draw_lines
@@ -48,6 +49,24 @@ def test_colours_of_a_report_are_apart_and_can_be_seen_on_white_and_on_dark(name
     assert all(min(contrast(colour, WHITE), contrast(colour, DARK)) >= MIN_CONTRAST for colour in found.values())
     assert all(dist(oklab(a), oklab(b)) >= NEAR for a, b in combinations(found.values(), 2))
     assert fabric_colours(reversed(names)) == found
+
+
+def test_colours_of_many_names_take_time_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = 0
+
+    def counted(one: object, other: object) -> float:
+        nonlocal tried
+        tried += 1
+        return dist(one, other)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(colours, "dist", counted)
+    counts = []
+    for names in (500, 1000, 2000):
+        tried = 0
+        found = fabric_colours(f"fabric {number}" for number in range(names))
+        assert all(min(contrast(colour, WHITE), contrast(colour, DARK)) >= MIN_CONTRAST for colour in found.values())
+        counts.append(tried)
+    assert counts[2] - counts[1] < 3 * (counts[1] - counts[0])
 
 
 @pytest.mark.parametrize("sight", SEEN)

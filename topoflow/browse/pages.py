@@ -6,16 +6,14 @@ A page of a server loads scripts from it and looks for news; the page of one run
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
-from topoflow.browse.datasets import datasets_table
-from topoflow.browse.find import Found
 from topoflow.browse.pair import compared, differences
-from topoflow.browse.run import MARK, REPORT, Record, Run
+from topoflow.browse.run import MARK, REPORT, Record, Run, problem
 from topoflow.browse.words import how_to_continue, missing, search_lines, state_line, when
 from topoflow.report.draw.colours import FABRICS, fabric_colours
 from topoflow.report.page.bokeh import scripts
@@ -26,9 +24,12 @@ from topoflow.study.figures.write import shown
 from topoflow.study.tracked import merged
 from topoflow.units import human
 
+T = TypeVar("T")
+
 OWN_SCRIPTS = ("table", "figure", "runs")
 MAX_ROWS = 1000  # of a table
 STEPS = ("at", "stage", "round", "time", "best", "current", "acceptance", "rate")  # columns of the curves
+LARGEST_DRAWN = 1e300
 MAX_STEPS = 2000  # of a curve: more than it has pixels
 COMPARED = ("world", "fabric", "iteration_time", "network_time", "cost_usd", "power_w")  # columns of a comparison
 SEARCHED = ("search", "fabric", "iteration_time", "start_time", "bound", "cost_usd", "power_w", "chosen")
@@ -36,8 +37,8 @@ TITLES = {"cost_usd": "cost", "power_w": "power [W]"}  # of columns, where the k
 HOME = "<p><a href='/'>All runs</a></p>"
 
 
-def list_page(root: Path, found: Found) -> str:
-    """The runs of a folder, to be sorted, filtered, opened, and two of them compared; its datasets, to be opened."""
+def list_page(root: Path, listed: Mapping[str, Any]) -> str:
+    """Return the runs of a folder, to be sorted, filtered, opened, and two of them compared; and its datasets."""
     titles = ("run", "what was run", "when", "best network", "iteration time", "state")
     head = "".join(f"<th>{title}</th>" for title in titles)
     content = (
@@ -52,70 +53,82 @@ def list_page(root: Path, found: Found) -> str:
         "opened, too: its page says what is missing, and how to continue.</p>"
         "<div id=datasets></div>"
     )
-    return _page(f"Runs in {root}", content, list_data(root, found), top="")
-
-
-def list_data(root: Path, found: Found) -> dict[str, Any]:
-    """A row of each run as HTML, how many there are, and the table of datasets."""
-    runs = found.runs
-    counts = {state: sum(run.state == state for run in runs) for state in ("running", "cut off", "finished")}
-    said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    none = "No runs yet: what topoflow writes with out= a folder of this one is listed here."
-    rows = [{"name": run.name, "html": _list_row(run)} for run in runs]
-    return {
-        "rows": rows,
-        "state": f"{len(runs)} runs: {said}." if runs else none,
-        "live": "/live",
-        "datasets": datasets_table(root, found.datasets),
-    }
-
-
-def _list_row(run: Run) -> str:
-    name, time = escape(run.name), run.time
-    value = "" if time is None else repr(time)
-    return (
-        f"<td><input type=checkbox name=run value='{name}' aria-label='mark {name}'> "
-        f"<a href='/run/{quote(run.name)}'>{name}</a></td>"
-        f"<td class=command>{escape(run.command or run.verb)}</td>"
-        f"<td data-value='{run.changed}'>{when(run.changed)}</td>"
-        f"<td>{escape(run.best)}</td><td data-value='{value}'>{'-' if time is None else human(time, 's')}</td>"
-        f"<td><span class='state {run.state.replace(' ', '-')}'>{run.state}</span></td>"
-    )
+    return _page(f"Runs in {root}", content, listed, top="")
 
 
 def run_page(run: Run, served: bool) -> str:
-    """One run: what it says so far; as one file unless it is ``served``."""
+    """Return the page of one run; as one file unless it is ``served``."""
     title = run.folder.resolve().name if run.name == "." else run.name
+    problems: list[str] = []
+    asked = "".join(_part(make, run, problems) or "" for make in (_command, _configuration))
+    data = _run_data(run, served, problems)
     content = (
-        f"<p class=answer id=state aria-live=polite>{escape(state_line(run))}</p>"
-        f"<div id=now>{_now(run, served)}</div>{_curves() if run.found_by_search else ''}"
-        f"<h2>Command</h2><pre tabindex=0>{escape(run.command or '-')}</pre>{_configuration(run)}"
+        f"<p class=answer id=state aria-live=polite>{escape(data['state'])}</p>"
+        f"<div id=now>{data['html']}</div>{_curves() if data['steps'] else ''}{asked}"
     )
-    return _page(title, content, run_data(run, served), top=HOME if served else MARK, served=served)
+    return _page(title, content, data, top=HOME if served else MARK, served=served)
 
 
 def run_data(run: Run, served: bool) -> dict[str, Any]:
-    """What a page of a run that works replaces."""
-    live = f"/live/{quote(run.name)}" if served and run.state == "running" else None
-    colours = list(FABRICS.values())[:3]
-    data = {"state": state_line(run), "html": _now(run, served), "live": live, "colours": colours}
-    return {**data, "steps": _steps(run) if run.found_by_search else None}
+    """Return what the page of a run that works replaces."""
+    return _run_data(run, served, [])
 
 
-def _now(run: Run, served: bool) -> str:
-    """What there is, what is missing, how to continue; then the numbers."""
-    parts = [paragraphs(missing(run))]
-    if again := how_to_continue(run):
-        parts.append(f"{paragraphs([again])}<pre tabindex=0>{escape(run.again)}</pre>")
-    if run.has_report and served:
-        of = "" if run.state == "finished" else " of an earlier run"
-        parts.append(f"<p><a href='/files/{quote(run.name)}/{REPORT}'>Open report.html</a>{of}</p>")
-    if run.searches:
-        titles = ("folder", "rounds", "proposals", "state")
-        parts.append(f"<h2>Checkpoints</h2>{table(titles, search_lines(run.searches), 'plain')}")
-    if run.rows:
-        parts.append(f"<h2>What was found{'' if run.state == 'finished' else ' so far'}</h2>{_rows(run.rows)}")
-    return "".join(parts)
+def _run_data(run: Run, served: bool, problems: list[str]) -> dict[str, Any]:
+    parts = (_what_is_missing, _again, _checkpoints, _results, *([_report_link] if served else []))
+    html = "".join(_part(make, run, problems) or "" for make in parts)
+    works = served and _part(lambda run: run.state == "running", run, problems)
+    data = {
+        "state": _part(state_line, run, problems) or "This run cannot be shown as a whole.",
+        "live": f"/live/{_quoted(run)}" if works else None,
+        "colours": list(FABRICS.values())[:3],
+        "steps": _part(_steps, run, problems),
+    }
+    return {**data, "html": paragraphs(f"Not shown: {each}" for each in problems) + html}
+
+
+def _part(make: Callable[[Run], T], run: Run, problems: list[str]) -> T | None:
+    """Return a part of a page; None, and one more of ``problems``, where the run is too damaged for it."""
+    try:
+        return make(run)
+    except Exception as error:  # whatever a damaged file makes a reader raise: other parts are shown
+        if problem(error) not in problems:
+            problems.append(problem(error))
+        return None
+
+
+def _quoted(run: Run) -> str:
+    """Return the name of a run as a part of an address."""
+    return quote(run.name, errors="surrogateescape")
+
+
+def _what_is_missing(run: Run) -> str:
+    return paragraphs(missing(run))
+
+
+def _again(run: Run) -> str:
+    again = how_to_continue(run)
+    return f"{paragraphs([again])}<pre tabindex=0>{escape(run.again)}</pre>" if again else ""
+
+
+def _report_link(run: Run) -> str:
+    of = "" if run.state == "finished" else " of an earlier run"
+    return f"<p><a href='/files/{_quoted(run)}/{REPORT}'>Open report.html</a>{of}</p>" if run.has_report else ""
+
+
+def _checkpoints(run: Run) -> str:
+    titles = ("folder", "rounds", "proposals", "state")
+    lines = search_lines(run.searches)
+    return f"<h2>Checkpoints</h2>{table(titles, lines, 'plain')}" if lines else ""
+
+
+def _results(run: Run) -> str:
+    so_far = "" if run.state == "finished" else " so far"
+    return f"<h2>What was found{so_far}</h2>{_rows(run.rows)}" if run.rows else ""
+
+
+def _command(run: Run) -> str:
+    return f"<h2>Command</h2><pre tabindex=0>{escape(run.command or '-')}</pre>"
 
 
 def _rows(rows: Sequence[Record]) -> str:
@@ -175,9 +188,13 @@ def _figure(name: str, text: str) -> str:
     return f"<figure><div id={name} role=img aria-label='{text}'></div><figcaption>{text}</figcaption></figure>"
 
 
-def _steps(run: Run) -> dict[str, list[Any]]:
-    """The curves in columns: ms, percent; what is not explored has no rate. None breaks a line between searches."""
-    assert run.progress is not None
+def _steps(run: Run) -> dict[str, list[Any]] | None:
+    """Return the curves of a search in columns: ms, percent; None for another run.
+
+    Where nothing is explored there is no rate. None breaks a line between searches.
+    """
+    if not run.found_by_search or run.progress is None:
+        return None
     points = [each for each in run.progress.values if "time" in each[2]]
     points = points[:: max(1, -(-len(points) // MAX_STEPS))]
     found: dict[str, list[Any]] = {key: [] for key in STEPS}
@@ -187,19 +204,31 @@ def _steps(run: Run) -> dict[str, list[Any]]:
             for column in found.values():
                 column.append(None)
         last = stage
-        found["at"].append(round(at, 2))
+        found["at"].append(_scaled(round(at, 2)))
         found["stage"].append(stage)
         found["round"].append(int(values.get("round", 0)) + 1)
         for key in ("time", "best", "current"):
-            found[key].append(1e3 * values[key] if key in values else None)
+            found[key].append(_scaled(values.get(key), 1e3))
         explores = values.get("rate", 0.0) > 0
-        found["acceptance"].append(100 * values.get("acceptance", 0.0) if explores else None)
+        found["acceptance"].append(_scaled(values.get("acceptance", 0.0), 100) if explores else None)
         found["rate"].append(values["rate"] if explores else None)
     return found
 
 
+def _scaled(value: float | None, factor: float = 1.0) -> float | None:
+    """Return ``factor * value``; None where a damaged value is too large to be drawn."""
+    return None if value is None or abs(value) > LARGEST_DRAWN else factor * value
+
+
 def pair_page(first: Run, second: Run) -> str:
-    """Two runs next to each other."""
+    """Return two runs next to each other, or why they cannot be compared."""
+    try:
+        return _pair_page(first, second)
+    except Exception as error:  # whatever a damaged run makes a reader raise
+        return message_page("Two runs", f"They cannot be compared: {problem(error)}")
+
+
+def _pair_page(first: Run, second: Run) -> str:
     runs, pairs = (first, second), compared(first, second)
     names = [run.name for run in runs]
     colours = fabric_colours(pair.fabric for pair in pairs)

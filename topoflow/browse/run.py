@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 import shlex
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,15 +10,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Literal
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
+import yaml
 
 from topoflow import progress
-from topoflow.fields import parse_json
+from topoflow.fields import Fields, parse_json
 from topoflow.files import read_bytes
+from topoflow.printable import one_line
 from topoflow.progress import ProgressFile
 from topoflow.report.files import WRITTEN_BY
 from topoflow.search.checkpoint import Seen
@@ -26,12 +26,15 @@ from topoflow.search.checkpoint import look as look_at_search
 from topoflow.study.figures.points import look as look_at_points
 
 RESULT, REPORT, HYDRA = "result.json", "report.html", ".hydra"
+SETTINGS = f"{HYDRA}/hydra.yaml"
+LARGEST_SETTINGS = 2**16  # B of YAML; Hydra writes 5,000
 SEARCH, FIGURE, STUDY = "checkpoint.npz", "checkpoint.jsonl", "study.db"
+MARKS = {RESULT, progress.NAME, STUDY, HYDRA, *WRITTEN_BY}  # a folder with one of these is a run
 UNFINISHED = {SEARCH, FIGURE, STUDY, "checkpoint_others.npz"}  # what can be there without a result
 SEARCHED = "time"  # the value that only searches inform an observer of
 MARK = "<!-- of a run without a report of its own -->"  # at the beginning of a page that its report replaces
 BEGINNING = 2**16  # B of a page, with its mark
-CACHED = 4096  # results whose answers are remembered
+CACHED = 2**16  # results whose answers are remembered
 
 State = Literal["finished", "running", "cut off"]
 Record = Mapping[str, Any]
@@ -49,15 +52,20 @@ class Answer:
 
 @dataclass(frozen=True)
 class Run:
-    """A folder that a verb writes, or wrote. Raises ``OSError`` where files cannot be read."""
+    """A folder that a verb writes, or wrote.
+
+    Each property raises ``OSError`` or ``ValueError`` where a file that it needs cannot be read, is damaged, or is a
+    link that leads out of ``root``.
+    """
 
     folder: Path
     name: str  # relative to the folder of all runs
+    root: Path | None = None  # the folder of all runs, where links that lead out of it are refused
 
     @cached_property
     def progress(self) -> ProgressFile | None:
-        """None: the run is finished, or left no such file."""
-        return progress.read(self.folder)
+        """The progress file; None: the run is finished, or left no such file."""
+        return progress.read(self.folder) if self._has(progress.NAME) else None
 
     @cached_property
     def state(self) -> State:
@@ -142,10 +150,12 @@ class Run:
             return {}
         found: dict[str, Seen | str] = {}
         for path in sorted([*self.folder.glob(SEARCH), *self.folder.glob(f"*/{SEARCH}")]):
+            name = path.parent.relative_to(self.folder).as_posix()
             try:
-                found[path.parent.relative_to(self.folder).as_posix()] = look_at_search(path)
-            except ValueError as error:
-                found[path.parent.relative_to(self.folder).as_posix()] = str(error)
+                self._check(path.relative_to(self.folder).as_posix())
+                found[name] = look_at_search(path)
+            except (OSError, ValueError) as error:
+                found[name] = str(error)
         return found
 
     @cached_property
@@ -164,8 +174,41 @@ class Run:
         named = self.folder.parent.glob(f".{_literal(self.folder.name)}-????????")
         return sorted(path for path in named if path.is_dir())
 
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """Names of the files and folders of the run; a listing is one call, where 14 names are looked for."""
+        return frozenset(os.listdir(self.folder))
+
+    @property
+    def _is_run(self) -> bool:
+        """Return whether the folder is a run; one that cannot be read may be one."""
+        try:
+            return bool(self._names & MARKS)
+        except OSError as error:
+            return not isinstance(error, FileNotFoundError)
+
     def _has(self, name: str) -> bool:
-        return (self.folder / name).is_file()
+        """Return whether the run has this file. Raise ``ValueError`` for one that must not be read."""
+        if name.partition("/")[0] not in self._names:
+            return False
+        try:
+            mode = os.lstat(f"{self.folder}/{name}").st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        if "/" in name or not S_ISREG(mode):
+            self._check(name)
+        return True
+
+    def _check(self, name: str) -> None:
+        """Raise ``ValueError`` where the file is no file, or lies outside of ``root``."""
+        path = self.folder / name
+        if not path.is_file():
+            raise ValueError(f"{path}: must be a regular file")
+        parts = (path, *path.parents[: name.count("/")])
+        if self.root is None or not any(each.is_symlink() for each in parts):
+            return
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.root)):
+            raise ValueError(f"{path}: must lie in the folder of all runs, got a link that leads out of it")
 
     @cached_property
     def _answer(self) -> Answer:
@@ -174,18 +217,26 @@ class Run:
             best, time = _best(self.rows, ())
             return Answer(str(about.get("verb", "")), str(about.get("command", "")), best, time)
         path = self.folder / RESULT
-        if path.is_file():
+        if self._has(RESULT):
             status = path.stat()
             return _answer_of(path, status.st_mtime_ns, status.st_size)
         verb = next((verb for name, verb in WRITTEN_BY.items() if self._has(name)), "")
-        return Answer(verb, "") if verb else _of_hydra(self.folder)
+        if verb or not self._has(SETTINGS):
+            return Answer(verb, "")
+        return _of_hydra(self.folder / SETTINGS)
 
 
-def run_at(folder: Path, name: str) -> Run | None:
-    """The run of a folder, None where it is none."""
-    files = (RESULT, progress.NAME, STUDY, *WRITTEN_BY)
-    is_run = any((folder / file).is_file() for file in files) or (folder / HYDRA).is_dir()
-    return Run(folder, name) if is_run else None
+def run_at(folder: Path, name: str, root: Path | None = None) -> Run | None:
+    """Return the run of a folder, None where it is none."""
+    run = Run(folder, name, root)
+    return run if run._is_run else None
+
+
+def problem(error: Exception) -> str:
+    """Return what reading a run raised, in one line."""
+    if isinstance(error, OSError) and error.strerror is not None:
+        return one_line(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
+    return one_line(str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}")
 
 
 @lru_cache(CACHED)
@@ -199,12 +250,9 @@ def _answer_of(path: Path, changed: int, size: int) -> Answer:
 
 
 def _parsed(path: Path) -> Record:
-    """A file of JSON; nothing where it is no object, or somebody else's."""
-    try:
-        found = parse_json(str(path), read_bytes(path))
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+    """Return the object in a file of JSON. Raise ``ValueError`` where there is none."""
+    found = parse_json(str(path), read_bytes(path), bounded=True)
+    return Fields.of(str(path), found).values
 
 
 def _rows(result: Record) -> list[Record]:
@@ -222,27 +270,36 @@ def _best(rows: Sequence[Record], recommended: object) -> tuple[str, float | Non
     return ("", None) if best is None else (str(best["fabric"]), float(best["iteration_time"]))
 
 
-def _of_hydra(folder: Path) -> Answer:
-    """What Hydra wrote of a job that left nothing else."""
+def _of_hydra(path: Path) -> Answer:
+    """Return what Hydra wrote of a job that left nothing else.
+
+    Raise ``ValueError`` for a file that is not Hydra's. Its scalars are read as text, and aliases are not expanded.
+    """
+    text = read_bytes(path)
     try:
-        kept: Any = OmegaConf.to_container(OmegaConf.load(folder / HYDRA / "hydra.yaml"))
-        name, overrides = str(kept["hydra"]["job"]["name"]), kept["hydra"]["overrides"]["task"]
-        return Answer(name, shlex.join(["topoflow", name, *map(str, overrides)]))
-    except (OSError, ValueError, TypeError, KeyError, OmegaConfBaseException, YAMLError):  # cut off, or not Hydra's
-        return Answer("", "")
+        if len(text) > LARGEST_SETTINGS:
+            raise ValueError(f"must have at most {LARGEST_SETTINGS} bytes, got {len(text)}")
+        kept = Fields.of("hydra: ", yaml.load(text, yaml.BaseLoader)["hydra"])
+        name = Fields.of("hydra.job.", kept.require("job")).text("name")
+        overrides = Fields.of("hydra.overrides.", kept.require("overrides")).texts("task")
+    except (ValueError, TypeError, KeyError, RecursionError, yaml.YAMLError) as error:
+        raise ValueError(f"{path}: must be what Hydra writes, got {type(error).__name__}: {error}") from error
+    return Answer(name, shlex.join(["topoflow", name, *overrides]))
 
 
 def _trials(path: Path) -> Iterator[Record]:
-    """What a study of Optuna has tried, from its database; nothing where that is none."""
+    """Yield what a study of Optuna has tried, from its database. Raise ``ValueError`` where it is damaged."""
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
             texts = database.execute("SELECT value_json FROM trial_user_attributes WHERE key = 'trial'").fetchall()
         for (text,) in texts:
-            trial = json.loads(json.loads(text))
+            trial = parse_json("trial", parse_json("value_json", text), constants=True, bounded=True)
             swept = {str(key): str(value) for key, value in dict(trial.pop("swept")).items()}
             yield {**swept, **{str(key): value for key, value in trial.items() if key != "number"}}
-    except (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError):
+    except sqlite3.OperationalError:  # it is being made
         return
+    except (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path}: must be the study of Optuna that topoflow keeps, got {error}") from error
 
 
 def _literal(name: str) -> str:

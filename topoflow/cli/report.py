@@ -60,5 +60,5 @@ def of_run(folder: Path, out: Path | None, console: Output) -> Path:
     from topoflow.browse.pages import run_page  # a second to import
 
     out = out or folder / REPORT
-    write_atomically(out, run_page(found, served=False).encode("utf-8", "surrogateescape"))
+    write_atomically(out, run_page(found, served=False).encode("utf-8", "backslashreplace"))
     return out

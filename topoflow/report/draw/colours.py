@@ -34,27 +34,28 @@ FABRICS = {  # found by annealing the least distance of any two, as normal sight
 WHITE, DARK = "#FFFFFF", "#16191D"  # pages in both themes
 MIN_CONTRAST = 3.0
 NEAR = 0.045  # in OKLab, where 1 is from black to white: closer colours are hard to tell apart
+MAX_APART = 100  # names whose colours are apart from each other: there is room for 120 or more
 MAX_TRIES = 1000  # letters that find no colour apart from all others in so many tries keep the last
 
 
 def fabric_colours(names: Iterable[str]) -> dict[str, str]:
-    """The colour of each fabric, in the order given. All differ.
+    """Return the colour of each fabric, in the order given. The first ``MAX_APART`` that are no designs are apart.
 
-    It depends on the name alone, but for designs of others of which two in one report would be alike: then the later
-    one in the alphabet gives way.
+    A colour depends on the name alone, except where two designs of others in one report would look alike: then the
+    later one in the alphabet gets another.
     """
     asked = list(dict.fromkeys(names))
     others = dict[str, str]()
-    for name in sorted(name for name in asked if name not in FABRICS):
-        others[name] = _derived(name, others.values())
+    for number, name in enumerate(sorted(name for name in asked if name not in FABRICS)):
+        others[name] = _derived(name, others.values() if number < MAX_APART else ())
     return {name: FABRICS.get(name) or others[name] for name in asked}
 
 
 def _derived(name: str, taken: Collection[str]) -> str:
-    """A colour that the letters of ``name`` determine, apart from topoflow's designs and from those ``taken``."""
+    """Return a colour that the letters of ``name`` determine, apart from those of designs and from those ``taken``."""
     found = WHITE
     for number in range(MAX_TRIES):
-        red, green, blue = sha256(f"{number} {name}".encode()).digest()[:3]
+        red, green, blue = sha256(f"{number} {name}".encode("utf-8", "surrogatepass")).digest()[:3]
         found = f"#{red:02X}{green:02X}{blue:02X}"
         if min(contrast(found, WHITE), contrast(found, DARK)) >= MIN_CONTRAST and all(
             dist(oklab(found), oklab(other)) >= NEAR for other in (*FABRICS.values(), *taken)

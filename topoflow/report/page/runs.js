@@ -4,6 +4,7 @@
 const page = JSON.parse(document.getElementById("data").textContent);
 const INTERVAL = 1000; // ms between looks at what works
 let shownHtml = page.html;
+let listState = "";
 
 // How a search goes: its curves over the time that it worked. A gap in a line is another search of the same run.
 function curves() {
@@ -76,24 +77,24 @@ function showRun(fresh) {
   }
 }
 
-// A row of the list is replaced where it differs; its box keeps its mark. Rows that are new come last.
+// The server sends the rows that changed; a box keeps its mark. Rows that are new come last.
 function showRuns(fresh) {
   const body = document.querySelector("#runs tbody");
   const known = new Map([...body.rows].map((row) => [row.dataset.run, row]));
+  const sent = new Set(fresh.rows.map(({ name }) => name));
+  for (const [name, row] of known) if (fresh.whole ? !sent.has(name) : fresh.gone.includes(name)) row.remove();
   for (const { name, html } of fresh.rows) {
     const row = known.get(name) ?? body.insertRow();
-    known.delete(name);
-    if (row.dataset.html === html) continue;
     const marked = row.querySelector("input")?.checked ?? false;
     row.innerHTML = html;
-    Object.assign(row.dataset, { run: name, html });
+    row.dataset.run = name;
     row.querySelector("input").checked = marked;
   }
-  for (const row of known.values()) row.remove();
-  const datasets = document.getElementById("datasets");
-  if (datasets.dataset.html !== fresh.datasets) datasets.innerHTML = datasets.dataset.html = fresh.datasets;
-  document.getElementById("state").textContent = fresh.state;
-  filter.dispatchEvent(new Event("input"));
+  if (fresh.datasets !== null) document.getElementById("datasets").innerHTML = fresh.datasets;
+  listState = fresh.state ?? listState;
+  document.getElementById("state").textContent = listState;
+  page.live = fresh.live;
+  if (fresh.rows.length || fresh.gone.length) filter.dispatchEvent(new Event("input"));
 }
 
 async function look() {
