@@ -227,17 +227,63 @@ def test_a_dataset_that_was_cut_off_says_what_is_missing(tmp_path: Path, capsys:
     whole = dataset.path(20).read_bytes()
     dataset.path(20).write_bytes(whole[: len(whole) // 2])  # as a copy that was interrupted
     reader = Reader(Dataset.open(dataset.folder))
-    assert reader.unreadable == ["part-00000020.parquet"]
+    assert reader.damaged == ["part-00000020.parquet"]
     lines = " ".join(state(reader))
     assert "40 of the 50 points of the sweep are written." in lines
-    assert "1 files that are not whole, as part-00000020.parquet" in lines
+    assert "Left out as damaged: part-00000020.parquet." in lines
     assert f"continued by {dataset.command}" in lines
     assert main(["report", str(dataset.folder)]) == 0
     assert "Incomplete" in capsys.readouterr().out
     assert "Incomplete" in (tmp_path / "d.html").read_text()
 
 
-@pytest.mark.parametrize("manifest", ["", "[]", "{}", '{"format": "other"}', '{"format": 1}'])
+def test_any_changed_or_missing_byte_of_a_file_is_known(tmp_path: Path) -> None:
+    dataset, _ = drawn(tmp_path / "d.parquet", 8, 12)
+    part = dataset.written[1]
+    path, whole = dataset.path(part[0]), dataset.path(part[0]).read_bytes()
+    assert dataset.is_whole(part)
+    assert parquet.read_table(path).num_rows == len(part), "other readers do not mind"
+    dice = random.Random(8)
+    for at in range(len(whole)):
+        bit = 1 << dice.randrange(8)
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
+        assert not dataset.is_whole(part), f"byte {at}, bit {bit}"
+        path.write_bytes(whole[:at] + whole[at + 1 :])
+        assert not dataset.is_whole(part), f"without byte {at}"
+        path.write_bytes(whole[:at])
+        assert not dataset.is_whole(part), f"cut off at {at}"
+    path.write_bytes(dataset.path(0).read_bytes())
+    assert not dataset.is_whole(part), "the file of other points"
+    path.unlink()
+    path.mkdir()
+    assert not dataset.is_whole(part)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
+def test_a_damaged_file_is_named_and_written_again(damage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compare", "fabric=ring,fat_tree", *GRID[1:], *SMALL, "fidelity=bound", "out=w.parquet"]
+    assert main(words) == 0
+    path = Path("w.parquet/part-00000005.parquet")
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    changed = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
+    path.write_bytes({"cut": whole[:-1], "flip": changed, "empty": b""}[damage])
+    capsys.readouterr()
+    assert main(["report", "w.parquet"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "7 of the 12 points of the sweep are written." in said
+    assert f"Left out as damaged: {path.name}." in said
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert f"{path}: must be as it was written, got a damaged file; it is simulated again." in said
+    assert "Continuing: 7 of 12 points are written." in said
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    ['{"format": "topoflow dataset 2", "points": 1e400}', "", "[]", "{}", '{"format": "other"}', '{"format": 1}'],
+)
 def test_another_folder_is_no_dataset(manifest: str, capsys: pytest.CaptureFixture[str]) -> None:
     folder = Path("other.parquet")
     folder.mkdir()

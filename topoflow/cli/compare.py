@@ -88,11 +88,14 @@ def answer_rows(points: Sequence[Point], command: str) -> None:
     with output(first, "compare") as out, tracked(first, "compare", command, None) as log:
         dataset = dataset_of(points, command, Path(str(out)))
         dataset.begin()
-        there, console = sum(map(len, dataset.written)), Output()
-        if there:
+        missing, console = [part for part in dataset.parts if not dataset.is_whole(part)], Output()
+        for part in (part for part in dataset.written if part in missing):
+            line = f"{dataset.path(part[0])}: must be as it was written, got a damaged file; it is simulated again."
+            console.print(line, highlight=False, soft_wrap=True)
+        if there := len(points) - sum(map(len, missing)):
             console.print(f"Continuing: {there:,} of {len(points):,} points are written.", highlight=False)
         with Terminal() as terminal:
-            write_dataset(points, dataset, run_of(first, log.informing(terminal)))
+            write_dataset(points, dataset, missing, run_of(first, log.informing(terminal)))
         console.print(f"{len(points):,} rows are in {out}. topoflow report {out} shows them.", highlight=False)
         log.found(of_dataset(dataset))
 

@@ -49,12 +49,11 @@ def _each_value_once(values: Mapping[str, Sequence[str]]) -> Iterator[int]:
         step *= len(each)
 
 
-def write_dataset(points: Sequence[Point], dataset: Dataset, run: Run) -> None:
-    """Simulate what ``dataset`` has no rows of, and write these.
+def write_dataset(points: Sequence[Point], dataset: Dataset, missing: Sequence[range], run: Run) -> None:
+    """Simulate the points of the files that are ``missing``, and write these.
 
     Raises ``ValueError`` in one line where no point of a first batch can be built, before a file is written.
     """
-    missing = [part for part in dataset.parts if not dataset.path(part[0]).is_file()]
     done, builder = dataset.points - sum(map(len, missing)), Builder()
     run.observer.stage("worlds")
     for part in missing:

@@ -1,6 +1,8 @@
 """Dataset: a folder of Parquet files with a row per point of a sweep. Each file is whole or absent.
 
-worlds.parquet/_dataset.json                what was asked for; a name that readers of Parquet folders pass over
+Each has the SHA-256 of its other bytes in its metadata, so that a damaged one is known, and no other reader minds.
+
+worlds.parquet/_dataset.json                the sweep; a name that readers of Parquet folders pass over
 worlds.parquet/part-00000000.parquet        rows of the points 0 to 4,095
 worlds.parquet/part-00004096.parquet        ...
 """
@@ -10,16 +12,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from topoflow import __version__
 from topoflow.case.rows import Row
+from topoflow.fields import shorten
 from topoflow.files import read_bytes, write_atomically
 
 SUFFIX = ".parquet"  # of the name of the folder
 MANIFEST = "_dataset.json"
-FORMAT = "topoflow dataset 1"
+FORMAT = "topoflow dataset 2"
+MAX_POINTS = 2**24
+CHECKSUM, NO_DIGEST = "topoflow.sha256", 64 * "0"  # in the metadata of a file; where its own digest is hashed
 PART = 4096  # points of a file; a row group, of 300 kB
 SWEPT = "swept."  # in front of the names of columns of keys
 
@@ -47,8 +53,10 @@ class Dataset:
             for key, kind in kinds.items():
                 if type(found[key]) is not kind:
                     raise ValueError(f"{key}: must be {kind.__name__}, got {found[key]!r}")
-            if found["format"] != FORMAT or found["points"] < 1:
-                raise ValueError(f"format: must be {FORMAT} of at least 1 point, got {found['format']!r}")
+            if found["format"] != FORMAT:
+                raise ValueError(f"format: must be {FORMAT}, got {found['format']!r}")
+            if not 1 <= found["points"] <= MAX_POINTS:
+                raise ValueError(f"points: must be within 1..{MAX_POINTS}, got {shorten(found['points'])}")
             keys, numbers = tuple(map(str, found["keys"])), frozenset(map(str, found["numbers"]))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path}: must be what `topoflow compare` writes, got {error}") from error
@@ -78,8 +86,22 @@ class Dataset:
 
     @property
     def written(self) -> list[range]:
-        """The points of files that are there."""
+        """The points of files that are there, whole or damaged."""
         return [part for part in self.parts if self.path(part[0]).is_file()]
+
+    def is_whole(self, part: range) -> bool:
+        """Return whether the file of the points ``part`` is as this dataset wrote it."""
+        try:
+            content = read_bytes(self.path(part[0]))
+        except (OSError, ValueError):
+            return False
+        given, hashed = _digest_in(content)
+        return given == self._digest(part, hashed)
+
+    def _digest(self, part: range, content: bytes) -> bytes:
+        """Return the digest of a file of this sweep and these points: a file of others in its place is damage."""
+        of = f"{self.identity} {part[0]} {len(part)} "
+        return sha256(of.encode() + content).hexdigest().encode()
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -100,10 +122,20 @@ class Dataset:
         from pyarrow import parquet
 
         types = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
-        schema = pa.schema([(name, types[kind]) for name, kind in self.columns.items()])
+        columns = [(name, types[kind]) for name, kind in self.columns.items()]
+        schema = pa.schema(columns, metadata={CHECKSUM: NO_DIGEST})
         file = pa.BufferOutputStream()
         parquet.write_table(pa.Table.from_pylist(list(rows), schema=schema), file)
-        write_atomically(self.path(part[0]), file.getvalue().to_pybytes())
+        content = file.getvalue().to_pybytes()
+        before, _, after = content.rpartition(NO_DIGEST.encode())
+        write_atomically(self.path(part[0]), before, self._digest(part, content), after)
+
+
+def _digest_in(content: bytes) -> tuple[bytes, bytes]:
+    """Return the digest that a file has of itself, and its content without it; no digest where there is none."""
+    at = content.rfind(CHECKSUM.encode()) + len(CHECKSUM) + 2  # between key and value: type and length (Thrift)
+    given = content[at : at + len(NO_DIGEST)]
+    return given, content[:at] + NO_DIGEST.encode() + content[at + len(NO_DIGEST) :]
 
 
 def is_dataset(out: object) -> bool:

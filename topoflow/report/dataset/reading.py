@@ -41,28 +41,15 @@ class Reader:
         except ImportError as error:
             law = "must be read with DuckDB, which is not installed (pip install 'topoflow[dataset]')"
             raise ValueError(f"{dataset.folder}: {law}, got {error}") from error
-        self._error = duckdb.Error
         self._connection = duckdb.connect(config={"memory_limit": MEMORY, "threads": "2"})
-        self.unreadable: list[str] = []  # names of files
-        self.parts = [part for part in dataset.written if self._is_whole(part)]
+        self.parts = [part for part in dataset.written if dataset.is_whole(part)]
+        self.damaged = [dataset.path(part[0]).name for part in dataset.written if part not in self.parts]
         if not self.parts:
-            raise ValueError(f"{dataset.folder}: must have at least one file of rows, got none that can be read")
+            got = f"damaged ones, as {self.damaged[0]}" if self.damaged else "none"
+            raise ValueError(f"{dataset.folder}: must have at least one whole file of rows, got {got}")
         files = ", ".join(_file(dataset.path(part[0])) for part in self.parts)
         self._connection.execute(f"CREATE VIEW every AS SELECT * FROM read_parquet([{files}])")
         self._connection.execute("CREATE VIEW rows AS SELECT * FROM every WHERE error IS NULL")
-
-    def _is_whole(self, part: range) -> bool:
-        """Whether a file has the rows and the columns that it must have; a copy may have been cut off."""
-        path = self.dataset.path(part[0])
-        names = ", ".join(map(_name, self.dataset.columns))
-        try:
-            query = f"SELECT count(*) FROM (SELECT {names} FROM read_parquet({_file(path)}))"
-            if self._rows(query)[0]["count_star()"] == len(part):
-                return True
-        except self._error:
-            pass
-        self.unreadable.append(path.name)
-        return False
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[Values]:
         found = self._connection.execute(query, list(values))

@@ -36,11 +36,8 @@ def state(reader: Reader) -> list[str]:
     """How much of the sweep is there, and what is missing."""
     dataset, counts = reader.dataset, reader.counts
     found = [f"{counts['rows']:,} of the {dataset.points:,} points of the sweep are written."]
-    if reader.unreadable:
-        found.append(
-            f"Left out: {len(reader.unreadable)} files that are not whole, as {reader.unreadable[0]}; "
-            "without them, the command below writes them again."
-        )
+    if reader.damaged:
+        found.append(f"Left out as damaged: {', '.join(reader.damaged)}. The command below writes these files again.")
     if counts["rows"] < dataset.points:
         found.append(
             f"Incomplete: the front and the best are those of what is there. It is continued by {dataset.command}"
