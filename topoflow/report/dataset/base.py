@@ -90,11 +90,14 @@ class Dataset:
         return [part for part in self.parts if self.path(part[0]).is_file()]
 
     def is_whole(self, part: range) -> bool:
-        """Return whether the file of the points ``part`` is as this dataset wrote it."""
+        """Return whether the file of the points ``part`` is there, as this dataset wrote it."""
         try:
-            content = read_bytes(self.path(part[0]))
+            return self.wrote(part, read_bytes(self.path(part[0])))
         except (OSError, ValueError):
             return False
+
+    def wrote(self, part: range, content: bytes) -> bool:
+        """Return whether this is the content of the file of the points ``part``."""
         given, hashed = _digest_in(content)
         return given == self._digest(part, hashed)
 
