@@ -41,7 +41,12 @@ _ALLOWED = {kind: {"rank", "kind", *(field.name for field in dataclasses.fields(
 
 def write(trace: Trace, path: Path) -> None:
     """Write ``trace`` to ``path`` (packed when it ends in ``.gz``) in one move; equal traces give equal bytes."""
-    write_atomically(Path(path), *json_lines(_rows(trace)))
+    write_atomically(Path(path), *content(trace))
+
+
+def content(trace: Trace) -> list[bytes]:
+    """Return the content of the file of ``trace``, in parts."""
+    return list(json_lines(_rows(trace)))
 
 
 def read(path: Path) -> Trace:

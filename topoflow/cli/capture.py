@@ -11,6 +11,7 @@ from topoflow.capture import jsonl
 from topoflow.capture.assumptions import assumptions
 from topoflow.capture.base import Trace
 from topoflow.capture.load import load
+from topoflow.files import write_atomically
 from topoflow.printable import printable
 from topoflow.report.files import check_folder, whole_folder
 from topoflow.study.configure.os_errors import named
@@ -35,15 +36,24 @@ def _export(arguments: argparse.Namespace) -> None:
 
 
 def _import(arguments: argparse.Namespace) -> None:
-    """Read, write, and say what came in and what was left out."""
+    """Read, check what will be written by the laws of ``compare``, write, and print what came in and was left out."""
+    from topoflow.traffic.captured.order import replayed
+
     out: Path = arguments.out
     if any(realpath(out) == realpath(file) for file in arguments.files):
         raise ValueError(f"--out: must not be one of the files to import, got {out}")
     if out.is_dir():
         raise ValueError(f"--out: must be a file, got the folder {out}")
     trace = load(arguments.files, arguments.one_group)
+    lines = jsonl.content(trace)
+    try:
+        written = jsonl.parse("trace", b"".join(lines))
+        if len(written.ranks) == written.world_size:  # else it is to be merged with the other ranks
+            replayed(written)
+    except ValueError as error:
+        raise ValueError(f"{arguments.files[0]}: must record a job that can be replayed, got {error}") from error
     with named({"--out": out}):
-        jsonl.write(trace, out)
+        write_atomically(out, *lines)
     print(printable("\n".join([*summary(trace), f"written to {out}"])))
 
 

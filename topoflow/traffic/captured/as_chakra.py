@@ -27,8 +27,7 @@ from topoflow.capture.formats.chakra import messages
 from topoflow.capture.formats.chakra.messages import attribute
 from topoflow.capture.formats.execution_trace.nodes import GROUPS
 from topoflow.capture.torch_names import DTYPES
-from topoflow.traffic.captured.iteration import recorded_iteration
-from topoflow.traffic.captured.order import Member, Step, steps
+from topoflow.traffic.captured.order import Member, Step, replayed
 
 VERSION = "0.0.4"  # as ASTRA-sim's generators write it
 SUPPORTED = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast")
@@ -52,8 +51,7 @@ def chakra_files(trace: Trace) -> dict[str, bytes]:
     ValueError for what ASTRA-sim does not have, for ranks that contradict each other, and where ranks are missing that
     cannot be distinguished from the others.
     """
-    iteration = recorded_iteration(trace)
-    job = steps(iteration, trace.bandwidth or float("inf"))
+    iteration, job = replayed(trace)
     ranks = range(trace.world_size)
     groups = _groups(job, tuple(ranks))
     tags = _Tags()

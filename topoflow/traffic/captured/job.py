@@ -14,14 +14,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from math import inf
 
 from topoflow.capture.base import Communication, Compute
 from topoflow.operations import ROOTED, bus_factor
 from topoflow.strategy.as_captured import Recorded
 from topoflow.traffic import base
-from topoflow.traffic.captured.iteration import recorded_iteration
-from topoflow.traffic.captured.order import Member, Step, steps
+from topoflow.traffic.captured.order import Member, Step, replayed
 from topoflow.workload.base import RecordedJob, Workload
 
 
@@ -40,8 +38,7 @@ def lower_captured(workload: Workload, strategy: Recorded) -> base.Traffic:
             f"strategy.servers: the trace has {trace.world_size} ranks, {per_server} per server, "
             f"so {trace.world_size / per_server:g} servers, got {strategy.servers} (strategy=as_captured finds it)"
         )
-    iteration = recorded_iteration(trace)
-    job = steps(iteration, inf if trace.bandwidth is None else trace.bandwidth, workload.eager)
+    iteration, job = replayed(trace, workload.eager)
     lowering = _Lowering(per_server, _busiest_ranks(job, per_server), workload.gpu.exchange_bandwidth)
     for step in job:
         lowering.add(step)

@@ -34,9 +34,9 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from math import inf
 
-from topoflow.capture.base import POINT_TO_POINT, Communication, Compute, Event
+from topoflow.capture.base import POINT_TO_POINT, Communication, Compute, Event, Trace
 from topoflow.operations import COLLECTIVES, bus_factor
-from topoflow.traffic.captured.iteration import Iteration
+from topoflow.traffic.captured.iteration import Iteration, recorded_iteration
 from topoflow.traffic.captured.time import Part, Times
 from topoflow.traffic.captured.united import Piece, channel, stream
 
@@ -63,6 +63,16 @@ class Step:
     def after(self) -> tuple[int, ...]:
         """The steps that any member waits for."""
         return tuple(sorted({earlier for member in self.members for earlier in member.after}))
+
+
+def replayed(trace: Trace, eager: float | None = None) -> tuple[Iteration, list[Step]]:
+    """Return the iteration that stands for a recorded job, and its steps: what every use of a trace needs of it.
+
+    Messages longer than ``eager``, B, wait for their receives where nothing else is known. Raises ``ValueError`` where
+    an iteration is empty, or ranks contradict each other.
+    """
+    iteration = recorded_iteration(trace)
+    return iteration, steps(iteration, inf if trace.bandwidth is None else trace.bandwidth, eager)
 
 
 def steps(iteration: Iteration, bandwidth: float = inf, limit: float | None = None) -> list[Step]:
