@@ -40,6 +40,9 @@ DTYPE_BYTES = {
 LARGEST_BANDWIDTH = 1e18  # B/s: a million links of 8 Tb/s; sums and products of what is beyond are not finite
 
 
+SMALLEST_RATE = 1e-6  # B/s, FLOP/s: 2^63 of these take 3e11 years; the times of what is below are not finite
+
+
 def gbps(value: float) -> float:
     """Gigabits per second to bytes per second: ``gbps(100) == 12.5e9``."""
     return float(value) * 1e9 / 8
@@ -70,8 +73,8 @@ def register_resolvers(*more: Callable[[str], str]) -> None:
 
 
 def check_bandwidth(field: str, value: float) -> None:
-    """Raise ``ValueError`` unless ``value`` (B/s) is positive and at most ``LARGEST_BANDWIDTH``."""
-    check_positive(field, value)
+    """Raise ``ValueError`` unless ``value`` (B/s) is within ``SMALLEST_RATE`` and ``LARGEST_BANDWIDTH``."""
+    check_rate(field, value)
     _check_most(field, value)
 
 
@@ -84,7 +87,8 @@ def check_capacity(field: str, value: float) -> None:
 def check_limit(field: str, value: float) -> None:
     """Raise ``ValueError`` unless ``value`` (B/s) may be the most that one flow gets; inf: there is no limit."""
     if value != math.inf:
-        check_bandwidth(field, value)
+        check_positive(field, value)
+        _check_most(field, value)
 
 
 def check_share(field: str, value: float) -> None:
@@ -101,11 +105,20 @@ def check_positive(field: str, value: float) -> None:
         raise ValueError(f"{field}: must be positive, got {value}")
 
 
+def check_rate(field: str, value: float) -> None:
+    """Raise ``ValueError`` unless ``value`` is finite and at least ``SMALLEST_RATE``."""
+    check_positive(field, value)
+    if value < SMALLEST_RATE:
+        raise ValueError(f"{field}: must be at least {SMALLEST_RATE:g} per second, got {value}")
+
+
 def check_count(field: str, value: int) -> None:
-    """Raise ``ValueError`` unless ``value`` is a whole number > 0."""
+    """Raise ``ValueError`` unless ``value`` is a whole number > 0 of 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{field}: must be a whole number, got {value!r}")
     check_positive(field, value)
+    if value >= 2**63:
+        raise ValueError(f"{field}: must be less than 2^63, got {value}")
 
 
 def check_seed(field: str, value: int) -> None:

@@ -118,14 +118,3 @@ def test_a_cpu_recording_takes_as_long_as_the_chosen_gpu_or_says_that_it_does_no
             "compute is that of the CPU that ran the script" if work is None else "compute is the roofline of A100"
         )
         assert expected in printed
-
-
-@pytest.mark.parametrize("fidelity", ["fluid", "bound"])
-def test_what_only_a_simulation_finds_names_the_operation(
-    fidelity: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(job(size=1000), tmp_path / "toy.jsonl.gz")
-    keys = ["workload=captured", f"workload.trace={tmp_path / 'toy.jsonl.gz'}", "fabric=ring", f"fidelity={fidelity}"]
-    assert main(["compare", *keys, "bandwidth_gbps=1e-320"]) == 2  # longer than numbers reach
-    law = "every flow must get bandwidth, got none for task all_reduce"
-    assert capsys.readouterr().err == f"topoflow compare: ring: {law}\n"

@@ -170,3 +170,64 @@ def test_an_error_is_one_printable_line_of_bounded_length() -> None:
         assert len(one_line(text)) <= LONGEST_LINE
     assert one_line("a\n  b") == "a b"
     assert printable("a\nb\x1b") == "a\nb\\x1b"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["compare", "--multirun", "hydra.sweeper=1"], "hydra.sweeper: must be a configuration with _target_"),
+        (["compare", "hydra.sweeper=1"], "hydra.sweeper: must be a configuration with _target_"),
+        (["compare", "hydra.launcher=x"], "hydra.launcher: must be a configuration with _target_"),
+        (["compare", "--config-dir=own", "fabric=odd"], "own/fabric/odd.yaml: line 1 column 4: must be YAML"),
+        (["compare", "--multirun", "--config-dir=own", "fabric=odd"], "own/fabric/odd.yaml: line 1 column 4: must be"),
+        (
+            ["compare", "fabric=links", "fabric.file=own/x.csv"],
+            "own/x.csv: line 2.bandwidth: must be a number, got 'x'",
+        ),
+        (["compare", "bandwidth_gbps=1e-320"], "ring.bandwidth: must be at least 1e-06 per second, got 1.2"),
+        (
+            ["compare", "gpu.local_bandwidth=5e-324"],
+            "gpu.local_bandwidth: must be at least 1e-06 per second, got 5e-324",
+        ),
+        (["search", f"workload.rows={10**20}"], "gpu.memory: must hold layer 'E0', which needs at least "),
+        (["search", f"workload.batch_per_gpu={10**20}"], "gpu.memory: must hold layer 'E0', which needs at least "),
+    ],
+)
+def test_what_a_key_or_its_file_has_wrong_is_said_with_its_place(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own" / "fabric").mkdir(parents=True)
+    (tmp_path / "own" / "fabric" / "odd.yaml").write_text("a: !odd x\n")
+    (tmp_path / "own" / "x.csv").write_text("src,dst,bandwidth,latency\na,b,x,1\n")
+    shared = [] if any(word.startswith("fabric=") for word in words) else ["fabric=ring"]
+    rows = [] if any(word.startswith("workload.rows") for word in words) else ["workload.rows=1000"]
+    assert main([*words, *shared, "servers=4", "workload.tables=2", *rows]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert said in error
+
+
+def test_a_key_that_is_written_as_a_flag_is_shown_without_dashes(capsys: pytest.CaptureFixture[str]) -> None:
+    """As ``${args}`` of a sweep of W&B writes it."""
+    with pytest.raises(SystemExit):
+        main(["compare", "--servers=8", "--fabric=ring"])
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "servers=8" in error
+    assert "${args_no_hyphens}" in error
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a disk of 40 kB")
+def test_a_full_disk_under_a_multirun_has_a_name(tmp_path: Path) -> None:
+    """Hydra writes files of its own there, and its errors name none."""
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40k", "tmpfs", tmp_path], capture_output=True)
+    if mount.returncode:
+        pytest.skip("no disk can be mounted here")
+    try:
+        folder = f"hydra.sweep.dir={tmp_path / 'sweep'}"
+        done = run("compare", "--multirun", "fabric=ring,torus", "servers=4", folder, stdout=subprocess.PIPE)
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == f"topoflow compare: {folder}: No space left on device"

@@ -204,6 +204,7 @@ def test_without_root_one_line_says_so(
     ("words", "field"),
     [
         (["--mbps", "0"], "mbps"),
+        (["--mbps", "1e-9"], "mbps"),
         (["--fail", "0"], "fail"),
         (["--fail", "0,2"], "fail"),
         (["--fail", "0,1", "--switch"], "fail"),

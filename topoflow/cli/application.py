@@ -20,6 +20,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Protocol
 
 import hydra
@@ -30,6 +31,7 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import MarkedYAMLError
 
 from topoflow.cli.kept import DEFAULT, VARIABLE, free_folder
 from topoflow.report.files import locked
@@ -91,7 +93,9 @@ def run(arguments: argparse.Namespace, verb: Verb) -> None:
                 given += stack.enter_context(_own_folder(arguments, name, key))
             stack.enter_context(_in_place_of(["topoflow", *_flags(arguments), *given]))
             job = _one_job(verb, arguments) if is_one_job else _multirun(verb)
-            hydra.main(config_path=f"pkg://{PACKAGE}", config_name=verb.name, version_base=VERSION_BASE)(job)()
+            key = "hydra.run.dir" if is_one_job else "hydra.sweep.dir"
+            with _naming(next((each for each in overrides if each.startswith(f"{key}=")), key)):
+                hydra.main(config_path=f"pkg://{PACKAGE}", config_name=verb.name, version_base=VERSION_BASE)(job)()
 
 
 @contextmanager
@@ -124,7 +128,7 @@ def _one_line(arguments: argparse.Namespace, name: str) -> Iterator[None]:
     """What Hydra raises as one line, which needs to know what there would have been."""
     try:
         yield
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, MarkedYAMLError) as error:
         with initialized(folders(arguments)), one_line(_without_sweeps(arguments.overrides), name):
             raise error
 
@@ -146,6 +150,10 @@ def _is_multirun(arguments: argparse.Namespace, name: str) -> bool:
     own = [each for each in arguments.overrides if is_of_hydra(each)]
     with initialized(folders(arguments)):
         settings = composed(name, own).hydra
+        for part in ("sweeper", "launcher"):
+            if not OmegaConf.is_dict(settings[part]):
+                law = f"must be a configuration with _target_, chosen as hydra/{part}=basic"
+                raise ValueError(f"hydra.{part}: {law}, got {settings[part]!r}")
         if settings.mode != RunMode.MULTIRUN and not arguments.multirun:
             return False
         if settings.runtime.choices["hydra/sweeper"] == "basic":
@@ -173,6 +181,27 @@ def _flags(arguments: argparse.Namespace) -> list[str]:
         value = getattr(arguments, flag)
         found += [] if value is None else [f"--{flag.replace('_', '-')}={value}"]
     return found
+
+
+@contextmanager
+def _naming(folder: str) -> Iterator[None]:
+    """Name the ``folder`` in which Hydra cannot write: its own errors of a full disk name no file."""
+    logging.raiseExceptions = False  # a log that cannot be written is no reason for a traceback
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and not _is_output_full():
+            error.filename = folder
+        raise
+
+
+def _is_output_full() -> bool:
+    """Return whether the standard output is a file on a full disk."""
+    try:
+        output = sys.stdout.fileno()
+        return S_ISREG(os.fstat(output).st_mode) and os.fstatvfs(output).f_bavail == 0
+    except (OSError, ValueError):  # it is closed, or no file
+        return False
 
 
 @contextmanager

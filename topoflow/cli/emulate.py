@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 from rich.table import Table
 
 from topoflow.api.functions import compare
@@ -26,6 +25,7 @@ from topoflow.report.output import Output
 from topoflow.units import human
 
 MEGA = 1e6
+MIN_MBPS, MAX_MBPS = 1e-3, 1e6
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -71,8 +71,9 @@ def _saved(emulated: Emulated, out: Path | None) -> Emulated:
 
 def scenario_of(arguments: argparse.Namespace) -> Scenario:
     """Raises ``ValueError`` in one line."""
-    if not arguments.mbps > 0 or not np.isfinite(arguments.mbps):
-        raise ValueError(f"mbps: must be positive, got {arguments.mbps}")
+    if not MIN_MBPS <= arguments.mbps <= MAX_MBPS:
+        law = f"must be within {MIN_MBPS:g}..{MAX_MBPS:g}, the rates that tc sets"
+        raise ValueError(f"mbps: {law}, got {arguments.mbps:g}")
     failed = None
     if arguments.fail is not None:
         words = arguments.fail.split(",")

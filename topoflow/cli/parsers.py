@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import pkgutil
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn, TypeAlias
@@ -20,6 +21,10 @@ class Parser(argparse.ArgumentParser):
     """An argument that does not exist is one line too: the usage is in ``--help``."""
 
     def error(self, message: str) -> NoReturn:
+        dashed = re.match(r"unrecognized arguments: --(([\w./]+)=\S*)", message)
+        if dashed is not None:
+            key = f"a key has no dashes, as in {dashed[1]} (in a sweep of W&B ${{args_no_hyphens}} writes it so)"
+            message = f"--{dashed[2]}: {key}, got --{dashed[1]}"
         self.exit(2, f"{one_line(f'{self.prog}: {message}; see {self.prog} --help')}\n")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.demand import Demand, Group
-from topoflow.units import LARGEST_BANDWIDTH, check_bandwidth, check_not_negative, check_positive
+from topoflow.units import LARGEST_BANDWIDTH, SMALLEST_RATE, check_bandwidth, check_not_negative, check_positive
 
 Path = tuple[int, ...]  # links, first to last
 Orders = tuple[Group, ...]  # each all servers of a group
@@ -87,7 +87,7 @@ class Fabric:
         wrong = np.any((ends < 0) | (ends >= len(self.nodes)), axis=0) | (ends[0] == ends[1])
         for amounts, positive in ((self.bandwidth, True), (self.latency, False)):
             wrong |= ~np.isfinite(amounts) | (amounts < 0) | (positive & (amounts == 0))
-        wrong |= self.bandwidth > LARGEST_BANDWIDTH
+        wrong |= (self.bandwidth < SMALLEST_RATE) | (self.bandwidth > LARGEST_BANDWIDTH)
         if wrong.any():
             self._refuse(int(np.argmax(wrong)))
 

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from topoflow.fabric.base import Channels, Fabric, Item, Route
 from topoflow.memory import check_memory
+from topoflow.units import check_bandwidth, check_not_negative
 from topoflow.units import check_count as check_count
-from topoflow.units import check_not_negative, check_positive
 
 Cable = tuple[int, int]  # the two nodes that a duplex cable joins
 Cables = Sequence[Cable] | NDArray[np.int64]  # [C, 2]
@@ -20,8 +20,8 @@ BYTES_PER_CABLE = 88  # while a network is built (measured): 24 of each of its t
 
 
 def check_interfaces(name: str, bandwidth: float, degree: int, latency: float) -> None:
-    """The laws of every design: bandwidth > 0, a whole number of interfaces, latency >= 0."""
-    check_positive(f"{name}.bandwidth", bandwidth)
+    """Check the laws of every design: a bandwidth, a whole number of interfaces, latency >= 0."""
+    check_bandwidth(f"{name}.bandwidth", bandwidth)
     check_count(f"{name}.degree", degree)
     check_not_negative(f"{name}.latency", latency)
 

@@ -100,11 +100,17 @@ class Budget:
 
 
 def budget(workload: LayerGraph, choices: Choices) -> Budget:
-    """The constraint of a job on ``choices.servers`` servers."""
+    """Return the constraint of a job on ``choices.servers`` servers.
+
+    What a layer needs is cut at a number whose sums over all layers are of 64 bits: more than any GPU has.
+    """
+    most = 2**62 // len(workload.layers)
     degrees = [len(holders) for holders in choices.holders]
     need = np.zeros((len(workload.layers), choices.count), np.int64)
     for number, layer in enumerate(workload.layers):
-        by_degree = {k: ceil(layer_bytes_per_gpu(workload, layer, k, choices.servers)) for k in sorted(set(degrees))}
+        by_degree = {
+            k: min(most, ceil(layer_bytes_per_gpu(workload, layer, k, choices.servers))) for k in sorted(set(degrees))
+        }
         need[number] = [by_degree[degree] for degree in degrees]
     names = tuple(layer.name for layer in workload.layers)
-    return Budget(names, need, choices.member, int(workload.gpu.usable_memory), workload.gpu.room)
+    return Budget(names, need, choices.member, min(2**62, int(workload.gpu.usable_memory)), workload.gpu.room)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from topoflow.units import check_positive, human
+from topoflow.units import check_positive, check_rate, human
 from topoflow.workload.efficiency import ROOFLINE, Efficiency, load_efficiency
 
 TF32 = "tfloat32"  # the rate of tensor cores that round float32 to 19 bits
@@ -33,9 +33,10 @@ class Gpu:
 
     def __post_init__(self) -> None:
         for dtype, rate in self.flops.items():
-            check_positive(f"gpu.flops.{dtype}", rate)
-        for field in ("memory_bandwidth", "local_bandwidth", "memory"):
-            check_positive(f"gpu.{field}", getattr(self, field))
+            check_rate(f"gpu.flops.{dtype}", rate)
+        for field in ("memory_bandwidth", "local_bandwidth"):
+            check_rate(f"gpu.{field}", getattr(self, field))
+        check_positive("gpu.memory", self.memory)
         if not 0 < self.memory_share <= 1:
             raise ValueError(f"gpu.memory_share: must be within 0 < share <= 1, got {self.memory_share}")
         _ = self.measured  # so that what is wrong with the file is said here

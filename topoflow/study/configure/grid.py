@@ -34,6 +34,7 @@ from hydra.errors import (
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from yaml import MarkedYAMLError
 
 from topoflow.engine.base import Fidelity, Run
 from topoflow.engine.device import Device, check_name
@@ -423,8 +424,8 @@ def _instantiated(group: str, config: dict[str, typing.Any]) -> typing.Any:
         values = {key: value for key, value in config.items() if (key, value) not in OF_HYDRA and key != TARGET}
         return _called(target, values) if _is_plain(values) else instantiate(config, _convert_="all")
     except InstantiationException as error:
-        cause: BaseException = error
-        while cause.__cause__ is not None:
+        cause: BaseException = error  # the first that says place and field, not what led to it
+        while cause.__cause__ is not None and not isinstance(cause, ValueError | OSError):
             cause = cause.__cause__
         if isinstance(cause, ValueError | OSError):
             with named(of_group(group, config)):
@@ -542,6 +543,10 @@ def one_line(overrides: Sequence[str], name: str) -> Iterator[None]:
         raise ValueError(f"{error.full_key or 'config'}: {reason}") from error
     except HydraException as error:
         raise ValueError(f"{' '.join(overrides)}: {_reason(error)}") from error
+    except MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = "" if mark is None else f"{mark.name}: line {mark.line + 1} column {mark.column + 1}: "
+        raise ValueError(f"{place}must be YAML of plain values, got {error.problem}") from error
 
 
 def _reason(error: BaseException) -> str:
