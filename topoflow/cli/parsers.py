@@ -327,6 +327,20 @@ def _serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="127.0.0.1 or localhost (default: %(default)s)")
 
 
+@_verb(
+    "what this installation and machine can do, as one page to paste into an issue",
+    "Print what was built, which extras are installed, what a GPU, NCCL and the rights of this user allow, and where "
+    "configurations and runs are. Each line was checked just now; nothing is written or sent.",
+    """\
+Example:
+
+  topoflow doctor
+""",
+)
+def _doctor(parser: argparse.ArgumentParser) -> None:
+    """Take no arguments."""
+
+
 def _add_keys_and_flags_of_hydra(parser: argparse.ArgumentParser, verb: str) -> None:
     """Keys, and flags with the names and meanings that they have in every application of Hydra."""
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=f"a key of configs/{verb}.yaml")
