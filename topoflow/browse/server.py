@@ -49,7 +49,7 @@ OF_FILES = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; base-uri 'none'; frame-ancestors 'none'"
 )
-MAX_THREADS = 128  # each answers one request
+MAX_THREADS = 1024  # each answers one request; one that says nothing holds a thread for ``timeout``
 HTML, TEXT = "text/html; charset=utf-8", "text/plain; charset=utf-8"
 JSON, SCRIPT = "application/json", "text/javascript; charset=utf-8"
 

@@ -312,13 +312,14 @@ def _emulate(parser: argparse.ArgumentParser) -> None:
 @_verb(
     "browse, compare and watch runs, in the browser of this machine",
     "Serve the runs of a folder, those in folders of it included: a list to sort and filter, the report of each, two "
-    "next to each other, and how a search goes while it works. Only this machine is answered; nothing is written.",
+    "next to each other, and how a search goes while it works. Only who has the printed address, on this machine, is "
+    "answered; nothing is written.",
     """\
 Ctrl-C ends it. Examples:
 
   topoflow serve runs
   topoflow serve runs --port 0
-  ssh -L 8765:localhost:8765 MACHINE topoflow serve runs     (then open http://localhost:8765 here)
+  ssh -L 8765:localhost:8765 MACHINE topoflow serve runs     (then open the address that it prints)
 """,
 )
 def _serve(parser: argparse.ArgumentParser) -> None:
