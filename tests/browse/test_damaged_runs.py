@@ -137,7 +137,7 @@ def damaged(dice: Dice, whole: Path, root: Path, outside: Path, number: int) -> 
     run = Path(os.fsdecode(os.path.join(os.fsencode(root), name)))
     shutil.copytree(source, run)
     for _ in range(dice.choice([1, 1, 2])):
-        files = sorted(path for path in run.rglob("*") if path.is_file() and not path.is_symlink())
+        files = sorted(path for path in run.rglob("*") if path.is_file() and path.resolve() == path)  # by no link
         if files:
             dice.choice(KINDS)(dice, dice.choice(files), outside)
 
