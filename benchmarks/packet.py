@@ -13,12 +13,13 @@ with the worlds packed in memory, the best of ``ROUNDS``. Links have 100 Gb/s an
     hashed        128 hosts, k = 8 fat-tree: all-to-all of 1 MB (16,256 messages), random paths
     balanced      the same with destination-mod-k paths
     sprayed       the same, each packet on a random one of 16 paths
+    fast_800, fast_3200   as balanced, but links have 800 and 3,200 Gb/s and 1 us: hundreds of credits are under way
     dragonfly     the 110,592 hosts of the tapered dragonfly, 12 cables of 25 GB/s between two groups: 20 rounds of its
                   AllPingPong with adaptive routing; its latencies, packets of 2 KiB
 
 ``state`` is what a world takes while it runs, ``arrays`` what Python hands over. ``two_threads`` is the elapsed time of
 one thread over that of two, which says something on a quiet machine only. Targets: 20, 40, 15 and 30 million
-packet-hops per second, none for sprayed; two threads: 1.7; on a GPU 1e9.
+packet-hops per second, none for sprayed, for fast ones balanced over 1.3; two threads: 1.7; on a GPU 1e9.
 
 ``worlds`` are as many at once, on a ``device``, whose links differ in latency by up to a fifth; the time is the elapsed
 time of a launch with all arrays there, the best of ``ROUNDS``.
@@ -100,12 +101,20 @@ def fat_tree(name: str, *, ecmp: bool) -> World:
     return replace(case.world, latency=np.full(case.world.graph.links, LINK))
 
 
+def fast(gbps: int) -> World:
+    world = fat_tree(f"fast_{gbps}", ecmp=False)
+    links = world.graph.links
+    return replace(world, capacity=np.full(links, gbps * 1e9 / 8), latency=np.full(links, 1e-6))
+
+
 CASES: dict[str, Callable[[], World]] = {
     "leaf_spine": leaf_spine,
     "ring": ring,
     "hashed": lambda: fat_tree("hashed", ecmp=True),
     "balanced": lambda: fat_tree("balanced", ecmp=False),
     "sprayed": lambda: sprayed(),
+    "fast_800": lambda: fast(800),
+    "fast_3200": lambda: fast(3200),
 }
 
 

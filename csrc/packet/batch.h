@@ -53,7 +53,8 @@ struct PacketBatch {
   const int64_t* port_queues;
   const int32_t* queues;
   const int32_t *node, *first_seen;
-  const int32_t *channel_port, *buffer, *slots;
+  const int32_t *channel_port, *buffer;
+  const int64_t* channel_days;
   const int32_t* queue_channel;
   const int32_t *allowed, *puller, *step, *leap, *depth;
   const int64_t *back, *pull, *under_way;
@@ -138,7 +139,8 @@ constexpr std::tuple kPacketFields{
     array("first_seen", &PacketBatch::first_seen, "N", "its number in the order in which paths come upon ports"),
     array("channel_port", &PacketBatch::channel_port, "C", "port that sends into the channel"),
     array("buffer", &PacketBatch::buffer, "C", "flits"),
-    array("slots", &PacketBatch::slots, "C", "packets that fit at most"),
+    array("channel_days", &PacketBatch::channel_days, "C+1",
+          "where the days of each channel begin (calendar.h), whose number is a power of two"),
     array("queue_channel", &PacketBatch::queue_channel, "Q", "channel that the queue is a part of"),
     array("allowed", &PacketBatch::allowed, "S",
           "packets that may be under way; with a transport only, as what follows"),

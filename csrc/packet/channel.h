@@ -16,17 +16,17 @@
 
 namespace topoflow::BACKEND::packet {
 
-// A cache line. A few credits of as many flits each are here; the others are slots in a list (state.h).
+// A cache line. A few credits of as many flits each are here, the others in a calendar (calendar.h).
 struct alignas(64) Channel {
   static constexpr int32_t kCredits = 6;
   static constexpr int32_t kLongest = 0x7fffffff;  // ps after `since`, less than this
 
   int64_t credit_delay;    // ps, from when a packet has left the buffer until the sender knows
   int64_t since;           // ps
-  int64_t more_time;       // ps, when the first credit of the list is back, kNever: there is none
+  int64_t more_time;       // ps, when the first credit of its calendar is back, kNever: there is none
   int32_t room;            // flits that are free, as the sender knows it
   int32_t least;           // flits, the least room there was in the last interval (of all time where there are none)
-  int32_t more;            // list of slots
+  int32_t listed;          // slots in its calendar
   uint16_t flits;          // of each credit that is here
   uint8_t held;            // bit i: back[i] is a credit
   bool starved;            // a packet waits for room

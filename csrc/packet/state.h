@@ -1,14 +1,16 @@
 // What a world of packets consists of while it runs.
 //
 // A packet has a slot from when it leaves its NIC until it has arrived, and is in the list of one queue after the
-// other. The room that it has left is a credit of its channel until the sender knows. All slots are of one pool: the
-// last that has become free is the next to be taken, while caches have it. Lists are threaded through `next`; -1 ends
-// them. Each part of a world has a pool of its own, and what is counted for the whole world (part.h).
+// other. The room that it has left is a credit of its channel until the sender knows; up to four credits that are not
+// in the channel's cache line share a slot (calendar.h). All slots are of one pool: the last that has become free is
+// the next to be taken, while caches have it. Lists are threaded through `next`; -1 ends them. Each part of a world has
+// a pool of its own, and what is counted for the whole world (part.h).
 //
 // Source: tests/twins/packet.py states the model.
 #pragma once
 
 #include "batch.h"
+#include "calendar.h"
 #include "channel.h"
 #include "parallel/events.h"
 #include "parallel/memory.h"
@@ -37,10 +39,13 @@ struct Packet {
   int32_t next;     // list of slots
 };
 
-// A packet that waits, or a credit: `step` flits.
+// A packet that waits, or credits.
 struct alignas(32) Slot {
-  int64_t ready;  // ps; of a credit, when it is back
-  Packet packet;
+  int64_t ready;  // ps; of credits: from when their times count
+  union {
+    Packet packet;
+    Credits credits;
+  };
 };
 
 // What waits in a part of a channel. With virtual output queues all of its packets go the same way. By address a queue
@@ -139,6 +144,7 @@ struct State {
   Port* port;
   uint64_t* occupied;  // bits of the queues that hold a packet, of large ports
   Channel* channel;
+  int32_t* day;  // of the calendars of all channels: list of slots
   Queue* queue;
   Slot* slot;
   Edge* edge;
@@ -172,7 +178,10 @@ struct State {
     awake = memory.take<int32_t>(ports);
     port = memory.take<Port>(ports);
     occupied = memory.take<uint64_t>(ports + rows / 64);
-    channel = memory.take<Channel>(count(batch.channel_offsets));
+    const int64_t channels = count(batch.channel_offsets);
+    channel = memory.take<Channel>(channels);
+    const int64_t* const days = batch.channel_days + batch.channel_offsets[world];
+    day = memory.take<int32_t>(days[channels] - days[0]);
     const bool addressed = batch.routing[world] != kByPaths, adapts = batch.routing[world] >= kAdaptive;
     slots = batch.slot_total[world] + 1;  // one for a packet whose first link is its last
     const int64_t queues = count(batch.queue_offsets), held = slots < queues ? slots : queues;
@@ -187,7 +196,7 @@ struct State {
     const int64_t under_way = transports ? batch.under_way[world] : 0;
     heard = {memory.take<Event>(parts * under_way) + rank * under_way, 0};
     latencies = latency_bins(memory, batch.latencies + int64_t{world} * kLatencyBins, share);
-    const int64_t channels = count(batch.channel_offsets), routers = adapts ? count(batch.router_offsets) : 0;
+    const int64_t routers = adapts ? count(batch.router_offsets) : 0;
     in_place = memory.take<int32_t>(addressed ? queues : 0);
     input = memory.take<Input>(addressed ? channels : 0);
     output = memory.take<Output>(addressed ? ports : 0);

@@ -244,8 +244,10 @@ class World {
     for (int32_t c = 0; c < channels_; ++c) {
       const int32_t room = b_.buffer[channel_ + c], p = port_of(c);
       b_.fullest[channel_ + c] = 0;
-      s_.channel[c] = {s_.port[p].latency + b_.credit_latency, 0, kNever, room, room, kNone, 0, 0, false, {}};
+      s_.channel[c] = {s_.port[p].latency + b_.credit_latency, 0, kNever, room, room, 0, 0, 0, false, {}};
     }
+    const int64_t* const days = b_.channel_days + channel_;
+    for (int64_t day = 0; day < days[channels_] - days[0]; ++day) s_.day[day] = kNone;
     if (by_address()) begin_by_address();
   }
 
@@ -525,21 +527,34 @@ class World {
     if (c.more_time <= now) collect_more(c, now);
   }
 
-  DEVICE void collect_more(Channel& c, int64_t now) {
-    int32_t* at = &c.more;
-    c.more_time = kNever;
-    while (*at != kNone) {
-      const int32_t i = *at;
-      Slot& slot = s_.slot[i];
-      if (slot.ready > now) {
-        if (slot.ready < c.more_time) c.more_time = slot.ready;
-        at = &slot.packet.next;
-        continue;
+  DEVICE Calendar calendar_of(const Channel& c) const {
+    const int64_t *const days = b_.channel_days + channel_, *const own = days + (&c - s_.channel);
+    return {static_cast<int32_t>(own[0] - days[0]), static_cast<int32_t>(own[1] - own[0]), c.credit_delay};
+  }
+
+  // The same of those in the calendar. Goes on to the first day that still has a credit, for the time of the next one.
+  CALLED_ON_CPU void collect_more(Channel& c, int64_t now) {
+    const Calendar calendar = calendar_of(c);
+    int64_t first = kNever, number = calendar.number(c.more_time);
+    const int64_t end = number + calendar.days();
+    for (; c.listed > 0 && number < end && number <= calendar.number(first); ++number) {
+      int32_t* at = &s_.day[calendar.index(number)];
+      while (*at != kNone) {
+        const int32_t i = *at;
+        Slot& slot = s_.slot[i];
+        c.room += slot.credits.take(now - slot.ready);
+        if (const int32_t next = slot.credits.first(); next != Credits::kNoCredit) {
+          first = slot.ready + next < first ? slot.ready + next : first;
+          at = &slot.credits.next;
+        } else {
+          *at = slot.credits.next;
+          --c.listed;
+          free_slot(i);
+        }
       }
-      *at = slot.packet.next;
-      c.room += slot.packet.step;
-      free_slot(i);
     }
+    c.more_time = first;
+    prefetch(&s_.slot[s_.day[calendar.index(number)]]);
   }
 
   DEVICE void take_room(Channel& c, int32_t flits, int64_t now) {
@@ -564,19 +579,29 @@ class World {
 
   INLINED_ON_CPU void give_back(Channel& c, int32_t flits, int64_t gone) {
     const int64_t back = gone + c.credit_delay;
-    if (!c.keep(flits, back, begin_)) {
-      collect(c, begin_);  // the sender is as far, at least
-      if (back - c.since >= Channel::kLongest) c.count_from(begin_);
-      if (!c.keep(flits, back, begin_)) list_credit(c, flits, back);
-    }
+    if (!c.keep(flits, back, begin_)) keep_later(c, flits, back);
     if (c.starved) wake(port_of(&c - s_.channel), back);
   }
 
-  DEVICE void list_credit(Channel& c, int32_t flits, int64_t back) {
-    const int32_t slot = take_slot();
-    s_.slot[slot] = {back, {0, kNone, flits, 0, c.more}};
-    c.more = slot;
-    if (back < c.more_time) c.more_time = back;
+  // Keeps a credit that does not fit into the cache line of its channel.
+  CALLED_ON_CPU void keep_later(Channel& c, int32_t flits, int64_t back) {
+    if (c.listed == 0) {
+      collect(c, begin_);  // the sender is as far, at least
+      if (back - c.since >= Channel::kLongest) c.count_from(begin_);
+      if (c.keep(flits, back, begin_)) return;
+    }
+    const Calendar calendar = calendar_of(c);
+    const int64_t begin = calendar.begin(back);
+    const auto time = static_cast<int32_t>(back - begin);
+    int32_t& day = s_.day[calendar.index(calendar.number(back))];
+    if (day == kNone || s_.slot[day].ready != begin || !s_.slot[day].credits.add(flits, time)) {
+      const int32_t slot = take_slot();
+      s_.slot[slot].ready = begin;
+      s_.slot[slot].credits = {{time, Credits::kNoCredit, Credits::kNoCredit, Credits::kNoCredit}, flits, day};
+      day = slot;
+      ++c.listed;
+    }
+    if (back < c.more_time) c.more_time = back;  // taking a slot may have collected
   }
 
   DEVICE void wake(int32_t p, int64_t time) const { s_.next[p] = time < s_.next[p] ? time : s_.next[p]; }
@@ -971,7 +996,7 @@ class World {
   // A packet that a port has begun to send at `now` goes to another part, where it takes an edge or lies in a channel.
   DEVICE void mail_packet(auto& to, int32_t slot, int32_t where, int64_t now) {
     const Packet& packet = s_.slot[slot].packet;
-    to.packets.push_back({now, {packet.born, packet.task, packet.step, packet.number, where}});
+    to.packets.push_back({now, {{packet.born, packet.task, packet.step, packet.number, where}}});
     free_slot(slot);
   }
 

@@ -11,19 +11,22 @@
 #define TOPOFLOW_ON_GPU  // device code, as opposed to that of the CPU backend
 #endif
 
-// A function that compilers would rather call is INLINED by nvcc, INLINED_ON_CPU by that of the host.
+// A function that compilers would rather call is INLINED by nvcc, INLINED_ON_CPU by that of the host; one that is
+// rarely called, and would take registers of its caller, is CALLED_ON_CPU.
 #ifdef TOPOFLOW_ON_GPU
 #define BACKEND cuda
 #define HD __host__ __device__ inline
 #define DEVICE __device__ inline
 #define INLINED __device__ __forceinline__
 #define INLINED_ON_CPU __device__ inline
+#define CALLED_ON_CPU __device__ inline
 #else
 #define BACKEND cpu
 #define HD inline
 #define DEVICE inline
 #define INLINED inline
 #define INLINED_ON_CPU [[gnu::always_inline]] inline
+#define CALLED_ON_CPU [[gnu::noinline]] inline
 #endif
 
 namespace topoflow::BACKEND {

@@ -47,6 +47,35 @@ DEVICE uint32_t six_at_most(const int32_t* six, int32_t most) {
   return found;
 #endif
 }
+// Bit i: number i of four is equal to `one`.
+DEVICE uint32_t four_equal(const int32_t* four, int32_t one) {
+#if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
+  const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(four));
+  return static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(all, _mm_set1_epi32(one)))));
+#else
+  uint32_t found = 0;
+  for (int32_t i = 0; i < 4; ++i) found |= uint32_t{four[i] == one} << i;
+  return found;
+#endif
+}
+constexpr int32_t kLargest = 0x7fffffff;
+// Sets those of four numbers to kLargest that are at most `most`; bit i: number i was. None may be negative.
+DEVICE uint32_t take_four(int32_t* four, int32_t most) {
+#if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
+  auto* const place = reinterpret_cast<__m128i*>(four);
+  const __m128i all = _mm_loadu_si128(place), above = _mm_cmpgt_epi32(all, _mm_set1_epi32(most));
+  _mm_storeu_si128(place, _mm_or_si128(all, _mm_andnot_si128(above, _mm_set1_epi32(kLargest))));
+  return ~static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(above))) & 0xf;
+#else
+  uint32_t found = 0;
+  for (int32_t i = 0; i < 4; ++i) {
+    const bool taken = four[i] <= most;
+    found |= uint32_t{taken} << i;
+    if (taken) four[i] = kLargest;
+  }
+  return found;
+#endif
+}
 // Bit n of the word becomes bit 0; n counts modulo 64.
 DEVICE uint64_t rotated(uint64_t word, int32_t n) { return word >> (n & 63) | word << (-n & 63); }
 DEVICE int32_t highest_bit(uint64_t word) { return 63 - ::cuda::std::countl_zero(word); }  // word is not 0

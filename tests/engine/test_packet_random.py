@@ -292,6 +292,21 @@ def test_on_links_of_milliseconds_the_kernel_is_exactly_the_twin(device: str, se
     compare(replace(world, latency=latency), model, Run(Device.named(device), threads=1))
 
 
+@settings(max_examples=40)
+@given(seed=CASES)
+def test_on_links_with_hundreds_of_packets_under_way_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
+    """Credits are in calendars of many days; slow links after fast ones give them back in later rounds of days."""
+    draw = np.random.default_rng(seed)
+    world, model = random_world(draw), replace(random_model(draw), virtual_channels="auto")
+    model = replace(model, buffer=int(draw.choice([16, 512])) * model.size, credit_latency=1e-6)
+    graph = replace(world.graph, bytes=np.minimum(100 * world.graph.bytes, 500.5 * model.size))
+    speeds, latencies = [12.5e9, 100e9, 400e9, 400e9], [0.0, 1e-6, 2e-6]
+    fast = replace(
+        world, graph=graph, capacity=draw.choice(speeds, graph.links), latency=draw.choice(latencies, graph.links)
+    )
+    assert compare(fast, model, Run(Device.named(device), threads=1))
+
+
 @settings(max_examples=50)
 @given(seed=CASES)
 def test_worlds_that_share_their_paths_may_send_other_bytes(seed: int) -> None:

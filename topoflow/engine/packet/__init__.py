@@ -48,6 +48,7 @@ from topoflow.fabric.dragonfly import LEVELS as DRAGONFLY
 SLOT = 32  # B of a packet in a buffer
 PORT = 216  # B, with one virtual channel
 QUEUE = 32  # B
+DAY = 4  # B of a day of the calendar of a channel's credits
 ADDRESSED_PORT, CHANNEL, PLACE = 184, 96, 4  # B by address: a port, a channel, a place for a queue
 ARRIVAL = 24  # B of a packet on its way to a router that adapts, beside its slot
 SST_SLOT, SST_PORT, SST_LANE = 40, 300, 48  # B with packet.model=sst: a packet or credit, a port, its virtual channel
@@ -235,11 +236,12 @@ class Prepared:
         slots, ports, queues = self.amounts.slot_total, self.layout.ports, int(self.layout.port_queues[-1])
         if self.is_sst:
             return SST_SLOT * slots + (SST_PORT + SST_LANE * self.layout.channels_needed) * ports
+        days = DAY * int(self.amounts.days.sum())
         if not isinstance(self.layout, AddressedLayout):
-            return SLOT * slots + PORT * ports + QUEUE * queues
+            return SLOT * slots + PORT * ports + QUEUE * queues + days
         held, channels = min(slots, queues), self.layout.channels
         slot = SLOT + ARRIVAL * (self.layout.routing in ADAPTIVE)
-        return slot * slots + ADDRESSED_PORT * ports + CHANNEL * channels + QUEUE * held + PLACE * queues
+        return slot * slots + ADDRESSED_PORT * ports + CHANNEL * channels + QUEUE * held + PLACE * queues + days
 
 
 def _needed(prepared: Prepared) -> int:

@@ -115,7 +115,6 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
     for name in ("allowed", "back", "puller", "pull", "step", "leap", "depth"):
         dtype = np.int64 if name in ("back", "pull") else np.int32
         arrays[name] = _joined([getattr(each.control, name) for each in amounts], dtype)
-    slots = [each.slots for each in amounts]
     arrays |= _addresses(layouts) | {
         "queue_channel": _channels_of_queues(layouts, arrays["queue_offsets"]),
         "first_root": _joined([first for first, _ in sends], np.int32),
@@ -133,7 +132,7 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
         "awaited": _joined([each.awaited for each in waits], np.int32),
         "port_queues": _chained([layout.port_queues for layout in layouts]),
         "buffer": _joined([each.buffer for each in amounts], np.int32),
-        "slots": _joined(slots, np.int32),
+        "channel_days": offsets(_joined([each.days for each in amounts], np.int64)),
         "slot_total": np.array([each.slot_total for each in amounts], np.int64),
         "under_way": np.array([each.control.under_way for each in amounts], np.int64),
         "window": np.array([each.window for each in amounts], np.int64),

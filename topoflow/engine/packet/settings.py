@@ -166,8 +166,9 @@ class Numbers:
     byte_time: Floats  # [N] ps for each byte
     latency: Offsets  # [N] ps
     buffer: Ints  # [C] flits
-    slots: Offsets  # [C] packets that fit into the buffer at most
-    slot_total: int  # of all channels; more than ``slots`` where channels share them
+    slots: Offsets  # [C] packets that are in the buffer at most
+    slot_total: int  # of all channels; fewer than all ``slots`` where channels share them
+    days: Ints  # [C] of the calendar of each channel's credits
     depths: int  # of queues over time that are written down
     control: Control
     window: int  # ps: what a port does is seen by others so much later at the earliest
@@ -221,6 +222,7 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
         buffer,
         slots,
         slot_total,
+        _days(slots, layout, settings, byte_time, latency),
         settings.samples * (layout.ports if settings.loses else layout.channels),
         control,
         _sst_window(world, layout, settings, latency)
@@ -302,7 +304,7 @@ def _depths(world: World, settings: Settings, byte_time: Floats, latency: Offset
 def _slots(
     bytes: Offsets, buffer: Ints, world: World, layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets
 ) -> tuple[Offsets, int]:
-    """[C] packets that are in each channel at most, and how many slots there are; by address, channels share them."""
+    """Return [C] the most packets in each channel, and the number of slots, which channels share by address."""
     if not isinstance(layout, AddressedLayout):
         least, crossing = _smallest(bytes, world, layout, settings)
         slots = np.minimum(buffer // np.maximum(least, 1), crossing)
@@ -310,7 +312,19 @@ def _slots(
     short = bytes[bytes > 0] % settings.size
     least_flits = -(-int(short[short > 0].min(initial=settings.size)) // settings.flit)
     packets = int((-(-bytes // settings.size)).sum()) * _overlapping(world, layout, settings, byte_time, latency)
-    return np.zeros(layout.channels, np.int64), most_slots(layout, packets, (buffer // least_flits).astype(np.int64))
+    room = (buffer // least_flits).astype(np.int64)
+    return np.minimum(room, packets), most_slots(layout, packets, room)
+
+
+def _days(slots: Offsets, layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets) -> Ints:
+    """Return [C] the days of the calendar of each channel's credits (``csrc/packet/calendar.h``), a power of two.
+
+    They are at most the packets that the link sends in the delay of a credit, and those that the channel can hold.
+    """
+    port = layout.channel_port
+    delay = (latency + in_picoseconds(settings.credit_latency))[port]
+    packets = np.minimum(delay / np.maximum(settings.size * byte_time[port], 1), slots)
+    return (2 ** np.floor(np.log2(np.maximum(packets, 1)))).astype(np.int32)
 
 
 def _overlapping(world: World, layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets) -> int:
