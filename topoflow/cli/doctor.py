@@ -55,12 +55,10 @@ def facts() -> Iterator[tuple[str, str]]:
 def _kernels() -> str:
     """Return what the compiled module was built for."""
     try:
-        from topoflow import _C
+        from topoflow.engine.device import build
     except ImportError as error:
         return str(error)
-    if not _C.has_cuda:
-        return f"{_C.__file__}: CPU, without CUDA"
-    return f"{_C.__file__}: CPU and CUDA for {', '.join(f'sm_{each // 10}' for each in _C.architectures)}"
+    return build()
 
 
 def _said(*command: str) -> str:

@@ -225,6 +225,13 @@ def _other_stream(device: Any) -> Any:
     return torch.cuda.Stream(device)  # torch keeps memory for each stream: it should not be another every time
 
 
+def build() -> str:
+    """Return the file of the compiled module, and what it was built for."""
+    if not _C.has_cuda:
+        return f"{_C.__file__}: CPU, without CUDA"
+    return f"{_C.__file__}: CPU and CUDA for {', '.join(f'sm_{each // 10}' for each in _C.architectures)}"
+
+
 def _missing_for_cuda(number: int | None) -> str | None:
     """What this machine lacks to run on this GPU (None: torch's current one); None: nothing."""
     if not _C.has_cuda:
