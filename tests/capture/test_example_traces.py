@@ -37,7 +37,8 @@ def sent(trace: Trace, rank: int, op: str) -> list[tuple[int | None, int, str]]:
 
 
 def test_every_format_has_an_example() -> None:
-    assert sorted(TRACES) == sorted(known_formats())
+    own = {"recording"}  # which any job writes: tests/capture/recordings.py
+    assert {*TRACES} == {*known_formats()} - own
 
 
 @pytest.mark.parametrize("name", TRACES)

@@ -75,6 +75,23 @@ def test_what_is_lost_and_cut_is_counted(tmp_path: Path) -> None:
     assert "1 lines are cut" in notes
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_logs_of_a_job_that_was_killed_are_cut_to_their_common_iterations(seed: int, tmp_path: Path) -> None:
+    """Each file ends somewhere in the last iterations, as writing threads are not in step."""
+    draw = random.Random(seed)
+    write(tmp_path, {rank: lines_of(rank, iterations=12) for rank in range(5)})
+    for path in tmp_path.iterdir():
+        data = path.read_bytes()
+        path.write_bytes(data[: len(data) - draw.randrange(len(data) // 4)])
+    trace = load([tmp_path])
+    assert trace.iterations >= 7
+    for rank, events in trace.ranks.items():
+        for iteration in range(trace.iterations):
+            of_it = [event for event in events if event.iteration == iteration]
+            assert [event.group for event in of_it if event.op == "all_reduce"] == [*ORDERS]
+            assert len(of_it) == 2 + (rank in (1, 3))
+
+
 def changed(kind: str, **values: Any) -> list[dict[str, Any]]:
     """The lines of rank 0, of which the first of ``kind`` has other values; None drops one."""
     lines = lines_of(0)

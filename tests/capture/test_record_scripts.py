@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -242,6 +243,38 @@ def test_a_script_without_torchrun_is_one_rank(tmp_path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100)
     assert (done.returncode, done.stderr) == (7, "")
     assert any("cut off or failed" in note for note in load([tmp_path / "again"]).notes)
+
+
+PAST_THE_MODE = """
+import torch
+import torch.distributed as dist
+from topoflow.capture.record.recorder import Recorder
+
+seen = []
+slow = Recorder._communicate
+Recorder._communicate = lambda *arguments: seen.append(arguments) or slow(*arguments)
+dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+start = len(seen)
+tensor = torch.ones(4)
+for _ in range(5):
+    dist.all_reduce(tensor)
+    dist.broadcast(tensor, src=0)
+    dist.all_gather_into_tensor(tensor, tensor.clone())
+    dist.all_reduce(tensor, async_op=True).wait()
+print(len(seen) - start)
+"""
+
+
+def test_collectives_that_python_calls_take_no_dispatch_mode(tmp_path) -> None:
+    """The mode alone takes three to four times as long as a tiny collective."""
+    (tmp_path / "tiny.py").write_text(PAST_THE_MODE)
+    command = [sys.executable, "-m", "topoflow.capture", "run", "--out", "out", "tiny.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "out" / "rank0.jsonl").read_text().splitlines()]
+    sent = Counter(row["op"] for row in rows if row.get("kind") == "communication")
+    assert sent == {"all_reduce": 10, "broadcast": 5, "all_gather": 5}
+    assert all(row["end"] >= row["issue"] for row in rows if row.get("kind") == "communication" and "end" in row)
 
 
 FAKE_JOB = """

@@ -11,6 +11,8 @@ import torch
 import torch.distributed as dist
 
 how, fault, folder = sys.argv[1], sys.argv[2], sys.argv[3]
+if how == "restart" and os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0":
+    sys.exit(7)  # before it communicates: gloo itself does not always connect again
 dist.init_process_group("gloo")
 dist.barrier()
 rank = dist.get_rank()
@@ -40,9 +42,8 @@ for step in range(6):
             resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
         dist.barrier()
 print(f"rank {rank} has done its steps", flush=True)
-if how == "restart" and os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0":
-    sys.exit(7)
 if how == "killed" and rank == 1:
+    threading.Event().wait(1.0)  # five times the interval of writing
     os.kill(os.getpid(), signal.SIGKILL)
 if how == "exit3":
     sys.exit(3)

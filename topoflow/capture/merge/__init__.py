@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from topoflow.capture.base import Communication, Compute, Event, Trace
-from topoflow.capture.merge.agree import Member, beyond_common, check_agreement
+from topoflow.capture.merge.agree import Member, check_agreement, common_lengths
 from topoflow.capture.merge.clocks import clock_offsets
 from topoflow.capture.merge.complete import complete
 from topoflow.capture.merge.ends import cut_ends
@@ -102,12 +102,12 @@ def _closed_world(parts: Sequence[Part], one_group: bool) -> int:
 
 
 def _common_operations(parts: Sequence[Part], counts: Counter[str]) -> list[Part]:
-    """Return the ranks of a job that was cut off without the operations that not all of their members got to."""
+    """Return the ranks of a job that was cut off up to the first operation that not all of its members got to."""
     if all(part.ended for part in parts):
         return list(parts)
-    beyond = beyond_common(parts)
-    counts[CUT] += sum(map(len, beyond.values()))
-    return [replace(part, events=without(part.events, beyond[part.rank])) for part in parts]
+    lengths = common_lengths(parts)
+    counts[CUT] += sum(isinstance(event, Operation) for part in parts for event in part.events[lengths[part.rank] :])
+    return [replace(part, events=part.events[: lengths[part.rank]]) for part in parts]
 
 
 def _common_steps(parts: Sequence[Part], counts: Counter[str]) -> tuple[list[Part], int]:

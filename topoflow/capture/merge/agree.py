@@ -8,6 +8,7 @@ only some members recorded are cut.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -38,25 +39,30 @@ class Agreement:
     uneven: Sequence[Sequence[Member]]
 
 
-def beyond_common(parts: Sequence[Part]) -> dict[int, set[int]]:
-    """Return for each rank the positions of operations that not all recorded members of their group got to.
+def common_lengths(parts: Sequence[Part]) -> dict[int, int]:
+    """Return for each rank how many of its events remain if it ends before an operation that a member did not get to.
 
-    The k-th operation of a group is the same on all members, so that the shortest record tells how far all got.
+    The k-th operation of a group is the same on all members. What a rank does after such an operation is cut too, and
+    may in turn be what others did not get to without it.
     """
-    recorded = {part.rank for part in parts}
+    lengths = {part.rank: len(part.events) for part in parts}
     columns: dict[tuple[object, ...], dict[int, list[int]]] = {}
     for part in parts:
         for index, event in enumerate(part.events):
             if isinstance(event, Operation) and event.group is not None:
                 key, sides = _key(event, part.rank, event.group)
-                column = columns.setdefault(key, {rank: [] for rank in sides if rank in recorded})
+                column = columns.setdefault(key, {rank: [] for rank in sides if rank in lengths})
                 column.setdefault(part.rank, []).append(index)
-    beyond: dict[int, set[int]] = {rank: set() for rank in recorded}
-    for column in columns.values():
-        shortest = min(len(indices) for indices in column.values())
-        for rank, indices in column.items():
-            beyond[rank].update(indices[shortest:])
-    return beyond
+    shrinks = True
+    while shrinks:
+        shrinks = False
+        for column in columns.values():
+            shortest = min(bisect_left(indices, lengths[rank]) for rank, indices in column.items())
+            for rank, indices in column.items():
+                if len(indices) > shortest and indices[shortest] < lengths[rank]:
+                    lengths[rank] = indices[shortest]
+                    shrinks = True
+    return lengths
 
 
 def check_agreement(members: Sequence[Member]) -> Agreement:

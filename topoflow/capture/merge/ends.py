@@ -11,14 +11,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from topoflow.capture.base import POINT_TO_POINT, Compute
+from topoflow.capture.base import Compute
 from topoflow.capture.iterations import by_repetition
+from topoflow.capture.merge.agree import common_lengths
 from topoflow.capture.merge.parts import Operation, Part
 
 CUT = "operations after the last iteration that all ranks recorded are left out"
-
-_Key = tuple[str, bool, tuple[int, ...]]  # communicator, whether it is a message, ranks that take part
-_Positions = dict[int, list[int]]  # rank -> positions of its operations of one key, ascending
 
 
 def cut_ends(parts: Sequence[Part], counts: Counter[str]) -> list[Part]:
@@ -28,7 +26,7 @@ def cut_ends(parts: Sequence[Part], counts: Counter[str]) -> list[Part]:
     """
     if not all(part.recorded_from_start for part in parts):
         return list(parts)
-    ends = _common_ends(parts)
+    ends = common_lengths(parts)
     if all(ends[part.rank] == len(part.events) for part in parts) and len({part.iterations for part in parts}) == 1:
         return list(parts)
     numbered = {part.rank: _iterations(part.events[: ends[part.rank]]) for part in parts}
@@ -55,38 +53,3 @@ def _whole(numbers: Sequence[int]) -> int:
     """Return the number of whole iterations: the last is not if it has fewer operations than the first."""
     sizes = Counter(number for number in numbers if number >= 0)
     return max(1, len(sizes) - (sizes[len(sizes) - 1] < sizes[0]))
-
-
-def _common_ends(parts: Sequence[Part]) -> dict[int, int]:
-    """Return for each rank the number of its operations that all members of their groups recorded."""
-    series = {part.rank: [_key(event, part.rank) for event in part.events] for part in parts}
-    positions: dict[_Key, _Positions] = {}
-    for rank, keys in series.items():
-        for position, key in enumerate(keys):
-            positions.setdefault(key, {}).setdefault(rank, []).append(position)
-    for key, of_rank in positions.items():
-        for rank in key[2]:
-            of_rank.setdefault(rank, [])
-    ends = {rank: len(keys) for rank, keys in series.items()}
-    changed = list(positions)
-    while changed:
-        of_rank = positions[changed.pop()]
-        shortest = min(map(len, of_rank.values()))
-        for rank, own in of_rank.items():
-            if len(own) == shortest:
-                continue
-            end = own[shortest]
-            for position in range(end, ends[rank]):
-                positions[series[rank][position]][rank].pop()
-                changed.append(series[rank][position])
-            ends[rank] = end
-    return ends
-
-
-def _key(event: Compute | Operation, rank: int) -> _Key:
-    """Return the series that an operation is part of: collectives of a group, or messages between two ranks."""
-    assert isinstance(event, Operation), "a file of operations has no compute"
-    if event.op not in POINT_TO_POINT:
-        return event.group_key, False, event.group or ()
-    peer = rank if event.peer is None else event.peer
-    return event.group_key, True, (rank, peer) if event.op == "send" else (peer, rank)

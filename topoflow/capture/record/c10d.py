@@ -77,6 +77,18 @@ CALLS = {
 # Operators of these namespaces that send nothing.
 LOCAL = {"c10d::check_for_nan", "_c10d_functional::_wrap_tensor_autograd"}
 WAIT = "_c10d_functional::wait_tensor"
+# Methods of ProcessGroup that Python calls for each operation, with the arguments before the options: the operator of
+# each, the names of these arguments, and those of options that an operator has as arguments.
+_TO_TENSOR = ("output_tensor", "input_tensor")
+METHODS: dict[str, tuple[str, tuple[str, ...], dict[str, str]]] = {
+    "allreduce": ("c10d::allreduce_", ("tensors",), {}),
+    "broadcast": ("c10d::broadcast_", ("tensors",), {"root_rank": "rootRank"}),
+    "_allgather_base": ("c10d::_allgather_base_", _TO_TENSOR, {}),
+    "all_gather_single": ("c10d::_allgather_base_", _TO_TENSOR, {}),  # its name since torch 2.13
+    "_reduce_scatter_base": ("c10d::_reduce_scatter_base_", _TO_TENSOR, {}),
+    "reduce_scatter_single": ("c10d::_reduce_scatter_base_", _TO_TENSOR, {}),
+}
+PLAIN = (torch.Tensor, torch.nn.Parameter)  # no subclass that would send something else
 
 
 @dataclass(frozen=True)
@@ -93,13 +105,18 @@ def describe_group(group: ProcessGroup) -> Group:
     return Group(group.group_name, tuple(dist.get_process_group_ranks(group)), dist.get_backend(group))
 
 
-def communication(call: Call, group: Group, arguments: Mapping[str, Any], result: Any) -> Row:
+def communication(call: Call, group: Group, arguments: Mapping[str, Any], result: Any) -> tuple[Row, bool]:
     """Return the row of the communication that ``call`` made in ``group`` with these arguments, without times.
 
+    Also return whether it was on another device than the CPU, as the tensor of a barrier tells.
     A dtype that Trace does not know is recorded as bytes (uint8), its size being what matters.
     """
     inputs = list(tensors_of(arguments.get(call.inputs)))
-    outputs = list(tensors_of(result if call.outputs == RESULT else arguments.get(call.outputs)))
+    outputs = (
+        inputs
+        if call.inputs == call.outputs
+        else list(tensors_of(result if call.outputs == RESULT else arguments.get(call.outputs)))
+    )
     row: Row = {
         "kind": "communication",
         "op": call.op,
@@ -116,7 +133,17 @@ def communication(call: Call, group: Group, arguments: Mapping[str, Any], result
         row["tag"] = 0 if group.backend == "nccl" else arguments["tag"]  # NCCL takes a tag, and ignores it
     elif call.other:
         row["root"] = group.ranks[arguments[call.other]]
-    return row
+    seen = inputs or outputs or tensors_of(arguments.get("tensor"))
+    return row, any(not tensor.is_cpu for tensor in seen)
+
+
+def are_plain(values: Sequence[Any]) -> bool:
+    """Return whether all values are plain tensors, or lists of these."""
+    for value in values:
+        for tensor in value if type(value) is list else (value,):
+            if type(tensor) not in PLAIN:
+                return False
+    return True
 
 
 @cache

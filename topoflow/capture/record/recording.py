@@ -46,6 +46,11 @@ class Recording:
         self._open: tuple[int, int] | None = (clock(), busy())  # start of the running span on both clocks
         self._work: dict[tuple[str, float], Work] = {}  # of the running span, by dtype and arithmetic intensity
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether the main thread is in a communication."""
+        return self._open is None
+
     def pause(self) -> None:
         """Close the running compute span: the main thread stops computing."""
         if self._open is None:
