@@ -131,7 +131,7 @@ def test_the_networks_of_motion(servers_per_leaf: int, gbps: float, switches: in
 @given(load=st.sampled_from([0.3, 1.0]), spines=st.sampled_from([1, 2]), seed=st.integers(0, 99))
 def test_flows_sprayed_over_bundles_take_as_long_as_over_single_cables(load: float, spines: int, seed: int) -> None:
     """Every path to the spines carries the same share of each flow, so one of all their bandwidth fills as they do."""
-    gpu: Any = SimpleNamespace(local_bandwidth=1e12)
+    gpu: Any = SimpleNamespace(exchange_bandwidth=1e12)
     traffic = lower(Arrivals(gpu, Pareto(1e4, 1.2), 60, load, B, seed), RankPerServer(24))
     designs = [LeafSpine(B, 1, 1e-7, 12, oversubscription=3, spines=number) for number in (None, spines)]
     worlds = [place(traffic, build(design, 24), name="flows", routing="spray") for design in designs]

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from topoflow.cli import main
+from topoflow.report import files
 from topoflow.report.dataset import base
 from topoflow.report.dataset.base import MANIFEST, Dataset
 from topoflow.report.files import sole_writer
@@ -132,8 +133,9 @@ def test_what_is_wrong_is_a_line(words: list[str], message: str, capsys: pytest.
     assert not list(Path().glob("new.parquet/part*"))
 
 
-def test_two_runs_into_one_dataset_are_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_runs_into_one_dataset_are_one(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with sole_writer(Path("w.parquet"), "compare"):
+        monkeypatch.setattr(files, "_LOCKED", set())  # as in another process
         assert main(["compare", "fabric=ring", "servers=2", *SMALL, "out=w.parquet"]) == 2
     assert "out: must be written by one run at a time, got w.parquet" in capsys.readouterr().err
 

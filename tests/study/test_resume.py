@@ -18,6 +18,7 @@ from topoflow.capture.base import Communication, Compute, Trace
 from topoflow.cli import main
 from topoflow.demand import Demand
 from topoflow.files import read_bytes, write_atomically
+from topoflow.report import files
 from topoflow.report.files import sole_writer
 from topoflow.study.configure.options import options
 
@@ -156,10 +157,13 @@ def test_a_design_has_read_its_files_when_it_is_made(fabric: str, configured: An
         assert not opened
 
 
-def test_a_second_run_in_a_folder_is_refused_in_a_line(run: Any, tmp_path: Path) -> None:
+def test_a_second_run_in_a_folder_is_refused_in_a_line(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "deep" / "out"
     command = ("simulate", f"world={ROOT / 'examples' / 'two_flows.json'}", f"out={out}")
-    with sole_writer(out, "simulate"):
+    with sole_writer(out, "simulate"), monkeypatch.context() as patch:
+        patch.setattr(files, "_LOCKED", set())  # as in another process
         code, said = run(*command)
         law = f"out: must be written by one run at a time, got {out}, where another is writing"
         assert (code, said) == (2, f"topoflow simulate: {law}\n")

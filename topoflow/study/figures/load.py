@@ -29,6 +29,8 @@ OF_FIGURES = (
     *("series", "search", "experiment"),
 )
 
+EFFICIENCY = "++efficiency=roofline"  # which GPUs of a figure's own jobs refer to, as in configs/compare.yaml
+
 
 def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
     """The experiment of a config, its fields changed by ``experiment.KEY=VALUE`` among the arguments.
@@ -49,7 +51,7 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
     register_resolvers()
     with initialized(packages=[rooms[name]]), one_line(given, file):
         checked_parser(given)
-        config = config_values(composed(file, [*own, *searched]))
+        config = config_values(composed(file, [*own, *searched, EFFICIENCY]))
     if searched:
         if SEARCH.rstrip(".") not in {field.name for field in fields(resolve_name(config[GROUP]["_target_"]))}:
             key = next(argument for argument in given if argument.startswith(SEARCH)).partition("=")[0]
