@@ -22,8 +22,14 @@ def test_worlds_at_once_send_the_packets_of_one_as_often(capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["cases=rings"], "cases: must be some of leaf_spine, ring, hashed, balanced, sprayed, dragonfly, got"),
-        (["cases=dragonfly", "worlds=2"], "cases: must be some of leaf_spine, ring, hashed, balanced, sprayed, got"),
+        (
+            ["cases=rings"],
+            "cases: must be some of leaf_spine, ring, hashed, balanced, sprayed, fast_800, fast_3200, dragonfly, got",
+        ),
+        (
+            ["cases=dragonfly", "worlds=2"],
+            "cases: must be some of leaf_spine, ring, hashed, balanced, sprayed, fast_800, fast_3200, got",
+        ),
         (["cases=ring", "worlds=0"], "worlds: must be a whole number of at least 1, got 0"),
         (["cases=ring", "device=cuda"], "worlds: must be the number of worlds on device=cuda, got none"),
         (["cases=ring", "device=gpu", "worlds=2"], "device: must be one of"),
