@@ -18,7 +18,7 @@ from measure import say
 from numpy.typing import NDArray
 from worlds.placements import settings
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # that of tests
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # for tests.twins; last, as topoflow/ of a checkout is not built
 from tests.twins.tempering import draw, propose
 from topoflow.engine.base import Run
 from topoflow.engine.fluid import Fluid
