@@ -11,15 +11,18 @@
 // 13.3.1.
 #pragma once
 
+#include "calendar.h"
 #include "parallel/bits.h"
 #include "times.h"
 
 namespace topoflow::BACKEND::packet {
 
-// A cache line. A few credits of as many flits each are here, the others in a calendar (calendar.h).
+// A cache line. A few credits of as many flits each are here, the others in a calendar (calendar.h). Where these are
+// many, the line has no places for others but those of the next slot.
 struct alignas(64) Channel {
   static constexpr int32_t kCredits = 6;
   static constexpr int32_t kLongest = 0x7fffffff;  // ps after `since`, less than this
+  static constexpr int32_t kFewSlots = 4;  // of the calendar; ours: of 0, 2 and 4 the one with the fewest instructions
 
   int64_t credit_delay;    // ps, from when a packet has left the buffer until the sender knows
   int64_t since;           // ps
@@ -51,6 +54,18 @@ struct alignas(64) Channel {
     const int32_t place = lowest_bit(~uint64_t{held});
     back[place] = static_cast<int32_t>(after);
     held = static_cast<uint8_t>(held | 1 << place);
+    return true;
+  }
+
+  // Copies the credits of a slot here if there are none, and returns whether it did. They are back after `begin`.
+  DEVICE bool copy(const Credits& credits, int64_t ready, int64_t begin) {
+    const int64_t later = ready - begin;
+    if (held != 0 || later > kLongest / 2 || credits.flits > 0xffff) return false;
+    since = begin;
+    flits = static_cast<uint16_t>(credits.flits);
+    held = static_cast<uint8_t>(~four_equal(credits.back, Credits::kNoCredit) & 0xf);
+    for (int32_t i = 0; i < 4; ++i)
+      back[i] = static_cast<int32_t>(static_cast<uint32_t>(credits.back[i]) + static_cast<uint32_t>(later));
     return true;
   }
 

@@ -543,13 +543,14 @@ class World {
         const int32_t i = *at;
         Slot& slot = s_.slot[i];
         c.room += slot.credits.take(now - slot.ready);
-        if (const int32_t next = slot.credits.first(); next != Credits::kNoCredit) {
-          first = slot.ready + next < first ? slot.ready + next : first;
-          at = &slot.credits.next;
-        } else {
+        const int32_t next = slot.credits.first();
+        if (next == Credits::kNoCredit || c.copy(slot.credits, slot.ready, begin_)) {
           *at = slot.credits.next;
           --c.listed;
           free_slot(i);
+        } else {
+          first = slot.ready + next < first ? slot.ready + next : first;
+          at = &slot.credits.next;
         }
       }
     }
@@ -579,11 +580,11 @@ class World {
 
   INLINED_ON_CPU void give_back(Channel& c, int32_t flits, int64_t gone) {
     const int64_t back = gone + c.credit_delay;
-    if (!c.keep(flits, back, begin_)) keep_later(c, flits, back);
+    if (c.listed > Channel::kFewSlots || !c.keep(flits, back, begin_)) keep_later(c, flits, back);
     if (c.starved) wake(port_of(&c - s_.channel), back);
   }
 
-  // Keeps a credit that does not fit into the cache line of its channel.
+  // Keeps a credit that has no place in the cache line of its channel.
   CALLED_ON_CPU void keep_later(Channel& c, int32_t flits, int64_t back) {
     if (c.listed == 0) {
       collect(c, begin_);  // the sender is as far, at least
@@ -643,14 +644,17 @@ class World {
 
   // Slots, and queues by address
 
-  // There are enough for all packets and credits that are under way (settings.py).
   DEVICE int32_t take_slot() {
     if (free_slot_ == kNone && slots_ < s_.slots) return slots_++;
-    if (free_slot_ == kNone)  // some are credits that are back
-      for (int32_t c = own_.first_channel(); c < own_.end_channel(channels_); ++c) collect(s_.channel[c], begin_);
+    if (free_slot_ == kNone) free_slots();
     const int32_t slot = free_slot_;
     free_slot_ = s_.slot[slot].packet.next;
     return slot;
+  }
+
+  // Collects all credits that are back: there are slots for all packets and credits under way (settings.py).
+  CALLED_ON_CPU void free_slots() {
+    for (int32_t c = own_.first_channel(); c < own_.end_channel(channels_); ++c) collect(s_.channel[c], begin_);
   }
 
   DEVICE int32_t take_queue() {

@@ -12,7 +12,7 @@
 #endif
 
 // A function that compilers would rather call is INLINED by nvcc, INLINED_ON_CPU by that of the host; one that is
-// rarely called, and would take registers of its caller, is CALLED_ON_CPU.
+// rarely needed, and would take registers of its caller, is CALLED_ON_CPU.
 #ifdef TOPOFLOW_ON_GPU
 #define BACKEND cuda
 #define HD __host__ __device__ inline
