@@ -21,7 +21,7 @@ from pathlib import Path
 
 CSRC = Path(__file__).resolve().parent.parent / "csrc"
 # As csrc/CMakeLists.txt.
-FLAGS = ("-std=c++20", "-O3", "-DNDEBUG", "-DTOPOFLOW_CUDA", "--fmad=false", "--ftemplate-depth=900", f"-I{CSRC}")
+FLAGS = ("-std=c++20", "-O3", "-DNDEBUG", "-DTOPOFLOW_CUDA", "--fmad=false", f"-I{CSRC}")
 REGISTERS, THREADS, BLOCKS, WARP = 65_536, 2_048, 32, 32  # of a multiprocessor; threads of a warp
 REGISTER_UNIT = 256
 INSTRUCTION = 16  # B

@@ -2,8 +2,8 @@
 // check and document arrays by these tables.
 //
 //   struct Queue { int64_t tasks; const double* delay; const int64_t* offsets; };
-//   constexpr std::tuple kQueue{array("delay", &Queue::delay, "T", "s"),
-//                               array("offsets", &Queue::offsets, "T+1", "..."), count('T', &Queue::tasks)};
+//   constexpr Field<Queue> kQueue[] = {array("delay", &Queue::delay, "T", "s"),
+//                                      array("offsets", &Queue::offsets, "T+1", "..."), count('T', &Queue::tasks)};
 //
 // A shape is dimensions with commas between them, each a number or a letter, with +1 where there is one more of them
 // than the letter says; the array is flat and has as many items as their product. The first array of a table that has
@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <tuple>
 
 namespace topoflow {
 
@@ -21,37 +20,52 @@ enum class Presence {
   kOnHost     // in memory of the host, which Python writes while a kernel reads it
 };
 
-template <class Struct, class T>
-struct ArrayField {
-  const char* name;
-  T* Struct::* member;
-  const char* shape;
-  const char* about;
+// A member of a struct: an array of one of three types, which a kernel reads (const) or writes, or the number of a
+// dimension's items. All have one type, so that a table is an array: a std::tuple of a hundred takes compilers seconds.
+template <class Struct>
+struct Member {
+  const double* Struct::* float64 = nullptr;
+  const int32_t* Struct::* int32 = nullptr;
+  const int64_t* Struct::* int64 = nullptr;
+  double* Struct::* out_float64 = nullptr;
+  int32_t* Struct::* out_int32 = nullptr;
+  int64_t* Struct::* out_int64 = nullptr;
+  int32_t Struct::* count32 = nullptr;
+  int64_t Struct::* count64 = nullptr;
+
+  constexpr Member(const double* Struct::* member) : float64(member) {}  // NOLINT(google-explicit-constructor)
+  constexpr Member(const int32_t* Struct::* member) : int32(member) {}   // NOLINT(google-explicit-constructor)
+  constexpr Member(const int64_t* Struct::* member) : int64(member) {}   // NOLINT(google-explicit-constructor)
+  constexpr Member(double* Struct::* member) : out_float64(member) {}    // NOLINT(google-explicit-constructor)
+  constexpr Member(int32_t* Struct::* member) : out_int32(member) {}     // NOLINT(google-explicit-constructor)
+  constexpr Member(int64_t* Struct::* member) : out_int64(member) {}     // NOLINT(google-explicit-constructor)
+  constexpr Member(int32_t Struct::* member) : count32(member) {}        // NOLINT(google-explicit-constructor)
+  constexpr Member(int64_t Struct::* member) : count64(member) {}        // NOLINT(google-explicit-constructor)
+};
+
+template <class Struct>
+struct Field {
+  Member<Struct> member;
+  const char *name, *shape, *about;  // of an array
   Presence presence;
-};
-
-// How many of a dimension there are.
-template <class Struct, class T>
-struct CountField {
-  char letter;
-  T Struct::* member;
+  char letter;  // of a count
 };
 
 template <class Struct, class T>
-constexpr ArrayField<Struct, T> array(const char* name, T* Struct::* member, const char* shape, const char* about) {
-  return {name, member, shape, about, Presence::kRequired};
+constexpr Field<Struct> array(const char* name, T* Struct::* member, const char* shape, const char* about) {
+  return {member, name, shape, about, Presence::kRequired, 0};
 }
 template <class Struct, class T>
-constexpr ArrayField<Struct, T> optional(const char* name, T* Struct::* member, const char* shape, const char* about) {
-  return {name, member, shape, about, Presence::kOptional};
+constexpr Field<Struct> optional(const char* name, T* Struct::* member, const char* shape, const char* about) {
+  return {member, name, shape, about, Presence::kOptional, 0};
 }
 template <class Struct, class T>
-constexpr ArrayField<Struct, T> on_host(const char* name, T* Struct::* member, const char* shape, const char* about) {
-  return {name, member, shape, about, Presence::kOnHost};
+constexpr Field<Struct> on_host(const char* name, T* Struct::* member, const char* shape, const char* about) {
+  return {member, name, shape, about, Presence::kOnHost, 0};
 }
 template <class Struct, class T>
-constexpr CountField<Struct, T> count(char letter, T Struct::* member) {
-  return {letter, member};
+constexpr Field<Struct> count(char letter, T Struct::* member) {
+  return {member, nullptr, nullptr, nullptr, Presence::kRequired, letter};
 }
 
 }  // namespace topoflow

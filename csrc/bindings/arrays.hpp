@@ -5,7 +5,6 @@
 
 #include <array>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "fields.h"
@@ -38,9 +37,9 @@ class Arrays {
   Arrays(const Arrays&) = delete;
 
   // Fills in all members of `to` that the table names.
-  template <class Struct, class... Fields>
-  void take(Struct& to, const std::tuple<Fields...>& table) {
-    std::apply([&](const Fields&... fields) { (take(to, fields), ...); }, table);
+  template <class Struct, size_t kFields>
+  void take(Struct& to, const Field<Struct> (&table)[kFields]) {
+    for (const Field<Struct>& field : table) take(to, field);
   }
 
   int64_t size(const char* name) const { return py::len(find(name)); }
@@ -52,16 +51,23 @@ class Arrays {
   Dimensions of;
 
  private:
-  template <class Struct, class Base, class T>
-  void take(Struct& to, const ArrayField<Base, T>& field) {
-    const int64_t size = this->size(field.name);
-    if (field.presence == Presence::kOptional && size == 0) return;
-    to.*field.member = tensor(field.name, field.presence == Presence::kOnHost)
-                           .template vector<std::remove_const_t<T>>(field.name, of.items(field.shape, size));
-  }
-  template <class Struct, class Base, class T>
-  void take(Struct& to, const CountField<Base, T>& field) {
-    to.*field.member = static_cast<T>(of[field.letter]);
+  template <class Struct>
+  void take(Struct& to, const Field<Struct>& field) {
+    const Member<Struct>& member = field.member;
+    if (member.count32) {
+      to.*member.count32 = static_cast<int32_t>(of[field.letter]);
+    } else if (member.count64) {
+      to.*member.count64 = of[field.letter];
+    } else if (const int64_t size = this->size(field.name); field.presence != Presence::kOptional || size > 0) {
+      const int64_t items = of.items(field.shape, size);
+      const Tensor& array = tensor(field.name, field.presence == Presence::kOnHost);
+      if (member.float64) to.*member.float64 = array.vector<double>(field.name, items);
+      if (member.int32) to.*member.int32 = array.vector<int32_t>(field.name, items);
+      if (member.int64) to.*member.int64 = array.vector<int64_t>(field.name, items);
+      if (member.out_float64) to.*member.out_float64 = array.vector<double>(field.name, items);
+      if (member.out_int32) to.*member.out_int32 = array.vector<int32_t>(field.name, items);
+      if (member.out_int64) to.*member.out_int64 = array.vector<int64_t>(field.name, items);
+    }
   }
 
   const Tensor& tensor(const char* name, bool on_host);
@@ -71,18 +77,23 @@ class Arrays {
   std::vector<Tensor> tensors_;
 };
 
-template <class Struct, class T>
-void document(py::list& to, const ArrayField<Struct, T>& field) {
-  to.append(py::make_tuple(field.name, DType<std::remove_const_t<T>>::name, field.shape, field.about));
+template <class Struct>
+const char* dtype(const Member<Struct>& member) {
+  if (member.float64 || member.out_float64) return DType<double>::name;
+  return member.int32 || member.out_int32 ? DType<int32_t>::name : DType<int64_t>::name;
 }
-template <class Struct, class T>
-void document(py::list&, const CountField<Struct, T>&) {}
+
+template <class Struct, size_t kFields>
+void document(py::list& to, const Field<Struct> (&table)[kFields]) {
+  for (const Field<Struct>& field : table)
+    if (field.name) to.append(py::make_tuple(field.name, dtype(field.member), field.shape, field.about));
+}
 
 // (name, dtype, shape, what is in it) of every array of these tables.
 template <class... Tables>
 py::list documented(const Tables&... tables) {
   py::list found;
-  (std::apply([&](const auto&... fields) { (document(found, fields), ...); }, tables), ...);
+  (document(found, tables), ...);
   return found;
 }
 

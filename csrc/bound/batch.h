@@ -36,7 +36,7 @@ struct CondensedGraph {
   const int32_t* last_nodes;
 };
 
-constexpr std::tuple kCondensedGraphFields{
+constexpr Field<CondensedGraph> kCondensedGraphFields[] = {
     array("path_offsets", &CondensedGraph::path_offsets, "P+1", "first hop of each path"),
     array("path_links", &CondensedGraph::path_links, "H", "link of every hop"),
     optional("path_weight", &CondensedGraph::path_weight, "H", "share of a flow's rate that the hop carries"),
@@ -79,13 +79,13 @@ struct BoundBatch {
   int64_t stream;   // the stream to run on, as a number; 0 on the CPU
 };
 
-constexpr std::tuple kBoundFields{array("makespan", &BoundBatch::makespan, "W", "out, s"),
-                                  array("capacity", &BoundBatch::capacity, "W,L", "B/s"),
-                                  optional("latency", &BoundBatch::latency, "W,L", "s; none: 0"),
-                                  on_host("cancel", &BoundBatch::cancel, "1", "not 0: stop"),
-                                  optional("start", &BoundBatch::start, "W,N", "out, s; none: not wanted"),
-                                  optional("finish", &BoundBatch::finish, "W,N", "out, s; likewise"),
-                                  count('W', &BoundBatch::worlds)};
+constexpr Field<BoundBatch> kBoundFields[] = {array("makespan", &BoundBatch::makespan, "W", "out, s"),
+                                              array("capacity", &BoundBatch::capacity, "W,L", "B/s"),
+                                              optional("latency", &BoundBatch::latency, "W,L", "s; none: 0"),
+                                              on_host("cancel", &BoundBatch::cancel, "1", "not 0: stop"),
+                                              optional("start", &BoundBatch::start, "W,N", "out, s; none: not wanted"),
+                                              optional("finish", &BoundBatch::finish, "W,N", "out, s; likewise"),
+                                              count('W', &BoundBatch::worlds)};
 
 namespace cpu {
 void bound(const BoundBatch& batch);

@@ -26,7 +26,7 @@ struct Levels {
   }
 };
 
-constexpr std::tuple kLevelsFields{
+constexpr Field<Levels> kLevelsFields[] = {
     array("level", &Levels::level, "T", "out, level"),
     array("after_offsets", &Levels::after_offsets, "T+1", "where the row of each task begins in `after`"),
     array("after", &Levels::after, "D", "earlier tasks that a task waits for"), count('T', &Levels::tasks)};

@@ -95,7 +95,7 @@ struct Circuits {
   }
 };
 
-constexpr std::tuple kCircuitsFields{
+constexpr Field<Circuits> kCircuitsFields[] = {
     array("most", &Circuits::most, "N", "the target to which each source sends most, -1: none; out anything"),
     array("demand", &Circuits::demand, "N,N",
           "B from server to server, not negative; out the worth of the next circuit"),

@@ -29,7 +29,7 @@ struct Job {
   int32_t *number, *seen, *path_number, *link_number;
 };
 
-constexpr std::tuple kJobGraphFields{
+constexpr Field<Graphs> kJobGraphFields[] = {
     array("delay", &Graphs::delay, "T", "s"),
     array("release", &Graphs::release, "T", "s"),
     array("path", &Graphs::path, "T", "path, -1: none"),
@@ -44,7 +44,7 @@ constexpr std::tuple kJobGraphFields{
     count('T', &Graphs::tasks),
     count('D', &Graphs::dependencies)};
 
-constexpr std::tuple kJobFields{
+constexpr Field<Job> kJobFields[] = {
     array("wait", &Job::wait, "P", "s, the latency of the average byte"),
     array("capacity", &Job::capacity, "L", "B/s"),
     on_host("cancel", &Job::cancel, "1", "not 0: stop"),

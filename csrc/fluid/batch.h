@@ -27,7 +27,7 @@ struct Graphs {
   const int32_t* followers;         // [D] tasks: `after` the other way round
 };
 
-constexpr std::tuple kGraphFields{
+constexpr Field<Graphs> kGraphFields[] = {
     array("graph_task_offsets", &Graphs::task_offsets, "G+1", "first task of each graph"),
     array("path_base", &Graphs::path_base, "G+1", "first path of each graph"),
     array("delay", &Graphs::delay, "T", "s"),
@@ -60,7 +60,7 @@ struct Batch {
 };
 
 // Q links of all worlds, S tasks of all worlds.
-constexpr std::tuple kBatchFields{
+constexpr Field<Batch> kBatchFields[] = {
     array("graph", &Batch::graph, "W", "graph of every world"),
     array("order", &Batch::order, "W", "worlds, the most expensive first"),
     array("task_offsets", &Batch::task_offsets, "W+1", "where the tasks of each world begin in start and finish"),

@@ -64,7 +64,7 @@ struct ProgressiveFilling {
   }
 };
 
-constexpr std::tuple kProgressiveFillingFields{
+constexpr Field<ProgressiveFilling> kProgressiveFillingFields[] = {
     array("path_offsets", &ProgressiveFilling::path_offsets, "P+1", "first hop of each path"),
     array("path_links", &ProgressiveFilling::path_links, "H", "link of every hop"),
     optional("path_weight", &ProgressiveFilling::path_weight, "H", "share of a flow's rate that the hop carries"),

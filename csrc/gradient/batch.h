@@ -15,7 +15,7 @@ struct GradientBatch : Batch {
   const int32_t* event;  // [2S] twice the task, of all worlds, and 1 more where it ends
 };
 
-constexpr std::tuple kGradientFields{
+constexpr Field<GradientBatch> kGradientFields[] = {
     array("of_start", &GradientBatch::of_start, "S", "d loss / d start"),
     array("of_finish", &GradientBatch::of_finish, "S", "d loss / d finish; overwritten"),
     array("of_capacity", &GradientBatch::of_capacity, "Q", "out, d loss / d capacity; nan where rates are not found"),

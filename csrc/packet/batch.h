@@ -96,7 +96,7 @@ struct PacketBatch {
   int64_t stream;        // the stream to run on, as a number; 0 on the CPU
 };
 
-constexpr std::tuple kPacketFields{
+constexpr Field<PacketBatch> kPacketFields[] = {
     array("task_offsets", &PacketBatch::task_offsets, "W+1", "first task of each world"),
     array("root_offsets", &PacketBatch::root_offsets, "W+1", "first root of each world"),
     array("edge_offsets", &PacketBatch::edge_offsets, "W+1", "first edge of each world"),

@@ -19,7 +19,7 @@ struct PathTrees {
   const double* latency;
 };
 
-constexpr std::tuple kPathTreesFields{
+constexpr Field<PathTrees> kPathTreesFields[] = {
     array("tree", &PathTrees::tree, "2,N+1", "first node of the tree from each server, then of those to each"),
     array("tree_parent", &PathTrees::parent, "T", "counted from the first of the tree"),
     array("tree_link", &PathTrees::link, "T", "of node 0, L, which is none"),
@@ -34,7 +34,7 @@ struct ContentionModel {
   const double *ring_latency, *ring_slowness, *ring_busy;
 };
 
-constexpr std::tuple kContentionFields{
+constexpr Field<ContentionModel> kContentionFields[] = {
     array("ring_latency", &ContentionModel::ring_latency, "K", "s that an all-reduce takes without its bytes"),
     array("ring_slowness", &ContentionModel::ring_slowness, "K", "s/B"),
     array("ring_busy", &ContentionModel::ring_busy, "J", "s/B that it needs of the link")};
@@ -56,9 +56,10 @@ struct PlacementBatch {
   double* makespan;
 };
 
-constexpr std::tuple kPlacementFields{array("makespan", &PlacementBatch::makespan, "C", "out, s"),
-                                      array("placement", &PlacementBatch::placement, "C,Y", "choice of each layer"),
-                                      count('C', &PlacementBatch::placements)};
+constexpr Field<PlacementBatch> kPlacementFields[] = {
+    array("makespan", &PlacementBatch::makespan, "C", "out, s"),
+    array("placement", &PlacementBatch::placement, "C,Y", "choice of each layer"),
+    count('C', &PlacementBatch::placements)};
 
 namespace cpu {
 void contention(const PlacementBatch& batch);

@@ -15,12 +15,13 @@ struct NumbersBatch {
   double *uniform, *log, *exp;
 };
 
-constexpr std::tuple kNumbersFields{array("log_of", &NumbersBatch::log_of, "I", "positive numbers"),
-                                    array("exp_of", &NumbersBatch::exp_of, "I", "numbers up to 709"),
-                                    array("uniform", &NumbersBatch::uniform, "I", "out, what Philox draws"),
-                                    array("log", &NumbersBatch::log, "I", "out"),
-                                    array("exp", &NumbersBatch::exp, "I", "out"),
-                                    count('I', &NumbersBatch::numbers)};
+constexpr Field<NumbersBatch> kNumbersFields[] = {
+    array("log_of", &NumbersBatch::log_of, "I", "positive numbers"),
+    array("exp_of", &NumbersBatch::exp_of, "I", "numbers up to 709"),
+    array("uniform", &NumbersBatch::uniform, "I", "out, what Philox draws"),
+    array("log", &NumbersBatch::log, "I", "out"),
+    array("exp", &NumbersBatch::exp, "I", "out"),
+    count('I', &NumbersBatch::numbers)};
 
 namespace cpu {
 void numbers(const NumbersBatch& batch);

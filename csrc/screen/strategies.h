@@ -44,7 +44,7 @@ struct Strategies {
   double unit;  // loads are counted in 1/unit B
 };
 
-constexpr std::tuple kStrategiesFields{
+constexpr Field<Strategies> kStrategiesFields[] = {
     array("row_offsets", &Strategies::row_offsets, "K+1", "first row of each choice"),
     array("holder", &Strategies::holder, "R", "server"),
     array("host", &Strategies::host, "K,N", "holder that computes the samples of a server"),

@@ -21,7 +21,7 @@ struct Moves {
   double trades, stays, joins;
 };
 
-constexpr std::tuple kMovesFields{
+constexpr Field<Moves> kMovesFields[] = {
     array("first", &Moves::first, "B", "where the choices of each degree begin in `order`"),
     array("count", &Moves::count, "B", "how many there are"),
     array("order", &Moves::order, "K", "choices by degree"),
@@ -40,8 +40,9 @@ struct MemoryBudget {
   bool binds;      // whether anything does not fit
 };
 
-constexpr std::tuple kMemoryBudgetFields{array("need", &MemoryBudget::need, "Y,K", "B on each GPU of a holder"),
-                                         array("member", &MemoryBudget::member, "K,N", "1: the server is a holder")};
+constexpr Field<MemoryBudget> kMemoryBudgetFields[] = {
+    array("need", &MemoryBudget::need, "Y,K", "B on each GPU of a holder"),
+    array("member", &MemoryBudget::member, "K,N", "1: the server is a holder")};
 
 enum class WalkPart : int32_t { kBegin, kResume, kSteps };
 
@@ -70,7 +71,7 @@ struct WalkBatch {
   int64_t step, end;
 };
 
-constexpr std::tuple kWalkFields{
+constexpr Field<WalkBatch> kWalkFields[] = {
     array("placement", &WalkBatch::placement, "A,C,Y", "in and out, choice of each layer"),
     array("energy", &WalkBatch::energy, "A,C", "s"),
     array("rung", &WalkBatch::rung, "A,C", "of each chain on its ladder, 0 is the coldest"),

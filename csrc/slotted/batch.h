@@ -67,7 +67,7 @@ struct SlottedBatch {
   int64_t stream;   // the stream to run on, as a number; 0 on the CPU
 };
 
-constexpr std::tuple kSlottedFields{
+constexpr Field<SlottedBatch> kSlottedFields[] = {
     array("task_offsets", &SlottedBatch::task_offsets, "W+1", "first task of each world"),
     array("server_offsets", &SlottedBatch::server_offsets, "W+1", "first server of each world"),
     array("node_offsets", &SlottedBatch::node_offsets, "W+1", "first node of each world"),
