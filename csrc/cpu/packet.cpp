@@ -1,2 +1,2 @@
 // This kernel on a CPU, in a file of its own: compilers work on several at the same time.
-#include "packet/run.h"
+#include "packet/packets.h"

@@ -1,2 +1,2 @@
-// This kernel on a GPU, in a file of its own: nvcc compiles several at the same time.
-#include "packet/run.h"
+// What decides which kernels a batch of packets needs, on a GPU.
+#include "packet/packets.h"

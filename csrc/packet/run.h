@@ -23,12 +23,45 @@ constexpr int32_t kWindows = 256;
 constexpr int32_t kWindows = 1;
 #endif
 
+// Whether packets follow paths, in virtual output queues, without a transport (kPlain of World).
+DEVICE bool is_plain(const PacketBatch& batch, int32_t world) {
+  return batch.output_queues && batch.routing[world] == kByPaths && !batch.transport.is_on;
+}
+
+// The kinds of worlds. Each has a kernel of its own: nvcc compiles them side by side, in files of cuda/.
+template <bool kPlain>
+struct Model {
+  using World = packet::World<kPlain, Whole>;
+  DEVICE static bool has(const PacketBatch& batch, int32_t world) {
+    return !batch.is_sst && is_plain(batch, world) == kPlain;
+  }
+  DEVICE static int64_t state_bytes(const PacketBatch& batch, int32_t world, int32_t parts = 1) {
+    return State(Memory(nullptr), batch, world, Share{parts}).bytes;
+  }
+};
+using PlainModel = Model<true>;
+using GeneralModel = Model<false>;
+struct SstModel {
+  using World = Sst;
+  DEVICE static bool has(const PacketBatch& batch, int32_t) { return batch.is_sst; }
+  DEVICE static int64_t state_bytes(const PacketBatch& batch, int32_t world) {
+    return SstState(Memory(nullptr), batch, world).bytes;
+  }
+};
+
+// 1 for a world of this kind, else 0.
+template <class Kind>
+struct IsOfKind {
+  PacketBatch batch;
+  DEVICE int64_t operator()(int32_t world) const { return Kind::has(batch, world); }
+};
+
+// B of state of a world; 0: it is of another kind.
+template <class Kind>
 struct StateBytes {
   PacketBatch batch;
-  int32_t parts = 1;  // of a world
   DEVICE int64_t operator()(int32_t world) const {
-    return batch.is_sst ? SstState(Memory(nullptr), batch, world).bytes
-                        : State(Memory(nullptr), batch, world, Share{parts}).bytes;
+    return Kind::has(batch, world) ? Kind::state_bytes(batch, world) : 0;
   }
 };
 
@@ -47,11 +80,7 @@ struct StackBytes {
   static constexpr int32_t kRound = 1536;
 };
 
-// Whether packets follow paths, in virtual output queues, without a transport (kPlain of World).
-DEVICE bool is_plain(const PacketBatch& batch, int32_t world) {
-  return batch.output_queues && batch.routing[world] == kByPaths && !batch.transport.is_on;
-}
-
+template <class Kind>
 struct Run {
   static constexpr int kThreads = 32;  // of a team on a GPU
   static constexpr int kTeams = 32;    // that a multiprocessor has registers for: all that it can have
@@ -62,20 +91,8 @@ struct Run {
 
   DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
     const int32_t world = batch.order[i];
-    std::byte* const own = memory + place * bytes;
-    if (batch.is_sst) {
-      run<Sst>(team, world, own);
-    } else if (is_plain(batch, world)) {
-      run<World<true, Whole>>(team, world, own, Whole());
-    } else {
-      run<World<false, Whole>>(team, world, own, Whole());
-    }
-  }
-
- private:
-  template <class World, class... Own>
-  DEVICE void run(const Team auto& team, int32_t world, std::byte* own, const Own&... part) const {
-    World one(batch, world, own, part...);
+    if (!Kind::has(batch, world)) return;
+    typename Kind::World one(batch, world, memory + place * bytes);
     team.set(&batch.status[world], kRunning);
     team.for_each(1, [&](int32_t) {
       one.begin();
@@ -95,7 +112,24 @@ struct Run {
   }
 };
 
-#ifndef TOPOFLOW_ON_GPU
+// Runs the worlds of this kind. Returns the bytes of state that one team needs.
+template <class Kind>
+int64_t run_kind(const PacketBatch& batch) {
+  const DeviceGuard guard(batch.device);
+  if (most_bytes<IsOfKind<Kind>>(batch) == 0) return 0;
+#ifdef TOPOFLOW_ON_GPU
+  reserve_stack(first_stack<Run<Kind>>() + most_bytes<StackBytes>(batch));
+#endif
+  return run_worlds<Run<Kind>, StateBytes<Kind>>(batch);
+}
+
+#ifdef TOPOFLOW_ON_GPU
+
+extern template int64_t run_kind<PlainModel>(const PacketBatch& batch);
+extern template int64_t run_kind<GeneralModel>(const PacketBatch& batch);
+extern template int64_t run_kind<SstModel>(const PacketBatch& batch);
+
+#else
 
 // A world that threads share.
 class Shared {
@@ -199,16 +233,16 @@ class Sharing {
  public:
   explicit Sharing(const PacketBatch& batch) : batch_(batch), bytes_(0) {
     if (batch.is_sst) return;  // a world of it has one thread
-    const int32_t all = most_teams<Run>(0, batch.threads).teams;
+    const int32_t all = most_teams<Run<PlainModel>>(0, batch.threads).teams;
     threads_ = batch.worlds > 0 ? all / batch.worlds : 0;
     int32_t most = 0;
     for (int32_t world = 0; world < batch.worlds; ++world) {
-      const int64_t own = StateBytes{batch, parts_of(world)}(world);
+      const int64_t own = PlainModel::state_bytes(batch, world, parts_of(world));
       bytes_ = own > bytes_ ? own : bytes_;
       most = parts_of(world) > most ? parts_of(world) : most;
     }
     // A world that is alone is simulated whatever it takes: what counts is what parts add, most of it never touched.
-    const bool fits = batch.worlds == 1 ? bytes_ - StateBytes{batch}(0) <= kUntouched * batch.budget
+    const bool fits = batch.worlds == 1 ? bytes_ - PlainModel::state_bytes(batch, 0) <= kUntouched * batch.budget
                                         : bytes_ * batch.worlds <= batch.budget;
     if (most < 2 || !fits) threads_ = 1;
   }
@@ -262,20 +296,5 @@ class Sharing {
 #endif
 
 }  // namespace packet
-
-int64_t packets(const PacketBatch& batch) {
-#ifdef TOPOFLOW_ON_GPU
-  const DeviceGuard guard(batch.device);
-  reserve_stack(first_stack<packet::Run>() + most_bytes<packet::StackBytes>(batch));
-#else
-  if (packet::Sharing sharing(batch); sharing.is_wanted()) {
-    try {
-      return sharing.run();
-    } catch (const std::bad_alloc&) {  // before a thread has begun; without parts it may fit
-    }
-  }
-#endif
-  return run_worlds<packet::Run, packet::StateBytes>(batch);
-}
 
 }  // namespace topoflow::BACKEND

@@ -31,7 +31,7 @@ namespace topoflow::BACKEND::packet {
 template <bool kPlain, class Own>
 class World {
  public:
-  DEVICE World(const PacketBatch& batch, int32_t world, std::byte* memory, const Own& own)
+  DEVICE World(const PacketBatch& batch, int32_t world, std::byte* memory, const Own& own = Own())
       : b_(batch),
         world_(world),
         own_(own),
@@ -805,7 +805,7 @@ class World {
     }
   }
 
-  DEVICE void send_until(int32_t p, int64_t end) { send_inlined(p, end); }
+  CALLED_ON_GPU void send_until(int32_t p, int64_t end) { send_inlined(p, end); }
 
   INLINED_ON_CPU void send_inlined(int32_t p, int64_t end) {
     Port& port = s_.port[p];

@@ -11,8 +11,9 @@
 #define TOPOFLOW_ON_GPU  // device code, as opposed to that of the CPU backend
 #endif
 
-// A function that compilers would rather call is INLINED by nvcc, INLINED_ON_CPU by that of the host; one that is
-// rarely needed, and would take registers of its caller, is CALLED_ON_CPU.
+// A function that compilers would rather call is INLINED by nvcc, INLINED_ON_CPU by that of the host. One that they
+// would rather inline is CALLED_ON_GPU or CALLED_ON_CPU: it is large and used in several places, or it is rarely needed
+// and would take registers of its caller.
 #ifdef TOPOFLOW_ON_GPU
 #define BACKEND cuda
 #define HD __host__ __device__ inline
@@ -20,6 +21,7 @@
 #define INLINED __device__ __forceinline__
 #define INLINED_ON_CPU __device__ inline
 #define CALLED_ON_CPU __device__ inline
+#define CALLED_ON_GPU __device__ __attribute__((noinline)) inline
 #else
 #define BACKEND cpu
 #define HD inline
@@ -27,6 +29,7 @@
 #define INLINED inline
 #define INLINED_ON_CPU [[gnu::always_inline]] inline
 #define CALLED_ON_CPU [[gnu::noinline]] inline
+#define CALLED_ON_GPU inline
 #endif
 
 namespace topoflow::BACKEND {
