@@ -1,4 +1,5 @@
 // Simulates a batch of worlds of packets, kind by kind.
+// Source: world.h and sst.h have the physics of the kinds.
 #pragma once
 
 #include <algorithm>

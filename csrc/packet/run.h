@@ -39,8 +39,8 @@ struct Model {
     return State(Memory(nullptr), batch, world, Share{parts}).bytes;
   }
 };
-using PlainModel = Model<true>;
-using GeneralModel = Model<false>;
+struct PlainModel : Model<true> {};
+struct GeneralModel : Model<false> {};
 struct SstModel {
   using World = Sst;
   DEVICE static bool has(const PacketBatch& batch, int32_t) { return batch.is_sst; }

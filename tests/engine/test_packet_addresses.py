@@ -128,6 +128,16 @@ def test_the_kernel_is_exactly_the_twin(device: str, routing: str, seed: int) ->
     assert compare(world, model_of(draw), Run(Device.named(device), threads=1)), "no buffers wait in a circle"
 
 
+@settings(max_examples=10)
+@given(seed=CASES)
+def test_worlds_by_paths_and_by_address_may_be_in_one_batch(device: str, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    worlds = [random_world(draw, routing) for routing in ("ecmp", "minimal", "adaptive_local", "ecmp")]
+    model, run = model_of(draw), Run(Device.named(device), threads=1)
+    for world, found in zip(worlds, model.simulate(worlds, run), strict=True):
+        assert found.finish.tolist() == model.simulate([world], run)[0].finish.tolist()
+
+
 @pytest.mark.parametrize("routing", ROUTINGS)
 @settings(max_examples=40)
 @given(seed=CASES)
