@@ -1,9 +1,9 @@
 # What CUDA code is compiled for. Each architecture takes as long as the rest of the build.
 
-# Those of the GPUs of this machine; where there are none, or nvcc does not know one: A100, H100, and B200 with PTX for
-# what comes after it. -DCMAKE_CUDA_ARCHITECTURES=.. or the variable CUDAARCHS choose others.
+# Those of the GPUs of this machine; where there are none, or nvcc does not know one: A100, with PTX that the driver
+# compiles for later ones when they first run it. -DCMAKE_CUDA_ARCHITECTURES=.. or the variable CUDAARCHS choose others.
 function(find_architectures found)
-  set(architectures 80-real 90-real 100)
+  set(architectures 80)
   execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
                   OUTPUT_VARIABLE here OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
