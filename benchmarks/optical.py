@@ -22,7 +22,8 @@ from topoflow.engine.fitting import Fitting
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.simulation import simulate
 from topoflow.fabric.base import Fabric
-from topoflow.study.configure.grid import build, grid
+from topoflow.study.configure.build import build
+from topoflow.study.configure.grid import grid
 from topoflow.study.configure.keys import check
 from topoflow.traffic.base import Collective, Traffic
 

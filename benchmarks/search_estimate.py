@@ -18,7 +18,7 @@ from measure import say
 from numpy.typing import NDArray
 from worlds.placements import settings
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))  # for tests.twins; last, as topoflow/ of a checkout is not built
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # for tests.twins; last: topoflow/ here is not built
 from tests.twins.tempering import draw, propose
 from topoflow.engine.base import Run
 from topoflow.engine.fluid import Fluid
@@ -27,7 +27,8 @@ from topoflow.search.moves import moves
 from topoflow.search.placements import Choices, choices
 from topoflow.search.problem import Problem
 from topoflow.search.screen import screen
-from topoflow.study.configure.grid import build, grid
+from topoflow.study.configure.build import build
+from topoflow.study.configure.grid import grid
 from topoflow.study.configure.keys import check
 
 SETTINGS = {"servers": 8, "strategies": 40}

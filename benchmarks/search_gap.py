@@ -32,7 +32,8 @@ from topoflow.engine.lowering.algorithms import names
 from topoflow.search.alternate import search
 from topoflow.search.problem import Problem, Settings
 from topoflow.strategy.data_parallel import DataParallel
-from topoflow.study.configure.grid import build, grid
+from topoflow.study.configure.build import build
+from topoflow.study.configure.grid import grid
 from topoflow.study.configure.keys import check
 from topoflow.workload.base import Layer, LayerGraph
 

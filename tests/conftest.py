@@ -20,8 +20,7 @@ from hypothesis import HealthCheck, settings
 
 from topoflow import _C
 from topoflow.engine.lowering.algorithms import circuits_for
-from topoflow.study.configure.composer import Composer
-from topoflow.study.configure.search_path import initialized
+from topoflow.study.configure.composition import composed, initialized
 from topoflow.units import register_resolvers
 
 # Programs that tests start import the installed package, not the folder topoflow/ of a checkout, which has no _C.
@@ -170,11 +169,10 @@ def task_graphs(unpacked: Callable[[str], Path]) -> dict[str, Path]:
 def configured() -> Callable[..., Any]:
     """``configured("fabric", "fabric=ring", "degree=2")``: what a config group makes of a comparison's keys."""
     register_resolvers(circuits_for)
-    composer = Composer("compare")
 
     def make(group: str, *keys: str) -> Any:
         with initialized():
-            return instantiate(composer.compose(keys)[0][group])
+            return instantiate(composed("compare", keys)[group])
 
     return make
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy
-from topoflow.study.configure.grid import build, grid
+from topoflow.study.configure.build import build
+from topoflow.study.configure.grid import grid
 from topoflow.study.configure.keys import check
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import Workload

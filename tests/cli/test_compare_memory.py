@@ -10,8 +10,7 @@ import pytest
 from hydra.utils import instantiate
 
 from topoflow.cli import main
-from topoflow.study.configure.composer import Composer
-from topoflow.study.configure.search_path import initialized
+from topoflow.study.configure.composition import composed, initialized
 from topoflow.units import register_resolvers
 
 pytestmark = pytest.mark.usefixtures("without_pixels")
@@ -29,7 +28,7 @@ def test_memory_per_gpu_is_what_the_strategy_needs_on_the_fullest(tmp_path: Path
     assert main(["compare", "fabric=ideal_switch", *sizes, f"out={tmp_path}"]) == 0
     register_resolvers()
     with initialized():
-        config = Composer("compare").compose(sizes)[0]
+        config = composed("compare", sizes)
     workload = instantiate(config.workload).build()
     needed = instantiate(config.strategy).place(workload, 4).bytes_per_gpu(workload)
     assert len(set(needed.tolist())) > 1, "6 tables on 4 servers"

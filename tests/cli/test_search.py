@@ -16,7 +16,9 @@ from topoflow.search.base import Plan
 from topoflow.search.checkpoint import Checkpoint
 from topoflow.search.problem import Settings
 from topoflow.strategy.grid import Grid
-from topoflow.study.configure.grid import Point, build, grid
+from topoflow.study.configure.build import build
+from topoflow.study.configure.grid import grid
+from topoflow.study.configure.point import Point
 from topoflow.study.searches import CONFIG, check, names
 
 pytestmark = pytest.mark.usefixtures("without_pixels")

@@ -54,7 +54,8 @@ from topoflow.search.memory import budget
 from topoflow.search.moves import moves
 from topoflow.search.placements import choices
 from topoflow.search.tempering import Tempering, shares
-from topoflow.study.configure.grid import build, grid
+from topoflow.study.configure.build import build
+from topoflow.study.configure.grid import grid
 from topoflow.study.configure.keys import check
 from topoflow.traffic.lower import lower
 

@@ -16,7 +16,8 @@ from topoflow.engine.executor.processes import Processes
 from topoflow.engine.executor.ray import Ray
 from topoflow.engine.executor.slurm import Slurm
 from topoflow.engine.observer import Silent
-from topoflow.study.configure.grid import grid, run_of
+from topoflow.study.configure.build import run_of
+from topoflow.study.configure.grid import grid
 from topoflow.study.configure.keys import check
 
 # What is defined in a script is sent to workers as it is.

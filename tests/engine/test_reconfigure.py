@@ -20,8 +20,7 @@ from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.circuits.demand_driven import DemandDriven
 from topoflow.fabric.ocs_reconfig import OcsReconfig
-from topoflow.study.configure.composer import Composer
-from topoflow.study.configure.search_path import initialized
+from topoflow.study.configure.composition import composed, initialized
 from topoflow.traffic.base import Compute, Traffic, Transfer
 from topoflow.traffic.lower import lower
 from topoflow.units import register_resolvers
@@ -136,7 +135,7 @@ def test_looks_do_not_care_where_an_iteration_begins() -> None:
 def dlrm() -> Traffic:
     register_resolvers()
     with initialized():
-        config = Composer("compare").compose(["workload.tables=8", "workload.rows=1000"])[0]
+        config = composed("compare", ["workload.tables=8", "workload.rows=1000"])
         workload = instantiate(config.workload).build()
         return lower(workload, instantiate(config.strategy).place(workload, 8))
 
@@ -144,7 +143,7 @@ def dlrm() -> Traffic:
 def on(dlrm: Traffic, name: str, *overrides: str) -> tuple[World, Fabric]:
     register_resolvers()
     with initialized():
-        design = instantiate(Composer("compare").compose([f"fabric={name}", *overrides])[0].fabric)
+        design = instantiate(composed("compare", [f"fabric={name}", *overrides]).fabric)
     fabric = design.build(8, dlrm.demand())
     assert isinstance(fabric, Fabric)
     return place(dlrm, fabric, name=name, all_reduce="ring", rings="flows"), fabric

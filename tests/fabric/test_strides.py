@@ -22,7 +22,8 @@ from topoflow.fabric.topoopt.totient_perms import stride as stride_of
 from topoflow.search.alternate import search
 from topoflow.search.problem import Problem, Settings
 from topoflow.strategy.data_parallel import DataParallel
-from topoflow.study.configure.grid import build, grid
+from topoflow.study.configure.build import build
+from topoflow.study.configure.grid import grid
 from topoflow.study.configure.keys import check
 
 SERVERS = 8

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from topoflow.search.problem import Problem
-from topoflow.study.configure.grid import build, grid
+from topoflow.study.configure.build import build
+from topoflow.study.configure.grid import grid
 from topoflow.study.configure.keys import check
 
 Make = Callable[..., Problem]

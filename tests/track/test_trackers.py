@@ -18,7 +18,8 @@ import yaml
 import topoflow
 from topoflow.cli import compare as compare_verb
 from topoflow.cli import main
-from topoflow.study.configure.grid import build, grid
+from topoflow.study.configure.build import build
+from topoflow.study.configure.grid import grid
 from topoflow.study.configure.keys import check
 from topoflow.study.configure.options import options
 from topoflow.track import trackers

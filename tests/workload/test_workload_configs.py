@@ -11,9 +11,7 @@ import pytest
 from hydra.utils import get_class, instantiate
 from omegaconf import OmegaConf
 
-from topoflow.study.configure.composer import Composer
-from topoflow.study.configure.memo import composed
-from topoflow.study.configure.search_path import initialized
+from topoflow.study.configure.composition import composed, initialized
 from topoflow.units import register_resolvers
 from topoflow.workload.base import Layer, Workload
 
@@ -114,8 +112,7 @@ def test_keys_in_comments_are_keys_that_work(path: Path) -> None:
     shown = [(key, value) for key, value in re.findall(r"(?<![\w.`-])([\w.]+)=([\w./]+)", text)]
     keys = [(key, value) for key, value in shown if key.rpartition(".")[2] in FIELDS]
     given = {key: value for key, value in keys if key.partition(".")[0] == key and key in GROUPS}
-    composer = Composer("compare")
     with initialized():
         for key, value in keys:
             chosen = {path.parts[0]: path.stem, **given} | {key: value}
-            composer.compose([f"{name}={each}" for name, each in chosen.items() if name != "fidelity"])
+            composed("compare", [f"{name}={each}" for name, each in chosen.items() if name != "fidelity"])

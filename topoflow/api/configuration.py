@@ -19,9 +19,9 @@ def keys_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises ``ValueError`` for a value that cannot be resolved.
     """
-    from topoflow.study.configure.composer import FIDELITY
-    from topoflow.study.configure.grid import Point, build
+    from topoflow.study.configure.build import build
     from topoflow.study.configure.options import options
+    from topoflow.study.configure.point import FIDELITY, Point
 
     values = {key: value for key, value in _resolved(config).items() if key != "hydra"}
     settings = {name: values.pop(name) for name in options(FIDELITY) if name in values}
@@ -41,8 +41,8 @@ def _resolved(config: Mapping[str, Any]) -> dict[str, Any]:
     """``config`` without interpolations. Those of topoflow's files are of other keys of ``config``, wherever it is."""
     from omegaconf import DictConfig, OmegaConf
 
-    from topoflow.study.configure.grid import one_line
-    from topoflow.study.configure.search_path import PACKAGE
+    from topoflow.study.configure.composition import PACKAGE
+    from topoflow.study.configure.errors import one_line
 
     if not isinstance(config, DictConfig):
         return {str(key): value for key, value in config.items()}

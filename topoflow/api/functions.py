@@ -22,9 +22,11 @@ from topoflow.engine.simulation import simulate as simulate_worlds
 from topoflow.report.dataset.base import is_dataset
 from topoflow.search.base import Plan
 from topoflow.study.compare import compare as compare_points
-from topoflow.study.configure.grid import Point, grid, run_of
+from topoflow.study.configure.build import run_of
+from topoflow.study.configure.grid import grid
 from topoflow.study.configure.keys import check
 from topoflow.study.configure.output import output
+from topoflow.study.configure.point import Point
 from topoflow.study.searches import CONFIG as SEARCH
 from topoflow.study.searches import check as check_search
 from topoflow.study.searches import search_all

@@ -14,9 +14,8 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from copy import deepcopy
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -35,10 +34,11 @@ from yaml import MarkedYAMLError
 
 from topoflow.cli.kept import DEFAULT, VARIABLE, free_folder
 from topoflow.report.files import locked
-from topoflow.study.configure.composer import Composer
-from topoflow.study.configure.grid import Check, Point, Points, grid, is_of_hydra, one_line
-from topoflow.study.configure.memo import composed
-from topoflow.study.configure.search_path import PACKAGE, VERSION_BASE, initialized
+from topoflow.study.configure.composition import PACKAGE, VERSION_BASE, composed, initialized, is_hydra_override
+from topoflow.study.configure.errors import one_line
+from topoflow.study.configure.grid import grid
+from topoflow.study.configure.point import Point
+from topoflow.study.configure.points import Check, Points
 from topoflow.study.configure.sweeps import check_count
 
 OF_POINTS = ("hydra.sweeper.params", "hydra.searchpath")  # settings of Hydra that need no job of Hydra
@@ -62,7 +62,7 @@ class Verb:
 
 def is_asked(arguments: argparse.Namespace) -> bool:
     """Whether a command line asks for more of Hydra than the points of a grid."""
-    keys = (each.lstrip("+~").partition("=")[0] for each in arguments.overrides if is_of_hydra(each))
+    keys = (each.lstrip("+~").partition("=")[0] for each in arguments.overrides if is_hydra_override(each))
     return any(getattr(arguments, flag) for flag in OF_JOBS) or any(key not in OF_POINTS for key in keys)
 
 
@@ -147,7 +147,7 @@ def _is_multirun(arguments: argparse.Namespace, name: str) -> bool:
     Composes the settings of Hydra in any case, as what is wrong with these is one line here. Raises ``ValueError`` for
     more jobs than Hydra's own sweeper could list.
     """
-    own = [each for each in arguments.overrides if is_of_hydra(each)]
+    own = [each for each in arguments.overrides if is_hydra_override(each)]
     with initialized(folders(arguments)):
         settings = composed(name, own).hydra
         for part in ("sweeper", "launcher"):
@@ -225,7 +225,9 @@ def _one_job(verb: Verb, arguments: argparse.Namespace) -> Callable[[DictConfig]
     def job(config: DictConfig) -> float | None:
         kept = HydraConfig.get()
         given = [
-            each for each in arguments.overrides if not is_of_hydra(each) or each.lstrip("+").startswith(OF_POINTS)
+            text
+            for text in arguments.overrides
+            if not is_hydra_override(text) or text.lstrip("+").startswith(OF_POINTS)
         ]
         name = str(kept.job.config_name)
         points = grid(given, verb.check, name, folders=folders(arguments))
@@ -235,36 +237,14 @@ def _one_job(verb: Verb, arguments: argparse.Namespace) -> Callable[[DictConfig]
 
 
 class Launched(Protocol):
-    """What this module reads of a job: what differs from others, and its configuration where it has to."""
+    """A job of ``hydra/launcher=topoflow_batch``, as this module reads it."""
 
     @property
     def overrides(self) -> Sequence[str]: ...
     @property
-    def choices(self) -> Mapping[str, str]: ...
-    @property
     def folder(self) -> Path: ...
     @property
     def config(self) -> DictConfig: ...
-
-
-@dataclass(frozen=True)
-class _OneJob:
-    """A job that Hydra runs by itself."""
-
-    config: DictConfig
-    kept: Any  # Hydra's own node
-
-    @property
-    def overrides(self) -> list[str]:
-        return [str(each) for each in self.kept.overrides.task]
-
-    @property
-    def choices(self) -> dict[str, str]:
-        return {str(group): str(option) for group, option in self.kept.runtime.choices.items()}
-
-    @property
-    def folder(self) -> Path:
-        return Path(self.kept.runtime.output_dir)
 
 
 @dataclass(frozen=True)
@@ -274,8 +254,9 @@ class Job:
     verb: Verb
 
     def __call__(self, config: DictConfig) -> float | None:
-        job = _OneJob(config, HydraConfig.get())
-        point, command, folder = _job_of(self.verb, job, _points(self.verb, job.kept))
+        node = HydraConfig.get()
+        overrides = [str(text) for text in node.overrides.task]
+        point, command, folder = _job_of(self.verb, overrides, Path(node.runtime.output_dir), _points(self.verb, node))
         return _answered(self.verb, [point], command, folder)
 
 
@@ -286,46 +267,36 @@ class BatchedJob(Job):
     answer_each: AnswerEach
 
     def batch(self, jobs: Iterable[Launched]) -> list[Any]:
-        """Of each of the ``jobs`` its answer, or what is wrong with it."""
-        found: list[Any] = []
+        """Return the answer of each of the ``jobs``, or what is wrong with it."""
+        answers: list[Any] = []
         sound: list[tuple[Point, str, Path]] = []
         points: Points | None = None  # settings of Hydra itself are the same in all jobs
         for job in jobs:
             points = points or _points(self.verb, job.config.hydra)
             try:
-                sound.append(_job_of(self.verb, job, points))
-                found.append(None)
+                sound.append(_job_of(self.verb, job.overrides, job.folder, points))
+                answers.append(None)
             except ValueError as error:
-                found.append(error)
-        answers = iter(self.answer_each(*zip(*sound, strict=True)) if sound else ())
-        return [next(answers) if each is None else each for each in found]
+                answers.append(error)
+        of_sound = iter(self.answer_each(*zip(*sound, strict=True)) if sound else ())
+        return [next(of_sound) if answer is None else answer for answer in answers]
 
 
 def _multirun(verb: Verb) -> Job:
     return Job(verb) if verb.answer_each is None else BatchedJob(verb, verb.answer_each)
 
 
-def _job_of(verb: Verb, job: Launched, points: Points) -> tuple[Point, str, Path]:
-    """The point of a job, the command that runs it alone, and its folder."""
-    overrides, folder = job.overrides, job.folder
-    swept = {key.lstrip("+"): value for key, _, value in (each.partition("=") for each in overrides)}
-    point = points.compose(overrides, Point(swept, {}, {}), lambda: (_of_task(job.config), job.choices))
+def _job_of(verb: Verb, overrides: Sequence[str], folder: Path, points: Points) -> tuple[Point, str, Path]:
+    """Return the point of a job, the command that runs it alone, and its folder."""
+    swept = {key.lstrip("+"): value for key, _, value in (text.partition("=") for text in overrides)}
+    point = points.compose(overrides, Point(swept, {}, {}))
     _check_out(point, folder)
     return point, shlex.join(["topoflow", verb.name, *overrides]), folder
 
 
-def _points(verb: Verb, kept: Any) -> Points:
-    """What composes the points of jobs with the settings ``kept`` of Hydra."""
-    return Points(Composer(str(kept.job.config_name), tuple(map(str, kept.overrides.hydra))), verb.check)
-
-
-def _of_task(config: DictConfig) -> DictConfig:
-    """A copy of the configuration of a job, open to changes, without Hydra's own node."""
-    found = deepcopy(config)
-    OmegaConf.set_readonly(found, False)
-    OmegaConf.set_struct(found, False)
-    found.pop("hydra", None)
-    return found
+def _points(verb: Verb, hydra: Any) -> Points:
+    """Return the composer of points for jobs with Hydra's own node ``hydra``."""
+    return Points(str(hydra.job.config_name), verb.check, tuple(map(str, hydra.overrides.hydra)))
 
 
 def _check_out(point: Point, folder: Path) -> None:

@@ -20,9 +20,11 @@ from topoflow.report.output import Output
 from topoflow.report.tables import Texts, write_result
 from topoflow.report.terminal import show
 from topoflow.study.compare import compare, compare_each
-from topoflow.study.configure.grid import Grid, Point, run_of
+from topoflow.study.configure.build import run_of
+from topoflow.study.configure.grid import Grid
 from topoflow.study.configure.keys import check
 from topoflow.study.configure.output import output
+from topoflow.study.configure.point import Point
 from topoflow.study.configure.sweeps import MOST_POINTS, MOST_SAMPLED
 from topoflow.study.dataset import dataset_of, write_dataset
 from topoflow.study.tracked import of_comparison, of_dataset, tracked, trackers_of

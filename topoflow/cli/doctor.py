@@ -19,7 +19,7 @@ from topoflow.cli.kept import DEFAULT, VARIABLE
 from topoflow.emulate.sandbox import why_not
 from topoflow.memory import free_memory
 from topoflow.printable import one_line
-from topoflow.study.configure.search_path import PACKAGE
+from topoflow.study.configure.composition import PACKAGE
 from topoflow.units import human
 
 OF_DEVELOPERS = ("test", "docs", "lint")  # extras that no verb needs

@@ -16,7 +16,7 @@ from topoflow.engine.observer import Silent
 from topoflow.report.files import sole_writer
 from topoflow.report.output import Output
 from topoflow.report.terminal import width
-from topoflow.study.configure.grid import run_of
+from topoflow.study.configure.build import run_of
 from topoflow.study.figures.base import Figure, Row
 from topoflow.study.figures.load import load, split
 from topoflow.study.figures.measure import identified, measure, setups

@@ -14,8 +14,9 @@ from topoflow.cli.stages import Terminal
 from topoflow.files import write_atomically
 from topoflow.json_lines import json_lines
 from topoflow.report.output import Output
-from topoflow.study.configure.grid import Point, grid
+from topoflow.study.configure.grid import grid
 from topoflow.study.configure.output import output
+from topoflow.study.configure.point import Point
 from topoflow.study.figures.write import result, write
 from topoflow.study.placements import CONFIG, Locality, check, place
 from topoflow.study.tracked import tracked

@@ -16,8 +16,10 @@ from topoflow.cli.search_progress import SearchTerminal
 from topoflow.cli.stages import Terminal
 from topoflow.report.output import Output
 from topoflow.report.search_terminal import show_all
-from topoflow.study.configure.grid import Grid, Point, run_of
+from topoflow.study.configure.build import run_of
+from topoflow.study.configure.grid import Grid
 from topoflow.study.configure.output import output
+from topoflow.study.configure.point import Point
 from topoflow.study.configure.sweeps import MOST_POINTS, MOST_SAMPLED
 from topoflow.study.searches import CONFIG, Searched, check, search_all
 from topoflow.study.tracked import of_searches, tracked

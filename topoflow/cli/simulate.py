@@ -14,10 +14,12 @@ from rich.table import Table
 from topoflow.api.worlds import Simulated
 from topoflow.engine.simulation import simulate
 from topoflow.report.output import Output
-from topoflow.study.configure.grid import Point, fidelity_of, grid, run_of
+from topoflow.study.configure.build import fidelity_of, run_of
+from topoflow.study.configure.grid import grid
 from topoflow.study.configure.keys import check_keys, check_run
 from topoflow.study.configure.os_errors import named
 from topoflow.study.configure.output import output
+from topoflow.study.configure.point import Point
 from topoflow.study.tracked import tracked
 from topoflow.worldfile.world_file import read
 

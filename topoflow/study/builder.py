@@ -16,11 +16,12 @@ from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.channels.strides import WithStrides, check_fit
 from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy, StrategyRule
+from topoflow.study.configure.build import build, fidelity_of
 from topoflow.study.configure.decide import LOWERING, decided, lowering_of
 from topoflow.study.configure.given import Given
-from topoflow.study.configure.grid import EXECUTOR, Point, at, build, fidelity_of, unique_names
 from topoflow.study.configure.keys import LISTED, check_lost, each_of
 from topoflow.study.configure.os_errors import named, of_group
+from topoflow.study.configure.point import EXECUTOR, Point, at_point, unique_names
 from topoflow.study.failures import surviving_fabrics
 from topoflow.units import us
 from topoflow.workload.base import LayerGraph, Motif, RecordedJob, Workload
@@ -66,7 +67,7 @@ class Builder:
         built, already = [], len(self.left_out)
         for done, (point, name) in enumerate(zip(points, unique_names(points), strict=True)):
             observer.advance(done, len(points))
-            with at(point):
+            with at_point(point):
                 job = self.job(point)
                 try:
                     fabric = self._fabric(point, job)

@@ -19,8 +19,9 @@ from topoflow.engine.simulation import simulate_each
 from topoflow.fabric.base import Fabric
 from topoflow.report.base import Report
 from topoflow.study.builder import Asked, Builder
-from topoflow.study.configure.grid import Point, at, fidelity_of
+from topoflow.study.configure.build import fidelity_of
 from topoflow.study.configure.keys import each_of
+from topoflow.study.configure.point import Point, at_point
 from topoflow.study.failures import fail_fibers, fail_servers
 from topoflow.traffic.base import Traffic
 
@@ -83,7 +84,7 @@ def simulate_alone(asked: Iterable[Asked], run: Run) -> Iterator[Result | ValueE
     silent = replace(run, observer=Silent())
     for each in asked:
         try:
-            with at(each.point):
+            with at_point(each.point):
                 (result,) = simulate([each], silent)
         except ValueError as error:
             yield error

@@ -16,8 +16,9 @@ from topoflow.engine.observer import Silent
 from topoflow.report.dataset.base import Dataset
 from topoflow.study.builder import Asked, Builder
 from topoflow.study.compare import simulate, simulate_alone
-from topoflow.study.configure.grid import Grid, Point, swept_values
+from topoflow.study.configure.grid import Grid, swept_values
 from topoflow.study.configure.keys import each_of
+from topoflow.study.configure.point import Point
 
 BATCH = 256  # points in memory; the worlds of jobs on 1,000 servers take MB each
 MOST_TRIED = 256  # values of a key

@@ -17,9 +17,10 @@ from topoflow.cluster.scheduler import FRAGMENTATION, Outcome, Schedule, schedul
 from topoflow.engine.observer import Observer, Part
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars, draw_steps
-from topoflow.study.configure.grid import Point, at, build
+from topoflow.study.configure.build import build
 from topoflow.study.configure.keys import check_among, check_keys, check_seed
 from topoflow.study.configure.os_errors import named, of_group
+from topoflow.study.configure.point import Point, at_point
 from topoflow.study.figures.base import Heading, Picture, Row, distinct, number, where
 
 CONFIG = "place"
@@ -88,7 +89,7 @@ def place(points: Sequence[Point], observer: Observer) -> list[Placed]:
     drawn: dict[str, tuple[Request, ...]] = {}
     found = []
     for before, point in enumerate(points):
-        with at(point):
+        with at_point(point):
             key = json.dumps([point.config["requests"], point.config["seed"]], sort_keys=True)
             if key not in drawn:
                 drawn[key] = _requests(point)

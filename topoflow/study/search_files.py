@@ -14,7 +14,7 @@ from topoflow.report.search_history import History, Round
 from topoflow.report.search_report import SearchReport
 from topoflow.search.found import Found
 from topoflow.search.problem import Problem
-from topoflow.study.configure.grid import Point
+from topoflow.study.configure.point import Point
 
 Tick = Callable[[int, int], None]
 

@@ -26,8 +26,9 @@ from topoflow.search.problem import Problem, Settings
 from topoflow.search.space import space
 from topoflow.search.spread import STRETCH_SECONDS, Asked, Searching
 from topoflow.study.builder import problem_of
-from topoflow.study.configure.grid import Point, at, build, numbered, unique_names
+from topoflow.study.configure.build import build
 from topoflow.study.configure.keys import GROUPS, check_job, check_keys
+from topoflow.study.configure.point import Point, at_point, numbered, unique_names
 from topoflow.study.figures.similar_cost import unwired
 from topoflow.study.search_files import memory_row, report, row, write_overview, write_plan, write_result
 from topoflow.study.trials import is_sampled, sampled
@@ -114,7 +115,7 @@ def search_all(
     searches = tuple(_search(name, point, out) for name, point in zip(names(points), points, strict=True))
     objective = _objective(searches)
     for each in searches:
-        with at(each.point):
+        with at_point(each.point):
             check_possible(each, objective)
     with TemporaryDirectory(prefix="topoflow-") as folder:
         found = _Finding(searches, run, say, Path(folder)).find()
@@ -142,7 +143,7 @@ def names(points: Sequence[Point]) -> list[str]:
 
 def _search(name: str, point: Point, out: Path | None) -> Search:
     """Objects of a point. Several searches have a folder each."""
-    with at(point):
+    with at_point(point):
         settings = build(point, "search")
         problem = problem_of(point)
     folder = out / name if out is not None and point.swept else out

@@ -19,7 +19,8 @@ from topoflow.progress import ProgressLog
 from topoflow.report.answer import recommended
 from topoflow.report.base import Report
 from topoflow.report.dataset.base import Dataset
-from topoflow.study.configure.grid import Point, build, unique_names
+from topoflow.study.configure.build import build
+from topoflow.study.configure.point import Point, unique_names
 from topoflow.track import trackers
 from topoflow.track.base import About, Found, Log, TableRows, Tracked, Tracker, check_installed
 

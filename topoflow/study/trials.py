@@ -28,7 +28,9 @@ from topoflow.engine.simulation import simulate
 from topoflow.fabric.prices import front
 from topoflow.files import write_atomically
 from topoflow.study.builder import problem_of
-from topoflow.study.configure.grid import EXECUTOR, Point, Product, build, swept_values
+from topoflow.study.configure.build import build
+from topoflow.study.configure.grid import Product, swept_values
+from topoflow.study.configure.point import EXECUTOR, Point
 
 GROUP = "study"
 ROUNDING = 1e-9  # share by which rounding may put a time below its bound

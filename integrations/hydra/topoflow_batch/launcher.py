@@ -5,12 +5,11 @@ topoflow compare --multirun hydra/launcher=topoflow_batch fabric=torus 'bandwidt
 It launches what is ``Batched``, as are the verbs of topoflow that can simulate many points at once.
 
 Hydra runs this module whenever an application of Hydra starts, before the module is known by its name: so it imports
-little, and its annotations are no strings, which ``dataclass`` would look up. ``_loader`` and ``_files`` it leaves.
+little, and its annotations are no strings, which ``dataclass`` would look up. It does not import ``_jobs``.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -27,7 +26,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Config:
-    """What ``hydra/launcher=topoflow_batch`` chooses."""
+    """The configuration of ``hydra/launcher=topoflow_batch``."""
 
     _target_: str = "hydra_plugins.topoflow_batch.launcher.BatchLauncher"
 
@@ -43,7 +42,7 @@ class Batched(Protocol):
         """Run the job of one configuration."""
 
     def batch(self, jobs: Iterator["Launched"], /) -> list[Any]:
-        """What each job returns, or the exception that it would raise. A job is there until the next is asked for."""
+        """Return what each job returns, or the exception that it would raise."""
 
 
 class Launched(Protocol):
@@ -51,40 +50,32 @@ class Launched(Protocol):
 
     @property
     def overrides(self) -> Sequence[str]:
-        """Without those of Hydra itself."""
-
-    @property
-    def choices(self) -> Mapping[str, str]:
-        """The names chosen in each config group."""
+        """Arguments of the job, without those of Hydra itself."""
 
     @property
     def folder(self) -> Path:
-        """Where its files are, absolute."""
+        """The folder of its files, absolute."""
 
     @property
     def config(self) -> DictConfig:
-        """With Hydra's own node, which is that of ``HydraConfig`` from here on; as it takes a while, where it is read.
-
-        Where the configuration refers to Hydra's node, ``HydraConfig`` has it already.
-        """
+        """Return the configuration with Hydra's own node, which is that of ``HydraConfig`` from here on."""
 
 
 class BatchLauncher(Launcher):
     """Runs all jobs at once, in this process."""
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Sweepers compose every job to see whether it is sound: from here on, its files are read once for all jobs."""
-        from hydra_plugins.topoflow_batch._loader import Loader  # which imports topoflow, only where it is asked for
+        """Let sweepers compose no job: the batch does."""
+        from hydra_plugins.topoflow_batch._jobs import UncheckedLoader  # imports topoflow, only where it is asked for
 
         if not isinstance(task_function, Batched):
             name = f"{task_function.__module__}.{getattr(task_function, '__name__', type(task_function).__name__)}"
             raise ValueError(f"hydra/launcher: must be of a function with a batch, as those of topoflow, got {name}")
         self.context, self.function, self.config = hydra_context, task_function, config
-        self.loader = Loader(hydra_context.config_loader)
-        hydra_context.config_loader = self.loader
+        hydra_context.config_loader = UncheckedLoader(hydra_context.config_loader)
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """The jobs, one batch. The log of the batch is in the folder of the sweep, not in those of the jobs."""
+        """Run the jobs as one batch. The log of the batch is in the folder of the sweep, not in those of the jobs."""
         hydra = self.config.hydra
         folder = Path(str(hydra.sweep.dir))
         folder.mkdir(parents=True, exist_ok=True)
@@ -95,27 +86,26 @@ class BatchLauncher(Launcher):
         returns = [JobReturn(overrides=[*filter_overrides(overrides)]) for overrides in job_overrides]
         outer = HydraConfig.instance().cfg
         try:
-            found = self.function.batch(self._jobs(job_overrides, initial_job_idx, returns))
+            values = self.function.batch(self._jobs(job_overrides, initial_job_idx, returns))
         finally:
             HydraConfig.instance().cfg = outer
-        for each, value in zip(returns, found, strict=True):
-            each.status = JobStatus.FAILED if isinstance(value, Exception) else JobStatus.COMPLETED
-            each.return_value = value
-            self.context.callbacks.on_job_end(config=each.hydra_cfg, job_return=each)
+        for returned, value in zip(returns, values, strict=True):
+            returned.status = JobStatus.FAILED if isinstance(value, Exception) else JobStatus.COMPLETED
+            returned.return_value = value
+            self.context.callbacks.on_job_end(config=returned.hydra_cfg, job_return=returned)
         return returns
 
     def _jobs(
         self, job_overrides: Sequence[Sequence[str]], first: int, returns: Sequence[JobReturn]
     ) -> Iterator[Launched]:
-        """Each job, once its folder has its configuration."""
-        from hydra_plugins.topoflow_batch._files import Files
-        from hydra_plugins.topoflow_batch._jobs import LaunchedJob
+        """Yield each job, once its folder has its configuration."""
+        from hydra_plugins.topoflow_batch._jobs import Jobs
 
-        files, has_callbacks = Files(), bool(self.config.hydra.callbacks)
+        jobs, has_callbacks = Jobs(self.config), bool(self.config.hydra.callbacks)
         for number, (overrides, returned) in enumerate(zip(job_overrides, returns, strict=True), first):
-            job = LaunchedJob.of(self.loader.job(self.config, list(overrides), number))
-            files.write(job.folder, job.composed)
-            if has_callbacks:  # kept for them alone, so a copy
-                returned.hydra_cfg = deepcopy(job.config)
+            job = jobs.job(overrides, number)
+            jobs.write(job)
+            if has_callbacks:
+                returned.hydra_cfg = job.config
                 self.context.callbacks.on_job_start(config=returned.hydra_cfg, task_function=self.function)
             yield job

@@ -17,7 +17,8 @@ from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.ring import Ring
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.placement import Placement
-from topoflow.study.configure.grid import build, grid
+from topoflow.study.configure.build import build
+from topoflow.study.configure.grid import grid
 from topoflow.study.configure.keys import check
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import Layer, LayerGraph

@@ -15,7 +15,9 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from topoflow.fabric.fat_tree import FatTree
-from topoflow.study.configure.grid import Point, build, check_fields, expand, grid, unique_names
+from topoflow.study.configure.build import build, check_fields
+from topoflow.study.configure.grid import expand, grid
+from topoflow.study.configure.point import Point, unique_names
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 COMPARE = yaml.safe_load((CONFIGS / "compare.yaml").read_text())

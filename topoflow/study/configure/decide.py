@@ -8,8 +8,8 @@ from typing import Any
 from topoflow.engine.base import AUTO, SizedFidelity
 from topoflow.engine.lowering.placement import Lowering
 from topoflow.engine.lowering.sizes import MAX_STEPS, concurrent_sends, ring_sends
-from topoflow.study.configure.composer import FIDELITY
-from topoflow.study.configure.grid import Point, fidelity_of
+from topoflow.study.configure.build import fidelity_of
+from topoflow.study.configure.point import FIDELITY, Point
 from topoflow.traffic.base import Traffic
 
 LOWERING = ("all_reduce", "routing", "rings", "seed")  # keys that say how traffic becomes a world

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from omegaconf import DictConfig, OmegaConf
 
-from topoflow.study.configure.memo import composed, options
+from topoflow.study.configure.composition import composed, group_options
 from topoflow.track import trackers
 
 CONFIGS = ("compare", "search", "simulate")  # one for each verb with keys of its own
@@ -23,7 +23,7 @@ def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
         return f" any more; give {REPLACED[key]}"
     named = [override for override in overrides if not override.partition("=")[2].startswith("{")]
     there, keys = composed(name, []), {override: override.partition("=")[0] for override in named}
-    config = composed(name, [o for o, at in keys.items() if _is_group(at, there) and options(at, name)])
+    config = composed(name, [o for o, at in keys.items() if _is_group(at, there) and group_options(at, name)])
     if (elsewhere := _elsewhere(config, key, name)) is not None:
         return elsewhere
     if isinstance(OmegaConf.select(config, key), DictConfig):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from topoflow.report.files import sole_writer
-from topoflow.study.configure.grid import Point
+from topoflow.study.configure.point import Point
 
 
 @contextmanager

@@ -9,12 +9,16 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from topoflow.search.problem import Settings
-from topoflow.study.configure.grid import EXECUTOR, Point, build, check_fields, checked_parser, config_values, one_line
+from topoflow.study.configure.build import build, check_fields
+from topoflow.study.configure.composition import composed, initialized
+from topoflow.study.configure.errors import one_line
+from topoflow.study.configure.grid import checked_parser
 from topoflow.study.configure.hints import suggest
 from topoflow.study.configure.keys import GROUPS, KEYS
-from topoflow.study.configure.memo import composed
 from topoflow.study.configure.options import experiments, options
-from topoflow.study.configure.search_path import initialized
+from topoflow.study.configure.point import EXECUTOR, Point
+from topoflow.study.configure.points import HYDRA
+from topoflow.study.configure.tree import plain
 from topoflow.study.figures.base import Experiment
 from topoflow.track import trackers
 from topoflow.units import register_resolvers
@@ -51,7 +55,8 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
     register_resolvers()
     with initialized(packages=[rooms[name]]), one_line(given, file):
         checked_parser(given)
-        config = config_values(composed(file, [*own, *searched, EFFICIENCY]))
+        whole = composed(file, [*own, *searched, EFFICIENCY])
+        config = {str(key): plain(whole[key]) for key in whole if key != HYDRA}
     if searched:
         if SEARCH.rstrip(".") not in {field.name for field in fields(resolve_name(config[GROUP]["_target_"]))}:
             key = next(argument for argument in given if argument.startswith(SEARCH)).partition("=")[0]

@@ -9,8 +9,9 @@ from typing import Any
 from topoflow.engine.base import Run, Unfinished
 from topoflow.engine.executor.base import Work, do_all
 from topoflow.engine.observer import Observer, Part, Silent
-from topoflow.study.configure.grid import Point, grid
+from topoflow.study.configure.grid import grid
 from topoflow.study.configure.keys import check
+from topoflow.study.configure.point import Point
 from topoflow.study.figures.base import SIMILAR_COST, Experiment, Grid, Row, Value
 from topoflow.study.figures.points import Points
 from topoflow.study.figures.setup import Setup

@@ -24,8 +24,9 @@ from topoflow.search.alternate import search
 from topoflow.search.problem import Problem, Settings
 from topoflow.strategy.base import StrategyRule
 from topoflow.study.builder import Builder, problem_of
+from topoflow.study.configure.build import build
 from topoflow.study.configure.decide import lowering_of
-from topoflow.study.configure.grid import EXECUTOR, Point, build
+from topoflow.study.configure.point import EXECUTOR, Point
 from topoflow.study.figures.base import Row
 from topoflow.study.figures.points import identity
 from topoflow.study.figures.similar_cost import RULES, unwired

@@ -8,10 +8,8 @@ import pytest
 from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
-from topoflow.study.configure import memo
-from topoflow.study.configure.composer import Composer
-from topoflow.study.configure.memo import composed, options, pickled
-from topoflow.study.configure.search_path import initialized
+from topoflow.study.configure import composition
+from topoflow.study.configure.composition import composed, group_options, initialized
 from topoflow.units import register_resolvers
 
 
@@ -19,18 +17,18 @@ from topoflow.units import register_resolvers
 def empty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is kept yet."""
     register_resolvers()
-    monkeypatch.setattr(memo, "MEMO", memo.Memo())
+    monkeypatch.setattr(composition, "_answers", {})
 
 
 def test_it_is_composed_once_and_a_change_to_it_is_nobody_elses() -> None:
     with initialized():
-        first, kept = composed("compare", ["fabric=ring"]), pickled("compare", ["fabric=ring"])
+        first, answers = composed("compare", ["fabric=ring"]), dict(composition._answers)
         OmegaConf.set_readonly(first, False)
         first.fabric.degree = 77
-        assert pickled("compare", ["fabric=ring"]) is kept
         assert composed("compare", ["fabric=ring"]).fabric.degree != 77
-        options("fabric", "compare").clear()
-        assert "ring" in options("fabric", "compare")
+        assert composition._answers == answers
+        group_options("fabric", "compare").clear()
+        assert "ring" in group_options("fabric", "compare")
 
 
 def test_where_a_program_runs_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,19 +36,18 @@ def test_where_a_program_runs_counts(tmp_path: Path, monkeypatch: pytest.MonkeyP
         before = composed("compare", []).hydra.runtime.cwd
         monkeypatch.chdir(tmp_path)
         assert composed("compare", []).hydra.runtime.cwd == str(tmp_path) != before
-        assert Composer("compare").whole([]).hydra.runtime.cwd == str(tmp_path)
 
 
 def test_a_file_of_the_user_may_change(tmp_path: Path) -> None:
     file = tmp_path / "gpu" / "mine.yaml"
     file.parent.mkdir()
     with initialized():
-        assert "mine" not in options("gpu", "compare")
+        assert "mine" not in group_options("gpu", "compare")
     for flops in (1.0, 2.0):
         file.write_text(f"flops: {flops}\n")
         with initialized([str(tmp_path)]):
             assert composed("compare", ["gpu=mine"]).gpu.flops == flops
-            assert "mine" in options("gpu", "compare")
+            assert "mine" in group_options("gpu", "compare")
     found = [f"hydra.searchpath=[file://{tmp_path}]", "gpu=mine"]
     for flops in (3.0, 4.0):
         file.write_text(f"flops: {flops}\n")
@@ -61,8 +58,8 @@ def test_a_file_of_the_user_may_change(tmp_path: Path) -> None:
 def test_what_a_program_adds_to_hydras_store_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     with initialized():
         monkeypatch.setitem(ConfigStore.instance().repo, "gpu", {})  # which are gone after the test
-        assert "added" not in options("gpu", "compare")
+        assert "added" not in group_options("gpu", "compare")
         for flops in (1.0, 2.0):
             ConfigStore.instance().store("added", {"flops": flops}, group="gpu")
-            assert "added" in options("gpu", "compare")
+            assert "added" in group_options("gpu", "compare")
             assert composed("compare", ["gpu=added"]).gpu.flops == flops

@@ -1,0 +1,220 @@
+"""Compose the points of a sweep from ``key=value`` arguments.
+
+``fidelity`` is a config group whose key becomes the name of the chosen file. The settings of each of these files,
+chosen or not, are in every configuration under its own name (``fluid.merge``), so that a sweep over fidelities can give
+settings for some of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from topoflow.study.configure.build import build
+from topoflow.study.configure.composition import composed, group_options
+from topoflow.study.configure.errors import one_line
+from topoflow.study.configure.given import described, name_of
+from topoflow.study.configure.point import FIDELITY, OPTIONAL_GROUPS, Point
+from topoflow.study.configure.tree import MISSING, Path, Tree
+
+HYDRA = "hydra"  # Hydra's own node of a configuration
+MAX_TREES = 64  # kept, of 1 MB each; a grid over many files uses each for a few points only
+MAX_PARSED = 4096  # overrides kept; a grid may have millions of points
+
+WHOLE, NAME = re.compile(r"0|-?[1-9]\d{0,17}"), re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+Check = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A parsed override. ``is_value``: it gives an existing key a plain value, as far as its text tells."""
+
+    override: Override | None  # None: a whole number, which Hydra's parser takes 0.4 ms for
+    key: str
+    is_value: bool
+    is_option: bool  # it chooses a file of a config group
+    value: Any = None
+
+    @property
+    def path(self) -> Path:
+        return tuple(self.key.split("."))
+
+
+@dataclass(frozen=True)
+class Files:
+    """What points of the same files have in common."""
+
+    overrides: tuple[str, ...]  # that Hydra composed
+    tree: Tree
+    choices: Mapping[str, str]
+    fidelities: tuple[str, ...]  # names that have settings
+
+
+@dataclass
+class Points:
+    """Composes the points of the configuration ``name``. Needs an initialized Hydra.
+
+    ``check`` gets the values at the top of each configuration; it raises ``ValueError`` for a wrong one.
+    ``hydra_overrides`` are settings of Hydra itself.
+    """
+
+    name: str
+    check: Check
+    hydra_overrides: tuple[str, ...] = ()
+    _files: dict[tuple[str, ...], Files] = field(default_factory=dict)  # by the overrides that Hydra composes
+    _parsed: dict[str, Argument] = field(default_factory=dict)
+    _groups: dict[str, list[str]] = field(default_factory=dict)
+
+    def compose(self, overrides: Sequence[str], point: Point) -> Point:
+        """Return ``point`` with the values and choices of ``overrides``. Raise ``ValueError`` in one line."""
+        with one_line(overrides, self.name):
+            files, changes = self.files(overrides)
+            for group, made in point.objects.items():
+                if group not in (FIDELITY, *files.choices):
+                    raise ValueError(f"{group}: must be text, a number or a list of these, got {type(made).__name__}")
+                if group == "gpu":  # which workloads refer to
+                    changes[(group,)] = described(made)
+            try:
+                values = files.tree.with_values(changes)
+            except (ValueError, OmegaConfBaseException):
+                self._check(files, files.tree.with_interpolations(changes))  # which may know better what is wrong
+                raise
+            self._check(files, values)
+        return _with_objects(point, files, values)
+
+    def files(self, overrides: Sequence[str]) -> tuple[Files, dict[Path, Any]]:
+        """Return the files that ``overrides`` choose, and the values that they change in these.
+
+        Hydra composes everything that is more than a plain value for a key that exists. Raises what Hydra raises.
+        """
+        arguments = [self.argument(text) for text in overrides]
+        by_hydra = tuple(text for text, one in zip(overrides, arguments, strict=True) if not one.is_value)
+        values = [one for one in arguments if one.is_value]
+        others = [one.key for one in arguments if not one.is_value and not one.is_option]
+        if not any(_is_related(one.key, other) for one in values for other in others):  # whose order counts
+            files = self._composed(by_hydra)
+            if all(files.tree.has_value(one.path) for one in values):
+                return files, {one.path: one.value for one in values}
+        return self._composed(tuple(overrides)), {}
+
+    def argument(self, text: str) -> Argument:
+        """Return one override, parsed once. Raises what Hydra raises, and ``ValueError`` for a file that cannot be."""
+        if text not in self._parsed:
+            if len(self._parsed) >= MAX_PARSED:
+                self._parsed.clear()
+            self._parsed[text] = self._parse(text)
+        return self._parsed[text]
+
+    def _parse(self, text: str) -> Argument:
+        key, _, digits = text.partition("=")
+        if WHOLE.fullmatch(digits) and NAME.fullmatch(key) and not self._options(key):
+            return Argument(None, key, True, False, int(digits))
+        (override,) = OverridesParser.create().parse_overrides([text])
+        key, value = override.key_or_group, override.value()
+        options = self._options(key)
+        if options and not override.is_delete() and not isinstance(value, str | dict):
+            got = override.get_value_element_as_str()
+            raise ValueError(f"{key}: must be one of {', '.join(options)}, got {got}")
+        is_set = not (override.is_delete() or override.is_add() or override.is_force_add() or override.package)
+        is_option = bool(options) and not isinstance(value, dict)
+        return Argument(override, key, is_set and not is_option and _is_plain(value), is_option, value)
+
+    def _options(self, group: str) -> list[str]:
+        """Return the files of a config group; none if ``group`` is no group."""
+        if group not in self._groups:
+            self._groups[group] = group_options(group, self.name, self.hydra_overrides)
+        return self._groups[group]
+
+    def _composed(self, overrides: tuple[str, ...]) -> Files:
+        """Return the files that Hydra composes."""
+        if overrides not in self._files:
+            config = composed(self.name, [*self.hydra_overrides, *overrides])
+            choices = {str(group): str(option) for group, option in config.hydra.runtime.choices.items()}
+            OmegaConf.set_readonly(config, False)
+            OmegaConf.set_struct(config, False)
+            config.pop(HYDRA)
+            fidelities = _name_fidelity(config, choices, overrides)
+            if len(self._files) >= MAX_TREES:
+                self._files.clear()
+            self._files[overrides] = Files(overrides, Tree(config), choices, fidelities)
+        return self._files[overrides]
+
+    def _check(self, files: Files, values: Mapping[str, Any]) -> None:
+        self.check({key: values[key] for key in values if key not in (*files.fidelities, *OPTIONAL_GROUPS)})
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is a number, a text that is taken as it is, or a list of these."""
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, int | float) or _is_literal(value)
+
+
+def _is_literal(value: object) -> bool:
+    return isinstance(value, str) and "${" not in value and value != MISSING
+
+
+def _is_related(one: str, other: str) -> bool:
+    """Return whether one of two keys is the other, or is within it."""
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
+
+
+def _name_fidelity(config: DictConfig, choices: Mapping[str, str], overrides: Sequence[str]) -> tuple[str, ...]:
+    """Make ``fidelity`` of a configuration the name of the chosen file; return the names that have settings.
+
+    Raises ``ValueError`` for settings that are given as ``fidelity.KEY`` and would be ignored.
+    """
+    names = [group.partition("@")[2] for group in choices if group.startswith(f"{FIDELITY}@")]
+    chosen = choices.get(FIDELITY)
+    if chosen is not None:
+        if chosen in names:
+            _check_settings(chosen, overrides)
+        else:  # a file in a folder of the user
+            names.append(chosen)
+            config[chosen] = config[FIDELITY]
+        config[FIDELITY] = chosen
+    return tuple(name for name in names if name in config)
+
+
+def _check_settings(chosen: str, overrides: Sequence[str]) -> None:
+    for override in overrides:
+        key, _, value = override.lstrip("+~").partition("=")
+        if key.startswith(f"{FIDELITY}.") or (key == FIDELITY and value.lstrip().startswith("{")):
+            raise ValueError(
+                f"{key}: settings of a fidelity must have its name, as {chosen}.KEY=VALUE, got {override!r}"
+            )
+
+
+def _with_objects(point: Point, files: Files, values: dict[str, Any]) -> Point:
+    """Return ``point`` with its choices and values, the objects of Python in place of the files of their groups.
+
+    Optional groups and the settings of all fidelities must be sound; those of fidelities that are not chosen are left
+    out.
+    """
+    found = dataclasses.replace(point, choices=files.choices, config=values)
+    for name in OPTIONAL_GROUPS:
+        if name in values:
+            build(found, name)
+    if FIDELITY in values:
+        chosen = values[FIDELITY]
+        if chosen not in files.fidelities and FIDELITY not in point.objects:
+            raise ValueError(f"{FIDELITY}: must be one of {', '.join(files.fidelities)}, got {chosen!r}")
+        for name in files.fidelities:
+            build(found, name)
+        values = {key: value for key, value in values.items() if key == chosen or key not in files.fidelities}
+    if not point.objects:
+        return dataclasses.replace(found, config=values)
+    names = {group: name_of(made) for group, made in point.objects.items()}
+    values |= {group: described(made) for group, made in point.objects.items()}
+    if FIDELITY in names:
+        values[FIDELITY] = names[FIDELITY]
+    return dataclasses.replace(found, choices={**files.choices, **names}, config=values)
