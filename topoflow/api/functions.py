@@ -1,4 +1,4 @@
-"""``topoflow.compare``, ``search``, ``simulate`` and ``load``: what the commands of these names do, from Python."""
+"""The functions of ``topoflow``: each does what the command of its name does."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from topoflow.api.arguments import arguments
 from topoflow.api.configuration import keys_of
+from topoflow.api.keys import CompareKeys, SearchKeys, shows_keys
 from topoflow.api.results import Results
 from topoflow.api.searches import SearchResults
 from topoflow.api.worlds import Simulated, named
@@ -33,21 +34,20 @@ from topoflow.study.searches import search_all
 from topoflow.study.tracked import of_comparison, of_searches, tracked
 from topoflow.worldfile.world_file import WorldFile, read
 
-OneOrMore = Any  # a value, or a list of values that are swept
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-def compare(*settings: str | Mapping[str, Any], observer: Observer = Silent(), **keys: OneOrMore) -> Results:
-    """Which network runs a job how fast, and at what price.
+@shows_keys(CompareKeys)
+def compare(*settings: str | Mapping[str, Any], observer: Observer = Silent(), **keys: Unpack[CompareKeys]) -> Results:
+    """Simulate one training step on every combination of the keys: how fast each network runs it, and at what price.
 
-    Simulates one training step on every combination of the keys given, those of ``configs/compare.yaml``; without keys,
-    a DLRM on 16 servers over several fabrics. A list sweeps its key, a mapping sets keys of a group.
+    Without keys, the job is a DLRM on 16 servers over several fabrics. A list sweeps its key, a mapping sets keys of a
+    group. ``topoflow config compare`` prints what each key means, and its default.
 
-    - ``workload``, ``strategy``, ``fabric``, ``gpu``, ``prices``: names of files in ``configs/``, or objects: a
-      ``Workload`` or what builds one, a ``Strategy`` or a rule that places one, a ``Fabric`` or a design of one.
-    - ``servers``, ``efficiency``, ``global_batch``, ``micro_batch``, ``bandwidth_gbps``, ``degree``, ``latency_us``,
-      ``all_reduce``, ``routing``, ``rings``, ``strides``, ``seed``, ``fail``, ``device``, ``threads``: as on the
-      command line. A fabric made in Python has links of its own.
-    - ``fidelity``: a name, or a ``Fidelity``.
+    - ``workload``, ``strategy``, ``fabric``, ``gpu``, ``prices``, ``fidelity``: names of presets, or objects: presets
+      with changes (``topoflow.fabrics.torus(dims=[4, 4])``) or what is made otherwise. A fabric made in Python has
+      links of its own.
     - ``executor``: a name, or any ``concurrent.futures.Executor``.
     - ``settings``: arguments of the command line, ``"workload.tables=8"``, for keys with a dot; or a configuration of
       these keys, such as a part of one that Hydra has composed.
@@ -64,9 +64,7 @@ def compare(*settings: str | Mapping[str, Any], observer: Observer = Silent(), *
 
     Objects and names can be mixed. A fabric is built for the job that it runs:
 
-    >>> from topoflow.fabric.fat_tree import FatTree
-    >>> from topoflow.units import gbps, us
-    >>> slim = FatTree(bandwidth=gbps(100), degree=4, latency=us(1), oversubscription=2)
+    >>> slim = topoflow.fabrics.fat_tree(oversubscription=2)
     >>> results = topoflow.compare("workload.tables=8", servers=4, fabric=[slim, "topoopt"])
     >>> [result.fabric.name for result in results]
     ['fat_tree', 'topoopt']
@@ -85,11 +83,14 @@ def compare(*settings: str | Mapping[str, Any], observer: Observer = Silent(), *
     return results
 
 
-def search(*settings: str | Mapping[str, Any], observer: Observer = Silent(), **keys: OneOrMore) -> SearchResults:
-    """How to split a job, and how to wire its network, so that it runs fastest.
+@shows_keys(SearchKeys)
+def search(
+    *settings: str | Mapping[str, Any], observer: Observer = Silent(), **keys: Unpack[SearchKeys]
+) -> SearchResults:
+    """Find how to split a job, and how to wire its network, so that it runs fastest.
 
-    Keys are those of ``configs/search.yaml``, names or objects as for ``compare``; ``search={"proposals": 200}`` says
-    how long. A list makes several searches. With ``out``, a search that was stopped continues where it was.
+    Keys are names or objects as for ``compare``; ``search={"proposals": 200}`` says how long. A list makes several
+    searches. With ``out``, a search that was stopped continues where it was.
 
     Raises ``ValueError`` in one line, as ``compare`` does.
 
@@ -117,7 +118,7 @@ def simulate(
     device: str = "cpu",
     threads: int | None = None,
 ) -> Simulated:
-    """When every task of one world runs: of a file, as ``topoflow simulate`` reads it, or one made in Python.
+    """Find when every task of one world runs: of a file, as ``topoflow simulate`` reads it, or one made in Python.
 
     ``fidelity`` None: ``Fluid()``. ``device``: ``cpu``, ``cuda`` or ``auto``; ``threads`` None: all of the CPU. Raises
     ``ValueError`` in one line for what is wrong in the file, ``OSError`` where it cannot be read.
@@ -143,7 +144,7 @@ def simulate(
 
 
 def load(path: str | PathLike[str], *more: str | PathLike[str]) -> WorldFile | Plan | Trace:
-    """What a file holds, by its content: a world, the plan of a search (or its folder), or the trace of a job.
+    """Read a file, whose content says what it is: a world, the plan of a search (or its folder), or a job's trace.
 
     The traces of a job's ranks are given together, or as their folder. Raises ``ValueError`` in one line for what is
     wrong in a file, ``OSError`` where it cannot be read.
@@ -173,7 +174,7 @@ def _points(
     config: str,
     observer: Observer,
 ) -> tuple[list[Point], str]:
-    """The points of a call, and the call as a command where it is one, else as Python."""
+    """Return the points of a call, and the call as a command if it can be one, else as Python."""
     texts = [each for each in settings if isinstance(each, str)]
     for each in settings:
         keys = keys if isinstance(each, str) else {**keys_of(each), **keys}

@@ -71,7 +71,8 @@ def _subparser(
     "Simulate one training step on every combination of the keys given; without keys, a DLRM on 16 "
     "servers over several fabrics. out=DIR also writes result.json, Parquet tables, pictures and report.html.",
     """\
-A comma sweeps a key; all of Hydra's override syntax works (choice(), range(), glob(), quotes). Examples:
+A comma sweeps a key; all of Hydra's override syntax works (choice(), range(), glob(), quotes). `topoflow config compare`
+explains the keys; `topoflow config fabric` (workload, gpu, strategy, fidelity, prices) lists the presets. Examples:
 
   topoflow compare
   topoflow compare fabric=ideal_switch,fat_tree,topoopt bandwidth_gbps=25,100 out=runs/dlrm
@@ -326,6 +327,31 @@ def _serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="a folder of folders that out= named")
     parser.add_argument("--port", type=int, default=8765, help="of this machine; 0 for any (default: %(default)s)")
     parser.add_argument("--host", default="127.0.0.1", help="127.0.0.1 or localhost (default: %(default)s)")
+
+
+@_verb(
+    "the presets of a group, and the keys of a verb or a preset; a schema for editors",
+    "Print the presets of a group (fabric, workload, gpu, ...) with a line about each; or a file of configurations, of "
+    "a verb (compare, search, place, simulate) or of a preset: its values, comments and sources. --schema prints a JSON "
+    "schema of a verb's keys, by which editors complete and check them.",
+    """\
+A YAML file of yours has the schema by its first line: # yaml-language-server: $schema=topoflow.json. Examples:
+
+  topoflow config fabric
+  topoflow config compare
+  topoflow config gpu/h100
+  topoflow config --schema > topoflow.json
+""",
+)
+def _config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "name",
+        nargs="?",
+        default="compare",
+        metavar="NAME",
+        help="a verb, a group or GROUP/PRESET (default: %(default)s)",
+    )
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of the verb's keys")
 
 
 @_verb(

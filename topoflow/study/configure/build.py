@@ -93,7 +93,7 @@ def _built_once(group: str, config: dict[str, Any]) -> Any:
 
 def _instantiated(group: str, config: dict[str, Any]) -> Any:
     try:
-        target = _target(group, config["_target_"])
+        target = target_of(group, config["_target_"])
         check_fields(group, target, config)
         values = {key: value for key, value in config.items() if (key, value) != CONVERT and key != TARGET}
         return _called(target, values) if _is_plain(values) else instantiate(config, _convert_="all")
@@ -124,7 +124,7 @@ def _called(target: type, values: Mapping[str, Any]) -> Any:
         raise InstantiationException(str(error)) from error
 
 
-def _target(group: str, name: object) -> type:
+def target_of(group: str, name: object) -> type:
     """Return the dataclass that ``_target_`` names."""
     place = f"{group}._target_"
     try:
@@ -138,7 +138,7 @@ def _target(group: str, name: object) -> type:
 
 def check_fields(where: str, target: type, config: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` unless ``config`` has the fields of the dataclass ``target``, with plain types right."""
-    hints, required = _fields(target)
+    hints, required = fields_of(target)
     for key in sorted(required - set(config)):
         raise ValueError(f"{where}.{key}: must be given")
     for key, value in config.items():
@@ -153,7 +153,7 @@ def check_fields(where: str, target: type, config: Mapping[str, Any]) -> None:
 
 
 @cache
-def _fields(target: type) -> tuple[Mapping[str, Any], frozenset[str]]:
+def fields_of(target: type) -> tuple[Mapping[str, Any], frozenset[str]]:
     """Return the types of a dataclass's fields that can be given, and the names of those that must be."""
     given = {field.name for field in dataclasses.fields(target) if field.init}
     hints = {key: hint for key, hint in typing.get_type_hints(target).items() if key in given}
