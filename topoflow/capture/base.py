@@ -125,6 +125,11 @@ class Trace:
     incomplete: tuple[int, ...] = ()  # iterations in which something took an unknown time on some rank
     chosen: int | None = None  # the iteration that stands for the job, where the times that decide it were taken away
 
+    def __repr__(self) -> str:
+        ranks = f"{len(self.ranks)} of {self.world_size} ranks"
+        events = sum(map(len, self.ranks.values()))
+        return f"<trace {self.name}: {ranks}, {self.iterations} iterations, {events:,} events>"
+
     def __post_init__(self) -> None:
         if self.world_size < 1:
             raise ValueError(f"world_size: must be positive, got {self.world_size}")

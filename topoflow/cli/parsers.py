@@ -25,6 +25,10 @@ class Parser(argparse.ArgumentParser):
         if dashed is not None:
             key = f"a key has no dashes, as in {dashed[1]} (in a sweep of W&B ${{args_no_hyphens}} writes it so)"
             message = f"--{dashed[2]}: {key}, got --{dashed[1]}"
+        elif (flag := re.match(r"unrecognized arguments: --([\w./]+)$", message)) is not None:
+            message = f"--{flag[1]}: no such flag; a key has no dashes, as in {flag[1]}=VALUE"
+        elif "invalid choice: 'run'" in message:
+            message = "run: a job is recorded by [python | torchrun ...] -m topoflow.capture run"
         self.exit(2, f"{one_line(f'{self.prog}: {message}; see {self.prog} --help')}\n")
 
 
@@ -71,8 +75,8 @@ def _subparser(
     "Simulate one training step on every combination of the keys given; without keys, a DLRM on 16 "
     "servers over several fabrics. out=DIR also writes result.json, Parquet tables, pictures and report.html.",
     """\
-A comma sweeps a key; all of Hydra's override syntax works (choice(), range(), glob(), quotes). `topoflow config compare`
-explains the keys; `topoflow config fabric` (workload, gpu, strategy, fidelity, prices) lists the presets. Examples:
+A comma sweeps a key; all of Hydra's override syntax works (choice(), range(), glob(), quotes). The keys are explained
+by `topoflow config compare`, and `topoflow config fabric` (workload, gpu, strategy, ...) lists presets. Examples:
 
   topoflow compare
   topoflow compare fabric=ideal_switch,fat_tree,topoopt bandwidth_gbps=25,100 out=runs/dlrm
@@ -332,8 +336,8 @@ def _serve(parser: argparse.ArgumentParser) -> None:
 @_verb(
     "the presets of a group, and the keys of a verb or a preset; a schema for editors",
     "Print the presets of a group (fabric, workload, gpu, ...) with a line about each; or a file of configurations, of "
-    "a verb (compare, search, place, simulate) or of a preset: its values, comments and sources. --schema prints a JSON "
-    "schema of a verb's keys, by which editors complete and check them.",
+    "a verb (compare, search, place, simulate) or of a preset: its values, comments and sources. --schema prints a "
+    "JSON schema of a verb's keys, by which editors complete and check them.",
     """\
 A YAML file of yours has the schema by its first line: # yaml-language-server: $schema=topoflow.json. Examples:
 

@@ -39,6 +39,7 @@ from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.next_hops import NextHops
+from topoflow.units import human
 
 if TYPE_CHECKING:
     from topoflow.engine.executor.base import Workers
@@ -152,6 +153,9 @@ class World:
 
     def __post_init__(self) -> None:
         check_world(self)
+
+    def __repr__(self) -> str:
+        return f"<world {self.name}: {len(self.graph.delay):,} tasks on {len(self.capacity):,} links>"
 
     @property
     def changes_circuits(self) -> bool:
@@ -279,6 +283,9 @@ class Timeline:
     at_least: float = 0.0  # s, how long all of them take for another reason than the length of a chain of tasks
     ports: Ports | None = None  # None: the fidelity has no packets
     slots: Slots | None = None  # None: the fidelity has no slots
+
+    def __repr__(self) -> str:
+        return f"<timeline of {self.name}: {len(self.task_start):,} tasks in {human(self.makespan, 's')}>"
 
     @property
     def name(self) -> str:

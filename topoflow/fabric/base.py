@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.demand import Demand, Group
-from topoflow.units import LARGEST_BANDWIDTH, SMALLEST_RATE, check_bandwidth, check_not_negative, check_positive
+from topoflow.units import LARGEST_BANDWIDTH, SMALLEST_RATE, check_bandwidth, check_not_negative, check_positive, gbps
 
 Path = tuple[int, ...]  # links, first to last
 Orders = tuple[Group, ...]  # each all servers of a group
@@ -90,6 +90,11 @@ class Fabric:
         wrong |= (self.bandwidth < SMALLEST_RATE) | (self.bandwidth > LARGEST_BANDWIDTH)
         if wrong.any():
             self._refuse(int(np.argmax(wrong)))
+
+    def __repr__(self) -> str:
+        switches, rates = len(self.nodes) - self.servers, np.unique(self.bandwidth)
+        speed = " to ".join(f"{rate / gbps(1):g}" for rate in rates[[0, -1]][: len(rates)]) if self.links else "no"
+        return f"<{self.name}: {self.servers} servers, {switches} switches, {self.links} links of {speed} Gb/s>"
 
     def _refuse(self, link: int) -> None:
         """Say which law a link breaks."""

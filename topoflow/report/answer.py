@@ -21,8 +21,24 @@ def answers(report: Report) -> list[str]:
     found = []
     for job in report.jobs:
         fastest = recommended(job)[0]
-        found.append(_answer(report, job) + bottleneck(fastest, _names(report, job)[fastest.settings.world]))
+        answer = _answer(report, job) + bottleneck(fastest, _names(report, job)[fastest.settings.world])
+        found.append(answer if fits(job) else f"{_needs(report, job)} If memory were no limit: {answer}")
     return found
+
+
+def fits(ranked: tuple[Result, ...]) -> bool:
+    """Return whether any result of a job fits in memory, so that it can be recommended."""
+    return any(outcome.fits for outcome in ranked)
+
+
+def _needs(report: Report, ranked: tuple[Result, ...]) -> str:
+    """Say that nothing fits in memory, by how much, and which keys change that."""
+    least = min(ranked, key=lambda outcome: outcome.memory or 0.0)
+    return (
+        f"{place(report, least)}: nothing here would run. GPUs have {least.case.job.room}, and the least need is "
+        f"{human(least.memory or 0.0, 'B')}. Try strategy.recompute=full, strategy=fsdp, strategy=parallel with "
+        "larger degrees, a smaller workload.batch_per_gpu or micro_batch, or more servers."
+    )
 
 
 def _names(report: Report, ranked: tuple[Result, ...]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from topoflow import __version__
 from topoflow.files import write_text
-from topoflow.report.answer import notes, recommended
+from topoflow.report.answer import fits, notes, recommended
 from topoflow.report.base import Report
 
 MOST_TEXTS = 4096  # kept, of 1 kB each
@@ -43,7 +43,7 @@ def result(report: Report) -> dict[str, object]:
         "command": report.command,
         "left_out": list(report.left_out),
         "notes": notes(report),
-        "recommended": [recommended(job)[0].row.world for job in report.jobs],
+        "recommended": [recommended(job)[0].row.world for job in report.jobs if fits(job)],
         "rows": rows,
     }
     return {**found, "failures": failures(report)} if report.failures else {**found}

@@ -96,6 +96,11 @@ class Traffic:
     def __post_init__(self) -> None:
         check(self)
 
+    def __repr__(self) -> str:
+        counts = [int(np.count_nonzero(self.kind == kind)) for kind in (COMPUTE, TRANSFER, COLLECTIVE)]
+        what = "{:,} of compute, {:,} transfers, {:,} collectives".format(*counts)
+        return f"<traffic {self.name}: {self.servers} servers, {len(self.kind):,} tasks: {what}>"
+
     @staticmethod
     def from_tasks(name: str, servers: int, tasks: Sequence[Task], local_bandwidth: float = math.inf) -> Traffic:
         """A traffic that is written task by task."""

@@ -10,7 +10,7 @@ from hydra.errors import ConfigCompositionException, HydraException, MissingConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import MarkedYAMLError
 
-from topoflow.study.configure.hints import suggest_key
+from topoflow.study.configure.hints import suggest, suggest_key
 
 
 @contextmanager
@@ -25,7 +25,9 @@ def one_line(overrides: Sequence[str], name: str) -> Iterator[None]:
         group, _, option = (error.missing_cfg_file or "").rpartition("/")
         if not error.options:
             raise ValueError(reason(error)) from error
-        raise ValueError(f"{group}: must be one of {', '.join(error.options)}, got {option!r}") from error
+        close = suggest(option, error.options, "")
+        hint = f" ({close.removeprefix('; ')})" if "did you mean" in close else ""
+        raise ValueError(f"{group}: must be one of {', '.join(error.options)}, got {option!r}{hint}") from error
     except ConfigCompositionException as error:
         missing = re.match(r"Could not override '([^']+)'", str(error))
         merging = re.match(r"Error merging override [+~]*([^=]+)", str(error))

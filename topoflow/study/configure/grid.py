@@ -179,7 +179,9 @@ def checked_parser(arguments: Sequence[str]) -> OverridesParser:
         except HydraException as error:
             if re.search(r"(Choice|Range|Interval)Sweep", str(error)):
                 raise nested(*argument.partition("=")[::2]) from error
-            raise ValueError(f"{argument!r}: must be KEY=VALUE in Hydra's syntax ({reason(error)})") from error
+            text = reason(error).partition(" expecting ")[0]  # a list of what a grammar calls its tokens
+            hint = "; a list of values has no spaces" if argument.endswith(",") else ""
+            raise ValueError(f"{argument!r}: must be KEY=VALUE in Hydra's syntax ({text}){hint}") from error
     return parser
 
 

@@ -90,7 +90,7 @@ def check_job(config: Mapping[str, Any]) -> None:
         if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
             raise ValueError(f"{key}: must be a finite number, got {value!r}")
         if key == "bandwidth_gbps" and gbps(value) > LARGEST_BANDWIDTH:
-            raise ValueError(f"{key}: must be at most {LARGEST_BANDWIDTH / gbps(1):g}, got {value!r}")
+            raise ValueError(f"{key}: must be at most {LARGEST_BANDWIDTH / gbps(1):g}, in Gb/s, got {value!r}")
         if value < 0 or (value == 0 and key != "latency_us"):
             raise ValueError(
                 f"{key}: must {'not be negative' if key == 'latency_us' else 'be positive'}, got {value!r}"
