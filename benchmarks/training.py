@@ -40,7 +40,7 @@ COLUMNS = (
     *("source", "model", "gpu", "n_gpus", "tp", "pp", "dp", "cp", "ep", "vpp", "zero", "micro_batch", "global_batch"),
     *("seq", "precision", "recompute", "step_time_s", "notes"),
 )
-CONFIGS = Path(__file__).resolve().parents[1] / "configs" / "gpu"
+CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 RACK = 72  # GPUs of an NVL72
 MERGE = 0.001  # of a transfer's duration, by which it may end early
 
@@ -87,27 +87,17 @@ def gpt(layers: int, hidden: int, heads: int, vocabulary: int = 51200, **fields:
     }
 
 
-def llama(layers: int, hidden: int, heads: int, feed_forward: int) -> dict[str, Any]:
-    return {
-        "layers": layers,
-        "hidden": hidden,
-        "heads": heads,
-        "key_value_heads": 8,
-        "feed_forward": feed_forward,
-        "vocabulary": 128256,
-        "learned_positions": False,
-        "gated": True,
-        "tied": False,
-        "bias": False,
-    }
+def preset(name: str) -> dict[str, Any]:
+    """Return the sizes of a file of ``configs/workload``."""
+    sizes: Any = OmegaConf.to_container(OmegaConf.load(CONFIGS / "workload" / f"{name}.yaml"))
+    return {key: value for key, value in sizes.items() if key not in ("defaults", "batch_per_gpu", "sequence")}
 
 
 MODELS = {
-    # Korthikanti et al., 2022, table 3. Megatron-LM of 2021 and 2022 writes the scores of attention to memory
-    "megatron 22b": gpt(48, 6144, 64, attention="unfused"),
-    "gpt-3 175b": gpt(96, 12288, 96, attention="unfused"),
-    "turing-nlg 530b": gpt(105, 20480, 128, attention="unfused"),
-    "megatron 1t": gpt(128, 25600, 160, attention="unfused"),
+    "megatron 22b": preset("megatron_22b"),
+    "gpt-3 175b": gpt(96, 12288, 96, attention="unfused"),  # as Korthikanti et al., 2022, table 3, have it
+    "turing-nlg 530b": preset("megatron_530b"),
+    "megatron 1t": preset("megatron_1t"),
     # mosaicml/llm-foundry, scripts/train/yamls/pretrain; vocabulary padded to 50,368
     "mpt-125m": gpt(12, 768, 12, 50368, bias=False),
     "mpt-350m": gpt(24, 1024, 16, 50368, bias=False),
@@ -118,10 +108,9 @@ MODELS = {
     "mpt-13b": gpt(40, 5120, 40, 50368, bias=False),
     "mpt-30b": gpt(48, 7168, 56, 50368, bias=False),
     "mpt-70b": gpt(64, 8192, 64, 50368, bias=False),
-    # Dubey et al., "The Llama 3 Herd of Models", 2024, table 3
-    "8b": llama(32, 4096, 32, 14336),
-    "70b": llama(80, 8192, 64, 28672),
-    "405b": llama(126, 16384, 128, 53248),
+    "8b": preset("llama3_8b"),
+    "70b": preset("llama3_70b"),
+    "405b": preset("llama3_405b"),
 }
 
 
@@ -270,7 +259,7 @@ def machine_of(row: Row) -> Machine:
 
 
 def gpu_of(machine: Machine, efficiency: str) -> Gpu:
-    plain = OmegaConf.create({"efficiency": efficiency, "gpu": OmegaConf.load(CONFIGS / f"{machine.gpu}.yaml")})
+    plain = OmegaConf.create({"efficiency": efficiency, "gpu": OmegaConf.load(CONFIGS / "gpu" / f"{machine.gpu}.yaml")})
     gpu: Gpu = instantiate(plain.gpu)
     return replace(gpu, **(machine.changed or {}))
 

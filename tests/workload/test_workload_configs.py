@@ -25,11 +25,8 @@ GPUS = sorted(path.stem for path in (CONFIGS / "gpu").glob("*.yaml"))
 
 
 def config(model: str, gpu: str = "a100") -> Any:
-    register_resolvers()
-    files = {"workload": CONFIGS / "workload" / f"{model}.yaml", "gpu": CONFIGS / "gpu" / f"{gpu}.yaml"}
-    loaded: dict[str, Any] = {group: OmegaConf.load(path) for group, path in files.items()}
-    loaded["workload"].pop("defaults", None)  # its strategy is Hydra's to choose
-    return OmegaConf.create({"efficiency": "roofline", **loaded})
+    with initialized():
+        return composed("compare", [f"workload={model}", f"gpu={gpu}"])
 
 
 def build(model: str, gpu: str = "a100", **sizes: Any) -> Workload:
@@ -37,8 +34,30 @@ def build(model: str, gpu: str = "a100", **sizes: Any) -> Workload:
     return workload
 
 
+PARAMETERS = {  # billions, as their publications say
+    "llama2_7b": 6.74,
+    "llama2_13b": 13.0,
+    "llama2_70b": 69.0,
+    "llama3_8b": 8.0,
+    "llama3_70b": 70.6,
+    "llama3_405b": 405.9,
+    "gpt3_175b": 174.6,
+    "megatron_22b": 22.0,
+    "megatron_530b": 529.6,
+    "megatron_1t": 1008.0,
+    "moe": 46.7,
+    "mixtral_8x22b": 140.6,
+    "deepseek_moe_16b": 16.4,
+}
+
+
 def test_the_six_models_of_topoopt_and_a_transformer_are_there() -> None:
     assert {"dlrm", "candle", "bert", "ncf", "resnet50", "vgg16", "transformer"} <= set(MODELS)
+
+
+@pytest.mark.parametrize("model", PARAMETERS)
+def test_a_model_has_the_parameters_that_its_publication_says(model: str) -> None:
+    assert build(model).parameters / 1e9 == pytest.approx(PARAMETERS[model], rel=0.005)
 
 
 @pytest.mark.parametrize("model", MODELS)

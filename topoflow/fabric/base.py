@@ -73,7 +73,7 @@ class Fabric:
     bill: tuple[Item, ...] = ()
     channels: Channels = field(default_factory=Channels)
     control: Control = Static()
-    is_ideal: bool = False  # a limit that no network exceeds, and nobody can build
+    is_ideal: bool = False  # nobody can build it; no network has more bandwidth, but direct cables have less latency
 
     def __post_init__(self) -> None:
         links = len(self.source)

@@ -34,9 +34,11 @@ def fits(ranked: tuple[Result, ...]) -> bool:
 def _needs(report: Report, ranked: tuple[Result, ...]) -> str:
     """Say that nothing fits in memory, by how much, and which keys change that."""
     least = min(ranked, key=lambda outcome: outcome.memory or 0.0)
+    needed = least.memory or 0.0
+    would = "would run" if needed > least.gpu_memory else "is sure to run"
     return (
-        f"{place(report, least)}: nothing here would run. GPUs have {least.case.job.room}, and the least need is "
-        f"{human(least.memory or 0.0, 'B')}. Try strategy.recompute=full, strategy=fsdp, strategy=parallel with "
+        f"{place(report, least)}: nothing here {would}. GPUs have {least.case.job.room}, and the least need is "
+        f"{human(needed, 'B')}. Try strategy.recompute=full, strategy=fsdp, strategy=parallel with "
         "larger degrees, a smaller workload.batch_per_gpu or micro_batch, or more servers."
     )
 

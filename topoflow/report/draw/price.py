@@ -10,7 +10,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from topoflow.case.base import Result
 from topoflow.fabric.prices import front
-from topoflow.report.answer import place
+from topoflow.report.answer import fits, place, recommended
 from topoflow.report.base import Report
 from topoflow.report.draw.style import fabric_looks, panels, plain, scale
 
@@ -29,7 +29,7 @@ def frontier(outcomes: tuple[Result, ...]) -> list[Result]:
 
 
 def draw(report: Report) -> Figure:
-    """One point per world; the line joins those that nothing beats in both."""
+    """Draw a point for each world, a ring around the recommended one, and a line of those that nothing beats."""
     jobs = [job for job in report.jobs if any(outcome.cost is not None for outcome in job)][:MAX_PANELS]
     looks = fabric_looks(report.fabrics)
     figure = Figure(figsize=(9 if len(jobs) > 1 else 8, 4.6 * -(-len(jobs) // 2)), layout="constrained")
@@ -42,9 +42,12 @@ def draw(report: Report) -> Figure:
         for outcome in priced:
             look = looks[outcome.settings.fabric]
             style = look.number % 8
-            size = (190 - 20 * style) / (1 if len(priced) <= 16 else 3)  # points on top of each other stay visible
+            size = (190 - 18 * style) / (1 if len(priced) <= 16 else 2)  # points on top of each other stay visible
             axes.scatter((outcome.cost or 0.0) / 1e3, outcome.row.iteration_time / factor, s=size, zorder=2 + style,
                          color=look.colour, marker=look.marker, edgecolor="white")  # fmt: skip
+        if fits(job) and (choice := recommended(job)[0]).cost is not None:
+            axes.scatter((choice.cost or 0.0) / 1e3, choice.row.iteration_time / factor, s=330, zorder=20,
+                         facecolor="none", edgecolor="#222222", linewidth=1.8)  # fmt: skip
         scales(axes, [(o.cost or 0.0) / 1e3 for o in priced], [o.row.iteration_time / factor for o in priced])
         axes.set_title(place(report, job[0]), fontsize=10)
         axes.set_xlabel("price of the network [1000 US dollars]")
@@ -55,6 +58,8 @@ def draw(report: Report) -> Figure:
         for name, look in looks.items()
     ]
     handles.append(Line2D([], [], color="#888888", linestyle="--", label="nothing is both faster and cheaper"))
+    ring = Line2D([], [], color="none", marker="o", markersize=14, markeredgecolor="#222222", label="recommended")
+    handles.append(ring)
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
     limit = "" if len(jobs) == len(report.jobs) else f" ({len(jobs)} of {len(report.jobs)} jobs)"
     figure.suptitle(f"Iteration time against price; lower left is better{limit}")
