@@ -72,6 +72,11 @@ class Report:
         )
 
     @cached_property
+    def choices_first(self) -> tuple[Result, ...]:
+        """The ranking, but networks that cannot be built come after those that can."""
+        return tuple(sorted(self.ranking, key=lambda result: (not result.fits, result.fabric.is_ideal)))
+
+    @cached_property
     def jobs(self) -> tuple[tuple[Result, ...], ...]:
         """The ranking, job by job: times of different jobs say nothing about each other."""
         groups: dict[str, list[Result]] = {}

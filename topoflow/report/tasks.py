@@ -124,7 +124,7 @@ def servers_of(traffic: Traffic, task: int) -> Sequence[int]:
 def drawn(report: Report, most_tasks: int, most_worlds: int) -> tuple[Result, ...]:
     """The worlds whose timelines are drawn, whole: the fastest, then others while all have at most ``most_tasks``."""
     left, found = most_tasks, list[Result]()
-    for result in sorted(report.representatives(most_worlds), key=lambda each: report.ranking.index(each)):
+    for result in sorted(report.representatives(most_worlds), key=report.choices_first.index):
         if not found or len(result.traffic) <= left:
             found.append(result)
             left -= len(result.traffic)

@@ -39,7 +39,9 @@ function scatter() {
   const rows = numbered.filter((row) => row.values[across] !== null && row.values[up] !== null);
   const name = (key) => page.measures.find((each) => each.key === key).label;
   const data = { x: rows.map((row) => row.values[across]), y: rows.map((row) => row.values[up]), colour: colours(rows), label: rows.map((row) => row.label), time: rows.map((row) => time(row.time)), cost: rows.map((row) => (row.cost === null ? "-" : `$${Math.round(row.cost).toLocaleString("en")}`)), number: rows.map((row) => row.number) };
-  clickable(chart("scatter", { height: 420, x_axis_label: name(across), y_axis_label: name(up) }, [["world", "@label"], ["step", "@time"], ["cost", "@cost"], [name(across), "@x{0.[0000]a}"], [name(up), "@y{0.[0000]a}"]], (figure) => {
+  const spread = (values) => (Math.min(...values) > 0 && Math.max(...values) > 4 * Math.min(...values) ? "log" : "linear"); // as in price.png
+  const axes = { x_axis_type: spread(data.x), y_axis_type: spread(data.y) };
+  clickable(chart("scatter", { height: 420, x_axis_label: name(across), y_axis_label: name(up), ...axes }, [["world", "@label"], ["step", "@time"], ["cost", "@cost"], [name(across), "@x{0.[0000]a}"], [name(up), "@y{0.[0000]a}"]], (figure) => {
     for (const axis of [figure.xaxis, figure.yaxis]) axis.formatter = new Bokeh.NumeralTickFormatter({ format: "0,0.[0000]" });
     const front = rows.filter((row) => row.on_front);
     if (across === "cost_usd" && up === "iteration_time") {
@@ -48,6 +50,8 @@ function scatter() {
         figure.line(mine.map((row) => row.values[across]), mine.map((row) => row.values[up]), { line_color: "#888888", line_dash: "dashed" });
       }
     }
+    const best = rows.filter((row) => row.recommended);
+    figure.scatter(best.map((row) => row.values[across]), best.map((row) => row.values[up]), { size: 20, fill_color: null, line_color: isDark() ? "#e6e6e6" : "#222222", line_width: 2 });
     return figure.scatter({ field: "x" }, { field: "y" }, { source: new ColumnDataSource({ data }), size: 11, fill_color: { field: "colour" }, line_color: "#888888" });
   }));
 }
@@ -82,4 +86,9 @@ const first = (...wanted) => wanted.map((key) => measures.findIndex((each) => ea
 const keys = measures.map(({ key, label }) => [key, label]);
 options("across", keys, scatter, first("cost_usd", "bandwidth_tax"));
 options("up", keys, scatter, first("iteration_time"));
+document.getElementById("legend")?.replaceChildren(...Object.entries(page.fabrics).flatMap(([name, colour]) => {
+  const chip = document.createElement("span");
+  [chip.className, chip.style.background] = ["chip", colour];
+  return [chip, name];
+}));
 drawings.push(bars, scatter, parallel);

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from topoflow.case.base import Result
+from topoflow.report.answer import fits, recommended
 from topoflow.report.base import Report
 from topoflow.report.draw.network.layout import layout
 from topoflow.report.draw.network.topology import wirings
@@ -85,6 +86,7 @@ def _rows(report: Report) -> tuple[list[Plain], Plain]:
     configs = [dict(result.settings.config) for result in report.outcomes]
     common = {key: value for key, value in configs[0].items() if all(key in c and c[key] == value for c in configs)}
     on_front = {id(result) for job in report.jobs for result in frontier(job)}
+    best = {id(recommended(job)[0]) for job in report.jobs if fits(job)}
     job_of = {result.settings.world: number for number, job in enumerate(report.jobs) for result in job}
     rows = []
     for result, label in zip(report.ranking, report.labels(report.ranking), strict=True):
@@ -99,6 +101,7 @@ def _rows(report: Report) -> tuple[list[Plain], Plain]:
                 "compute": row.compute_time,
                 "cost": row.cost_usd,
                 "on_front": id(result) in on_front,
+                "recommended": id(result) in best,
                 "job": job_of[result.settings.world],
                 "values": {key: getattr(row, key) for key in MEASURES},
                 "swept": dict(result.settings.swept),

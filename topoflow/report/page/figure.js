@@ -36,7 +36,7 @@ function chart(id, options, tips, draw) {
   if (kept >= 0) charts.splice(kept, 1)[0].view?.remove(); // with its tooltips
   place.replaceChildren();
   const { wheel = "wheel_zoom", ...rest } = options;
-  const figure = Plotting.figure({ width: Math.min(1150, place.clientWidth || 1150), tools: `pan,${wheel},box_zoom,reset,save`, active_scroll: null, ...rest });
+  const figure = Plotting.figure({ width: Math.min(1550, place.clientWidth || 1150), tools: `pan,${wheel},box_zoom,reset,save`, active_scroll: null, ...rest });
   figure.toolbar.logo = null;
   const renderer = draw(figure);
   if (tips) figure.add_tools(new HoverTool({ tooltips: tips, renderers: [renderer] }));

@@ -10,13 +10,15 @@ function choose(number) {
   history.replaceState(null, "", `#${row.id}`);
   document.getElementById("chosen").textContent = row.world;
   document.getElementById("config").textContent = JSON.stringify({ ...page.common, ...row.own }, null, 2);
+  const shown = document.getElementById("configuration");
+  shown.open = true;
+  shown.scrollIntoView({ block: "nearest" });
 }
 const page = JSON.parse(document.getElementById("data").textContent);
 function chooseFromAddress() {
   const number = page.rows.findIndex((row) => `#${row.id}` === location.hash);
   if (number >= 0) {
     choose(number);
-    document.getElementById(page.rows[number].id)?.scrollIntoView({ block: "center" });
   }
 }
 window.addEventListener("hashchange", chooseFromAddress);

@@ -51,7 +51,7 @@ class Drawn:
 def wirings(report: Report) -> list[Result]:
     """The fastest world of every wiring."""
     found: dict[tuple[str, bytes, bytes], Result] = {}
-    for outcome in report.ranking:
+    for outcome in report.choices_first:
         ends = (outcome.fabric.source.tobytes(), outcome.fabric.target.tobytes())
         found.setdefault((outcome.settings.fabric, *ends), outcome)
     return list(found.values())
