@@ -1,7 +1,7 @@
-"""Distil measured kernels to the tables of ``topoflow/workload/efficiency``: the part of the peak that they reach.
+"""Distil measured kernels to the tables of ``src/topoflow/workload/efficiency``: the part of the peak that they reach.
 
     pip download --no-deps aiconfigurator-core==0.12.0 && pip install pyarrow
-    python benchmarks/efficiency_tables.py WHEEL SIMUMAX/configs/system topoflow/workload/efficiency
+    python benchmarks/efficiency_tables.py WHEEL SIMUMAX/configs/system src/topoflow/workload/efficiency
 
 Forward kernels: aiconfigurator-core 0.12.0 (NVIDIA, Apache-2.0), which measured them under three inference frameworks
 on one GPU of each type; a value is the median over the frameworks. Backward kernels: SimuMax (MooreThreads,

@@ -55,7 +55,7 @@ from topoflow.workload.gpu import Gpu
 ROUNDS = 3
 MODEL = Packet(switch_latency=100e-9)
 LINK = 500e-9  # s
-TAPERED = Packet(  # as topoflow/papers/dragonfly/experiment/base/dragonfly.yaml has it
+TAPERED = Packet(  # as src/topoflow/papers/dragonfly/experiment/base/dragonfly.yaml has it
     size=2048, buffer=28672, switch_latency=300e-9, credit_latency=300e-9, nic_latency=76e-9, compares="free"
 )
 

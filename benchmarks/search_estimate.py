@@ -18,7 +18,7 @@ from measure import say
 from numpy.typing import NDArray
 from worlds.placements import settings
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))  # for tests.twins; last: topoflow/ here is not built
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # for tests.twins
 from tests.twins.tempering import draw, propose
 from topoflow.engine.base import Run
 from topoflow.engine.fluid import Fluid

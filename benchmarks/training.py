@@ -3,7 +3,7 @@
 FILE is a CSV with the columns of ``COLUMNS``. Each row that topoflow can say is simulated; a fact that a row lacks is
 the default of its framework's recipe (``with_defaults``), and is named beside the row. The others are listed with the
 reason. Nothing is fitted to the rows: sizes are those of the models' publications, rates those of ``configs/gpu`` and
-of ``topoflow/workload/efficiency``.
+of ``src/topoflow/workload/efficiency``.
 
 A pipeline stage is whole servers here, so a stage that is a part of a server is a server of its own. GPUs in one NVLink
 domain that are several servers then have a network of the NVLink rate.
@@ -40,7 +40,7 @@ COLUMNS = (
     *("source", "model", "gpu", "n_gpus", "tp", "pp", "dp", "cp", "ep", "vpp", "zero", "micro_batch", "global_batch"),
     *("seq", "precision", "recompute", "step_time_s", "notes"),
 )
-CONFIGS = Path(__file__).resolve().parents[1] / "configs"
+CONFIGS = Path(__file__).resolve().parents[1] / "src" / "topoflow" / "configs"
 RACK = 72  # GPUs of an NVL72
 MERGE = 0.001  # of a transfer's duration, by which it may end early
 

@@ -23,9 +23,6 @@ from topoflow.engine.lowering.algorithms import circuits_for
 from topoflow.study.configure.composition import composed, initialized
 from topoflow.units import register_resolvers
 
-# Programs that tests start import the installed package, not the folder topoflow/ of a checkout, which has no _C.
-os.environ["PYTHONSAFEPATH"] = "1"
-
 ROOT = Path(__file__).resolve().parent.parent
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
@@ -197,10 +194,8 @@ def copied_package() -> Callable[[Path], dict[str, str]]:
     are to import it."""
 
     def copy(folder: Path) -> dict[str, str]:
-        installed = Path(_C.__file__).parent  # a checkout's folder has no _C
-        no_caches = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(installed, folder / "topoflow", ignore=shutil.ignore_patterns("__pycache__", "configs"))
-        shutil.copytree(ROOT / "configs", folder / "topoflow" / "configs", ignore=no_caches)
+        installed = Path(_C.__file__).parent
+        shutil.copytree(installed, folder / "topoflow", ignore=shutil.ignore_patterns("__pycache__"))
         return {**os.environ, "PYTHONPATH": str(folder)}
 
     return copy

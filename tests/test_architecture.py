@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "topoflow"
+PACKAGE = ROOT / "src" / "topoflow"
 
 # A stage may import itself and the stages named here. traffic and fabric do not see each other: demand is between them.
 SHARED = {"arrays", "memory", "npz", "operations", "progress", "digest", "fields", "files", "printable", "units"}
@@ -124,7 +124,7 @@ def test_simulating_needs_no_torch() -> None:
 
 @pytest.mark.parametrize(
     "config",
-    sorted(path for stage in STAGES for path in (ROOT / "configs" / stage).glob("*.yaml")),
+    sorted(path for stage in STAGES for path in (ROOT / "src" / "topoflow" / "configs" / stage).glob("*.yaml")),
     ids=lambda p: p.stem,
 )
 def test_a_config_is_the_module_of_its_name(config: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_config_is_the_module_of_its_name(config: Path) -> None:
 
 def test_no_module_asks_for_a_particular_fidelity() -> None:
     """What differs between fidelities is in their packages, so that another one is a package and a config."""
-    names = {path.stem for path in (ROOT / "configs" / "fidelity").glob("*.yaml")}
+    names = {path.stem for path in (ROOT / "src" / "topoflow" / "configs" / "fidelity").glob("*.yaml")}
     assert names
     for path in modules():
         if path.parent.parent == PACKAGE / "engine" and path.parent.name in names:
@@ -199,7 +199,7 @@ def test_a_figure_is_of_a_kind_and_names_its_source(config: Path) -> None:
 
 @pytest.mark.parametrize("group", DATA_GROUPS)
 def test_a_table_of_numbers_names_its_sources(group: str) -> None:
-    tables = list((ROOT / "configs" / group).glob("*.yaml"))
+    tables = list((ROOT / "src" / "topoflow" / "configs" / group).glob("*.yaml"))
     assert tables
     for table in tables:
         text = table.read_text()
@@ -252,7 +252,7 @@ def test_every_folder_of_modules_is_a_package() -> None:
 def test_the_project_names_no_machine() -> None:
     """Paths of a machine, home folders and hosts do not belong in files that others check out."""
     pattern = re.compile(r"(?<![\w.])/(?:home|root|work|farm)/\w")
-    folders = ("topoflow", "csrc", "configs", "benchmarks", "integrations", "examples", "docs", ".github")
+    folders = ("src", "csrc", "benchmarks", "integrations", "examples", "docs", ".github")
     pages = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml", "pyproject.toml")
     kinds = {".py", ".h", ".hpp", ".cpp", ".cu", ".yaml", ".yml", ".toml", ".md", ".txt", ".json"}
     files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]

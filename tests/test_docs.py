@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md", "integrations/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
-    *sorted((ROOT / "topoflow" / "papers").glob("*/README.md")),
+    *sorted((ROOT / "src" / "topoflow" / "papers").glob("*/README.md")),
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "examples").glob("*.md")),
 ]
@@ -166,14 +166,14 @@ def test_the_columns_of_every_file_are_documented(tmp_path: Path) -> None:
 @pytest.mark.parametrize("group", ["workload", "strategy", "fabric", "fidelity", "gpu", "prices"])
 def test_every_choice_is_documented(group: str) -> None:
     text = "".join(page.read_text() for page in PAGES)
-    for config in sorted((ROOT / "configs" / group).glob("*.yaml")):
+    for config in sorted((ROOT / "src" / "topoflow" / "configs" / group).glob("*.yaml")):
         assert re.search(rf"`(?:{group}=)?{config.stem}`", text), f"{group}={config.stem} is in no page"
 
 
 @pytest.mark.parametrize(("folder", "page"), [("collectives", "collectives.md"), ("routing", "compare.md")])
 def test_every_module_of_lowering_is_documented(folder: str, page: str) -> None:
     text = (ROOT / "docs" / page).read_text()
-    for module in sorted((ROOT / "topoflow" / "engine" / "lowering" / folder).glob("[a-z]*.py")):
+    for module in sorted((ROOT / "src" / "topoflow" / "engine" / "lowering" / folder).glob("[a-z]*.py")):
         assert f"`{module.stem}`" in text, f"{module.stem} is not in docs/{page}"
 
 

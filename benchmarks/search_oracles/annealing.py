@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))  # for tests.twins; last: topoflow/ here is not built
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # for tests.twins
 from tests.twins.tempering import Kept, draw, first_temperatures, kept, propose
 from topoflow.engine.base import Floats, Run
 from topoflow.engine.screen.contention import Contention

@@ -19,7 +19,7 @@ from topoflow.study.configure.keys import check
 from topoflow.study.configure.options import options
 from topoflow.track import trackers
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+CONFIGS = Path(__file__).resolve().parents[2] / "src" / "topoflow" / "configs"
 GROUPS = [name for name in topoflow.__all__ if isinstance(getattr(topoflow, name), Presets)]
 MUST_BE_GIVEN = {"captured", "taskgraph", "links"}  # a file of the user
 

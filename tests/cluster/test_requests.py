@@ -18,7 +18,7 @@ from topoflow.cluster.request_file import RequestFile
 from topoflow.cluster.spread import Spread
 from topoflow.cluster.synthetic import Synthetic
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "requests"
+CONFIGS = Path(__file__).resolve().parents[2] / "src" / "topoflow" / "configs" / "requests"
 DAY = 86400.0
 HEADER = "name,arrival_s,lifetime_s,machines,cores,memory_gib,network_gbps,gpus"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves it out
+sys.path.insert(0, str(Path(__file__).parent))
 from ties import tied_world
 
 from topoflow.engine.base import Run

@@ -24,7 +24,7 @@ from topoflow.fabric.ring import Ring
 from topoflow.fabric.torus import Torus
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 
-CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs" / "fidelity").glob("*.yaml"))
+CONFIGS = sorted((Path(__file__).resolve().parents[2] / "src" / "topoflow" / "configs" / "fidelity").glob("*.yaml"))
 ALL: list[Fidelity] = [instantiate(yaml.safe_load(path.read_text())) for path in CONFIGS]
 
 JOB = Traffic.from_tasks(

@@ -62,7 +62,7 @@ def test_the_number_of_threads_does_not_change_a_bit(tmp_path):
     def run(threads: int) -> str:
         return subprocess.run(
             command,
-            cwd=tmp_path,  # in a checkout, the folder topoflow/ would stand before the installed package
+            cwd=tmp_path,
             env={**os.environ, "OMP_NUM_THREADS": str(threads)},
             capture_output=True,
             text=True,

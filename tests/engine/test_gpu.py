@@ -36,7 +36,7 @@ pytestmark = pytest.mark.gpu
 EMULATED = "TOPOFLOW_EMULATED" in os.environ
 FIRST_STACK = 1700  # B, of every emulated kernel (cuda_emulation.h)
 ROUND_OF_CALLS = 1160  # B, by -Xptxas=-v of nvcc 13.0 for sm_90
-CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs" / "fidelity").glob("*.yaml"))
+CONFIGS = sorted((Path(__file__).resolve().parents[2] / "src" / "topoflow" / "configs" / "fidelity").glob("*.yaml"))
 EVERY = pytest.mark.parametrize("fidelity", [path.stem for path in CONFIGS])
 
 

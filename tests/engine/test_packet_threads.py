@@ -162,7 +162,7 @@ def answers(seed: int, threads: int) -> str:
 PROGRAM = """
 import sys
 root, *seeds = sys.argv[1:]
-sys.path.append(root)  # at the end: the folder topoflow/ of a checkout must not stand before the installed package
+sys.path.append(root)
 from tests.engine.test_packet_threads import answers
 print(*[answers(int(seed), 4) for seed in seeds])
 """

@@ -17,7 +17,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import NO_LINK, as_routes, mean_lengths
 from topoflow.fabric.routing.shortest import ShortestPaths
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+CONFIGS = Path(__file__).resolve().parents[2] / "src" / "topoflow" / "configs"
 FABRICS = sorted(path.stem for path in (CONFIGS / "fabric").glob("*.yaml"))
 PRICES = sorted(path.stem for path in (CONFIGS / "prices").glob("*.yaml"))
 NAMES_AND_SIZES = [(name, servers) for name in FABRICS for servers in (8, 16)]

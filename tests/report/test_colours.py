@@ -83,12 +83,12 @@ def test_the_colour_blind_can_tell_the_designs_apart(sight: str) -> None:
 
 
 def test_designs_have_their_own_colour() -> None:
-    designs = {path.stem for path in (ROOT / "configs" / "fabric").glob("*.yaml")}
+    designs = {path.stem for path in (ROOT / "src" / "topoflow" / "configs" / "fabric").glob("*.yaml")}
     assert set(FABRICS) <= designs
 
 
 def test_the_page_and_the_pictures_have_one_dark_background() -> None:
-    style = (ROOT / "topoflow" / "report" / "page" / "style.css").read_text().upper()
+    style = (ROOT / "src" / "topoflow" / "report" / "page" / "style.css").read_text().upper()
     assert f"--BACK: {DARK};" in style
 
 

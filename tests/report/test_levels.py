@@ -10,7 +10,7 @@ import pytest
 
 from tests.report.chromium import at, needs_browser
 
-PAGE = Path(__file__).resolve().parents[2] / "topoflow" / "report" / "page"
+PAGE = Path(__file__).resolve().parents[2] / "src" / "topoflow" / "report" / "page"
 MAX_RECTANGLES = 10_000
 
 pytestmark = needs_browser

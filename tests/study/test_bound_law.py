@@ -18,7 +18,7 @@ from topoflow.study.builder import Builder
 from topoflow.study.configure.grid import grid
 from topoflow.study.configure.keys import check
 
-CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs" / "fidelity").glob("*.yaml"))
+CONFIGS = sorted((Path(__file__).resolve().parents[2] / "src" / "topoflow" / "configs" / "fidelity").glob("*.yaml"))
 ALL: list[Fidelity] = [instantiate(yaml.safe_load(path.read_text())) for path in CONFIGS]
 OTHERS = [fidelity for fidelity in ALL if fidelity.name != Bound.name]
 ROUNDING = 1e-9

@@ -32,7 +32,7 @@ SEARCH = ("search", *SMALL, "search.proposals=64", "search.rounds=1")
 
 @pytest.mark.parametrize("name", trackers())
 def test_a_tracker_is_a_module_and_a_config_group_of_its_name(name: str) -> None:
-    files = [*(ROOT / "configs" / name).glob("*.yaml")]
+    files = [*(ROOT / "src" / "topoflow" / "configs" / name).glob("*.yaml")]
     assert files
     for file in files:
         config = yaml.safe_load(file.read_text())

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from topoflow.units import DTYPE_BYTES
 from topoflow.workload.gpu import Gpu
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "gpu"
+CONFIGS = Path(__file__).resolve().parents[2] / "src" / "topoflow" / "configs" / "gpu"
 GPUS = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 SOME = Gpu("some", {"float32": 10e12}, 1e12, 300e9, 40e9)  # ridge at 10 FLOP per byte
 

@@ -15,7 +15,7 @@ from topoflow.study.configure.composition import composed, initialized
 from topoflow.units import register_resolvers
 from topoflow.workload.base import Layer, Workload
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+CONFIGS = Path(__file__).resolve().parents[2] / "src" / "topoflow" / "configs"
 RECORDED = ("captured", "taskgraph")
 MOTIFS = ("all_to_all", "flows", "motif")
 LAYERLESS = {**dict.fromkeys(RECORDED, "as_captured"), **dict.fromkeys(MOTIFS, "ranks")}  # and their strategy

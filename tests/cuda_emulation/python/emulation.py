@@ -75,7 +75,7 @@ def cccl() -> Path:
 def environment(library: Path) -> dict[str, str]:
     """That of a process in which "cuda" is emulated."""
     paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, VARIABLE: str(library), "PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
+    return {**os.environ, VARIABLE: str(library), "PYTHONPATH": os.pathsep.join(paths)}
 
 
 @cache

@@ -19,7 +19,7 @@ from topoflow.study.configure.build import build, check_fields
 from topoflow.study.configure.grid import expand, grid
 from topoflow.study.configure.point import Point, unique_names
 
-CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+CONFIGS = Path(__file__).resolve().parents[3] / "src" / "topoflow" / "configs"
 COMPARE = yaml.safe_load((CONFIGS / "compare.yaml").read_text())
 FABRICS = sorted(path.stem for path in (CONFIGS / "fabric").glob("*.yaml"))
 WORKLOADS = [path.stem for path in (CONFIGS / "workload").glob("*.yaml")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
@@ -46,7 +45,6 @@ class Slurm:
 
     def _executor(self, device: str, threads: int, out: Path) -> Executor:
         submitit = imported("submitit", "slurm")
-        os.environ.setdefault("PYTHONSAFEPATH", "1")  # of jobs, as topoflow is not built in a checkout
         try:
             executor = submitit.AutoExecutor(out / "slurm", self.system)
         except RuntimeError as error:

@@ -39,8 +39,6 @@ class Ray:
             return ray
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options = {} if self.address else {"include_dashboard": False}
-        folder = os.getcwd()
-        os.chdir(os.sep)  # workers look for modules here first, and topoflow is not built in a checkout
         try:
             if self.address not in (None, "auto"):  # Ray itself tries for two minutes
                 host, _, port = str(self.address).rpartition(":")
@@ -48,8 +46,6 @@ class Ray:
             ray.init(self.address or "local", log_to_driver=False, configure_logging=False, **options)
         except Exception as error:
             raise ValueError(f"executor.address: no Ray answers at {self.address}: {reason(error)}") from error
-        finally:
-            os.chdir(folder)
         return ray
 
 
