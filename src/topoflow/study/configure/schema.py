@@ -96,9 +96,11 @@ def descriptions(text: str) -> dict[str, str]:
 
 
 def _of_file(group: str, name: str) -> dict[str, Any]:
-    """Return the schema of a file of a config group: the fields of the dataclass that it names."""
+    """Return the schema of a file of a config group: the fields of the dataclass that it, or its first default, names."""
     text = read(f"{group}/{name}")
     content = yaml.safe_load(text)
+    if TARGET not in content:
+        return _of_file(group, content["defaults"][0])
     hints, _ = fields_of(target_of(group, content[TARGET]))
     about = descriptions(text)
     properties = {key: _described(_of_hint(hint), about.get(key)) for key, hint in hints.items()}
