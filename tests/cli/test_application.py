@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-PLUGIN = Path(__file__).resolve().parents[2] / "integrations" / "hydra" / "topoflow_batch"
+PLUGIN = Path(__file__).resolve().parents[2] / "src" / "hydra_plugins" / "topoflow_batch"
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "workload.batch_per_gpu=64")
 GRID = ("fabric=ring,torus", "bandwidth_gbps=25,0.5,100,1e2")
 DRIVER = """

@@ -96,7 +96,7 @@ def descriptions(text: str) -> dict[str, str]:
 
 
 def _of_file(group: str, name: str) -> dict[str, Any]:
-    """Return the schema of a file of a config group: the fields of the dataclass that it, or its first default, names."""
+    """Return the schema of a file of a config group: the fields of the dataclass that it or its base names."""
     text = read(f"{group}/{name}")
     content = yaml.safe_load(text)
     if TARGET not in content:
