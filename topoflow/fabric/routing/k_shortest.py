@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.digest import Made
+from topoflow.digest import ContentHashed
 from topoflow.fabric.base import Path
 from topoflow.fabric.routing.base import ListedRoutes
 from topoflow.fabric.routing.shortest import ShortestPaths
 
 
-class KShortestPaths(Made, ListedRoutes):
+class KShortestPaths(ContentHashed, ListedRoutes):
     """The ``limit`` shortest loopless paths from node to node, as a ``Fabric.route``: all of h hops, then of h + 1, ...
 
     A search by depth that leaves a node only for one from which the goal is still in reach finds the paths of each

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.digest import Made
+from topoflow.digest import ContentHashed
 from topoflow.fabric.base import Path
 from topoflow.fabric.routing.base import Index, Links, Routes, padded
 
@@ -17,7 +17,7 @@ from topoflow.fabric.routing.base import Index, Links, Routes, padded
 ECMP_PATHS = 64
 
 
-class ShortestPaths(Made, Routes):
+class ShortestPaths(ContentHashed, Routes):
     """All shortest paths from node to node, as a ``Fabric.route``; every kind of traffic takes the same.
 
     The first ``endpoints`` nodes do not forward: they are only the first or the last node of a path.

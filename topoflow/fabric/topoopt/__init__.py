@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoflow.demand import Demand, Group
-from topoflow.digest import Made
+from topoflow.digest import ContentHashed
 from topoflow.fabric.base import Channels, Fabric, Item, Path
 from topoflow.fabric.routing.base import ListedRoutes, Routes
 from topoflow.fabric.routing.k_shortest import KShortestPaths
@@ -128,7 +128,7 @@ class TopoOpt:
         return (*direct, Item("ocs_port", ports))
 
 
-class JobRoutes(Made, ListedRoutes):
+class JobRoutes(ContentHashed, ListedRoutes):
     """TopoOpt 4.2, Algorithm 1, lines 19-20."""
 
     def __init__(
