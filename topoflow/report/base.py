@@ -8,7 +8,7 @@ from functools import cached_property
 
 from topoflow.case.base import Result
 from topoflow.case.failures import Failures
-from topoflow.case.rows import Row
+from topoflow.case.rows import ResultRow
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Report:
             raise ValueError(f"report: worlds must have different names, got {names}")
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ResultRow]:
         return [outcome.row for outcome in self.outcomes]
 
     @cached_property

@@ -28,7 +28,7 @@ class Cell:
     text: Callable[[Result, float], str]  # (world, fastest time of its job) -> what is printed
     right: bool = True
     spare: int = 0  # where a terminal is too narrow, the highest goes first; 0 stays
-    field: str = ""  # the column of ``Row`` that it shows, by which a page sorts; "": by the text
+    field: str = ""  # the column of ``ResultRow`` that it shows, by which a page sorts; "": by the text
 
 
 def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from topoflow import __version__
-from topoflow.case.rows import Row
+from topoflow.case.rows import ResultRow
 from topoflow.fields import shorten
 from topoflow.files import read_bytes, write_atomically
 
@@ -66,8 +66,8 @@ class Dataset:
         """Write the manifest. Raises ``ValueError`` where the folder has another sweep, or files of something else."""
         if (self.folder / MANIFEST).exists():
             if Dataset.open(self.folder).identity != self.identity:
-                law = "must be a new folder, or that of the same sweep by the same program"
-                raise ValueError(f"out: {law}, got {self.folder} with another")
+                rule = "must be a new folder, or that of the same sweep by the same program"
+                raise ValueError(f"out: {rule}, got {self.folder} with another")
             return
         if self.folder.is_dir() and any(self.folder.iterdir()):
             raise ValueError(f"out: must be a new folder or a dataset, got {self.folder} with other files")
@@ -110,7 +110,7 @@ class Dataset:
     def columns(self) -> Mapping[str, str]:
         """The type of each column: text, int, float or bool. ``topoflow.case.rows.COLUMNS`` says what they mean."""
         kinds = {"str": "text", "int": "int", "float": "float", "float | None": "float"}
-        of_rows = {each.name: kinds[str(each.type)] for each in fields(Row) if each.name != "world"}
+        of_rows = {each.name: kinds[str(each.type)] for each in fields(ResultRow) if each.name != "world"}
         swept = {f"{SWEPT}{key}": "float" if key in self.numbers else "text" for key in self.keys}
         own = {"fits": "bool", "is_ideal": "bool", "error": "text"}
         return {"point": "int", **swept, **of_rows, **own}
