@@ -38,8 +38,8 @@ class Table:
             used = [pair[side] for pair in self.pairs]
             for port in used:
                 if not first <= port < first + self.ports:
-                    law = f"must be within {first}..{first + self.ports - 1}"
-                    raise ValueError(f"{self.switch}.{HEADER[1 + side]}: {law}, got {port}")
+                    rule = f"must be within {first}..{first + self.ports - 1}"
+                    raise ValueError(f"{self.switch}.{HEADER[1 + side]}: {rule}, got {port}")
                 if used.count(port) > 1:
                     raise ValueError(f"{self.switch}.{HEADER[1 + side]}: must be used once, got {port} twice")
         object.__setattr__(self, "pairs", tuple(sorted(self.pairs)))

@@ -106,11 +106,11 @@ def _port(fields: Fields) -> tuple[str, str]:
     return device, _matching(fields, "mac", MAC, "like 02:00:00:00:00:01, in small letters")
 
 
-def _matching(fields: Fields, field: str, pattern: re.Pattern[str], law: str) -> str:
+def _matching(fields: Fields, field: str, pattern: re.Pattern[str], rule: str) -> str:
     """A text that can stand in a shell script as it is."""
     text = fields.text(field)
     if not pattern.fullmatch(text):
-        fields.fail(field, f"must be {law}")
+        fields.fail(field, f"must be {rule}")
     return text
 
 

@@ -76,8 +76,8 @@ class Dragonfly:
         routers = self.routers or 2 * nodes
         groups = self.groups or -(-servers // (nodes * routers))
         if nodes * routers * groups < servers:
-            law = f"must hold {servers} servers"
-            raise ValueError(f"dragonfly.groups: {law}, got {groups} of {routers} routers with {nodes} nodes each")
+            rule = f"must hold {servers} servers"
+            raise ValueError(f"dragonfly.groups: {rule}, got {groups} of {routers} routers with {nodes} nodes each")
         cables = self.global_links or max(1, nodes * routers // max(groups - 1, 1))
         check_cables("dragonfly", groups * (routers * (routers - 1) + (groups - 1) * cables) // 2)
         return DragonflyRoutes(servers, nodes, routers, groups, cables)

@@ -79,8 +79,8 @@ class DragonflyPlus:
         spines = self.spines or leaves
         groups = self.groups or -(-servers // (nodes * leaves))
         if nodes * leaves * groups < servers:
-            law = f"must hold {servers} servers"
-            raise ValueError(f"dragonfly_plus.groups: {law}, got {groups} of {leaves} leaves with {nodes} nodes each")
+            rule = f"must hold {servers} servers"
+            raise ValueError(f"dragonfly_plus.groups: {rule}, got {groups} of {leaves} leaves with {nodes} nodes each")
         cables = self.global_links or max(1, spines * leaves // max(groups - 1, 1))
         check_cables("dragonfly_plus", groups * leaves * spines + groups * (groups - 1) // 2 * cables)
         return DragonflyPlusRoutes(servers, nodes, leaves, spines, groups, cables)

@@ -60,11 +60,11 @@ class FOSquare:
             if value is not None:
                 check_not_negative(f"fosquare.{field}", value)
         if not self.inter < self.degree:
-            law = f"must leave one of the {self.degree} transceivers for the rack"
-            raise ValueError(f"fosquare.inter: {law}, got {self.inter}")
+            rule = f"must leave one of the {self.degree} transceivers for the rack"
+            raise ValueError(f"fosquare.inter: {rule}, got {self.inter}")
         if not (isfinite(self.slot) and MIN_ROOM <= self.room <= MOST_ROOM):
-            law = f"must hold {MIN_ROOM} to {MOST_ROOM} packets of {self.packet} B"
-            raise ValueError(f"fosquare.buffer: {law}, got {self.buffer}")
+            rule = f"must hold {MIN_ROOM} to {MOST_ROOM} packets of {self.packet} B"
+            raise ValueError(f"fosquare.buffer: {rule}, got {self.buffer}")
 
     @property
     def packet(self) -> int:

@@ -47,8 +47,8 @@ class LeafSpine:
         if self.spine_latency is not None:
             check_not_negative("leaf_spine.spine_latency", self.spine_latency)
         if self.degree % self.leaves_per_group:
-            law = f"must be a divisor of the {self.degree} interfaces of a server"
-            raise ValueError(f"leaf_spine.leaves_per_group: {law}, got {self.leaves_per_group}")
+            rule = f"must be a divisor of the {self.degree} interfaces of a server"
+            raise ValueError(f"leaf_spine.leaves_per_group: {rule}, got {self.leaves_per_group}")
         if not (isfinite(self.oversubscription) and self.oversubscription >= 1):
             raise ValueError(f"leaf_spine.oversubscription: must be at least 1, got {self.oversubscription}")
         if self.cables < 1 or abs(self.cables * self.oversubscription - self.servers_per_leaf) > 1e-9:

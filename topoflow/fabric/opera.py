@@ -68,8 +68,8 @@ class Opera(RotorNet):
             cut[nodes] = cut[:, nodes] = False
             if cut.any():
                 source, target = np.argwhere(cut)[0]
-                law = "must leave every two racks a path that fits in a slot"
-                raise ValueError(f"opera.failed: {law}, got none from rack {source} to rack {target}")
+                rule = "must leave every two racks a path that fits in a slot"
+                raise ValueError(f"opera.failed: {rule}, got none from rack {source} to rack {target}")
         return rotors
 
     def _control(self, servers: int) -> Rotating:

@@ -65,8 +65,8 @@ class RotorNet:
         if self.cell is not None:
             check_count(f"{self.name}.cell", self.cell)
         if not 1 <= self.cells <= self.most_cells:
-            law = f"must be such that 1 to {self.most_cells} fill the {self.payload:g} B of a slot"
-            raise ValueError(f"{self.name}.cell: {law}, got {self.size}")
+            rule = f"must be such that 1 to {self.most_cells} fill the {self.payload:g} B of a slot"
+            raise ValueError(f"{self.name}.cell: {rule}, got {self.size}")
 
     @property
     def most_cells(self) -> int:

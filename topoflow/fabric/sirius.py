@@ -60,8 +60,8 @@ class Sirius:
         if not (isfinite(self.overprovision) and self.overprovision >= 1):
             raise ValueError(f"sirius.overprovision: must be at least 1, got {self.overprovision}")
         if abs(self.transceivers - self.uplinks * self.overprovision) > WHOLE:
-            law = f"must make a whole number of transceivers of {self.uplinks} uplinks"
-            raise ValueError(f"sirius.overprovision: {law}, got {self.overprovision:g}")
+            rule = f"must make a whole number of transceivers of {self.uplinks} uplinks"
+            raise ValueError(f"sirius.overprovision: {rule}, got {self.overprovision:g}")
         if not (isfinite(self.guardband) and self.guardband >= 0):
             raise ValueError(f"sirius.guardband: must be finite and not negative, got {self.guardband}")
         if not (isfinite(self.slot) and self.slot > self.guardband):
@@ -97,8 +97,8 @@ class Sirius:
         if schedule.failed:
             failures.check_reach("sirius", schedule.joined(), schedule.failed.nodes)
         if self.grating_ports is not None and self.grating_ports < schedule.slots:
-            law = f"must be at least the {schedule.slots} slots of an epoch"
-            raise ValueError(f"sirius.grating_ports: {law}, got {self.grating_ports}")
+            rule = f"must be at least the {schedule.slots} slots of an epoch"
+            raise ValueError(f"sirius.grating_ports: {rule}, got {self.grating_ports}")
         return schedule
 
     def build(self, servers: int, demand: Demand) -> Fabric:

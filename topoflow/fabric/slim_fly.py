@@ -66,8 +66,8 @@ class SlimFly:
         graph = Graph(self._smallest(servers) if self.q is None else self.q)
         nodes = self.nodes or graph.balanced
         if servers > graph.routers * nodes:
-            law = f"must hold {servers} servers"
-            raise ValueError(f"slim_fly.q: {law}, got {graph.q}: {graph.routers} routers of {nodes} servers each")
+            rule = f"must hold {servers} servers"
+            raise ValueError(f"slim_fly.q: {rule}, got {graph.q}: {graph.routers} routers of {nodes} servers each")
         check_cables("slim_fly", graph.routers * graph.degree // 2)
         server, bandwidth = np.arange(servers), self.degree * self.bandwidth
         cables = np.concatenate([np.stack([server, servers + server // nodes], axis=1), servers + graph.cables])

@@ -43,8 +43,8 @@ def check_folder(out: Path, verb: str | None = None) -> None:
         raise ValueError(f"out: must be a folder that can be written, got {out} ({error.strerror})") from error
     other = written_by(out)
     if verb is not None and other is not None and verb.split()[: len(other.split())] != other.split():
-        law = f"must be a new folder or one of an earlier `topoflow {verb}`"
-        raise ValueError(f"out: {law}, got {out} with the result of `topoflow {other}`")
+        rule = f"must be a new folder or one of an earlier `topoflow {verb}`"
+        raise ValueError(f"out: {rule}, got {out} with the result of `topoflow {other}`")
 
 
 def written_by(out: Path) -> str | None:
@@ -118,8 +118,8 @@ def _lock(descriptor: int, folder: Path, key: str) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        law = "must be written by one run at a time"
-        raise ValueError(f"{key}: {law}, got {folder}, where another is writing") from error
+        rule = "must be written by one run at a time"
+        raise ValueError(f"{key}: {rule}, got {folder}, where another is writing") from error
     except OSError:  # a file system without locks: parts of files have names of their own, so none is damaged
         return
 

@@ -88,8 +88,8 @@ class Plan:
             self._check_orders(f"plan.rings[{number}]", ring)
             strides = tuple(stride(ring.group, order) for order in ring.orders)
             if ring.strides != strides:
-                law = f"must be those of its orders, {list(strides)}"
-                raise ValueError(f"plan.rings[{number}].strides: {law}, got {list(ring.strides)}")
+                rule = f"must be those of its orders, {list(strides)}"
+                raise ValueError(f"plan.rings[{number}].strides: {rule}, got {list(ring.strides)}")
         for number, trees in enumerate(self.trees):
             self._check_orders(f"plan.trees[{number}]", trees)
         for kind, routes in self.routes.items():
@@ -188,6 +188,6 @@ def _members(key: str, kind: type[Ring] | type[Trees], plain: list[Any]) -> list
         for name in names:
             listed = isinstance(each[name], list)
             if not listed or (name == "orders" and any(not isinstance(order, list) for order in each[name])):
-                law = "a list of lists" if name == "orders" else "a list"
-                raise ValueError(f"{where}.{name}: must be {law}, got {each[name]!r}")
+                rule = "a list of lists" if name == "orders" else "a list"
+                raise ValueError(f"{where}.{name}: must be {rule}, got {each[name]!r}")
     return [{name: tuples(value) for name, value in each.items()} for each in plain]

@@ -78,8 +78,8 @@ class History:
     def from_json(cls, steps: NDArray[Any], rounds: Sequence[Any]) -> History:
         """Raises ``ValueError`` with field, law and value for what is no history."""
         if steps.dtype != np.float64 or steps.ndim != 2 or steps.shape[1] != len(COLUMNS):
-            law = f"must be float64 [H, {len(COLUMNS)}]"
-            raise ValueError(f"history: {law}, got {steps.dtype} {list(steps.shape)}")
+            rule = f"must be float64 [H, {len(COLUMNS)}]"
+            raise ValueError(f"history: {rule}, got {steps.dtype} {list(steps.shape)}")
         if not (np.isfinite(steps).all() and (steps >= 0).all()):
             raise ValueError("history: must be finite and not negative, got others")
         return cls(steps, tuple(_round(Fields.of(f"rounds[{index}].", each)) for index, each in enumerate(rounds)))

@@ -116,13 +116,13 @@ class Settings:
                 raise ValueError(f"search.{key}: must be at most {MOST}, got {value}")
         if self.steps > MOST_STEPS:
             chains = self.ladders * self.chains
-            law = f"must be at most {MOST_STEPS * chains} of {chains} chains"
-            raise ValueError(f"search.proposals: {law}, got {self.proposals}")
+            rule = f"must be at most {MOST_STEPS * chains} of {chains} chains"
+            raise ValueError(f"search.proposals: {rule}, got {self.proposals}")
         shares: list[Any] = [*self.acceptance]
         numbers = all(isinstance(share, int | float) and not isinstance(share, bool) for share in shares)
         if not (numbers and len(shares) == 2 and 0 < shares[0] <= shares[1] < 1):
-            law = "must be two shares above 0 and below 1, that of the coldest chain first"
-            raise ValueError(f"search.acceptance: {law}, got {shares}")
+            rule = "must be two shares above 0 and below 1, that of the coldest chain first"
+            raise ValueError(f"search.acceptance: {rule}, got {shares}")
         if not self.emphasis:
             raise ValueError("search.emphasis: must have at least one number, got none")
         for factor in self.emphasis:

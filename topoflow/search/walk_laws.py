@@ -21,8 +21,8 @@ def check_walk(walk: Walk, settings: Settings, layers: int, choices: int) -> Non
     placements of ``layers`` on one of ``choices`` sets of servers."""
     chains, keep = settings.chains, settings.kept
     if type(walk.step) is not int or not 0 <= walk.step <= settings.stages[-1]:
-        law = f"must be a whole number within 0..{settings.stages[-1]}"
-        raise ValueError(f"walk.step: {law}, got {shorten(walk.step)}")
+        rule = f"must be a whole number within 0..{settings.stages[-1]}"
+        raise ValueError(f"walk.step: {rule}, got {shorten(walk.step)}")
     kinds: dict[str, tuple[type, tuple[int, ...]]] = {
         "placement": (np.int32, (chains, layers)),
         "best_placement": (np.int32, (keep, layers)),
@@ -33,15 +33,15 @@ def check_walk(walk: Walk, settings: Settings, layers: int, choices: int) -> Non
     kinds |= dict.fromkeys(("rung", "slower"), (np.int32, (chains,)))
     for field, (kind, shape) in kinds.items():
         _check_kind(f"walk.{field}", getattr(walk, field), kind, (settings.ladders, *shape))
-    for field, law, holds in _laws(walk, settings, choices):
+    for field, rule, holds in _laws(walk, settings, choices):
         if not holds:
-            raise ValueError(f"walk.{field}: must be {law}, got {shorten(getattr(walk, field).ravel().tolist())}")
+            raise ValueError(f"walk.{field}: must be {rule}, got {shorten(getattr(walk, field).ravel().tolist())}")
 
 
 def _check_kind(where: str, array: NDArray[Any], kind: type, shape: tuple[int, ...]) -> None:
     if array.dtype != kind or array.shape != shape:
-        law = f"must be {np.dtype(kind)} {list(shape)}"
-        raise ValueError(f"{where}: {law}, got {array.dtype} {list(array.shape)}")
+        rule = f"must be {np.dtype(kind)} {list(shape)}"
+        raise ValueError(f"{where}: {rule}, got {array.dtype} {list(array.shape)}")
 
 
 def _laws(walk: Walk, settings: Settings, choices: int) -> Iterator[tuple[str, str, bool]]:

@@ -79,21 +79,21 @@ class Grid(Strategy):
         check_positive("strategy.bucket_bytes", self.bucket_bytes)
         check_recompute(self.recompute)
         if not self.stages or len(self.stages) % self.pipeline:
-            law = f"must be a multiple of the {self.pipeline} pipeline ranks"
-            raise ValueError(f"parallel.stages: {law}, got {len(self.stages)}")
+            rule = f"must be a multiple of the {self.pipeline} pipeline ranks"
+            raise ValueError(f"parallel.stages: {rule}, got {len(self.stages)}")
         if self.virtual > 1 and self.pipeline == 1:
             raise ValueError(f"parallel.virtual: must be 1 where there is one pipeline rank, got {self.virtual}")
         if self.virtual > 1 and self.microbatches % self.pipeline:
-            law = f"must be a multiple of the {self.pipeline} pipeline ranks where stages are interleaved"
-            raise ValueError(f"parallel.microbatches: {law}, got {self.microbatches}")
+            rule = f"must be a multiple of the {self.pipeline} pipeline ranks where stages are interleaved"
+            raise ValueError(f"parallel.microbatches: {rule}, got {self.microbatches}")
         ranks, names = 1, []
         for name in ("tensor", "context", "expert", "data"):
             ranks *= getattr(self, name)
             names.append(name)
             if ranks % self.gpus_per_server and (name == "data" or self.gpus_per_server % ranks):
-                law = "be a multiple of" if name == "data" else "divide or be a multiple of"
+                rule = "be a multiple of" if name == "data" else "divide or be a multiple of"
                 raise ValueError(
-                    f"parallel.{name}: {' * '.join(names)} must {law} the {self.gpus_per_server} GPUs of a server, "
+                    f"parallel.{name}: {' * '.join(names)} must {rule} the {self.gpus_per_server} GPUs of a server, "
                     f"got {ranks}"
                 )
         object.__setattr__(self, "servers", self.pipeline * self.servers_per_stage)

@@ -75,8 +75,8 @@ class Parallel:
         gpus = self.tensor * self.context * self.pipeline
         samples = workload.batch_per_gpu * gpus
         if not self.divides(workload):
-            law = "must be a multiple of the replicas of the model"
-            raise ValueError(f"global_batch: {law}, got {samples:g} samples for each, of {gpus} GPUs")
+            rule = "must be a multiple of the replicas of the model"
+            raise ValueError(f"global_batch: {rule}, got {samples:g} samples for each, of {gpus} GPUs")
         return round(samples)
 
     def _microbatches(self, workload: LayerGraph) -> int:

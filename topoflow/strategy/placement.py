@@ -94,8 +94,8 @@ def servers_to_place(strategy: str, workload: Workload, servers: int | None) -> 
 def whole_batch(workload: LayerGraph) -> int:
     """Return the samples of a GPU. Raise ``ValueError`` where they are not whole and no ranks share one."""
     if workload.batch_per_gpu % 1:
-        law = "must be a multiple of the GPUs, each of which has samples of its own with this strategy"
-        raise ValueError(f"global_batch: {law}, got {workload.batch_per_gpu:g} samples per GPU")
+        rule = "must be a multiple of the GPUs, each of which has samples of its own with this strategy"
+        raise ValueError(f"global_batch: {rule}, got {workload.batch_per_gpu:g} samples per GPU")
     return int(workload.batch_per_gpu)
 
 

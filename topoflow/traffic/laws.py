@@ -26,7 +26,7 @@ class Broken(NamedTuple):
     """The first task that breaks a law; the lowest is reported."""
 
     task: int
-    law: int  # of several laws that a task breaks, the first
+    rule: int  # of several laws that a task breaks, the first
     message: str
 
 
@@ -60,11 +60,11 @@ def _broken(traffic: Traffic) -> Iterator[Broken]:
     for first in _first_of(task[(traffic.after < 0) | (traffic.after >= task)]):
         own = slice(traffic.after_offsets[first], traffic.after_offsets[first + 1])
         yield Broken(first, 0, f".after: must name earlier tasks, got {traffic.after[own].tolist()}")
-    for law, (field, values) in enumerate(
+    for rule, (field, values) in enumerate(
         (("start", traffic.release), ("seconds", traffic.seconds), ("bytes", traffic.bytes)), start=1
     ):
         for first in _first(~((values >= 0) & np.isfinite(values))):
-            yield Broken(first, law, f".{field}: must not be negative, got {values[first]}")
+            yield Broken(first, rule, f".{field}: must not be negative, got {values[first]}")
     yield from _servers(traffic)
     yield from _operations(traffic)
     yield from _transfers(traffic)
@@ -87,8 +87,8 @@ def _operations(traffic: Traffic) -> Iterator[Broken]:
     used, first = np.unique(traffic.operation[mine], return_index=True)
     for row, task in zip(used.tolist(), mine[first].tolist(), strict=True):
         if not 0 <= row < len(traffic.operations):
-            law = f"must be a row of the {len(traffic.operations)} operations"
-            yield Broken(task, 4, f".operation: {law}, got {row}")
+            rule = f"must be a row of the {len(traffic.operations)} operations"
+            yield Broken(task, 4, f".operation: {rule}, got {row}")
             continue
         problem = _problem(traffic.operations[row], traffic.servers)
         if problem is not None:
@@ -141,11 +141,11 @@ def _carried(traffic: Traffic) -> Iterator[Broken]:
         yield Broken(0, 8, f".carried: must have as many tasks as they wait for, got {len(task)} and {len(earlier)}")
         return
     for first in _first((task < 0) | (task >= len(traffic)) | (earlier < 0) | (earlier >= len(traffic))):
-        law = f"must be within 0..{len(traffic) - 1}"
-        yield Broken(first, 8, f".carried: {law}, got {int(task[first])} after {int(earlier[first])}")
+        rule = f"must be within 0..{len(traffic) - 1}"
+        yield Broken(first, 8, f".carried: {rule}, got {int(task[first])} after {int(earlier[first])}")
     if traffic.rounds < 1 or (len(task) and traffic.rounds == 1):
-        law = "must be at least 2" if len(task) else "must be at least 1"
-        yield Broken(0, 8, f".rounds: {law}, got {traffic.rounds}")
+        rule = "must be at least 2" if len(task) else "must be at least 1"
+        yield Broken(0, 8, f".rounds: {rule}, got {traffic.rounds}")
 
 
 def _problem_of_subflows(subflows: Sequence[Subflow]) -> str | None:

@@ -73,8 +73,8 @@ def _kernel_times(
     if layer.kind in LOOKUPS or not layer.forward_flops:
         return Times(measured.launch + moving, measured.launch + 2 * moving)
     if not layer.shape:
-        law = "must be roofline, as no kernels of such layers were measured"
-        raise ValueError(f"gpu.efficiency: {law}, got {workload.gpu.efficiency!r} for a {layer.kind}")
+        rule = "must be roofline, as no kernels of such layers were measured"
+        raise ValueError(f"gpu.efficiency: {rule}, got {workload.gpu.efficiency!r} for a {layer.kind}")
     peak = samples * layer.forward_flops / workload.gpu.flops[rate]
     if layer.scores:
         heads, size, sequence = layer.shape

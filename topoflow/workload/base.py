@@ -62,8 +62,8 @@ class Layer:
         for name in ("parameters", "forward_flops", "output_elements", "memory_elements"):
             check_not_negative(f"layer {self.name}.{name}", getattr(self, name))
         if self.sparse and self.memory_elements < self.output_elements:  # it writes those, and reads rows for them
-            law = f"must be at least the {self.output_elements} output_elements of a sparse layer"
-            raise ValueError(f"layer {self.name}.memory_elements: {law}, got {self.memory_elements}")
+            rule = f"must be at least the {self.output_elements} output_elements of a sparse layer"
+            raise ValueError(f"layer {self.name}.memory_elements: {rule}, got {self.memory_elements}")
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ class LayerGraph:
             seen.add(layer.name)
         self._check_precision()
         if self.kernels is not None and not any(self.kernels.has(layer.kernel) for layer in self.layers):
-            law = f"must have a kernel of {self.name}, as {next((x.kernel for x in self.layers if x.kernel), None)}"
-            raise ValueError(f"workload.kernels: {law}, got {self.kernels.names} in {self.kernels.name}")
+            rule = f"must have a kernel of {self.name}, as {next((x.kernel for x in self.layers if x.kernel), None)}"
+            raise ValueError(f"workload.kernels: {rule}, got {self.kernels.names} in {self.kernels.name}")
 
     def _check_precision(self) -> None:
         kinds = dict.fromkeys(layer.kind for layer in self.layers)

@@ -58,8 +58,8 @@ def _timed(trace: Trace, gpu: Gpu, compute: str) -> Trace:
         raise ValueError(f"workload.compute: must be roofline, as {trace.name} has no times, got 'recorded'")
     if known and compute != "recorded":
         if gpu.measured is not None:
-            law = "must be roofline for a captured job, which does not keep the shapes of its operators"
-            raise ValueError(f"gpu.efficiency: {law}, got {gpu.efficiency!r}")
+            rule = "must be roofline for a captured job, which does not keep the shapes of its operators"
+            raise ValueError(f"gpu.efficiency: {rule}, got {gpu.efficiency!r}")
         note = f"compute is the roofline of {gpu.name} for the recorded operators, which no GPU is faster than"
         other = "" if untimed else "; workload.compute=recorded for the times of the CPU that ran them"
         return _noted(_on(gpu, trace), note + other)

@@ -56,8 +56,8 @@ class Kernels:
         for number, row in enumerate(rows):
             name, samples, times = _row(f"{path}.measurements[{number}]", row, batch)
             if samples in measured.setdefault(name, {}):
-                law = "must be of different kernels or numbers of servers"
-                raise ValueError(f"{path}.measurements[{number}]: {law}, got {name} twice for {samples:g} samples")
+                rule = "must be of different kernels or numbers of servers"
+                raise ValueError(f"{path}.measurements[{number}]: {rule}, got {name} twice for {samples:g} samples")
             measured[name][samples] = times
         return Kernels(path, measured)
 

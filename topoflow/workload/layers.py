@@ -47,8 +47,8 @@ def check_sizes(model: _Model, zero: Sequence[str] = ()) -> None:
     for field in fields(model):
         value, least = getattr(model, field.name), 0 if field.name in zero else 1
         if field.type == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-            law = "a positive integer" if least else "an integer of at least 0"
-            raise ValueError(f"{type(model).__name__.lower()}.{field.name}: must be {law}, got {value!r}")
+            rule = "a positive integer" if least else "an integer of at least 0"
+            raise ValueError(f"{type(model).__name__.lower()}.{field.name}: must be {rule}, got {value!r}")
         if field.name in COUNTED:
             check_memory(f"{type(model).__name__.lower()}.{field.name}", f"{value} layers", value * BYTES_PER_LAYER)
 

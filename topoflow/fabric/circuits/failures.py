@@ -50,8 +50,8 @@ def check_reach(fabric: str, joined: NDArray[np.bool_], failed: Sequence[int]) -
     cut[nodes] = cut[:, nodes] = False
     if cut.any():
         source, target = np.argwhere(cut)[0]
-        law = "must leave every two racks a slot or a detour by one"
-        raise ValueError(f"{fabric}.failed: {law}, got none from rack {source} to rack {target}")
+        rule = "must leave every two racks a slot or a detour by one"
+        raise ValueError(f"{fabric}.failed: {rule}, got none from rack {source} to rack {target}")
 
 
 def nodes_of(servers: int, servers_per_node: int, nodes: int, failed: Sequence[int]) -> NDArray[np.int32]:

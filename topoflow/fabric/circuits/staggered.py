@@ -59,14 +59,14 @@ class Staggered(Rotors):
         if not 2 <= self.nodes <= MOST_NODES:
             raise ValueError(f"opera.racks: must be within 2..{MOST_NODES}, got {self.nodes}")
         if not 1 <= self.switches <= NOWHERE or self.nodes % self.switches:
-            law = f"must be at most {NOWHERE} and divide the {self.nodes} racks"
-            raise ValueError(f"opera.uplinks: {law}, got {self.switches}")
+            rule = f"must be at most {NOWHERE} and divide the {self.nodes} racks"
+            raise ValueError(f"opera.uplinks: {rule}, got {self.switches}")
         super().__post_init__()
         if not 0 <= self.turning <= self.cells:
             raise ValueError(f"rotors.turning: must be within 0..{self.cells}, got {self.turning}")
         if self.stored > MOST_CELLS:
-            law = f"must let a link carry at most {MOST_CELLS} while its switch holds a matching"
-            raise ValueError(f"rotors.cells: {law}, got {self.stored}")
+            rule = f"must let a link carry at most {MOST_CELLS} while its switch holds a matching"
+            raise ValueError(f"rotors.cells: {rule}, got {self.stored}")
 
     @property
     def cycle(self) -> int:
@@ -178,8 +178,8 @@ def draw(rotors: Staggered) -> NDArray[np.int64]:
             if all((_hops(each, each != EMPTY) < rotors.nodes).all() for each in ends):
                 found.setflags(write=False)
                 return found
-    law = f"must be such that all but one join the {rotors.nodes} racks in every slot"
-    raise ValueError(f"opera.uplinks: {law}, got {rotors.switches}: none of {FACTORIZATIONS * ORDERS} drawings does")
+    rule = f"must be such that all but one join the {rotors.nodes} racks in every slot"
+    raise ValueError(f"opera.uplinks: {rule}, got {rotors.switches}: none of {FACTORIZATIONS * ORDERS} drawings does")
 
 
 def factorize(nodes: int, random: np.random.Generator) -> NDArray[np.int64]:

@@ -54,8 +54,8 @@ class Applications(Experiment):
                 raise ValueError(f"experiment.available: must be at least the {PROCESSES} processes, got {available}")
         for available, given in self.cores.items():
             if len(given) != available or len(self._servers(given)) != available:
-                law = f"must be {available} cores of as many servers"
-                raise ValueError(f"experiment.cores.{available}: {law}, got {len(self._servers(given))}")
+                rule = f"must be {available} cores of as many servers"
+                raise ValueError(f"experiment.cores.{available}: {rule}, got {len(self._servers(given))}")
         for name in self.mappings:
             map_processes(name, np.zeros((1, 1), np.int64), np.zeros(1, np.int64))
         application(self.application, self.volume, self.rate)
@@ -118,11 +118,11 @@ class Applications(Experiment):
 
     def _check_servers(self, servers: int) -> None:
         if servers % self.servers_per_rack or servers // self.servers_per_rack < 2 or self.servers_per_rack < 2:
-            law = f"must be two racks of {self.servers_per_rack} servers at least"
-            raise ValueError(f"servers: {law}, each of two at least, got {servers}")
+            rule = f"must be two racks of {self.servers_per_rack} servers at least"
+            raise ValueError(f"servers: {rule}, each of two at least, got {servers}")
         if max(self.available) > servers:
-            law = f"must be at most the {servers} servers, as each core is on one of its own"
-            raise ValueError(f"experiment.available: {law}, got {max(self.available)}")
+            rule = f"must be at most the {servers} servers, as each core is on one of its own"
+            raise ValueError(f"experiment.available: {rule}, got {max(self.available)}")
 
     def _available(self, available: int, servers: int, seed: int) -> Index:
         """Return ascending cores, each on a server of its own."""

@@ -59,8 +59,8 @@ class Bill(Experiment):
         self.check_series("optics", *self.optics)
         for series in self.series:
             if set(self.optics.get(series, ())) != set(CABLES):
-                law = f"must have {' and '.join(CABLES)}"
-                raise ValueError(f"experiment.optics.{series}: {law}, got {', '.join(self.optics.get(series, ()))}")
+                rule = f"must have {' and '.join(CABLES)}"
+                raise ValueError(f"experiment.optics.{series}: {rule}, got {', '.join(self.optics.get(series, ()))}")
             for cables, joules in self.optics[series].items():
                 check_not_negative(f"experiment.optics.{series}.{cables}", joules)
         for quantity in self.paper:

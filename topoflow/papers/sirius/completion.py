@@ -135,5 +135,5 @@ class Completion(Experiment):
 def _left_out(rows: Sequence[Row]) -> str:
     """Say how many points a picture of completion times does not show."""
     missing = sum(row[COMPLETION] is None for row in rows)
-    law = "points have none, as more than 1 % of the short flows had not ended"
-    return f" {missing} of {len(rows)} {law}." if missing else ""
+    rule = "points have none, as more than 1 % of the short flows had not ended"
+    return f" {missing} of {len(rows)} {rule}." if missing else ""

@@ -51,8 +51,8 @@ class LaserPower(Experiment):
         for field in ("overprovision", "laser"):
             check_positive(f"experiment.{field}", getattr(self, field))
         if self.baseline not in self.series or len(self.series) != 2:
-            law = "must be one of two series"
-            raise ValueError(f"experiment.baseline: {law}, {', '.join(self.series)}, got {self.baseline!r}")
+            rule = "must be one of two series"
+            raise ValueError(f"experiment.baseline: {rule}, {', '.join(self.series)}, got {self.baseline!r}")
         if not self.overheads:
             raise ValueError("experiment.overheads: must have an entry, got none")
         for overhead in self.overheads:

@@ -141,8 +141,8 @@ def side_by_side(graphs: Sequence[Graph], names: Sequence[str] | None = None) ->
     """
     for graph in graphs:
         if graph.rounds > 1:
-            law = "must be few enough to write all tasks of a job that shares a cluster"
-            raise ValueError(f"workload.iterations: {law}, got {graph.rounds} of {graph.tasks} tasks")
+            rule = "must be few enough to write all tasks of a job that shares a cluster"
+            raise ValueError(f"workload.iterations: {rule}, got {graph.rounds} of {graph.tasks} tasks")
     tasks, paths = _before([graph.tasks for graph in graphs]), _before([len(g.path_offsets) - 1 for g in graphs])
     owners = _before([graph.owners for graph in graphs])
 

@@ -20,7 +20,7 @@ MOST_CHOICES = 24  # of an axis with names; more would not be read
 
 def page(reader: Reader, parts: Sequence[Part]) -> str:
     """The whole page."""
-    rows, law = _sample(reader, parts)
+    rows, rule = _sample(reader, parts)
     tables = [
         f"<h3>{escape(each.title)}</h3>{table(each.head, each.rows, 'plain')}" for part in parts for each in part.tables
     ]
@@ -30,7 +30,7 @@ def page(reader: Reader, parts: Sequence[Part]) -> str:
         name=escape(reader.dataset.folder.name),
         state=paragraphs(state(reader)),
         tables="".join(tables),
-        law=escape(law),
+        law=escape(rule),
         data=as_script(_data(reader, rows, {row["point"] for part in parts for row in part.front})),
         scripts=scripts() + own("table", "report", "figure", "draw", "charts"),
         command=escape(reader.dataset.command),
@@ -46,11 +46,11 @@ def _sample(reader: Reader, parts: Sequence[Part]) -> tuple[list[Values], str]:
     drawn = [row for row in reader.sample(MOST_POINTS) if row["point"] not in there][: MOST_POINTS - len(kept)]
     whole = "all" if len(kept) == len(front) else f"{len(kept):,}"
     of = f" of the {MOST_JOBS} largest jobs" if len(reader.jobs) > MOST_JOBS else ""
-    law = (
+    rule = (
         f"The explorer shows {len(kept) + len(drawn):,} of {worlds:,} worlds: {whole} of the front{of}, and others "
         "drawn by the numbers of their points alone, each as likely as any other."
     )
-    return sorted([*kept, *drawn], key=lambda row: float(row["iteration_time"])), law
+    return sorted([*kept, *drawn], key=lambda row: float(row["iteration_time"])), rule
 
 
 def _data(reader: Reader, rows: Sequence[Values], front: set[int]) -> Plain:

@@ -39,8 +39,8 @@ class Reader:
         try:
             import duckdb
         except ImportError as error:
-            law = "must be read with DuckDB, which is not installed (pip install 'topoflow[dataset]')"
-            raise ValueError(f"{dataset.folder}: {law}, got {error}") from error
+            rule = "must be read with DuckDB, which is not installed (pip install 'topoflow[dataset]')"
+            raise ValueError(f"{dataset.folder}: {rule}, got {error}") from error
         self._connection = duckdb.connect(config={"memory_limit": MEMORY, "threads": "2"})
         self.parts = [part for part in dataset.written if dataset.is_whole(part)]
         self.damaged = [dataset.path(part[0]).name for part in dataset.written if part not in self.parts]
@@ -78,12 +78,12 @@ class Reader:
 
         The cheapest first. Where all networks are ideal, these count.
         """
-        for law in ("AND NOT is_ideal", ""):
+        for rule in ("AND NOT is_ideal", ""):
             query = f"""
                 WITH cheapest AS (
                     SELECT cost_usd, min(iteration_time) AS iteration_time,
                         arg_min(point, (iteration_time, point)) AS point
-                    FROM rows WHERE {self._of_job} AND fits AND cost_usd IS NOT NULL {law} GROUP BY cost_usd
+                    FROM rows WHERE {self._of_job} AND fits AND cost_usd IS NOT NULL {rule} GROUP BY cost_usd
                 ), compared AS (
                     SELECT point, iteration_time, min(iteration_time) OVER (
                         ORDER BY cost_usd ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM cheapest

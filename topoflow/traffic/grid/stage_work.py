@@ -77,7 +77,7 @@ def _sent(workload: LayerGraph, grid: Grid, cuts: Sequence[Sharding], reduced: f
 
 def _times(workload: LayerGraph, grid: Grid, layer: Layer, parameters: float) -> Times:
     if workload.kernels is not None:
-        law = "must be null where ranks share layers, as whole layers were measured"
-        raise ValueError(f"workload.kernels: {law}, got {workload.kernels.name}")
+        rule = "must be null where ranks share layers, as whole layers were measured"
+        raise ValueError(f"workload.kernels: {rule}, got {workload.kernels.name}")
     ranks = Ranks(grid.tensor, grid.context, grid.expert)
     return gpu_times(workload, layer, grid.samples(workload) / grid.sharing, parameters, ranks)

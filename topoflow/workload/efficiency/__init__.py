@@ -111,8 +111,8 @@ def load_efficiency(efficiency: str, gpu: str) -> Efficiency | None:
         return Efficiency.load(efficiency)
     shipped = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.json"))}
     if gpu.lower() not in shipped:
-        law = f"must be {ROOFLINE} or a file for {gpu}, as only {', '.join(map(str.upper, shipped))} have measurements"
-        raise ValueError(f"gpu.efficiency: {law}, got {efficiency!r}")
+        rule = f"must be {ROOFLINE} or a file for {gpu}, as only {', '.join(map(str.upper, shipped))} have measurements"
+        raise ValueError(f"gpu.efficiency: {rule}, got {efficiency!r}")
     return Efficiency.load(str(shipped[gpu.lower()]))
 
 

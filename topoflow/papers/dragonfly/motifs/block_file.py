@@ -104,8 +104,8 @@ def _binary(name: str, data: bytes) -> Written:
     head = np.frombuffer(data, HEADER, 1)[0]
     ranks, most_ranks = int(head["ranks"]), min(LARGEST_WORLD, (len(data) - HEADER.itemsize) // of_rank)
     if not 1 <= ranks <= most_ranks:
-        law = f"must be within 1..{most_ranks} for a file of {len(data)} bytes"
-        _refuse(f"{name}: byte 0", "ranks", law, f"{ranks}")
+        rule = f"must be within 1..{most_ranks} for a file of {len(data)} bytes"
+        _refuse(f"{name}: byte 0", "ranks", rule, f"{ranks}")
     begins = np.frombuffer(data, BEGIN, ranks, HEADER.itemsize).tolist()
     rows, starts, counts, total = [], [], [], 0
     at = HEADER.itemsize + ranks * BEGIN.itemsize
@@ -155,12 +155,12 @@ def _text(name: str, data: bytes) -> Written:
     while at < len(lines):
         (count,) = _row(f"{name}:{at + 1}", lines[at], 1, "how many blocks a rank has")
         if not 0 <= count < len(lines) - at:
-            law = f"must be within 0..{len(lines) - at - 1}"
-            _refuse(f"{name}:{at + 1}", f"blocks of rank {len(counts)}", law, f"{count}")
+            rule = f"must be within 0..{len(lines) - at - 1}"
+            _refuse(f"{name}:{at + 1}", f"blocks of rank {len(counts)}", rule, f"{count}")
         if len(counts) == LARGEST_WORLD:
             _refuse(f"{name}:{at + 1}", "ranks", f"must be at most {LARGEST_WORLD}", "more")
-        law = "a block's number, level, and the levels of its neighbours"
-        rows += [_row(f"{name}:{at + 2 + k}", lines[at + 1 + k], 8, law) for k in range(count)]
+        rule = "a block's number, level, and the levels of its neighbours"
+        rows += [_row(f"{name}:{at + 2 + k}", lines[at + 1 + k], 8, rule) for k in range(count)]
         counts.append(count)
         at += 1 + count
     row = np.array(rows, np.int64).reshape(-1, 8)
@@ -188,16 +188,16 @@ def _checked(written: Written) -> Blocks:
     if written.finest < 0:
         _refuse(head, "finest level", "must be at least 0", f"{written.finest}")
     if min(size) < 1 or size[0] * size[1] * size[2] > NUMBERS:
-        law = f"must be positive, and of at most {NUMBERS} blocks together"
-        _refuse(head, "blocks along x, y, z", law, " ".join(map(str, size)))
+        rule = f"must be positive, and of at most {NUMBERS} blocks together"
+        _refuse(head, "blocks along x, y, z", rule, " ".join(map(str, size)))
     # A level whose first number has more than 32 bits has no blocks.
     first = np.array([min(size[0] * size[1] * size[2] * (8**each - 1) // 7, NUMBERS) for each in range(13)])
     finest = min(written.finest, int((first < NUMBERS).sum()) - 1)
     level, number = written.level, written.number
     _require((level >= 0) & (level <= finest), written, "level", f"must be within 0..{finest}", level)
     low, high = first[level], first[level + 1]
-    law = "must be within the numbers of its level"
-    _require((number >= low) & (number < high), written, "block", law, number)
+    rule = "must be within the numbers of its level"
+    _require((number >= low) & (number < high), written, "block", rule, number)
     blocks = Blocks(written.ranks, (size[0], size[1], size[2]), level, _place(size, level, number - low), written.rank)
     _check_places(written, blocks)
     _check_neighbours(written, blocks)
@@ -231,19 +231,19 @@ def _check_neighbours(written: Written, blocks: Blocks) -> None:
         block = int(np.argmin(right))
         if there[block] == UNKNOWN:
             near = f"{max(int(blocks.level[block]) - 1, 0)}..{blocks.level[block] + 1}"
-            law = f"must be the level of the neighbour, but no block of levels {near} is there"
+            rule = f"must be the level of the neighbour, but no block of levels {near} is there"
         elif there[block] == BOUNDARY:
-            law = f"must be {BOUNDARY}, the end of the domain"
+            rule = f"must be {BOUNDARY}, the end of the domain"
         else:
-            law = f"must be {there[block]}, the level of what is there"
-        _refuse(f"{written.unit}{written.at[block]}", name, law, f"{said[block]}")
+            rule = f"must be {there[block]}, the level of what is there"
+        _refuse(f"{written.unit}{written.at[block]}", name, rule, f"{said[block]}")
 
 
-def _require(law_holds: Mask, written: Written, field: str, law: str, value: NDArray[np.int64]) -> None:
+def _require(law_holds: Mask, written: Written, field: str, rule: str, value: NDArray[np.int64]) -> None:
     if not law_holds.all():
         block = int(np.argmin(law_holds))
-        _refuse(f"{written.unit}{written.at[block]}", field, law, f"{value[block]}")
+        _refuse(f"{written.unit}{written.at[block]}", field, rule, f"{value[block]}")
 
 
-def _refuse(place: str, field: str, law: str, value: str) -> NoReturn:
-    raise ValueError(f"{place}: {field}: {law}, got {value}")
+def _refuse(place: str, field: str, rule: str, value: str) -> NoReturn:
+    raise ValueError(f"{place}: {field}: {rule}, got {value}")

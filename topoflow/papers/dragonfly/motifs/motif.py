@@ -87,8 +87,8 @@ class Motif(base.Motif):
         if self.blocks is not None and self.name not in MESHES:
             raise ValueError(f"workload.blocks: must be null with workload.name={self.name}, got {self.blocks!r}")
         if self.name == "sweep3d" and self.value("cells") % self.value("blocking"):
-            law = f"must divide the {self.value('cells'):g} cells"
-            raise ValueError(f"workload.blocking: {law}, got {self.value('blocking'):g}")
+            requirement = f"must divide the {self.value('cells'):g} cells"
+            raise ValueError(f"workload.blocking: {requirement}, got {self.value('blocking'):g}")
 
     def build(self) -> Motif:
         """Read the file of blocks. Raises ``ValueError`` if it breaks a law, ``OSError`` if it cannot be read."""
