@@ -41,8 +41,7 @@ from numpy.typing import NDArray
 from topoflow.arrays import Mask, Offsets
 from topoflow.fields import LARGEST_WORLD
 from topoflow.files import read_bytes, write_atomically
-from topoflow.papers.dragonfly.motifs.mesh import BOUNDARY, UNKNOWN, Blocks
-from topoflow.workload.base import NOBODY
+from topoflow.papers.dragonfly.motifs.mesh import BOUNDARY, NO_BLOCK, UNKNOWN, Blocks
 
 HEADER = np.dtype([("ranks", "<u4"), ("blocks", "<u4"), ("finest", "u1"), ("size", "<u4", 3)])
 BEGIN, COUNT = np.dtype("<u8"), np.dtype("<u4")
@@ -217,7 +216,7 @@ def _check_places(written: Written, blocks: Blocks) -> None:
     _require(earlier, written, "block", "must be in the file once", number)
     for step in range(1, int(blocks.level.max()) + 1):
         whole = blocks.find(blocks.level - step, blocks.place >> step)
-        _require(whole == NOBODY, written, "block", "must not be a part of another one", number)
+        _require(whole == NO_BLOCK, written, "block", "must not be a part of another one", number)
 
 
 def _check_neighbours(written: Written, blocks: Blocks) -> None:

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from topoflow.arrays import Floats, Mask, Offsets
 from topoflow.papers.dragonfly.motifs.scripts import box
-from topoflow.workload.base import NOBODY
 
 RADIUS = 0.3  # of the sphere, in sides of the domain: ours
 MOST_PLACES = 2**24  # for the finest blocks that are cut: 80 B each while a mesh is made, 1.3 GB. Ours
 BOUNDARY = -2  # the level beyond the domain; Ember's number for it
-UNKNOWN = -3  # where no block is, or one of another level than neighbours may have
+UNKNOWN = -3  # the level where there is no block, or one whose level neighbours may not have
+NO_BLOCK = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,18 +54,18 @@ class Blocks:
         return found
 
     def numbers(self, level: Offsets, place: Offsets) -> Offsets:
-        """Return the number [k] of each ``place`` [k, 3] of its ``level`` [k], x first; outside the domain NOBODY."""
+        """Return the number [k] of each ``place`` [k, 3] of its ``level`` [k], x first; outside the domain NO_BLOCK."""
         sides = np.array(self.size) * 2 ** np.maximum(level, 0)[:, None]
         inside = (level >= 0) & np.all((place >= 0) & (place < sides), axis=1)
         along = place[:, 0] + sides[:, 0] * (place[:, 1] + sides[:, 1] * place[:, 2])
-        return np.where(inside, self.first(np.maximum(level, 0)) + along, NOBODY)
+        return np.where(inside, self.first(np.maximum(level, 0)) + along, NO_BLOCK)
 
     def find(self, level: Offsets, place: Offsets) -> Offsets:
-        """Return the block [k] at each ``place`` [k, 3] of its ``level`` [k]; NOBODY: there is none."""
+        """Return the block [k] at each ``place`` [k, 3] of its ``level`` [k]; NO_BLOCK: there is none."""
         order, own = self._ascending
         asked = self.numbers(level, place)
         found = np.searchsorted(own, asked).clip(max=len(own) - 1)
-        return np.where(own[found] == asked, order[found], NOBODY)
+        return np.where(own[found] == asked, order[found], NO_BLOCK)
 
     @cached_property
     def _ascending(self) -> tuple[Offsets, Offsets]:
@@ -76,16 +76,16 @@ class Blocks:
 
     @cached_property
     def neighbours(self) -> tuple[Offsets, Offsets]:
-        """The level in each direction [B, 6], BOUNDARY or UNKNOWN, and the blocks there [B, 6, 4], else NOBODY.
+        """The level in each direction [B, 6], BOUNDARY or UNKNOWN, and the blocks there [B, 6, 4], else NO_BLOCK.
 
         Four of them where they are finer, in the order of their numbers; the first alone otherwise.
         """
         levels = np.full((len(self.level), 6), UNKNOWN, np.int64)
-        blocks = np.full((len(self.level), 6, 4), NOBODY, np.int64)
+        blocks = np.full((len(self.level), 6, 4), NO_BLOCK, np.int64)
         for direction in range(6):
             axis, up = divmod(direction, 2)
             ahead = self.place + np.eye(3, dtype=np.int64)[axis] * (1 if up else -1)
-            levels[self.numbers(self.level, ahead) == NOBODY, direction] = BOUNDARY
+            levels[self.numbers(self.level, ahead) == NO_BLOCK, direction] = BOUNDARY
             nearest = ahead * 2 + np.eye(3, dtype=np.int64)[axis] * (0 if up else 1)
             one, other = np.delete(np.eye(3, dtype=np.int64), axis, axis=0)
             finer = [self.find(self.level + 1, nearest + one * (k % 2) + other * (k // 2)) for k in range(4)]
@@ -93,10 +93,10 @@ class Blocks:
                 (0, self.find(self.level, ahead)),
                 (-1, self.find(self.level - 1, ahead // 2)),
             ):
-                seen = there != NOBODY
+                seen = there != NO_BLOCK
                 levels[seen, direction] = self.level[seen] + step
                 blocks[seen, direction, 0] = there[seen]
-            seen = np.all(np.stack(finer) != NOBODY, axis=0)
+            seen = np.all(np.stack(finer) != NO_BLOCK, axis=0)
             levels[seen, direction] = self.level[seen] + 1
             blocks[seen, direction] = np.stack(finer, axis=1)[seen]
         return levels, blocks
@@ -104,7 +104,7 @@ class Blocks:
     def faces(self) -> tuple[Offsets, Offsets]:
         """Return blocks [F] and their neighbours [F], each pair from both sides, by block and then by direction."""
         _, there = self.neighbours
-        block, direction, which = np.nonzero(there != NOBODY)
+        block, direction, which = np.nonzero(there != NO_BLOCK)
         return block, there[block, direction, which]
 
     def mesh(self) -> Mesh:

@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike
 
 from topoflow.arrays import Floats, Mask, Offsets
 from topoflow.papers.dragonfly.motifs import firefly
-from topoflow.workload.base import NOBODY, Messages
+from topoflow.workload.base import NO_TARGET, Messages
+
+NO_TASK = -1
 
 
 class Writer:
@@ -30,12 +32,12 @@ class Writer:
         self._said: list[tuple[Offsets, Offsets, Floats]] = []  # messages whose calls are not written yet
         self._waiting = np.zeros(ranks, np.bool_)  # those that receive in this step, and do not call recv
         self._receiving = np.zeros(ranks, np.bool_)
-        self._blocking = np.full(ranks, NOBODY, np.int64)  # of each rank, when the last send of this step returns
-        self._matched = np.full(ranks, NOBODY, np.int64)  # of each rank, the last match of an eager one in this step
+        self._blocking = np.full(ranks, NO_TASK, np.int64)  # of each rank, when the last send of this step returns
+        self._matched = np.full(ranks, NO_TASK, np.int64)  # of each rank, the last match of an eager one in this step
         self._pinned: list[tuple[Offsets, Offsets, Floats]] = []  # data, receivers and s: to be unpinned in this step
         self._columns: list[tuple[Offsets, Offsets, Floats, Floats]] = []
         self._waits: list[tuple[Offsets, Offsets]] = []
-        self._last = np.full(ranks, NOBODY, np.int64)  # of each rank, the task that its next step waits for
+        self._last = np.full(ranks, NO_TASK, np.int64)  # of each rank, the task that its next step waits for
         self._open: list[tuple[Offsets, Offsets]] = []  # tasks, and ranks that wait for them in this step
 
     def send(self, source: Offsets, target: Offsets, bytes: ArrayLike) -> None:
@@ -111,7 +113,7 @@ class Writer:
         rank = np.flatnonzero(ends & self._waiting)
         called = self._wait_for(rank, self._calling[rank])
         self._wait(called, self._last[rank])
-        begun = np.full(self.ranks, NOBODY, np.int64)
+        begun = np.full(self.ranks, NO_TASK, np.int64)
         begun[rank] = self._wait_for(rank, firefly.CALL)
         self._wait(begun[rank], called)
         self._wait(begun[rank], self._blocking[rank])
@@ -123,10 +125,10 @@ class Writer:
             unpinned = self._wait_for(target[here], seconds[here])
             self._wait(unpinned, data[here])
             self._wait(unpinned, begun[target[here]])
-            self._follow(unpinned, target[here], np.full(self.ranks, NOBODY, np.int64))
+            self._follow(unpinned, target[here], np.full(self.ranks, NO_TASK, np.int64))
             self._open.append((unpinned, target[here]))
         rank = np.flatnonzero(ends & self._receiving)
-        back = np.full(self.ranks, NOBODY, np.int64)
+        back = np.full(self.ranks, NO_TASK, np.int64)
         back[rank] = self._wait_for(rank, firefly.CALL)
         for tasks, owner in self._open:
             mine = ends[owner] & self._receiving[owner]
@@ -134,13 +136,13 @@ class Writer:
         self._open.append((back[rank], rank))
         self._waiting &= ~ends
         self._receiving &= ~ends
-        self._blocking[ends] = self._matched[ends] = NOBODY
+        self._blocking[ends] = self._matched[ends] = NO_TASK
 
     def _follow(self, tasks: Offsets, rank: Offsets, last: Offsets) -> None:
         """Let each of ``tasks`` [k] wait for the one before it of its ``rank`` [k]; ``last`` [n] are the last ones."""
         order = np.argsort(rank, kind="stable")
         task, owner = tasks[order], rank[order]
-        earlier = np.where(np.diff(owner, prepend=NOBODY) == 0, np.roll(task, 1), last[owner])
+        earlier = np.where(np.diff(owner, prepend=NO_TASK) == 0, np.roll(task, 1), last[owner])
         self._wait(task, earlier)
         last[owner] = task
 
@@ -160,7 +162,7 @@ class Writer:
     def compute(self, rank: Offsets, seconds: ArrayLike) -> None:
         """Compute for ``seconds`` on each ``rank`` [k], all different, as a step of its own."""
         self._call()
-        tasks = self._add(rank, np.full(len(rank), NOBODY), 0.0, seconds)
+        tasks = self._add(rank, np.full(len(rank), NO_TARGET), 0.0, seconds)
         self._wait(tasks, self._last[rank])
         self._last[rank] = tasks
 
@@ -199,7 +201,7 @@ class Writer:
         return np.arange(first, self._tasks)
 
     def _wait(self, tasks: Offsets, earlier: Offsets) -> None:
-        said = earlier != NOBODY
+        said = earlier != NO_TASK
         self._waits.append((tasks[said], earlier[said]))
 
 
