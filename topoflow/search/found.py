@@ -1,4 +1,4 @@
-"""What a search hands back: the plan, and the candidates between which it lies."""
+"""The result of a search: the plan, and the candidates before and after."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from topoflow.traffic.base import Traffic
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The answer. ``start`` and ``best`` are simulated in the problem's fidelity.
+    """The result of a search. ``start`` and ``best`` are simulated in the problem's fidelity.
 
-    ``unpermuted``: the best, but for ring orders that the search chose; None where it chose none.
+    ``unpermuted`` is the best in the ring orders of its fabric; None if the search chose no other orders.
     """
 
     plan: Plan
@@ -50,7 +50,10 @@ class Found:
 
 
 def found(problem: Problem, start: Candidate, best: Candidate, history: History, run: Run) -> Found:
-    """Predict the times of both; the start is the answer where a coarser fidelity had hidden that nothing is faster."""
+    """Return the result with the predicted times of both candidates.
+
+    The start is the result if nothing is faster than it in the problem's fidelity, which a coarser one can hide.
+    """
     candidates = [start] if best is start else [start, best]
     first, *others = predicted(candidates, problem.fidelity, run)
     last = min([first, *others], key=lambda candidate: candidate.iteration_time)
@@ -58,7 +61,7 @@ def found(problem: Problem, start: Candidate, best: Candidate, history: History,
 
 
 def _unpermuted(problem: Problem, best: Candidate, run: Run) -> Candidate | None:
-    """``best`` in the ring orders of its fabric."""
+    """Return ``best`` in the ring orders of its fabric; None if these are its orders."""
     if not best.wiring.strides:
         return None
     judge = Judge(problem, problem.fidelity, run)
@@ -67,7 +70,7 @@ def _unpermuted(problem: Problem, best: Candidate, run: Run) -> Candidate | None
 
 
 def plan(problem: Problem, candidate: Candidate, run: Run) -> Plan:
-    """What has to be known to run the job as the candidate does."""
+    """Return the plan that describes how to run the job like the candidate."""
     fabric = candidate.fabric
     prices = problem.prices if fabric.bill else None
     return plan_of(

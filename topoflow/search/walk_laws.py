@@ -1,6 +1,6 @@
-"""What a walk from a file must be: an array of another shape or range would be read out of bounds by the kernels.
+"""Checks of a walk from a file, since kernels would read arrays of other shapes or ranges out of bounds.
 
-Shapes: A ladders, C chains of each, Y layers, D states that are kept.
+Shapes: A ladders, C chains per ladder, Y layers, D stored states.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from topoflow.search.tempering import Walk
 
 
 def check_walk(walk: Walk, settings: Settings, layers: int, choices: int) -> None:
-    """Raise ``ValueError`` with field, law and value unless ``walk`` is of a search with these ``settings`` over
-    placements of ``layers`` on one of ``choices`` sets of servers."""
+    """Raise ``ValueError`` with field, rule and value for a walk that does not match the search.
+
+    The search has ``settings`` and places ``layers`` on one of ``choices`` sets of servers each.
+    """
     chains, keep = settings.chains, settings.kept
     if type(walk.step) is not int or not 0 <= walk.step <= settings.stages[-1]:
         rule = f"must be a whole number within 0..{settings.stages[-1]}"
@@ -45,7 +47,7 @@ def _check_kind(where: str, array: NDArray[Any], kind: type, shape: tuple[int, .
 
 
 def _laws(walk: Walk, settings: Settings, choices: int) -> Iterator[tuple[str, str, bool]]:
-    """Field, what it must be, and whether it is."""
+    """Yield (field, rule, whether the rule holds)."""
     chains = settings.chains
     for field in ("placement", "best_placement"):
         state = getattr(walk, field)
