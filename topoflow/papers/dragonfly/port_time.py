@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoflow.papers.dragonfly.tapering import CABLES, KINDS, MOTIF, SHARES, Tapering
-from topoflow.report.draw.ternary import Points, draw_ternary
+from topoflow.report.draw.ternary import TimeShares, draw_ternary
 from topoflow.study.figures.base import Picture, Row, grouped, number, where
 
 
@@ -32,13 +32,13 @@ def _cables(count: int) -> str:
     return f"{count} cable{'s' * (count != 1)} between two groups"
 
 
-def _points(rows: Sequence[Row]) -> dict[str, Points]:
+def _points(rows: Sequence[Row]) -> dict[str, TimeShares]:
     """Return the points of each kind of port."""
-    found: dict[str, Points] = {}
+    found: dict[str, TimeShares] = {}
     for kind in KINDS:
         own = where(rows, kind=kind)
         columns = [
             np.array([number(row, key) for row in own], np.float64) for key in ("active_cell", "stalled_cell", "ports")
         ]
-        found[kind] = Points(columns[0] / SHARES, columns[1] / SHARES, columns[2])
+        found[kind] = TimeShares(columns[0] / SHARES, columns[1] / SHARES, columns[2])
     return found
