@@ -19,8 +19,8 @@ from topoflow.cli import main
 from topoflow.digest import digest
 from topoflow.fields import LARGEST_WORLD
 from topoflow.papers.dragonfly.motifs import block_file
-from topoflow.papers.dragonfly.motifs.block_file import BLOCK, HEADER, MOST_BLOCKS, read_blocks, write_blocks
-from topoflow.papers.dragonfly.motifs.mesh import BOUNDARY, MOST_PLACES, NO_BLOCK, Blocks, refined, sphere
+from topoflow.papers.dragonfly.motifs.block_file import BLOCK, HEADER, MAX_BLOCKS, read_blocks, write_blocks
+from topoflow.papers.dragonfly.motifs.mesh import BOUNDARY, MAX_PLACES, NO_BLOCK, Blocks, refined, sphere
 from topoflow.papers.dragonfly.motifs.motif import Motif
 from topoflow.workload.base import NO_TARGET
 from topoflow.workload.gpu import Gpu
@@ -218,7 +218,7 @@ def test_a_long_line_is_not_divided_into_all_of_its_words() -> None:
 
 
 def test_a_file_of_more_lines_than_blocks_may_be_is_refused_before_it_is_divided(tmp_path: Path) -> None:
-    most = MOST_BLOCKS + LARGEST_WORLD
+    most = MAX_BLOCKS + LARGEST_WORLD
     with pytest.raises(ValueError, match=rf"mesh.amr:{most + 1}: lines: must be at most {most}, got {most + 1}"):
         read(tmp_path, b"1\n" * (most + 1))
 
@@ -324,7 +324,7 @@ def test_the_example_refuses_in_one_line(tmp_path: Path, ranks: str, level: str)
 
 
 def test_a_level_beyond_memory_is_refused() -> None:
-    assert MOST_PLACES == 8**8
+    assert MAX_PLACES == 8**8
     for ranks, most in ((8, 8), (110_592, 3)):
         with pytest.raises(ValueError, match=rf"^workload.level: must be at most {most} on {ranks} ranks, got 99"):
             sphere(ranks, 99)
