@@ -19,11 +19,13 @@ PORTS = (*KINDS, NIC)
 class Savings(LinkPower):
     """The five savings of IV-C, for the network with the most cables of each series.
 
-    proportional    links that need power only while they send or wait, which saves the idle share of their power, for
-    the motif with the lowest idle power tapered         fewer cables between groups narrow          links of half the
-    width, with the measured savings ``narrow_port``, ``narrow_nic`` and ``narrow_optical``, in W each narrow, models
-    links of half the width, if half of the lanes need no power; a NIC has one port with such lanes dynamic         the
-    rest of proportional when links are narrow, by models
+    proportional    links that need power only while they send or wait, which saves the idle share of their power, for the
+                    motif with the lowest idle power
+    tapered         fewer cables between groups
+    narrow          links of half the width, with the measured savings ``narrow_port``, ``narrow_nic`` and
+                    ``narrow_optical``, in W each
+    narrow, models  links of half the width, if half of the lanes need no power; a NIC has one port with such lanes
+    dynamic         the rest of proportional when links are narrow, by models
 
     ``budget``: W of the whole machine per NIC, so that networks of all sizes can be compared with it.
     """
