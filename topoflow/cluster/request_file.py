@@ -22,7 +22,7 @@ QUANTITIES = ("name", *TIMES, "machines", "cores", "memory", "network", "network
 
 @dataclass(frozen=True)
 class RequestFile:
-    """A CSV file with a header, for example
+    """A CSV file with a header.
 
         name,arrival_s,lifetime_s,machines,cores,memory_gib,network_gbps,gpus
         job 1,0,3600,48,32,64,20,0

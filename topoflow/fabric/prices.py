@@ -17,7 +17,7 @@ Tariff = Mapping[str, float | Mapping[float, float]]
 
 @dataclass(frozen=True)
 class Prices:
-    """The USD and W of every component, in the units of a price list. Each component has one tariff:
+    """The USD and W of every component, in the units of a price list. Each component has one tariff.
 
     - ``each: 100``: the same at any speed.
     - ``per_gbps: 1``: proportional to the Gb/s of its link.

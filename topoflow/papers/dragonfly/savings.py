@@ -19,8 +19,8 @@ PORTS = (*KINDS, NIC)
 class Savings(LinkPower):
     """The five savings of IV-C, for the network with the most cables of each series.
 
-    proportional    links that need power only while they send or wait, which saves the idle share of their power, for the
-                    motif with the lowest idle power
+    proportional    links that need power only while they send or wait, which saves the idle share of their power,
+                    for the motif with the lowest idle power
     tapered         fewer cables between groups
     narrow          links of half the width, with the measured savings ``narrow_port``, ``narrow_nic`` and
                     ``narrow_optical``, in W each

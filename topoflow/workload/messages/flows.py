@@ -64,7 +64,9 @@ class Arrivals(Motif):
 
 @dataclass(frozen=True)
 class Flows:
-    """The flows that a config describes; ``sizes`` is one of
+    """The flows that a config describes.
+
+    ``sizes`` is one of:
 
     pareto    sizes with a long tail, with ``mean`` and ``shape``
     fixed     every flow has ``mean`` bytes
