@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parent.parent / "topoflow"
+import topoflow
+
+PACKAGE = Path(topoflow.__file__).resolve().parent
 FRAGMENTS = ("As", "Of", "That", "Those", "What", "Where", "Whether")  # first words of phrases that are no sentences
 TO_DO = ("api", "browse", "capture", "cli", "engine", "study", "traffic/captured")
 ROOMS = sorted(
