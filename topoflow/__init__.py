@@ -9,7 +9,7 @@
     results.save("runs/dlrm")           # report.html with pictures, result.json, Parquet tables
 
 ``compare``, ``search``, ``simulate`` and ``load`` do what the commands of these names do, on the same keys or on
-objects made in Python. Their modules are imported at first use.
+objects made in Python. What they need is imported when they are first used.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Channels, Fabric
 from topoflow.fabric.channels.hamiltonian import both_directions
 from topoflow.fabric.routing.shortest import ShortestPaths
-from topoflow.fabric.torus import Grid, grid_fabric
+from topoflow.fabric.torus import TorusRoutes, grid_fabric
 from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill, server_names
 
 
@@ -37,7 +37,7 @@ class Ring:
         check_count("ring.servers", servers)
         if self.degree == 1 and servers > 2:
             return self._simplex(servers, demand)
-        return grid_fabric("ring", self, Grid((servers,)), both_directions(tuple(range(servers))), demand)
+        return grid_fabric("ring", self, TorusRoutes((servers,)), both_directions(tuple(range(servers))), demand)
 
     def _simplex(self, servers: int, demand: Demand) -> Fabric:
         source = np.arange(servers, dtype=np.int32)

@@ -63,7 +63,7 @@ class SlimFly:
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         check_count("slim_fly.servers", servers)
-        graph = Graph(self._smallest(servers) if self.q is None else self.q)
+        graph = SlimFlyGraph(self._smallest(servers) if self.q is None else self.q)
         nodes = self.nodes or graph.balanced
         if servers > graph.routers * nodes:
             rule = f"must hold {servers} servers"
@@ -88,7 +88,7 @@ class SlimFly:
     def _smallest(self, servers: int) -> int:
         """Return the least q whose routers hold the servers."""
         q = 3
-        while not _makes_graph(q) or servers > 2 * q * q * (self.nodes or Graph(q).balanced):
+        while not _makes_graph(q) or servers > 2 * q * q * (self.nodes or SlimFlyGraph(q).balanced):
             q += 1
         return q
 
@@ -98,7 +98,7 @@ def _makes_graph(q: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Graph:
+class SlimFlyGraph:
     """The routers of a Slim Fly and their cables: router 0.x.y is number x q + y, 1.m.c is q^2 + m q + c."""
 
     q: int
@@ -163,7 +163,7 @@ class Graph:
 class SlimFlyRoutes(AddressedShortestPaths):
     """Shortest paths, with tables that have one of them for each pair of routers."""
 
-    def __init__(self, nodes: tuple[str, ...], cables: Index, servers: int, graph: Graph) -> None:
+    def __init__(self, nodes: tuple[str, ...], cables: Index, servers: int, graph: SlimFlyGraph) -> None:
         super().__init__(nodes, cables, servers)
         self.graph = graph
 

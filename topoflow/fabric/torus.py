@@ -47,7 +47,7 @@ class Torus:
         dims = tuple(self.dims) if self.dims else most_square(servers)
         if prod(dims) != servers:
             raise ValueError(f"torus.dims: product must be {servers} servers, got {list(dims)}")
-        return grid_fabric("torus", self, Grid(dims), torus_rings(dims), demand)
+        return grid_fabric("torus", self, TorusRoutes(dims), torus_rings(dims), demand)
 
 
 def most_square(servers: int) -> tuple[int, int]:
@@ -68,7 +68,7 @@ class Interfaces(Protocol):
 
 
 def grid_fabric(
-    name: str, interfaces: Interfaces, grid: Grid, orders: tuple[tuple[int, ...], ...], demand: Demand
+    name: str, interfaces: Interfaces, grid: TorusRoutes, orders: tuple[tuple[int, ...], ...], demand: Demand
 ) -> Fabric:
     """Return the fabric of a grid; ``orders`` are the ring orders of an all-reduce over all its servers."""
     servers = prod(grid.dims)
@@ -89,7 +89,7 @@ def grid_fabric(
 
 
 @dataclass(frozen=True)
-class Grid(Routes):
+class TorusRoutes(Routes):
     """The numbering of cables of a torus, and the paths through it.
 
     The cable of a dimension and a server leads one step up that dimension.

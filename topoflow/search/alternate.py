@@ -34,9 +34,9 @@ from topoflow.engine.base import Run
 from topoflow.engine.lowering.algorithms import following
 from topoflow.engine.observer import Silent
 from topoflow.fabric.channels.strides import WithStrides, strides_to_try
-from topoflow.search.checkpoint import Checkpoint, Setup, key, load, save
+from topoflow.search.checkpoint import Checkpoint, WiredStrategy, key, load, save
 from topoflow.search.found import Found, found
-from topoflow.search.history import History, Round
+from topoflow.search.history import SearchHistory, SearchRound
 from topoflow.search.judge import Candidate, Judge, Wiring, ideal_for, predicted, same_wires
 from topoflow.search.problem import Effort, Problem, Settings
 from topoflow.search.space import Space, space
@@ -87,8 +87,8 @@ def _worthwhile(candidates: list[Candidate], fastest: Candidate) -> list[Candida
     return [candidate for candidate in candidates if not candidate.wiring.strides] + fewest_rings
 
 
-def _setup(candidate: Candidate) -> Setup:
-    return Setup(candidate.strategy, candidate.wiring)
+def _setup(candidate: Candidate) -> WiredStrategy:
+    return WiredStrategy(candidate.strategy, candidate.wiring)
 
 
 @dataclass
@@ -137,12 +137,12 @@ class _Search:
     def _begin(self) -> Checkpoint:
         """Return the checkpoint at which the search was stopped, else one at the first candidate."""
         if self.path is None or not self.path.exists():
-            return Checkpoint(0, 0, _setup(self.first), _setup(self.first), None, False, History())
+            return Checkpoint(0, 0, _setup(self.first), _setup(self.first), None, False, SearchHistory())
         loaded = load(self.path, self.key, self.settings, self.space)
         self.steps = [tuple(row) for row in loaded.history.steps.tolist()]
         return loaded
 
-    def _restored(self, setup: Setup) -> Candidate:
+    def _restored(self, setup: WiredStrategy) -> Candidate:
         """Return the candidate of a checkpoint; it is simulated again unless it is the first one."""
         return self.first if repr(setup) == repr(_setup(self.first)) else self._candidate(setup.strategy, setup.wiring)
 
@@ -164,7 +164,7 @@ class _Search:
         best = min([fastest, *on_own], key=lambda candidate: candidate.iteration_time)
         self.best = min([self.best, best], key=self._time)
         rewired = not same_wires(best.fabric, present.fabric)
-        record = Round(
+        record = SearchRound(
             round=at.round,
             steps=steps,
             strategies=tuple(candidate.iteration_time for candidate in on_present),
@@ -192,7 +192,7 @@ class _Search:
         """Return the steps of every chain in a round of this stage."""
         return self.space.stages[self.at.stage]
 
-    def _of_stage(self) -> list[Round]:
+    def _of_stage(self) -> list[SearchRound]:
         """Return the finished rounds of this stage."""
         return [finished for finished in self.at.history.rounds if finished.steps == self._steps]
 
@@ -250,7 +250,7 @@ class _Search:
 
         return stretch
 
-    def _history(self) -> History:
+    def _history(self) -> SearchHistory:
         return replace(self.at.history, steps=np.array(self.steps, np.float64).reshape(-1, 6))
 
     def _inform(self, activity: str, acceptance: float = 0.0) -> None:

@@ -21,7 +21,7 @@ Routes = tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]  # [n][n] paths, ea
 
 
 @dataclass(frozen=True)
-class Ring:
+class PlanRing:
     """The ring orders of an all-reduce group, each of which carries an equal share."""
 
     group: tuple[int, ...]
@@ -30,7 +30,7 @@ class Ring:
 
 
 @dataclass(frozen=True)
-class Trees:
+class PlanTrees:
     """The orders of an all-reduce group whose double binary trees each carry an equal share."""
 
     group: tuple[int, ...]
@@ -55,8 +55,8 @@ class Plan:
     degree: int  # interfaces per server
     bandwidth: float  # B/s of an interface
     circuits: Circuits
-    rings: tuple[Ring, ...]
-    trees: tuple[Trees, ...]
+    rings: tuple[PlanRing, ...]
+    trees: tuple[PlanTrees, ...]
     routes: Mapping[str, Routes]  # kind of traffic -> paths
     all_reduce: str
     routing: str
@@ -119,8 +119,8 @@ class Plan:
                 if not isinstance(plain[key], kind):
                     raise ValueError(f"plan.{key}: must be a {kind.__name__}, got {plain[key]!r}")
             plain["circuits"] = tuples(plain["circuits"])
-            plain["rings"] = tuple(Ring(**values) for values in _members("rings", Ring, plain["rings"]))
-            plain["trees"] = tuple(Trees(**values) for values in _members("trees", Trees, plain["trees"]))
+            plain["rings"] = tuple(PlanRing(**values) for values in _members("rings", PlanRing, plain["rings"]))
+            plain["trees"] = tuple(PlanTrees(**values) for values in _members("trees", PlanTrees, plain["trees"]))
             plain["routes"] = {kind: tuples(routes) for kind, routes in plain["routes"].items()}
             plan = cls(**plain)
         except (ValueError, TypeError, AttributeError) as error:
@@ -135,7 +135,7 @@ class Plan:
             raise ValueError(f"{where}: must join every receive port once, got {joined}")
         self._check_servers(where, joined)
 
-    def _check_orders(self, where: str, ring: Ring | Trees) -> None:
+    def _check_orders(self, where: str, ring: PlanRing | PlanTrees) -> None:
         self._check_servers(where, ring.group)
         for order in ring.orders:
             self._check_servers(f"{where}.orders", order)
@@ -178,7 +178,7 @@ def _rows(value: Any, indent: int) -> str:
     return json.dumps(value)
 
 
-def _members(key: str, kind: type[Ring] | type[Trees], plain: list[Any]) -> list[dict[str, Any]]:
+def _members(key: str, kind: type[PlanRing] | type[PlanTrees], plain: list[Any]) -> list[dict[str, Any]]:
     """Return the fields of every ring or pair of trees. Raises ``ValueError`` that names an invalid one."""
     names = [field.name for field in fields(kind)]
     for number, member in enumerate(plain):

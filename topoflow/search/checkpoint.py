@@ -16,7 +16,7 @@ from typing import Any
 from topoflow import npz
 from topoflow.digest import digest, program
 from topoflow.fields import Fields, parse_json
-from topoflow.search.history import History
+from topoflow.search.history import SearchHistory
 from topoflow.search.judge import Wiring
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.space import Space
@@ -29,7 +29,7 @@ FOREIGN_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError)  
 
 
 @dataclass(frozen=True)
-class Setup:
+class WiredStrategy:
     """A strategy on the network that is built for ``wiring``."""
 
     strategy: Strategy
@@ -42,11 +42,11 @@ class Checkpoint:
 
     stage: int
     round: int  # counted over all stages
-    best: Setup  # of all stages so far
-    present: Setup  # the next round begins here
+    best: WiredStrategy  # of all stages so far
+    present: WiredStrategy  # the next round begins here
     walk: Walk | None  # of this round; None: it has not begun
     done: bool  # all stages are finished
-    history: History
+    history: SearchHistory
 
 
 def key(problem: Problem, settings: Settings) -> dict[str, str]:
@@ -77,7 +77,7 @@ def save(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:
     npz.write(path, {"meta": npz.text(meta), "history": checkpoint.history.steps, **arrays})
 
 
-def _plain(setup: Setup) -> dict[str, Any]:
+def _plain(setup: WiredStrategy) -> dict[str, Any]:
     wiring = setup.wiring
     plain = {"strategy": wiring.strategy.to_json(), "emphasis": wiring.emphasis, "strides": list(wiring.strides)}
     return {"strategy": setup.strategy.to_json(), "wiring": plain}
@@ -104,7 +104,7 @@ class Seen:
     round: int
     done: bool
     strategy: Mapping[str, Any]  # the best so far, as JSON
-    history: History
+    history: SearchHistory
 
 
 def look(path: Path) -> Seen:
@@ -112,7 +112,7 @@ def look(path: Path) -> Seen:
     with _undamaged(path):
         arrays = npz.read(path)
         meta = Fields.of("", parse_json("meta", str(arrays["meta"])))
-        history = History.from_json(arrays["history"], meta.items("rounds"))
+        history = SearchHistory.from_json(arrays["history"], meta.items("rounds"))
         best = Fields.of("best.", meta.require("best"))
         strategy = Fields.of("best.strategy", best.require("strategy"))
         return Seen(meta.integer("round"), meta.boolean("done"), strategy.values, history)
@@ -131,11 +131,11 @@ def _checkpoint(meta: Fields, arrays: Mapping[str, Any], settings: Settings, spa
         present=_setup("present", meta, settings, space, walk),
         walk=walk,
         done=meta.boolean("done"),
-        history=History.from_json(arrays["history"], meta.items("rounds")),
+        history=SearchHistory.from_json(arrays["history"], meta.items("rounds")),
     )
 
 
-def _setup(name: str, meta: Fields, settings: Settings, space: Space, walk: Walk | None) -> Setup:
+def _setup(name: str, meta: Fields, settings: Settings, space: Space, walk: Walk | None) -> WiredStrategy:
     """Return a setup of ``meta``; ``walk`` must have begun at its strategy."""
     setup = Fields.of(f"{name}.", meta.require(name))
     wiring = Fields.of(f"{name}.wiring.", setup.require("wiring"))
@@ -143,7 +143,7 @@ def _setup(name: str, meta: Fields, settings: Settings, space: Space, walk: Walk
     if emphasis not in settings.emphasis:
         wiring.fail("emphasis", f"must be one of {list(settings.emphasis)}")
     strategy = _strategy(setup, f"{name}.strategy", space, walk)
-    return Setup(
+    return WiredStrategy(
         strategy,
         Wiring(_strategy(wiring, f"{name}.wiring.strategy", space, None), emphasis, wiring.integers("strides", 1)),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from topoflow.engine.base import Run, Timeline, World
 from topoflow.fabric.base import Fabric
 from topoflow.search.base import Plan
-from topoflow.search.history import History
+from topoflow.search.history import SearchHistory
 from topoflow.search.judge import Candidate, Judge, lower_bound, predicted
 from topoflow.search.problem import Problem
 from topoflow.search.routes import plan_of
@@ -25,7 +25,7 @@ class Found:
     plan: Plan
     start: Candidate
     best: Candidate
-    history: History
+    history: SearchHistory
     unpermuted: Candidate | None = None
 
     @property
@@ -49,7 +49,7 @@ class Found:
         return self.best.timeline
 
 
-def found(problem: Problem, start: Candidate, best: Candidate, history: History, run: Run) -> Found:
+def found(problem: Problem, start: Candidate, best: Candidate, history: SearchHistory, run: Run) -> Found:
     """Return the result with the predicted times of both candidates.
 
     The start is the result if nothing is faster than it in the problem's fidelity, which a coarser one can hide.

@@ -16,7 +16,7 @@ COLUMNS = ("round", "proposals", "best", "current", "acceptance", "rate")
 
 
 @dataclass(frozen=True)
-class Round:
+class SearchRound:
     """The result of one round; times are in s."""
 
     round: int
@@ -30,14 +30,14 @@ class Round:
 
 
 @dataclass(frozen=True)
-class History:
+class SearchHistory:
     """The history of a search: ``steps`` [H, 6] with the columns of the properties, and the rounds.
 
     Rates depend on the clock; all other values are equal for equal seeds.
     """
 
     steps: Floats = field(default_factory=lambda: np.zeros((0, len(COLUMNS))))
-    rounds: tuple[Round, ...] = ()
+    rounds: tuple[SearchRound, ...] = ()
 
     @property
     def round(self) -> Floats:
@@ -78,7 +78,7 @@ class History:
         return [asdict(finished) for finished in self.rounds]
 
     @classmethod
-    def from_json(cls, steps: NDArray[Any], rounds: Sequence[Any]) -> History:
+    def from_json(cls, steps: NDArray[Any], rounds: Sequence[Any]) -> SearchHistory:
         """Read a history. Raises ``ValueError`` with field, rule and value for an invalid one."""
         if steps.dtype != np.float64 or steps.ndim != 2 or steps.shape[1] != len(COLUMNS):
             rule = f"must be float64 [H, {len(COLUMNS)}]"
@@ -88,8 +88,8 @@ class History:
         return cls(steps, tuple(_round(Fields.of(f"rounds[{index}].", plain)) for index, plain in enumerate(rounds)))
 
 
-def _round(plain: Fields) -> Round:
-    return Round(
+def _round(plain: Fields) -> SearchRound:
+    return SearchRound(
         round=plain.integer("round"),
         steps=plain.integer("steps"),
         strategies=tuple(plain.numbers("strategies")),

@@ -24,7 +24,7 @@ from topoflow.traffic.lower import lower
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedStrategies:
     """A space of all strategies of one kind that fit in memory: ``options``, at least one."""
 
     problem: Problem

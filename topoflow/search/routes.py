@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from topoflow.engine.lowering.algorithms import following
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.topoopt.totient_perms import stride
-from topoflow.search.base import Circuits, Plan, Ring, Routes, Trees
+from topoflow.search.base import Circuits, Plan, PlanRing, PlanTrees, Routes
 from topoflow.search.circuits import circuits, cross_connects
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
@@ -62,19 +62,21 @@ def plan_circuits(fabric: Fabric) -> Circuits:
     return cross_connects(fabric.servers, fabric.degree, wired) if wired else ()
 
 
-def plan_rings(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[Ring, ...]:
+def plan_rings(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[PlanRing, ...]:
     """Return the rings of every group that all-reduces; without rings in the fabric, the group's own order."""
     if algorithm not in following("rings"):
         return ()
     orders = {group: fabric.channels.rings.get(group, (group,)) for group in traffic.demand().all_reduce}
-    return tuple(Ring(group, tuple(stride(group, ring) for ring in rings), rings) for group, rings in orders.items())
+    return tuple(
+        PlanRing(group, tuple(stride(group, ring) for ring in rings), rings) for group, rings in orders.items()
+    )
 
 
-def plan_trees(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[Trees, ...]:
+def plan_trees(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[PlanTrees, ...]:
     """Return the double binary trees of every group that all-reduces."""
     if algorithm not in following("trees"):
         return ()
-    return tuple(Trees(group, fabric.channels.trees.get(group, (group,))) for group in traffic.demand().all_reduce)
+    return tuple(PlanTrees(group, fabric.channels.trees.get(group, (group,))) for group in traffic.demand().all_reduce)
 
 
 def plan_routes(fabric: Fabric) -> Mapping[str, Routes]:

@@ -10,7 +10,7 @@ import numpy as np
 from topoflow.engine.base import Run
 from topoflow.fabric.base import Fabric
 from topoflow.search import spread
-from topoflow.search.listed import Listed, check_listed
+from topoflow.search.listed import ListedStrategies, check_listed
 from topoflow.search.memory import Budget, budget
 from topoflow.search.moves import moves
 from topoflow.search.placements import Choices, choices
@@ -53,7 +53,7 @@ class Space(Protocol):
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedStrategy:
     """A space of one strategy, for a recorded job whose layers are not known: only the network is searched."""
 
     problem: Problem
@@ -80,7 +80,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Placements:
+class PlacementSpace:
     """A space of placements of layers on many sets of servers, explored by tempered Metropolis chains."""
 
     problem: Problem
@@ -188,6 +188,6 @@ def space(problem: Problem, settings: Settings) -> Space:
         others = [strategy for strategy in problem.others if isinstance(strategy, Placement)]
         initial = [problem.start, *rules(problem), *others]
         placed = choices(problem.servers, [holders for strategy in initial for holders in strategy.placement.values()])
-        return Placements(problem, settings, workload, problem.start, placed, budget(workload, placed))
+        return PlacementSpace(problem, settings, workload, problem.start, placed, budget(workload, placed))
     options = problem.start.alternatives(problem.workload)
-    return Listed(problem, settings, tuple(options)) if options else Fixed(problem)
+    return ListedStrategies(problem, settings, tuple(options)) if options else FixedStrategy(problem)

@@ -26,7 +26,7 @@ from topoflow.search.problem import Problem, Settings
 from topoflow.search.tempering import Stretch, Tempering, Walk, Walked, joined, stretch
 
 if TYPE_CHECKING:
-    from topoflow.search.space import Placements
+    from topoflow.search.space import PlacementSpace
 
 STRETCH_SECONDS = 5.0  # target duration of a stretch
 GROWTH = 8  # largest ratio of the lengths of a stretch and the last one
@@ -46,7 +46,7 @@ class Ladder:
 class Walking(Work[Ladder, Walked]):
     """The work of an executor that advances ladders of one round until step ``end``."""
 
-    space: Placements
+    space: PlacementSpace
     fabric: Fabric
     round: int
     end: int
@@ -67,7 +67,7 @@ class Walking(Work[Ladder, Walked]):
 
 
 def walk(
-    space: Placements, fabric: Fabric, round: int, start: Walk, steps: int, run: Run, workers: Workers
+    space: PlacementSpace, fabric: Fabric, round: int, start: Walk, steps: int, run: Run, workers: Workers
 ) -> Iterator[Stretch]:
     """Yield the same stretches as ``Tempering.walk``, computed by ``workers``."""
     ladders, length, name = len(start.placement), SLICE, uuid.uuid4().hex

@@ -39,7 +39,7 @@ CHOSEN = ("tensor", "pipeline", "context", "expert", "microbatches")  # independ
 
 
 @dataclass(frozen=True)
-class Group:
+class RankGroup:
     """A group of ranks: ``local`` members on each of ``servers``, next to ``side_by_side`` - 1 equal groups."""
 
     servers: tuple[int, ...]
@@ -48,7 +48,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Grid(Strategy):
+class ParallelGrid(Strategy):
     """Parallel degrees and the layers of every stage, in order. A microbatch is a part of a replica's samples.
 
     If there are more stages than pipeline ranks, each rank has every ``pipeline``-th stage, and the schedule is
@@ -129,7 +129,7 @@ class Grid(Strategy):
         """Return the number of ranks of a group along ``axes``."""
         return int(np.prod([getattr(self, axis) for axis in axes]))
 
-    def groups(self, stage: int, axes: Sequence[str]) -> list[Group]:
+    def groups(self, stage: int, axes: Sequence[str]) -> list[RankGroup]:
         """Return the groups of a stage whose ranks differ along ``axes`` only."""
         shape = [getattr(self, axis) for axis in AXES]
         ranks = np.arange(np.prod(shape)).reshape(shape)
@@ -137,7 +137,7 @@ class Grid(Strategy):
         members = np.moveaxis(ranks, along, range(-len(along), 0)).reshape(-1, self.members(axes))
         servers = np.sort(members // self.gpus_per_server, axis=1) + self.stage_servers(stage).start
         counts = Counter(tuple(dict.fromkeys(row)) for row in servers.tolist())
-        return [Group(group, servers.shape[1] // len(group), count) for group, count in sorted(counts.items())]
+        return [RankGroup(group, servers.shape[1] // len(group), count) for group, count in sorted(counts.items())]
 
     def parts(self, layer: Layer) -> int:
         """Return the number of parts into which the ranks cut the parameters of ``layer``."""
@@ -203,7 +203,7 @@ class Grid(Strategy):
     def difference(self, given: Strategy) -> str:
         return self.degrees()
 
-    def alternatives(self, workload: Workload) -> list[Grid]:
+    def alternatives(self, workload: Workload) -> list[ParallelGrid]:
         """Return all degrees and microbatch counts that fit in memory, with the same stages per pipeline rank."""
         from topoflow.strategy.space import parallel_choices  # imported here because it imports this module
 

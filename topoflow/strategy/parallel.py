@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.strategy.grid import Grid
+from topoflow.strategy.grid import ParallelGrid
 from topoflow.strategy.placement import count_microbatches, servers_to_place
 from topoflow.workload.base import LayerGraph, Sharding, Workload
 
@@ -39,7 +39,7 @@ class Parallel:
     micro_batch: int | None = None
     recompute: str = "none"
 
-    def place(self, workload: Workload, servers: int | None) -> Grid:
+    def place(self, workload: Workload, servers: int | None) -> ParallelGrid:
         """Return the grid. Raises ``ValueError`` where ``workload`` or ``servers`` cannot be divided like this."""
         job, servers = servers_to_place("parallel", workload, servers)
         self._check_degrees()
@@ -52,7 +52,7 @@ class Parallel:
         cut = self.tensor * self.context * self.expert
         if ranks % cut:
             raise ValueError(f"parallel: tensor * context * expert must divide the {ranks} GPUs of a stage, got {cut}")
-        return Grid(
+        return ParallelGrid(
             tensor=self.tensor,
             context=self.context,
             expert=self.expert,

@@ -8,7 +8,7 @@ from typing import Any
 
 from topoflow.strategy.as_captured import Recorded
 from topoflow.strategy.base import Strategy
-from topoflow.strategy.grid import Grid
+from topoflow.strategy.grid import ParallelGrid
 from topoflow.strategy.placement import Placement
 
 PLAN_FIELDS = ("bucket_bytes", "first_bucket_bytes", "grid", "name", "placement", "ranks_per_server", "servers")
@@ -33,7 +33,7 @@ def strategy_from_json(plain: Any, where: str) -> Strategy:
 def _of_plan(plain: Mapping[str, Any]) -> Strategy:
     """Return a strategy of one of the three kinds that share the fields of a plan."""
     if plain["grid"] is not None:
-        grid = Grid(**tuples(plain["grid"]), name=plain["name"], bucket_bytes=plain["bucket_bytes"])
+        grid = ParallelGrid(**tuples(plain["grid"]), name=plain["name"], bucket_bytes=plain["bucket_bytes"])
         if (grid.servers, grid.layer_servers) != (plain["servers"], plain["placement"]):
             raise ValueError(f"strategy.placement: must be that of the grid, got {dict(plain['placement'])}")
         return grid

@@ -1,6 +1,6 @@
 """Space: the parallel degrees that a job can have on a number of servers, within the memory of its GPUs.
 
-A search tries all degrees that the constraints of ``Grid`` and of the layers allow, each with one to
+A search tries all degrees that the constraints of ``ParallelGrid`` and of the layers allow, each with one to
 ``MAX_MICROBATCHES_PER_STAGE`` (M) microbatches per stage. With fewer than one, stages are idle; with M the bubble,
 (p - 1) / m of the work, is below 1 / M of it (Huang et al., "GPipe", 2019, section 2.3, call a bubble with four
 microbatches per stage "negligible").
@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.strategy.grid import Grid
+from topoflow.strategy.grid import ParallelGrid
 from topoflow.strategy.memory import staged_bytes
 from topoflow.strategy.parallel import Parallel, blocks, shardings
 from topoflow.strategy.placement import servers_to_place
@@ -84,7 +84,7 @@ def _degrees(workload: LayerGraph, servers: int, virtual: int) -> Iterator[Paral
 
 
 def _even(gpus: int, *degrees: int) -> bool:
-    """Return whether every server has equally many members of a group, as ``Grid`` requires."""
+    """Return whether every server has equally many members of a group, as ``ParallelGrid`` requires."""
     return all(gpus % ranks == 0 or ranks % gpus == 0 for ranks in np.cumprod(degrees).tolist())
 
 
@@ -105,7 +105,7 @@ class _Needs:
         self.held: dict[tuple[int, int, int], NDArray[np.float64]] = {}
         self.outputs: dict[int, tuple[NDArray[np.float64], float]] = {}
 
-    def of(self, grid: Grid) -> float:
+    def of(self, grid: ParallelGrid) -> float:
         cuts = len(grid.stages), grid.tensor, grid.expert
         if cuts not in self.held:
             stages = grid.rank_parameters(self.workload)

@@ -19,10 +19,10 @@ from itertools import accumulate
 from math import inf
 
 from topoflow.strategy.base import Strategy
-from topoflow.strategy.grid import GRADIENTS, Grid
+from topoflow.strategy.grid import GRADIENTS, ParallelGrid
 from topoflow.traffic.grid.pipelined import handover_bytes, held_by_stage
 from topoflow.traffic.grid.side_by_side import least_seconds_of, least_seconds_queued, outside_seconds
-from topoflow.traffic.grid.stage_work import AMONG, Work, backward_work, forward_work
+from topoflow.traffic.grid.stage_work import AMONG, PassWork, backward_work, forward_work
 from topoflow.traffic.lower import find_lowering
 from topoflow.traffic.roofline import step_seconds
 from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
@@ -41,7 +41,7 @@ def at_least(strategy: Strategy, workload: Workload, bandwidth: float) -> float:
 
 
 @at_least.register
-def of_grid(grid: Grid, workload: Workload, bandwidth: float) -> float:
+def of_grid(grid: ParallelGrid, workload: Workload, bandwidth: float) -> float:
     workload = layer_graph(workload)
     least = _Least(workload, grid, bandwidth)
     stages = held_by_stage(workload, grid)
@@ -69,17 +69,17 @@ def of_grid(grid: Grid, workload: Workload, bandwidth: float) -> float:
 class _Least:
     """Lower bounds of the parts of an iteration (s); groups along the same axes have equal shapes."""
 
-    def __init__(self, workload: LayerGraph, grid: Grid, bandwidth: float) -> None:
+    def __init__(self, workload: LayerGraph, grid: ParallelGrid, bandwidth: float) -> None:
         self.workload, self.grid = workload, grid
         self.rates = workload.gpu.exchange_bandwidth, bandwidth
         self.groups = {kind: grid.groups(0, axes)[0] for kind, axes in (AMONG | GRADIENTS).items()}
 
-    def of_pass(self, work: Work) -> float:
+    def of_pass(self, work: PassWork) -> float:
         """Return the time of the compute and of the collectives that follow it one after another."""
         sent = (least_seconds_of(op, bytes, self.groups[op], *self.rates) for op, bytes in work.sent.items())
         return work.seconds + sum(sent)
 
-    def of_port(self, works: Iterable[Work], handovers: float) -> float:
+    def of_port(self, works: Iterable[PassWork], handovers: float) -> float:
         """Return the time in which a server sends all bytes of its passes, one after another."""
         sent = (
             outside_seconds(op, bytes, self.groups[op], self.rates[1])

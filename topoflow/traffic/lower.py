@@ -16,12 +16,12 @@ from importlib.util import find_spec
 
 from topoflow.strategy.as_captured import Recorded
 from topoflow.strategy.base import Strategy
-from topoflow.strategy.grid import Grid
+from topoflow.strategy.grid import ParallelGrid
 from topoflow.strategy.placement import Placement
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.captured.job import lower_captured
 from topoflow.traffic.grid.pipelined import lower_pipelined
-from topoflow.traffic.placed import Placements
+from topoflow.traffic.placed import PlacementLowering
 from topoflow.workload.base import Workload, layer_graph
 
 
@@ -46,8 +46,8 @@ class Lowerer:
         return lowering(strategy, self)
 
     @cached_property
-    def placements(self) -> Placements:
-        return Placements(layer_graph(self.workload))
+    def placements(self) -> PlacementLowering:
+        return PlacementLowering(layer_graph(self.workload))
 
 
 @singledispatch
@@ -62,7 +62,7 @@ def _(strategy: Placement, lowerer: Lowerer) -> Traffic:
 
 
 @lowering.register
-def _(strategy: Grid, lowerer: Lowerer) -> Traffic:
+def _(strategy: ParallelGrid, lowerer: Lowerer) -> Traffic:
     return lower_pipelined(layer_graph(lowerer.workload), strategy)
 
 

@@ -19,7 +19,7 @@ from topoflow.strategy.placement import places
 from topoflow.workload.base import LayerGraph
 
 
-class Edges(NamedTuple):
+class LayerEdges(NamedTuple):
     """The pairs of a layer and one of its inputs."""
 
     consumer: Offsets  # [E] layer
@@ -27,16 +27,16 @@ class Edges(NamedTuple):
     bytes: Floats  # [E] for the samples of one server
 
 
-def edges_of(workload: LayerGraph) -> Edges:
+def edges_of(workload: LayerGraph) -> LayerEdges:
     """Return the edges of all layers, which are numbered in the order of ``workload``."""
     number = {layer.name: index for index, layer in enumerate(workload.layers)}
     ends = [(number[layer.name], number[earlier]) for layer in workload.layers for earlier in layer.after]
     consumer, earlier = np.array(ends, np.int64).reshape(-1, 2).T
     outputs = np.array([layer.output_elements for layer in workload.layers], np.float64)
-    return Edges(consumer, earlier, outputs[earlier] * (workload.batch_per_server * workload.element_bytes))
+    return LayerEdges(consumer, earlier, outputs[earlier] * (workload.batch_per_server * workload.element_bytes))
 
 
-class Spread(NamedTuple):
+class HolderSpread(NamedTuple):
     """The distribution of the samples of all servers over one set of H holders (``strategy.placement.places``)."""
 
     holder: Offsets  # [H] server
@@ -44,13 +44,13 @@ class Spread(NamedTuple):
     place: Offsets  # [N] index of the holder that has the samples of each server
 
 
-def spread(servers: int, holders: tuple[int, ...]) -> Spread:
+def spread(servers: int, holders: tuple[int, ...]) -> HolderSpread:
     """Distribute the samples of all servers over the ``holders``."""
     place = places(servers, holders)
-    return Spread(np.array(holders), np.bincount(place), place)
+    return HolderSpread(np.array(holders), np.bincount(place), place)
 
 
-class Rows(NamedTuple):
+class LayerRows(NamedTuple):
     """Rows by layer, then by server."""
 
     servers: int
@@ -66,7 +66,7 @@ class Rows(NamedTuple):
         return np.greater(np.diff(self.first)[self.layer], 1)
 
 
-class Messages(NamedTuple):
+class LayerMessages(NamedTuple):
     """Messages by layer, source and target."""
 
     layer: Offsets  # [M] layer that reads it
@@ -82,7 +82,7 @@ class Messages(NamedTuple):
         return np.not_equal(self.source, self.target)
 
 
-def messages_of(rows: Rows, edges: Edges) -> Messages:
+def messages_of(rows: LayerRows, edges: LayerEdges) -> LayerMessages:
     """Return the messages of every layer that reads another, including those that stay on a server."""
     producer, consumer = rows.of[edges.input].ravel(), rows.of[edges.consumer].ravel()  # [E N] rows
     ends = rows.server[producer] * rows.servers + rows.server[consumer]
@@ -91,7 +91,7 @@ def messages_of(rows: Rows, edges: Edges) -> Messages:
     message_of = message_of.reshape(-1)
     row = np.zeros(len(message), np.int64)
     row[message_of] = consumer
-    return Messages(
+    return LayerMessages(
         layer=message // rows.servers**2,
         source=message // rows.servers % rows.servers,
         target=message % rows.servers,

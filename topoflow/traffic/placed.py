@@ -25,21 +25,21 @@ from topoflow.strategy.placement import Placement
 from topoflow.traffic.base import Label, Operation, Traffic
 from topoflow.traffic.buckets import Bucket, gradient_buckets
 from topoflow.traffic.columns import Columns
-from topoflow.traffic.messages import Edges, Rows, Spread, edges_of, messages_of, spread
+from topoflow.traffic.messages import HolderSpread, LayerEdges, LayerRows, edges_of, messages_of, spread
 from topoflow.traffic.program import of_placement
 from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
 from topoflow.traffic.tasks import NONE
 from topoflow.workload.base import Layer, LayerGraph
 
 
-class Placements:
+class PlacementLowering:
     """A lowering of placements of one workload, which computes shared parts once."""
 
     def __init__(self, workload: LayerGraph) -> None:
         self.workload = workload
-        self._edges: Edges = edges_of(workload)
+        self._edges: LayerEdges = edges_of(workload)
         self._times: dict[int, _Times] = {}  # number of servers -> times
-        self._spreads: dict[tuple[int, tuple[int, ...]], Spread] = {}  # (number of servers, holders) -> spread
+        self._spreads: dict[tuple[int, tuple[int, ...]], HolderSpread] = {}  # (number of servers, holders) -> spread
 
     def lower(self, strategy: Placement) -> Traffic:
         """Return the traffic of one iteration. Raises ``ValueError`` where the strategy misses a layer."""
@@ -55,7 +55,7 @@ class Placements:
         name = f"{workload.name} {strategy.name}"
         return iteration.tasks.traffic(name, strategy.servers, workload.gpu.exchange_bandwidth)
 
-    def _rows(self, strategy: Placement) -> Rows:
+    def _rows(self, strategy: Placement) -> LayerRows:
         names = [layer.name for layer in self.workload.layers]
         for name in names:
             if name not in strategy.placement:
@@ -63,7 +63,7 @@ class Placements:
         spreads = [self._spread_of(strategy.servers, strategy.placement[name]) for name in names]
         count = np.array([len(spread.holder) for spread in spreads])
         first = offsets(count)
-        return Rows(
+        return LayerRows(
             servers=strategy.servers,
             first=first,
             layer=np.repeat(np.arange(len(spreads)), count),
@@ -72,7 +72,7 @@ class Placements:
             of=np.array([spread.place for spread in spreads]) + first[:-1, None],
         )
 
-    def _spread_of(self, servers: int, holders: tuple[int, ...]) -> Spread:
+    def _spread_of(self, servers: int, holders: tuple[int, ...]) -> HolderSpread:
         key = servers, holders
         if key not in self._spreads:
             self._spreads[key] = spread(servers, holders)
@@ -82,7 +82,9 @@ class Placements:
 class _Iteration:
     """The tasks so far, by what they do."""
 
-    def __init__(self, workload: LayerGraph, rows: Rows, edges: Edges, buckets: list[Bucket], seconds: Floats) -> None:
+    def __init__(
+        self, workload: LayerGraph, rows: LayerRows, edges: LayerEdges, buckets: list[Bucket], seconds: Floats
+    ) -> None:
         self.workload, self.rows, self.buckets, self.seconds = workload, rows, buckets, seconds
         self.messages = messages_of(rows, edges)
         self.sent = np.flatnonzero(self.messages.is_sent)

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.efficiency import Efficiency
-from topoflow.workload.kernels import Times
+from topoflow.workload.kernels import KernelTimes
 from topoflow.workload.optimizer import FLOPS, update_bytes
 
 LOOKUPS = ("table", "embedding")
@@ -46,7 +46,7 @@ WHOLE = SharingDegrees()
 
 def gpu_times(
     workload: LayerGraph, layer: Layer, samples: float, parameters: float, ranks: SharingDegrees = WHOLE
-) -> Times:
+) -> KernelTimes:
     """Return the seconds of both passes on a GPU that computes the equivalent of ``samples`` of the whole layer.
 
     The GPU holds ``parameters`` (elements) of the layer, and is one of ``ranks`` that share it.
@@ -58,22 +58,22 @@ def gpu_times(
     rate = workload.rate(layer.kind)
     if gpu.measured is None:
         least = gpu.seconds(flops, moved, rate)
-        return Times(least, 2 * least)
+        return KernelTimes(least, 2 * least)
     times = _kernel_times(workload, gpu.measured, layer, samples, gpu.seconds(0.0, moved, rate), ranks)
     if not layer.elementwise:
         return times
     bytes = samples * layer.elementwise * workload.element_bytes
     elementwise = gpu.measured.launch + gpu.seconds(0.0, bytes, workload.dtype)
-    return Times(times.forward + elementwise, times.backward + 2 * elementwise)
+    return KernelTimes(times.forward + elementwise, times.backward + 2 * elementwise)
 
 
 def _kernel_times(
     workload: LayerGraph, measured: Efficiency, layer: Layer, samples: float, moving: float, ranks: SharingDegrees
-) -> Times:
+) -> KernelTimes:
     """Return the seconds of the layer's main kernel, which needs ``moving`` seconds for its memory."""
     rate = workload.rate(layer.kind)
     if layer.kind in LOOKUPS or not layer.forward_flops:
-        return Times(measured.launch + moving, measured.launch + 2 * moving)
+        return KernelTimes(measured.launch + moving, measured.launch + 2 * moving)
     if not layer.shape:
         rule = "must be roofline, as no kernels of such layers were measured"
         raise ValueError(f"gpu.efficiency: {rule}, got {workload.gpu.efficiency!r} for a {layer.kind}")
@@ -92,7 +92,7 @@ def _kernel_times(
     else:
         forward = peak / measured.reached("matmul", rate, *_multiplied(layer, samples, ranks))
         backward = sum(forward / measured.backward[gradient] for gradient in ("inputs", "parameters"))
-    return Times(max(forward, moving), max(backward, 2 * moving))
+    return KernelTimes(max(forward, moving), max(backward, 2 * moving))
 
 
 def _multiplied(layer: Layer, samples: float, ranks: SharingDegrees) -> tuple[float, float, float]:
@@ -122,7 +122,7 @@ def backward_seconds(workload: LayerGraph, layer: Layer, samples: float) -> floa
     return _server_times(workload, layer, samples).backward
 
 
-def _server_times(workload: LayerGraph, layer: Layer, samples: float) -> Times:
+def _server_times(workload: LayerGraph, layer: Layer, samples: float) -> KernelTimes:
     if workload.kernels is not None and workload.kernels.has(layer.kernel):
         return workload.kernels.times(layer.kernel, samples, workload.gpus_per_server)
     return gpu_times(workload, layer, samples / workload.gpus_per_server, layer.parameters)

@@ -44,7 +44,7 @@ class Pareto:
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedSize:
     """A distribution in which every flow has ``mean`` bytes, rounded up."""
 
     mean: float  # B
@@ -57,7 +57,7 @@ class Fixed:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class SizeTable:
     """A piecewise linear distribution, uniform between two rows of a file."""
 
     bytes: Floats  # [R] ascending
@@ -73,7 +73,7 @@ def _check_mean(mean: float) -> None:
         raise ValueError(f"workload.mean: must be at least 1 byte, got {mean}")
 
 
-def read_sizes(path: Path) -> Table:
+def read_sizes(path: Path) -> SizeTable:
     """Return the table of a file. Raises ``ValueError`` that names file and line."""
     rows: list[tuple[float, ...]] = []
     for number, line in enumerate(read_bytes(path).decode(errors="replace").splitlines(), start=1):
@@ -91,4 +91,4 @@ def read_sizes(path: Path) -> Table:
     if len(rows) < 2 or last not in (1.0, 100.0):
         raise ValueError(f"{path}: must be of two lines at least, to a share of 1 or of 100 %, got {last:g}")
     sizes, shares = np.array(rows, np.float64).T
-    return Table(sizes, shares / last)
+    return SizeTable(sizes, shares / last)

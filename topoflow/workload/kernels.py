@@ -30,7 +30,7 @@ GPUS = 4  # per server, in the authors' measurements
 TABLE = "Embed_"  # kernels that one GPU runs for the whole server
 
 
-class Times(NamedTuple):
+class KernelTimes(NamedTuple):
     """The times (s) of a layer's passes."""
 
     forward: float
@@ -42,7 +42,7 @@ class Kernels:
     """Measured kernels: ``measured`` maps the name of a kernel to its times by the samples of one GPU."""
 
     name: str
-    measured: Mapping[str, Mapping[float, Times]]
+    measured: Mapping[str, Mapping[float, KernelTimes]]
 
     @staticmethod
     def load(path: str) -> Kernels:
@@ -52,7 +52,7 @@ class Kernels:
         if not isinstance(rows, list):
             raise ValueError(f"{path}.measurements: must be a list of measured kernels, got {shorten(rows)}")
         batch = _positive(f"{path}.batch_size", graph.get("batch_size"))
-        measured: dict[str, dict[float, Times]] = {}
+        measured: dict[str, dict[float, KernelTimes]] = {}
         for number, row in enumerate(rows):
             name, samples, times = _row(f"{path}.measurements[{number}]", row, batch)
             if samples in measured.setdefault(name, {}):
@@ -70,25 +70,25 @@ class Kernels:
         """Return some of the names, for messages."""
         return ", ".join(sorted(self.measured)[:4]) or "none"
 
-    def times(self, kernel: str, samples: float, gpus: int) -> Times:
+    def times(self, kernel: str, samples: float, gpus: int) -> KernelTimes:
         """Return the times of ``samples`` that a server with ``gpus`` GPUs computes."""
         return _between(self.measured[kernel], samples if kernel.startswith(TABLE) else samples / gpus)
 
 
-def _between(measured: Mapping[float, Times], samples: float) -> Times:
+def _between(measured: Mapping[float, KernelTimes], samples: float) -> KernelTimes:
     sizes = sorted(measured)
     right = bisect_left(sizes, samples)  # index of the first measurement with as many samples or more
     if right in (0, len(sizes)):
         nearest = sizes[min(right, len(sizes) - 1)]
         forward, backward = measured[nearest]
-        return Times(forward * samples / nearest, backward * samples / nearest)
+        return KernelTimes(forward * samples / nearest, backward * samples / nearest)
     low, high = sizes[right - 1 : right + 1]
     share = (samples - low) / (high - low)
     pairs = zip(measured[low], measured[high], strict=True)
-    return Times(*(below + share * (above - below) for below, above in pairs))
+    return KernelTimes(*(below + share * (above - below) for below, above in pairs))
 
 
-def _row(place: str, row: object, batch: float) -> tuple[str, float, Times]:
+def _row(place: str, row: object, batch: float) -> tuple[str, float, KernelTimes]:
     """Return the name of a kernel, the samples of one GPU, and its times."""
     if not isinstance(row, dict):
         raise ValueError(f"{place}: must be a measured kernel, got {shorten(row)}")
@@ -98,7 +98,7 @@ def _row(place: str, row: object, batch: float) -> tuple[str, float, Times]:
     if len(parts) < 2 or not all(part.isascii() and part.isdigit() and 0 < len(part) < 10 for part in parts):
         raise ValueError(f"{place}.pc_str: must be numbers as 2-1-128, got {shorten(row.get('pc_str'))}")
     servers = _positive(f"{place}.pc_str", int(parts[-1]))
-    times = Times(*(_positive(f"{place}.{key}", row.get(key)) * 1e-3 for key in ("fw_time", "bw_time")))
+    times = KernelTimes(*(_positive(f"{place}.{key}", row.get(key)) * 1e-3 for key in ("fw_time", "bw_time")))
     return name, batch / servers / (1 if name.startswith(TABLE) else GPUS), times
 
 

@@ -76,11 +76,11 @@ class ListedRoutes(Routes):
         return longest
 
     @cached_property
-    def _known(self) -> dict[str, Rows]:
+    def _known(self) -> dict[str, PathRows]:
         """Return the cached rows by class of traffic."""
         return {}
 
-    def _rows(self, source: Index, target: Index, kind: str) -> tuple[Rows, Index]:
+    def _rows(self, source: Index, target: Index, kind: str) -> tuple[PathRows, Index]:
         """Return the cached paths, and the index [F] of each pair there."""
         cached = self._known.get(kind, NO_ROWS)
         key = source.astype(np.int64) << 32 | target
@@ -91,7 +91,7 @@ class ListedRoutes(Routes):
         return cached, np.searchsorted(cached.key, key)
 
 
-class Rows(NamedTuple):
+class PathRows(NamedTuple):
     """The paths of P pairs of nodes."""
 
     key: Index  # [P] source and target as one number, ascending
@@ -105,7 +105,7 @@ class Rows(NamedTuple):
         is_cached: Mask = self.key[place] == key if len(self.key) else np.zeros(len(key), np.bool_)
         return is_cached
 
-    def extended(self, key: Index, paths: Sequence[Sequence[Path]]) -> Rows:
+    def extended(self, key: Index, paths: Sequence[Sequence[Path]]) -> PathRows:
         """Return rows with more pairs and the paths of each."""
         count = np.array([len(of_pair) for of_pair in paths], np.int64)
         more = padded(list(chain.from_iterable(paths)))
@@ -116,11 +116,11 @@ class Rows(NamedTuple):
         keys = np.concatenate([self.key, key])
         first = np.concatenate([self.first, len(self.links) + np.cumsum(count) - count])
         order = np.argsort(keys)
-        return Rows(keys[order], first[order], np.concatenate([self.paths, count])[order], np.concatenate(links))
+        return PathRows(keys[order], first[order], np.concatenate([self.paths, count])[order], np.concatenate(links))
 
 
 _EMPTY = np.zeros(0, np.int64)
-NO_ROWS = Rows(_EMPTY, _EMPTY, _EMPTY, np.zeros((0, 0), np.int32))
+NO_ROWS = PathRows(_EMPTY, _EMPTY, _EMPTY, np.zeros((0, 0), np.int32))
 
 
 class FunctionRoutes(ListedRoutes):

@@ -12,7 +12,7 @@ from topoflow.engine.lowering.placement import place
 from topoflow.engine.simulation import simulate
 from topoflow.papers.fosquare.mappings import place as map_processes
 from topoflow.papers.fosquare.mappings import within
-from topoflow.papers.fosquare.synthetic import PROCESSES, Background, Index, Messages, application
+from topoflow.papers.fosquare.synthetic import PROCESSES, Background, Index, SyntheticMessages, application
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
 from topoflow.study.figures.base import Experiment, Heading, Picture, Row, distinct, number, where
@@ -85,7 +85,7 @@ class Applications(Experiment):
             background = self.background.draw(busy, self.servers_per_rack, end, seed)
             for mapping in self.mappings:
                 core = map_processes(mapping, job.counts(PROCESSES), rack, seed)
-                mapped = Messages(
+                mapped = SyntheticMessages(
                     server[core][job.source], server[core][job.target], job.bytes, self.warmup + job.release
                 )
                 near = within(job.counts(PROCESSES), rack, core) / len(job.source)
@@ -93,7 +93,7 @@ class Applications(Experiment):
                 rows.append({**label, **self._latency(setup, mapped, background)})
         return rows
 
-    def _latency(self, setup: Setup, job: Messages, background: Messages) -> Row:
+    def _latency(self, setup: Setup, job: SyntheticMessages, background: SyntheticMessages) -> Row:
         traffic = job.joined(background).traffic(setup.servers)
         config = setup.point.config
         world = place(

@@ -40,7 +40,7 @@ EVERY = np.arange(PROCESSES)
 
 
 @dataclass(frozen=True)
-class Messages:
+class SyntheticMessages:
     """Messages between ends, with release times. n messages."""
 
     source: Index  # [n]
@@ -60,10 +60,10 @@ class Messages:
         np.add.at(found, (self.source, self.target), 1)
         return found
 
-    def joined(self, other: Messages) -> Messages:
+    def joined(self, other: SyntheticMessages) -> SyntheticMessages:
         """Append the messages of ``other``."""
         fields = ("source", "target", "bytes", "release")
-        return Messages(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in fields))
+        return SyntheticMessages(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in fields))
 
 
 def cg(random: np.random.Generator) -> Iterator[Step]:
@@ -113,7 +113,7 @@ def neighbour(axis: int, way: int) -> Index:
     return np.ravel_multi_index(tuple(place), GRID)
 
 
-def application(name: str, volume: float, rate: float, seed: int = 0) -> Messages:
+def application(name: str, volume: float, rate: float, seed: int = 0) -> SyntheticMessages:
     """Return the messages of 16 processes of an application, ``volume`` bytes in all, with ``rate`` (B/s) per process.
 
     Steps follow each other, and start over, until each process has sent its part. No process sends to itself.
@@ -127,10 +127,10 @@ def application(name: str, volume: float, rate: float, seed: int = 0) -> Message
     while (sent < volume / PROCESSES).any():
         for target, bytes in APPLICATIONS[name](random):
             sends = (target != EVERY) & (sent < volume / PROCESSES)
-            parts.append(Messages(EVERY[sends], target[sends], bytes[sends], sent[sends] / rate))
+            parts.append(SyntheticMessages(EVERY[sends], target[sends], bytes[sends], sent[sends] / rate))
             sent += np.where(sends, bytes, 0.0)
     fields = ("source", "target", "bytes", "release")
-    return Messages(*(np.concatenate([getattr(part, field) for part in parts]) for field in fields))
+    return SyntheticMessages(*(np.concatenate([getattr(part, field) for part in parts]) for field in fields))
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Background:
             got = f"{self.within_server} and {self.within_rack}"
             raise ValueError(f"background: within_server and within_rack must be shares of at most 1 in all, got {got}")
 
-    def draw(self, busy: Index, servers_per_rack: int, seconds: float, seed: int) -> Messages:
+    def draw(self, busy: Index, servers_per_rack: int, seconds: float, seed: int) -> SyntheticMessages:
         """Draw the messages of servers with ``busy`` [S] cores; at least two racks of at least two servers each."""
         random = np.random.Generator(np.random.Philox(key=[seed, 2]))
         servers, size = len(busy), servers_per_rack
@@ -167,4 +167,4 @@ class Background:
         same = rack + (source - rack + random.integers(1, size, count)) % size
         away = (rack + size + random.integers(0, servers - size, count)) % servers
         when = random.uniform(0.0, seconds, count)  # the distribution of Poisson arrivals, given their number
-        return Messages(source, np.where(near, same, away), np.full(count, self.message), when)
+        return SyntheticMessages(source, np.where(near, same, away), np.full(count, self.message), when)

@@ -26,13 +26,13 @@ from typing import NamedTuple
 import numpy as np
 
 from topoflow.arrays import Offsets
-from topoflow.strategy.grid import GRADIENTS, Grid
+from topoflow.strategy.grid import GRADIENTS, ParallelGrid
 from topoflow.traffic.base import Label, Traffic
 from topoflow.traffic.buckets import fill
 from topoflow.traffic.columns import Columns
 from topoflow.traffic.grid.one_f_one_b import Pass, interleaved, one_f_one_b
-from topoflow.traffic.grid.side_by_side import Exchange, Groups
-from topoflow.traffic.grid.stage_work import AMONG, Work, backward_work, forward_work
+from topoflow.traffic.grid.side_by_side import CollectiveWriter, EqualGroups
+from topoflow.traffic.grid.stage_work import AMONG, PassWork, backward_work, forward_work
 from topoflow.traffic.program import BackwardPart, Instruction, of_grid
 from topoflow.traffic.roofline import step_seconds
 from topoflow.traffic.tasks import NONE
@@ -58,7 +58,7 @@ class Tie(NamedTuple):
     layer: str
 
 
-def lower_pipelined(workload: LayerGraph, grid: Grid, passes: Sequence[Pass] | None = None) -> Traffic:
+def lower_pipelined(workload: LayerGraph, grid: ParallelGrid, passes: Sequence[Pass] | None = None) -> Traffic:
     """Return the traffic of one iteration; ``passes`` None is 1F1B, interleaved if ranks have several stages."""
     iteration = _Iteration(workload, grid)
     if passes is None:
@@ -77,10 +77,10 @@ def lower_pipelined(workload: LayerGraph, grid: Grid, passes: Sequence[Pass] | N
 class _Iteration:
     """The tasks so far, and the tasks that each server waits for."""
 
-    def __init__(self, workload: LayerGraph, grid: Grid) -> None:
+    def __init__(self, workload: LayerGraph, grid: ParallelGrid) -> None:
         self.workload, self.grid = workload, grid
         self.tasks = Columns()
-        self.exchange = Exchange(self.tasks, grid.servers, workload.gpu.exchange_bandwidth)
+        self.exchange = CollectiveWriter(self.tasks, grid.servers, workload.gpu.exchange_bandwidth)
         self.held = held_by_stage(workload, grid)
         self.servers = [np.array(grid.stage_servers(stage)) for stage in range(len(grid.stages))]
         self.busy = self.exchange.none(2)  # the tasks that end a server's latest pass
@@ -89,7 +89,7 @@ class _Iteration:
         self.handover = handover_bytes(workload, grid)
         self.works = [(forward_work(workload, grid, held), backward_work(workload, grid, held)) for held in self.held]
         self.groups = {
-            (stage, kind): Groups.of(grid.groups(stage, along))
+            (stage, kind): EqualGroups.of(grid.groups(stage, along))
             for stage in range(len(grid.stages))
             for kind, along in (AMONG | GRADIENTS).items()
             if grid.members(along) > 1
@@ -119,7 +119,7 @@ class _Iteration:
             name, work = f"{name} {part[-1][0].name}", backward_work(self.workload, self.grid, part)
         self._work(instruction, False, work, name)
 
-    def _work(self, instruction: Instruction, forward: bool, work: Work, name: str) -> None:
+    def _work(self, instruction: Instruction, forward: bool, work: PassWork, name: str) -> None:
         """Add compute and collectives on every server of the stage."""
         servers = self.servers[instruction.of]
         computes = self.tasks.compute(Label(name, True), servers, work.seconds)
@@ -155,7 +155,7 @@ class _Iteration:
         stages, bytes, layer = self.ties[instruction.of]
         pairs = np.stack([self.servers[stage] for stage in stages], axis=1)
         after = np.concatenate([self.busy, self.reduced], axis=1)
-        ends = self.exchange.collective("all_reduce", bytes, Groups(pairs, 1, 1), after, Label(f"tied {layer}"))
+        ends = self.exchange.collective("all_reduce", bytes, EqualGroups(pairs, 1, 1), after, Label(f"tied {layer}"))
         self.reduced[pairs] = NONE
         self.reduced[pairs, 0] = ends[pairs, 0]
 
@@ -179,13 +179,13 @@ class _Iteration:
         return buckets
 
 
-def held_by_stage(workload: LayerGraph, grid: Grid) -> list[Held]:
+def held_by_stage(workload: LayerGraph, grid: ParallelGrid) -> list[Held]:
     """Return the layers that a GPU of each stage holds, with the elements of each."""
     layers = {layer.name: layer for layer in workload.layers}
     return [[(layers[name], size) for name, size in stage.items()] for stage in grid.rank_parameters(workload)]
 
 
-def ties_of(workload: LayerGraph, grid: Grid) -> list[Tie]:
+def ties_of(workload: LayerGraph, grid: ParallelGrid) -> list[Tie]:
     """Return the matrices that two stages hold, with the bytes of all GPUs of a server."""
     stage_of = {name: stage for stage, names in enumerate(grid.stages) for name in names}
     ties = []
@@ -198,7 +198,7 @@ def ties_of(workload: LayerGraph, grid: Grid) -> list[Tie]:
     return ties
 
 
-def handover_bytes(workload: LayerGraph, grid: Grid) -> list[float]:
+def handover_bytes(workload: LayerGraph, grid: ParallelGrid) -> list[float]:
     """Return the bytes of a microbatch that a server sends from stage i to i + 1.
 
     Each tensor and context rank sends its part (scatter/gather; Narayanan et al., SC 2021, section 4.1). Outputs that

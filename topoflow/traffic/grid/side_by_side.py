@@ -17,7 +17,7 @@ import numpy as np
 
 from topoflow.arrays import Offsets
 from topoflow.operations import bus_factor
-from topoflow.strategy.grid import Group
+from topoflow.strategy.grid import RankGroup
 from topoflow.traffic.columns import Columns
 from topoflow.traffic.tasks import COLLECTIVE, COMPUTE, NONE, Label, Operation
 
@@ -26,7 +26,7 @@ Ends = Offsets
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class EqualGroups:
     """G similar groups on disjoint servers: each has ``local`` members on each of its m servers.
 
     On the servers of a group there are ``side_by_side`` such groups.
@@ -37,25 +37,25 @@ class Groups:
     side_by_side: int
 
     @staticmethod
-    def of(groups: Sequence[Group]) -> Groups:
+    def of(groups: Sequence[RankGroup]) -> EqualGroups:
         """Return all groups of a grid along the same axes, which have equal shapes."""
         ((local, side_by_side),) = {(group.local, group.side_by_side) for group in groups}
-        return Groups(np.array([group.servers for group in groups], np.int64), local, side_by_side)
+        return EqualGroups(np.array([group.servers for group in groups], np.int64), local, side_by_side)
 
 
-class Exchange:
-    """A writer of collectives of ``Groups``; ``local_bandwidth`` is that of a GPU to others of its server."""
+class CollectiveWriter:
+    """A writer of collectives of ``EqualGroups``; ``local_bandwidth`` is that of a GPU to others of its server."""
 
     def __init__(self, tasks: Columns, servers: int, local_bandwidth: float) -> None:
         self.tasks, self.servers, self.local_bandwidth = tasks, servers, local_bandwidth
-        self._known: dict[tuple[str, Groups], Offsets] = {}
-        self._latest: dict[Groups, Offsets] = {}  # [G] the latest queued collective of each group
+        self._known: dict[tuple[str, EqualGroups], Offsets] = {}
+        self._latest: dict[EqualGroups, Offsets] = {}  # [G] the latest queued collective of each group
 
     def none(self, width: int = 1) -> Ends:
         """Return no tasks to wait for."""
         return np.full((self.servers, width), NONE, np.int64)
 
-    def collective(self, op: str, bytes: float, groups: Groups, after: Ends, label: Label) -> Ends:
+    def collective(self, op: str, bytes: float, groups: EqualGroups, after: Ends, label: Label) -> Ends:
         """Add ``op`` of ``bytes`` in every group after the tasks of its servers.
 
         Return the tasks [N, 2] that end it on each server.
@@ -66,7 +66,7 @@ class Exchange:
         ends[groups.servers, 0] = self._tasks(op, bytes, groups, after, label)[:, None]
         return ends
 
-    def queued(self, op: str, bytes: float, groups: Groups, after: Ends, label: Label) -> Offsets:
+    def queued(self, op: str, bytes: float, groups: EqualGroups, after: Ends, label: Label) -> Offsets:
         """Add a collective that is next on the groups' communicators; return the task [N] of each server."""
         tasks = self._tasks(op, bytes, groups, after, label)
         self.tasks.queue(tasks, self._latest.get(groups, np.full(len(tasks), NONE)))
@@ -75,13 +75,13 @@ class Exchange:
         task_of[groups.servers] = tasks[:, None]
         return task_of
 
-    def _tasks(self, op: str, bytes: float, groups: Groups, after: Ends, label: Label) -> Offsets:
+    def _tasks(self, op: str, bytes: float, groups: EqualGroups, after: Ends, label: Label) -> Offsets:
         """Add a collective in every group; return the tasks [G]."""
         tasks = self.tasks.collective(label, self._rows(op, groups), bytes * groups.side_by_side)
         self.tasks.wait(tasks[:, None, None], after[groups.servers])
         return tasks
 
-    def _all_to_all(self, bytes: float, groups: Groups, after: Ends, label: Label) -> Ends:
+    def _all_to_all(self, bytes: float, groups: EqualGroups, after: Ends, label: Label) -> Ends:
         """Add a delay inside each server and, concurrently, one task between the servers of each group."""
         (number, count), local = groups.servers.shape, groups.local
         inside, between = count if local > 1 else 0, int(count > 1)
@@ -105,7 +105,7 @@ class Exchange:
             ends[groups.servers, 1] = tasks[:, inside, None]
         return ends
 
-    def _rows(self, op: str, groups: Groups) -> Offsets:
+    def _rows(self, op: str, groups: EqualGroups) -> Offsets:
         """Return [G] the rows of the groups' operations."""
         key = op, groups
         if key not in self._known:
@@ -124,14 +124,14 @@ def inside_seconds(op: str, bytes: float, members: int, local_bandwidth: float) 
     return bus_factor(op, members) * bytes / local_bandwidth
 
 
-def outside_seconds(op: str, bytes: float, group: Group, bandwidth: float) -> float:
+def outside_seconds(op: str, bytes: float, group: RankGroup, bandwidth: float) -> float:
     """Return the time (s) in which a server sends its part of all groups side by side at ``bandwidth`` (B/s)."""
     count = len(group.servers)
     members = group.side_by_side * (group.local if op == "all_to_all" else 1)
     return bus_factor(op, count) * members * bytes / bandwidth
 
 
-def least_seconds_of(op: str, bytes: float, group: Group, local_bandwidth: float, bandwidth: float) -> float:
+def least_seconds_of(op: str, bytes: float, group: RankGroup, local_bandwidth: float, bandwidth: float) -> float:
     """Return a lower bound of the time (s) of ``Exchange.collective`` if servers send at ``bandwidth`` (B/s)."""
     outside, inside = (
         outside_seconds(op, bytes, group, bandwidth),
@@ -146,7 +146,7 @@ def least_seconds_of(op: str, bytes: float, group: Group, local_bandwidth: float
     return inside + outside
 
 
-def least_seconds_queued(bytes: float, group: Group, local_bandwidth: float, bandwidth: float) -> float:
+def least_seconds_queued(bytes: float, group: RankGroup, local_bandwidth: float, bandwidth: float) -> float:
     """Return the same lower bound for queued all-reduces of ``bytes`` in all.
 
     Each phase runs in order; different phases overlap.

@@ -20,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from topoflow.strategy.grid import Grid
+from topoflow.strategy.grid import ParallelGrid
 from topoflow.strategy.memory import is_recomputed
 from topoflow.traffic.roofline import SharingDegrees, gpu_times
 from topoflow.workload.base import Layer, LayerGraph, Sharding
-from topoflow.workload.kernels import Times
+from topoflow.workload.kernels import KernelTimes
 
 # The collectives of a pass, in their order, and the axes of their ranks.
 AMONG = {
@@ -36,22 +36,22 @@ AMONG = {
 
 
 @dataclass(frozen=True)
-class Work:
+class PassWork:
     """A pass on one GPU: its seconds, and the bytes of one member's buffer by kind of collective (``AMONG``)."""
 
     seconds: float
     sent: Mapping[str, float]
 
 
-def forward_work(workload: LayerGraph, grid: Grid, layers: Sequence[tuple[Layer, float]]) -> Work:
+def forward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tuple[Layer, float]]) -> PassWork:
     """Return the work on ``layers``, each with the parameters (elements) that the GPU holds of it."""
     seconds = sum(_times(workload, grid, layer, parameters).forward for layer, parameters in layers)
     cuts = [layer.sharding for layer, _ in layers if layer.sharding is not None]
     reduced = sum(cut.reduced_forward for cut in cuts)
-    return Work(seconds, _sent(workload, grid, cuts, reduced))
+    return PassWork(seconds, _sent(workload, grid, cuts, reduced))
 
 
-def backward_work(workload: LayerGraph, grid: Grid, layers: Sequence[tuple[Layer, float]]) -> Work:
+def backward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tuple[Layer, float]]) -> PassWork:
     """Return the work of the backward pass; keys and values are gathered again, and their gradients scattered.
 
     Recomputed layers run forward again with their collectives, except that one gather serves both passes.
@@ -63,10 +63,10 @@ def backward_work(workload: LayerGraph, grid: Grid, layers: Sequence[tuple[Layer
     for op in ("all_reduce", "all_to_all"):
         sent[op] += again.sent[op]
     sent = {"all_gather": sent["all_gather"], "reduce_scatter": sent["all_gather"], **sent}
-    return Work(seconds + again.seconds, sent)
+    return PassWork(seconds + again.seconds, sent)
 
 
-def _sent(workload: LayerGraph, grid: Grid, cuts: Sequence[Sharding], reduced: float) -> dict[str, float]:
+def _sent(workload: LayerGraph, grid: ParallelGrid, cuts: Sequence[Sharding], reduced: float) -> dict[str, float]:
     """Return the bytes of the collectives of a pass that reduces ``reduced`` elements per sample."""
     samples = grid.samples(workload) * workload.element_bytes
     return {
@@ -76,7 +76,7 @@ def _sent(workload: LayerGraph, grid: Grid, cuts: Sequence[Sharding], reduced: f
     }
 
 
-def _times(workload: LayerGraph, grid: Grid, layer: Layer, parameters: float) -> Times:
+def _times(workload: LayerGraph, grid: ParallelGrid, layer: Layer, parameters: float) -> KernelTimes:
     if workload.kernels is not None:
         rule = "must be null where ranks share layers, as whole layers were measured"
         raise ValueError(f"workload.kernels: {rule}, got {workload.kernels.name}")

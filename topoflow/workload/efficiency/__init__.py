@@ -39,7 +39,7 @@ EQUAL_RATES = {"float16": "bfloat16", "float8_e5m2": "float8_e4m3fn"}  # the sam
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class EfficiencyTable:
     """Reached fractions of the peak on a grid of sizes."""
 
     sizes: tuple[Floats, ...]  # logarithms, ascending, of each axis
@@ -63,7 +63,7 @@ class Efficiency:
     file: str
     gpu: str
     origin: str
-    tables: Mapping[str, Mapping[str, Table]]  # operation -> rate -> its table
+    tables: Mapping[str, Mapping[str, EfficiencyTable]]  # operation -> rate -> its table
     backward: Mapping[str, float]
     memory: float
     launch: float  # s
@@ -116,13 +116,13 @@ def load_efficiency(efficiency: str, gpu: str) -> Efficiency | None:
     return Efficiency.load(str(shipped[gpu.lower()]))
 
 
-def _tables(place: str, plain: object, axes: tuple[str, ...]) -> dict[str, Table]:
+def _tables(place: str, plain: object, axes: tuple[str, ...]) -> dict[str, EfficiencyTable]:
     if not isinstance(plain, dict) or not plain:
         raise ValueError(f"{place}: must be tables by rate, as bfloat16, got {shorten(plain)}")
     return {rate: _table(f"{place}.{rate}", table, axes) for rate, table in plain.items()}
 
 
-def _table(place: str, plain: object, axes: tuple[str, ...]) -> Table:
+def _table(place: str, plain: object, axes: tuple[str, ...]) -> EfficiencyTable:
     table = _fields(place, plain, (*axes, "reached"))
     sizes = []
     for axis in axes:
@@ -134,7 +134,7 @@ def _table(place: str, plain: object, axes: tuple[str, ...]) -> Table:
             raise ValueError(f"{place}.{axis}: must be ascending, got {shorten(plain_sizes)}")
         sizes.append(np.log(np.array(checked)))
     reached = _grid(f"{place}.reached", table["reached"], [len(axis_sizes) for axis_sizes in sizes])
-    return Table(tuple(sizes), np.array(reached, np.float64))
+    return EfficiencyTable(tuple(sizes), np.array(reached, np.float64))
 
 
 def _grid(place: str, plain: object, shape: list[int]) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from topoflow.units import check_bandwidth, check_count, check_positive, check_seed
 from topoflow.workload.base import Messages, Motif
-from topoflow.workload.flow_sizes import Fixed, Pareto, Sizes, read_sizes
+from topoflow.workload.flow_sizes import FixedSize, Pareto, Sizes, read_sizes
 from topoflow.workload.gpu import Gpu
 
 SIZES = ("pareto", "fixed", "file")
@@ -100,4 +100,4 @@ class Flows:
     def _sizes(self) -> Sizes:
         if self.file is not None:
             return read_sizes(Path(self.file))
-        return Pareto(self.mean, self.shape) if self.sizes == "pareto" else Fixed(self.mean)
+        return Pareto(self.mean, self.shape) if self.sizes == "pareto" else FixedSize(self.mean)

@@ -25,7 +25,7 @@ from topoflow.arrays import Mask
 from topoflow.papers.fosquare.mappings import Index, between, by_room
 
 
-class Groups(NamedTuple):
+class ProcessGroups(NamedTuple):
     """Groups of equal size: G groups of m processes, and E pairs of groups with packets between them."""
 
     members: Index  # [G, m] processes
@@ -51,29 +51,31 @@ def place(packets: Index, rack: Index, seed: int) -> Index:
     return core
 
 
-def singles(packets: Index) -> Groups:
+def singles(packets: Index) -> ProcessGroups:
     """Return a group for each process, from the ``packets`` [M, M] between processes."""
     packets_of_pairs = np.triu(between(packets))
     pairs = np.argwhere(packets_of_pairs)
     members = np.arange(len(packets))[:, None]
-    return Groups(members, np.zeros(len(packets), np.int64), pairs, packets_of_pairs[tuple(pairs.T)])
+    return ProcessGroups(members, np.zeros(len(packets), np.int64), pairs, packets_of_pairs[tuple(pairs.T)])
 
 
-def kept(groups: Groups, mask: Mask) -> Groups:
+def kept(groups: ProcessGroups, mask: Mask) -> ProcessGroups:
     """Keep the groups in the ``mask`` [G], in their order."""
     number = np.cumsum(mask) - 1
     inside = mask[groups.pairs].all(axis=1)
-    return Groups(groups.members[mask], groups.inside[mask], number[groups.pairs[inside]], groups.packets[inside])
+    return ProcessGroups(
+        groups.members[mask], groups.inside[mask], number[groups.pairs[inside]], groups.packets[inside]
+    )
 
 
-def grouped(groups: Groups, size: int) -> Groups:
+def grouped(groups: ProcessGroups, size: int) -> ProcessGroups:
     """Return groups of ``size`` processes (steps 2 to 6)."""
     while groups.members.shape[1] < size:
         groups = joined(groups, matched(groups))
     return groups
 
 
-def matched(groups: Groups) -> Index:
+def matched(groups: ProcessGroups) -> Index:
     """Return pairs of groups [G // 2, 2], pairs with the most packets between them first; an odd group is left out.
 
     Of equal pairs the first is taken. Groups without packets between them are paired in their order.
@@ -88,7 +90,7 @@ def matched(groups: Groups) -> Index:
     return np.concatenate([np.array(pairs, np.int64).reshape(-1, 2), free[: len(free) // 2 * 2].reshape(-1, 2)])
 
 
-def joined(groups: Groups, chosen: Index) -> Groups:
+def joined(groups: ProcessGroups, chosen: Index) -> ProcessGroups:
     """Join each pair in ``chosen`` [P, 2] to a group (step 5)."""
     number = np.full(len(groups.members), -1)
     number[chosen] = np.arange(len(chosen))[:, None]
@@ -101,7 +103,7 @@ def joined(groups: Groups, chosen: Index) -> Groups:
     packets = np.zeros(len(key), np.int64)
     np.add.at(packets, at.reshape(-1), groups.packets[is_paired & ~is_inside])
     pairs = np.stack(np.divmod(key, max(len(chosen), 1)), axis=1)
-    return Groups(groups.members[chosen].reshape(len(chosen), -1), inside, pairs, packets)
+    return ProcessGroups(groups.members[chosen].reshape(len(chosen), -1), inside, pairs, packets)
 
 
 def power_of_two(number: int) -> int:
