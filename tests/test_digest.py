@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from topoflow.digest import Made, digest, program
+from topoflow.digest import ContentHashed, digest, program
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Other:
     value: Any
 
 
-class Ways(Made):
+class Ways(ContentHashed):
     def __init__(self, first: Any, second: Any = None) -> None:
         self.cache: dict[int, int] = {}
 

@@ -23,13 +23,13 @@ from topoflow.search.memory import Budget
 from topoflow.search.moves import Moves, moves
 from topoflow.search.problem import Effort, Problem, Settings
 from topoflow.search.screen import screen
-from topoflow.search.space import Placements, space
+from topoflow.search.space import PlacementSpace, space
 from topoflow.search.tempering import Numbers, Tell, Walk
 from topoflow.strategy.base import Strategy
 
 
 @dataclass(frozen=True)
-class Annealed(Placements):
+class Annealed(PlacementSpace):
     """Placements explored by simulated annealing."""
 
     times: int  # as many proposals
@@ -40,7 +40,7 @@ class Annealed(Placements):
     @classmethod
     def of(cls, problem: Problem, times: int) -> Annealed:
         placed = space(problem, Settings())
-        assert isinstance(placed, Placements)
+        assert isinstance(placed, PlacementSpace)
         return cls(**vars(placed), times=times)
 
     @property

@@ -14,7 +14,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.search.judge import Judge, Wiring
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.screen import screen
-from topoflow.search.space import Placements, space
+from topoflow.search.space import PlacementSpace, space
 from topoflow.search.tempering import Numbers
 from topoflow.strategy.base import Strategy
 
@@ -33,7 +33,7 @@ class Optimum(NamedTuple):
 def optimum(problem: Problem, settings: Settings) -> Optimum:
     """By ``fluid``: all placements that a search can propose, on all networks that it can build for one of them."""
     within = space(problem, settings)
-    assert isinstance(within, Placements)
+    assert isinstance(within, PlacementSpace)
     states = np.array(
         list(itertools.product(range(within.choices.count), repeat=len(within.workload.layers))), np.int32
     )
@@ -45,7 +45,7 @@ def optimum(problem: Problem, settings: Settings) -> Optimum:
     return Optimum(len(states), len(found), float(times[best].min()), float(times[best][estimates.argmin()]))
 
 
-def strategies(within: Placements, states: Numbers) -> Iterator[Strategy]:
+def strategies(within: PlacementSpace, states: Numbers) -> Iterator[Strategy]:
     return (within.choices.strategy(within.workload, state, within.given) for state in states)
 
 

@@ -15,19 +15,19 @@ Mask = NDArray[np.bool_]
 
 
 def offsets(counts: Iterable[int] | Offsets) -> Offsets:
-    """[N+1] where each of N ragged rows begins, and where the last ends."""
+    """Return [N+1] the offset where each of N ragged rows begins; the last entry is the total length."""
     counts = np.asarray(counts if isinstance(counts, np.ndarray) else list(counts), np.int64)
-    found = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=found[1:])
-    return found
+    row_start = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=row_start[1:])
+    return row_start
 
 
 def row_offsets(rows: NDArray[np.integer[Any]], count: int) -> Offsets:
-    """[N+1] where each of ``count`` rows begins, and the last ends, of items that are sorted by their row."""
+    """Return [count+1] offsets of the rows of items that are sorted by their row (``rows`` [items])."""
     return offsets(np.bincount(rows, minlength=count))
 
 
 def distinct(keys: Offsets) -> Offsets:
-    """``keys`` ascending, each once. They are runs that ascend, which a merge sort puts together fast."""
+    """Return the distinct ``keys``, ascending. The keys form ascending runs, which a merge sort merges fast."""
     ordered = np.sort(keys, kind="stable")
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(keys) else keys

@@ -1,6 +1,6 @@
 """Demand: what the servers of a job ask a network for in one iteration. P pairs of servers.
 
-It stands between its two users, who do not know each other: a traffic states it, a fabric is built for it.
+It decouples its two users: a traffic states its demand, and a fabric is built for it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def _none() -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """Bytes by pair of servers, which cannot move, and buffers of all-reduces, whose rings can be chosen.
+    """Bytes of fixed point-to-point pairs, and buffers of all-reduces, whose rings can be chosen.
 
-    TopoOpt's T_MP and T_AllReduce (Wang et al., NSDI 2023, 4.1). The pairs are distinct and ascend by source, then
-    target; none is a server with itself, and each has bytes. ``Demand(8)`` is nothing, ``Demand(8, groups)`` are
-    all-reduces only. Raises ``ValueError`` for a server that is not one of ``servers``, and for bytes that are no
-    number >= 0.
+    These are T_MP and T_AllReduce of TopoOpt (Wang et al., NSDI 2023, 4.1). The pairs are distinct and sorted by
+    source, then target; no pair joins a server with itself, and each has bytes. ``Demand(8)`` is empty,
+    ``Demand(8, groups)`` has all-reduces only. Raises ``ValueError`` for a server outside 0..``servers``-1 and for
+    bytes that are negative or not finite.
     """
 
     servers: int
@@ -41,18 +41,18 @@ class Demand:
     def from_pairs(
         servers: int, source: ArrayLike, target: ArrayLike, bytes: ArrayLike, all_reduce: Mapping[Group, float]
     ) -> Demand:
-        """Bytes of pairs in any order, summed where a pair comes again; those of a server to itself are left out."""
+        """Sum the bytes of pairs in any order, which may repeat; drop those from a server to itself."""
         ends = np.asarray(source, np.int64), np.asarray(target, np.int64)
         amount = np.asarray(bytes, np.float64)
         _check(servers, *ends, amount)
-        apart = (ends[0] != ends[1]) & (amount > 0)
-        pair, number = np.unique(ends[0][apart] * servers + ends[1][apart], return_inverse=True)
-        total = np.bincount(number.reshape(-1), amount[apart], len(pair)).astype(np.float64)
+        is_sent = (ends[0] != ends[1]) & (amount > 0)
+        pair, number = np.unique(ends[0][is_sent] * servers + ends[1][is_sent], return_inverse=True)
+        total = np.bincount(number.reshape(-1), amount[is_sent], len(pair)).astype(np.float64)
         return Demand(servers, all_reduce, pair // servers, pair % servers, total)
 
     @staticmethod
     def from_matrix(matrix: Floats, all_reduce: Mapping[Group, float]) -> Demand:
-        """Bytes [servers, servers] from each server to each other."""
+        """Return the demand of a matrix [servers, servers] of bytes from each server to each other."""
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"demand.bytes: expected [servers, servers], got {list(matrix.shape)}")
         source, target = np.nonzero(matrix)
@@ -65,12 +65,12 @@ class Demand:
             raise ValueError("demand.source: pairs must be of two servers and ascend, got others (see from_pairs)")
         for group, buffer in self.all_reduce.items():
             if len(set(group)) != len(group) or not all(0 <= member < self.servers for member in group):
-                law = f"a group must name servers of 0..{self.servers - 1} once"
-                raise ValueError(f"demand.all_reduce: {law}, got {', '.join(map(str, group))}")
+                rule = f"a group must name servers of 0..{self.servers - 1} once"
+                raise ValueError(f"demand.all_reduce: {rule}, got {', '.join(map(str, group))}")
             check_not_negative(f"demand.all_reduce of {len(group)} servers", buffer)
 
     def matrix(self) -> Floats:
-        """The bytes of pairs as [servers, servers], for those whose work is quadratic in the servers anyway."""
+        """Return the bytes of pairs as [servers, servers]; the memory is quadratic in the servers."""
         matrix = np.zeros((self.servers, self.servers))
         matrix[self.source, self.target] = self.bytes
         return matrix

@@ -1,6 +1,6 @@
-"""Digests: what has the same content has the same one, whatever file it was read from.
+"""Digests: objects with equal content have equal digests, whatever file they were read from.
 
-An id of what was built, not of the paths that it was built from, is another one as soon as a file has changed.
+A digest identifies the objects that were built, not the paths of their files, so it changes when a file changes.
 """
 
 from __future__ import annotations
@@ -17,52 +17,51 @@ from typing import Any
 
 import numpy as np
 
-PROGRAM = (".py", ".so", ".pyd")  # what answers depend on; YAML files count by what is built of them
+PROGRAM = (".py", ".so", ".pyd")  # files that results depend on; a YAML file counts through the objects built from it
 
 
-class Made:
-    """What its class and the arguments of its constructor decide, as nobody changes it afterwards."""
+class ContentHashed:
+    """An immutable object that is identified by its class and the arguments of its constructor."""
 
-    made_of: list[object]
+    constructor_arguments: list[object]
 
     def __new__(cls, *arguments: Any, **named: Any) -> Any:
-        made = super().__new__(cls)
+        instance = super().__new__(cls)
         # The order of a mapping may count, so two that differ in it are different.
-        given = [*arguments, *sorted(named.items())]
-        made.made_of = [[*each.items()] if isinstance(each, Mapping) else each for each in given]
-        return made
+        values = [*arguments, *sorted(named.items())]
+        instance.constructor_arguments = [[*value.items()] if isinstance(value, Mapping) else value for value in values]
+        return instance
 
 
 @cache
 def program(folder: Path = Path(__file__).parent) -> str:
-    """SHA-256 of the names and contents of topoflow's modules, also of its compiled one: a version that a developer
-    changes by editing a file. 10 ms, once.
+    """Return the SHA-256 of topoflow's modules, including the compiled one: their names and contents.
 
-    What any module computes counts as what all compute: to know better which ones an answer needs would be a list to
-    keep, and a wrong list gives old answers.
+    It serves as a version that changes when a developer edits a file. It takes 10 ms, once per process. It covers all
+    modules: a list of those that a result depends on would have to be maintained, and an error in it would return
+    stale results.
     """
     return _contents(folder, PROGRAM)
 
 
 @cache
 def sources(folder: Path = Path(__file__).parent) -> str:
-    """The same of the modules in Python alone, which machines with other processors or GPUs have in common."""
+    """Return the same digest of the Python modules only, which is equal on machines with other processors or GPUs."""
     return _contents(folder, PROGRAM[:1])
 
 
 def _contents(folder: Path, kinds: tuple[str, ...]) -> str:
     files = [path for path in folder.rglob("*") if path.suffix in kinds and path.is_file()]
-    found = {path.relative_to(folder).as_posix(): path for path in files}
-    contents = [f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for name, path in sorted(found.items())]
+    file_of = {path.relative_to(folder).as_posix(): path for path in files}
+    contents = [f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for name, path in sorted(file_of.items())]
     return hashlib.sha256("\n".join(contents).encode()).hexdigest()
 
 
 def digest(value: object) -> str:
-    """SHA-256 of plain values, arrays, dataclasses (their class, and the fields that count where they are compared) and
-    whatever holds these.
+    """Return the SHA-256 of plain values, arrays, dataclasses and containers of these.
 
-    Other objects, made in Python and not ``Made``, have a state that cannot be known: what holds one equals nothing,
-    not even itself.
+    A dataclass counts by its class and the fields that take part in comparisons. The state of other objects that are
+    not ``ContentHashed`` cannot be known: a value that holds one equals nothing, not even itself.
     """
     try:
         text = json.dumps(_keyed(value), default=_plain, sort_keys=True)
@@ -72,14 +71,14 @@ def digest(value: object) -> str:
 
 
 def _plain(value: Any) -> object:
-    """What JSON does not have, one level deep."""
+    """Convert a value that JSON cannot represent, one level deep. Raises ``TypeError`` for an unknown type."""
     if is_dataclass(value) and not isinstance(value, type):
-        inner = {each.name: getattr(value, each.name) for each in fields(value) if each.compare}
-        return [_name(type(value)), {name: _keyed(each) for name, each in inner.items()}]
+        inner = {field.name: getattr(value, field.name) for field in fields(value) if field.compare}
+        return [_name(type(value)), {name: _keyed(item) for name, item in inner.items()}]
     if isinstance(value, np.ndarray) and value.dtype != object:
         return [str(value.dtype), value.shape, hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()]
-    if isinstance(value, Made):
-        return [_name(type(value)), value.made_of]
+    if isinstance(value, ContentHashed):
+        return [_name(type(value)), value.constructor_arguments]
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Mapping):
@@ -98,12 +97,12 @@ def _plain(value: Any) -> object:
 
 
 def _keyed(value: Any) -> object:
-    """A mapping whose keys are tuples, say of servers, as pairs: JSON has text for keys."""
+    """Return a mapping with keys other than strings as sorted pairs, since JSON keys are text."""
     if not isinstance(value, dict):
         return value
     if all(isinstance(key, str) for key in value):
-        return {key: _keyed(each) for key, each in value.items()}
-    return sorted([digest(key), _keyed(each)] for key, each in value.items())
+        return {key: _keyed(item) for key, item in value.items()}
+    return sorted([digest(key), _keyed(item)] for key, item in value.items())
 
 
 def _name(kind: type) -> str:

@@ -1,5 +1,6 @@
-"""What is in files, checked field by field: traces, worlds, links, plans and measured kernels have the same laws and
-lines. What is wrong is one clear line with file, place, field, law and value.
+"""Checks of the fields of input files, shared by traces, worlds, links, plans and measured kernels.
+
+An error is one line with file, place, field, requirement and value.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import Any, NoReturn
 LARGEST_INTEGER = 2**63 - 1
 LARGEST_WORLD = 2**17  # ranks of a job; the largest have 10^5 GPUs
 LARGEST_RANK = LARGEST_WORLD - 1
-MOST_ITERATIONS = 2**20  # of a trace; recordings have tens
+MOST_ITERATIONS = 2**20  # in one trace; recordings have tens
 
 
 def decode(name: str, data: bytes) -> str:
-    """UTF-8 bytes as text; the error names the first wrong byte."""
+    """Decode UTF-8 bytes; the error names the first invalid byte."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -29,11 +30,11 @@ def decode(name: str, data: bytes) -> str:
 def parse_json(
     place: str, text: str | bytes, *, unique: bool = False, constants: bool = False, bounded: bool = False
 ) -> Any:
-    """JSON with a one-line error that names the place: ``trace.json: must be JSON, got ... line 3 column 7``.
+    """Parse JSON; an error is one line with the place: ``trace.json: must be JSON, got ... line 3 column 7``.
 
-    Of a key given twice JSON takes the last; with ``unique`` it is an error. With ``constants``, NaN and Infinity are
-    numbers, so that who checks every field can say in which one they are. With ``bounded``, a number beyond the range
-    of a float is an error.
+    JSON takes the last value of a repeated key; with ``unique`` a repetition is an error. With ``constants``, NaN and
+    Infinity are accepted as numbers, so that a later check of the fields can name the field. With ``bounded``, a number
+    beyond the range of a float is an error.
     """
     if isinstance(text, bytes):
         text = decode(place, text)
@@ -73,16 +74,16 @@ def _bounded_float(text: str) -> float:
 
 
 def _refuse_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
         count = Counter(key for key, _ in pairs)
         raise ValueError(f"{next(key for key in count if count[key] > 1)[:40]!r} twice")
-    return found
+    return unique
 
 
 @dataclass(frozen=True)
 class Fields:
-    """One JSON object of an input file; each getter checks the law of its field and names the place when it is broken.
+    """One JSON object of an input file; each getter checks its field and names the place in the error.
 
     ``place`` ends with its separator, so that messages read ``trace.json: traceEvents[12].dur: must be a number,
     got 'x'`` or ``trace.jsonl:3: op: must be given``.
@@ -93,75 +94,75 @@ class Fields:
 
     @classmethod
     def of(cls, place: str, value: Any) -> Fields:
-        """``value`` as an object, or a ValueError."""
+        """Return the fields of ``value``. Raises ``ValueError`` unless it is an object."""
         if not isinstance(value, dict):
             raise ValueError(f"{place.rstrip(': .')}: must be an object, got {shorten(value)}")
         return cls(place, value)
 
-    def fail(self, field: str, law: str) -> NoReturn:
-        """Raise the ValueError for ``field``."""
+    def fail(self, field: str, rule: str) -> NoReturn:
+        """Raise the ``ValueError`` for ``field``, which breaks ``rule``."""
         got = shorten(self.values[field]) if field in self.values else "nothing"
-        raise ValueError(f"{self.place}{field}: {law}, got {got}")
+        raise ValueError(f"{self.place}{field}: {rule}, got {got}")
 
     def has(self, field: str) -> bool:
-        """Whether the field is given and not null."""
+        """Return whether the field is given and not null."""
         return self.values.get(field) is not None
 
     def require(self, field: str) -> Any:
-        """The value of a field that must be there, whatever it is."""
+        """Return the value of a required field, unchecked."""
         if field not in self.values:
             self.fail(field, "must be given")
         return self.values[field]
 
     def integer(self, field: str, lowest: int = 0, highest: int = LARGEST_INTEGER) -> int:
-        """A whole number within lowest..highest."""
+        """Return a whole number within lowest..highest."""
         value = self.require(field)
         if type(value) is not int or not lowest <= value <= highest:
             self.fail(field, f"must be a whole number within {lowest}..{highest}")
         return value
 
     def number(self, field: str) -> float:
-        """A finite number."""
+        """Return a finite number."""
         value = self.require(field)
         if type(value) not in (int, float) or abs(value) > LARGEST_INTEGER or not isfinite(value):
             self.fail(field, "must be a number")
         return float(value)
 
     def text(self, field: str) -> str:
-        """A string."""
+        """Return a string."""
         value = self.require(field)
         if not isinstance(value, str):
             self.fail(field, "must be a string")
         return value
 
     def boolean(self, field: str) -> bool:
-        """True or false."""
+        """Return a boolean."""
         value = self.require(field)
         if not isinstance(value, bool):
             self.fail(field, "must be true or false")
         return value
 
     def items(self, field: str) -> list[Any]:
-        """A list."""
+        """Return a list."""
         value = self.require(field)
         if not isinstance(value, list):
             self.fail(field, "must be a list")
         return value
 
     def integers(self, field: str, lowest: int = 0, highest: int = LARGEST_INTEGER) -> tuple[int, ...]:
-        """A list of whole numbers within lowest..highest."""
+        """Return a list of whole numbers within lowest..highest as a tuple."""
         values = self.items(field)
         if not all(type(value) is int and lowest <= value <= highest for value in values):
             self.fail(field, f"must be a list of whole numbers within {lowest}..{highest}")
         return tuple(values)
 
     def numbers(self, field: str) -> tuple[float, ...]:
-        """A list of numbers."""
+        """Return a list of numbers as a tuple."""
         values = self.items(field)
         return tuple(Fields(self.place, {field: value}).number(field) for value in values)
 
     def texts(self, field: str) -> tuple[str, ...]:
-        """A list of strings."""
+        """Return a list of strings as a tuple."""
         values = self.items(field)
         if not all(isinstance(value, str) for value in values):
             self.fail(field, "must be a list of strings")
@@ -169,7 +170,7 @@ class Fields:
 
 
 def number(place: str, value: object) -> float:
-    """A number that is no boolean, as a float; it may be infinite or NaN."""
+    """Return a number as a float, which may be infinite or NaN. Raises ``ValueError`` for booleans and others."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{place}: must be a number, got {shorten(value)}")
     try:
@@ -179,7 +180,7 @@ def number(place: str, value: object) -> float:
 
 
 def name_of(place: str, value: object) -> str:
-    """A string or a whole number; 7 and "7" are the same name."""
+    """Return a name given as a string or a whole number; 7 and "7" are the same name."""
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise ValueError(f"{place}: must be a name or a whole number, got {shorten(value)}")
     name = str(value)
@@ -189,7 +190,7 @@ def name_of(place: str, value: object) -> str:
 
 
 def shorten(value: object) -> str:
-    """A value for a message: one line of at most 60 characters, whatever a damaged file holds."""
+    """Return a value for a message: one line of at most 60 characters, whatever a damaged file holds."""
     if isinstance(value, int) and abs(value) > 10**60:
         return f"a whole number of {value.bit_length()} bits"
     try:

@@ -1,4 +1,4 @@
-"""Files in and out: everything that topoflow reads or keeps goes through here.
+"""Reading and writing of files: everything that topoflow reads or keeps goes through here.
 
 gzip is recognised by its first three bytes, never by the file's name.
 """
@@ -14,17 +14,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-GZIP_MAGIC = b"\x1f\x8b\x08"  # and its only method: a block file of 35,615 ranks begins with the first two bytes
+GZIP_MAGIC = b"\x1f\x8b\x08"  # with the method byte: a block file of 35,615 ranks begins with the first two bytes
 LARGEST_FILE = 2 * 2**30  # B; a few steps of one rank are 10-500 MB of JSON
-# What a gzip file may unpack to: traces are 10 to 30 times its size, tables of equal rows 100 times; a "gzip bomb" is
-# 1000 times, and takes as much again when it is parsed: 27 B of memory for every byte of "[[],[],[],..]".
+# Largest ratio of unpacked to packed size: traces reach 10 to 30, tables of equal rows 100. A "gzip bomb" reaches 1000,
+# and parsing it takes even more: 27 B of memory for every byte of "[[],[],[],..]".
 LARGEST_RATIO = 200
-SMALL_FILE = 16 * 2**20  # B, whatever the ratio
-PART = ".part"  # of the names of files that are not whole yet
+SMALL_FILE = 16 * 2**20  # B; the ratio is not checked below this size
+PART = ".part"  # suffix of files that are still being written
 
 
 def read_bytes(path: Path) -> bytes:
-    """The unpacked content of ``path``; ValueError when it is damaged gzip, too large or a pipe; OSError."""
+    """Return the unpacked content of ``path``. Raises ``ValueError`` for damaged gzip, a large file or a pipe."""
     _check_regular(path)
     with naming(path), path.open("rb") as raw:
         packed = raw.read(len(GZIP_MAGIC)) == GZIP_MAGIC
@@ -42,11 +42,10 @@ def read_bytes(path: Path) -> bytes:
 
 
 def write_atomically(path: Path, *data: bytes | memoryview) -> None:
-    """Write all ``data`` to a file in the same folder and rename it to ``path``: it is never half-written, whoever
-    else writes it and whenever the power fails.
+    """Write all ``data`` to a file in the same folder and rename it to ``path``, so that it is never half-written.
 
-    Missing folders are created; a pipe or a device is not replaced (``ValueError``). A name that ends in ``.gz`` is
-    packed; equal data give equal bytes (no time stamp).
+    This holds for concurrent writers and for a power failure. Missing folders are created; a pipe or a device is not
+    replaced (``ValueError``). A name that ends in ``.gz`` is packed; equal data give equal bytes (no time stamp).
     """
     if path.suffix == ".gz":
         data = (gzip.compress(b"".join(data), mtime=0),)
@@ -64,7 +63,7 @@ def write_atomically(path: Path, *data: bytes | memoryview) -> None:
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a small new file of UTF-8, or replace one: a tenth of the 50 us that ``Path.write_text`` computes."""
+    """Write or replace a small file of UTF-8; it takes a tenth of the 50 us of ``Path.write_text``."""
     data = memoryview(text.encode())
     with naming(path):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0), 0o666)
@@ -76,7 +75,7 @@ def write_text(path: str, text: str) -> None:
 
 
 def make_folder(path: str) -> None:
-    """Make a folder whose parent is most likely there, and the parents where not; one that exists is left as it is."""
+    """Make a folder unless it exists; missing parents are made too, on a slower path."""
     try:
         os.mkdir(path)
     except OSError:
@@ -84,20 +83,23 @@ def make_folder(path: str) -> None:
 
 
 def _check_regular(path: Path) -> None:
-    """A pipe may never say anything, and a device never end; a file that replaced /dev/null would harm all programs."""
+    """Raise ``ValueError`` for a pipe or a device.
+
+    Reading a pipe may block forever and a device never ends; a file that replaced /dev/null would harm all programs.
+    """
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise ValueError(f"{path}: must be a regular file, got a pipe or a device")
 
 
 def to_disk(file: BinaryIO) -> None:
-    """Returns when what was written is on the disk: a rename may otherwise be there before its content."""
+    """Flush ``file`` to the disk, so that a rename cannot become visible before the content."""
     file.flush()
     os.fsync(file.fileno())
 
 
 @contextmanager
 def naming(path: Path | str) -> Iterator[None]:
-    """An ``OSError`` without a file, as that of a full or broken disk, or about a part of it, as one about ``path``."""
+    """Set the file name of an ``OSError`` to ``path`` if it has none (full or broken disk) or names a part file."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""JSON of many rows, one to a line: what is in memory of it does not grow with the file."""
+"""Serialization of many rows as JSON lines, in constant memory."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 
 import orjson
 
-ROWS = 200  # of a part: what is made of them stays in the cache
+ROWS = 200  # rows of a part: its objects stay in the processor's cache
 STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 CHECKED = partial(json.dumps, allow_nan=False, separators=(",", ":"))
 
 
 def json_lines(rows: Iterable[Any], comma: bytes = b"") -> Iterator[bytes]:
-    """Lines of UTF-8, some at a time; each but the last ends with ``comma``, which makes them the inside of an array.
+    """Yield parts of UTF-8 lines; each line but the last ends with ``comma``, which makes them the inside of an array.
 
-    Reads as what ``json.dumps(row, allow_nan=False)`` writes, and raises the same errors, but for ``UUID`` and
-    ``Enum``, which are written. Only a newline ends a line: U+2028 and its like are written as they are.
+    The JSON equals that of ``json.dumps(row, allow_nan=False)``, with the same errors, except that ``UUID`` and
+    ``Enum`` are written. Only a newline ends a line: U+2028 and similar characters are written unescaped.
     """
     rows = iter(rows)
     part = list(islice(rows, ROWS))
@@ -35,6 +35,6 @@ def _joined(rows: Sequence[Any], between: bytes) -> bytes:
     except orjson.JSONEncodeError:  # lone surrogates, keys that are no text, dataclasses, dates, subclasses
         pass
     else:
-        if b"null" not in text:  # orjson's word for NaN and infinity, too
+        if b"null" not in text:  # orjson writes NaN and infinity as null, too
             return text
     return between.join(CHECKED(row).encode() for row in rows)

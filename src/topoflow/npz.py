@@ -1,4 +1,4 @@
-"""Arrays in one file, with a checksum: what topoflow keeps on disk to continue from. Nothing in it can be run."""
+"""Arrays in one file with a checksum, for checkpoints. The format cannot hold code (no pickle)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from topoflow.files import read_bytes, write_atomically
 from topoflow.memory import check_memory
 
-CHECKSUM = hashlib.sha256().digest_size  # B of the archive's SHA-256, which follows it
+CHECKSUM = hashlib.sha256().digest_size  # B of the SHA-256 that follows the archive
 
 
 def text(plain: object) -> NDArray[Any]:
-    """Plain values as an array: their JSON."""
+    """Return plain values as an array that holds their JSON."""
     return np.array(json.dumps(plain))
 
 
 def write(path: Path, arrays: Mapping[str, NDArray[Any]], *, compressed: bool = True) -> None:
-    """Replace the file, at once: whoever is interrupted leaves the old one or the new one."""
+    """Replace the file atomically: an interruption leaves the old file or the new one."""
     file = io.BytesIO()
     save: Any = np.savez_compressed if compressed else np.savez
     save(file, **arrays)
@@ -34,15 +34,15 @@ def write(path: Path, arrays: Mapping[str, NDArray[Any]], *, compressed: bool = 
 
 
 def read(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays, once the checksum is right: what numpy and zipfile make of changed bytes is anything.
+    """Return all arrays of a file after checking its checksum, since numpy and zipfile do not detect all damage.
 
-    Raises ``ValueError`` where it is not, or they do not fit in memory.
+    Raises ``ValueError`` where the checksum differs or the arrays do not fit in memory.
     """
-    whole = read_bytes(path)
-    content, checksum = whole[:-CHECKSUM], whole[-CHECKSUM:]
+    data = read_bytes(path)
+    content, checksum = data[:-CHECKSUM], data[-CHECKSUM:]
     if hashlib.sha256(content).digest() != checksum:
         raise ValueError("its checksum is of another content")
     with zipfile.ZipFile(io.BytesIO(content)) as packed:
-        check_memory("arrays", "a checkpoint", sum(each.file_size for each in packed.infolist()))
+        check_memory("arrays", "a checkpoint", sum(entry.file_size for entry in packed.infolist()))
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         return dict(arrays)

@@ -1,4 +1,4 @@
-"""Collective operations: what each sends at least, whoever runs it, for n ranks and a buffer of S bytes.
+"""Collective operations: the least bytes that each must send, for n ranks and a buffer of S bytes.
 
                      a rank sends          all ranks send
     all_reduce       2 (n-1)/n S           2 (n-1) S
@@ -8,8 +8,8 @@
     broadcast, reduce          S             (n-1) S       the busiest rank
     gather, scatter    (n-1)/n S         (n-1)/n S         the root receives, or sends
 
-S is the full buffer of one member, as ``traffic.base.Collective`` and nccl-tests count it. The first column is the
-factor between the "bus bandwidth" and the "algorithm bandwidth" of nccl-tests; no algorithm sends less than the second
+S is the full buffer of one member, as in ``traffic.base.Collective`` and nccl-tests. The first column is the factor
+between the "bus bandwidth" and the "algorithm bandwidth" of nccl-tests. No algorithm sends less than the second column
 without compression or reduction inside the network.
 
 Source: nccl-tests, doc/PERFORMANCE.md, "Bus bandwidth"; Patarasuk and Yuan, JPDC 69(2), 2009 (all-reduce).
@@ -19,23 +19,23 @@ from __future__ import annotations
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter")
 ROOTED = ("broadcast", "reduce", "gather", "scatter")
-# Inside each server, before and after the part between servers, of operations that can be hierarchical.
+# For hierarchical operations: the phase inside each server before, and after, the phase between servers.
 INSIDE_BEFORE = {"all_reduce": "reduce_scatter", "reduce_scatter": "reduce_scatter"}
 INSIDE_AFTER = {"all_reduce": "all_gather", "all_gather": "all_gather"}
 
 
 def bus_factor(op: str, ranks: int) -> float:
-    """Bytes that the busiest rank sends, or receives, for one byte of the buffer."""
+    """Return the bytes that the busiest rank sends, or receives, per byte of the buffer."""
     if op in ("broadcast", "reduce"):
         return float(ranks > 1)
     return _passes(op) * (ranks - 1) / ranks
 
 
 def sent_by_all(op: str, ranks: int) -> float:
-    """Bytes that all ranks together send for one byte of the buffer, at least."""
+    """Return the least bytes that all ranks together send, per byte of the buffer."""
     return (ranks - 1) / ranks if op in ("gather", "scatter") else _passes(op) * (ranks - 1)
 
 
 def _passes(op: str) -> int:
-    """How often each byte goes around: an all-reduce is a reduce-scatter and an all-gather."""
+    """Return how often each byte goes around: an all-reduce is a reduce-scatter and an all-gather."""
     return 2 if op == "all_reduce" else 1

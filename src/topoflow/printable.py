@@ -1,4 +1,4 @@
-"""Text of files and arguments as it may be printed: a name in a trace can hold anything a terminal would obey."""
+"""Escaping of text before it is printed: a name in a trace can hold terminal control sequences."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ LONGEST_LINE = 300  # characters of an error
 
 
 def printable(text: str) -> str:
-    """``text`` with what is neither printed nor a line feed as Python writes it: an escape is ``\\x1b``."""
+    """Return ``text`` with every unprintable character escaped as Python does (``\\x1b``), except line feeds."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text)
+    return "".join(
+        character if character.isprintable() or character == "\n" else ascii(character)[1:-1] for character in text
+    )
 
 
 def one_line(text: str) -> str:
-    """``text`` in one line of at most ``LONGEST_LINE`` characters, the middle of a longer one left out."""
+    """Return ``text`` in one line of at most ``LONGEST_LINE`` characters; the middle of a longer text is left out."""
     line = printable(" ".join(text.split()))
     if len(line) <= LONGEST_LINE:
         return line

@@ -1,15 +1,15 @@
-"""``progress.jsonl``: how far a run is, in its folder until its result is there.
+"""The progress file of a run, ``progress.jsonl``, which is in the run's folder until the result is written.
 
-A run that was killed leaves the file; one that is finished, or that left nothing else behind, removes it. Lines are
-JSON objects, each whole or absent:
+A run that was killed leaves the file. A run that has finished, or that wrote no other file, removes it. Each line is
+a JSON object; a line that was cut off is ignored:
 
     {"format": "topoflow progress 1", "verb": "search", "command": "topoflow search ..", "began": 1764633600.0, ..}
     {"at": 1764633601.5, "stage": "topoopt", "values": {"progress": 0.25, "best": 0.2}}
     {"at": 1764633609.0, "rows": [{"world": "torus", "iteration_time": 0.2}]}
     {"at": 1764633610.0, "end": "stopped"}
 
-A run that continues another appends to its file. The file is locked as long as its process lives, which is how a
-reader knows a run that works from one that was killed.
+A run that continues another appends to its file. The process holds a lock on the file while it lives, so a reader can
+tell a working run from a killed one.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from topoflow.files import naming, read_bytes, write_atomically
 NAME = "progress.jsonl"
 FORMAT = "topoflow progress 1"
 LEAST_INTERVAL = 0.5  # s between lines of values
-SHARE = 1000  # a line is written after this part of the time since the beginning: 10 hours are some 5,000 lines
+SHARE = 1000  # the interval is at least this fraction of the time so far: a run of 10 hours writes some 5,000 lines
 ATTEMPTS, PAUSE = 100, 0.05  # s; a reader has the lock for microseconds
-FRESH = 60.0  # s; on a file system without locks, who wrote within this time is taken to live
+FRESH = 60.0  # s; on a file system without locks, a process that wrote within this time is taken to be alive
 
 Line = dict[str, Any]
 
 
 @dataclass
 class ProgressLog:
-    """The file of one run, as a log of what its observer sees (``track.base.Log``)."""
+    """The progress file of one run, written as a log of the observed events (``track.base.Log``)."""
 
     path: Path
-    where: str = ""  # a person is not sent there
+    where: str = ""  # empty: users are not pointed to this file
     _file: BinaryIO = field(init=False)
     _before: frozenset[tuple[object, ...]] = field(init=False)
-    _earlier: bytes = field(init=False)  # the file of a run that was cut off
+    _earlier: bytes = field(init=False)  # content of the file that an interrupted run left
     _began: float = field(init=False)
     _stage: str = ""
-    _values: dict[str, float] = field(default_factory=dict)  # that are not written yet
-    _written: float = 0.0  # when, by the clock
+    _values: dict[str, float] = field(default_factory=dict)  # not written yet
+    _written: float = 0.0  # time of the last write, s since 1970
 
     @classmethod
     def begin(cls, folder: Path, **about: Any) -> ProgressLog:
-        """Begin the file of ``folder``, or go on in that of the same ``command``. Raises ``OSError``."""
+        """Begin the file of ``folder``, or continue that of the same ``command``. Raises ``OSError``."""
         log, earlier = cls(folder / NAME), read(folder)
         log._before, log._began = _files(folder), time.time()
         with naming(log.path):
@@ -69,7 +69,7 @@ class ProgressLog:
         return log
 
     def record(self, step: int, values: Mapping[str, float]) -> None:
-        """Numbers of a stage, as ``STAGE/NAME``; what comes too soon after a line is written with the next."""
+        """Record values of a stage, named ``STAGE/NAME``; values that follow a line too soon go into the next line."""
         for key, value in values.items():
             stage, _, name = key.rpartition("/")
             if stage != self._stage:
@@ -81,15 +81,15 @@ class ProgressLog:
             self._flush()
 
     def rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Rows of the result, which are known before it is written."""
+        """Record rows of the result before it is written."""
         self._flush()
         self._write({"at": time.time(), "rows": [dict(row) for row in rows]})
 
     def found(self, found: object) -> None:
-        """The result has files of its own."""
+        """Do nothing: the result has its own files."""
 
     def end(self, failed: bool) -> None:
-        """Remove the file, unless a run that failed left something; one that left nothing leaves the file as it was."""
+        """Remove the file, but keep it if a failed run wrote others; restore it if a failed run wrote none."""
         try:
             self._flush()
             self._write({"at": time.time(), "end": "stopped" if failed else "finished"})
@@ -114,17 +114,17 @@ class ProgressLog:
 
 
 def _files(folder: Path) -> frozenset[tuple[object, ...]]:
-    """All files of a folder but the progress, so that a change of any is seen."""
-    found = ((path, path.lstat()) for path in folder.rglob("*") if path.name != NAME and not path.is_dir())
-    return frozenset((path, status.st_ino, status.st_size, status.st_mtime_ns) for path, status in found)
+    """Return all files of a folder except the progress file, with the status that reveals a change."""
+    statuses = ((path, path.lstat()) for path in folder.rglob("*") if path.name != NAME and not path.is_dir())
+    return frozenset((path, status.st_ino, status.st_size, status.st_mtime_ns) for path, status in statuses)
 
 
 def _lock(file: BinaryIO) -> None:
-    for left in reversed(range(ATTEMPTS)):
+    for remaining in reversed(range(ATTEMPTS)):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if not left:
+            if not remaining:
                 raise
             time.sleep(PAUSE)
         except OSError:  # a file system without locks
@@ -135,15 +135,15 @@ def _lock(file: BinaryIO) -> None:
 
 @dataclass(frozen=True)
 class ProgressFile:
-    """What the progress file of a folder says. ``lines`` are those of all runs that continued each other."""
+    """The content of a progress file; ``lines`` are those of all runs that continued each other."""
 
     lines: Sequence[Line]
-    lives: bool  # its process does
-    changed: float  # s since 1970
+    lives: bool  # the process that writes it still runs
+    changed: float  # time of the last change, s since 1970
 
     @property
     def about(self) -> Line:
-        """The beginning of the last of the runs."""
+        """Return the first line of the last run."""
         return next(line for line in reversed(self.lines) if line.get("format") == FORMAT)
 
     @property
@@ -152,51 +152,51 @@ class ProgressFile:
 
     @property
     def is_finished(self) -> bool:
-        """It was killed after its result was whole."""
+        """Return whether the run was killed after its result was complete."""
         return self.lines[-1].get("end") == "finished"
 
     @cached_property
     def stage(self) -> str:
-        """The last that began, "" before any has."""
+        """Return the name of the last stage that began; "" before the first."""
         return next((str(line["stage"]) for line in reversed(self.lines) if "stage" in line), "")
 
     @cached_property
     def rows(self) -> list[Line]:
-        """Of the result, where they were known."""
+        """Return the rows of the result; empty before they are known."""
         return next((_objects(line["rows"]) for line in reversed(self._last) if "rows" in line), [])
 
     @cached_property
     def values(self) -> list[tuple[float, str, Mapping[str, float]]]:
-        """(s that all runs worked until then, stage, numbers by name)."""
-        found, earlier, worked, began = list[tuple[float, str, Mapping[str, float]]](), 0.0, 0.0, 0.0
+        """Return (working time of all runs until then in s, stage, numbers by name) per line of values."""
+        history, earlier, worked, began = list[tuple[float, str, Mapping[str, float]]](), 0.0, 0.0, 0.0
         for line in self.lines:
             if line.get("format") == FORMAT:
                 earlier, began = earlier + worked, float(line["began"])
             elif _is_number(line.get("at")) and isinstance(values := line.get("values"), dict):
                 worked = max(0.0, float(line["at"]) - began)
                 numbers = {str(key): float(value) for key, value in values.items() if _is_number(value)}
-                found.append((earlier + worked, str(line.get("stage", "")), numbers))
-        return found
+                history.append((earlier + worked, str(line.get("stage", "")), numbers))
+        return history
 
     @property
     def share(self) -> float | None:
-        """How much of the last stage is done, within 0..1; None where that is unknown."""
-        mine = (values for _, stage, values in reversed(self.values) if stage == self.stage)
-        return next((values["progress"] for values in mine if "progress" in values), None)
+        """Return the completed share of the last stage, within 0..1; None where it is unknown."""
+        of_stage = (values for _, stage, values in reversed(self.values) if stage == self.stage)
+        return next((values["progress"] for values in of_stage if "progress" in values), None)
 
     @property
     def _last(self) -> list[Line]:
-        """The lines of the last of the runs."""
+        """Return the lines of the last run."""
         begins = [number for number, line in enumerate(self.lines) if line.get("format") == FORMAT]
         return list(self.lines[begins[-1] :])
 
 
 def read(folder: Path) -> ProgressFile | None:
-    """What is known of the run of a folder, None without a progress file of ours. Raises ``OSError``."""
+    """Return the progress file of a folder; None if there is none or it is not ours. Raises ``OSError``."""
     path = folder / NAME
     try:
         content, lives, changed = read_bytes(path), _lives(path), os.stat(path).st_mtime
-    except (FileNotFoundError, NotADirectoryError, ValueError):  # also one that is removed meanwhile
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # the file may be removed while it is read
         return None
     lines = [line for text in content.splitlines() if (line := _line(text)) is not None]
     begins = [line for line in lines if line.get("format") == FORMAT]
@@ -206,7 +206,7 @@ def read(folder: Path) -> ProgressFile | None:
 
 
 def _lives(path: Path) -> bool:
-    """Whether the process that writes the file still runs."""
+    """Return whether the process that writes the file still runs."""
     with path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -218,16 +218,16 @@ def _lives(path: Path) -> bool:
 
 
 def _line(text: bytes) -> Line | None:
-    """Return a line, or None where it was cut off or damaged."""
+    """Return the parsed line; None if it was cut off or damaged."""
     try:
-        found = parse_json(NAME, text, constants=True, bounded=True)
+        line = parse_json(NAME, text, constants=True, bounded=True)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return line if isinstance(line, dict) else None
 
 
 def _objects(value: object) -> list[Line]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _is_number(value: object) -> bool:

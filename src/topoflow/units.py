@@ -1,4 +1,4 @@
-"""SI inside, human units only at the border.
+"""Units: SI inside topoflow, human units only in configs.
 
 Everything in topoflow is bytes, seconds, bytes per second, FLOP per second; G = 10^9. The resolvers
 below are the only place where a human unit becomes an SI number; configs write ``${gbps:100}``.
@@ -37,34 +37,34 @@ DTYPE_BYTES = {
 }
 
 
-LARGEST_BANDWIDTH = 1e18  # B/s: a million links of 8 Tb/s; sums and products of what is beyond are not finite
+LARGEST_BANDWIDTH = 1e18  # B/s: a million links of 8 Tb/s; sums and products of larger values could overflow
 
 
-SMALLEST_RATE = 1e-6  # B/s, FLOP/s: 2^63 of these take 3e11 years; the times of what is below are not finite
+SMALLEST_RATE = 1e-6  # B/s, FLOP/s: 2^63 units take 3e11 years; times at smaller rates could overflow
 
 
 def gbps(value: float) -> float:
-    """Gigabits per second to bytes per second: ``gbps(100) == 12.5e9``."""
+    """Convert gigabits per second to bytes per second: ``gbps(100) == 12.5e9``."""
     return float(value) * 1e9 / 8
 
 
 def us(value: float) -> float:
-    """Microseconds to seconds."""
+    """Convert microseconds to seconds."""
     return float(value) * 1e-6
 
 
 def mib(value: float) -> int:
-    """Mebibytes to bytes: ``mib(25) == 26214400``."""
+    """Convert mebibytes to bytes: ``mib(25) == 26214400``."""
     return int(float(value) * 2**20)
 
 
 def gib(value: float) -> int:
-    """Gibibytes to bytes: ``gib(1) == 1073741824``."""
+    """Convert gibibytes to bytes: ``gib(1) == 1073741824``."""
     return round(float(value) * 2**30)
 
 
 def register_resolvers(*more: Callable[[str], str]) -> None:
-    """Make ``${gbps:100}``, ``${us:1}``, ``${mib:25}``, and ``more`` by name, known to OmegaConf (idempotent)."""
+    """Register ``${gbps:100}``, ``${us:1}``, ``${mib:25}``, and ``more`` by name, with OmegaConf (idempotent)."""
     from omegaconf import OmegaConf
 
     resolvers: tuple[Callable[..., object], ...] = (gbps, us, mib, *more)
@@ -79,13 +79,13 @@ def check_bandwidth(field: str, value: float) -> None:
 
 
 def check_capacity(field: str, value: float) -> None:
-    """Raise ``ValueError`` unless ``value`` (B/s) is one of a link, or 0: it carries nothing."""
+    """Raise ``ValueError`` unless ``value`` (B/s) is a valid link capacity; 0 means that it carries nothing."""
     check_not_negative(field, value)
     _check_most(field, value)
 
 
 def check_limit(field: str, value: float) -> None:
-    """Raise ``ValueError`` unless ``value`` (B/s) may be the most that one flow gets; inf: there is no limit."""
+    """Raise ``ValueError`` unless ``value`` (B/s) is a valid rate limit of a flow; inf means no limit."""
     if value != math.inf:
         check_positive(field, value)
         _check_most(field, value)
@@ -122,7 +122,7 @@ def check_count(field: str, value: int) -> None:
 
 
 def check_seed(field: str, value: int) -> None:
-    """Raise ``ValueError`` unless ``value`` is a whole number that every generator takes."""
+    """Raise ``ValueError`` unless ``value`` is a whole number that every random generator accepts."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
         raise ValueError(f"{field}: must be a whole number within 0..{2**63 - 1}, got {value!r}")
 
@@ -142,15 +142,15 @@ def _check_most(field: str, value: float) -> None:
 
 
 def _check_number(field: str, value: object) -> None:
-    """A config or a file can hold anything."""
-    if type(value) is float:  # most are, and to ask for Real takes longer than all else
+    """Raise ``ValueError`` unless ``value`` is a real number; configs and files can hold anything."""
+    if type(value) is float:  # the common case; isinstance(value, Real) takes longer than all other checks
         return
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ValueError(f"{field}: must be a number, got {value!r}")
 
 
 def human(value: float, unit: str) -> str:
-    """An SI number for a person: ``human(12.5e9, "B/s") == "12.5 GB/s"``, ``human(2e-5, "s") == "20 us"``."""
+    """Return an SI number as text: ``human(12.5e9, "B/s") == "12.5 GB/s"``, ``human(2e-5, "s") == "20 us"``."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}"
     prefixes = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.plans import topoopt_plan
 from topoflow.apply.orders import check_orders, cuts, orders_of_plan, orders_of_strides, shares
-from topoflow.search.base import Plan, Ring
+from topoflow.search.base import Plan, PlanRing
 from topoflow.strategy.as_captured import Recorded
 
 WORKER = Path(__file__).with_name("rings_worker.py")
@@ -92,7 +92,7 @@ def test_strides_are_rings_of_all_ranks(size: int, data: st.DataObject) -> None:
 def a_plan(servers: int, strides: list[int]) -> Plan:
     """A plan with rings among all servers and nothing else that matters here."""
     group = tuple(range(servers))
-    rings = (Ring(group, tuple(strides), orders_of_strides(strides, group)),)
+    rings = (PlanRing(group, tuple(strides), orders_of_strides(strides, group)),)
     strategy = Recorded("as_captured", servers, 1).to_json()
     return Plan(
         workload="none", servers=servers, strategy=strategy, fabric="none", degree=1, bandwidth=1.0, circuits=(),

@@ -150,7 +150,7 @@ def test_a_job_of_many_equal_rounds_is_reported_without_times_that_nobody_knows(
     asked = ("compare", "workload=motif", "workload.name=allpingpong", "workload.iterations=6", "servers=8")
     fabric = ("fabric=dragonfly", "routing=minimal")
     assert main([*asked, *fabric, "fidelity=packet", f"out={tmp_path / 'written'}"]) == 0
-    monkeypatch.setattr("topoflow.papers.dragonfly.motifs.motif.MOST_TASKS", 0)
+    monkeypatch.setattr("topoflow.papers.dragonfly.motifs.motif.MAX_TASKS", 0)
     assert main([*asked, *fabric, "fidelity=packet", f"out={tmp_path / 'once'}"]) == 0
     (written,), (once,) = rows(tmp_path / "written"), rows(tmp_path / "once")
     assert {**once, "config": None} == {**written, "config": None}

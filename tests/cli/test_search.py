@@ -15,7 +15,7 @@ from topoflow.search import alternate
 from topoflow.search.base import Plan
 from topoflow.search.checkpoint import Checkpoint
 from topoflow.search.problem import Settings
-from topoflow.strategy.grid import Grid
+from topoflow.strategy.grid import ParallelGrid
 from topoflow.study.configure.build import build
 from topoflow.study.configure.grid import grid
 from topoflow.study.configure.point import Point
@@ -157,7 +157,7 @@ def test_a_transformer_is_searched_by_its_degrees_and_a_recorded_job_by_its_netw
     degrees = ["workload=transformer", "workload.layers=2", "strategy=parallel", "search.degrees=4", "servers=2"]
     assert main(["search", *degrees, f"out={tmp_path / 'degrees'}", "search.rounds=1"]) == 0
     plan = Plan.from_json((tmp_path / "degrees" / "plan.json").read_text())
-    assert isinstance(plan.chosen(), Grid)
+    assert isinstance(plan.chosen(), ParallelGrid)
     trace = Path(__file__).resolve().parents[2] / "examples" / "ddp_4_ranks.jsonl.gz"
     recorded = ["workload=captured", f"workload.trace={trace}", f"out={tmp_path / 'recorded'}"]
     assert main(["search", *recorded]) == 0

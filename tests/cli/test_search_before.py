@@ -11,7 +11,7 @@ import pytest
 from topoflow.cli import main
 from topoflow.search.base import Plan
 from topoflow.search.found import Found
-from topoflow.strategy.grid import Grid
+from topoflow.strategy.grid import ParallelGrid
 from topoflow.study import searches
 
 pytestmark = pytest.mark.usefixtures("without_pixels")
@@ -112,7 +112,7 @@ def test_degrees_that_do_not_fit_are_told_with_those_the_search_began_with(tmp_p
     row = started(tmp_path / "tight", *job, "search.rounds=1", "gpu.memory=2e9")
     assert row["start_memory_per_gpu"] <= 1.6e9 < row["given_memory_per_gpu"]
     assert "the search began with tensor " in row["notes"][0]
-    assert isinstance(Plan.from_json((tmp_path / "tight" / "plan.json").read_text()).chosen(), Grid)
+    assert isinstance(Plan.from_json((tmp_path / "tight" / "plan.json").read_text()).chosen(), ParallelGrid)
     roomy = started(tmp_path / "roomy", *job, "search.rounds=1", "gpu.memory=1e15")
     assert roomy["notes"] == []
     assert roomy["given_memory_per_gpu"] == roomy["start_memory_per_gpu"] == row["given_memory_per_gpu"]

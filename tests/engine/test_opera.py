@@ -20,7 +20,7 @@ from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.settings import Settings
 from topoflow.fabric.circuits.rotors import FailedRotors, Rotors
 from topoflow.fabric.circuits.schedule import EMPTY
-from topoflow.fabric.circuits.staggered import NOWHERE, Staggered, factorize
+from topoflow.fabric.circuits.staggered import NO_SWITCH, Staggered, factorize
 
 EACH = 50  # ps of a cell: 20 fit in a slot
 TIMING = {"arrive": (EACH, EACH)}
@@ -94,7 +94,7 @@ def test_routes_are_shortest_paths_of_their_slot_over_switches_that_do_not_turn(
 
 def follow(rotors: Staggered, slot: int, source: int, target: int) -> Iterator[tuple[int, int]]:
     """(node, switch) of each hop of a cell of low latency; none where there is no path."""
-    while (switch := int(rotors.routes[slot % rotors.cycle, source, target])) != NOWHERE:
+    while (switch := int(rotors.routes[slot % rotors.cycle, source, target])) != NO_SWITCH:
         yield source, switch
         source = rotors.target(source, switch, slot)
 

@@ -8,7 +8,7 @@ import pytest
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.galois_field import GaloisField, prime_power
-from topoflow.fabric.slim_fly import Graph, SlimFly
+from topoflow.fabric.slim_fly import SlimFly, SlimFlyGraph
 
 B = 12.5e9  # B/s: 100 Gb/s
 POWERS = [3, 4, 5, 7, 8, 9, 11, 13, 16, 17]  # of primes, with q = 4 w - 1, 4 w and 4 w + 1
@@ -21,7 +21,7 @@ def build(servers: int, q: int | None = None, nodes: int | None = None) -> Fabri
 @pytest.mark.parametrize("q", POWERS)
 def test_any_two_routers_are_at_most_two_cables_apart_and_each_has_as_many_as_the_paper_says(q: int) -> None:
     """Besta and Hoefler, II-B1: 2 q^2 routers with (3 q - d) / 2 cables each, q = 4 w + d, diameter 2."""
-    graph = Graph(q)
+    graph = SlimFlyGraph(q)
     difference = {1: 1, 0: 0, 3: -1}[q % 4]
     near = np.zeros((2 * q * q, 2 * q * q), np.int64)
     near[graph.cables[:, 0], graph.cables[:, 1]] = near[graph.cables[:, 1], graph.cables[:, 0]] = 1
@@ -33,7 +33,7 @@ def test_any_two_routers_are_at_most_two_cables_apart_and_each_has_as_many_as_th
 
 def test_q_5_is_the_graph_of_hoffman_and_singleton() -> None:
     """50 routers of degree 7: any two that are not adjacent have exactly one common neighbour (girth 5)."""
-    graph = Graph(5)
+    graph = SlimFlyGraph(5)
     near = np.zeros((50, 50), np.int64)
     near[graph.cables[:, 0], graph.cables[:, 1]] = near[graph.cables[:, 1], graph.cables[:, 0]] = 1
     assert np.array_equal(near @ near, 7 * np.eye(50, dtype=np.int64) + 1 - np.eye(50, dtype=np.int64) - near)

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 
 from topoflow.report.draw import colours
 from topoflow.report.draw.axis import Axis
-from topoflow.report.draw.colours import DARK, FABRICS, MIN_CONTRAST, NEAR, WHITE, contrast, fabric_colours, oklab
+from topoflow.report.draw.colours import (
+    DARK,
+    FABRICS,
+    MIN_CONTRAST,
+    MIN_DISTANCE,
+    WHITE,
+    contrast,
+    fabric_colours,
+    oklab,
+)
 from topoflow.report.draw.figures import draw_bars, draw_lines
 from topoflow.report.draw.style import COMPUTE, KINDS, OTHER_KIND, fabric_looks, series_looks
 
@@ -32,13 +41,13 @@ JUST_NOTICEABLE = 0.02  # in OKLab (Ottosson 2020)
 @given(one=NAMES, other=NAMES)
 @settings(max_examples=200)
 def test_a_fabric_has_the_same_colour_in_any_two_reports(one: list[str], other: list[str]) -> None:
-    """Of topoflow's designs always; another gives way only to others of the same report that would look like it."""
-    first, second = fabric_colours(one), fabric_colours(other)
-    for name in first.keys() & second.keys():
+    """A design of topoflow always has; another name gives way only to names of its report whose colour is near."""
+    reports = fabric_colours(one), fabric_colours(other)
+    for name in reports[0].keys() & reports[1].keys():
         (alone,) = fabric_colours([name]).values()
-        rivals = [n for found in (first, second) for n in found if n != name and n not in FABRICS]
-        if name in FABRICS or all(dist(oklab(*fabric_colours([n]).values()), oklab(alone)) >= NEAR for n in rivals):
-            assert first[name] == second[name] == alone
+        rivals = [c for report in reports for n, c in report.items() if n != name and n not in FABRICS]
+        if name in FABRICS or all(dist(oklab(rival), oklab(alone)) >= MIN_DISTANCE for rival in rivals):
+            assert reports[0][name] == reports[1][name] == alone
 
 
 @given(names=NAMES)
@@ -47,7 +56,7 @@ def test_colours_of_a_report_are_apart_and_can_be_seen_on_white_and_on_dark(name
     found = fabric_colours(names)
     assert list(found) == list(dict.fromkeys(names))
     assert all(min(contrast(colour, WHITE), contrast(colour, DARK)) >= MIN_CONTRAST for colour in found.values())
-    assert all(dist(oklab(a), oklab(b)) >= NEAR for a, b in combinations(found.values(), 2))
+    assert all(dist(oklab(a), oklab(b)) >= MIN_DISTANCE for a, b in combinations(found.values(), 2))
     assert fabric_colours(reversed(names)) == found
 
 

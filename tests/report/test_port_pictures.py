@@ -25,7 +25,7 @@ from topoflow.report.base import Report
 from topoflow.report.draw import ports
 from topoflow.report.draw.pictures import PICTURES, Picture
 from topoflow.report.draw.style import png
-from topoflow.report.draw.ternary import Points, draw_ternary
+from topoflow.report.draw.ternary import TimeShares, draw_ternary
 from topoflow.report.packets import bottleneck, columns, group_completion, groups, kinds, lines
 from topoflow.traffic.base import Traffic, Transfer
 
@@ -78,7 +78,7 @@ def test_of_many_worlds_the_busiest_of_each_job_are_drawn_and_how_many_is_said(
         return replace(made, case=replace(made.case, settings=settings))
 
     many = Report(tuple(world(number, latency) for number in range(8) for latency in (1e-8, 9e-8)), "")
-    drawn = [outcome.settings.swept["what"] for outcome, _ in ports._seen(many)]
+    drawn = [outcome.settings.swept["what"] for outcome, _ in ports._shown(many)]
     assert drawn == [f"{number} 1e-08" for number in range(ports.MAX_PANELS)]
     for picture in OF_PORTS:
         if picture.needs(many):
@@ -107,7 +107,7 @@ def test_a_triangle_has_every_port_once(seen: Report) -> None:
 
 
 def test_a_kind_of_port_has_one_colour_in_all_triangles_and_is_in_the_legend() -> None:
-    one = Points(np.array([0.5]), np.array([0.1]), np.array([1.0]))
+    one = TimeShares(np.array([0.5]), np.array([0.1]), np.array([1.0]))
     parts = {"a": {"up": one, "down": one}, "b": {"down": one, "around": one}, "c": {}}
     figure = draw_ternary("", parts)
     (legend,) = figure.legends

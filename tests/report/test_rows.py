@@ -13,7 +13,7 @@ import pytest
 from matplotlib.image import imread
 
 from topoflow.case.base import Result
-from topoflow.case.rows import COLUMNS, Row, flows_between
+from topoflow.case.rows import COLUMNS, ResultRow, flows_between
 from topoflow.demand import Demand
 from topoflow.engine.base import Graph
 from topoflow.engine.lowering.routing import routings
@@ -29,7 +29,7 @@ Fabrics = dict[str, Callable[[float], Fabric]]
 
 
 def test_every_column_is_explained() -> None:
-    assert [field.name for field in fields(Row)] == list(COLUMNS)
+    assert [field.name for field in fields(ResultRow)] == list(COLUMNS)
 
 
 def test_every_routing_and_fidelity_is_explained() -> None:

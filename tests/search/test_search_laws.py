@@ -27,7 +27,7 @@ from topoflow.search.memory import budget
 from topoflow.search.placements import choices
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.screen import screen
-from topoflow.search.space import Placements, space
+from topoflow.search.space import PlacementSpace, space
 from topoflow.strategy.hybrid import Hybrid
 
 Make = Callable[..., Problem]
@@ -170,7 +170,7 @@ def test_ladders_begin_at_the_strategies_of_other_fabrics_in_turn(problem: Make)
         (3, 2, [[0, 1], [1, 0], [0, 1]]),
     ):
         known = space(asked, Settings(ladders=ladders, chains=chains))
-        assert isinstance(known, Placements)
+        assert isinstance(known, PlacementSpace)
         states = [known.choices.placement(asked.workload, each) for each in (asked.start, *asked.others)]
         assert states[0].tolist() != states[1].tolist()
         assert known.first(states[0], 0).tolist() == np.array(states)[turn].tolist()

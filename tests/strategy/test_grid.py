@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topoflow.strategy.grid import AXES, Grid
+from topoflow.strategy.grid import AXES, ParallelGrid
 from topoflow.strategy.parallel import Parallel
 from topoflow.workload.bert import Bert
 from topoflow.workload.dlrm import Dlrm
@@ -24,15 +24,15 @@ powers = st.sampled_from([1, 2, 4])
 
 
 @st.composite
-def grids(draw: st.DrawFn) -> Grid:
+def grids(draw: st.DrawFn) -> ParallelGrid:
     gpus, stages = draw(st.sampled_from([1, 2, 4, 8])), draw(st.integers(1, 3))
     tensor, context, expert = (draw(powers) for _ in range(3))
     cut = tensor * context * expert
     data = draw(powers) * (gpus // cut if gpus > cut else 1)
-    return Grid(tensor, context, expert, data, stages, stages, gpus, ((),) * stages)
+    return ParallelGrid(tensor, context, expert, data, stages, stages, gpus, ((),) * stages)
 
 
-def by_hand(grid: Grid, stage: int, axes: tuple[str, ...]) -> Counter[tuple[tuple[int, ...], int]]:
+def by_hand(grid: ParallelGrid, stage: int, axes: tuple[str, ...]) -> Counter[tuple[tuple[int, ...], int]]:
     """(servers, members on each) of all groups, from Megatron-LM's numbering of the ranks."""
     groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for d, e, c, t in product(*(range(getattr(grid, axis)) for axis in AXES)):
@@ -48,14 +48,14 @@ def by_hand(grid: Grid, stage: int, axes: tuple[str, ...]) -> Counter[tuple[tupl
 
 
 @given(grids(), st.sets(st.sampled_from(AXES), min_size=1))
-def test_groups_are_those_of_the_ranks(grid: Grid, axes: set[str]) -> None:
+def test_groups_are_those_of_the_ranks(grid: ParallelGrid, axes: set[str]) -> None:
     for stage in range(grid.pipeline):
         groups = {(group.servers, group.local): group.side_by_side for group in grid.groups(stage, tuple(axes))}
         assert groups == by_hand(grid, stage, tuple(axes))
 
 
 @given(grids(), st.sets(st.sampled_from(AXES), min_size=1))
-def test_every_gpu_is_in_one_group(grid: Grid, axes: set[str]) -> None:
+def test_every_gpu_is_in_one_group(grid: ParallelGrid, axes: set[str]) -> None:
     members: Counter[int] = Counter()
     for stage in range(grid.pipeline):
         for group in grid.groups(stage, tuple(axes)):
@@ -64,7 +64,7 @@ def test_every_gpu_is_in_one_group(grid: Grid, axes: set[str]) -> None:
 
 
 def test_the_groups_of_the_drawing() -> None:
-    grid = Grid(2, 1, 1, 2, 2, 4, 4, (("a",), ("b",)))
+    grid = ParallelGrid(2, 1, 1, 2, 2, 4, 4, (("a",), ("b",)))
     assert [(group.servers, group.local, group.side_by_side) for group in grid.groups(1, ("tensor",))] == [((1,), 2, 2)]
     assert [(group.servers, group.local, group.side_by_side) for group in grid.groups(0, ("data",))] == [((0,), 2, 2)]
 

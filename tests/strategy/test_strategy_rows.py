@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topoflow.strategy.grid import Grid
+from topoflow.strategy.grid import ParallelGrid
 from topoflow.strategy.placement import Placement
 from topoflow.strategy.words import Row
 
@@ -33,7 +33,7 @@ def test_many_kinds_of_placement_are_named_by_how_many_servers_hold_a_layer() ->
 
 
 def test_a_grid_is_described_by_its_degrees_and_its_stages() -> None:
-    grid = Grid(2, 1, 1, 2, 2, microbatches=4, gpus_per_server=1, stages=(("block0",), ("block1", "head")))
+    grid = ParallelGrid(2, 1, 1, 2, 2, microbatches=4, gpus_per_server=1, stages=(("block0",), ("block1", "head")))
     assert grid.rows() == [
         ("all layers", "tensor 2, context 1, expert 1, data 2, pipeline 2; 4 microbatches"),
         ("block0", "on servers 0-3"),
@@ -43,7 +43,7 @@ def test_a_grid_is_described_by_its_degrees_and_its_stages() -> None:
 
 def test_of_a_long_pipeline_the_rows_that_are_left_out_are_counted() -> None:
     stages = tuple((f"block{number}",) for number in range(16))
-    grid = Grid(1, 1, 1, 1, 16, microbatches=1, gpus_per_server=1, stages=stages)
+    grid = ParallelGrid(1, 1, 1, 1, 16, microbatches=1, gpus_per_server=1, stages=stages)
     head, *rows = grid.rows()
     assert head[1].endswith("pipeline 16; 1 microbatch")
     assert rows[:11] == [(f"block{number}", f"on server {number}") for number in range(11)]

@@ -206,7 +206,7 @@ def test_the_answers_are_those_of_all_rows(seed: int, tmp_path: Path) -> None:
 
 
 def test_the_page_shows_all_of_the_front_and_says_what_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "MOST_POINTS", 60)
+    monkeypatch.setattr(pages, "MAX_POINTS", 60)
     dataset, _ = drawn(tmp_path / "d.parquet", 1, 300)
     reader = Reader(dataset)
     found = parts(reader)

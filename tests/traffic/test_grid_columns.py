@@ -10,14 +10,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from topoflow.strategy.grid import GRADIENTS, Grid, Group
+from topoflow.strategy.grid import GRADIENTS, ParallelGrid, RankGroup
 from topoflow.strategy.parallel import Parallel
 from topoflow.traffic.base import Collective, Compute, Task, Transfer
 from topoflow.traffic.buckets import Bucket, fill
 from topoflow.traffic.grid.one_f_one_b import Pass, one_f_one_b
 from topoflow.traffic.grid.pipelined import handover_bytes, lower_pipelined
 from topoflow.traffic.grid.side_by_side import inside_seconds
-from topoflow.traffic.grid.stage_work import AMONG, Work, backward_work, forward_work
+from topoflow.traffic.grid.stage_work import AMONG, PassWork, backward_work, forward_work
 from topoflow.traffic.lower import lower
 from topoflow.traffic.roofline import step_seconds
 from topoflow.workload.base import Layer, LayerGraph
@@ -31,7 +31,7 @@ Held = Sequence[tuple[Layer, float]]
 
 
 def lower_by_objects(
-    workload: LayerGraph, grid: Grid, passes: Sequence[Pass]
+    workload: LayerGraph, grid: ParallelGrid, passes: Sequence[Pass]
 ) -> tuple[tuple[Task, ...], dict[int, int]]:
     """The tasks, and which are queued after which."""
     iteration = _Iteration(workload, grid)
@@ -71,7 +71,7 @@ def test_the_columns_are_the_tasks_of_the_oracle(rule: Parallel, gpus: int, serv
         grid = rule.place(workload, servers)
     except ValueError:
         assume(False)
-    assert isinstance(grid, Grid)
+    assert isinstance(grid, ParallelGrid)
     expected = lower_by_objects(workload, grid, one_f_one_b(rule.pipeline, grid.microbatches))
     found = lower(workload, grid)
     assert (found.tasks, found.queued) == expected
@@ -87,7 +87,7 @@ def gpipe(stages: int, microbatches: int) -> list[Pass]:
 def test_another_order_of_passes_is_another_schedule(stages: int) -> None:
     workload = Transformer(A100, layers=4).build()
     grid = Parallel(pipeline=stages, microbatches=4 * stages).place(workload, 8)
-    assert isinstance(grid, Grid)
+    assert isinstance(grid, ParallelGrid)
     passes = gpipe(stages, grid.microbatches)
     found = lower_pipelined(workload, grid, passes)
     assert (found.tasks, found.queued) == lower_by_objects(workload, grid, passes)
@@ -99,7 +99,7 @@ def test_another_order_of_passes_is_another_schedule(stages: int) -> None:
 class _Iteration:
     """The tasks so far, and what each server waits for."""
 
-    def __init__(self, workload: LayerGraph, grid: Grid) -> None:
+    def __init__(self, workload: LayerGraph, grid: ParallelGrid) -> None:
         self.workload, self.grid = workload, grid
         self.tasks = Tasks(workload.gpu.local_bandwidth)
         layers = {layer.name: layer for layer in workload.layers}
@@ -133,7 +133,7 @@ class _Iteration:
         if one.stage > 0:
             self._send(one, one.stage - 1, "gradients")
 
-    def _work(self, one: Pass, work: Work, name: str) -> None:
+    def _work(self, one: Pass, work: PassWork, name: str) -> None:
         """Compute and collectives on every server of the stage."""
         arrived = self.arrived.pop(one, {})
         ends: Ends = {}
@@ -205,7 +205,7 @@ class _Iteration:
     def _add_up(self, first: int, second: int, bytes: float, name: str) -> None:
         for pair in zip(self.grid.stage_servers(first), self.grid.stage_servers(second), strict=True):
             after = {server: (*self.busy[server], *self.reduced[server]) for server in pair}
-            self.reduced |= self.tasks.collective("all_reduce", bytes, [Group(pair, 1, 1)], after, name)
+            self.reduced |= self.tasks.collective("all_reduce", bytes, [RankGroup(pair, 1, 1)], after, name)
 
     def update(self) -> None:
         for stage, held in enumerate(self.held):
@@ -230,7 +230,7 @@ class Tasks:
         return len(self.listed) - 1
 
     def collective(
-        self, op: str, bytes: float, groups: Sequence[Group], after: Mapping[int, Sequence[int]], name: str
+        self, op: str, bytes: float, groups: Sequence[RankGroup], after: Mapping[int, Sequence[int]], name: str
     ) -> Ends:
         """``op`` of ``bytes`` in every group, behind ``after`` of its servers; what ends it on each server."""
         ends: Ends = {}
@@ -242,7 +242,7 @@ class Tasks:
                 ends |= self._one(op, bytes, group, waits, name)
         return ends
 
-    def _one(self, op: str, bytes: float, group: Group, waits: Ends, name: str) -> Ends:
+    def _one(self, op: str, bytes: float, group: RankGroup, waits: Ends, name: str) -> Ends:
         inside = len(group.servers) == 1
         algorithm = "hierarchical" if inside or (group.local > 1 and op != "all_reduce") else None
         task = Collective(
@@ -257,7 +257,7 @@ class Tasks:
         )
         return dict.fromkeys(group.servers, (self.add(task),))
 
-    def _all_to_all(self, bytes: float, group: Group, waits: Ends, name: str) -> Ends:
+    def _all_to_all(self, bytes: float, group: RankGroup, waits: Ends, name: str) -> Ends:
         count, local = len(group.servers), group.local
         ends: Ends = dict.fromkeys(group.servers, ())
         if local > 1:

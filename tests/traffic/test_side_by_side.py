@@ -9,31 +9,31 @@ from topoflow.engine.base import Timeline
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
-from topoflow.strategy.grid import Grid
+from topoflow.strategy.grid import ParallelGrid
 from topoflow.traffic.base import Collective, Label, Traffic
 from topoflow.traffic.columns import Columns
-from topoflow.traffic.grid.side_by_side import Exchange, Groups
+from topoflow.traffic.grid.side_by_side import CollectiveWriter, EqualGroups
 
 B, LOCAL, S = 10e9, 100e9, 4e9  # B/s of a server, B/s of a GPU inside, bytes
 
 
-def written(op: str, servers: int, groups: Groups) -> Traffic:
-    exchange = Exchange(Columns(), servers, LOCAL)
+def written(op: str, servers: int, groups: EqualGroups) -> Traffic:
+    exchange = CollectiveWriter(Columns(), servers, LOCAL)
     exchange.collective(op, S, groups, exchange.none(), Label(op))
     return exchange.tasks.traffic("one", servers, LOCAL)
 
 
-def timeline(op: str, grid: Grid, axes: tuple[str, ...], *, all_reduce: str = "hierarchical") -> Timeline:
+def timeline(op: str, grid: ParallelGrid, axes: tuple[str, ...], *, all_reduce: str = "hierarchical") -> Timeline:
     """``op`` of S bytes in all groups of the grid along ``axes``, alone on an ideal switch."""
     servers = grid.pipeline * grid.servers_per_stage
-    traffic = written(op, servers, Groups.of(grid.groups(0, axes)))
+    traffic = written(op, servers, EqualGroups.of(grid.groups(0, axes)))
     fabric = IdealSwitch(bandwidth=B, degree=1, latency=0.0).build(servers, traffic.demand())
     return Fluid().simulate([place(traffic, fabric, name="one", all_reduce=all_reduce, rings="flows")])[0]
 
 
-def of(*degrees: int, gpus: int) -> Grid:
+def of(*degrees: int, gpus: int) -> ParallelGrid:
     """tensor, context, expert, data."""
-    return Grid(*degrees, 1, 1, gpus, ((),))
+    return ParallelGrid(*degrees, 1, 1, gpus, ((),))
 
 
 def sent(found: Timeline) -> float:
@@ -84,5 +84,5 @@ def test_an_all_to_all_inside_a_server_takes_its_local_bandwidth() -> None:
 
 def test_one_group_alone_leaves_the_algorithm_to_the_simulation() -> None:
     """Data parallel over all GPUs is the collective that data_parallel lowers to."""
-    traffic = written("all_reduce", 2, Groups.of(of(1, 1, 1, 8, gpus=4).groups(0, ("data",))))
+    traffic = written("all_reduce", 2, EqualGroups.of(of(1, 1, 1, 8, gpus=4).groups(0, ("data",))))
     assert traffic.tasks == (Collective("all_reduce", S, (0, 1), name="all_reduce", local=4),)

@@ -36,7 +36,7 @@ from tests.twins.slotted import Cell
 from tests.twins.slotted_rotor import RotorReference, Sent
 from topoflow.engine.slotted.cells import Cells
 from topoflow.engine.slotted.settings import Settings
-from topoflow.fabric.circuits.staggered import NOWHERE, Staggered
+from topoflow.fabric.circuits.staggered import NO_SWITCH, Staggered
 
 Path = list[tuple[int, int, int]]  # (node, switch, time) of each hop
 
@@ -77,9 +77,9 @@ class OperaReference(RotorReference):
         time, hop = 0, self.world.pause[0]
         while node != target:
             switch = int(routes[node, target])
-            link = {} if switch == NOWHERE else sent[node][switch]
+            link = {} if switch == NO_SWITCH else sent[node][switch]
             free = [each for each in range(time, self.limit) if each not in link]
-            if switch == NOWHERE or not free:
+            if switch == NO_SWITCH or not free:
                 return []
             found.append((node, switch, free[0]))
             time = free[0] + hop

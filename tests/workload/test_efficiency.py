@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topoflow.traffic.roofline import Ranks, gpu_times
+from topoflow.traffic.roofline import SharingDegrees, gpu_times
 from topoflow.workload import efficiency
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.efficiency import Efficiency
@@ -83,7 +83,7 @@ def test_columns_and_rows_of_a_matrix_are_divided_among_tensor_ranks(tmp_path: P
     workload = job(half(tmp_path), feed_forward=256)
     for name, reached in (("block0.ffn_up", 0.25), ("block0.ffn_down", 0.5)):
         matrix = replace(layer(workload, name), elementwise=0)
-        times = gpu_times(workload, matrix, 1000.0, matrix.parameters / 4, Ranks(tensor=4))
+        times = gpu_times(workload, matrix, 1000.0, matrix.parameters / 4, SharingDegrees(tensor=4))
         assert times.forward == pytest.approx(1000 * matrix.forward_flops / (reached * 100e12))
 
 
@@ -105,7 +105,7 @@ def test_nothing_but_causal_attention_is_faster_than_the_roofline(
     for each in graph.layers:
         if not each.causal:
             held = each.parameters / tensor
-            slow, fast = (gpu_times(one, each, samples, held, Ranks(tensor, 1, 2)) for one in (graph, least))
+            slow, fast = (gpu_times(one, each, samples, held, SharingDegrees(tensor, 1, 2)) for one in (graph, least))
             assert slow.forward >= fast.forward * (1 - 1e-12)
             assert slow.backward >= fast.backward * (1 - 1e-12)
 

@@ -13,7 +13,7 @@ import topoflow
 from topoflow.cli import main
 from topoflow.digest import digest
 from topoflow.workload.base import Messages
-from topoflow.workload.flow_sizes import Fixed, Pareto, Sizes, Table, read_sizes
+from topoflow.workload.flow_sizes import FixedSize, Pareto, Sizes, SizeTable, read_sizes
 from topoflow.workload.messages.flows import Arrivals, Flows
 
 RATE = 1e9  # B/s
@@ -31,13 +31,13 @@ def begins(messages: Messages) -> np.ndarray:
 
 def test_a_load_is_what_the_flows_ask_of_all_cables() -> None:
     for load in (0.1, 1.0):
-        for sizes in (Fixed(10e3), Pareto(10e3, 1.05)):
+        for sizes in (FixedSize(10e3), Pareto(10e3, 1.05)):
             messages = drawn(50_000, sizes, 64, load)
             assert messages.bytes.sum() / (begins(messages)[-1] * RATE * 64) == pytest.approx(load, rel=0.03)
 
 
 def test_arrivals_are_a_poisson_process_between_random_servers() -> None:
-    messages = drawn(100_000, Fixed(1000), 10)
+    messages = drawn(100_000, FixedSize(1000), 10)
     gaps = np.diff(begins(messages))
     assert (gaps >= 0).all()
     assert gaps.std() / gaps.mean() == pytest.approx(1, rel=0.02)
@@ -122,7 +122,7 @@ def test_a_wrong_file_is_one_line(tmp_path: Path, text: str, law: str) -> None:
     assert str(error.value) == f"{file}{law}"
 
 
-def _mean(table: Table) -> float:
+def _mean(table: SizeTable) -> float:
     """B of a distribution that is uniform between its rows."""
     middle = (table.bytes[1:] + table.bytes[:-1]) / 2
     return float((np.diff(table.shares) * middle).sum() + table.shares[0] * table.bytes[0])

@@ -23,7 +23,7 @@ from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.dlrm import Dlrm
 from topoflow.workload.gpu import Gpu
-from topoflow.workload.kernels import Kernels, Times
+from topoflow.workload.kernels import Kernels, KernelTimes
 from topoflow.workload.layers import conv, linear, table
 from topoflow.workload.resnet50 import Resnet50
 from topoflow.workload.vgg16 import Vgg16
@@ -108,7 +108,9 @@ def test_a_table_is_looked_up_by_one_gpu_of_its_server(measured: Kernels) -> Non
 
 @given(st.floats(1, 1e6), st.floats(1, 1e6))
 def test_more_samples_take_longer(fewer: float, more: float) -> None:
-    kernels = Kernels("", {"Dense_1_1": {64: Times(1.0, 3.0), 128: Times(1.5, 3.5), 256: Times(4.0, 8.0)}})
+    kernels = Kernels(
+        "", {"Dense_1_1": {64: KernelTimes(1.0, 3.0), 128: KernelTimes(1.5, 3.5), 256: KernelTimes(4.0, 8.0)}}
+    )
     fewer, more = sorted((fewer, more))
     low, high = kernels.times("Dense_1_1", fewer, 1), kernels.times("Dense_1_1", more, 1)
     assert low.forward <= high.forward * (1 + 1e-12)

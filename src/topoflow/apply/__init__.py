@@ -1,1 +1,1 @@
-"""Applying a plan to real jobs: ring orders for PyTorch's process groups."""
+"""Apply a plan to real jobs and hosts: ring orders of process groups, host forwarding, optical switches."""

@@ -1,11 +1,11 @@
-"""Host forwarding in Linux: what each host is to do so that packets take the paths of a plan.
+"""Host forwarding in Linux: the commands that make each host send and relay packets along the paths of a plan.
 
-Every destination is on link: its address has a permanent neighbour entry with the MAC of the next host, since no ARP
-request would come back over simplex circuits. A host's own packets take a routing table of their own. Packets of others
-are passed on by the addresses of both ends, in one of two manners:
+Every destination is on link: its address has a permanent neighbour entry with the MAC of the next host, because no ARP
+request would come back over simplex circuits. Packets that a host sends itself have their own routing table. A host
+relays packets of other hosts by the addresses of both ends, in one of two manners:
 
     kernel    a routing table for each source, by ``ip rule``
-    flower    ``tc flower`` rules that rewrite the MAC and redirect (TopoOpt's: RDMA packets are not routed twice)
+    flower    ``tc flower`` rules that rewrite the MAC and redirect (as in TopoOpt: RDMA packets are not routed twice)
 
 Source: TopoOpt (Wang et al., NSDI 2023), appendix I, "Enabling Host-based Forwarding in RDMA".
 """
@@ -21,19 +21,19 @@ from topoflow.apply.network import Pair
 from topoflow.fabric.base import Fabric
 
 MANNERS = ("kernel", "flower")
-OWN = 7000  # routing table and rule of what a host sends itself; 7001 + s: of what it passes on for host s
-PROTOCOL = 84  # of our rules, routes and neighbours (rtm_protocol): none of those in iproute2's rt_protos
+FIRST_TABLE = 7000  # routing table and rule of packets that a host sends; 7001 + s: of those it relays for host s
+PROTOCOL = 84  # rtm_protocol of our rules, routes and neighbours; iproute2's rt_protos does not use it
 FLOWER = 7000  # preference of the first flower rule
 Relayed = tuple[int, int, int, int]  # source, target, incoming link, outgoing link
-LARGEST = {  # hosts
-    "kernel": 2**15 - 2 - OWN,  # priorities of the kernel's own rules begin at 32766
+MAX_HOSTS = {
+    "kernel": 2**15 - 2 - FIRST_TABLE,  # priorities of the kernel's default rules begin at 32766
     "flower": 240,  # n * n preferences below 2**16
 }
 
 
 @dataclass(frozen=True)
 class Command:
-    """One change of a host and how it is undone, as arguments of programs. It may be made twice."""
+    """A change of a host and its reversal, as arguments of programs. Making the change twice has no further effect."""
 
     what: str
     do: tuple[str, ...]
@@ -43,18 +43,19 @@ class Command:
 def forwarding(
     fabric: Fabric, hosts: Sequence[Host], wires: Sequence[Wire], manner: str = "kernel"
 ) -> list[list[Command]]:
-    """For each host, the commands that make it send and pass on as ``fabric`` routes, which has one path for each pair.
+    """Return, for each host, the commands that make it send and relay packets as ``fabric`` routes them.
 
-    Raises ``ValueError`` for another manner, another number of hosts, a link without wires, or too many hosts.
+    ``fabric`` must have one path for each pair. Raises ``ValueError`` for an unknown manner, a wrong number of hosts, a
+    link without wires, or too many hosts.
     """
     if manner not in MANNERS:
         raise ValueError(f"forwarding: must be one of {', '.join(MANNERS)}, got {manner!r}")
     if len(hosts) != fabric.servers:
         raise ValueError(f"hosts: must be the {fabric.servers} servers of the plan, got {len(hosts)}")
-    if len(hosts) > LARGEST[manner]:
-        raise ValueError(f"hosts: must be at most {LARGEST[manner]} for {manner}, got {len(hosts)}")
-    of_link, relayed = _wires_of_links(fabric, wires), _relayed(fabric)
-    return [_Host(at, fabric, hosts, of_link, relayed[at]).commands(manner) for at in range(len(hosts))]
+    if len(hosts) > MAX_HOSTS[manner]:
+        raise ValueError(f"hosts: must be at most {MAX_HOSTS[manner]} for {manner}, got {len(hosts)}")
+    wires_of_link, relayed = _wires_of_links(fabric, wires), _relayed(fabric)
+    return [_Host(at, fabric, hosts, wires_of_link, relayed[at]).commands(manner) for at in range(len(hosts))]
 
 
 def _path(fabric: Fabric, source: int, target: int) -> tuple[int, ...]:
@@ -63,13 +64,13 @@ def _path(fabric: Fabric, source: int, target: int) -> tuple[int, ...]:
 
 
 def _relayed(fabric: Fabric) -> list[list[Relayed]]:
-    """[servers] the pairs that each server relays."""
+    """Return, for each server, the pairs whose packets it relays."""
     servers = range(fabric.servers)
-    found: list[list[Relayed]] = [[] for _ in servers]
+    pairs: list[list[Relayed]] = [[] for _ in servers]
     for source, target in ((i, j) for i in servers for j in servers if i != j):
         for before, link in pairwise(_path(fabric, source, target)):
-            found[fabric.source[link]].append((source, target, before, link))
-    return found
+            pairs[fabric.source[link]].append((source, target, before, link))
+    return pairs
 
 
 def _wires_of_links(fabric: Fabric, wires: Sequence[Wire]) -> list[list[Wire]]:
@@ -85,7 +86,7 @@ def _wires_of_links(fabric: Fabric, wires: Sequence[Wire]) -> list[list[Wire]]:
 
 @dataclass(frozen=True)
 class _Host:
-    """Host number ``at``."""
+    """Host number ``at``, with the network around it."""
 
     at: int
     fabric: Fabric
@@ -94,38 +95,38 @@ class _Host:
     relayed: Sequence[Relayed]
 
     def commands(self, manner: str) -> list[Command]:
-        found = [*self._devices(manner), *self._own()]
-        found += self._kernel() if manner == "kernel" else self._flower()
-        return list({command.do: command for command in found}.values())
+        commands = [*self._devices(manner), *self._sent()]
+        commands += self._kernel() if manner == "kernel" else self._flower()
+        return list({command.do: command for command in commands}.values())
 
     def _devices(self, manner: str) -> Iterator[Command]:
-        """Packets may come in where answers do not go out; who relays in the kernel forwards.
+        """Yield settings: interfaces accept packets whose answers leave elsewhere, and forward if the host relays.
 
-        The loose mode of rp_filter would still drop what arrives at an interface without an address.
+        The loose mode of rp_filter is not enough: it would drop packets that arrive at an interface without an address.
         """
         entries = sorted({wire.entry for wires in self.wires for wire in wires if wire.target == self.at})
         relays = manner == "kernel" and bool(self.relayed)
         yield sysctl("net.ipv4.conf.all.rp_filter", 0)
         for entry in entries:
-            key = f"net.ipv4.conf.{entry.replace('.', '/')}"  # as sysctl writes a dot within a name
+            key = f"net.ipv4.conf.{entry.replace('.', '/')}"  # sysctl writes a dot within a name as a slash
             yield sysctl(f"{key}.rp_filter", 0)
             if relays:
                 yield sysctl(f"{key}.forwarding", 1)
         if relays:
             yield sysctl("net.ipv4.conf.all.send_redirects", 0)
 
-    def _own(self) -> Iterator[Command]:
-        yield rule(OWN, ("iif", "lo"), "what this host sends")
+    def _sent(self) -> Iterator[Command]:
+        yield rule(FIRST_TABLE, ("iif", "lo"), "what this host sends")
         for target, host in enumerate(self.hosts):
             if target != self.at:
                 (link, *_) = _path(self.fabric, self.at, target)
                 yield from self._neighbours(link, target, relayed=False)
                 hops = [wire.device for wire in self.wires[link]]
-                yield route(host.address, hops, OWN, ("src", self.hosts[self.at].address), f"to {host.name}")
+                yield route(host.address, hops, FIRST_TABLE, ("src", self.hosts[self.at].address), f"to {host.name}")
 
     def _kernel(self) -> Iterator[Command]:
         for source, target, _, link in self.relayed:
-            table, host = OWN + 1 + source, self.hosts[target]
+            table, host = FIRST_TABLE + 1 + source, self.hosts[target]
             address = self.hosts[source].address
             yield rule(table, ("from", address), f"what {self.hosts[source].name} sends by this host")
             yield from self._neighbours(link, target, relayed=True)
@@ -136,7 +137,7 @@ class _Host:
             wire = self.wires[link][(source + target) % len(self.wires[link])]
             ends = self.hosts[source], self.hosts[target]
             preference = str(FLOWER + source * len(self.hosts) + target)
-            for entry in sorted({each.entry for each in self.wires[before]}):
+            for entry in sorted({incoming.entry for incoming in self.wires[before]}):
                 yield Command(
                     f"classifier of {entry}",
                     ("tc", "qdisc", "add", "dev", entry, "clsact"),
@@ -180,12 +181,12 @@ class _Host:
 
 
 def sysctl(key: str, value: int) -> Command:
-    """A setting of the kernel; the script keeps what it was and undoes it."""
+    """Return a setting of the kernel; the script records the previous value and restores it on undo."""
     return Command(f"{key} = {value}", ("sysctl", "-q", "-w", f"{key}={value}"), ("sysctl", "-q", "-w", key))
 
 
 def rule(table: int, match: Sequence[str], what: str) -> Command:
-    """Packets that ``match`` use ``table``; rule and table have the same number."""
+    """Return a rule by which packets that ``match`` use ``table``; rule and table have the same number."""
     number = str(table)
     return Command(
         what,
@@ -195,7 +196,10 @@ def rule(table: int, match: Sequence[str], what: str) -> Command:
 
 
 def route(address: str, devices: Sequence[str], table: int, options: Sequence[str], what: str) -> Command:
-    """On link by one device, or by several in equal parts: connections, hashed, not packets."""
+    """Return an on-link route by one device, or by several with equal weights.
+
+    With several devices, the kernel spreads connections by hash, not single packets.
+    """
     hops: list[str] = ["dev", devices[0]]
     if len(devices) > 1:
         hops = [word for device in devices for word in ("nexthop", "dev", device, "weight", "1")]
@@ -205,10 +209,12 @@ def route(address: str, devices: Sequence[str], table: int, options: Sequence[st
 
 
 def as_json(host: Host, commands: Sequence[Command]) -> Mapping[str, object]:
-    """For programs: the same commands as the script's."""
+    """Return the commands of the script for use by other programs."""
     return {
         "format": "topoflow host forwarding 1",
         "host": host.name,
         "address": host.address,
-        "commands": [{"what": each.what, "do": list(each.do), "undo": list(each.undo)} for each in commands],
+        "commands": [
+            {"what": command.what, "do": list(command.do), "undo": list(command.undo)} for command in commands
+        ],
     }

@@ -1,4 +1,4 @@
-"""FSDP2's collectives on several rings: every ring carries a part of each rank's shard.
+"""FSDP2's collectives on several rings: each ring carries a part of every rank's shard.
 
 Shapes: n ranks, M elements of a shard.
 """
@@ -20,7 +20,7 @@ reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_sca
 
 
 class _OnRings:
-    """What both have in common. A group's ranks are in the order of its ring; results are in that of FSDP's group."""
+    """A base of both collectives. The ranks of a group are in ring order; results are in the order of FSDP's group."""
 
     def __init__(self, rings: PermutedRings) -> None:
         self.rings = rings
@@ -29,7 +29,7 @@ class _OnRings:
         return torch.empty(*size, dtype=dtype, device=device)
 
     def parts(self, shard: torch.Tensor) -> list[tuple[Any, list[int], int, int]]:
-        """Each ring's group, the places of its ranks in FSDP's group, and its elements of a shard [M]."""
+        """Return, for each ring, its group, the places of its ranks in FSDP's group, and its slice of a shard [M]."""
         place = {rank: at for at, rank in enumerate(self.rings.ranks)}
         pairs = zip(self.rings.groups, self.rings.cuts(shard), strict=True)
         return [
@@ -40,7 +40,7 @@ class _OnRings:
 
 
 class RingAllGather(_OnRings, AllGather):
-    """[M] of every rank to [n M] on all; the caller's stream waits for it, ``async_op`` or not."""
+    """Gathers [M] of every rank to [n M] on all; the caller's stream waits for it even with ``async_op``."""
 
     def __call__(
         self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, group: Any, async_op: bool = False
@@ -48,18 +48,18 @@ class RingAllGather(_OnRings, AllGather):
         self.rings.check_group(group)
         gathered = []
         for ring, places, first, end in self.parts(input_tensor):
-            own = input_tensor[first:end].contiguous()
-            all_own = own.new_empty(len(places) * own.numel())
-            work = all_gather(all_own, own, group=ring, async_op=True)
-            gathered.append((work, all_own, places, first, end))
+            part = input_tensor[first:end].contiguous()
+            parts = part.new_empty(len(places) * part.numel())
+            work = all_gather(parts, part, group=ring, async_op=True)
+            gathered.append((work, parts, places, first, end))
         rows = output_tensor.view(len(self.rings.ranks), -1)
-        for work, all_own, places, first, end in gathered:
+        for work, parts, places, first, end in gathered:
             work.wait()
-            rows[places, first:end] = all_own.view(len(places), -1)
+            rows[places, first:end] = parts.view(len(places), -1)
 
 
 class RingReduceScatter(_OnRings, ReduceScatter):
-    """[n M] of every rank to the reduced [M] of this one; the caller's stream waits for it, ``async_op`` or not."""
+    """Reduces [n M] of every rank to [M] of this one; the caller's stream waits for it even with ``async_op``."""
 
     def __call__(
         self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, group: Any, op: Any, async_op: bool = False
@@ -68,10 +68,10 @@ class RingReduceScatter(_OnRings, ReduceScatter):
         rows = input_tensor.view(len(self.rings.ranks), -1)
         scattered = []
         for ring, places, first, end in self.parts(output_tensor):
-            every = rows[places, first:end].reshape(-1)
-            own = output_tensor.new_empty(end - first)
-            work = reduce_scatter(own, every, op=op, group=ring, async_op=True)
-            scattered.append((work, own, every, first, end))
-        for work, own, _, first, end in scattered:
+            parts = rows[places, first:end].reshape(-1)
+            part = output_tensor.new_empty(end - first)
+            work = reduce_scatter(part, parts, op=op, group=ring, async_op=True)
+            scattered.append((work, part, parts, first, end))
+        for work, part, _, first, end in scattered:
             work.wait()
-            output_tensor[first:end] = own
+            output_tensor[first:end] = part

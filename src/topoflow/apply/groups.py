@@ -1,4 +1,4 @@
-"""Process groups whose collectives go round a ring in a given order."""
+"""Process groups whose collectives follow a ring in a given order."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from torch.distributed import distributed_c10d as c10d
 
 from topoflow.apply.orders import Order
 
-# In which direction of a group's ranks a backend's ring sends: NCCL from each rank to the next (src/graph/connect.cc,
-# connectRings; not tried on a GPU), gloo to the one before (measured: tests/apply counts the bytes of its sockets).
+# The direction in which a backend's ring sends: NCCL to the next rank of the group (src/graph/connect.cc, connectRings;
+# not tried on a GPU), gloo to the previous one (measured: tests/apply counts the bytes of its sockets).
 DIRECTION = {"nccl": 1, "gloo": -1}
-_made: Counter[str] = Counter()  # rings of every group, by its name: the same on all its ranks
+_ring_counts: Counter[str] = Counter()  # rings created for each group, by group name: equal on all its ranks
 
 
 def ring_group(order: Order, parent: Any) -> Any:
-    """A process group of the ranks of ``order``, all those of the group ``parent``, in which each sends to the next.
+    """Return a process group of the ranks of ``order``, in which each rank sends to the next.
 
-    Collective among these ranks. Raises ``ValueError`` for a backend whose direction is unknown.
+    ``order`` has all ranks of the group ``parent``, and all of them must call this. Raises ``ValueError`` for a backend
+    whose direction is unknown.
     """
     backend = dist.get_backend(parent)
     if backend not in DIRECTION:
@@ -33,18 +34,18 @@ def ring_group(order: Order, parent: Any) -> Any:
 
 
 def _unsorted_group(ranks: list[int], parent: Any) -> Any:
-    """What ``new_group`` does, but for sorting ``ranks`` (until torch 2.11), and called by these ranks only.
+    """Create a group like ``new_group``, but without sorting ``ranks``; only these ranks call it.
 
-    Its own way to do without the others (``use_local_synchronization``) names groups by how many each rank has made, in
-    which ranks may differ.
+    torch before 2.12 always sorts. ``new_group`` could be called by these ranks only (``use_local_synchronization``),
+    but then names the group by the number of groups that each rank has created, which may differ among ranks.
     """
     default = c10d._get_default_group()
     store = c10d._world.pg_map[default][1]
     backend = dist.get_backend(parent)
-    own = ranks.index(default.rank())
-    _made[parent.group_name] += 1
-    name = f"topoflow-ring-{parent.group_name}-{_made[parent.group_name]}"
+    group_rank = ranks.index(default.rank())
+    _ring_counts[parent.group_name] += 1
+    name = f"topoflow-ring-{parent.group_name}-{_ring_counts[parent.group_name]}"
     timeout = c10d._get_default_timeout(backend)
-    group, _ = c10d._new_process_group_helper(len(ranks), own, ranks, backend, store, name, timeout=timeout)
+    group, _ = c10d._new_process_group_helper(len(ranks), group_rank, ranks, backend, store, name, timeout=timeout)
     c10d._world.pg_group_ranks[group] = {rank: at for at, rank in enumerate(ranks)}
     return group

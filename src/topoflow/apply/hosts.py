@@ -1,4 +1,4 @@
-"""Hosts: which servers a plan is applied to, and which of their interfaces a circuit begins and ends at."""
+"""The hosts that a plan is applied to, and the interfaces at both ends of each circuit."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 
 @dataclass(frozen=True)
 class Interface:
-    """One of a host's interfaces, at the optical switch of its number.
+    """A network interface of a host. Interface k is connected to optical switch k.
 
-    ``forward``: the partition of a NIC (NPAR) whose packets go to the kernel, where RDMA would drop what is for others
-    (TopoOpt, appendix I); an interface without one hands all packets to the kernel.
+    ``forward``: the NIC partition (NPAR) whose packets go to the kernel; RDMA would drop packets for other hosts
+    (TopoOpt, appendix I). An interface without a partition hands all packets to the kernel.
     """
 
     device: str
@@ -37,36 +37,38 @@ class Host:
     """A server of a plan."""
 
     name: str
-    address: str  # IPv4, by which others know it
+    address: str  # IPv4, the destination of packets to this host
     interfaces: tuple[Interface, ...]
 
 
 @dataclass(frozen=True)
 class Wire:
-    """A circuit as the hosts at its ends see it. ``mac`` is for packets to the host at its end, ``forward_mac`` for
-    those that it passes on."""
+    """A circuit as its two hosts see it.
+
+    ``mac`` is for packets to the target host, ``forward_mac`` for packets that the target relays.
+    """
 
     source: int
     target: int
-    device: str  # of the source, by which its own packets leave ...
-    relay_device: str  # ... and those of others
-    entry: str  # of the target, where packets to be passed on arrive
+    device: str  # of the source, for packets that it sends itself
+    relay_device: str  # of the source, for packets that it relays
+    entry: str  # of the target, for packets that it relays
     mac: str
     forward_mac: str
 
 
 def read_hosts(path: Path, plan: Plan) -> tuple[Host, ...]:
-    """``{"hosts": [{"name", "address", "interfaces": [{"device", "mac", "forward": {"device", "mac"}}]}]}``.
+    """Read ``{"hosts": [{"name", "address", "interfaces": [{"device", "mac", "forward": {"device", "mac"}}]}]}``.
 
-    Raises ``ValueError`` that names file, field, law and value: also where there are not as many hosts and interfaces
-    as the plan has, or two have the same name, address or MAC.
+    Raises ``ValueError`` that names file, field, rule and value, also if the numbers of hosts or interfaces differ from
+    the plan's, or if two hosts have the same name, address or MAC.
     """
     top = Fields.of(f"{path}: ", parse_json(str(path), read_bytes(path), unique=True))
     items = top.items("hosts")
     if len(items) != plan.servers:
         raise ValueError(f"{path}: hosts: must be the {plan.servers} servers of the plan, got {len(items)}")
     hosts = tuple(_host(Fields.of(f"{path}: hosts[{at}].", item), plan.degree) for at, item in enumerate(items))
-    macs = [mac for host in hosts for each in host.interfaces for mac in {each.mac, each.forward_mac}]
+    macs = [mac for host in hosts for port in host.interfaces for mac in {port.mac, port.forward_mac}]
     for what, values in (
         ("names", [host.name for host in hosts]),
         ("addresses", [host.address for host in hosts]),
@@ -87,8 +89,8 @@ def _host(fields: Fields, degree: int) -> Host:
     items = fields.items("interfaces")
     if len(items) != degree:
         raise ValueError(f"{fields.place}interfaces: must be {degree}, one at each optical switch, got {len(items)}")
-    interfaces = tuple(_interface(Fields.of(f"{fields.place}interfaces[{k}].", each)) for k, each in enumerate(items))
-    devices = [device for each in interfaces for device in {each.device, each.forward_device}]
+    interfaces = tuple(_interface(Fields.of(f"{fields.place}interfaces[{k}].", item)) for k, item in enumerate(items))
+    devices = [device for port in interfaces for device in {port.device, port.forward_device}]
     if len(set(devices)) < len(devices):
         raise ValueError(f"{fields.place}interfaces: must have different devices, got {', '.join(devices)}")
     return Host(_matching(fields, "name", NAME, "letters, digits, _ . -"), address, interfaces)
@@ -106,21 +108,21 @@ def _port(fields: Fields) -> tuple[str, str]:
     return device, _matching(fields, "mac", MAC, "like 02:00:00:00:00:01, in small letters")
 
 
-def _matching(fields: Fields, field: str, pattern: re.Pattern[str], law: str) -> str:
-    """A text that can stand in a shell script as it is."""
+def _matching(fields: Fields, field: str, pattern: re.Pattern[str], rule: str) -> str:
+    """Return a text that is safe in a shell script without quotes."""
     text = fields.text(field)
     if not pattern.fullmatch(text):
-        fields.fail(field, f"must be {law}")
+        fields.fail(field, f"must be {rule}")
     return text
 
 
 def wires(plan: Plan, hosts: Sequence[Host]) -> list[Wire]:
-    """A wire for each circuit: interface k of both hosts, at switch k."""
-    found = []
+    """Return a wire for each circuit: at switch k, it joins interface k of both hosts."""
+    joined = []
     for number, switch in enumerate(plan.circuits):
         for source, target in enumerate(switch):
             if target is not None:
                 leaves, enters = hosts[source].interfaces[number], hosts[target].interfaces[number]
                 devices = leaves.device, leaves.forward_device, enters.forward_device
-                found.append(Wire(source, target, *devices, enters.mac, enters.forward_mac))
-    return found
+                joined.append(Wire(source, target, *devices, enters.mac, enters.forward_mac))
+    return joined

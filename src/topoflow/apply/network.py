@@ -1,4 +1,4 @@
-"""The network of a plan as a fabric, and the one path that hosts forward each pair of servers along.
+"""The network of a plan as a fabric, and the single path along which hosts forward packets of each server pair.
 
 Shapes: L links.
 """
@@ -16,12 +16,12 @@ from topoflow.fabric.base import Channels, Fabric, Path
 from topoflow.fabric.routing.base import ListedRoutes
 from topoflow.search.base import Plan, Routes
 
-Pair = tuple[int, int]  # source and target, servers
+Pair = tuple[int, int]  # source and target servers
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedRoutes(ListedRoutes):
-    """The routes of a plan, as links."""
+    """The routes of a plan, as links of a fabric."""
 
     routes: Mapping[str, Routes]
     link_of: Mapping[Pair, int]
@@ -38,7 +38,7 @@ class PlannedRoutes(ListedRoutes):
 
 @dataclass(frozen=True, eq=False)
 class SinglePaths(ListedRoutes):
-    """One path for each pair, whatever the class of traffic."""
+    """One path for each pair of servers, for all kinds of traffic."""
 
     paths: Mapping[Pair, Path]
 
@@ -50,16 +50,17 @@ class SinglePaths(ListedRoutes):
 
 
 def fabric_of(plan: Plan, bandwidth: float | None = None, latency: float = 0.0) -> Fabric:
-    """The circuits of ``plan`` as links, with its ring orders and routes; parallel circuits are one link of their sum.
+    """Return the circuits of ``plan`` as links, with its ring orders and routes; parallel circuits become one link.
 
-    ``bandwidth``: B/s of an interface; None: the plan's. ``latency``: s of a link, which a plan does not say. Raises
-    ``ValueError`` for a plan without circuits, whose network has switches of its own.
+    ``bandwidth``: B/s of an interface; None: the plan's. ``latency``: s of a link, which a plan does not contain. A
+    link has the summed bandwidth of its circuits. Raises ``ValueError`` for a plan without circuits, whose network has
+    packet switches.
     """
     if not plan.circuits:
         raise ValueError(f"plan.circuits: must join servers, got none: {plan.fabric} has switches of its own")
     rate = plan.bandwidth if bandwidth is None else bandwidth
-    joined = Counter((i, j) for switch in plan.circuits for i, j in enumerate(switch) if j is not None)
-    pairs = sorted(joined)
+    circuits = Counter((i, j) for switch in plan.circuits for i, j in enumerate(switch) if j is not None)
+    pairs = sorted(circuits)
     ends = np.array(pairs, np.int32).reshape(-1, 2)
     return Fabric(
         name=plan.fabric,
@@ -67,7 +68,7 @@ def fabric_of(plan: Plan, bandwidth: float | None = None, latency: float = 0.0) 
         nodes=tuple(f"server{server}" for server in range(plan.servers)),
         source=ends[:, 0],
         target=ends[:, 1],
-        bandwidth=rate * np.array([joined[pair] for pair in pairs], np.float64),
+        bandwidth=rate * np.array([circuits[pair] for pair in pairs], np.float64),
         latency=np.full(len(pairs), float(latency)),
         route=PlannedRoutes(plan.routes, {pair: link for link, pair in enumerate(pairs)}),
         degree=plan.degree,
@@ -77,10 +78,10 @@ def fabric_of(plan: Plan, bandwidth: float | None = None, latency: float = 0.0) 
 
 
 def forwarded(fabric: Fabric) -> Fabric:
-    """``fabric`` with one path for each pair, as hosts forward by the addresses of both ends and nothing else.
+    """Return ``fabric`` with one path for each pair, because hosts forward only by the addresses of both ends.
 
-    Neighbours in a ring order take the path of all-reduces. Others take one of those of ``mp``: that whose busiest link
-    has the fewest pairs so far, the first of equal ones. Raises ``ValueError`` for a pair without a path.
+    Neighbours in a ring order use the path of all-reduces. Each other pair uses the ``mp`` path whose busiest link
+    carries the fewest pairs so far, the first in case of ties. Raises ``ValueError`` for a pair without a path.
     """
     ring_hops = {
         hop for orders in fabric.channels.rings.values() for order in orders for hop in pairwise((*order, order[0]))
@@ -88,7 +89,7 @@ def forwarded(fabric: Fabric) -> Fabric:
     load = np.zeros(fabric.links, np.int64)
     paths: dict[Pair, Path] = {}
     pairs = [(i, j) for i in range(fabric.servers) for j in range(fabric.servers) if i != j]
-    for pair in sorted(pairs, key=lambda pair: pair not in ring_hops):  # those of rings have no choice: they come first
+    for pair in sorted(pairs, key=lambda pair: pair not in ring_hops):  # pairs of rings have no choice and come first
         offered = fabric.route(*pair, "all_reduce" if pair in ring_hops else "mp")
         if not offered:
             raise ValueError(f"{fabric.name}: must have a path from server {pair[0]} to {pair[1]}, got none")

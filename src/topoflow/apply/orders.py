@@ -1,4 +1,4 @@
-"""Ring orders of a job's ranks, from strides or from a plan, and the shares that rings carry."""
+"""Ring orders of a job's ranks, from strides or from a plan, and the share of the bytes that each ring carries."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from topoflow.fabric.topoopt.totient_perms import ring
 from topoflow.files import read_bytes
 from topoflow.search.base import Plan
 
-Order = tuple[int, ...]  # ranks: each sends to the next, the last to the first
-ALIGNMENT = 128  # B; shares begin at multiples, as wide loads and stores want it
+Order = tuple[int, ...]  # ranks: each sends to the next, and the last to the first
+ALIGNMENT = 128  # B; shares begin at multiples of it, for wide loads and stores
 
 
 def orders_of_strides(strides: Sequence[int], ranks: Sequence[int]) -> tuple[Order, ...]:
-    """The rings +stride over ``ranks``. Raises ``ValueError`` for a stride that does not generate the group."""
+    """Return the rings +stride over ``ranks``. Raises ``ValueError`` for a stride that does not generate the group."""
     size = len(ranks)
     for stride in strides:
         if isinstance(stride, bool) or not isinstance(stride, int) or not 0 < stride < max(size, 2):
@@ -27,32 +27,32 @@ def orders_of_strides(strides: Sequence[int], ranks: Sequence[int]) -> tuple[Ord
 
 
 def orders_of_plan(plan: Plan, ranks: Sequence[int]) -> tuple[Order, ...]:
-    """The plan's rings among all its servers, by rank: a server's ranks are consecutive in ``ranks`` and stay together.
+    """Return the plan's rings among all its servers, as ranks.
 
-    Raises ``ValueError`` where the servers do not divide the ranks, or where the plan has no rings of all servers.
+    The ranks of a server are consecutive in ``ranks`` and in each ring. Raises ``ValueError`` if the servers do not
+    divide the ranks, or if the plan has no rings among all servers.
     """
     if len(ranks) % plan.servers:
         raise ValueError(f"plan.servers: must divide the {len(ranks)} ranks, got {plan.servers}")
-    found = [each for each in plan.rings if len(each.group) == plan.servers]
-    if not found:
-        groups = sorted({len(each.group) for each in plan.rings}) or "none"
+    full_groups = [ring for ring in plan.rings if len(ring.group) == plan.servers]
+    if not full_groups:
+        groups = sorted({len(ring.group) for ring in plan.rings}) or "none"
         raise ValueError(f"plan.rings: must have a group of all {plan.servers} servers, got groups of {groups}")
     local = len(ranks) // plan.servers
-    place = {server: at * local for at, server in enumerate(sorted(found[0].group))}
-    return tuple(
-        tuple(ranks[place[server] + own] for server in order for own in range(local)) for order in found[0].orders
-    )
+    place = {server: at * local for at, server in enumerate(sorted(full_groups[0].group))}
+    orders = full_groups[0].orders
+    return tuple(tuple(ranks[place[server] + rank] for server in order for rank in range(local)) for order in orders)
 
 
 def read_plan(plan: Plan | str | Path) -> Plan:
-    """The plan, or that of a file. Raises ``ValueError`` that names the file, and ``OSError``."""
+    """Return ``plan``, read first if it is a path. Raises ``ValueError`` that names the file, and ``OSError``."""
     if isinstance(plan, Plan):
         return plan
     return Plan.from_json(read_bytes(Path(plan)).decode(), str(plan))
 
 
 def check_orders(orders: Sequence[Sequence[int]], ranks: Sequence[int]) -> tuple[Order, ...]:
-    """The same as tuples. Raises ``ValueError`` unless each is a permutation of ``ranks``."""
+    """Return ``orders`` as tuples. Raises ``ValueError`` unless each is a permutation of ``ranks``."""
     if not orders:
         raise ValueError("orders: must be at least one, got none")
     for order in orders:
@@ -62,7 +62,7 @@ def check_orders(orders: Sequence[Sequence[int]], ranks: Sequence[int]) -> tuple
 
 
 def shares(weights: Sequence[float] | None, rings: int) -> tuple[float, ...]:
-    """[rings] each ring's share of the bytes, equal without ``weights``. Raises ``ValueError``."""
+    """Return each ring's share of the bytes [rings], equal without ``weights``. Raises ``ValueError``."""
     if weights is None:
         return (1.0 / rings,) * rings
     if len(weights) != rings:
@@ -76,8 +76,11 @@ def shares(weights: Sequence[float] | None, rings: int) -> tuple[float, ...]:
 
 
 def cuts(count: int, size: int, weights: Sequence[float]) -> list[tuple[int, int]]:
-    """For each ring, the first element of ``count`` of ``size`` B that it carries, and the one after its last."""
+    """Return, for each ring, the first element that it carries and the one after its last.
+
+    ``count``: elements of ``size`` B that the rings carry together.
+    """
     step = max(ALIGNMENT // size, 1)
-    ends = [min(int(count * before) // step * step, count) for before in accumulate(weights)]
+    ends = [min(int(count * total) // step * step, count) for total in accumulate(weights)]
     ends[-1] = count
     return list(zip([0, *ends[:-1]], ends, strict=True))

@@ -1,10 +1,10 @@
 """The shell script of a host: ``sh HOST.sh apply``, ``undo`` or ``show``.
 
-Applied twice it changes nothing the second time; undone it leaves the host as it was. Rules, routes and neighbours
-carry the protocol number ``PROTOCOL``, and undo removes what carries it, nothing else. Priorities and tables are
-those that are free when the script is applied. Settings of the kernel and classifiers that were there before are kept
-in a folder under /run, which a restart empties as it empties the settings. An application that fails, or whose packets
-would not take the plan's tables, is undone.
+A second ``apply`` changes nothing; ``undo`` restores the host. Rules, routes and neighbours carry the protocol number
+``PROTOCOL``, and ``undo`` removes only those. Priorities and tables are chosen among the free ones when the script is
+applied. Previous settings of the kernel and previous classifiers are recorded in a folder under /run, which a restart
+clears together with the settings. If ``apply`` fails, or if packets would not use the plan's tables, the script undoes
+its changes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from topoflow.apply.forwarding import OWN, PROTOCOL, Command
+from topoflow.apply.forwarding import FIRST_TABLE, PROTOCOL, Command
 from topoflow.apply.hosts import Host
 
 ROUTE = ("ip", "route", "replace")
@@ -20,8 +20,8 @@ HEAD = """\
 #!/bin/sh
 # Forwarding of host {name} ({address}): {count} changes.
 #   sh {name}.sh show     print what would be done, change nothing
-#   sh {name}.sh apply    do it; again: nothing more
-#   sh {name}.sh undo     as it was before
+#   sh {name}.sh apply    do it; a second time changes nothing
+#   sh {name}.sh undo     restore the host
 # Needs root and iproute2 5.0{needs}. Rules, routes and neighbours that it adds have protocol {protocol}.
 set -eu
 state=${{TOPOFLOW_STATE:-/run/topoflow}}/{name}
@@ -31,13 +31,13 @@ first={first} count={tables}
 
 die() {{ echo "{name}: $*" >&2; exit 1; }}
 run() {{ if [ "$verb" = show ]; then echo "$*"; else "$@"; fi; }}
-kept() {{ echo "$state/$(echo "$1" | tr / _)"; }}
-# Numbers of rules and tables that others use.
+record() {{ echo "$state/$(echo "$1" | tr / _)"; }}
+# Numbers of rules and tables that other programs use.
 used() {{
   ip -N -4 rule list | grep -v "$mine" | sed -n 's/^\\([0-9]*\\):.*/\\1/p; s/.*lookup \\([0-9]*\\).*/\\1/p'
   ip -N -4 route show table all | grep -v "$mine" | sed -n 's/.* table \\([0-9]*\\).*/\\1/p'
 }}
-# Rules and tables have the numbers base, base + 1, ..: the first that are free.
+# Rules and tables get the first free range of numbers base, base + 1, ...
 choose() {{
   if [ -e "$state/base" ]; then base=$(cat "$state/base"); return; fi
   base=$first
@@ -47,24 +47,24 @@ choose() {{
   [ $((base + count)) -le 32766 ] || die "needs $count free priorities of rules from $first on, which are taken"
   [ "$verb" = show ] || echo "$base" > "$state/base"
 }}
-# A setting of the kernel; what it was is kept once.
+# A setting of the kernel; its first previous value is recorded.
 setting() {{
   if [ "$verb" = show ]; then echo "sysctl -w $1=$2"; return; fi
-  [ -e "$(kept "$1")" ] || sysctl -n "$1" > "$(kept "$1")"
+  [ -e "$(record "$1")" ] || sysctl -n "$1" > "$(record "$1")"
   sysctl -q -w "$1=$2"
 }}
-as_before() {{ if [ -e "$(kept "$1")" ]; then sysctl -q -w "$1=$(cat "$(kept "$1")")"; rm "$(kept "$1")"; fi; }}
+as_before() {{ if [ -e "$(record "$1")" ]; then sysctl -q -w "$1=$(cat "$(record "$1")")"; rm "$(record "$1")"; fi; }}
 rule() {{
   if [ "$verb" != show ] && ip -N -4 rule list | grep "^$1:" | grep -q "$mine"; then return; fi
   number=$1; shift
   run ip rule add "$@" lookup "$number" priority "$number" protocol {protocol}
 }}
 neighbour() {{
-  own=$(ip -N -4 neigh show to "$1" dev "$3" nud permanent 2>/dev/null | grep -v "$mine" || true)
-  case "$own" in
+  present=$(ip -N -4 neigh show to "$1" dev "$3" nud permanent 2>/dev/null | grep -v "$mine" || true)
+  case "$present" in
   "") run ip neigh replace "$1" lladdr "$2" dev "$3" nud permanent protocol {protocol} ;;
   *"lladdr $2 "*) ;;
-  *) die "has a permanent neighbour of its own, and needs $1 lladdr $2 dev $3; got $own" ;;
+  *) die "has a permanent neighbour of its own, and needs $1 lladdr $2 dev $3; got $present" ;;
   esac
 }}
 classifier() {{
@@ -72,7 +72,7 @@ classifier() {{
   tc qdisc show dev "$1" | grep -q clsact || {{ tc qdisc add dev "$1" clsact; touch "$state/clsact.$1"; }}
 }}
 no_classifier() {{ if [ -e "$state/clsact.$1" ]; then tc qdisc del dev "$1" clsact; rm "$state/clsact.$1"; fi; }}
-# A preference of filters of an interface, then the filter: there is none yet, or it is ours.
+# A filter of an interface, after its preference, which must be unused or ours.
 filter() {{
   mark="$state/filter.$1.$2"
   if [ "$verb" != show ] && [ ! -e "$mark" ]; then
@@ -85,7 +85,7 @@ filter() {{
 no_filter() {{
   if [ -e "$state/filter.$1.$2" ]; then tc filter del dev "$1" ingress pref "$2" 2>/dev/null || true; fi
 }}
-# What the host sends must take its table, whatever other rules there are.
+# Packets that the host sends must use its table despite other rules.
 check() {{
   ip -N -4 route get "$1" | grep -q "table $base " || die "must send to $1 by table $base, got $(ip -4 route get "$1")"
 }}
@@ -108,25 +108,27 @@ UNDO = f"""\
 
 
 def script(host: Host, commands: Sequence[Command]) -> str:
-    """Return the whole script, one change a line."""
-    uses_tc = any(each.do[0] == "tc" for each in commands)
-    numbers = [int(each.do[each.do.index("lookup") + 1]) for each in commands if each.do[:2] == ("ip", "rule")]
+    """Return the whole script, one change per line."""
+    uses_tc = any(command.do[0] == "tc" for command in commands)
+    rules = [command.do for command in commands if command.do[:2] == ("ip", "rule")]
+    numbers = [int(words[words.index("lookup") + 1]) for words in rules]
     head = HEAD.format(
         name=host.name,
         address=host.address,
         count=len(commands),
         needs=" with tc flower" if uses_tc else "",
         protocol=PROTOCOL,
-        first=OWN,
-        tables=max(numbers, default=OWN) - OWN + 1,
+        first=FIRST_TABLE,
+        tables=max(numbers, default=FIRST_TABLE) - FIRST_TABLE + 1,
     )
-    own = [each.do[3].partition("/")[0] for each in commands if each.do[:3] == ROUTE and int(each.do[5]) == OWN]
-    undo = [line for each in reversed(commands) if (line := _undo(each))]
+    routes = [command.do for command in commands if command.do[:3] == ROUTE]
+    targets = [words[3].partition("/")[0] for words in routes if int(words[5]) == FIRST_TABLE]
+    undo = [line for command in reversed(commands) if (line := _undo(command))]
     return "\n".join(
         [
             f"{head}",
             *("apply() {", *(f"  {line}" for line in _apply(commands)), "  :", "}", ""),
-            *("checks() {", *(f"  check {address}" for address in own), "  :", "}", ""),
+            *("checks() {", *(f"  check {address}" for address in targets), "  :", "}", ""),
             *("undo() {", UNDO, *(f"  {line}" for line in undo), '  rm -rf "$state"', "}", CHOICE),
         ]
     )
@@ -134,11 +136,11 @@ def script(host: Host, commands: Sequence[Command]) -> str:
 
 def _apply(commands: Sequence[Command]) -> Iterator[str]:
     what = ""
-    for each in commands:
-        if each.what != what:
-            what = each.what
+    for command in commands:
+        if command.what != what:
+            what = command.what
             yield f"# {what}"
-        yield _do(each)
+        yield _do(command)
 
 
 def _do(command: Command) -> str:
@@ -160,11 +162,11 @@ def _do(command: Command) -> str:
 
 def _number(table: str) -> str:
     """Return the number that a table has when the script is applied."""
-    return f"$((base + {int(table) - OWN}))"
+    return f"$((base + {int(table) - FIRST_TABLE}))"
 
 
 def _undo(command: Command) -> str:
-    """Return what undoes a change that carries no protocol number, "" for one that does."""
+    """Return the line that undoes a change without a protocol number, "" for a change that has one."""
     words = command.undo
     if words[0] == "sysctl":
         return shlex.join(["as_before", words[-1]])

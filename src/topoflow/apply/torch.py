@@ -1,7 +1,7 @@
-"""Ring orders for PyTorch: collectives that are split over several process groups, one for each ring.
+"""Ring orders for PyTorch: collectives split over several process groups, one for each ring.
 
     rings = PermutedRings(strides=[1, 3])
-    rings.register(ddp_model)       # or a model of FSDP2's fully_shard
+    rings.register(ddp_model)       # or a model from FSDP2's fully_shard
     rings.all_reduce(tensor)
 
 Needs torch 2.11 or newer, and a process group of backend gloo or nccl. All ranks of the group must make the same calls.
@@ -28,11 +28,11 @@ from topoflow.search.base import Plan
 class PermutedRings:
     """Process groups with one ring order each, among the ranks of ``group`` (all, by default).
 
-    ``strides``: rank number i of the group sends to number i + stride. ``orders``, instead: rings as ranks, each sends
-    to the next. ``weights``: each ring's share of the bytes, which sum to 1; equal by default.
+    ``strides``: rank number i of the group sends to number i + stride. ``orders``, instead: rings of ranks, in which
+    each rank sends to the next. ``weights``: each ring's share of the bytes, which sum to 1; equal by default.
 
-    Raises ``ValueError`` for strides that do not generate the group, orders that are no permutations of it and weights
-    that do not sum to 1, before any group is made.
+    Raises ``ValueError``, before any group is created, for strides that do not generate the group, orders that are no
+    permutations of it, and weights that do not sum to 1.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class PermutedRings:
         if (strides is None) == (orders is None):
             raise ValueError("strides: must be given, or orders instead")
         self.ranks: tuple[int, ...] = tuple(dist.get_process_group_ranks(group or dist.group.WORLD))
-        found = orders if orders is not None else orders_of_strides(strides or (), self.ranks)
-        self.orders = check_orders(found, self.ranks)
+        ring_orders = orders if orders is not None else orders_of_strides(strides or (), self.ranks)
+        self.orders = check_orders(ring_orders, self.ranks)
         self.weights = shares(weights, len(self.orders))
         self.groups = [ring_group(order, group or dist.group.WORLD) for order in self.orders]
 
@@ -57,16 +57,16 @@ class PermutedRings:
     def from_plan(
         cls, plan: Plan | str | Path, weights: Sequence[float] | None = None, group: Any = None
     ) -> PermutedRings:
-        """The rings of a search's plan (``plan.json``) among all its servers, each with the same number of ranks."""
+        """Return the rings of a plan (``plan.json``) among all its servers, each of which has equally many ranks."""
         if not dist.is_initialized():
             raise ValueError("PermutedRings: must be made after torch.distributed.init_process_group")
         ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
         return cls(orders=orders_of_plan(read_plan(plan), ranks), weights=weights, group=group)
 
     def register(self, model: Any) -> None:
-        """Gradients (and with FSDP2 parameters) of ``model`` take the rings from now on.
+        """Make gradients (and with FSDP2 parameters) of ``model`` use the rings from now on.
 
-        Raises ``ValueError`` for a model that is none of the two kinds, or spread over other ranks.
+        Raises ``ValueError`` for a model of another kind, or one that is spread over other ranks.
         """
         if isinstance(model, DistributedDataParallel):
             self.check_group(model.process_group)
@@ -81,15 +81,15 @@ class PermutedRings:
             raise ValueError(f"model: must be DistributedDataParallel or made by fully_shard, got {got}")
 
     def check_group(self, group: Any) -> None:
-        """Raises ``ValueError`` unless ``group`` has the rings' ranks, in their order."""
+        """Raise ``ValueError`` unless ``group`` has the rings' ranks, in their order."""
         ranks = tuple(dist.get_process_group_ranks(group))
         if ranks != self.ranks:
             raise ValueError(f"model: must be spread over the ranks {list(self.ranks)}, got {list(ranks)}")
 
     def all_reduce(self, tensor: torch.Tensor, op: Any = dist.ReduceOp.SUM) -> None:
-        """Reduces ``tensor`` in place on all ranks; waits as ``torch.distributed.all_reduce`` does.
+        """Reduce ``tensor`` in place on all ranks; waits like ``torch.distributed.all_reduce``.
 
-        Raises ``RuntimeError`` where a rank has failed.
+        Raises ``RuntimeError`` if a rank has failed.
         """
         flat = tensor if tensor.is_contiguous() else tensor.contiguous()
         for work in self.start(flat.view(-1), op):
@@ -98,7 +98,7 @@ class PermutedRings:
             tensor.copy_(flat)
 
     def start(self, flat: torch.Tensor, op: Any) -> list[Any]:
-        """The work handles of an all-reduce of ``flat`` [N], contiguous, in place."""
+        """Start an in-place all-reduce of ``flat`` [N], contiguous; return its work handles, one for each ring."""
         return [
             dist.all_reduce(flat[first:end], op, group=group, async_op=True)
             for group, (first, end) in zip(self.groups, self.cuts(flat), strict=True)
@@ -106,11 +106,11 @@ class PermutedRings:
         ]
 
     def cuts(self, flat: torch.Tensor) -> list[tuple[int, int]]:
-        """For each ring, the elements of ``flat`` [N] that it carries: first, and one after the last."""
+        """Return, for each ring, the first element of ``flat`` [N] that it carries and the one after its last."""
         return cuts(flat.numel(), flat.element_size(), self.weights)
 
     def close(self) -> None:
-        """Ends the rings' process groups. The rings must not be used afterwards."""
+        """Destroy the rings' process groups. The rings must not be used afterwards."""
         for group in self.groups:
             dist.destroy_process_group(group)
         self.groups = []

@@ -1,11 +1,11 @@
-"""Case: one job on one network, as objects, from the workload to the world that is simulated. Result: what it takes.
+"""Case: one job on one network, from the workload to the world that is simulated. Result: its simulated times.
 
     workload, strategy -> traffic, demand        Job
     traffic, fabric, lowering -> world           Case
     world, fidelity -> timeline                  Result
 
-Jobs, fabrics and worlds are shared by the cases that have them in common. What a job sends is lowered when it is first
-asked for: a search makes worlds of most strategies without it.
+Cases share equal jobs, fabrics and worlds. A job's traffic is lowered at first use: a search makes the worlds of most
+strategies without it.
 
 Shapes: P ordered pairs of servers, L links.
 """
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from topoflow.case.failures import Failures
 from topoflow.case.frame import frame
-from topoflow.case.rows import Row, bandwidth_tax, compute_time, flows_between, path_lengths
+from topoflow.case.rows import ResultRow, bandwidth_tax, compute_time, flows_between, path_lengths
 from topoflow.case.throughput import throughput
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
@@ -39,69 +39,69 @@ from topoflow.workload.base import RecordedJob, Workload
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A workload on the servers that a strategy gives it, and what these then send.
+    """A workload on the servers that a strategy assigns to it, and the traffic among them.
 
-    ``landed`` are the servers of a cluster of ``cluster_servers`` that it runs on, the first for its server 0; None: it
-    has a network of its own.
+    ``landed`` are the servers of a cluster of ``cluster_servers`` that the job runs on, in the order of its own server
+    numbers. None: the job has a network of its own.
     """
 
     workload: Workload
     strategy: Strategy
-    lowerer: Lowerer | None = None  # of the workload, where its strategies share one
+    lowerer: Lowerer | None = None  # the workload's, where several strategies share it
     landed: tuple[int, ...] | None = None
     cluster_servers: int = 0
 
     @property
     def servers(self) -> int:
-        """That the network has."""
+        """Return the number of servers in the network."""
         return self.strategy.servers if self.landed is None else self.cluster_servers
 
     @cached_property
     def traffic(self) -> Traffic:
-        """One iteration as tasks. Raises ``ValueError`` where the strategy cannot be used for the workload."""
+        """Return one iteration as tasks. Raises ``ValueError`` where the strategy does not fit the workload."""
         lowerer = Lowerer(self.workload) if self.lowerer is None else self.lowerer
         traffic = lowerer.lower(self.strategy)
         return traffic if self.landed is None else on_servers(traffic, self.landed, self.cluster_servers)
 
     @cached_property
     def demand(self) -> Demand:
-        """What the job asks a network for."""
+        """Return the bytes that the job asks a network to carry."""
         return self.traffic.demand()
 
     @cached_property
     def memory(self) -> float | None:
-        """B that the strategy needs on the fullest GPU, at least; None of a recorded job, whose layers are unknown."""
+        """Return the bytes that the strategy needs at least on the fullest GPU; None for a recorded job."""
         return self.strategy.memory_per_gpu(self.workload)
 
     @property
     def gpu_memory(self) -> float:
-        """B that a GPU has."""
+        """Return the memory of a GPU (B)."""
         return self.workload.gpu.memory
 
     @property
     def usable_memory(self) -> float:
-        """B of it that the strategy may be estimated to need."""
+        """Return the part of the GPU memory (B) that the strategy's estimated need may reach."""
         return self.workload.gpu.usable_memory
 
     @property
     def room(self) -> str:
-        """The same for a person."""
+        """Return the usable memory as text."""
         return self.workload.gpu.room
 
     @property
     def recorded(self) -> RecordedJob | None:
-        """The job as it was recorded; None of a job of layers."""
+        """Return the job as it was recorded; None for a job of layers."""
         return self.workload if isinstance(self.workload, RecordedJob) else None
 
     @property
     def fits(self) -> bool:
-        """Whether the GPUs have the memory that the strategy needs, and some to spare, as far as is known."""
+        """Return whether the strategy's known memory need fits in a GPU, with a reserve."""
         return self.memory is None or self.memory <= self.usable_memory
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked for, as a report states it. Names are those of the configs; SI units."""
+    """The settings of a case as a report states them. Names are those of the configs; SI units."""
 
     world: str  # unique among the cases of a comparison
     workload: str
@@ -110,15 +110,15 @@ class Settings:
     prices: str
     latency: float  # s, of one link
     fidelity: str
-    lower_bound_of: str = ""  # the fidelity whose times those are a lower bound of; empty: of none
-    swept: Mapping[str, str] = field(default_factory=dict)  # what differs between cases: key -> value as it was typed
+    lower_bound_of: str = ""  # the fidelity whose times are bounded from below; empty: the times are no bound
+    swept: Mapping[str, str] = field(default_factory=dict)  # keys that differ between cases -> value as it was typed
     config: Mapping[str, object] = field(default_factory=dict)  # the whole configuration, resolved
-    notes: tuple[str, ...] = ()  # what was decided by the size of the job, a line each
+    notes: tuple[str, ...] = ()  # choices that depended on the size of the job, a line each
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A job on a network: what a simulation answers a question about. ``world`` is the job's traffic, placed."""
+    """A job on a network, the input of a simulation. ``world`` is the job's traffic with its paths."""
 
     settings: Settings
     job: Job
@@ -129,22 +129,22 @@ class Case:
 
     @cached_property
     def cost(self) -> float | None:
-        """USD of the network's parts; None of a network without a bill of materials."""
+        """Return the price of the network's parts (USD); None without a bill of materials."""
         return self.prices.cost(self.fabric.bill) if self.prices is not None and self.fabric.bill else None
 
     @cached_property
     def power(self) -> float | None:
-        """W that the network's parts draw; None of a network without a bill of materials."""
+        """Return the power that the network's parts draw (W); None without a bill of materials."""
         return self.prices.power(self.fabric.bill) if self.prices is not None and self.fabric.bill else None
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A case, and when its tasks ran."""
+    """A case and the times at which its tasks ran."""
 
     case: Case
     timeline: Timeline
-    failures: tuple[Failures, ...] = ()  # of every fiber, of every server, where this was asked for
+    failures: tuple[Failures, ...] = ()  # of all fibers and of all servers, if requested
 
     @property
     def settings(self) -> Settings:
@@ -152,7 +152,7 @@ class Result:
 
     @property
     def world(self) -> World:
-        """What was simulated: where circuits changed, the case on all links that ever existed."""
+        """Return the simulated world; if circuits changed, it has all links that ever existed."""
         return self.timeline.world
 
     @property
@@ -165,108 +165,112 @@ class Result:
 
     @property
     def fabric(self) -> Fabric:
-        """The network that the world was simulated on."""
+        """Return the network that the world was simulated on."""
         return self.case.fabric if self.world.fabric is None else self.world.fabric
 
     @property
     def own_servers(self) -> NDArray[np.int64]:
-        """Those of the network that the job runs on."""
+        """Return the servers of the network that the job runs on, ascending."""
         landed = self.case.job.landed
         return np.arange(self.fabric.servers) if landed is None else np.array(landed, np.int64)
 
     @property
     def iteration_time(self) -> float:
-        """s, until the last task of the iteration has finished."""
+        """Return the time (s) until the last task of the iteration has finished."""
         return self.timeline.makespan
 
     @property
     def cost(self) -> float | None:
-        """USD; None where the fabric has no bill of materials."""
+        """Return the price of the network's parts (USD); None without a bill of materials."""
         return self.case.cost
 
     @property
     def power(self) -> float | None:
-        """W; None where the fabric has no bill of materials."""
+        """Return the power that the network's parts draw (W); None without a bill of materials."""
         return self.case.power
 
     @property
     def memory(self) -> float | None:
-        """B that the strategy needs on the fullest GPU; None of a job whose layers are unknown."""
+        """Return the bytes that the strategy needs on the fullest GPU; None where the layers are unknown."""
         return self.case.job.memory
 
     @property
     def gpu_memory(self) -> float:
-        """B that a GPU has."""
+        """Return the memory of a GPU (B)."""
         return self.case.job.gpu_memory
 
     @property
     def recorded_time(self) -> float | None:
-        """s that the iteration took when it was recorded; None of a job that was not, or without times."""
+        """Return the recorded duration of the iteration (s); None for a job that was not recorded, or without times."""
         recorded = self.case.job.recorded
         return None if recorded is None else recorded.period.seconds
 
     @property
     def unsized_time(self) -> float:
-        """s of the iteration in communication of unknown size, which takes as long on any network."""
+        """Return the time (s) in communication of unknown size, which takes as long on any network."""
         recorded = self.case.job.recorded
         return 0.0 if recorded is None else recorded.unsized_time
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was decided by the size of the job, and what is assumed of a recorded one, a line each."""
+        """Return the notes, a line each: choices that depended on the job's size, and assumptions on a recorded job."""
         recorded = self.case.job.recorded
         rounds = self.world.graph.rounds
-        once = (
+        rounds_note = (
             f"tasks of {rounds:,} equal rounds are listed once, from their start in the first to their end in the last"
         )
-        return (*self.settings.notes, *((once,) if rounds > 1 else ()), *(() if recorded is None else recorded.notes))
+        return (
+            *self.settings.notes,
+            *((rounds_note,) if rounds > 1 else ()),
+            *(() if recorded is None else recorded.notes),
+        )
 
     @property
     def fits(self) -> bool:
-        """Whether the GPUs have the memory that the strategy needs, and some to spare, as far as is known."""
+        """Return whether the strategy's known memory need fits in a GPU, with a reserve."""
         return self.case.job.fits
 
     @cached_property
     def comparable(self) -> str:
-        """Equal for results of the same job, asked for in the same way: their iteration times can be compared."""
+        """Return a key that is equal for results of equal jobs and settings: their iteration times can be compared."""
         config = self.settings.config
-        asked = config.get("fidelity", self.settings.fidelity)
-        return repr((config.get("workload"), config.get("global_batch"), len(self.own_servers), asked))
+        fidelity = config.get("fidelity", self.settings.fidelity)
+        return repr((config.get("workload"), config.get("global_batch"), len(self.own_servers), fidelity))
 
     @cached_property
     def path_lengths(self) -> NDArray[np.float64]:
-        """Links between two servers [P], for every ordered pair; the mean where a pair has several paths."""
+        """Return the number of links [P] between each ordered pair of servers; the mean over a pair's paths."""
         return path_lengths(self.fabric)
 
     @cached_property
     def flows(self) -> Demand:
-        """Bytes from one of ``own_servers`` to another in one step, of pairs that send any."""
+        """Return the bytes sent from one of ``own_servers`` to another in one step, for pairs that send any."""
         return flows_between(self.world.graph, self.own_servers)
 
     @property
     def flow_matrix(self) -> NDArray[np.float64]:
-        """The same as [n, n], for few servers: it takes 8 B for each pair of them."""
+        """Return the flows as a matrix [n, n], for few servers: it takes 8 B per pair."""
         return self.flows.matrix()
 
     @cached_property
     def all_reduces(self) -> frozenset[tuple[int, ...]]:
-        """Groups of servers that all-reduce bytes with each other."""
+        """Return the groups of servers that all-reduce bytes with each other."""
         return frozenset(group for group, bytes_ in self.case.job.demand.all_reduce.items() if bytes_ > 0)
 
     @property
     def utilization(self) -> NDArray[np.float64]:
-        """Share [L] of what each link could carry in the step that it did carry."""
+        """Return [L] the bytes carried by each link in the step, as a share of what its bandwidth allows."""
         possible = self.fabric.bandwidth * self.iteration_time
         return np.divide(self.timeline.link_bytes, possible, out=np.zeros_like(possible), where=possible > 0)
 
     @cached_property
-    def row(self) -> Row:
-        """The numbers of this result."""
+    def row(self) -> ResultRow:
+        """Return the numbers of this result."""
         settings, lowering = self.settings, self.case.lowering
         recorded = self.case.job.recorded
         rate = throughput(self.case.job.workload, len(self.own_servers), self.iteration_time)
         compute = None if recorded is not None and not recorded.computes else compute_time(self.traffic)
-        return Row(
+        return ResultRow(
             world=settings.world,
             workload=settings.workload,
             strategy=settings.strategy,
@@ -295,7 +299,7 @@ class Result:
         )
 
     def to_pandas(self) -> Any:
-        """A ``pandas.DataFrame`` with a row per task of the job: what it is, when it started and finished (s).
+        """Return a ``pandas.DataFrame`` with a row per task of the job: its labels, start and finish (s).
 
         Raises ``ImportError`` where pandas is not installed.
         """

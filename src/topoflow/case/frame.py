@@ -1,4 +1,4 @@
-"""Tables for pandas, which is installed by those who want it."""
+"""Tables for pandas, which is an optional dependency."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def frame(columns: Mapping[str, Any] | Sequence[Mapping[str, object]]) -> Any:
-    """A ``pandas.DataFrame``. Raises ``ImportError`` that says how to install pandas."""
+    """Return a ``pandas.DataFrame``. Raises an ``ImportError`` that says how to install pandas."""
     try:
         import pandas
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Row: the numbers of one world, in SI units, and how each is found.
+"""ResultRow: the numbers of one result in SI units, and their computation.
 
 Shapes: T tasks, H hops, P ordered pairs of servers.
 """
@@ -18,8 +18,8 @@ from topoflow.traffic.base import Traffic
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of the answer. What each column means, for a reader: ``COLUMNS``."""
+class ResultRow:
+    """One row of a result table. ``COLUMNS`` describes each column for the reader."""
 
     world: str
     workload: str
@@ -83,37 +83,37 @@ COLUMNS = {
 }
 
 
-MAX_PAIRS = 2**20  # ordered pairs, of 1,024 servers; the mean of as many that are drawn is within 0.1 % of that of all
-PAIRS_AT_ONCE = 2**18  # a path of 6 links takes some 200 bytes on the way
+MAX_PAIRS = 2**20  # ordered pairs of 1,024 servers; the mean over a sample of this size is within 0.1 %
+PAIRS_AT_ONCE = 2**18  # a path of 6 links takes some 200 bytes while it is computed
 
 
 def compute_time(traffic: Traffic) -> float:
-    """Seconds that the busiest server computes: its compute is one resource, so no iteration is shorter."""
+    """Return the seconds that the busiest server computes, a lower bound of the iteration time."""
     occupied = traffic.server >= 0
     seconds = np.bincount(traffic.server[occupied], traffic.seconds[occupied], traffic.servers)
     return float(seconds.max()) * traffic.rounds
 
 
 def bandwidth_tax(graph: Graph, fabric: Fabric) -> float:
-    """Bytes sent by servers, those they relay included, over the bytes asked for (TopoOpt 5.4); 1 without traffic.
+    """Return the bytes that servers send, including relayed ones, over the bytes of the flows (TopoOpt 5.4).
 
-    A flow of S bytes whose path is relayed by k servers is sent 1 + k times.
+    A flow of S bytes whose path is relayed by k servers is sent 1 + k times. Without traffic the tax is 1.
     """
     weight = 1.0 if graph.path_weight is None else graph.path_weight
     is_relay = weight * (fabric.target[graph.path_links] < fabric.servers)  # [H]; the last hop of a path is no relay
     passed = np.concatenate(([0], np.cumsum(is_relay)))
     relays = np.maximum(passed[graph.path_offsets[1:]] - passed[graph.path_offsets[:-1]] - 1, 0)  # [P]
     sends = graph.path >= 0
-    asked = graph.bytes[sends]
-    if not asked.sum() > 0:
+    flow_bytes = graph.bytes[sends]
+    if not flow_bytes.sum() > 0:
         return 1.0
-    return float((asked * (1 + relays[graph.path[sends]])).sum() / asked.sum())
+    return float((flow_bytes * (1 + relays[graph.path[sends]])).sum() / flow_bytes.sum())
 
 
 def path_lengths(fabric: Fabric) -> NDArray[np.float64]:
-    """Links on the path from one server to another [P], over all ordered pairs; the mean of a pair's paths.
+    """Return the number of links between two servers [P] for all ordered pairs, as the mean over a pair's paths.
 
-    Of more than ``MAX_PAIRS`` pairs, as many that are drawn at random, always the same.
+    If there are more than ``MAX_PAIRS`` pairs, a random sample of this size with a fixed seed is used.
     """
     routes, servers = as_routes(fabric.route), fabric.servers
     pairs = servers * (servers - 1)
@@ -121,17 +121,17 @@ def path_lengths(fabric: Fabric) -> NDArray[np.float64]:
         chosen = np.random.Generator(np.random.Philox(key=[servers, 0])).integers(pairs, size=MAX_PAIRS)
     else:
         chosen = np.arange(pairs)
-    source, rest = np.divmod(chosen, max(servers - 1, 1))
-    target = rest + (rest >= source)  # all but the source
+    source, index = np.divmod(chosen, max(servers - 1, 1))
+    target = index + (index >= source)  # skips the source
     cuts = range(PAIRS_AT_ONCE, len(chosen), PAIRS_AT_ONCE)
     parts = zip(np.split(source, cuts), np.split(target, cuts), strict=True)
     return np.concatenate([mean_lengths(routes, *part, "mp") for part in parts])
 
 
 def flows_between(graph: Graph, servers: NDArray[np.int64]) -> Demand:
-    """Bytes that flow from one of ``servers``, which are ascending, to another in one step, end to end, by pair.
+    """Return the end-to-end bytes by pair that flow among ``servers`` (ascending) in one step.
 
-    Servers are numbered by their place among these.
+    Servers are numbered by their position in ``servers``.
     """
     flows = (graph.path >= 0) & (graph.bytes > 0)
     source, target = (np.searchsorted(servers, end[flows]) for end in (graph.source, graph.target))
@@ -139,5 +139,5 @@ def flows_between(graph: Graph, servers: NDArray[np.int64]) -> Demand:
 
 
 def flow_matrix(graph: Graph, servers: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The same as [n, n], for few servers."""
+    """Return the flows as a matrix [n, n], for few servers."""
     return flows_between(graph, servers).matrix()

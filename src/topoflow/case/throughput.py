@@ -1,4 +1,4 @@
-"""What an iteration trains per second, and how much of the GPUs' arithmetic it uses, where the workload knows."""
+"""Training throughput of an iteration, and its model FLOPs utilization (MFU)."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from dataclasses import dataclass
 
 from topoflow.workload.base import LayerGraph
 
-PASSES = 3  # of the FLOP of a forward pass: the backward pass has twice as many (topoflow.workload.base.Layer)
+PASSES = 3  # forward and backward FLOP over forward FLOP: backward has twice as many (topoflow.workload.base.Layer)
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """None where the workload has no such number: a recorded job, messages, or layers without a sequence."""
+    """The throughput of a job; fields are None for a recorded job, messages, or layers without a sequence."""
 
     samples: float | None = None  # per s, of all servers
     tokens: float | None = None  # per s
-    mfu: float | None = None  # FLOP of the model per s, of the peak of all GPUs at the rates that its layers have
+    mfu: float | None = None  # model FLOP/s over the peak FLOP/s of all GPUs in the precision of each layer
 
 
 def throughput(workload: object, servers: int, seconds: float) -> Throughput:
-    """Of an iteration of this many ``seconds`` in which every GPU of the ``servers`` trains on its batch.
+    """Return the throughput of an iteration of ``seconds`` in which every GPU of ``servers`` trains on its batch.
 
     MFU is the model FLOPs utilization of PaLM (Chowdhery et al., 2022, appendix B): forward and backward pass, without
-    what is computed twice to save memory. Raise ``ValueError`` where it is above 1 as a file of times is impossible.
+    recomputation. Raises ``ValueError`` if a file of measured times implies an MFU above 1.
     """
     if not isinstance(workload, LayerGraph) or not seconds > 0:
         return Throughput()
@@ -33,8 +33,8 @@ def throughput(workload: object, servers: int, seconds: float) -> Throughput:
     )
     mfu = computing / (seconds * servers * workload.gpus_per_server)
     if mfu > 1 and workload.kernels is not None:
-        law = f"must be times that a {workload.gpu.name} can reach"
-        raise ValueError(f"{workload.kernels.name}: {law}, got {mfu:.1%} of its peak arithmetic (MFU)")
+        rule = f"must be times that a {workload.gpu.name} can reach"
+        raise ValueError(f"{workload.kernels.name}: {rule}, got {mfu:.1%} of its peak arithmetic (MFU)")
     sequence = max((layer.sharding.positions for layer in workload.layers if layer.sharding is not None), default=0)
     return Throughput(
         samples / seconds,

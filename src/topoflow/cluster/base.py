@@ -1,9 +1,9 @@
-"""Cluster: servers in groups below the same first switches, and who asks for machines on them.
+"""Cluster: servers in groups, each below one first-level switch, and requests for machines on them.
 
     request -> policy -> servers        (``scheduler.py``)
 
-A *machine* is a virtual machine, a container or a pod: it is on one server, whole. A *request* is for several that are
-alike, which start and end together; it is placed as a whole or denied.
+A *machine* is a virtual machine, a container or a pod, and runs on one server. A *request* is for several equal
+machines, which start and end together; it is placed as a whole or denied.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from topoflow.units import check_not_negative, check_positive, gbps, gib
 
 Index = NDArray[np.int64]
 
-# What a server has and a machine needs, and how finely it is counted: sums of whole numbers do not drift.
+# Resources of a server, and the unit in which each is counted: sums of whole numbers do not drift.
 RESOURCES: Mapping[str, float] = {"cores": 1e-3, "memory": 1.0, "network": 1.0, "gpus": 1e-3}  # core, B, B/s, GPU
-SHOWN = {"memory": (gib(1), " GiB"), "network": (gbps(1), " Gb/s")}  # a unit of what is said of a resource
-MOST = 2**62  # of any resource, of all servers together, so counted
-BYTES_PER_SERVER = 2**7  # while requests are placed: what is free, and arrays as long as a few numbers of each server
+DISPLAY_UNITS = {"memory": (gib(1), " GiB"), "network": (gbps(1), " Gb/s")}  # size and name of a unit in messages
+MAX_COUNT = 2**62  # of any resource, all servers together, in the units of RESOURCES
+BYTES_PER_SERVER = 2**7  # memory while requests are placed: free resources and temporary arrays
 
 
 @dataclass(frozen=True)
 class Request:
-    """``machines`` that are alike, each with what it needs of a server.
+    """A request for ``machines`` equal machines, with the resources that each needs of a server.
 
-    What is needed of the network is B/s (``network``) and a share of what a server has (``network_share``), added up:
-    clouds sell both.
+    The need of network bandwidth is the sum of a rate in B/s (``network``) and a share of the server's
+    (``network_share``), since clouds sell both.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Cluster:
-    """``groups`` of ``servers_per_group`` equal servers. Servers of a group reach each other through one switch."""
+    """A cluster of ``groups`` of ``servers_per_group`` equal servers; one switch joins the servers of a group."""
 
     groups: int
     servers_per_group: int
@@ -77,9 +77,9 @@ class Cluster:
             check_not_negative(f"cluster.{field}", getattr(self, field))
         check_memory("cluster.groups", f"{self.servers} servers", self.servers * BYTES_PER_SERVER)
         for name, amount in zip(RESOURCES, self._amounts, strict=True):
-            if amount / RESOURCES[name] * self.servers > MOST:
-                law = f"must be at most {MOST * RESOURCES[name]:g} of all servers together"
-                raise ValueError(f"cluster.{name}: {law}, got {amount:g} of each of {self.servers}")
+            if amount / RESOURCES[name] * self.servers > MAX_COUNT:
+                rule = f"must be at most {MAX_COUNT * RESOURCES[name]:g} of all servers together"
+                raise ValueError(f"cluster.{name}: {rule}, got {amount:g} of each of {self.servers}")
 
     @property
     def servers(self) -> int:
@@ -87,25 +87,25 @@ class Cluster:
 
     @property
     def capacity(self) -> Index:
-        """What a server has [R], in the units of ``RESOURCES``."""
+        """Return the resources of a server [R] in the units of ``RESOURCES``."""
         return _counted(self._amounts)
 
     @property
     def _amounts(self) -> tuple[float, ...]:
-        """The same in cores, B, B/s and GPUs."""
+        """Return the resources of a server in cores, B, B/s and GPUs."""
         return self.cores, gib(self.memory_gib), gbps(self.network_gbps), self.gpus
 
     def need(self, request: Request) -> Index:
-        """What a machine of ``request`` needs of a server here [R], in the units of ``RESOURCES``."""
+        """Return the resources that a machine of ``request`` needs of a server [R] in the units of ``RESOURCES``."""
         return _counted(self._needs(request))
 
     def _needs(self, request: Request) -> tuple[float, ...]:
-        """The same in cores, B, B/s and GPUs."""
+        """Return the resources that a machine of ``request`` needs in cores, B, B/s and GPUs."""
         network = request.network + request.network_share * gbps(self.network_gbps)
         return request.cores, request.memory, network, request.gpus
 
     def machines_per_server(self, request: Request) -> int:
-        """How many of its machines an empty server holds. Raises ``ValueError`` where they need nothing of it."""
+        """Return how many machines an empty server holds. Raises ``ValueError`` where they need no resource."""
         need = self.need(request)
         if not need.any():
             units = ", ".join(f"{unit:g} of its {name}" for name, unit in RESOURCES.items())
@@ -113,43 +113,48 @@ class Cluster:
         return int(fits(self.capacity[:, None], need)[0])
 
     def fewest_groups(self, request: Request) -> int:
-        """Groups that hold the request while nobody else is here.
+        """Return the number of groups that hold the request in an empty cluster.
 
         Raises ``ValueError`` where not even the empty cluster holds it.
         """
-        each = self.machines_per_server(request)
-        if each == 0:
+        per_server = self.machines_per_server(request)
+        if per_server == 0:
             self._refuse(request)
-        groups = -(-request.machines // (each * self.servers_per_group))
+        groups = -(-request.machines // (per_server * self.servers_per_group))
         if groups > self.groups:
-            most = each * self.servers
-            raise ValueError(f"{request.name}.machines: must be at most the {most} that fit, got {request.machines}")
+            capacity = per_server * self.servers
+            raise ValueError(
+                f"{request.name}.machines: must be at most the {capacity} that fit, got {request.machines}"
+            )
         return groups
 
     def _refuse(self, request: Request) -> None:
-        """Say which resource of a server a machine exceeds."""
+        """Raise ``ValueError`` that names the resource of a server that a machine exceeds."""
         too_much = (self.need(request) > self.capacity).tolist()
         for name, has, needs, exceeds in zip(RESOURCES, self._amounts, self._needs(request), too_much, strict=True):
             if exceeds:
-                one, unit = SHOWN.get(name, (1.0, ""))
-                law = f"must be at most the {has / one:.12g}{unit} of a server"
-                raise ValueError(f"{request.name}.{name}: {law}, got {needs / one:.12g}{unit}")
+                size, unit = DISPLAY_UNITS.get(name, (1.0, ""))
+                rule = f"must be at most the {has / size:.12g}{unit} of a server"
+                raise ValueError(f"{request.name}.{name}: {rule}, got {needs / size:.12g}{unit}")
 
 
 class Requests(Protocol):
-    """What a file of ``configs/requests`` describes."""
+    """A source of requests: an object that a file of ``configs/requests`` describes."""
 
     def build(self, seed: int) -> tuple[Request, ...]: ...
 
 
 def fits(free: Index, need: Index) -> Index:
-    """How many machines that ``need`` [R] each server holds [S]; ``free`` is [R, S]."""
+    """Return how many machines with ``need`` [R] each server holds [S]; ``free`` is [R, S]."""
     needed = need > 0
-    found: Index = (free[needed] // need[needed, None]).min(axis=0)
-    return found
+    machines: Index = (free[needed] // need[needed, None]).min(axis=0)
+    return machines
 
 
 def _counted(amounts: tuple[float, ...]) -> Index:
-    """In whole units, rounded down, so that three thirds of a server fit on it; at most ``MOST``, more than any has."""
+    """Return amounts in whole units, rounded down with a tolerance of 1e-9, so that three thirds fit on a server.
+
+    Amounts are limited to ``MAX_COUNT``, more than any server has.
+    """
     counts = zip(amounts, RESOURCES.values(), strict=True)
-    return np.array([min(floor(amount / unit * (1 + 1e-9)), MOST) for amount, unit in counts], np.int64)
+    return np.array([min(floor(amount / unit * (1 + 1e-9)), MAX_COUNT) for amount, unit in counts], np.int64)

@@ -1,4 +1,4 @@
-"""Placements that ``topoflow place`` has written: on which servers of a cluster a request landed."""
+"""Reader of the placements that ``topoflow place`` writes: the servers of a cluster that each request got."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from topoflow.units import check_count
 
 
 @dataclass(frozen=True)
-class Landed:
-    """``servers`` of a cluster of ``cluster_servers``, in ascending order, each once: those that a request got."""
+class PlacedRequest:
+    """The distinct ``servers`` (ascending) that a request got in a cluster of ``cluster_servers``."""
 
     servers: tuple[int, ...]
     cluster_servers: int
@@ -24,13 +24,13 @@ class Landed:
         if not self.servers or list(self.servers) != sorted(set(self.servers)):
             raise ValueError(f"placement.servers: must be ascending, each once, got {shorten(self.servers)}")
         if not 0 <= self.servers[0] <= self.servers[-1] < self.cluster_servers:
-            law = f"must be within 0..{self.cluster_servers - 1}"
-            raise ValueError(f"placement.servers: {law}, got {shorten(self.servers)}")
+            rule = f"must be within 0..{self.cluster_servers - 1}"
+            raise ValueError(f"placement.servers: {rule}, got {shorten(self.servers)}")
 
 
-def read_placement(file: str, request: str | None) -> Landed:
-    """Where ``request`` landed, None: the only one of ``file``. Raises ``ValueError`` that names file and line."""
-    found: dict[int, Landed] = {}
+def read_placement(file: str, request: str | None) -> PlacedRequest:
+    """Return the placement of ``request``, or the only one of ``file`` (None). Errors name file and line."""
+    by_line: dict[int, PlacedRequest] = {}
     names = []
     lines = decode(file, read_bytes(Path(file))).split("\n")  # splitlines() also cuts at U+2028, which names may have
     for number, line in enumerate(lines, start=1):
@@ -42,24 +42,23 @@ def read_placement(file: str, request: str | None) -> Landed:
             raise ValueError(f"{place}: must have request, servers and cluster_servers, got {shorten(row)}")
         names.append(str(row["request"]))
         if request in (None, names[-1]):
-            found[number] = _landed(place, row)
-    if len(found) == 1:
-        return next(iter(found.values()))
-    if not found:
+            by_line[number] = _placed(place, row)
+    if len(by_line) == 1:
+        return next(iter(by_line.values()))
+    if not by_line:
         known = f"it has {len(names)}, e.g. {names[0]}" if names else "it has none"
         raise ValueError(f"request: must be one that {file} has a placement of, {known}, got {request}")
     if request is None:
-        raise ValueError(f"request: must be given, as {file} has {len(found)} placements, e.g. request={names[0]}")
-    law = "must have a request once: topoflow place with one cluster, one policy and one seed writes such a file"
-    raise ValueError(f"placement: {law}; got {request} in lines {', '.join(map(str, found))} of {file}")
+        raise ValueError(f"request: must be given, as {file} has {len(by_line)} placements, e.g. request={names[0]}")
+    rule = "must have a request once: topoflow place with one cluster, one policy and one seed writes such a file"
+    raise ValueError(f"placement: {rule}; got {request} in lines {', '.join(map(str, by_line))} of {file}")
 
 
-def _landed(place: str, row: Mapping[str, Any]) -> Landed:
+def _placed(place: str, row: Mapping[str, Any]) -> PlacedRequest:
     servers, cluster = row["servers"], row["cluster_servers"]
-    whole = isinstance(servers, list) and all(type(each) is int for each in servers)
-    if not whole:
+    if not isinstance(servers, list) or not all(type(server) is int for server in servers):
         raise ValueError(f"{place}: servers must be a list of whole numbers, got {shorten(servers)}")
     try:
-        return Landed(tuple(servers), cluster)
+        return PlacedRequest(tuple(servers), cluster)
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from error

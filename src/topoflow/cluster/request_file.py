@@ -22,14 +22,14 @@ QUANTITIES = ("name", *TIMES, "machines", "cores", "memory", "network", "network
 
 @dataclass(frozen=True)
 class RequestFile:
-    """A CSV file with a header, as of
+    """A CSV file with a header.
 
         name,arrival_s,lifetime_s,machines,cores,memory_gib,network_gbps,gpus
         job 1,0,3600,48,32,64,20,0
 
-    ``columns`` says which column has which quantity, ``units`` how much 1 of the column is in SI units. Columns that
-    are absent have a default (one machine; nothing of a resource); arrival, cores, and lifetime or end are needed. A
-    row without an end never ends. Columns that no quantity has must be in ``ignore``.
+    ``columns`` maps quantities to columns, ``units`` gives the SI value of 1 in a column. Absent columns have a default
+    (one machine; nothing of a resource); arrival, cores, and lifetime or end are required. A row without an end never
+    ends. All other columns must be listed in ``ignore``.
     """
 
     file: str
@@ -38,8 +38,8 @@ class RequestFile:
     ignore: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        for where, given in (("columns", self.columns), ("units", self.units)):
-            for key in given:
+        for where, mapping in (("columns", self.columns), ("units", self.units)):
+            for key in mapping:
                 if key not in QUANTITIES:
                     raise ValueError(f"requests.{where}.{key}: must be one of {', '.join(QUANTITIES)}")
         for key, unit in self.units.items():
@@ -51,7 +51,7 @@ class RequestFile:
                 raise ValueError(f"requests.columns.{key}: must be a column of its own, got {column!r} for another too")
 
     def build(self, seed: int) -> tuple[Request, ...]:
-        """Raises ``ValueError`` in one line with the row where the file is wrong, ``OSError`` where there is none."""
+        """Return the requests of the file. Raises ``ValueError`` that names the row, ``OSError`` without a file."""
         text = decode(self.file, read_bytes(Path(self.file)))
         try:
             reader = csv.reader(io.StringIO(text, newline=""), strict=True)
@@ -68,7 +68,7 @@ class RequestFile:
         )
 
     def _places(self, header: Sequence[str]) -> dict[str, int]:
-        """The position of each quantity in a row."""
+        """Return the position of each quantity in a row."""
         known = {column: quantity for quantity, column in self.columns.items()}
         for column in header:
             if header.count(column) > 1:
@@ -92,9 +92,9 @@ class RequestFile:
         where = f"{self.file}: line {line}"
         if len(row) != width:
             raise ValueError(f"{where}: must have {width} columns as the header, got {len(row)}")
-        given = {quantity: row[position].strip() for quantity, position in places.items()}
-        name = given.pop("name", "") or name
-        amounts = {quantity: self._amount(where, quantity, text) for quantity, text in given.items()}
+        texts = {quantity: row[position].strip() for quantity, position in places.items()}
+        name = texts.pop("name", "") or name
+        amounts = {quantity: self._amount(where, quantity, text) for quantity, text in texts.items()}
         machines = amounts.pop("machines", 1.0)
         if machines != int(machines):
             raise ValueError(f"{where}.machines: must be a whole number, got {machines}")
@@ -106,7 +106,7 @@ class RequestFile:
             raise ValueError(f"{where}: {error}") from error
 
     def _amount(self, where: str, quantity: str, text: str) -> float:
-        """A finite number in SI units. Nothing: no end is known, or nothing is needed."""
+        """Return a finite number in SI units; an empty cell means no end, or none of a resource."""
         if not text:
             return math.inf if quantity in ENDS else 0.0
         try:

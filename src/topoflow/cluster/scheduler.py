@@ -1,4 +1,4 @@
-"""Requests that arrive and end, one after the other: who gets which servers, and who is denied.
+"""Scheduler: places requests on servers in the order of their arrival, or denies them.
 
 Shapes: S servers, R resources, E events.
 """
@@ -20,18 +20,18 @@ FRAGMENTATION = "fragmentation"  # why a request is denied: there is enough of e
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a request. ``servers`` and ``machines`` on each of them are empty where it was denied."""
+    """The outcome of a request. ``servers``, and the ``machines`` on each of them, are empty if it was denied."""
 
     request: Request
     servers: tuple[int, ...] = ()
     machines: tuple[int, ...] = ()
     groups: int = 0
-    denied: str = ""  # why: the resource that the whole cluster had too little of, or ``FRAGMENTATION``
+    denied: str = ""  # the reason: the resource that the whole cluster had too little of, or ``FRAGMENTATION``
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """``outcomes`` in the order of arrival; what was in use after each of E events."""
+    """The ``outcomes`` in the order of arrival, and the cores in use after each of E events."""
 
     outcomes: tuple[Outcome, ...]
     time: NDArray[np.float64]  # [E] s, ascending
@@ -40,14 +40,14 @@ class Schedule:
 
 @dataclass
 class _Servers:
-    """What is free, and what ends when."""
+    """The free resources of all servers, and the requests that run on them."""
 
     cluster: Cluster
     free: Index  # [R, S]
-    running: list[tuple[float, int, Index, Index]] = field(default_factory=list)  # heap: end, number, servers, what
+    running: list[tuple[float, int, Index, Index]] = field(default_factory=list)  # heap: end, number, servers, amount
 
     def release_until(self, time: float, log: list[tuple[float, float]]) -> None:
-        """End what ends at ``time`` or before: a machine that ends makes room for one that arrives at that moment."""
+        """End the requests that end at ``time`` or before; an arrival at ``time`` can use their servers."""
         while self.running and self.running[0][0] <= time:
             end, _, servers, amount = heapq.heappop(self.running)
             self.free[:, servers] += amount
@@ -71,11 +71,10 @@ def schedule(
     policy: Policy,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> Schedule:
-    """Place ``requests`` in the order of their arrival, those of one moment as they are listed.
+    """Place ``requests`` in the order of their arrival; simultaneous requests keep the order of the list.
 
-    ``advance`` is called with how many of them are placed, and how many there are.
-
-    Raises ``ValueError`` for a request that not even the empty cluster could hold, before any is placed.
+    ``advance`` is called with the number of placed requests and the total. Raises ``ValueError``, before any request is
+    placed, for one that the empty cluster cannot hold.
     """
     for request in requests:
         cluster.fewest_groups(request)
@@ -96,7 +95,7 @@ def schedule(
 
 
 def _place(cluster: Cluster, free: Index, request: Request, policy: Policy) -> Outcome:
-    """Machines on the servers that the policy names first."""
+    """Place the machines of a request on free servers in the policy's order, or deny it."""
     need = cluster.need(request)
     room = fits(free, need)
     if room.sum() < request.machines:
@@ -105,9 +104,9 @@ def _place(cluster: Cluster, free: Index, request: Request, policy: Policy) -> O
         return Outcome(request, denied=cause)
     order = policy.order(room, request, cluster)
     before = np.concatenate([[0], np.cumsum(room[order])[:-1]])
-    taken = np.clip(request.machines - before, 0, room[order])
-    chosen = np.sort(order[taken > 0])
+    placed = np.clip(request.machines - before, 0, room[order])
+    chosen = np.sort(order[placed > 0])
     machines = np.zeros(cluster.servers, np.int64)
-    machines[order] = taken
+    machines[order] = placed
     groups = np.unique(chosen // cluster.servers_per_group).size
     return Outcome(request, tuple(chosen.tolist()), tuple(machines[chosen].tolist()), groups)

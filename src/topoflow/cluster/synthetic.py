@@ -1,4 +1,4 @@
-"""Requests drawn at random so that they have the statistics that were published of a trace that itself was not.
+"""Random requests with the published statistics of a trace that was not published itself.
 
 Shapes: N requests, K kinds of requests, V values.
 """
@@ -21,47 +21,46 @@ Floats = NDArray[np.float64]
 
 TYPE = ("share", "cores", "memory_gib", "network_share", "most")
 CLASS = ("least", "most", "share")
-STEEPEST = 1.0  # slope of a distribution, per machine: a number is e times as likely as the next
-BYTES_PER_REQUEST = 2**10  # with its outcome on some clusters, at least
+MAX_SLOPE = 1.0  # of a distribution, per machine: a size is e times as likely as the next
+BYTES_PER_REQUEST = 2**10  # at least, with its outcome on some clusters
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """Requests for one type of machine, for ``least`` to ``most`` of them."""
+    """A kind of requests: ``least`` to ``most`` machines of one type."""
 
     type: int
     least: int
     most: int
     share: float  # of the requests
-    slope: float = 0.0  # of the logarithm of how likely each number is; 0: all are as likely
+    slope: float = 0.0  # of the logarithm of the probability of each size; 0: all sizes are equally likely
 
     @property
     def sizes(self) -> tuple[Floats, Floats]:
-        """The numbers of machines [V], and how likely each is."""
+        """Return the numbers of machines [V], and the probability of each."""
         numbers = np.arange(self.least, self.most + 1, dtype=np.float64)
         weights = np.exp(-self.slope * (numbers - (self.least if self.slope > 0 else self.most)))  # at most 1
         return numbers, weights / weights.sum()
 
     @property
     def mean(self) -> float:
-        numbers, likely = self.sizes
-        return float(numbers @ likely)
+        numbers, probabilities = self.sizes
+        return float(numbers @ probabilities)
 
 
 @dataclass(frozen=True)
 class Synthetic:
-    """``count`` requests for at least ``least_servers`` servers each, with ``machines`` machines in the mean.
+    """A source of ``count`` requests for at least ``least_servers`` servers each, of ``machines`` machines on average.
 
-    ``types``: {share, cores, memory_gib, network_share, most}, where ``share`` is of all machines and ``most`` the
-    largest request. ``sizes``: {least, most, share}, the classes of small requests, where ``share`` is of all requests;
-    the others are larger than all of these.
+    ``types``: {share, cores, memory_gib, network_share, most}, where ``share`` is the share of all machines and
+    ``most`` the largest request. ``sizes``: {least, most, share}, the classes of small requests, where ``share`` is the
+    share of all requests; the other requests are larger than all of these.
 
-    Where a server holds several machines of a type, ``least_servers`` are filled only by more machines than the small
-    classes have.
-    How many requests are for which type, and how large the larger ones are in the mean, follows from ``machines`` and
-    the shares. What no statistic says is decided so: small requests are for the types that can be small, by the share
-    of these; all numbers of a small class are as likely; larger numbers follow a truncated geometric distribution (of
-    those with a given mean, the one with the greatest entropy), equally steep for all types.
+    If a server holds several machines of a type, a request for ``least_servers`` needs more machines than the small
+    classes have. The number of requests per type, and the mean size of the larger ones, follow from ``machines`` and
+    the shares. Three assumptions replace missing statistics: small requests are divided over the types that can be
+    small, in proportion to their shares; all sizes of a small class are equally likely; larger sizes follow a truncated
+    geometric distribution (the one with the greatest entropy for its mean), equally steep for all types.
     """
 
     count: int
@@ -103,9 +102,9 @@ class Synthetic:
         )
 
     def _request(self, number: int, arrival: float, lifetime: float, kind: _Kind, at: float) -> Request:
-        numbers, likely = kind.sizes
-        place = min(int(np.searchsorted(np.cumsum(likely), at, side="right")), len(numbers) - 1)
-        return self._of_type(kind.type, f"request {number + 1}", float(arrival), float(lifetime), int(numbers[place]))
+        numbers, probabilities = kind.sizes
+        index = min(int(np.searchsorted(np.cumsum(probabilities), at, side="right")), len(numbers) - 1)
+        return self._of_type(kind.type, f"request {number + 1}", float(arrival), float(lifetime), int(numbers[index]))
 
     def _of_type(self, number: int, name: str, arrival: float, lifetime: float, machines: int) -> Request:
         type_ = self.types[number]
@@ -114,55 +113,55 @@ class Synthetic:
 
     @cached_property
     def kinds(self) -> tuple[_Kind, ...]:
-        """The kinds of requests and their shares. Raises ``ValueError`` where no shares have all statistics."""
+        """Return the kinds of requests and their shares. Raises ``ValueError`` for contradictory statistics."""
         least = [self._least(number) for number in range(len(self.types))]
         first, last = int(self.sizes[0]["least"]), int(self.sizes[-1]["most"])
-        can_be_small = [number for number, each in enumerate(least) if each <= first]
+        can_be_small = [number for number, machines in enumerate(least) if machines <= first]
         of_small = sum(self.types[number]["share"] for number in can_be_small)
         small = [
             _Kind(number, int(size["least"]), int(size["most"]), size["share"] * self.types[number]["share"] / of_small)
             for size in self.sizes
             for number in can_be_small
         ]
-        left = {number: self.machines * row["share"] for number, row in enumerate(self.types)}  # per request
+        remaining = {number: self.machines * row["share"] for number, row in enumerate(self.types)}  # per request
         for kind in small:
-            left[kind.type] -= kind.share * kind.mean
+            remaining[kind.type] -= kind.share * kind.mean
         large = 1.0 - sum(size["share"] for size in self.sizes)
-        ranges = {n: (max(least[n], last + 1), int(self.types[n]["most"])) for n in left if left[n] > 0}
+        ranges = {n: (max(least[n], last + 1), int(self.types[n]["most"])) for n in remaining if remaining[n] > 0}
         self._check(small, least, ranges)
 
         def larger(slope: float) -> list[_Kind]:
             kinds = [_Kind(number, low, high, 1.0, slope) for number, (low, high) in ranges.items()]
-            return [_Kind(k.type, k.least, k.most, left[k.type] / k.mean, slope) for k in kinds]
+            return [_Kind(k.type, k.least, k.most, remaining[k.type] / k.mean, slope) for k in kinds]
 
-        slope = bisect(lambda slope: sum(kind.share for kind in larger(slope)) - large, -STEEPEST, STEEPEST)
-        found = larger(slope)
-        if abs(sum(kind.share for kind in found) - large) > 1e-9:
-            law = f"must be such that {large:.3g} of the requests are larger than {last} machines"
-            raise ValueError(f"requests.machines: {law}, got {self.machines}")
-        return (*small, *found)
+        slope = bisect(lambda slope: sum(kind.share for kind in larger(slope)) - large, -MAX_SLOPE, MAX_SLOPE)
+        large_kinds = larger(slope)
+        if abs(sum(kind.share for kind in large_kinds) - large) > 1e-9:
+            rule = f"must be such that {large:.3g} of the requests are larger than {last} machines"
+            raise ValueError(f"requests.machines: {rule}, got {self.machines}")
+        return (*small, *large_kinds)
 
     def _check(self, small: Sequence[_Kind], least: Sequence[int], ranges: Mapping[int, tuple[int, int]]) -> None:
-        """Raise ``ValueError`` where no request can be of a small class, or the larger ones cannot be the others."""
+        """Raise ``ValueError`` where no request can be small, or where the larger ones cannot make up the rest."""
         if not small:
-            law = f"must be at least {min(least)}, which need {self.least_servers} servers of some type"
-            raise ValueError(f"requests.sizes[0].least: {law}, got {self.sizes[0]['least']}")
+            rule = f"must be at least {min(least)}, which need {self.least_servers} servers of some type"
+            raise ValueError(f"requests.sizes[0].least: {rule}, got {self.sizes[0]['least']}")
         of_small = {kind.type: 0.0 for kind in small}
         for kind in small:
             of_small[kind.type] += kind.share * kind.mean
         enough = max((mean / self.types[number]["share"] for number, mean in of_small.items() if mean), default=0.0)
         if self.machines < enough:
-            law = f"must be at least {enough:.4g} in the mean, for as many as the small classes have"
-            raise ValueError(f"requests.machines: {law}, got {self.machines}")
+            rule = f"must be at least {enough:.4g} in the mean, for as many as the small classes have"
+            raise ValueError(f"requests.machines: {rule}, got {self.machines}")
         for number, (low, high) in ranges.items():
             if low > high:
-                law = f"must be at least {low}, more than the small classes have"
-                raise ValueError(f"requests.types[{number}].most: {law}, got {high}")
+                rule = f"must be at least {low}, more than the small classes have"
+                raise ValueError(f"requests.types[{number}].most: {rule}, got {high}")
 
     def _least(self, number: int) -> int:
-        """Machines of this type that need ``least_servers``."""
+        """Return the machines of this type that need ``least_servers``."""
         server = Cluster(1, 1, self.server_cores, self.server_memory_gib, network_gbps=1.0)
-        each = server.machines_per_server(self._of_type(number, f"requests.types[{number}]", 0.0, 0.0, 1))
-        if each == 0:
+        per_server = server.machines_per_server(self._of_type(number, f"requests.types[{number}]", 0.0, 0.0, 1))
+        if per_server == 0:
             raise ValueError(f"requests.types[{number}]: must fit on a server, got {dict(self.types[number])}")
-        return (self.least_servers - 1) * each + 1
+        return (self.least_servers - 1) * per_server + 1

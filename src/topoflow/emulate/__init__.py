@@ -1,1 +1,1 @@
-"""A plan as a network of this machine's kernel, with a real job of PyTorch inside: the test of what is simulated."""
+"""Emulation of a plan in network namespaces with a real PyTorch job inside, which tests the simulation."""

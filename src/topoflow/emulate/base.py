@@ -1,4 +1,4 @@
-"""Emulation: a job runs on a fabric of namespaces, and what was measured is a Timeline, as that of a simulation.
+"""Emulation: runs a job on a fabric of network namespaces, and returns the measurements as a Timeline.
 
 Shapes: L links, T tasks, K traffic tasks, I iterations.
 """
@@ -27,13 +27,13 @@ from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric, Orders
 from topoflow.traffic.base import Collective, Task, Traffic, Transfer
 
-MTU = 32_768  # B; headers are then 0.2 % of a packet; TCP acknowledgements, relayed over simplex circuits, are as few
-MOST_SERVERS = 64  # processes of PyTorch on one machine
+MTU = 32_768  # B; headers are 0.2 % of a packet, and TCP acknowledgements on relayed simplex circuits are few
+MAX_SERVERS = 64  # processes of PyTorch on one machine
 
 
 @dataclass(frozen=True)
 class Job:
-    """Transfers between servers, then an all-reduce of all of them, in ``buckets``, ``iterations`` times."""
+    """A job of ``iterations``: transfers between servers, then an all-reduce among all servers in ``buckets``."""
 
     gradient_bytes: int
     transfers: tuple[tuple[int, int, int], ...] = ()  # source, target, B
@@ -48,7 +48,7 @@ class Job:
             raise ValueError(f"gradient_bytes: must be whole numbers of 4 bytes, got {self.gradient_bytes}")
 
     def traffic(self, servers: int) -> Traffic:
-        """One iteration, as a simulation takes it."""
+        """Return one iteration as simulated traffic."""
         transfers: list[Task] = [
             Transfer(float(size), source, target, name=f"transfer {source}>{target}")
             for source, target, size in self.transfers
@@ -61,23 +61,23 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Emulated:
-    """What was measured: of every iteration, and their median and mean as a timeline."""
+    """The measurements of an emulation: times of every iteration, and a timeline."""
 
-    timeline: Timeline  # times of the median iteration, bytes of the mean one
+    timeline: Timeline  # times of the median iteration, mean bytes per iteration
     iteration_times: tuple[float, ...]  # [I] s
-    reduce_times: tuple[float, ...]  # [I] s of the all-reduce; none of a script
+    reduce_times: tuple[float, ...]  # [I] s of the all-reduce; empty for a script
 
 
 def world_of(fabric: Fabric, job: Job) -> World:
-    """The job on the fabric, as a simulation predicts it."""
+    """Return the job on the fabric as a world that can be simulated."""
     return place(job.traffic(fabric.servers), fabric, name="emulated", rings="steps")
 
 
 def emulate(fabric: Fabric, job: Job, orders: Orders | None, folder: Path, shaped: bool = True) -> Emulated:
     """Run ``job`` on ``fabric`` with PermutedRings in ``orders``, or in DDP's own order (None).
 
-    ``fabric`` has one path for each pair (``apply.network.forwarded``), or is one switch. ``shaped`` False: links
-    without a rate, as fast as this machine is. Raises ``ValueError`` where the machine cannot, or the job fails.
+    ``fabric`` has one path for each pair (``apply.network.forwarded``), or is one switch. Without ``shaped``, links
+    have no rate limit. Raises ``ValueError`` where this machine cannot emulate, or the job fails.
     """
     plain = {**asdict(job), "orders": orders}
     (folder / "job.json").write_text(json.dumps(plain))
@@ -86,11 +86,11 @@ def emulate(fabric: Fabric, job: Job, orders: Orders | None, folder: Path, shape
 
 
 def emulate_script(fabric: Fabric, script: Sequence[str], plan: Path | None, folder: Path) -> Emulated:
-    """Run a script of PyTorch with its arguments, whose iterations end with the step of an optimizer.
+    """Run a PyTorch script with its arguments; an iteration ends with the step of an optimizer.
 
-    Its models of DistributedDataParallel take the rings of ``plan``, if there is one. The first iteration, which
-    opens the connections, is not measured. The timeline has one task, the iteration. Raises ``ValueError`` as
-    ``emulate`` does, and for less than three steps.
+    Its DistributedDataParallel models take the rings of ``plan``, if one is given. The first iteration, which opens the
+    connections, is not measured. The timeline has one task, the iteration. Raises ``ValueError`` as ``emulate`` does,
+    and for less than three steps.
     """
     environment = {} if plan is None else {PLAN: str(plan)}
     _run(fabric, ["-m", "topoflow.emulate.rank", *script], folder, environment, True)
@@ -99,7 +99,7 @@ def emulate_script(fabric: Fabric, script: Sequence[str], plan: Path | None, fol
     if steps < 3:
         raise ValueError(f"{script[0]}: must make at least 3 optimizer steps, got {steps}")
     times = [max(of_rank[step]["time"] for of_rank in ends) for step in range(steps)]
-    durations = tuple(float(each) for each in np.diff(times))
+    durations = tuple(float(duration) for duration in np.diff(times))
     carried = _carried(fabric, [(of_rank[0], of_rank[steps - 1]) for of_rank in ends], steps - 1)
     task = Transfer(0.0, 0, 1 % fabric.servers, name="iteration")
     world = place(Traffic.from_tasks(script[0], fabric.servers, [task]), fabric, name="emulated")
@@ -110,8 +110,8 @@ def emulate_script(fabric: Fabric, script: Sequence[str], plan: Path | None, fol
 
 def _run(fabric: Fabric, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], shaped: bool) -> None:
     servers = fabric.servers
-    if not 2 <= servers <= MOST_SERVERS:
-        raise ValueError(f"servers: must be within 2..{MOST_SERVERS} to be emulated, got {servers}")
+    if not 2 <= servers <= MAX_SERVERS:
+        raise ValueError(f"servers: must be within 2..{MAX_SERVERS} to be emulated, got {servers}")
     extra = len(fabric.nodes) - servers
     if extra > 1:
         raise ValueError(f"{fabric.name}: must have circuits or one switch to be emulated, got {extra} switches")
@@ -120,26 +120,26 @@ def _run(fabric: Fabric, arguments: Sequence[str], folder: Path, environment: Ma
     network = {"servers": servers, "links": links, "mtu": MTU, "scripts": [] if extra else _scripts(fabric, folder)}
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "1", "--nproc-per-node", str(servers)]
     torchrun += ["--master-addr", CONTROL, "--master-port", str(PORT)]
-    own = {
+    variables = {
         FOLDER: str(folder),
         "OMP_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "uplink" if extra else "host",
         "PYTHONUNBUFFERED": "1",
     }
-    code = start(folder, network, [*torchrun, *arguments], {**own, **environment})
+    code = start(folder, network, [*torchrun, *arguments], {**variables, **environment})
     if code:
         raise ValueError(f"{arguments[2]}: must end with exit code 0, got {code}: {_reason(folder)}")
 
 
 def _reason(folder: Path) -> str:
-    """The line in which a job said why it ended."""
+    """Return the line of a job's log that says why it ended."""
     lines = (folder / "job.log").read_text(errors="replace").splitlines()
     errors = [line for line in lines if "Error" in line and "ChildFailedError" not in line]
     return (errors or lines or ["it said nothing"])[0].strip()
 
 
 def _scripts(fabric: Fabric, folder: Path) -> list[str]:
-    """The forwarding of every server, as for hosts of a real network."""
+    """Write the forwarding script of every server, as for hosts of a real network; return the paths."""
     hosts = [Host(f"s{server}", address(server), ()) for server in range(fabric.servers)]
     ends = zip(fabric.source.tolist(), fabric.target.tolist(), strict=True)
     wires = [Wire(i, j, f"to{j}", f"to{j}", f"from{i}", mac(i, j), mac(i, j)) for i, j in ends]
@@ -152,22 +152,22 @@ def _scripts(fabric: Fabric, folder: Path) -> list[str]:
 
 
 def _marks(folder: Path, servers: int) -> list[list[dict[str, Any]]]:
-    """[servers] what each rank has noted."""
-    found = []
+    """Return [servers] the marks that each rank has noted."""
+    marks = []
     for rank in range(servers):
         path = folder / f"rank{rank}.jsonl"
         if not path.exists():
             raise ValueError(f"{folder}: must have the notes of rank {rank}, got none; see {folder / 'job.log'}")
-        found.append([json.loads(line) for line in path.read_text().splitlines()])
-    return found
+        marks.append([json.loads(line) for line in path.read_text().splitlines()])
+    return marks
 
 
 def _measured(world: World, fabric: Fabric, job: Job, marks: list[list[dict[str, Any]]]) -> Emulated:
     iterations = range(1, job.iterations + 1)
 
-    def times(what: str, iteration: int, **of: int) -> list[float]:
-        chosen = {"what": what, "iteration": iteration, **of}
-        return [each["time"] for rank in marks for each in rank if chosen.items() <= each.items()]
+    def times(event: str, iteration: int, **labels: int) -> list[float]:
+        wanted = {"what": event, "iteration": iteration, **labels}
+        return [mark["time"] for rank in marks for mark in rank if wanted.items() <= mark.items()]
 
     begin = {i: min(times("begin", i)) for i in iterations}
     exchanged = {i: max(times("exchanged", i)) - begin[i] for i in iterations}
@@ -177,7 +177,7 @@ def _measured(world: World, fabric: Fabric, job: Job, marks: list[list[dict[str,
     start = np.array([0.0] * len(arrived) + [exchanged[middle]])
     finish = np.array([*arrived, reduced[middle]])
     owner = world.graph.owner
-    # From "end", which is noted before any rank starts the next: whoever has started sends through the others.
+    # Counters are read at "end", which every rank notes before any starts the next iteration and sends through others.
     span = [(_mark(rank, "end", 0), _mark(rank, "end", job.iterations)) for rank in marks]
     carried = _carried(fabric, span, job.iterations)
     timeline = Timeline(world, start[owner], finish[owner], carried, start, finish)
@@ -186,23 +186,23 @@ def _measured(world: World, fabric: Fabric, job: Job, marks: list[list[dict[str,
     )
 
 
-def _mark(rank: list[dict[str, Any]], what: str, iteration: int) -> dict[str, Any]:
-    return next(mark for mark in rank if mark["what"] == what and mark["iteration"] == iteration)
+def _mark(rank: list[dict[str, Any]], event: str, iteration: int) -> dict[str, Any]:
+    return next(mark for mark in rank if mark["what"] == event and mark["iteration"] == iteration)
 
 
 def _carried(
     fabric: Fabric, span: Sequence[tuple[dict[str, Any], dict[str, Any]]], iterations: int
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """[L] B of one iteration, the mean: frames with their headers, as the interface at the receiving server counts."""
+    """Return [L] the mean bytes of an iteration with frame headers, as counted by the receiving interface."""
 
-    def grown(server: int, device: str, sent: int) -> int:
+    def grown(server: int, device: str, sent: int) -> int:  # sent: 0 counts received bytes, 1 sent bytes
         first, last = span[server]
         return int(last["carried"][device][sent] - first["carried"][device][sent])
 
-    found = []
+    link_bytes = []
     for source, target in zip(fabric.source.tolist(), fabric.target.tolist(), strict=True):
         if target == fabric.servers:
-            found.append(grown(source, "uplink", 1))
+            link_bytes.append(grown(source, "uplink", 1))
         else:
-            found.append(grown(target, "uplink" if source == fabric.servers else f"from{source}", 0))
-    return np.array(found, np.float64) / iterations
+            link_bytes.append(grown(target, "uplink" if source == fabric.servers else f"from{source}", 0))
+    return np.array(link_bytes, np.float64) / iterations

@@ -1,13 +1,13 @@
-"""The program inside the sandbox: builds the network, runs the job, ends. Everything it made ends with it.
+"""The program inside the sandbox: builds the network, runs the job, and exits; all that it made is removed with it.
 
-It is process 1 of a process namespace, in a network namespace and a mount namespace of its own: when it is gone, so
-are its processes, and with them the network (``pid_namespaces(7)``, ``network_namespaces(7)``). The namespace that it
-begins in is the control network: torchrun runs here and the ranks' rendezvous comes here.
+It is process 1 of a process namespace, with its own network and mount namespaces: when it exits, the kernel ends its
+processes and removes the network (``pid_namespaces(7)``, ``network_namespaces(7)``). It starts in the namespace of the
+control network, where torchrun runs and the ranks' rendezvous takes place.
 
     control   mgmt (bridge) --- mgmt of every server               not shaped
     server i  to<j> --- from<i> of server j                        for a link from i to j, shaped at to<j> by tbf
-              uplink --- port<i> of the switch                     instead, where there is a switch; shaped at both ends
-              host                                                 has the server's address
+              uplink --- port<i> of the switch                     with a switch, for to/from; shaped at both ends
+              host                                                 holds the server's address
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from typing import Any
 CONTROL = "10.78.0.254"
 PORT = 29500
 NETNS = Path("/run/netns")
-# Windows that hold what is on its way, and no more than the queues hold: nothing is lost, as in a lossless fabric.
+# Windows that cover the bytes in flight but not more than the queues hold: as in a lossless fabric, nothing is lost.
 WINDOW = 4 * 2**20  # B
 QUEUE = 64 * 2**20  # B
-PRIORITY = -5  # niceness: what else this machine does is no part of the network
+PRIORITY = -5  # niceness, so that other work of this machine disturbs less
 SETTINGS = (
     f"net.ipv4.tcp_rmem=4096 {WINDOW} {WINDOW}",
     f"net.ipv4.tcp_wmem=4096 {WINDOW} {WINDOW}",
-    "net.ipv4.tcp_slow_start_after_idle=0",  # iterations are apart, the network is the job's alone
+    "net.ipv4.tcp_slow_start_after_idle=0",  # there are pauses between iterations, and no other traffic
     "net.ipv4.tcp_no_metrics_save=1",
     "net.ipv6.conf.all.disable_ipv6=1",
 )
@@ -40,15 +40,15 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Network:
-    """What is built. Rates are B/s; 0 does not shape."""
+    """The network to build. Rates are B/s; a rate of 0 is not shaped."""
 
     servers: int
-    links: Sequence[tuple[int, int, float]]  # source, target, rate; the switch has the number ``servers``
+    links: Sequence[tuple[int, int, float]]  # source, target, rate; the switch is number ``servers``
     mtu: int
-    scripts: Sequence[str]  # of every server, its forwarding; none where there is a switch
+    scripts: Sequence[str]  # forwarding script of every server; empty with a switch
 
     def build(self) -> None:
-        """Raises ``CalledProcessError`` where a program refuses."""
+        """Build the network. Raises ``CalledProcessError`` where a program refuses."""
         names = [f"s{server}" for server in range(self.servers)]
         for name in [*names, "switch"]:
             run(["ip", "netns", "add", name])
@@ -59,7 +59,7 @@ class Network:
         batch(["tc", "-n", "switch"], [line for at, line in self._rates() if at == self.servers])
 
     def _devices(self) -> Iterable[str]:
-        """Run in the control network."""
+        """Yield the lines of ``ip`` that make the devices, to run in the control network."""
         yield "link set dev lo up"
         yield "link add dev mgmt type bridge"
         yield f"addr add {CONTROL}/24 dev mgmt"
@@ -84,7 +84,7 @@ class Network:
             run(["ip", "netns", "exec", name, "sh", self.scripts[server], "apply"])
 
     def _addresses(self) -> Iterable[tuple[int, str]]:
-        """(namespace, line of ``ip``)"""
+        """Yield (namespace, line of ``ip``) for addresses."""
         has_switch = any(target == self.servers for _, target, _ in self.links)
         for server in range(self.servers):
             yield server, "link set dev lo up"
@@ -109,7 +109,10 @@ class Network:
                 yield target, f"link set dev from{source} up"
 
     def _rates(self) -> Iterable[tuple[int, str]]:
-        """(namespace, line of ``tc``). A burst is two packets, or what passes in 10 ms, a tick of a slow clock."""
+        """Yield (namespace, line of ``tc``) for rates.
+
+        A burst is two packets, or the bytes of 10 ms, a tick of a slow clock.
+        """
         for source, target, rate in self.links:
             device = (
                 "uplink" if target == self.servers else f"port{target}" if source == self.servers else f"to{target}"
@@ -120,29 +123,29 @@ class Network:
 
 
 def address(server: int) -> str:
-    """That by which the job's data go to a server."""
+    """Return the address to which the job's data for a server are sent."""
     return f"10.77.0.{server + 1}"
 
 
 def mac(source: int, target: int) -> str:
-    """Of the end of a link."""
+    """Return the MAC address of the receiving end of a link."""
     return f"02:00:00:00:{source:02x}:{target:02x}"
 
 
 def run(command: Sequence[str], text: str | None = None) -> None:
-    """Raises ``CalledProcessError``; what the program says goes to stderr."""
+    """Run a program; its output goes to stderr. Raises ``CalledProcessError``."""
     subprocess.run(command, input=text, text=True, check=True, stdout=sys.stderr)
 
 
 def batch(command: Sequence[str], lines: Iterable[str]) -> None:
-    """Many lines of ``ip`` or ``tc`` in one process."""
+    """Run many lines of ``ip`` or ``tc`` in one process."""
     run([*command, "-batch", "-"], "\n".join(lines) + "\n")
 
 
 def main(folder: Path) -> int:
-    """Build what ``network.json`` says, run what ``command.json`` says; returns the job's exit code."""
+    """Build the network of ``network.json``, run ``command.json``, and return the job's exit code."""
     os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
-    run(["mount", "-t", "tmpfs", "topoflow", "/run"])  # names of namespaces: of this mount namespace only
+    run(["mount", "-t", "tmpfs", "topoflow", "/run"])  # names of namespaces are visible in this mount namespace only
     NETNS.mkdir()
     plain: dict[str, Any] = json.loads((folder / "network.json").read_text())
     Network(**plain).build()

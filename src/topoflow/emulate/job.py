@@ -1,7 +1,7 @@
-"""The job that ``topoflow emulate`` runs by itself: transfers between servers, then the all-reduce of a DDP step.
+"""The built-in job of ``topoflow emulate``: transfers between servers, then the all-reduce of a DDP step.
 
-Under torchrun, with one rank a server. What it does is in ``job.json`` of the folder of the emulation: bytes of the
-gradients, (source, target, bytes) of the transfers, iterations, and ring orders or none, which is DDP's own order.
+torchrun starts one rank per server. ``job.json`` in the folder of the emulation has the bytes of the gradients, the
+transfers (source, target, bytes), the iterations, and the ring orders (null: DDP's own order).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from torch.nn.parallel import DistributedDataParallel
 from topoflow.apply.torch import PermutedRings
 from topoflow.emulate.marks import FOLDER, Marks
 
-LEAD = 0.5  # s from when the last rank is ready to the start, so that all have read its time on a busy machine
+LEAD = 0.5  # s from the last rank's readiness to the start, so that all ranks have read the start time
 
 
 class Weights(torch.nn.Module):
-    """Parameters of equal size, each a bucket of its own.
+    """Parameters of equal size, each in its own bucket.
 
-    gloo's ring forwards a segment after all of it has arrived, with at most two segments in flight: with one bucket
-    its links are idle for a fifth of the time. Two buckets are reduced at a time: one sends while the other waits.
+    gloo's ring forwards a segment once all of it has arrived, with at most two segments in flight: with one bucket its
+    links are idle for a fifth of the time. Two buckets are reduced concurrently: one sends while the other waits.
     """
 
     def __init__(self, count: int, buckets: int) -> None:
@@ -41,7 +41,7 @@ class Weights(torch.nn.Module):
 
 
 def exchange(transfers: list[list[int]], marks: Marks, iteration: int) -> None:
-    """Send and receive what this rank has to; a transfer is noted when it has arrived."""
+    """Send and receive the transfers of this rank; note the arrival of each."""
     rank, works, arriving = dist.get_rank(), [], []
     for number, (source, target, size) in enumerate(transfers):
         if source == rank:
@@ -56,10 +56,10 @@ def exchange(transfers: list[list[int]], marks: Marks, iteration: int) -> None:
 
 
 def start_together(store: dist.Store, ranks: int, iteration: int) -> None:
-    """Wait for a start time that the last rank sets, of the clock that all share.
+    """Wait until a start time on the shared clock, which the last ready rank sets.
 
-    A barrier of gloo does not do: its messages to some ranks queue after the data of those that it has released. The
-    store of torchrun is on the control network.
+    A barrier of gloo is not exact enough: its messages to some ranks queue behind the data of ranks that it has already
+    released. The store of torchrun is on the control network.
     """
     if store.add(f"topoflow/ready{iteration}", 1) == ranks:
         store.set(f"topoflow/start{iteration}", str(time.monotonic() + LEAD))
@@ -67,7 +67,7 @@ def start_together(store: dist.Store, ranks: int, iteration: int) -> None:
 
 
 def main() -> None:
-    """A warm-up iteration, which opens the connections, then the measured ones."""
+    """Run a warm-up iteration, which opens the connections, then the measured iterations."""
     job: dict[str, Any] = json.loads((Path(os.environ[FOLDER]) / "job.json").read_text())
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
@@ -75,7 +75,7 @@ def main() -> None:
     marks = Marks.of_environment()
     weights = Weights(job["gradient_bytes"] // 4, job["buckets"])
     cap = job["gradient_bytes"] / job["buckets"] / 2**20
-    # A bucket is closed where it has reached the cap.
+    # DDP closes a bucket when it reaches the cap.
     model = DistributedDataParallel(weights, bucket_cap_mb=0.99 * cap, gradient_as_bucket_view=True)
     if job["orders"] is not None:
         PermutedRings(orders=job["orders"]).register(model)

@@ -1,8 +1,8 @@
 """One rank of a job under torchrun: enters the namespace of its server, then runs the job's script.
 
-torchrun itself runs in the namespace of the control network, which the rendezvous takes and the job's data do not.
-Optimizer steps are noted, so that the iterations of any script can be measured; models of DistributedDataParallel and
-of FSDP2's fully_shard follow the plan of the environment, if it names one.
+torchrun runs in the namespace of the control network, which carries the rendezvous but not the job's data. Optimizer
+steps are noted, so that the iterations of any script can be measured. DistributedDataParallel and FSDP2 models follow
+the plan that the environment names, if any.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 
 from topoflow.emulate.marks import Marks
 
-PLAN = "TOPOFLOW_PLAN"  # environment: plan.json
+PLAN = "TOPOFLOW_PLAN"  # environment variable: path of plan.json
 
 
 def enter(namespace: Path) -> None:
-    """This thread, and those that it starts, are in ``namespace`` from now on. Raises ``OSError``."""
-    libc = ctypes.CDLL(None, use_errno=True)  # os.setns is of Python 3.12
+    """Move this thread, and threads it starts later, into ``namespace``. Raises ``OSError``."""
+    libc = ctypes.CDLL(None, use_errno=True)  # os.setns is new in Python 3.12
     with namespace.open() as file:
         if libc.setns(file.fileno(), 0) != 0:
             error = ctypes.get_errno()
@@ -30,7 +30,7 @@ def enter(namespace: Path) -> None:
 
 
 def note_steps() -> None:
-    """Every optimizer step of this process from now on is noted when it is done."""
+    """Write a mark after every optimizer step of this process from now on."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     marks = Marks.of_environment()
@@ -42,7 +42,7 @@ def note_steps() -> None:
 
 
 def follow(plan: str) -> None:
-    """Every model that DistributedDataParallel wraps from now on takes the rings of ``plan``, and of fully_shard."""
+    """Make every model that DDP or fully_shard wraps from now on take the rings of ``plan``."""
     import torch.distributed as dist
     from torch.distributed import fsdp
     from torch.nn.parallel import DistributedDataParallel
@@ -50,7 +50,7 @@ def follow(plan: str) -> None:
     from topoflow.apply.torch import PermutedRings
 
     @cache
-    def rings(ranks: tuple[int, ...]) -> PermutedRings:  # one for all layers that are spread over the same ranks
+    def rings(ranks: tuple[int, ...]) -> PermutedRings:  # one object for all layers with the same ranks
         return PermutedRings.from_plan(plan, group=groups[ranks])
 
     def register(model: Any, group: Any) -> None:
@@ -67,21 +67,21 @@ def follow(plan: str) -> None:
 
     @wraps(shard)
     def sharded(module: Any, *, mesh: Any = None, **keywords: Any) -> Any:
-        found = shard(module, mesh=mesh, **keywords)
-        first = found[0] if isinstance(found, list) else found
+        modules = shard(module, mesh=mesh, **keywords)
+        first = modules[0] if isinstance(modules, list) else modules
         if mesh is not None and mesh.ndim != 1:
             raise ValueError(
                 f"mesh: must have one dimension with a plan, whose rings are of one group, got {mesh.ndim}"
             )
         register(first, dist.group.WORLD if mesh is None else mesh.get_group())
-        return found
+        return modules
 
     DistributedDataParallel.__init__ = wrapped
     fsdp.fully_shard = sharded
 
 
 def main(arguments: list[str]) -> None:
-    """``SCRIPT [ARGUMENT ...]``"""
+    """Run one rank; ``arguments`` are ``SCRIPT [ARGUMENT ...]``."""
     enter(Path(f"/run/netns/s{os.environ['RANK']}"))
     script = Path(arguments[0])
     note_steps()

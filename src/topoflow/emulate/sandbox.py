@@ -1,7 +1,7 @@
-"""Starts the program that has a network of its own, and ends it whatever happens here.
+"""Sandbox: starts a program in its own network namespace, and ends it however this process ends.
 
-``unshare`` gives it namespaces for the network, mounts and processes; it is killed with its parent (``--kill-child``),
-and the parent with this process (``setpriv --pdeathsig``), so that not even a kill -9 leaves anything.
+``unshare`` gives the program namespaces for network, mounts and processes. The program is killed with its parent
+(``--kill-child``), and the parent with this process (``setpriv --pdeathsig``), so that even kill -9 leaves nothing.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ UNSHARE = ("unshare", "--net", "--mount", "--propagation", "private", "--pid", "
 
 
 def why_not() -> str | None:
-    """Why this machine cannot emulate, in one line; None: it can."""
+    """Return why this machine cannot emulate, in one line; None if it can."""
     if not sys.platform.startswith("linux"):
         return f"emulate: must run on Linux, got {sys.platform}"
     if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
         return f"emulate: must find {', '.join(missing)} (iproute2, util-linux, procps), got no such program"
     if os.geteuid() != 0:
         return f"emulate: must be run as root, who may make network namespaces, got user {os.geteuid()}"
-    tried = "ip link add dev v0 type veth peer name v1 && tc qdisc add dev v0 root tbf rate 1mbit burst 5000 limit 5000"
-    found = subprocess.run(
-        [*UNSHARE, "sh", "-c", f"mount -t tmpfs none /run && {tried}"], capture_output=True, text=True
+    trial = "ip link add dev v0 type veth peer name v1 && tc qdisc add dev v0 root tbf rate 1mbit burst 5000 limit 5000"
+    finished = subprocess.run(
+        [*UNSHARE, "sh", "-c", f"mount -t tmpfs none /run && {trial}"], capture_output=True, text=True
     )
-    if found.returncode:
-        said = (found.stderr.strip().splitlines() or ["nothing"])[-1]
-        return f"emulate: must be allowed namespaces, veth and tbf, got {said!r}"
+    if finished.returncode:
+        message = (finished.stderr.strip().splitlines() or ["nothing"])[-1]
+        return f"emulate: must be allowed namespaces, veth and tbf, got {message!r}"
     return None
 
 
 def start(folder: Path, network: Mapping[str, Any], command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run ``command`` in ``network`` (fields of ``inside.Network``); returns its exit code when all has ended.
+    """Run ``command`` in ``network`` (fields of ``inside.Network``); return its exit code after all processes ended.
 
-    ``job.log`` in ``folder`` is what it printed. Raises ``ValueError`` where the network cannot be built.
+    ``job.log`` in ``folder`` holds the output. Raises ``ValueError`` where the network cannot be built.
     """
     if (refusal := why_not()) is not None:
         raise ValueError(refusal)
@@ -53,7 +53,7 @@ def start(folder: Path, network: Mapping[str, Any], command: Sequence[str], envi
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            start_new_session=True,  # Ctrl-C is for this process, which then ends the other
+            start_new_session=True,  # Ctrl-C reaches only this process, which then ends the program
         )
         try:
             code = program.wait()
@@ -61,6 +61,6 @@ def start(folder: Path, network: Mapping[str, Any], command: Sequence[str], envi
             program.kill()
             program.wait()
     if not (folder / "job.log").exists():
-        said = ((folder / "network.log").read_text().strip().splitlines() or ["nothing"])[-1]
-        raise ValueError(f"emulate: must be able to build the network, got {said!r}")
+        message = ((folder / "network.log").read_text().strip().splitlines() or ["nothing"])[-1]
+        raise ValueError(f"emulate: must be able to build the network, got {message!r}")
     return code

@@ -1,4 +1,4 @@
-"""What is emulated of a plan: its circuits, less one, or a switch of the same interfaces; its ring orders, or DDP's."""
+"""Scenario: the network and the ring orders with which a plan is emulated."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from topoflow.search.base import Plan
 
 @dataclass(frozen=True)
 class Scenario:
-    """``bandwidth`` (B/s) is that of an interface of the emulation, not the plan's.
+    """A plan to emulate, with the bandwidth (B/s) of an emulated interface in place of the plan's.
 
-    Raises ``ValueError`` for a plan that has no ring of all servers, a circuit that it does not have, or a switch with
-    a failed circuit.
+    Raises ``ValueError`` for a plan without a ring of all servers, a failed circuit that the plan does not have, or a
+    failed circuit together with a switch.
     """
 
     plan: Plan
     bandwidth: float
-    failed: tuple[int, int] | None = None  # source and target of a circuit, all that are parallel to it as well
-    switch: bool = False  # one switch, with all interfaces of a server as one link, in place of circuits
+    failed: tuple[int, int] | None = None  # source and target of a failed circuit and of those parallel to it
+    switch: bool = False  # one switch in place of circuits; all interfaces of a server form one link
     own_order: bool = False  # DDP without PermutedRings
 
     def __post_init__(self) -> None:
@@ -37,11 +37,11 @@ class Scenario:
 
     @property
     def orders(self) -> Orders | None:
-        """The rings that PermutedRings makes; None: none."""
+        """Return the ring orders for PermutedRings; None for DDP's own order."""
         return None if self.own_order else self._planned()
 
     def fabric(self) -> Fabric:
-        """With one path for each pair, as hosts forward; its channels are the orders that the job reduces in."""
+        """Return the network with one path for each pair; its channels are the orders that the job reduces in."""
         servers = self.plan.servers
         everyone = tuple(range(servers))
         # gloo's ring sends from each rank to the one before (apply.groups.DIRECTION).

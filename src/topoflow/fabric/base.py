@@ -13,17 +13,17 @@ from topoflow.demand import Demand, Group
 from topoflow.units import LARGEST_BANDWIDTH, SMALLEST_RATE, check_bandwidth, check_not_negative, check_positive, gbps
 
 Path = tuple[int, ...]  # links, first to last
-Orders = tuple[Group, ...]  # each all servers of a group
+Orders = tuple[Group, ...]  # each is a permutation of a group's servers
 # Paths from server to server for a kind of traffic ("all_reduce" or "mp"). A flow takes one of them.
 Route = Callable[[int, int, str], tuple[Path, ...]]
 
 
 @dataclass(frozen=True)
 class Item:
-    """One line of a bill of materials: ``count`` of ``component``, each for links of ``bandwidth`` B/s.
+    """A line of a bill of materials: ``count`` of ``component``, each for links of ``bandwidth`` B/s.
 
     Components: nic_port, transceiver, switch_port, patch_panel_port, ocs_port, optical_switch_1x2,
-    fast_optical_port, fiber (count is then the number of fibers). ``bandwidth`` is 0 for what does not depend on it.
+    fast_optical_port, fiber. ``bandwidth`` is 0 for components that do not depend on it.
     """
 
     component: str
@@ -33,31 +33,31 @@ class Item:
 
 @dataclass(frozen=True)
 class Channels:
-    """The orders in which the servers of all-reduce groups were wired, or are best asked, to reduce.
+    """The orders in which all-reduce groups should reduce on a fabric.
 
-    A group is a tuple of servers, as in Traffic; one without an entry uses its own order. Neighbours in an order may be
-    joined by a circuit or through switches. Each order is a channel that carries an equal part of the bytes.
+    A group is a tuple of servers, as in Traffic; a group without an entry uses its own order. Neighbours in an order
+    may be joined by a circuit or through switches. Each order is a channel that carries an equal part of the bytes.
     """
 
     rings: Mapping[Group, Orders] = field(default_factory=dict)  # each server sends to the next, the last to the first
-    trees: Mapping[Group, Orders] = field(default_factory=dict)  # positions in a pair of double binary trees
+    trees: Mapping[Group, Orders] = field(default_factory=dict)  # server at each position of a pair of trees
 
 
 class Control:
-    """How links change while a job runs. A fabric with one that is not ``Static`` has the links of the beginning."""
+    """The way in which links change while a job runs; a fabric that is not ``Static`` has the initial links."""
 
 
 @dataclass(frozen=True)
 class Static(Control):
-    """Not at all."""
+    """A control that never changes links."""
 
 
 @dataclass(frozen=True)
 class Fabric:
-    """A wired and routed network. Nodes 0..servers-1 are servers, the rest switches. L links, N nodes.
+    """A wired and routed network. Nodes 0..servers-1 are servers, the others are switches.
 
-    Links are directed (a cable is two).
-    Laws: bandwidth > 0, latency >= 0, ends within the nodes, no link from a node to itself.
+    Links are directed; a cable has two. Constraints: bandwidth > 0, latency >= 0, ends are nodes, no link from a node
+    to itself. Shapes: L links, N nodes.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Fabric:
         return f"<{self.name}: {self.servers} servers, {switches} switches, {self.links} links of {speed} Gb/s>"
 
     def _refuse(self, link: int) -> None:
-        """Say which law a link breaks."""
+        """Raise ``ValueError`` for the constraint that a link violates."""
         ends = (int(self.source[link]), int(self.target[link]))
         where = f"{self.name}.links[{link}]"
         if min(ends) < 0 or max(ends) >= len(self.nodes):
@@ -112,21 +112,21 @@ class Fabric:
         return len(self.source)
 
     def link_name(self, link: int) -> str:
-        """A link by its ends: ``leaf 0 to spine 1``."""
+        """Return the name of a link by its ends: ``leaf 0 to spine 1``."""
         return f"{self.nodes[self.source[link]]} to {self.nodes[self.target[link]]}"
 
     @property
     def is_static(self) -> bool:
-        """Whether links stay as they are while a job runs."""
+        """Return whether links stay the same while a job runs."""
         return isinstance(self.control, Static)
 
     @property
     def has_switches(self) -> bool:
-        """Whether there are nodes that are no servers; servers may forward all the same."""
+        """Return whether some nodes are not servers."""
         return len(self.nodes) > self.servers
 
 
 class FabricDesign(Protocol):
-    """What a file of ``fabric/`` holds: a frozen dataclass that wires and routes ``servers`` servers."""
+    """The interface of a file of ``fabric/``: a frozen dataclass that wires and routes ``servers`` servers."""
 
     def build(self, servers: int, demand: Demand) -> Fabric: ...

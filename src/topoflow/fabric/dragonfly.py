@@ -1,4 +1,4 @@
-"""Groups of switches that are cabled to all others of their group, and groups that are cabled to all others."""
+"""Dragonfly: switches cabled to all others of their group, and groups cabled to all other groups."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Dragonfly:
     The global cables of a group are spread over its routers in turn, in the palm-tree arrangement
     (``groups.palm_tree``).
 
-    Routes are minimal in the dragonfly's sense: at most one global cable, so at most one cable inside the group of
-    the source and one inside that of the target. A flow is hashed over the global cables between both groups, whether
-    that needs a cable inside a group or not. Every cable carries degree * bandwidth. Servers fill the routers in order;
-    a router that they do not fill is bought whole.
+    Routes are minimal in the dragonfly's sense: at most one global cable, and at most one cable inside the groups of
+    source and target. A flow is hashed over all global cables between both groups, whether or not a path needs a cable
+    inside a group. Every cable carries degree * bandwidth. Servers fill the routers in order; a partially filled router
+    is bought whole.
 
-    Where sizes are not given, it is the smallest balanced one that holds the servers (as many nodes and global cables
-    at a router, twice as many routers in a group), less the groups that are not needed.
+    The default is the smallest balanced dragonfly that holds the servers (equally many nodes and global cables at a
+    router, twice as many routers in a group), without the groups that are not needed.
     """
 
     bandwidth: float  # B/s of one interface, each direction
@@ -71,20 +71,20 @@ class Dragonfly:
         )
 
     def plan(self, servers: int) -> DragonflyRoutes:
-        """The sizes for this number of servers. Raises ``ValueError`` where they do not hold them."""
+        """Return the sizes for this number of servers. Raises ``ValueError`` where they do not hold them."""
         nodes = self.nodes or _balanced(servers)
         routers = self.routers or 2 * nodes
         groups = self.groups or -(-servers // (nodes * routers))
         if nodes * routers * groups < servers:
-            law = f"must hold {servers} servers"
-            raise ValueError(f"dragonfly.groups: {law}, got {groups} of {routers} routers with {nodes} nodes each")
+            rule = f"must hold {servers} servers"
+            raise ValueError(f"dragonfly.groups: {rule}, got {groups} of {routers} routers with {nodes} nodes each")
         cables = self.global_links or max(1, nodes * routers // max(groups - 1, 1))
         check_cables("dragonfly", groups * (routers * (routers - 1) + (groups - 1) * cables) // 2)
         return DragonflyRoutes(servers, nodes, routers, groups, cables)
 
 
 def _balanced(servers: int) -> int:
-    """The least p for which p nodes at each of 2 p routers in each of 2 p^2 + 1 groups are enough."""
+    """Return the least p for which p nodes at each of 2 p routers in each of 2 p^2 + 1 groups are enough."""
     nodes = 1
     while nodes * 2 * nodes * (2 * nodes * nodes + 1) < servers:
         nodes += 1
@@ -93,10 +93,10 @@ def _balanced(servers: int) -> int:
 
 @dataclass(frozen=True)
 class DragonflyRoutes(Routes):
-    """Where everything is in a dragonfly, by number, and the paths through it.
+    """The numbering of nodes and cables of a dragonfly, and the paths through it.
 
-    Nodes: servers, then routers group by group. Cables: of servers; inside groups, by group and pair of routers (the
-    lower first); between groups, by pair of groups (the lower first) and turn.
+    Nodes: servers, then routers group by group. Cables: of servers; then inside groups, by group and pair of routers
+    (the lower first); then between groups, by pair of groups (the lower first) and turn.
     """
 
     servers: int
@@ -107,77 +107,77 @@ class DragonflyRoutes(Routes):
 
     @property
     def global_ports(self) -> int:
-        """Of a router."""
+        """Return the number of global ports of a router."""
         return -(-self.global_links * (self.groups - 1) // self.routers)
 
     @property
     def ports(self) -> int:
-        """Of all routers."""
+        """Return the number of ports of all routers."""
         return self.groups * self.routers * (self.nodes + self.routers - 1 + self.global_ports)
 
     def switches(self) -> list[str]:
-        """Names: group.router."""
+        """Return the names group.router."""
         return [f"router {group}.{router}" for group in range(self.groups) for router in range(self.routers)]
 
     def cables(self) -> Index:
-        """[C, 2] nodes."""
+        """Return [C, 2] the nodes that each cable joins."""
         server = np.arange(self.servers)
         lower, upper = np.triu_indices(self.routers, 1)
         first = self.servers + self.routers * np.arange(self.groups)[:, None]  # router of each group
-        one, other = (np.repeat(ends, self.global_links) for ends in np.triu_indices(self.groups, 1))
+        group, other = (np.repeat(ends, self.global_links) for ends in np.triu_indices(self.groups, 1))
         turn = np.tile(np.arange(self.global_links), self.groups * (self.groups - 1) // 2)
         return np.concatenate(
             [
                 np.stack([server, self.servers + server // self.nodes], axis=1),
                 np.stack([(first + lower).ravel(), (first + upper).ravel()], axis=1),
-                self.servers + np.stack([self.gate(one, other, turn), self.gate(other, one, turn)], axis=1),
+                self.servers + np.stack([self.gate(group, other, turn), self.gate(other, group, turn)], axis=1),
             ]
         )
 
     def gate(self, group: Index, other: Index, turn: Index) -> Index:
-        """The routers of ``group``, counted through all groups, that have the cables to ``other`` groups."""
+        """Return the routers of ``group``, numbered over all groups, with the cables to ``other`` groups."""
         port = palm_tree(group, other, turn, self.groups)
         gate: Index = group * self.routers + port // max(self.global_ports, 1)
         return gate
 
     def is_minimal(self, kind: str) -> bool:
-        return False  # two global cables may join what a minimal route takes a global and two local ones for
+        return False  # two global cables may be shorter than a route of one global and two local cables
 
     def choices(self, source: Index, target: Index, kind: str) -> Index:
-        """[F, 1] the global cables between both groups."""
+        """Return [F, 1] the number of global cables between both groups."""
         size = self.nodes * self.routers
         return np.where(source // size == target // size, 1, self.global_links)[:, None]
 
     def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
-        """Up, to the router with the global cable, over it, to the router of the target, down."""
-        here, there = source // self.nodes, target // self.nodes  # routers
-        group, far = here // self.routers, there // self.routers
-        inside = group == far
-        way_out = np.where(inside, there, self.gate(group, far, number))
-        way_in = np.where(inside, there, self.gate(far, group, number))
-        cable = self._global(group, far, number)
+        """Return the links up, to the router with the global cable, over it, to the target's router, and down."""
+        router, target_router = source // self.nodes, target // self.nodes  # routers
+        group, target_group = router // self.routers, target_router // self.routers
+        inside = group == target_group
+        way_out = np.where(inside, target_router, self.gate(group, target_group, number))
+        way_in = np.where(inside, target_router, self.gate(target_group, group, number))
+        cable = self._global(group, target_group, number)
         hops = [
             forth(source),
-            self._local(here, way_out),
-            np.where(inside, NO_LINK, np.where(group < far, forth(cable), back(cable))),
-            self._local(way_in, there),
+            self._local(router, way_out),
+            np.where(inside, NO_LINK, np.where(group < target_group, forth(cable), back(cable))),
+            self._local(way_in, target_router),
             back(target),
         ]
         return np.where((source == target)[:, None], NO_LINK, np.stack(hops, axis=1)).astype(np.int32)
 
     def next_hops(self) -> NextHops:
-        """The same routes as tables: what each router does with an address."""
+        """Return the same routes as tables by address for each router."""
         count = self.groups * self.routers
         router, server = np.arange(count), np.arange(self.servers)
-        own = (router // self.routers)[:, None, None]
+        group = (router // self.routers)[:, None, None]
         other, turn = np.arange(self.groups)[None, :, None], np.arange(self.global_links)[None, None, :]
-        apart = own != other
-        gate = np.where(apart, self.gate(own, other, turn), router[:, None, None])
-        cable = self._global(own, other, turn)
-        over = np.where(own < other, forth(cable), back(cable))
+        differs = group != other
+        gate = np.where(differs, self.gate(group, other, turn), router[:, None, None])
+        cable = self._global(group, other, turn)
+        over = np.where(group < other, forth(cable), back(cable))
         here = router[:, None, None]
-        inside = self._local(here[:, :, 0], own[:, :, 0] * self.routers + np.arange(self.routers))
-        outside = np.where(apart, np.where(gate == here, over, self._local(here, gate)), NO_LINK)
+        inside = self._local(here[:, :, 0], group[:, :, 0] * self.routers + np.arange(self.routers))
+        outside = np.where(differs, np.where(gate == here, over, self._local(here, gate)), NO_LINK)
         source, target = link_ends(self.cables(), self.servers)
         level = np.full(len(source), GLOBAL, np.int8)
         level[: 2 * (self.servers + self.groups * pairs(self.routers))] = LOCAL
@@ -196,12 +196,12 @@ class DragonflyRoutes(Routes):
         )
 
     def _global(self, group: Index, other: Index, turn: Index) -> Index:
-        """The cable between two groups that is number ``turn`` of theirs."""
+        """Return the cable number ``turn`` between two groups."""
         number = pair(np.minimum(group, other), np.maximum(group, other), self.groups)
         return self.servers + self.groups * pairs(self.routers) + number * self.global_links + turn
 
     def _local(self, router: Index, other: Index) -> Index:
-        """[F] the link inside a group; none from a router to itself."""
+        """Return [F] the link inside a group; NO_LINK from a router to itself."""
         group, places = router // self.routers, (router % self.routers, other % self.routers)
         number = pair(np.minimum(*places), np.maximum(*places), self.routers)
         cable = self.servers + group * pairs(self.routers) + number

@@ -1,4 +1,4 @@
-"""Groups of two layers of switches, whose upper layers are cabled to all other groups."""
+"""Dragonfly+: groups of two layers of switches, whose upper layers are cabled to all other groups."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class DragonflyPlus:
     The global cables of a group are spread over its spines in turn, in the palm-tree arrangement
     (``groups.palm_tree``). A route inside a group climbs to any spine; one to another group crosses one global cable:
     leaf, spine, spine, leaf. Flows are hashed over the spines, or over the global cables between both groups. Every
-    cable carries degree * bandwidth. Servers fill the leaves in order; a leaf that they do not fill is bought whole.
+    cable carries degree * bandwidth. Servers fill the leaves in order; a partially filled leaf is bought whole.
 
-    Where sizes are not given, it is the smallest balanced one that holds the servers: as many nodes at a leaf, leaves,
-    spines and global cables at a spine, k/2 each in switches of k ports, so at most (k/2)^2 + 1 groups of (k/2)^2
-    servers; less the groups that are not needed.
+    The default is the smallest balanced Dragonfly+ that holds the servers: equally many nodes at a leaf, leaves, spines
+    and global cables at a spine, k/2 each in switches of k ports, so at most (k/2)^2 + 1 groups of (k/2)^2 servers;
+    groups that are not needed are left out.
     """
 
     bandwidth: float  # B/s of one interface, each direction
@@ -73,21 +73,21 @@ class DragonflyPlus:
         )
 
     def plan(self, servers: int) -> DragonflyPlusRoutes:
-        """The sizes for this number of servers. Raises ``ValueError`` where they do not hold them."""
+        """Return the sizes for this number of servers. Raises ``ValueError`` where they do not hold them."""
         nodes = self.nodes or _balanced(servers)
         leaves = self.leaves or nodes
         spines = self.spines or leaves
         groups = self.groups or -(-servers // (nodes * leaves))
         if nodes * leaves * groups < servers:
-            law = f"must hold {servers} servers"
-            raise ValueError(f"dragonfly_plus.groups: {law}, got {groups} of {leaves} leaves with {nodes} nodes each")
+            rule = f"must hold {servers} servers"
+            raise ValueError(f"dragonfly_plus.groups: {rule}, got {groups} of {leaves} leaves with {nodes} nodes each")
         cables = self.global_links or max(1, spines * leaves // max(groups - 1, 1))
         check_cables("dragonfly_plus", groups * leaves * spines + groups * (groups - 1) // 2 * cables)
         return DragonflyPlusRoutes(servers, nodes, leaves, spines, groups, cables)
 
 
 def _balanced(servers: int) -> int:
-    """The least h for which h nodes at each of h leaves in each of h^2 + 1 groups are enough."""
+    """Return the least h for which h nodes at each of h leaves in each of h^2 + 1 groups are enough."""
     half = 1
     while half * half * (half * half + 1) < servers:
         half += 1
@@ -96,7 +96,7 @@ def _balanced(servers: int) -> int:
 
 @dataclass(frozen=True)
 class DragonflyPlusRoutes(Routes):
-    """Where everything is in a Dragonfly+, by number, and the paths through it.
+    """The numbering of nodes and cables of a Dragonfly+, and the paths through it.
 
     Nodes: servers, leaves group by group, spines group by group. Cables: of servers; inside groups, by leaf and spine;
     between groups, by pair of groups (the lower first) and turn.
@@ -111,17 +111,17 @@ class DragonflyPlusRoutes(Routes):
 
     @property
     def global_ports(self) -> int:
-        """Of a spine."""
+        """Return the number of global ports of a spine."""
         return -(-self.global_links * (self.groups - 1) // self.spines)
 
     @property
     def ports(self) -> int:
-        """Of all switches."""
+        """Return the number of ports of all switches."""
         of_group = self.leaves * (self.nodes + self.spines) + self.spines * (self.leaves + self.global_ports)
         return self.groups * of_group
 
     def switches(self) -> list[str]:
-        """Names: group.switch."""
+        """Return the names group.switch."""
         return [
             f"{layer} {group}.{place}"
             for layer, count in (("leaf", self.leaves), ("spine", self.spines))
@@ -130,53 +130,55 @@ class DragonflyPlusRoutes(Routes):
         ]
 
     def cables(self) -> Index:
-        """[C, 2] nodes."""
+        """Return [C, 2] the nodes that each cable joins."""
         server, leaf = np.arange(self.servers), np.arange(self.groups * self.leaves)
         first = self.servers + len(leaf)  # spine
         above = first + (leaf // self.leaves * self.spines)[:, None] + np.arange(self.spines)
-        one, other = (np.repeat(ends, self.global_links) for ends in np.triu_indices(self.groups, 1))
+        group, other = (np.repeat(ends, self.global_links) for ends in np.triu_indices(self.groups, 1))
         turn = np.tile(np.arange(self.global_links), pairs(self.groups))
         return np.concatenate(
             [
                 np.stack([server, self.servers + server // self.nodes], axis=1),
                 np.stack([np.repeat(self.servers + leaf, self.spines), above.ravel()], axis=1),
-                first + np.stack([self.gate(one, other, turn), self.gate(other, one, turn)], axis=1),
+                first + np.stack([self.gate(group, other, turn), self.gate(other, group, turn)], axis=1),
             ]
         )
 
     def gate(self, group: Index, other: Index, turn: Index) -> Index:
-        """The spines of ``group``, counted through all groups, that have the cables to ``other`` groups."""
+        """Return the spines of ``group``, numbered over all groups, with the cables to ``other`` groups."""
         gate: Index = group * self.spines + palm_tree(group, other, turn, self.groups) // max(self.global_ports, 1)
         return gate
 
     def choices(self, source: Index, target: Index, kind: str) -> Index:
-        """[F, 1] the spines of a group, or the global cables between two."""
+        """Return [F, 1] the number of spines of a group, or of the global cables between two."""
         leaf, far = source // self.nodes, target // self.nodes
         inside = leaf // self.leaves == far // self.leaves
         return np.where(leaf == far, 1, np.where(inside, self.spines, self.global_links))[:, None]
 
     def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
-        """Up, to a spine, over to another one, to the target's leaf, down; every class of traffic takes the same."""
-        leaf, far = source // self.nodes, target // self.nodes
-        here, there = leaf // self.leaves, far // self.leaves
-        inside = here == there
-        first = np.where(inside, here * self.spines + number, self.gate(here, there, number))
-        last = np.where(inside, first, self.gate(there, here, number))
-        cable = self._global(here, there, number)
+        """Return the links up, to a spine, over to another spine, to the target's leaf, and down.
+
+        Every class of traffic takes the same paths.
+        """
+        leaf, target_leaf = source // self.nodes, target // self.nodes
+        group, target_group = leaf // self.leaves, target_leaf // self.leaves
+        inside = group == target_group
+        first = np.where(inside, group * self.spines + number, self.gate(group, target_group, number))
+        last = np.where(inside, first, self.gate(target_group, group, number))
+        cable = self._global(group, target_group, number)
         hops = [
             forth(source),
             forth(self._climb(leaf, first)),
-            np.where(inside, NO_LINK, np.where(here < there, forth(cable), back(cable))),
-            back(self._climb(far, last)),
+            np.where(inside, NO_LINK, np.where(group < target_group, forth(cable), back(cable))),
+            back(self._climb(target_leaf, last)),
             back(target),
         ]
-        alone, own_leaf = source == target, leaf == far
-        return np.where(np.stack([alone, own_leaf, own_leaf, own_leaf, alone], 1), NO_LINK, np.stack(hops, 1)).astype(
-            np.int32
-        )
+        same_server, same_leaf = source == target, leaf == target_leaf
+        missing = np.stack([same_server, same_leaf, same_leaf, same_leaf, same_server], 1)
+        return np.where(missing, NO_LINK, np.stack(hops, 1)).astype(np.int32)
 
     def next_hops(self) -> NextHops:
-        """The same routes as tables. A spine without a cable to a group sends by way of any of its leaves."""
+        """Return the same routes as tables; a spine without a cable to a group sends through any of its leaves."""
         leaf, spine = np.arange(self.groups * self.leaves), np.arange(self.groups * self.spines)
         group = np.concatenate([leaf // self.leaves, spine // self.spines])
         climb = forth(self._climb(leaf[:, None], leaf[:, None] // self.leaves * self.spines + np.arange(self.spines)))
@@ -207,29 +209,29 @@ class DragonflyPlusRoutes(Routes):
         )
 
     def _from_leaves(self, leaf: Index) -> Index:
-        """[leaves, G, S] to the spine that has the cable."""
-        own, other, turn = self._to_others(leaf // self.leaves)
-        gate = np.where(own == other, 0, self.gate(own, other, turn))
-        return np.where(own == other, NO_LINK, forth(self._climb(leaf[:, None, None], gate)))
+        """Return [leaves, G, S] the links to the spine that has the cable."""
+        group, other, turn = self._to_others(leaf // self.leaves)
+        gate = np.where(group == other, 0, self.gate(group, other, turn))
+        return np.where(group == other, NO_LINK, forth(self._climb(leaf[:, None, None], gate)))
 
     def _from_spines(self, spine: Index, leaves: int) -> Index:
-        """[spines, G, S] the cable, or the set of the spine's own leaves, which follow those of the leaves."""
-        own, other, turn = self._to_others(spine // self.spines)
-        cable = self._global(own, other, turn)
-        over = np.where(own < other, forth(cable), back(cable))
-        has_cable = self.gate(own, other, turn) == spine[:, None, None]
-        found: Index = np.where(has_cable, over, -2 - leaves - spine[:, None, None])
-        return np.where(own == other, NO_LINK, found)
+        """Return [spines, G, S] the cable, or the set of the spine's leaves (sets of spines follow those of leaves)."""
+        group, other, turn = self._to_others(spine // self.spines)
+        cable = self._global(group, other, turn)
+        over = np.where(group < other, forth(cable), back(cable))
+        has_cable = self.gate(group, other, turn) == spine[:, None, None]
+        link: Index = np.where(has_cable, over, -2 - leaves - spine[:, None, None])
+        return np.where(group == other, NO_LINK, link)
 
     def _to_others(self, group: Index) -> tuple[Index, Index, Index]:
-        """Own group, other group and turn of cables, along three axes."""
+        """Return group, other group and turn of cables, along three axes."""
         return group[:, None, None], np.arange(self.groups)[None, :, None], np.arange(self.global_links)[None, None, :]
 
     def _climb(self, leaf: Index, spine: Index) -> Index:
-        """The cable between a leaf and a spine of its group."""
+        """Return the cable between a leaf and a spine of its group."""
         return self.servers + leaf * self.spines + spine % self.spines
 
     def _global(self, group: Index, other: Index, turn: Index) -> Index:
-        """The cable between two groups that is number ``turn`` of theirs."""
+        """Return the cable number ``turn`` between two groups."""
         number = pair(np.minimum(group, other), np.maximum(group, other), self.groups)
         return self.servers + self.groups * self.leaves * self.spines + number * self.global_links + turn

@@ -1,4 +1,4 @@
-"""A random regular graph of servers."""
+"""Expander: a random regular graph of servers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.wiring import Cable, cabled, check_count, check_interfaces, direct_bill, duplex, server_names
 
-# A random d-regular graph with d >= 3 is connected almost surely, so one or two tries do; with d = 2 (a union of
-# circles) about one in sqrt(n) is one circle. Only d = 1 with more than two servers never succeeds.
+# A random d-regular graph with d >= 3 is connected almost surely, so one or two tries are enough; with d = 2 (a union
+# of circles) about one in sqrt(n) is one circle. Only d = 1 with more than two servers never succeeds.
 TRIES = 1000
 
 
@@ -26,9 +26,9 @@ class Expander:
     |  3   |       hosts forward over all shortest paths
     2 ---- 7
 
-    No ring is built for an all-reduce: it goes round in the group's own order, whose neighbours are often several
-    links apart, so that its flows collide (TopoOpt 5.3: "the worst performance, as its topology is not optimized for
-    DNN workloads"). Four hashed channels of that ring instead of one would not help, as most neighbours have a single
+    No ring is built for an all-reduce: it runs in the group's own order, whose neighbours are often several links
+    apart, so that its flows collide (TopoOpt 5.3: "the worst performance, as its topology is not optimized for DNN
+    workloads"). Four hashed channels of that ring instead of one would not help, as most neighbours have a single
     shortest path: a DLRM on 16 servers of degree 4 then takes 246 to 522 ms instead of 201 to 568 ms, over 8 seeds.
     """
 
@@ -59,7 +59,7 @@ class Expander:
         )
 
     def _cables(self, servers: int) -> list[Cable]:
-        """The edges of the first connected graph among those that the seed gives."""
+        """Return the edges of the first connected graph in the sequence of the seed."""
         if self.degree >= servers:
             raise ValueError(f"expander.degree: must be less than the {servers} servers, got {self.degree}")
         if servers * self.degree % 2:

@@ -1,15 +1,15 @@
-"""A fabric after fibers or servers have failed, routed over what is left. L links, N nodes.
+"""A fabric after failures of fibers or servers, with new routes. Shapes: L links, N nodes.
 
-What a job sends does not change, but its paths do:
+A failure does not change the traffic of a job, only its paths:
 
-- A connection is offered those of its paths that are whole, as ECMP drops a next hop that is gone. With none left it is
-  offered the shortest of what is left: in a direct fabric hosts forward, over circuits that were for other traffic
-  (TopoOpt 7: "can temporarily use a link dedicated to MP traffic to recover an AllReduce ring").
-- A connection whose path is whole keeps it, as with resilient hashing (``engine.lowering.paths``); so the route knows
-  the network before the failure.
-- An all-reduce ring that lost a hop goes that way round ("recover"), or hands its bytes to the rings of its group that
-  are whole ("drop"; a group whose rings are all hit recovers them).
-- Servers are numbered anew without those that failed; a ring closes over the gap that they leave.
+- A connection chooses among its intact paths, as ECMP drops a failed next hop. If none is intact it chooses among the
+  remaining shortest paths: in a direct fabric hosts forward, over circuits that were for other traffic (TopoOpt 7:
+  "can temporarily use a link dedicated to MP traffic to recover an AllReduce ring").
+- A connection with an intact path keeps it, as with resilient hashing (``engine.lowering.paths``); for this, the route
+  knows the network before the failure.
+- An all-reduce ring that lost a hop takes a detour ("recover"), or its bytes move to the intact rings of its group
+  ("drop"; a group without an intact ring recovers all).
+- Servers are renumbered without the failed ones; a ring closes over the gap of a failed server.
 
 Source: TopoOpt (Wang et al., NSDI 2023), 7, "Handling failures".
 """
@@ -28,11 +28,11 @@ from topoflow.fabric.base import Channels, Fabric, Orders, Path, Route
 from topoflow.fabric.routing.base import NO_LINK, Links, ListedRoutes, as_routes
 from topoflow.fabric.routing.shortest import ShortestPaths
 
-RECOVERIES = ("recover", "drop")  # what is done about a ring that lost a hop
+RECOVERIES = ("recover", "drop")  # reactions to a ring that lost a hop
 
 
 class Disconnected(ValueError):
-    """So much has failed that some server cannot be reached any more."""
+    """An error: some server cannot be reached any more after the failures."""
 
 
 def without(
@@ -43,10 +43,10 @@ def without(
     servers: Collection[int] = (),
     rings: str = "recover",
 ) -> Fabric:
-    """``fabric`` less whole ``links``, less one fiber of each link in ``fibers``, less ``servers`` and all their links.
+    """Return ``fabric`` without ``links``, one fiber of each link in ``fibers``, and ``servers`` with their links.
 
-    A fiber carries the bandwidth of one interface, so a link of several parallel circuits keeps the others.
-    Raises ``ValueError`` for what the fabric does not have, ``Disconnected`` where a server cannot be reached any more.
+    A fiber carries the bandwidth of one interface, so a link of several parallel circuits keeps the others. Raises
+    ``ValueError`` for parts that the fabric does not have, ``Disconnected`` where a server cannot be reached any more.
     """
     if not fabric.is_static:
         raise ValueError(f"{fabric.name}: must keep its circuits to lose one, got a network that reconfigures")
@@ -58,53 +58,53 @@ def without(
     bandwidth = fabric.bandwidth.copy()
     bandwidth[list(links)] = 0.0
     np.subtract.at(bandwidth, np.array(list(fibers), np.int64), fabric.interface_bandwidth)
-    gone = np.isin(fabric.source, list(servers)) | np.isin(fabric.target, list(servers))
-    left = np.flatnonzero((bandwidth > fabric.interface_bandwidth * 1e-9) & ~gone)
+    is_gone = np.isin(fabric.source, list(servers)) | np.isin(fabric.target, list(servers))
+    remaining = np.flatnonzero((bandwidth > fabric.interface_bandwidth * 1e-9) & ~is_gone)
     nodes = [node for node in range(len(fabric.nodes)) if node not in servers]
     number = np.full(len(fabric.nodes), -1, np.int32)
     number[nodes] = np.arange(len(nodes))
-    source, target = number[fabric.source[left]], number[fabric.target[left]]
+    source, target = number[fabric.source[remaining]], number[fabric.target[remaining]]
     names = tuple(fabric.nodes[node] for node in nodes)
     forwards = not (isinstance(fabric.route, ShortestPaths) and fabric.route.endpoints)
     endpoints = 0 if forwards else fabric.servers - len(set(servers))
     shortest = ShortestPaths(names, source, target, endpoints=endpoints)
     _check_reach(fabric, shortest, [server for server in range(fabric.servers) if server not in servers])
-    found = replace(
+    degraded = replace(
         fabric,
         servers=fabric.servers - len(set(servers)),
         nodes=names,
         source=source,
         target=target,
-        bandwidth=bandwidth[left],
-        latency=fabric.latency[left],
-        route=_route(fabric, nodes, left, shortest),
+        bandwidth=bandwidth[remaining],
+        latency=fabric.latency[remaining],
+        route=_route(fabric, nodes, remaining, shortest),
         channels=Channels(_orders(fabric.channels.rings, number), _orders(fabric.channels.trees, number)),
     )
     if rings == "recover":
-        return found
-    return replace(found, channels=Channels(_whole(found, fabric, number), found.channels.trees))
+        return degraded
+    return replace(degraded, channels=Channels(_intact(degraded, fabric, number), degraded.channels.trees))
 
 
-def _route(fabric: Fabric, nodes: list[int], left: NDArray[np.int64], shortest: ShortestPaths) -> Route:
-    """As before, where all that was there still is."""
-    if len(left) == fabric.links and len(nodes) == len(fabric.nodes):
+def _route(fabric: Fabric, nodes: list[int], remaining: NDArray[np.int64], shortest: ShortestPaths) -> Route:
+    """Return the routes after the failure: the original ones if nothing failed."""
+    if len(remaining) == fabric.links and len(nodes) == len(fabric.nodes):
         return fabric.route
     number = np.full(fabric.links, NO_LINK, np.int32)
-    number[left] = np.arange(len(left))
+    number[remaining] = np.arange(len(remaining))
     return Rerouted(fabric, np.array(nodes, np.int64), number, shortest)
 
 
 @dataclass(frozen=True, eq=False)
 class Rerouted(ListedRoutes):
-    """A ``Fabric.route``: the paths of ``intact`` that are whole, else the shortest that there are."""
+    """A ``Fabric.route`` that offers the intact paths of the original network, or else the remaining shortest ones."""
 
     intact: Fabric  # the network before the failure
-    nodes: NDArray[np.int64]  # the number that every node had there
-    number: Links  # [L] of every link there, here; NO_LINK: it is gone
+    nodes: NDArray[np.int64]  # [N] the original number of every node
+    number: Links  # [L] the new number of every original link; NO_LINK: it failed
     shortest: ShortestPaths
 
     def is_minimal(self, kind: str) -> bool:
-        # A shortest path that is left is still a shortest one.
+        # An intact shortest path remains a shortest one.
         return as_routes(self.intact.route).is_minimal(kind)
 
     def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
@@ -114,34 +114,34 @@ class Rerouted(ListedRoutes):
 
 
 def _orders(orders: Mapping[Group, Orders], number: NDArray[np.int32]) -> dict[Group, Orders]:
-    """Of every group, its members that are left, by their new numbers, in the same orders."""
+    """Return the orders of every group's remaining members, by their new numbers."""
 
     def among(order: Group) -> Group:
         return tuple(int(number[server]) for server in order if number[server] >= 0)
 
-    found: dict[Group, Orders] = {}
+    remaining: dict[Group, Orders] = {}
     for group, of_group in orders.items():
         if len(among(group)) > 1:
-            found.setdefault(among(group), tuple(among(order) for order in of_group))
-    return found
+            remaining.setdefault(among(group), tuple(among(order) for order in of_group))
+    return remaining
 
 
-def _whole(fabric: Fabric, before: Fabric, number: NDArray[np.int32]) -> dict[Group, Orders]:
-    """The rings of every group that lost no hop; where all did, all of them.
+def _intact(fabric: Fabric, before: Fabric, number: NDArray[np.int32]) -> dict[Group, Orders]:
+    """Return the rings of every group that lost no hop, or all rings if all did.
 
-    A hop is lost that is not direct, unless the ring had it and it was not direct ``before``.
+    A ring has lost a hop if the hop is not direct now but was direct ``before``, or did not exist.
     """
     indirect = {
         (int(number[source]), int(number[target]))
         for orders in before.channels.rings.values()
         for source, target in set(chain.from_iterable(map(_hops, orders))) - _joined(before)
     }
-    fine = _joined(fabric) | indirect
+    intact = _joined(fabric) | indirect
 
-    def is_whole(order: Group) -> bool:
-        return fine.issuperset(_hops(order))
+    def is_intact(order: Group) -> bool:
+        return intact.issuperset(_hops(order))
 
-    return {group: tuple(filter(is_whole, orders)) or orders for group, orders in fabric.channels.rings.items()}
+    return {group: tuple(filter(is_intact, orders)) or orders for group, orders in fabric.channels.rings.items()}
 
 
 def _hops(order: Group) -> Iterator[tuple[int, int]]:
@@ -149,22 +149,22 @@ def _hops(order: Group) -> Iterator[tuple[int, int]]:
 
 
 def _joined(fabric: Fabric) -> set[tuple[int, int]]:
-    """Nodes from which a link leads to another."""
+    """Return the pairs of nodes that a link joins."""
     return set(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))
 
 
 def _check(fabric: Fabric, field: str, chosen: Collection[int], count: int) -> None:
-    for each in chosen:
-        if not 0 <= each < count:
-            raise ValueError(f"{field}: must be within 0..{count - 1} of {fabric.name}, got {each}")
+    for number in chosen:
+        if not 0 <= number < count:
+            raise ValueError(f"{field}: must be within 0..{count - 1} of {fabric.name}, got {number}")
     if field == "servers" and len(set(chosen)) >= count:
         raise ValueError(f"servers: must leave one of the {count} of {fabric.name}, got {len(set(chosen))}")
 
 
 def _check_reach(fabric: Fabric, paths: ShortestPaths, servers: list[int]) -> None:
-    """Whoever reaches the next server, and so all round, reaches every other."""
+    """Raise ``Disconnected`` unless every server reaches the next one, and so, around the circle, every other."""
     for place, server in enumerate(servers):
-        after = (place + 1) % len(servers)
-        if len(servers) > 1 and paths.hops(place, after) < 0:
-            ends = f"{fabric.nodes[server]!r} to {fabric.nodes[servers[after]]!r}"
+        next_place = (place + 1) % len(servers)
+        if len(servers) > 1 and paths.hops(place, next_place) < 0:
+            ends = f"{fabric.nodes[server]!r} to {fabric.nodes[servers[next_place]]!r}"
             raise Disconnected(f"{fabric.name}: must stay connected, got no path from {ends}")

@@ -1,4 +1,4 @@
-"""Three layers of equal switches: edge, aggregation, core."""
+"""Fat-tree: three layers of equal switches, edge, aggregation and core."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TO_AGGREGATION, TO_CORE, FROM_CORE, TO_EDGE = 1, 2, 3, 4  # levels of links
 class FatTree:
     """A fat-tree of switches with ``radix`` = k ports (Al-Fares et al., SIGCOMM 2008; TopoOpt 5.1).
 
-        core         0.0  0.1 | 1.0  1.1                   (k/2)^2; aggregation a of each pod sees group a
+        core         0.0  0.1 | 1.0  1.1                   (k/2)^2; aggregation a of each pod is cabled to group a
                       |    |     |    |
         aggregation  0.0     0.1      1.0     1.1  ..      k pods of k/2     (k = 4 drawn)
                       |   x   |        |   x   |
@@ -28,11 +28,10 @@ class FatTree:
                      | |     | |      | |     | |
         server       0 1     2 3      4 5     6 7  ..      up to k^3/4, k/2 under each edge switch
 
-    Every cable carries degree * bandwidth. A flow is hashed over all equal-cost paths: 1 under one edge
-    switch, k/2 inside a pod, (k/2)^2 between pods. Servers fill the tree in order; a tree that they do not
-    fill is bought whole, without the cables of absent servers. ``oversubscription: 2`` omits half of the
-    uplinks of every edge switch (TopoOpt 5.1), and with them the aggregation and core switches that nothing
-    would reach.
+    Every cable carries degree * bandwidth. A flow is hashed over all equal-cost paths: 1 under one edge switch, k/2
+    inside a pod, (k/2)^2 between pods. Servers fill the tree in order; a partially filled tree is bought whole, without
+    the cables of absent servers. ``oversubscription: 2`` omits half of the uplinks of every edge switch (TopoOpt 5.1),
+    and the aggregation and core switches that would have no links.
     """
 
     bandwidth: float  # B/s of one interface, each direction
@@ -80,9 +79,9 @@ class FatTree:
 
 @dataclass(frozen=True)
 class Tree(Routes):
-    """Where everything is in a fat-tree, by number, and the paths through it.
+    """The numbering of nodes and cables of a fat-tree, and the paths through it.
 
-    Nodes: servers, edges, aggregations, cores. Cables, written from below to above: server-edge by server,
+    Nodes: servers, edges, aggregations, cores. Cables, with the lower node first: server-edge by server,
     edge-aggregation by (edge, aggregation of its pod), aggregation-core by (aggregation, core of its group).
     """
 
@@ -92,7 +91,7 @@ class Tree(Routes):
 
     @staticmethod
     def smallest(servers: int, oversubscription: int = 1) -> Tree:
-        """The tree of the smallest radix with k^3/4 >= servers."""
+        """Return the tree of the smallest radix with k^3/4 >= servers."""
         radix = step = 2 * oversubscription
         while radix**3 // 4 < servers:
             radix += step
@@ -100,17 +99,17 @@ class Tree(Routes):
 
     @property
     def room(self) -> int:
-        """Servers that it can hold."""
+        """Return the number of servers that it can hold."""
         return self.radix**3 // 4
 
     @property
     def half(self) -> int:
-        """Ports of a switch that look down; also edge switches of a pod and cores of a group."""
+        """Return the downlinks of a switch, which is also the edge switches of a pod and the cores of a group."""
         return self.radix // 2
 
     @property
     def uplinks(self) -> int:
-        """Uplinks of an edge switch, which are the aggregation switches of a pod and the groups of cores."""
+        """Return the uplinks of an edge switch, also the aggregation switches of a pod and the groups of cores."""
         return self.half // self.oversubscription
 
     @property
@@ -126,7 +125,7 @@ class Tree(Routes):
         return self.uplinks * self.half
 
     def switches(self) -> list[str]:
-        """Names: pod.switch for edge and aggregation, group.switch for core."""
+        """Return the names pod.switch for edge and aggregation, group.switch for core."""
         return (
             [f"edge {edge // self.half}.{edge % self.half}" for edge in range(self.edges)]
             + [f"aggregation {node // self.uplinks}.{node % self.uplinks}" for node in range(self.aggregations)]
@@ -134,7 +133,7 @@ class Tree(Routes):
         )
 
     def cables(self) -> Index:
-        """[C, 2] nodes."""
+        """Return [C, 2] the nodes that each cable joins."""
         edge, aggregation = self.servers, self.servers + self.edges
         core = aggregation + self.aggregations
         server, lower, middle = np.arange(self.servers), np.arange(self.edges), np.arange(self.aggregations)
@@ -150,13 +149,13 @@ class Tree(Routes):
         )
 
     def choices(self, source: Index, target: Index, kind: str) -> Index:
-        """[F, 2] the aggregations that the edge switch of a source can take, the cores that one of these can."""
+        """Return [F, 2] how many aggregations the source's edge switch can take, and cores each of these."""
         edge, far_edge = source // self.half, target // self.half
         ups = np.where(edge == far_edge, 1, self.uplinks)
         return np.stack([ups, np.where(edge // self.half == far_edge // self.half, 1, self.half)], axis=1)
 
     def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
-        """All shortest paths, in closed form; every class of traffic takes the same."""
+        """Return the links of all shortest paths, in closed form; every class of traffic takes the same."""
         edge, far_edge = source // self.half, target // self.half
         pod, far_pod = edge // self.half, far_edge // self.half
         up, core = np.divmod(number, np.where(pod == far_pod, 1, self.half))
@@ -173,13 +172,13 @@ class Tree(Routes):
         return np.where(np.stack([*missing, *missing[::-1]], 1), NO_LINK, np.stack(hops, 1)).astype(np.int32)
 
     def next_hops(self) -> NextHops:
-        """The same routes as tables: pods are groups; a switch draws one of all links up, one link leads down."""
+        """Return the same routes as tables: pods are groups; a switch draws one of all uplinks, one link leads down."""
         edge, aggregation, core = (np.arange(count)[:, None] for count in (self.edges, self.aggregations, self.cores))
         middle, above = self.servers, self.servers + self.edges * self.uplinks  # the first cable of each layer
         place, pod = np.arange(self.half), np.arange(self.radix)
         below = middle + (aggregation // self.uplinks * self.half + place) * self.uplinks + aggregation % self.uplinks
         down = above + (pod * self.uplinks + core // self.half) * self.half + core % self.half
-        climbs = -2 - np.arange(self.edges + self.aggregations)[:, None]  # the set of all links up of each switch
+        climbs = -2 - np.arange(self.edges + self.aggregations)[:, None]  # the set of all uplinks of each switch
         group = np.concatenate([edge // self.half, aggregation // self.uplinks, np.full_like(core, NO_GROUP)])
         inside = [
             np.where(edge % self.half == place, NO_LINK, climbs[: self.edges]),
@@ -212,6 +211,6 @@ class Tree(Routes):
         )
 
     def bill(self, bandwidth: float) -> tuple[Item, ...]:
-        """All ports of all switches, as TopoOpt's Appendix G counts them: k = 8 has 80 switches, 640 ports."""
+        """Return the bill with all ports of all switches (TopoOpt, Appendix G): k = 8 has 80 switches, 640 ports."""
         ports = (self.edges + self.aggregations + self.cores) * self.radix
         return switched_bill(self.servers, ports, len(self.cables()), bandwidth)

@@ -1,4 +1,4 @@
-"""FOSquare: racks of servers, joined by fast optical switches without buffers within racks and between them."""
+"""FOSquare: racks of servers, joined by fast bufferless optical switches within racks and between them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item
-from topoflow.fabric.circuits.on_demand import MIN_ROOM, MOST_ROOM, OnDemand, Square
+from topoflow.fabric.circuits.on_demand import MAX_ROOM, MIN_ROOM, OnDemand, Square
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.torus import most_square
 from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, forth
@@ -18,7 +18,7 @@ from topoflow.units import check_not_negative
 
 @dataclass(frozen=True)
 class FOSquare:
-    """A square of servers whose rows and columns are switches (Yan et al., Photonics 2021, 2).
+    """A square of servers whose rows and columns are joined by switches (Yan et al., Photonics 2021, 2).
 
         inter-rack switch      0     1     2
                               /|\\   /|\\   /|\\      one for each place in a rack
@@ -27,25 +27,25 @@ class FOSquare:
         rack 2, its switch --  6     7     8
 
     A packet of ``cells`` cells is sent in a slot: preamble, payload, and a gap in which the switch is set. A packet
-    that loses at an output is refused and sent again (``slotted`` has the protocol). Two servers that share neither
-    rack nor place are joined by two shortest paths, over a server that forwards.
+    that loses the contention for an output is refused and sent again (``slotted`` has the protocol). Two servers that
+    share neither rack nor place are joined by two shortest paths, each over a server that forwards.
 
-    For fidelities other than ``slotted`` links carry all that transceivers send, and switches have buffers.
+    In other fidelities than ``slotted``, links carry all that transceivers send, and switches have buffers.
     """
 
     bandwidth: float  # B/s of one transceiver, each direction
     degree: int  # transceivers of a server
-    latency: float  # s of fiber per link; those of racks and between racks may have their own
-    servers_per_rack: int | None = None  # None: as many as there are racks, or about
+    latency: float  # s of fiber per link; default of ``intra_latency`` and ``inter_latency``
+    servers_per_rack: int | None = None  # None: about as many as there are racks
     inter: int = 1  # transceivers of a server to other racks
     cell: int = 1500  # B
     cells: int = 5  # of a packet
     preamble: int = 1000  # bits
     gap: float = 200e-9  # s
-    label: float = 20e-9  # s, of a switch
-    switching: float = 80e-9  # s, of a switch
-    buffering: float = 240e-9  # s, of a server
-    buffer: int = 50_000  # B of a transceiver
+    label: float = 20e-9  # s of label processing in a switch
+    switching: float = 80e-9  # s to set a switch
+    buffering: float = 240e-9  # s of buffering in a server
+    buffer: int = 50_000  # B per transceiver
     intra_latency: float | None = None  # s of fiber per link within a rack; None: ``latency``
     inter_latency: float | None = None
 
@@ -60,34 +60,34 @@ class FOSquare:
             if value is not None:
                 check_not_negative(f"fosquare.{field}", value)
         if not self.inter < self.degree:
-            law = f"must leave one of the {self.degree} transceivers for the rack"
-            raise ValueError(f"fosquare.inter: {law}, got {self.inter}")
-        if not (isfinite(self.slot) and MIN_ROOM <= self.room <= MOST_ROOM):
-            law = f"must hold {MIN_ROOM} to {MOST_ROOM} packets of {self.packet} B"
-            raise ValueError(f"fosquare.buffer: {law}, got {self.buffer}")
+            rule = f"must leave one of the {self.degree} transceivers for the rack"
+            raise ValueError(f"fosquare.inter: {rule}, got {self.inter}")
+        if not (isfinite(self.slot) and MIN_ROOM <= self.room <= MAX_ROOM):
+            rule = f"must hold {MIN_ROOM} to {MAX_ROOM} packets of {self.packet} B"
+            raise ValueError(f"fosquare.buffer: {rule}, got {self.buffer}")
 
     @property
     def packet(self) -> int:
-        """B of payload."""
+        """Return the payload of a packet (B)."""
         return self.cell * self.cells
 
     @property
     def room(self) -> int:
-        """Packets that the buffer of a transceiver holds."""
+        """Return how many packets the buffer of a transceiver holds."""
         return self.buffer // self.packet
 
     @property
     def sending(self) -> float:
-        """s of preamble and payload."""
+        """Return the time (s) of preamble and payload."""
         return (self.preamble / 8 + self.packet) / self.bandwidth
 
     @property
     def slot(self) -> float:
-        """s"""
+        """Return the duration of a slot (s)."""
         return self.sending + self.gap
 
     def square(self, servers: int) -> Square:
-        """How these servers are arranged. Raises ``ValueError`` where they make no rectangle."""
+        """Return the arrangement of the servers. Raises ``ValueError`` where they make no rectangle."""
         check_count("fosquare.servers", servers)
         size = self.servers_per_rack
         racks, size = most_square(servers) if size is None else (servers // size, size)
@@ -101,8 +101,8 @@ class FOSquare:
         rack, place = server // square.servers_per_rack, server % square.servers_per_rack
         near, far = servers + rack, servers + square.racks + place
         cables = np.stack([server, near, server, far], axis=1).reshape(-1, 2)
-        names = [f"intra-rack switch {each}" for each in range(square.racks)]
-        names += [f"inter-rack switch {each}" for each in range(square.servers_per_rack)]
+        names = [f"intra-rack switch {number}" for number in range(square.racks)]
+        names += [f"inter-rack switch {number}" for number in range(square.servers_per_rack)]
         fabric = cabled(
             "fosquare",
             servers=servers,
@@ -116,7 +116,7 @@ class FOSquare:
             bill=self._bill(servers),
         )
         latency = np.array(
-            [self.latency if each is None else each for each in (self.intra_latency, self.inter_latency)]
+            [self.latency if fiber is None else fiber for fiber in (self.intra_latency, self.inter_latency)]
         )
         return replace(
             fabric,
@@ -131,7 +131,10 @@ class FOSquare:
         return OnDemand(square, self.slot, self.packet, (intra, inter), self.buffering)
 
     def _bill(self, servers: int) -> tuple[Item, ...]:
-        """A port of a switch has a gate for each of its wavelengths; cables carry all of a server's to a switch."""
+        """Return the bill of materials.
+
+        A switch port has a gate for each of its wavelengths; one cable joins all transceivers of a server to a switch.
+        """
         transceivers = servers * self.degree
         return (
             Item("nic_port", transceivers, self.bandwidth),
@@ -143,7 +146,7 @@ class FOSquare:
 
 @dataclass(frozen=True)
 class SquareRoutes(Routes):
-    """One switch where two servers share rack or place, else two; the first path crosses the rack's switch first.
+    """Routes over one switch between servers that share rack or place, otherwise over two, the rack's first.
 
     Server s has cable 2s to the switch of its rack, and 2s + 1 to that of its place.
     """
@@ -151,13 +154,16 @@ class SquareRoutes(Routes):
     servers_per_rack: int
 
     def choices(self, source: Index, target: Index, kind: str) -> Index:
-        (rack, place), (other, there) = (divmod(each, self.servers_per_rack) for each in (source, target))
-        return np.where((rack != other) & (place != there), 2, 1).reshape(-1, 1)
+        rack, place = divmod(source, self.servers_per_rack)
+        target_rack, target_place = divmod(target, self.servers_per_rack)
+        return np.where((rack != target_rack) & (place != target_place), 2, 1).reshape(-1, 1)
 
     def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
-        (rack, place), (other, there) = (divmod(each, self.servers_per_rack) for each in (source, target))
-        first = np.where((rack == other) | (place == there), place == there, number)  # 1: the switch of the place
-        corner = np.where(first == 0, rack, other) * self.servers_per_rack + np.where(first == 0, there, place)
+        size = self.servers_per_rack
+        (rack, place), (target_rack, target_place) = divmod(source, size), divmod(target, size)
+        same_place = place == target_place
+        first = np.where((rack == target_rack) | same_place, same_place, number)  # 1: the switch of the place
+        corner = np.where(first == 0, rack, target_rack) * size + np.where(first == 0, target_place, place)
         hops = np.full((len(source), 4), NO_LINK, np.int64)
         hops[:, 0], hops[:, 1] = forth(2 * source + first), back(2 * corner + first)
         hops[:, 2], hops[:, 3] = forth(2 * corner + 1 - first), back(2 * target + 1 - first)

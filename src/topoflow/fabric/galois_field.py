@@ -17,7 +17,7 @@ Index = NDArray[np.int64]
 
 
 def prime_power(q: int) -> tuple[int, int] | None:
-    """p and m of q = p^m with a prime p; None where q is no power of a prime."""
+    """Return p and m of q = p^m with a prime p; None where q is no power of a prime."""
     divisor = next((number for number in range(2, int(q**0.5) + 1) if q % number == 0), q)
     power = 1
     while divisor**power < q:
@@ -26,17 +26,17 @@ def prime_power(q: int) -> tuple[int, int] | None:
 
 
 class GaloisField:
-    """The field of ``q`` elements; 0 and 1 are its zero and one. Raises ``ValueError`` unless q is a prime power."""
+    """The field of ``q`` elements, with zero 0 and one 1. Raises ``ValueError`` unless q is a prime power."""
 
     def __init__(self, q: int) -> None:
-        found = prime_power(q)
-        if found is None:
+        factors = prime_power(q)
+        if factors is None:
             raise ValueError(f"q: must be a power of a prime, got {q}")
-        self.q, (self.p, self.m) = q, found
+        self.q, (self.p, self.m) = q, factors
 
     @cached_property
     def powers(self) -> Index:
-        """[q - 1] the powers 0, 1, .. of a primitive element: every element but 0, once."""
+        """Return [q - 1] the powers 0, 1, .. of a primitive element: every element except 0, once."""
         for low in product(range(self.p), repeat=self.m):
             powers = self._powers_of_x(low)
             if len(powers) == self.q - 1:
@@ -44,37 +44,40 @@ class GaloisField:
         raise AssertionError("every finite field has a primitive element")
 
     def _powers_of_x(self, low: tuple[int, ...]) -> list[int]:
-        """1, x, x^2, .. modulo x^m + the polynomial with these coefficients, until one comes again."""
-        digits, found, seen = [1] + [0] * (self.m - 1), [], set()
+        """Return 1, x, x^2, .. modulo x^m + the polynomial with these coefficients, until one repeats."""
+        digits, powers, seen = [1] + [0] * (self.m - 1), [], set()
         while (number := sum(digit * self.p**place for place, digit in enumerate(digits))) not in seen:
             seen.add(number)
-            found.append(number)
+            powers.append(number)
             top = digits[-1]
-            digits = [(before - top * each) % self.p for before, each in zip([0, *digits[:-1]], low, strict=True)]
-        return found if found[-1] and 0 not in seen else []
+            digits = [
+                (before - top * coefficient) % self.p
+                for before, coefficient in zip([0, *digits[:-1]], low, strict=True)
+            ]
+        return powers if powers[-1] and 0 not in seen else []
 
     @cached_property
     def _logarithms(self) -> Index:
-        """[q] of each element; that of 0 is not used."""
-        found = np.zeros(self.q, np.int64)
-        found[self.powers] = np.arange(self.q - 1)
-        return found
+        """Return [q] the logarithm of each element; that of 0 is not used."""
+        logarithm = np.zeros(self.q, np.int64)
+        logarithm[self.powers] = np.arange(self.q - 1)
+        return logarithm
 
-    def add(self, one: Index, other: Index) -> Index:
-        """Sums, element by element."""
-        return self._by_digits(one, other, 1)
+    def add(self, a: Index, b: Index) -> Index:
+        """Return the sums, element by element."""
+        return self._by_digits(a, b, 1)
 
-    def subtract(self, one: Index, other: Index) -> Index:
-        """Differences, element by element."""
-        return self._by_digits(one, other, -1)
+    def subtract(self, a: Index, b: Index) -> Index:
+        """Return the differences, element by element."""
+        return self._by_digits(a, b, -1)
 
-    def multiply(self, one: Index, other: Index) -> Index:
-        """Products, element by element."""
-        product = self.powers[(self._logarithms[one] + self._logarithms[other]) % (self.q - 1)]
-        return np.where((one == 0) | (other == 0), 0, product)
+    def multiply(self, a: Index, b: Index) -> Index:
+        """Return the products, element by element."""
+        product = self.powers[(self._logarithms[a] + self._logarithms[b]) % (self.q - 1)]
+        return np.where((a == 0) | (b == 0), 0, product)
 
-    def _by_digits(self, one: Index, other: Index, sign: int) -> Index:
-        found: Index = np.zeros(np.broadcast_shapes(np.shape(one), np.shape(other)), np.int64)
+    def _by_digits(self, a: Index, b: Index, sign: int) -> Index:
+        total: Index = np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b)), np.int64)
         for place in self.p ** np.arange(self.m):
-            found += (one // place + sign * (other // place)) % self.p * place
-        return found
+            total += (a // place + sign * (b // place)) % self.p * place
+        return total

@@ -1,4 +1,4 @@
-"""Groups that are cabled to each other: which of a group's ports leads where, and how pairs are numbered.
+"""Groups that are cabled to each other: the targets of a group's ports, and the numbering of pairs.
 
 Shapes: F pairs.
 """
@@ -12,22 +12,21 @@ Index = NDArray[np.int64]
 
 
 def palm_tree(group: Index, other: Index, turn: Index, groups: int) -> Index:
-    """[F] the global port of ``group`` that has cable number ``turn`` to the ``other`` group.
+    """Return [F] the global port of ``group`` that has cable number ``turn`` to the ``other`` group.
 
     The palm-tree arrangement (Camarero, Vallejo and Beivide, "Topological characterization of Hamming and dragonfly
-    networks and its implications on routing", ACM TACO 11(4), 2014): number j of a group leads j + 1 groups back,
-    counted modulo the groups, and comes in there as number groups - 2 - j. With several cables between two groups that
-    is repeated.
+    networks and its implications on routing", ACM TACO 11(4), 2014): port j of a group leads j + 1 groups back, modulo
+    the number of groups, to port groups - 2 - j there. Several cables between two groups repeat this pattern.
     """
     port: Index = turn * (groups - 1) + (group - other) % groups - 1
     return port
 
 
 def pairs(count: int) -> int:
-    """How many pairs there are of ``count``."""
+    """Return the number of pairs among ``count``."""
     return count * (count - 1) // 2
 
 
 def pair(lower: Index, upper: Index, count: int) -> Index:
-    """The place of a pair among all of ``count``, as ``np.triu_indices`` lists them."""
+    """Return the index of a pair among all pairs of ``count``, in the order of ``np.triu_indices``."""
     return lower * count - lower * (lower + 1) // 2 + upper - lower - 1

@@ -1,4 +1,4 @@
-"""Switches in a grid, each cabled to every other switch of its row, its column, and so on."""
+"""HyperX: switches in a grid, each cabled to every other switch of its row, its column, and so on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HyperX:
          |      |      |         and so is a column of two; servers_per_switch servers below each switch
         1.0 -- 1.1 -- 1.2
 
-    Two switches that differ in m coordinates are m cables apart, by m! shortest paths; a flow is hashed over them. So
+    Two switches that differ in m coordinates are m cables apart, on m! shortest paths; a flow is hashed over them. So
     the diameter between switches is the number of dimensions. Every cable carries degree * bandwidth (K = 1 in the
     paper). A cut through the middle of a dimension of even size S has S / (2 * servers_per_switch) of the bandwidth
     of the servers on one side. Servers fill the switches in order; the last ones may have fewer.
@@ -72,12 +72,12 @@ class HyperX:
 
 
 def switch_cables(dims: tuple[int, ...]) -> Index:
-    """[C, 2] switches that differ in one coordinate, the lower first, in their order."""
+    """Return [C, 2] the pairs of switches that differ in one coordinate, the lower first, ascending."""
     switch = np.arange(prod(dims))
-    found = [np.zeros((0, 2), np.int64)]
+    parts = [np.zeros((0, 2), np.int64)]
     for place, stride in zip(coordinates(dims), strides(dims), strict=True):
         for step in range(1, int(place.max()) + 1):
-            one = switch[place + step <= place.max()]
-            found.append(np.stack([one, one + step * stride], axis=1))
-    cables = np.concatenate(found)
+            lower = switch[place + step <= place.max()]
+            parts.append(np.stack([lower, lower + step * stride], axis=1))
+    cables = np.concatenate(parts)
     return cables[np.lexsort((cables[:, 1], cables[:, 0]))]

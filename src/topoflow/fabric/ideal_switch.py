@@ -1,4 +1,4 @@
-"""One switch that nothing is wrong with: the best any network of the same interfaces can do."""
+"""Ideal switch: one switch without contention inside, an upper limit for networks of the same interfaces."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class IdealSwitch:
 
 @dataclass(frozen=True)
 class StarRoutes(Routes):
-    """Up the cable of the source, down that of the target."""
+    """Routes up the cable of the source and down that of the target."""
 
     def choices(self, source: Index, target: Index, kind: str) -> Index:
         return np.ones((len(source), 1), np.int64)

@@ -1,4 +1,4 @@
-"""Two layers of switches: every leaf has a cable to every spine."""
+"""Leaf-spine: two layers of switches, with a cable from every leaf to every spine."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from topoflow.units import check_not_negative
 class LeafSpine:
     """A folded Clos of two layers, with any oversubscription.
 
-        spine     0       1        servers_per_leaf / oversubscription of them, or as given
+        spine     0       1        servers_per_leaf / oversubscription of them, or ``spines``
                  / \\  x  / \\
         leaf    0    1     2  ..   each with one cable to every spine, or a bundle of cables
                /|\\  /|\\   /|\\
         server 0..  4..   8..      servers_per_leaf under each leaf
 
-    A server has its ``degree`` interfaces bundled to one cable, or spread evenly over the ``leaves_per_group`` leaves
-    of its group, with a cable to each: the same servers are under all of them. A leaf has ``oversubscription`` times as
-    much bandwidth to its servers as to the spines. Flows are hashed over the leaves of both groups, and between groups
-    over the spines. Servers fill the groups in order; the last may have fewer.
+    The ``degree`` interfaces of a server are bundled to one cable, or spread evenly over the ``leaves_per_group``
+    leaves of its group, which have the same servers. A leaf has ``oversubscription`` times as much bandwidth to its
+    servers as to the spines. Flows are hashed over the leaves of both groups, and between groups over the spines.
+    Servers fill the groups in order; the last group may have fewer.
     """
 
     bandwidth: float  # B/s of one interface, each direction
@@ -38,7 +38,7 @@ class LeafSpine:
     oversubscription: float = 1.0
     leaves_per_group: int = 1
     spine_latency: float | None = None  # s per link above a leaf; None: ``latency``
-    spines: int | None = None  # None: as many as a leaf has cables up, each as fast as that of a server
+    spines: int | None = None  # None: one for each uplink of a leaf, which is as fast as a server's cable
 
     def __post_init__(self) -> None:
         check_interfaces("leaf_spine", self.bandwidth, self.degree, self.latency)
@@ -47,8 +47,8 @@ class LeafSpine:
         if self.spine_latency is not None:
             check_not_negative("leaf_spine.spine_latency", self.spine_latency)
         if self.degree % self.leaves_per_group:
-            law = f"must be a divisor of the {self.degree} interfaces of a server"
-            raise ValueError(f"leaf_spine.leaves_per_group: {law}, got {self.leaves_per_group}")
+            rule = f"must be a divisor of the {self.degree} interfaces of a server"
+            raise ValueError(f"leaf_spine.leaves_per_group: {rule}, got {self.leaves_per_group}")
         if not (isfinite(self.oversubscription) and self.oversubscription >= 1):
             raise ValueError(f"leaf_spine.oversubscription: must be at least 1, got {self.oversubscription}")
         if self.cables < 1 or abs(self.cables * self.oversubscription - self.servers_per_leaf) > 1e-9:
@@ -65,7 +65,7 @@ class LeafSpine:
 
     @property
     def cables(self) -> int:
-        """From a leaf to all spines together."""
+        """Return the number of cables from a leaf to all spines together."""
         return round(self.servers_per_leaf / self.oversubscription)
 
     def build(self, servers: int, demand: Demand) -> Fabric:
@@ -73,7 +73,7 @@ class LeafSpine:
         planes, spines = self.leaves_per_group, self.cables if self.spines is None else self.spines
         bundle = self.cables // spines
         leaves = -(-servers // self.servers_per_leaf) * planes
-        server, plane = (each.ravel() for each in np.indices((servers, planes)))
+        server, plane = (index.ravel() for index in np.indices((servers, planes)))
         below = np.stack([server, servers + server // self.servers_per_leaf * planes + plane], axis=1)
         above = all_pairs(servers + np.arange(leaves), servers + leaves + np.arange(spines))
         bandwidth = self.degree // planes * self.bandwidth
@@ -113,29 +113,30 @@ class LeafSpineRoutes(Routes):
     planes: int = 1  # leaves of a group
 
     def choices(self, source: Index, target: Index, kind: str) -> Index:
-        """[F, 3]"""
+        """Return [F, 3] the alternatives for the source's leaf, the spine, and the target's leaf."""
         away = self._leave(source, target)
         leaf = np.where(source == target, 1, self.planes)
         return np.stack([leaf, np.where(away, self.spines, 1), np.where(away, self.planes, 1)], axis=1)
 
     def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
         away = self._leave(source, target)
-        rest, there = np.divmod(number, np.where(away, self.planes, 1))
-        here, spine = np.divmod(rest, np.where(away, self.spines, 1))
-        there = np.where(away, there, here)
-        up, down = (self._to_spine(*ends, spine) for ends in ((source, here), (target, there)))
-        first, last = (end * self.planes + plane for end, plane in ((source, here), (target, there)))
+        upper_digits, target_plane = np.divmod(number, np.where(away, self.planes, 1))
+        source_plane, spine = np.divmod(upper_digits, np.where(away, self.spines, 1))
+        target_plane = np.where(away, target_plane, source_plane)
+        ends = (source, source_plane), (target, target_plane)
+        up, down = (self._to_spine(server, plane, spine) for server, plane in ends)
+        first, last = (server * self.planes + plane for server, plane in ends)
         hops = np.stack([forth(first), forth(up), back(down), back(last)], axis=1)
         hops[~away, 1:3] = NO_LINK
         hops[source == target] = NO_LINK
         return hops.astype(np.int32)
 
     def _to_spine(self, server: Index, plane: Index, spine: Index) -> Index:
-        """The cable from a leaf of the server's group to a spine."""
+        """Return the cable from a leaf of the server's group to a spine."""
         leaf = server // self.servers_per_leaf * self.planes + plane
         return self.servers * self.planes + leaf * self.spines + spine
 
     def _leave(self, source: Index, target: Index) -> NDArray[np.bool_]:
-        """[F] whether a pair is in two groups."""
+        """Return [F] whether the servers of a pair are in different groups."""
         leave: NDArray[np.bool_] = source // self.servers_per_leaf != target // self.servers_per_leaf
         return leave

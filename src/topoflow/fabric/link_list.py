@@ -1,4 +1,4 @@
-"""Lists of links in files: what ``fabric=links`` and world files have in common. L links, N nodes."""
+"""Lists of links in files, for ``fabric=links`` and world files. Shapes: L links, N nodes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ COLUMNS = ("src", "dst", "bandwidth", "latency")
 
 @dataclass(frozen=True)
 class LinkList:
-    """Directed links between named nodes, as a file gives them. L links, N nodes.
+    """Directed links between named nodes, as listed in a file. Shapes: L links, N nodes.
 
-    ``nodes`` are in the order of their first appearance; ``servers`` are the names that the file calls so.
+    ``nodes`` are in the order of their first appearance; ``servers`` are the names of the file's field "servers".
     """
 
     nodes: tuple[str, ...]  # [N]
@@ -35,7 +35,7 @@ class LinkList:
     servers: tuple[str, ...] = ()
 
     def index(self) -> dict[str, int]:
-        """Node by name."""
+        """Return node number by name."""
         return {name: node for node, name in enumerate(self.nodes)}
 
 
@@ -61,8 +61,8 @@ def read_links(path: FilePath) -> LinkList:
 def parse_links(rows: object, where: str, servers: tuple[str, ...] = ()) -> LinkList:
     """Check the rows of a list of links and number their nodes.
 
-    ``rows`` is the list of objects with ``COLUMNS`` as a JSON reader gives it, ``where`` the file and field it
-    came from: ``"world.json: links"`` makes ``"world.json: links[3].bandwidth: must be positive, got -1"``.
+    ``rows`` is a parsed JSON list of objects with ``COLUMNS``, ``where`` its file and field for errors:
+    ``"world.json: links"`` gives ``"world.json: links[3].bandwidth: must be positive, got -1"``.
     """
     if not isinstance(rows, list):
         raise ValueError(f"{where}: must be a list, got {type(rows).__name__}")
@@ -70,7 +70,7 @@ def parse_links(rows: object, where: str, servers: tuple[str, ...] = ()) -> Link
 
 
 def read_json(path: FilePath) -> Any:
-    """The content of a JSON file made by hand, all of whose fields are checked."""
+    """Return the content of a JSON file made by hand, whose fields are checked later."""
     return parse_json(str(path), read_bytes(path), unique=True, constants=True)
 
 

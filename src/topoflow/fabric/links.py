@@ -1,4 +1,4 @@
-"""A user's own list of links, JSON or CSV."""
+"""Links: a user's own list of links, in JSON or CSV."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from topoflow.fabric.routing.shortest import ShortestPaths
 
 @dataclass(frozen=True)
 class Links:
-    """The network of a file, link by link.
+    """The network of a file that lists its links.
 
         {"links": [{"src": "a", "dst": "b", "bandwidth": 12.5e9, "latency": 1e-6}, ...],      a ---> b
          "servers": ["a", "b"]}                                                                 <---
@@ -27,23 +27,23 @@ class Links:
         a,b,12.5e9,1e-6
 
     A link is one direction; both directions are two rows. Bandwidth is B/s, latency s. The endpoints of the traffic are
-    ``hosts``, else the file's "servers", else all nodes in order of appearance, if they are as many as the servers;
-    server i is the i-th of them. Flows are hashed over all shortest paths. Switches forward; servers do so if
-    ``servers_forward``, or, by default (None), in a network without switches. The bill counts, at every node and speed,
-    as many ports (with a transceiver each) as it has links in or out, whichever is more.
+    ``hosts``, or else the file's "servers", or else all nodes in order of appearance, if their number is that of the
+    servers; server i is the i-th of them. Flows are hashed over all shortest paths. Switches forward; servers forward
+    if ``servers_forward`` is true, or, by default (None), in a network without switches. The bill has, at every node
+    and speed, the larger number of outgoing and incoming links as ports, with a transceiver each.
     """
 
     file: str
     hosts: Sequence[str | int] | None = None
     servers_forward: bool | None = None
-    links: LinkList = field(init=False, repr=False)  # what was in the file when this was made
+    links: LinkList = field(init=False, repr=False)  # content of the file at construction
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` where the file is wrong, ``OSError`` where it cannot be read."""
+        """Read the file. Raises ``ValueError`` where it is wrong, ``OSError`` where it cannot be read."""
         object.__setattr__(self, "links", read_links(FilePath(self.file)))
 
     def build(self, servers: int, demand: Demand) -> Fabric:
-        """Raises ``ValueError`` where there are too few hosts, or a host cannot reach another."""
+        """Return the network. Raises ``ValueError`` for too few hosts, or if a host cannot reach another."""
         links = self.links
         hosts = self._hosts(links)
         if len(hosts) < servers:
@@ -75,12 +75,12 @@ class Links:
         )
 
     def _hosts(self, links: LinkList) -> list[str]:
-        given = [str(host) for host in self.hosts] if self.hosts is not None else []
-        hosts = given or list(links.servers) or list(links.nodes)
-        field = "links.hosts" if given else f"{self.file}: servers"
-        known = set(links.nodes)
+        named = [str(host) for host in self.hosts] if self.hosts is not None else []
+        hosts = named or list(links.servers) or list(links.nodes)
+        field = "links.hosts" if named else f"{self.file}: servers"
+        nodes = set(links.nodes)
         for position, host in enumerate(hosts):
-            if host not in known:
+            if host not in nodes:
                 raise ValueError(f"{field}[{position}]: must be an end of a link, got {host!r}")
         if len(set(hosts)) != len(hosts):
             raise ValueError(f"{field}: must name each host once, got {first_repeated(hosts)!r} twice")
@@ -90,11 +90,11 @@ class Links:
 def _check_reachable(file: str, nodes: Sequence[str], servers: int, route: ShortestPaths) -> None:
     """Raise ``ValueError`` unless all hosts reach each other.
 
-    If hosts forward, they do exactly if the first reaches all and all reach the first.
+    If hosts forward, it is enough that the first host reaches all and all reach the first.
     """
     first = [(0, host) for host in range(1, servers)]
-    others = permutations(range(1, servers), 2) if route.endpoints else ()
-    for source, target in chain(first, [pair[::-1] for pair in first], others):
+    other_pairs = permutations(range(1, servers), 2) if route.endpoints else ()
+    for source, target in chain(first, [pair[::-1] for pair in first], other_pairs):
         if route.hops(source, target) < 0:
             ends = f"from {nodes[source]!r} to {nodes[target]!r}"
             hint = ", unless servers forward (fabric.servers_forward=true)" if route.endpoints else ""
@@ -104,16 +104,16 @@ def _check_reachable(file: str, nodes: Sequence[str], servers: int, route: Short
 def _bill(
     servers: int, source: NDArray[np.int32], target: NDArray[np.int32], bandwidth: NDArray[np.float64]
 ) -> tuple[Item, ...]:
-    """Ports and fibers by speed; a link and one back between the same two nodes share a cable."""
+    """Return ports and fibers by speed; opposite links between two nodes share a cable."""
     bill: list[Item] = []
     for speed in np.unique(bandwidth).tolist():
         ends = list(zip(source[bandwidth == speed].tolist(), target[bandwidth == speed].tolist(), strict=True))
-        there = Counter(ends)
+        count_of = Counter(ends)
         transmit, receive = Counter(start for start, _ in ends), Counter(end for _, end in ends)
         ports = transmit | receive  # the larger of the two, node by node
         at_servers = sum(count for node, count in ports.items() if node < servers)
         at_switches = ports.total() - at_servers
-        fibers = sum((there | Counter({(b, a): count for (a, b), count in there.items()})).values()) / 2
+        fibers = sum((count_of | Counter({(b, a): count for (a, b), count in count_of.items()})).values()) / 2
         for component, count in (
             ("nic_port", at_servers),
             ("switch_port", at_switches),

@@ -1,4 +1,4 @@
-"""OCS-reconfig: TopoOpt's optics with circuits that follow the demand while the job runs."""
+"""OCS-reconfig: TopoOpt's optics, with circuits that follow the demand while the job runs."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill
 
 @dataclass(frozen=True)
 class OcsReconfig:
-    """``degree`` optical circuit switches in a flat layer, each with a port of every server (TopoOpt 5.1, E.4, G).
+    """A flat layer of ``degree`` optical circuit switches, each with a port of every server (TopoOpt 5.1, E.4, G).
 
         optical circuit switch 1   ..   optical circuit switch d
           /   |    \\                       /   |    \\
     server 0  1 .. n-1                server 0  1 .. n-1            the same n servers
 
-    Every ``interval`` the bytes that servers have to send each other and have not sent are collected, and Algorithm 5
-    finds circuits for them. Where those differ from what there is, all flows stop for ``pause``. With ``forwarding``
-    the circuits are kept connected and hosts forward, over up to ``paths`` shortest paths; without, servers that have
-    no circuit between them wait for one.
+    Every ``interval`` the unsent bytes between servers are collected, and Algorithm 5 chooses circuits for them. If the
+    circuits change, all flows stop for ``pause``. With ``forwarding`` the circuits are kept connected and hosts
+    forward, over up to ``paths`` shortest paths; without it, a pair of servers without a circuit waits for one.
     """
 
     bandwidth: float  # B/s of one interface, each direction
     degree: int  # interfaces per server
     latency: float  # s per circuit
-    interval: float  # s between two looks at the demand
+    interval: float  # s between two measurements of the demand
     pause: float  # s that a reconfiguration takes
     forwarding: bool
-    discount: float  # of a pair's next circuit: 0.5 is Equation 2
+    discount: float  # value of a pair's next circuit relative to the previous one: 0.5 is Equation 2
     paths: int  # shortest paths that a pair may use
     start: str = "job"
-    iterations: int = 1  # that are run one after the other, the last one is reported
+    iterations: int = 1  # consecutive iterations that are simulated; the last one is reported
 
     def __post_init__(self) -> None:
         check_interfaces("ocs_reconfig", self.bandwidth, self.degree, self.latency)

@@ -1,4 +1,4 @@
-"""Opera: rotor switches that turn one after another, so that small messages need not wait for a link."""
+"""Opera: rotor switches that turn one after another, so that small messages do not wait for a direct link."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from topoflow.fabric.circuits.rotors import MOST_CELLS, FailedRotors, Rotating
+from topoflow.fabric.circuits.rotors import MAX_CELLS, FailedRotors, Rotating
 from topoflow.fabric.circuits.staggered import Staggered, pause_of
-from topoflow.fabric.rotornet import WHOLE, RotorNet
+from topoflow.fabric.rotornet import ROUNDING, RotorNet
 from topoflow.units import check_not_negative
 
 
@@ -19,19 +19,19 @@ class Opera(RotorNet):
 
         rotor switch   0     1   ..   uplinks of them; each holds a matching for as many slots as there are switches,
                        |\\   /|        and one of them turns at the end of each slot
-        rack           0     1   ..   sends messages of fewer than ``bulk`` bytes at once, over shortest paths of
+        rack           0     1   ..   sends messages below ``bulk`` bytes immediately, over shortest paths of
                       /|\\   /|\\       the other switches, and others by RotorLB
         server        0 ..            each with one cable of degree * bandwidth
 
-    Racks are a multiple of ``uplinks``, and matchings are drawn by ``seed``. Racks that failed are further ones, as in
-    RotorNet. For fidelities other than ``slotted`` all is as in RotorNet: half of the uplinks that work.
+    The number of racks is a multiple of ``uplinks``; ``seed`` draws the matchings. Failed racks are additional ones, as
+    in RotorNet. In other fidelities than ``slotted`` the network is as in RotorNet: half of the working uplinks.
     """
 
     name: ClassVar[str] = "opera"
 
     slot: float = 100e-6  # s from when a switch turns until the next one does
     gap: float = 10e-6  # s in which a switch turns
-    bulk: float = 15e6  # B; messages of fewer do not wait for their link
+    bulk: float = 15e6  # B; smaller messages do not wait for their direct link
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -42,13 +42,16 @@ class Opera(RotorNet):
 
     @property
     def payload(self) -> float:
-        """B that an uplink sends in a slot in which its switch does not turn."""
+        """Return the bytes that an uplink sends in a slot in which its switch does not turn."""
         return self.uplink_bandwidth * self.slot
 
     @property
     def most_cells(self) -> int:
-        """A rack stores what a link sends while its switch holds a matching."""
-        return max(MOST_CELLS // self.uplinks, 1)
+        """Return the largest number of cells of a link per slot.
+
+        A rack stores all that a link sends while its switch holds a matching.
+        """
+        return max(MAX_CELLS // self.uplinks, 1)
 
     @property
     def sending(self) -> float:
@@ -56,11 +59,11 @@ class Opera(RotorNet):
 
     @property
     def flight(self) -> float:
-        """s from a rack to a switch and on to the next rack."""
+        """Return the time (s) from a rack to a switch and on to the next rack."""
         return 2 * self.latency
 
     def _rotors(self, racks: int, failed: FailedRotors) -> Staggered:
-        turning = int(self.cells * (1 - self.gap / self.slot) * (1 + WHOLE))
+        turning = int(self.cells * (1 - self.gap / self.slot) * (1 + ROUNDING))
         rotors = Staggered(racks, self.uplinks, self.cells, failed, turning, self.seed)
         if failed:
             cut = ~rotors.reach(pause_of(self.flight, self.slot / self.cells))
@@ -68,8 +71,8 @@ class Opera(RotorNet):
             cut[nodes] = cut[:, nodes] = False
             if cut.any():
                 source, target = np.argwhere(cut)[0]
-                law = "must leave every two racks a path that fits in a slot"
-                raise ValueError(f"opera.failed: {law}, got none from rack {source} to rack {target}")
+                rule = "must leave every two racks a path that fits in a slot"
+                raise ValueError(f"opera.failed: {rule}, got none from rack {source} to rack {target}")
         return rotors
 
     def _control(self, servers: int) -> Rotating:

@@ -1,4 +1,4 @@
-"""Price lists: what a bill of materials costs, and what it draws."""
+"""Price lists: the cost and the power of a bill of materials."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ Tariff = Mapping[str, float | Mapping[float, float]]
 
 @dataclass(frozen=True)
 class Prices:
-    """USD and W of every component, as a price list writes them. One tariff for each:
+    """The USD and W of every component, in the units of a price list. Each component has one tariff.
 
     - ``each: 100``: the same at any speed.
-    - ``per_gbps: 1``: in proportion to the Gb/s of its link.
-    - ``by_gbps: {10: 20, 100: 99}``: listed speeds. A link between two takes the faster; one beyond the fastest takes
-      as many of the fastest in parallel as carry it, as TopoOpt prices 200 Gb/s (Appendix G, note 4).
+    - ``per_gbps: 1``: proportional to the Gb/s of its link.
+    - ``by_gbps: {10: 20, 100: 99}``: listed speeds. A link between two speeds takes the faster; a link beyond the
+      fastest takes several of the fastest in parallel, as TopoOpt prices 200 Gb/s (Appendix G, note 4).
 
-    Gb/s are written here alone, because price lists are; bills are in B/s.
-
-    The tariffs of ``nic_port`` may be those of a card of several ports: a port is then its share of a card.
+    Only price lists are in Gb/s; bills are in B/s. The tariff of ``nic_port`` may be that of a card of several ports; a
+    port then counts as its share of a card.
     """
 
     usd: Mapping[str, Tariff]
     watts: Mapping[str, Tariff]
-    nic_ports: int = 1  # ports of the card that nic_port is listed as
+    nic_ports: int = 1  # number of ports of a card, if the tariff of nic_port is that of a card
 
     def __post_init__(self) -> None:
         check_count("prices.nic_ports", self.nic_ports)
@@ -40,11 +39,11 @@ class Prices:
                 _check_tariff(f"prices.{field}.{component}", tariff)
 
     def cost(self, bill: Sequence[Item]) -> float:
-        """USD of all items."""
+        """Return the USD of all items."""
         return self._total("prices.usd", self.usd, bill)
 
     def power(self, bill: Sequence[Item]) -> float:
-        """W of all items."""
+        """Return the W of all items."""
         return self._total("prices.watts", self.watts, bill)
 
     def _total(self, field: str, tariffs: Mapping[str, Tariff], bill: Sequence[Item]) -> float:
@@ -58,9 +57,9 @@ class Prices:
 
 
 def front(prices: Sequence[float], times: Sequence[float]) -> list[int]:
-    """The numbers of those that no other beats in price or time and equals in the other, cheapest first.
+    """Return the indices of the Pareto-optimal entries in price and time, cheapest first.
 
-    Of equals the first. ``front([10, 20, 20, 30], [3, 2, 2, 2]) == [0, 1]``
+    Only the first of equal entries counts. ``front([10, 20, 20, 30], [3, 2, 2, 2]) == [0, 1]``
     """
     best: list[int] = []
     for number in sorted(range(len(prices)), key=lambda number: (prices[number], times[number])):
@@ -70,7 +69,7 @@ def front(prices: Sequence[float], times: Sequence[float]) -> list[int]:
 
 
 def _unit(tariff: Tariff, gbps: float) -> float:
-    """What one component for a link of ``gbps`` costs or draws."""
+    """Return the price or power of one component for a link of ``gbps``."""
     ((kind, value),) = tariff.items()
     if isinstance(value, Mapping):
         fastest = max(value)

@@ -1,4 +1,4 @@
-"""Racks of servers below one core: what networks of slots are for fidelities that know no slots."""
+"""Racks of servers below one core: networks of slots as seen by fidelities without slots."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from topoflow.fabric.wiring import back, cabled, check_count, forth
 
 
 def count_racks(name: str, servers: int, servers_per_rack: int) -> int:
-    """How many racks the servers of the fabric ``name`` fill. Raises ``ValueError`` where they leave one unfilled."""
+    """Return the number of racks that the servers fill. Raises ``ValueError`` if a rack stays partially filled."""
     check_count(f"{name}.servers", servers)
     if servers % servers_per_rack:
         raise ValueError(f"{name}.servers_per_rack: must divide the {servers} servers, got {servers_per_rack}")
@@ -33,7 +33,7 @@ def racked(
     control: Static,
     bill: tuple[Item, ...],
 ) -> Fabric:
-    """Servers with one cable of ``degree * bandwidth`` to their rack, racks with ``uplinks`` [R, 2] B/s up and down."""
+    """Return racks with ``uplinks`` [R, 2] B/s up and down; servers have one cable of ``degree * bandwidth``."""
     racks = len(uplinks)
     server, rack = np.arange(servers), np.arange(racks)
     cables = np.concatenate(
@@ -61,7 +61,7 @@ def racked(
 
 @dataclass(frozen=True)
 class RackRoutes(Routes):
-    """Up to the rack, over the core to another, down; cables are those of servers, then those of racks."""
+    """Routes up to the rack, over the core to another, and down; cables of servers come before those of racks."""
 
     servers: int
     servers_per_rack: int
@@ -70,9 +70,9 @@ class RackRoutes(Routes):
         return np.ones((len(source), 1), np.int64)
 
     def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
-        here, there = source // self.servers_per_rack, target // self.servers_per_rack
-        up, down = self.servers + here, self.servers + there
+        source_rack, target_rack = source // self.servers_per_rack, target // self.servers_per_rack
+        up, down = self.servers + source_rack, self.servers + target_rack
         hops = np.stack([forth(source), forth(up), back(down), back(target)], axis=1)
-        hops[here == there, 1:3] = NO_LINK
+        hops[source_rack == target_rack, 1:3] = NO_LINK
         hops[source == target] = NO_LINK
         return hops.astype(np.int32)

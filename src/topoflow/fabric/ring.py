@@ -1,4 +1,4 @@
-"""Servers in a circle."""
+"""Ring: servers in a circle."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Channels, Fabric
 from topoflow.fabric.channels.hamiltonian import both_directions
 from topoflow.fabric.routing.shortest import ShortestPaths
-from topoflow.fabric.torus import Grid, grid_fabric
+from topoflow.fabric.torus import TorusRoutes, grid_fabric
 from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill, server_names
 
 
 @dataclass(frozen=True)
 class Ring:
-    """Every server is cabled to the next, the last to the first.
+    """A ring in which every server is cabled to the next, and the last to the first.
 
         0 ==== 1 ==== 2 ==== .. ==== n-1 ==== (0)
 
-    Half of the ``degree`` interfaces go to each neighbour (all of them, between two servers); an odd one is left
-    dark. Parallel cables are one link of their summed bandwidth. With ``degree`` 1 the ring is simplex: the
-    interface transmits to the next server and receives from the one before. Hosts forward, the short way round;
-    half way round both directions are as short. All-reduce over all servers runs in both directions.
+    Half of the ``degree`` interfaces go to each neighbour (all of them, between two servers); an odd interface is not
+    used. Parallel cables are one link of their summed bandwidth. With ``degree`` 1 the ring is simplex: the interface
+    transmits to the next server and receives from the previous one. Hosts forward in the shorter direction; to the
+    opposite server both directions are used. All-reduce over all servers runs in both directions.
     """
 
     bandwidth: float  # B/s of one interface, each direction
@@ -37,7 +37,7 @@ class Ring:
         check_count("ring.servers", servers)
         if self.degree == 1 and servers > 2:
             return self._simplex(servers, demand)
-        return grid_fabric("ring", self, Grid((servers,)), both_directions(tuple(range(servers))), demand)
+        return grid_fabric("ring", self, TorusRoutes((servers,)), both_directions(tuple(range(servers))), demand)
 
     def _simplex(self, servers: int, demand: Demand) -> Fabric:
         source = np.arange(servers, dtype=np.int32)

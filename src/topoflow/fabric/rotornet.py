@@ -10,33 +10,33 @@ import numpy as np
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item, Static
 from topoflow.fabric.circuits import failures
-from topoflow.fabric.circuits.rotors import MOST_CELLS, FailedRotors, Rotating, Rotors
+from topoflow.fabric.circuits.rotors import MAX_CELLS, FailedRotors, Rotating, Rotors
 from topoflow.fabric.racks import count_racks, racked
 from topoflow.fabric.wiring import check_count, check_interfaces
 from topoflow.units import check_positive
 
 JUMBO = 9000  # B of a frame
-WHOLE = 1e-9  # a number of cells that is less than a whole one by less than this is one
+ROUNDING = 1e-9  # relative error that a whole number of cells may have
 
 
 @dataclass(frozen=True)
 class RotorNet:
-    """A flat network of rotor switches, with a link of every rack to each (Mellette et al., SIGCOMM 2017).
+    """A flat network of rotor switches, each with a link to every rack (Mellette et al., SIGCOMM 2017).
 
         rotor switch   0     1   ..   uplinks of them; each holds a matching of all racks for a slot, then the next
                        |\\   /|
-        rack           0     1   ..   which sends to as many others at a time as it has uplinks
+        rack           0     1   ..   sends to as many others at a time as it has uplinks
                       /|\\   /|\\
         server        0 ..            each with one cable of degree * bandwidth
 
-    ``uplinks`` carry together what the servers of the rack do. With ``servers_per_rack=1`` servers have the uplinks
-    themselves. Few racks have fewer of them in use: one for each other rack, and one that is joined to nobody.
+    All ``uplinks`` together have the bandwidth of the rack's servers. With ``servers_per_rack=1`` servers have the
+    uplinks themselves. A network of few racks uses fewer uplinks: one for each other rack, and one that is not joined.
 
-    Racks that failed are further ones: servers are on those that work. What the parts that failed carried is lost, as
+    Failed racks are additional ones: servers are on the working racks. The capacity of failed parts is lost, since
     matchings are fixed; cells between racks that they joined take detours.
 
-    For fidelities other than ``slotted`` the rotor switches are one switch, and a rack gets half of its uplinks that
-    work, which is the least that detours leave.
+    In other fidelities than ``slotted`` all rotor switches are one switch, and a rack gets half of its working uplinks,
+    the least capacity with detours.
     """
 
     name: ClassVar[str] = "rotornet"
@@ -46,9 +46,9 @@ class RotorNet:
     latency: float  # s per link
     servers_per_rack: int = 1
     uplinks: int = 4
-    slot: float = 200e-6  # s, in which a switch holds a matching, the gap included
+    slot: float = 200e-6  # s, in which a switch holds a matching, including the gap
     gap: float = 20e-6  # s, in which a switch turns to its next matching
-    cell: int | None = None  # B; None: 9000, or as many as make MOST_CELLS of them fill a slot
+    cell: int | None = None  # B; None: 9000, or more so that at most MAX_CELLS fill a slot
     failed_racks: tuple[int, ...] = ()
     failed_switches: tuple[int, ...] = ()
     failed_transceivers: tuple[tuple[int, int], ...] = ()  # (rack, rotor switch)
@@ -65,43 +65,43 @@ class RotorNet:
         if self.cell is not None:
             check_count(f"{self.name}.cell", self.cell)
         if not 1 <= self.cells <= self.most_cells:
-            law = f"must be such that 1 to {self.most_cells} fill the {self.payload:g} B of a slot"
-            raise ValueError(f"{self.name}.cell: {law}, got {self.size}")
+            rule = f"must be such that 1 to {self.most_cells} fill the {self.payload:g} B of a slot"
+            raise ValueError(f"{self.name}.cell: {rule}, got {self.size}")
 
     @property
     def most_cells(self) -> int:
-        """That an uplink may send in a slot."""
-        return MOST_CELLS
+        """Return the largest number of cells that an uplink may send in a slot."""
+        return MAX_CELLS
 
     @property
     def sending(self) -> float:
-        """The share of the time in which an uplink sends."""
+        """Return the share of the time in which an uplink sends."""
         return (self.slot - self.gap) / self.slot
 
     @property
     def uplink_bandwidth(self) -> float:
-        """B/s of one uplink."""
+        """Return the B/s of one uplink."""
         return self.servers_per_rack * self.degree * self.bandwidth / self.uplinks
 
     @property
     def payload(self) -> float:
-        """B that an uplink sends in a slot."""
+        """Return the bytes that an uplink sends in a slot."""
         return self.uplink_bandwidth * (self.slot - self.gap)
 
     @property
     def size(self) -> int:
-        """B of a cell."""
+        """Return the bytes of a cell."""
         if self.cell is not None:
             return self.cell
         return max(min(JUMBO, int(self.payload)), int(self.payload) // self.most_cells)
 
     @property
     def cells(self) -> int:
-        """That an uplink sends in a slot."""
-        return int(self.payload / max(self.size, 1) * (1 + WHOLE))
+        """Return the number of cells that an uplink sends in a slot."""
+        return int(self.payload / max(self.size, 1) * (1 + ROUNDING))
 
     def rotors(self, servers: int) -> Rotors:
-        """The cycle of the racks of these servers, two racks at least. Raises ``ValueError`` where there is none."""
+        """Return the cycle of the racks of these servers. Raises ``ValueError`` where there is none."""
         failed = FailedRotors(
             failures.numbers(f"{self.name}.failed_racks", self.failed_racks),
             failures.numbers(f"{self.name}.failed_switches", self.failed_switches),
@@ -143,7 +143,10 @@ class RotorNet:
         return count_racks(self.name, servers, self.servers_per_rack)
 
     def _bill(self, servers: int, racks: int) -> tuple[Item, ...]:
-        """A port of a rotor switch costs what one of an optical circuit switch does, which is an upper bound."""
+        """Return the bill of materials.
+
+        The price of an optical circuit switch's port is an upper bound for that of a rotor switch.
+        """
         ports = racks * self.uplinks
         optics = (
             Item("transceiver", ports, self.uplink_bandwidth),

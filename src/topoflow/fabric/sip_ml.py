@@ -13,27 +13,27 @@ from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill
 
 @dataclass(frozen=True)
 class SipMl:
-    """SiP-ML (Khani et al., SIGCOMM 2021) as TopoOpt compares with it (5.1, Appendix F): Algorithm 5 with Discount = 1.
+    """SiP-ML (Khani et al., SIGCOMM 2021) as modelled by TopoOpt (5.1, Appendix F): Algorithm 5 with Discount = 1.
 
         server 0  1 .. n-1         ``degree`` wavelengths from each to any, hosts do not forward
            \\__|______/ silicon photonics
 
-    Discount = 1 we read as line 11 of Algorithm 5: a pair's next wavelength is worth as much as the one before, so that
-    the highest demand takes all that its servers have.
+    We read Discount = 1 as line 11 of Algorithm 5: a pair's next wavelength has the same value as the previous one, so
+    that the highest demand takes all wavelengths of its servers.
 
     The bill has a NIC port, a transceiver, a fiber and a port of an optical switch (for the micro-rings that add and
-    drop a wavelength) for every wavelength of every GPU, of which a server has ``gpus_per_server``: TopoOpt gives
-    wavelengths "to each SiP-ML GPU", and no prices for it.
+    drop a wavelength) for every wavelength of each of the ``gpus_per_server`` GPUs: TopoOpt gives wavelengths "to each
+    SiP-ML GPU", but no prices.
     """
 
     bandwidth: float  # B/s of one wavelength, each direction
     degree: int  # wavelengths per server
     latency: float  # s per circuit
-    interval: float  # s between two looks at the demand
+    interval: float  # s between two measurements of the demand
     pause: float  # s that a reconfiguration takes
     gpus_per_server: int  # changes the bill only
     start: str = "job"
-    iterations: int = 1  # that are run one after the other, the last one is reported
+    iterations: int = 1  # consecutive iterations that are simulated; the last one is reported
 
     def __post_init__(self) -> None:
         check_interfaces("sip_ml", self.bandwidth, self.degree, self.latency)

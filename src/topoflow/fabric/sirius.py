@@ -14,29 +14,29 @@ from topoflow.fabric.circuits.schedule import Cyclic, Failed, Schedule
 from topoflow.fabric.racks import count_racks, racked
 from topoflow.fabric.wiring import check_count, check_interfaces
 
-WHOLE = 1e-9  # two numbers of uplinks that differ by less are equal
+ROUNDING = 1e-9  # error that a whole number of uplinks may have
 
 
 @dataclass(frozen=True)
 class Sirius:
-    """A flat network of gratings, to which every rack has its uplinks (Ballani et al., SIGCOMM 2020, 4).
+    """A flat network of gratings that join the uplinks of all racks (Ballani et al., SIGCOMM 2020, 4).
 
-            grating   grating  ..     one for each pair of groups of racks; which port light leaves by is its wavelength
+            grating   grating  ..     one for each pair of groups of racks; the wavelength selects the output port
               |  \\    /  |
         rack  0    1 ..               uplinks * overprovision tunable transceivers, which follow the schedule
              /|\\  /|\\
         server 0 ..                   each with one cable of degree * bandwidth
 
-    ``uplinks`` carry together what the servers of the rack do; ``overprovision`` is how many times as many there are,
-    as cells take two hops. With ``servers_per_rack=1`` servers have the uplinks themselves.
+    All ``uplinks`` together have the bandwidth of the rack's servers; there are ``overprovision`` times as many, since
+    cells take two hops. With ``servers_per_rack=1`` servers have the uplinks themselves.
 
-    Racks that failed are further ones: servers are on those that work. What the parts that failed carried is lost, as
-    the schedule leaves their slots empty; with ``omit_failed`` it is one of the racks that work alone, which regains
-    that ("the network schedule can be adjusted to omit the failed node", 4.5). Where fibers stay as they are that is
-    possible if as many racks of each group have failed.
+    Failed racks are additional ones: servers are on the working racks. The capacity of failed parts is lost, since the
+    schedule leaves their slots empty. With ``omit_failed`` the schedule has the working racks only, which regains the
+    capacity ("the network schedule can be adjusted to omit the failed node", 4.5). Without moving fibers this is
+    possible if equally many racks of each group have failed.
 
-    For fidelities other than ``slotted`` the gratings are one switch, and a rack gets half of its uplinks, which is the
-    least that detours leave (4.2).
+    In other fidelities than ``slotted`` all gratings are one switch, and a rack gets half of its uplinks, the least
+    capacity with detours (4.2).
     """
 
     bandwidth: float  # B/s of one interface of a server, each direction
@@ -45,13 +45,13 @@ class Sirius:
     servers_per_rack: int = 1
     uplinks: int = 4
     overprovision: float = 1.5
-    slot: float = 100e-9  # s, guardband included
+    slot: float = 100e-9  # s, including the guardband
     guardband: float = 10e-9  # s
-    grating_ports: int | None = None  # None: as many as an epoch has slots
+    grating_ports: int | None = None  # None: the slots of an epoch
     failed_racks: tuple[int, ...] = ()
     failed_gratings: tuple[tuple[int, int], ...] = ()  # (group whose racks send, group whose racks receive)
     failed_transceivers: tuple[tuple[int, int], ...] = ()  # (rack, uplink)
-    omit_failed: bool = False  # racks
+    omit_failed: bool = False  # whether the schedule leaves out failed racks
 
     def __post_init__(self) -> None:
         check_interfaces("sirius", self.bandwidth, self.degree, self.latency)
@@ -59,9 +59,9 @@ class Sirius:
         check_count("sirius.uplinks", self.uplinks)
         if not (isfinite(self.overprovision) and self.overprovision >= 1):
             raise ValueError(f"sirius.overprovision: must be at least 1, got {self.overprovision}")
-        if abs(self.transceivers - self.uplinks * self.overprovision) > WHOLE:
-            law = f"must make a whole number of transceivers of {self.uplinks} uplinks"
-            raise ValueError(f"sirius.overprovision: {law}, got {self.overprovision:g}")
+        if abs(self.transceivers - self.uplinks * self.overprovision) > ROUNDING:
+            rule = f"must make a whole number of transceivers of {self.uplinks} uplinks"
+            raise ValueError(f"sirius.overprovision: {rule}, got {self.overprovision:g}")
         if not (isfinite(self.guardband) and self.guardband >= 0):
             raise ValueError(f"sirius.guardband: must be finite and not negative, got {self.guardband}")
         if not (isfinite(self.slot) and self.slot > self.guardband):
@@ -73,32 +73,32 @@ class Sirius:
 
     @property
     def transceivers(self) -> int:
-        """Of a rack."""
+        """Return the number of transceivers of a rack."""
         return round(self.uplinks * self.overprovision)
 
     @property
     def uplink_bandwidth(self) -> float:
-        """B/s of one uplink."""
+        """Return the B/s of one uplink."""
         return self.servers_per_rack * self.degree * self.bandwidth / self.uplinks
 
     @property
     def cell(self) -> int:
-        """B that are sent in a slot."""
-        return int(self.uplink_bandwidth * (self.slot - self.guardband) * (1 + WHOLE))
+        """Return the bytes that are sent in a slot."""
+        return int(self.uplink_bandwidth * (self.slot - self.guardband) * (1 + ROUNDING))
 
     def schedule(self, servers: int) -> Schedule:
-        """The schedule of the racks of these servers, two racks at least. Raises ``ValueError`` where there is none."""
+        """Return the schedule of the racks of these servers. Raises ``ValueError`` where there is none."""
         failed = self._failed()
         racks = self._racks(servers) + len(failed.nodes)
         if racks % self.uplinks:
             raise ValueError(f"sirius.uplinks: must divide the {racks} racks, got {self.uplinks}")
-        whole = Schedule(racks, min(self.transceivers, racks), failed)
-        schedule = self._without_racks(whole) if self.omit_failed else whole
+        complete = Schedule(racks, min(self.transceivers, racks), failed)
+        schedule = self._without_racks(complete) if self.omit_failed else complete
         if schedule.failed:
             failures.check_reach("sirius", schedule.joined(), schedule.failed.nodes)
         if self.grating_ports is not None and self.grating_ports < schedule.slots:
-            law = f"must be at least the {schedule.slots} slots of an epoch"
-            raise ValueError(f"sirius.grating_ports: {law}, got {self.grating_ports}")
+            rule = f"must be at least the {schedule.slots} slots of an epoch"
+            raise ValueError(f"sirius.grating_ports: {rule}, got {self.grating_ports}")
         return schedule
 
     def build(self, servers: int, demand: Demand) -> Fabric:
@@ -132,14 +132,14 @@ class Sirius:
             failures.pairs("sirius.failed_transceivers", self.failed_transceivers),
         )
 
-    def _without_racks(self, whole: Schedule) -> Schedule:
+    def _without_racks(self, complete: Schedule) -> Schedule:
         if self.failed_gratings or self.failed_transceivers:
             raise ValueError("sirius.omit_failed: must be false where gratings or transceivers failed, got true")
-        racks = whole.nodes - len(whole.failed.nodes)
+        racks = complete.nodes - len(complete.failed.nodes)
         return Schedule(racks, min(self.transceivers, racks))
 
     def _bill(self, servers: int, racks: int) -> tuple[Item, ...]:
-        """A server that has the uplinks itself needs no rack switch, and no cable to it."""
+        """Return the bill of materials; a server with its own uplinks needs no rack switch, and no cable to it."""
         ports = racks * self.transceivers
         optics = (
             Item("tunable_transceiver", ports, self.uplink_bandwidth),

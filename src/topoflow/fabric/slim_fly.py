@@ -1,4 +1,4 @@
-"""Routers, any two at most two cables apart, with close to the fewest ports that this takes."""
+"""Slim Fly: routers at most two cables apart, with nearly the fewest ports that this requires."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class SlimFly:
     to (3 q - d) / 2 others, and any two at most two cables apart. X and X' are powers of a primitive element (for q = 5
     those with even and with odd exponents: the graph of Hoffman and Singleton, 50 routers with 7 cables each).
 
-    A flow is hashed over the shortest paths; routers that forward by address have one of them for each router, spread
-    evenly. Every cable carries degree * bandwidth. Servers fill the routers in order; a router that they do not
-    fill is bought whole.
+    A flow is hashed over the shortest paths; routers that forward by address use one of them for each target router,
+    spread evenly. Every cable carries degree * bandwidth. Servers fill the routers in order; a partially filled router
+    is bought whole.
 
-    Where sizes are not given: half as many servers at a router as it has cables to others (rounded up, II-B2), and
-    the smallest q that then holds the servers.
+    By default a router has half as many servers as cables to other routers (rounded up, II-B2), and q is the smallest
+    that holds the servers.
     """
 
     bandwidth: float  # B/s of one interface, each direction
@@ -63,11 +63,11 @@ class SlimFly:
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         check_count("slim_fly.servers", servers)
-        graph = Graph(self._smallest(servers) if self.q is None else self.q)
+        graph = SlimFlyGraph(self._smallest(servers) if self.q is None else self.q)
         nodes = self.nodes or graph.balanced
         if servers > graph.routers * nodes:
-            law = f"must hold {servers} servers"
-            raise ValueError(f"slim_fly.q: {law}, got {graph.q}: {graph.routers} routers of {nodes} servers each")
+            rule = f"must hold {servers} servers"
+            raise ValueError(f"slim_fly.q: {rule}, got {graph.q}: {graph.routers} routers of {nodes} servers each")
         check_cables("slim_fly", graph.routers * graph.degree // 2)
         server, bandwidth = np.arange(servers), self.degree * self.bandwidth
         cables = np.concatenate([np.stack([server, servers + server // nodes], axis=1), servers + graph.cables])
@@ -86,9 +86,9 @@ class SlimFly:
         )
 
     def _smallest(self, servers: int) -> int:
-        """The least q whose routers hold the servers."""
+        """Return the least q whose routers hold the servers."""
         q = 3
-        while not _makes_graph(q) or servers > 2 * q * q * (self.nodes or Graph(q).balanced):
+        while not _makes_graph(q) or servers > 2 * q * q * (self.nodes or SlimFlyGraph(q).balanced):
             q += 1
         return q
 
@@ -98,24 +98,24 @@ def _makes_graph(q: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Graph:
-    """The routers of a Slim Fly and the cables between them: router 0.x.y is number x q + y, 1.m.c is q^2 + m q + c."""
+class SlimFlyGraph:
+    """The routers of a Slim Fly and their cables: router 0.x.y is number x q + y, 1.m.c is q^2 + m q + c."""
 
     q: int
 
     @property
     def difference(self) -> int:
-        """d of q = 4 w + d."""
+        """Return d of q = 4 w + d."""
         return (self.q + 1) % 4 - 1
 
     @property
     def degree(self) -> int:
-        """Cables of a router to others."""
+        """Return the number of cables of a router to others."""
         return (3 * self.q - self.difference) // 2
 
     @property
     def balanced(self) -> int:
-        """Servers at a router with which all of them can send to random others at once."""
+        """Return the servers at a router with which all can send to random others at full rate."""
         return -(-self.degree // 2)
 
     @property
@@ -128,51 +128,51 @@ class Graph:
 
     @property
     def generators(self) -> tuple[Index, Index]:
-        """X and X', each with the negative of all that it has."""
+        """Return X and X', which contain the negative of each of their elements."""
         q, power = self.q, self.field.powers
         if self.difference == 1:
             return power[::2], power[1::2]
         if self.difference == 0:
             return power[: q - 1 : 2], np.append(power[1 : q - 2 : 2], power[0])
         half = (q + 1) // 2  # 2 w
-        one = np.concatenate([np.arange(0, half - 1, 2), np.arange(half - 1, q - 1, 2)])
-        return power[one], power[(one + 1) % (q - 1)]
+        exponents = np.concatenate([np.arange(0, half - 1, 2), np.arange(half - 1, q - 1, 2)])
+        return power[exponents], power[(exponents + 1) % (q - 1)]
 
     @cached_property
     def cables(self) -> Index:
-        """[C, 2] routers, the lower first, in their order."""
+        """Return [C, 2] the routers that each cable joins, the lower first, ascending."""
         q, field, (lower, upper) = self.q, self.field, self.generators
         element = np.arange(q)
-        one, other = np.triu_indices(q, 1)
-        apart = field.subtract(one, other)
+        pair = np.triu_indices(q, 1)
+        difference = field.subtract(*pair)
         row = q * element[:, None]
-        found = [
-            np.stack([(first + row + each[near]).ravel() for each in (one, other)], axis=1)
-            for first, near in ((0, np.isin(apart, lower)), (q * q, np.isin(apart, upper)))
+        blocks = [
+            np.stack([(first + row + end[joined]).ravel() for end in pair], axis=1)
+            for first, joined in ((0, np.isin(difference, lower)), (q * q, np.isin(difference, upper)))
         ]
-        x, m, c = (each.ravel() for each in np.meshgrid(element, element, element, indexing="ij"))
-        found.append(np.stack([x * q + field.add(field.multiply(m, x), c), q * q + m * q + c], axis=1))
-        cables = np.concatenate(found)
+        x, m, c = (index.ravel() for index in np.meshgrid(element, element, element, indexing="ij"))
+        blocks.append(np.stack([x * q + field.add(field.multiply(m, x), c), q * q + m * q + c], axis=1))
+        cables = np.concatenate(blocks)
         return cables[np.lexsort((cables[:, 1], cables[:, 0]))]
 
     def names(self) -> list[str]:
-        """Of routers: side.row.place."""
+        """Return the names of routers: side.row.place."""
         return [f"router {side}.{x}.{y}" for side in range(2) for x in range(self.q) for y in range(self.q)]
 
 
 class SlimFlyRoutes(AddressedShortestPaths):
-    """Shortest paths, and tables with one of them for each pair of routers."""
+    """Shortest paths, with tables that have one of them for each pair of routers."""
 
-    def __init__(self, nodes: tuple[str, ...], cables: Index, servers: int, graph: Graph) -> None:
+    def __init__(self, nodes: tuple[str, ...], cables: Index, servers: int, graph: SlimFlyGraph) -> None:
         super().__init__(nodes, cables, servers)
         self.graph = graph
 
     def forward(self) -> tuple[Links, NDArray[np.int8], tuple[int, ...]]:
-        """Of several routers in the middle a pair of routers has one, in turn over all pairs."""
+        """Return the tables; each pair of routers has one of its middle routers, in turn over all pairs."""
         return self._outside(), np.full(len(self.ends[0]), ROUTER, np.int8), (ROUTER, ROUTER)
 
     def _outside(self) -> Links:
-        """[R, R] the link towards each router."""
+        """Return [R, R] the link towards each router."""
         graph, cable = self.graph, self.servers + np.arange(len(self.graph.cables))
         ends = np.concatenate([graph.cables, graph.cables[:, ::-1]])
         link = np.concatenate([forth(cable), back(cable)]).astype(np.int32)

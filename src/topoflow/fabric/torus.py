@@ -1,4 +1,4 @@
-"""A grid of servers whose edges meet."""
+"""Torus: a grid of servers that wraps around in every dimension."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, 
 class Torus:
     """A torus of any number of dimensions, cabled directly from server to server.
 
-         0 -- 1 -- 2 --.      dims (2, 3): rows wrap round; the two rows
+         0 -- 1 -- 2 --.      dims (2, 3): rows wrap around; the two rows
          |    |    |          have one cable between them, not two
          3 -- 4 -- 5 --.      server = row * 3 + column (last dimension first)
 
-    A dimension of more than two servers takes two ports of a server, one of two takes one, one of one none.
-    The ``degree`` interfaces are spread evenly over these; what remains is left dark. The cables that run in parallel
-    are one link of their summed bandwidth. Hosts forward, dimension by dimension from the last to the first,
-    as in real tori (Dally & Towles, Principles and Practices of Interconnection Networks, 8.4.2); half way
-    round both directions are as short and flows are hashed over them. All-reduce over all servers finds ring orders
-    that use as many cables as a known construction does (``hamiltonian``).
+    A dimension of more than two servers takes two ports of a server, of two servers one, of one server none. The
+    ``degree`` interfaces are spread evenly over these ports; remaining interfaces are not used. Parallel cables are one
+    link of their summed bandwidth. Hosts forward, dimension by dimension from the last to the first, as in real tori
+    (Dally & Towles, Principles and Practices of Interconnection Networks, 8.4.2); to opposite servers both directions
+    are equally short, and flows are hashed over them. All-reduces over all servers get the ring orders of a known
+    construction that uses the most cables (``hamiltonian``).
     """
 
     bandwidth: float  # B/s of one interface, each direction
@@ -47,17 +47,17 @@ class Torus:
         dims = tuple(self.dims) if self.dims else most_square(servers)
         if prod(dims) != servers:
             raise ValueError(f"torus.dims: product must be {servers} servers, got {list(dims)}")
-        return grid_fabric("torus", self, Grid(dims), torus_rings(dims), demand)
+        return grid_fabric("torus", self, TorusRoutes(dims), torus_rings(dims), demand)
 
 
 def most_square(servers: int) -> tuple[int, int]:
-    """The two factors of ``servers`` that are closest: 16 -> (4, 4), 8 -> (2, 4), 7 -> (1, 7)."""
+    """Return the two factors of ``servers`` that are closest: 16 -> (4, 4), 8 -> (2, 4), 7 -> (1, 7)."""
     rows = max(rows for rows in range(1, int(servers**0.5) + 1) if servers % rows == 0)
     return rows, servers // rows
 
 
 class Interfaces(Protocol):
-    """What a design says of a server's interfaces."""
+    """The fields of a design that describe a server's interfaces."""
 
     @property
     def bandwidth(self) -> float: ...
@@ -68,9 +68,9 @@ class Interfaces(Protocol):
 
 
 def grid_fabric(
-    name: str, interfaces: Interfaces, grid: Grid, orders: tuple[tuple[int, ...], ...], demand: Demand
+    name: str, interfaces: Interfaces, grid: TorusRoutes, orders: tuple[tuple[int, ...], ...], demand: Demand
 ) -> Fabric:
-    """The fabric of a grid; ``orders`` are the ring orders of an all-reduce over all its servers."""
+    """Return the fabric of a grid; ``orders`` are the ring orders of an all-reduce over all its servers."""
     servers = prod(grid.dims)
     parallel = grid.parallel(name, interfaces.degree)
     cables = grid.cables()
@@ -89,8 +89,8 @@ def grid_fabric(
 
 
 @dataclass(frozen=True)
-class Grid(Routes):
-    """Where everything is in a torus, and the paths through it.
+class TorusRoutes(Routes):
+    """The numbering of cables of a torus, and the paths through it.
 
     The cable of a dimension and a server leads one step up that dimension.
     """
@@ -98,40 +98,40 @@ class Grid(Routes):
     dims: tuple[int, ...]
 
     def parallel(self, name: str, degree: int) -> int:
-        """How many cables run in parallel when ``degree`` interfaces are spread over a server's ports."""
+        """Return how many cables are parallel when ``degree`` interfaces are spread over a server's ports."""
         ports = sum(min(size - 1, 2) for size in self.dims)
         if degree < ports:
             raise ValueError(f"{name}.degree: must be at least {ports} for dims {list(self.dims)}, got {degree}")
         return degree // ports if ports else 0
 
     def stride(self, dimension: int) -> int:
-        """How much a step up ``dimension`` adds to the number of a server."""
+        """Return the difference of server numbers of a step up ``dimension``."""
         return prod(self.dims[dimension + 1 :])
 
     def neighbour(self, server: Index, dimension: int, sign: Index | int) -> Index:
-        """The neighbours of servers that are ``sign`` (+1 or -1) along ``dimension``."""
+        """Return the neighbours of servers at ``sign`` (+1 or -1) along ``dimension``."""
         size, stride = self.dims[dimension], self.stride(dimension)
         place = server // stride % size
         return server + ((place + sign) % size - place) * stride
 
     def cables(self) -> Index:
-        """[C, 2] servers, dimension by dimension."""
+        """Return [C, 2] the servers that each cable joins, dimension by dimension."""
         server = np.arange(prod(self.dims))
-        found = [np.zeros((0, 2), np.int64)]
+        parts = [np.zeros((0, 2), np.int64)]
         for dimension, size in enumerate(self.dims):
             up = self.neighbour(server, dimension, 1)
-            own = (up > server) | (size > 2)  # of two servers, one has the cable
-            found.append(np.stack([server, up], axis=1)[own & (size > 1)])
-        return np.concatenate(found)
+            has_cable = (up > server) | (size > 2)  # two servers share a single cable
+            parts.append(np.stack([server, up], axis=1)[has_cable & (size > 1)])
+        return np.concatenate(parts)
 
     def link(self, server: Index, dimension: int, sign: Index) -> Index:
-        """The links from servers to their neighbours."""
+        """Return the links from servers to their neighbours."""
         size, stride = self.dims[dimension], self.stride(dimension)
         before = sum(self._cables_of(earlier) for earlier in range(dimension))
         if size > 2:
             below = self.neighbour(server, dimension, -1)
             return np.where(sign > 0, forth(before + server), back(before + below))
-        rank = server // (2 * stride) * stride + server % stride  # of the cable among those of lower ends
+        rank = server // (2 * stride) * stride + server % stride  # index of the cable in this dimension
         return np.where(server // stride % 2 == 0, forth(before + rank), back(before + rank))
 
     def _cables_of(self, dimension: int) -> int:
@@ -139,12 +139,12 @@ class Grid(Routes):
         return servers if size > 2 else servers // 2 if size == 2 else 0
 
     def choices(self, source: Index, target: Index, kind: str) -> Index:
-        """[F, dims] the last dimension first: 2 where a target is half way round, else 1."""
+        """Return [F, dims] the directions, last dimension first: 2 where both are equally short, else 1."""
         legs = [(self._up(source, target, dimension), size) for dimension, size in self._last_first()]
         return np.stack([np.where((2 * up == size) & (size > 2), 2, 1) for up, size in legs], axis=1)
 
     def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
-        """Dimension by dimension, the last first, the short way round; every class of traffic takes the same."""
+        """Return the links in the shorter direction of each dimension, the last first, for every class of traffic."""
         choices = self.choices(source, target, kind)
         at, hops = source, [np.zeros((len(source), 0), np.int64)]
         for branch, (dimension, size) in enumerate(self._last_first()):
@@ -153,16 +153,16 @@ class Grid(Routes):
             sign = np.where((2 * up > size) | second, -1, 1)
             steps = np.where(sign > 0, up, size - up)
             for step in range(size // 2):
-                goes = step < steps
-                hops.append(np.where(goes, self.link(at, dimension, sign), NO_LINK)[:, None])
-                at = np.where(goes, self.neighbour(at, dimension, sign), at)
+                moves = step < steps
+                hops.append(np.where(moves, self.link(at, dimension, sign), NO_LINK)[:, None])
+                at = np.where(moves, self.neighbour(at, dimension, sign), at)
         return np.concatenate(hops, axis=1).astype(np.int32)
 
     def _last_first(self) -> list[tuple[int, int]]:
-        """Dimensions and their sizes."""
+        """Return the dimensions, last first, with their sizes."""
         return list(enumerate(self.dims))[::-1]
 
     def _up(self, source: Index, target: Index, dimension: int) -> Index:
-        """[F] steps up ``dimension`` to the target."""
+        """Return [F] the steps up ``dimension`` to the target."""
         stride = self.stride(dimension)
         return (target // stride - source // stride) % self.dims[dimension]

@@ -1,4 +1,4 @@
-"""Cables to directed links, and the bill of materials of what was cabled. C cables, L links."""
+"""Conversion of cables to directed links and to a bill of materials. Shapes: C cables, L links."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ Cable = tuple[int, int]  # the two nodes that a duplex cable joins
 Cables = Sequence[Cable] | NDArray[np.int64]  # [C, 2]
 Index = NDArray[np.int64]
 
-BYTES_PER_CABLE = 88  # while a network is built (measured): 24 of each of its two links, the rest of their ends
+BYTES_PER_CABLE = 88  # memory while a network is built (measured): 24 for each of its two links, the rest for ends
 
 
 def check_interfaces(name: str, bandwidth: float, degree: int, latency: float) -> None:
-    """Check the laws of every design: a bandwidth, a whole number of interfaces, latency >= 0."""
+    """Raise ``ValueError`` for invalid interfaces: a bandwidth, a whole number of interfaces, latency >= 0."""
     check_bandwidth(f"{name}.bandwidth", bandwidth)
     check_count(f"{name}.degree", degree)
     check_not_negative(f"{name}.latency", latency)
 
 
 def check_cables(name: str, cables: int) -> None:
-    """Raise ``ValueError`` unless memory has room for that many ``cables`` between switches."""
+    """Raise ``ValueError`` unless that many ``cables`` between switches fit in memory."""
     check_memory("fabric", f"{name} with {cables} cables between switches", cables * BYTES_PER_CABLE)
 
 
 def duplex(cables: Cables) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Source and target [2C] of the links of C cables: cable c is link 2c (as written) and link 2c + 1 (back)."""
+    """Return source and target [2C] of the links of C cables: cable c is link 2c (as written) and 2c + 1 (back)."""
     ends = np.asarray(cables, dtype=np.int32).reshape(-1, 2)
     return ends.ravel(), ends[:, ::-1].ravel()
 
 
 def forth(cable: Index) -> Index:
-    """The links of cables from their first to their second node."""
+    """Return the links of cables from their first to their second node."""
     return 2 * cable
 
 
 def back(cable: Index) -> Index:
-    """The links of cables from their second to their first node."""
+    """Return the links of cables from their second to their first node."""
     return 2 * cable + 1
 
 
 def all_pairs(first: ArrayLike, second: ArrayLike) -> NDArray[np.int64]:
-    """[C, 2] a cable between each of ``first`` and each of ``second``."""
+    """Return [C, 2] a cable between each of ``first`` and each of ``second``."""
     return np.stack(np.meshgrid(first, second, indexing="ij"), axis=-1).reshape(-1, 2)
 
 
@@ -70,7 +70,7 @@ def cabled(
     bill: tuple[Item, ...],
     channels: Channels | None = None,
 ) -> Fabric:
-    """A fabric of duplex cables that all have the same ``bandwidth`` (B/s each direction) and ``latency`` (s)."""
+    """Return a fabric of duplex cables that all have the same ``bandwidth`` (B/s per direction) and ``latency`` (s)."""
     source, target = duplex(cables)
     return Fabric(
         name=name,
@@ -89,9 +89,9 @@ def cabled(
 
 
 def switched_bill(servers: int, switch_ports: int, cables: int, bandwidth: float) -> tuple[Item, ...]:
-    """What a switched fabric is made of: one NIC per server, ``switch_ports`` bought, ``cables`` lit.
+    """Return the bill of a switched fabric: one NIC port per server, all ``switch_ports``, and the ``cables`` in use.
 
-    A transceiver at both ends of every cable: one per NIC and switch port in use (TopoOpt, Appendix G).
+    Every cable has a transceiver at both ends: one per NIC and switch port in use (TopoOpt, Appendix G).
     """
     return (
         Item("nic_port", servers, bandwidth),
@@ -102,7 +102,7 @@ def switched_bill(servers: int, switch_ports: int, cables: int, bandwidth: float
 
 
 def direct_bill(ports: int, fibers: float, bandwidth: float) -> tuple[Item, ...]:
-    """What servers that are cabled to each other are made of: NIC ports with a transceiver each, and fibers."""
+    """Return the bill of servers cabled to each other: NIC ports with a transceiver each, and fibers."""
     return (
         Item("nic_port", ports, bandwidth),
         Item("transceiver", ports, bandwidth),

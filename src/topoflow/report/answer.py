@@ -1,4 +1,4 @@
-"""The answer in sentences: which fabric is fastest, and which is worth its money."""
+"""The answer in sentences: the fastest fabric, and cheaper ones that are nearly as fast."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from topoflow.units import human
 CLOSE = 0.1  # a world within 10% of the fastest is nearly as fast
 TIE = 0.0005  # worlds whose times differ by less are equally fast: 0.05 %, the rounding of the four digits printed
 MAX_NAMED = 6  # networks in a sentence
-COMPUTE_BOUND = 0.02  # of an iteration; where the network could save less, it is not what limits
-OF_JOBS = ("workload", "gpu", "efficiency", "global_batch")  # groups and keys that make another job
+COMPUTE_BOUND = 0.02  # of an iteration; a network that could save less does not limit the job
+JOB_KEYS = ("workload", "gpu", "efficiency", "global_batch")  # config groups and keys that define a job
 
 
 def answers(report: Report) -> list[str]:
-    """One answer per job, in plain words."""
-    found = []
+    """Return the answer for each job as text."""
+    texts = []
     for job in report.jobs:
         fastest = recommended(job)[0]
         answer = _answer(report, job) + bottleneck(fastest, _names(report, job)[fastest.settings.world])
-        found.append(answer if fits(job) else f"{_needs(report, job)} If memory were no limit: {answer}")
-    return found
+        texts.append(answer if fits(job) else f"{_needs(report, job)} If memory were no limit: {answer}")
+    return texts
 
 
 def fits(ranked: tuple[Result, ...]) -> bool:
@@ -44,12 +44,12 @@ def _needs(report: Report, ranked: tuple[Result, ...]) -> str:
 
 
 def _names(report: Report, ranked: tuple[Result, ...]) -> dict[str, str]:
-    """What the worlds of one job are called."""
+    """Return world -> short name for the worlds of one job."""
     return dict(zip((outcome.settings.world for outcome in ranked), report.labels(ranked), strict=True))
 
 
 def memory_notes(report: Report) -> list[str]:
-    """A line for every strategy that needs more memory than a GPU has."""
+    """Return a line for every strategy that needs more memory than a GPU has."""
     keys = [key for key in report.swept if key.partition(".")[0] == "strategy"]
     notes = []
     for outcome in report.ranking:
@@ -65,15 +65,15 @@ def memory_notes(report: Report) -> list[str]:
 
 
 def notes(report: Report) -> list[str]:
-    """A line for everything that was decided by the size of a job, and that is assumed of a recorded one."""
-    lines = (f"{place(report, one)}: {note}" for one in report.outcomes for note in one.notes)
+    """Return a line for every choice that depended on a job's size, and every assumption on a recorded job."""
+    lines = (f"{place(report, outcome)}: {note}" for outcome in report.outcomes for note in outcome.notes)
     return list(dict.fromkeys(lines))
 
 
 def recommended(ranked: tuple[Result, ...]) -> tuple[Result, ...]:
-    """Of one job's results those that can be had, fastest first: they fit in memory and their networks can be built.
+    """Return one job's results that fit in memory on networks that can be built, fastest first.
 
-    Where nothing fits all count, and where all networks are ideal, these.
+    If nothing fits, all results count; if all networks are ideal, ideal networks count.
     """
     fitting = tuple(outcome for outcome in ranked if outcome.fits) or ranked
     return tuple(outcome for outcome in fitting if not outcome.fabric.is_ideal) or fitting
@@ -111,7 +111,7 @@ def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
 
 
 def _fastest(who: str, job: tuple[Result, ...], names: Mapping[str, str]) -> str:
-    """Who is the fastest, with what it costs; those that are equally fast are named together, and the cheapest."""
+    """Describe the fastest world and its price; equally fast ones are named together, and the cheapest of them."""
     ties = [outcome for outcome in job if outcome.row.iteration_time <= job[0].row.iteration_time * (1 + TIE)]
     time, first = human(job[0].row.iteration_time, "s"), names[job[0].settings.world]
     if len(ties) == 1:
@@ -127,7 +127,7 @@ def _fastest(who: str, job: tuple[Result, ...], names: Mapping[str, str]) -> str
 
 
 def _limit(fastest: Result) -> str:
-    """What limits, as a sentence, where the network does not."""
+    """Describe the limit of the job in a sentence if it is not the network; otherwise ""."""
     row = fastest.row
     if not row.compute_time or row.network_time is None or row.network_time > COMPUTE_BOUND * row.iteration_time:
         return ""
@@ -136,9 +136,9 @@ def _limit(fastest: Result) -> str:
 
 
 def _ideal(fitting: tuple[Result, ...], names: Mapping[str, str]) -> str:
-    """What an ideal network would take, as a sentence, where others were compared with it.
+    """Describe the time on an ideal network in a sentence, if others were compared with it; otherwise "".
 
-    It need not be the least: a direct network has fewer links, and so less latency, where it need not forward.
+    It need not be the shortest: a direct network has fewer links, and so less latency, where it need not forward.
     """
     ideal = [outcome for outcome in fitting if outcome.fabric.is_ideal]
     if not ideal or len(ideal) == len(fitting):
@@ -148,7 +148,7 @@ def _ideal(fitting: tuple[Result, ...], names: Mapping[str, str]) -> str:
 
 
 def _unsized(outcome: Result) -> str:
-    """What the answer does not know, where a recorded job communicated without a record of how much."""
+    """Describe in a sentence the recorded communication of unknown size; "" if there is none."""
     if not outcome.unsized_time:
         return ""
     time = human(outcome.unsized_time, "s")
@@ -156,9 +156,9 @@ def _unsized(outcome: Result) -> str:
 
 
 def place(report: Report, outcome: Result) -> str:
-    """``dlrm on 16 servers``, and how its job differs from others: ``dlrm on 16 servers, workload.tables=8``."""
+    """Return the job as text, with its differences from others: ``dlrm on 16 servers, workload.tables=8``."""
     row, swept = outcome.row, outcome.settings.swept
-    keys = [key for key in report.swept if key.partition(".")[0] in OF_JOBS and key != "workload"]
+    keys = [key for key in report.swept if key.partition(".")[0] in JOB_KEYS and key != "workload"]
     how = [f"{key}={swept[key]}" for key in keys if swept.get(key, row.workload) != row.workload]  # a motif's name
     return ", ".join([f"{row.workload} on {row.servers} server{'s' if row.servers > 1 else ''}", *how])
 
@@ -168,7 +168,7 @@ def _price(outcome: Result) -> str:
 
 
 def _slower(outcome: Result, best: float) -> str:
-    """How much slower than the fastest, and the price."""
+    """Describe how much slower than the fastest the result is, with its price."""
     more = outcome.row.iteration_time / best - 1 if best > 0 else 0.0
     how = "just as fast" if more < 0.0005 else f"{more:.1%} slower" if more < 1 else f"{1 + more:.3g} times as long"
     return f": {human(outcome.row.iteration_time, 's')} per step ({how}){_price(outcome)}"

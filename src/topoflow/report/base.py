@@ -1,4 +1,4 @@
-"""Report: what was simulated and what came out, for a person and for a program."""
+"""Report: the simulated worlds and their results, for users and for programs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from functools import cached_property
 
 from topoflow.case.base import Result
 from topoflow.case.failures import Failures
-from topoflow.case.rows import Row
+from topoflow.case.rows import ResultRow
 
 
 @dataclass(frozen=True)
 class Report:
-    """Everything a comparison found, in the order of the grid."""
+    """All results of a comparison, in the order of the grid."""
 
     outcomes: tuple[Result, ...]
-    command: str  # what was typed, to reproduce it
-    left_out: tuple[str, ...] = ()  # worlds of the default grid that cannot be built and those without an end, and why
-    unfinished: tuple[str, ...] = ()  # of these, those without an end
+    command: str  # as typed, to reproduce the comparison
+    left_out: tuple[str, ...] = ()  # worlds that cannot be built (default grid) or did not end, with the reason
+    unfinished: tuple[str, ...] = ()  # those of ``left_out`` that did not end
 
     def __post_init__(self) -> None:
         names = [outcome.settings.world for outcome in self.outcomes]
@@ -28,27 +28,27 @@ class Report:
             raise ValueError(f"report: worlds must have different names, got {names}")
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ResultRow]:
         return [outcome.row for outcome in self.outcomes]
 
     @cached_property
     def swept(self) -> tuple[str, ...]:
-        """Keys that take more than one value, in the order of the command line."""
+        """Return the keys that have more than one value, in the order of the command line."""
         keys = dict.fromkeys(key for outcome in self.outcomes for key in outcome.settings.swept)
         return tuple(key for key in keys if len({o.settings.swept.get(key) for o in self.outcomes}) > 1)
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """World -> its row in ``result.json``, from 0."""
+        """Return world -> its row in ``result.json``, from 0."""
         return {outcome.settings.world: number for number, outcome in enumerate(self.outcomes)}
 
     @cached_property
     def fabrics(self) -> tuple[str, ...]:
-        """Names of the fabrics, each once, in the order of the grid: what their looks follow."""
+        """Return the distinct names of the fabrics, in the order of the grid, which determines their looks."""
         return tuple(dict.fromkeys(outcome.settings.fabric for outcome in self.outcomes))
 
     def labels(self, outcomes: Sequence[Result]) -> list[str]:
-        """What tells these worlds from each other, short: ``fat_tree, 25 Gb/s, degree=4``."""
+        """Return short names that distinguish these worlds: ``fat_tree, 25 Gb/s, degree=4``."""
         keys = [key for key in self.swept if key != "fabric"]
         keys = [key for key in keys if len({outcome.settings.swept.get(key) for outcome in outcomes}) > 1]
         return [
@@ -58,15 +58,16 @@ class Report:
 
     @property
     def failures(self) -> list[tuple[str, Failures]]:
-        """What single failures do, each with the short name of its world."""
+        """Return the failures of each world, with the world's short name."""
         if not any(outcome.failures for outcome in self.outcomes):
             return []
-        asked = [outcome for outcome in self.ranking if outcome.failures]
-        return [(label, each) for label, one in zip(self.labels(asked), asked, strict=True) for each in one.failures]
+        outcomes = [outcome for outcome in self.ranking if outcome.failures]
+        labelled = zip(self.labels(outcomes), outcomes, strict=True)
+        return [(label, failures) for label, outcome in labelled for failures in outcome.failures]
 
     @cached_property
     def ranking(self) -> tuple[Result, ...]:
-        """Fastest first, the cheaper one where two are as fast; what does not fit in memory after all that does."""
+        """Return the results, fastest first, then cheapest; those that do not fit in memory come last."""
         return tuple(
             sorted(self.outcomes, key=lambda o: (not o.fits, o.row.iteration_time, o.cost is None, o.cost or 0.0))
         )
@@ -78,7 +79,7 @@ class Report:
 
     @cached_property
     def jobs(self) -> tuple[tuple[Result, ...], ...]:
-        """The ranking, job by job: times of different jobs say nothing about each other."""
+        """Return the ranking by job, since times of different jobs cannot be compared."""
         groups: dict[str, list[Result]] = {}
         for outcome in self.outcomes:
             groups.setdefault(outcome.comparable, [])
@@ -87,7 +88,7 @@ class Report:
         return tuple(tuple(group) for group in groups.values())
 
     def representatives(self, most: int) -> tuple[Result, ...]:
-        """At most this many results, to be drawn: the fastest of each fabric, then the fastest of the rest."""
+        """Return at most ``most`` results to draw: the fastest of each fabric, then the fastest of the others."""
         if len(self.outcomes) <= most:
             return self.outcomes
         first: dict[str, Result] = {}

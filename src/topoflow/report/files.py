@@ -1,4 +1,4 @@
-"""Output folders that are whole or absent."""
+"""Output folders that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from topoflow import progress
 from topoflow.files import naming
 
-WRITTEN_BY = {  # files of a folder without a result.json, and the verb that leaves them
+WRITTEN_BY = {  # files of a folder without a result.json -> the verb that writes them
     "plan.json": "search",
     "checkpoint.npz": "search",
     "checkpoint.jsonl": "experiment",
@@ -27,28 +27,28 @@ _LOCKED: set[tuple[int, int]] = set()  # folders that this process has locked, b
 
 
 def check_folder(out: Path, verb: str | None = None) -> None:
-    """Raise ``ValueError`` when ``out`` cannot become a folder; called before long work.
+    """Raise ``ValueError`` if ``out`` cannot become a folder; call this before long work.
 
-    With the ``verb`` that is to write there, also when the folder has the files of another, as some would be replaced
-    and the rest stay.
+    With the ``verb`` that will write there, also raise if the folder has files of another verb, since a mixture of
+    both would remain.
     """
     absolute = Path(os.path.abspath(out))
-    there = next(path for path in (absolute, *absolute.parents) if os.path.lexists(path))
-    if not there.is_dir():
-        raise ValueError(f"out: must be a folder, got the file {there}")
+    existing = next(path for path in (absolute, *absolute.parents) if os.path.lexists(path))
+    if not existing.is_dir():
+        raise ValueError(f"out: must be a folder, got the file {existing}")
     try:
-        with tempfile.TemporaryDirectory(dir=there):
+        with tempfile.TemporaryDirectory(dir=existing):
             pass
     except OSError as error:
         raise ValueError(f"out: must be a folder that can be written, got {out} ({error.strerror})") from error
     other = written_by(out)
     if verb is not None and other is not None and verb.split()[: len(other.split())] != other.split():
-        law = f"must be a new folder or one of an earlier `topoflow {verb}`"
-        raise ValueError(f"out: {law}, got {out} with the result of `topoflow {other}`")
+        rule = f"must be a new folder or one of an earlier `topoflow {verb}`"
+        raise ValueError(f"out: {rule}, got {out} with the result of `topoflow {other}`")
 
 
 def written_by(out: Path) -> str | None:
-    """The verb whose result a folder has, whole or cut off, of an experiment with its figure, as far as is known."""
+    """Return the verb (with the figure of an experiment) whose complete or interrupted result a folder has."""
     if (verb := _verb_of(str(result_in(out).get("command")))) is not None:
         return verb
     with suppress(OSError):
@@ -58,12 +58,12 @@ def written_by(out: Path) -> str | None:
 
 
 def result_in(out: Path) -> Mapping[str, Any]:
-    """What the result.json of a folder holds; nothing where there is none, or one that is not ours."""
+    """Return the content of a folder's result.json; {} if there is none or it is not ours."""
     try:
-        found = json.loads((out / "result.json").read_text(encoding="utf-8"))
+        content = json.loads((out / "result.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _verb_of(command: str) -> str | None:
@@ -75,10 +75,10 @@ def _verb_of(command: str) -> str | None:
 
 @contextmanager
 def sole_writer(out: Path, verb: str) -> Iterator[None]:
-    """Check ``out`` and keep all other runs out of it until the block ends, however this process ends.
+    """Check ``out`` and keep other runs out of it until the block or this process ends.
 
-    The folder exists meanwhile; one without a file is removed again. Raises ``ValueError`` in one line where it cannot
-    be written, or another run is writing there.
+    The folder exists meanwhile; an empty one is removed again. Raises ``ValueError`` in one line where it cannot be
+    written, or another run is writing there.
     """
     check_folder(out, verb)
     with locked(out):
@@ -87,13 +87,13 @@ def sole_writer(out: Path, verb: str) -> Iterator[None]:
 
 @contextmanager
 def locked(folder: Path, key: str = "out") -> Iterator[None]:
-    """Keep all other runs out of a folder until the block ends; ``ValueError`` names ``key`` where one is in it.
+    """Keep other runs out of a folder until the block ends. Raises ``ValueError`` naming ``key`` if one is in it.
 
-    The lock is on the folder itself: it leaves no file there and ends with the process. A block within may lock the
-    same folder again, as a job of Hydra may write to the folder of its logs.
+    The lock is on the folder itself: it leaves no file there and ends with the process. An inner block may lock the
+    same folder again, since a job of Hydra may write to the folder of its logs.
     """
     absolute = Path(os.path.abspath(folder))
-    made = [each for each in (absolute, *absolute.parents) if not each.exists()]
+    new_folders = [path for path in (absolute, *absolute.parents) if not path.exists()]
     absolute.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(absolute, os.O_RDONLY)
     try:
@@ -108,8 +108,8 @@ def locked(folder: Path, key: str = "out") -> Iterator[None]:
             if outermost:
                 _LOCKED.discard(identity)
             with suppress(OSError):  # it is not empty
-                for each in made:
-                    each.rmdir()
+                for path in new_folders:
+                    path.rmdir()
     finally:
         os.close(descriptor)
 
@@ -118,18 +118,18 @@ def _lock(descriptor: int, folder: Path, key: str) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        law = "must be written by one run at a time"
-        raise ValueError(f"{key}: {law}, got {folder}, where another is writing") from error
-    except OSError:  # a file system without locks: parts of files have names of their own, so none is damaged
+        rule = "must be written by one run at a time"
+        raise ValueError(f"{key}: {rule}, got {folder}, where another is writing") from error
+    except OSError:  # a file system without locks: temporary files have unique names, so none is damaged
         return
 
 
 @contextmanager
 def whole_folder(out: Path, earlier: Iterable[str] = ()) -> Iterator[Path]:
-    """A temporary folder next to ``out`` to write into; it becomes ``out`` when the block ends without an error.
+    """Yield a temporary folder next to ``out``; its files move to ``out`` when the block ends without an error.
 
-    Where ``out`` is there already, files of the same names are replaced, those of ``earlier``, names of files that an
-    earlier run wrote there, are removed if they are not, and everything else in it is left alone.
+    If ``out`` exists, files of the same names are replaced, other files of ``earlier`` (names of files from an earlier
+    run) are removed, and all other files are kept.
     """
     out = Path(os.path.abspath(out))
     check_folder(out)

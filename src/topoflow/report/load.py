@@ -1,15 +1,15 @@
-"""What every link carries in each part of an iteration, for pictures.
+"""Load of every link in each part of an iteration, for pictures.
 
-A timeline has when every transfer began and ended, not its rates in between: its bytes are spread evenly over the time
-in which it flows, from the end of its latency to its finish. So a link's load in a part may be more than it could carry
-there, where a transfer was slow before and quick later. What always holds for ``fluid``, on every link:
+A timeline has the start and finish of every transfer, not its rates in between. So the bytes are spread evenly over the
+time in which the transfer flows, from the end of its latency to its finish. The load of a link in a part may exceed its
+capacity if a transfer was slow before and fast later. For ``fluid``, two properties hold on every link:
 
-    the sum over all parts is what the timeline says that the link carries
-    in any parts side by side, the load is at most the capacity * (the last end - the first begin of the transfers
-    that flow there): all their bytes went over the link in that time
+    the sum over all parts is the bytes that the timeline has for the link
+    in consecutive parts, the load is at most the capacity * (the last finish - the first start of the transfers that
+    flow there), since all their bytes crossed the link in that time
 
-and where the rates of a link's transfers do not change while they flow, the load is exact. ``bound`` has every transfer
-as if it were alone, and so more than a link can carry where they share it.
+If the rates of a link's transfers are constant, the load is exact. ``bound`` simulates every transfer as if it were
+alone, so that shared links carry more than their capacity.
 
 Shapes: B bins, L links, T tasks.
 """
@@ -25,9 +25,9 @@ BINS = 24  # of an iteration
 
 
 def bytes_over_time(timeline: Timeline, end: float, bins: int = BINS) -> Floats | None:
-    """B [B, L] that links carry in equal parts of the time from 0 to ``end`` (s).
+    """Return the bytes [B, L] that links carry in equal parts of the time from 0 to ``end`` (s).
 
-    None where the paths do not say which links the bytes cross: routers that forward by address choose on the way.
+    Return None if the links of the bytes are not known, since routers that forward by address choose on the way.
     """
     carried, graph = timeline.link_bytes, timeline.world.graph
     planned = link_bytes(graph)
@@ -41,14 +41,14 @@ def bytes_over_time(timeline: Timeline, end: float, bins: int = BINS) -> Floats 
         share = np.divide(passed, took, out=(passed >= 0).astype(np.float64), where=took > 0)
         by_then[edge] = link_bytes(graph, graph.bytes * np.clip(share, 0.0, 1.0))
     by_then[bins] = planned
-    # what was sent again after a loss is spread as what was sent first
-    again = np.divide(carried, planned, out=np.zeros_like(planned), where=planned > 0)
-    return np.diff(np.maximum.accumulate(by_then), axis=0) * again
+    # retransmissions are spread like the first transmissions
+    transmissions = np.divide(carried, planned, out=np.zeros_like(planned), where=planned > 0)
+    return np.diff(np.maximum.accumulate(by_then), axis=0) * transmissions
 
 
 def flowing(timeline: Timeline, end: float) -> tuple[Floats, Floats]:
-    """[T] and [T] s, from when to when the bytes of each task flow; until ``end`` (s) where it finishes later."""
+    """Return [T] and [T] the times (s) between which the bytes of each task flow, at most until ``end`` (s)."""
     finish = np.minimum(timeline.finish, end)
     world, graph = timeline.world, timeline.world.graph
-    of_path = np.append(path_latency(graph, world.latency), 0.0)  # the last: of no path
+    of_path = np.append(path_latency(graph, world.latency), 0.0)  # the last entry is for tasks without a path
     return np.minimum(timeline.start + graph.delay + of_path[graph.path], finish), finish

@@ -1,4 +1,4 @@
-"""Where tables are printed."""
+"""Output: a console for tables."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ WIDTH = 200  # characters
 
 
 class Output(Console):
-    """A console for text of files: brackets in it are no markup, escapes in it do not reach the terminal.
+    """A console for text from files: brackets are no markup, and escape sequences do not reach the terminal.
 
-    A file or a pipe has no width to fit into: tables get ``WIDTH``. Its reader may leave, as `head` does: ``main`` then
-    ends without a complaint.
+    A file or a pipe has no width: tables get ``WIDTH``. If its reader closes it, as `head` does, ``main`` ends without
+    an error message.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -26,7 +26,7 @@ class Output(Console):
             self.width = WIDTH
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What is printed, piece by piece; colours are the styles of the pieces, not in their text."""
+        """Yield the printed segments without control characters; colours are styles of the segments."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else printable(text), style, control)
 

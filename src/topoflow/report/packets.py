@@ -1,4 +1,4 @@
-"""What packets and ports saw, a line for each world that was simulated packet by packet."""
+"""Statistics of packets and ports, a line for each packet-level world."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from topoflow.report.base import Report
 from topoflow.units import human
 
 PORTS = ("world", "ports active", "stalled", "idle", "most stalled port", "fullest buffer")
-LOSSES = ("packets lost", "packets marked (ECN)")  # where any port loses or marks some
+LOSSES = ("packets lost", "packets marked (ECN)")  # shown if any port loses or marks some
 LATENCIES = ("packet latency: mean", "median", "99 %", "longest", "message latency: mean", "median", "99 %", "longest")
 ABOUT = (
     "Of the ports that sent anything, the mean share of the step in which one sends (active), in which packets wait "
@@ -25,34 +25,36 @@ ABOUT = (
 )
 
 MAX_QUEUES = 8  # of a world that are drawn
-MAX_INTERVALS = 256  # of time that are drawn; where there are more, one is several of them
+MAX_INTERVALS = 256  # of time that are drawn; with more, several are drawn as one
 
-BUSY = 0.5  # of the step; where no port sends for longer, no single one limits
-# Of the step, ours. Bandwidth does not limit where ports send and stall, and a chain of messages is sent, for less. Not
-# more, as messages also wait in NICs: with 0.2 of the step on the chain, twice the bandwidth saves 0.23 of sweep3d.
-LITTLE = 0.1
-AS_BUSY = 0.9  # of what the busiest port sends
-SHOWN = 0.001  # of the step; shorter stalls are not reported
+BUSY = 0.5  # of the step; if no port sends for longer, no single port limits
+# Share of the step, our own choice. Bandwidth does not limit if ports send and stall, and a chain of messages is sent,
+# for a smaller share. A larger value would be wrong, since messages also wait in NICs: with 0.2 of the step on the
+# chain, twice the bandwidth saves 0.23 of sweep3d.
+MIN_LIMITING_SHARE = 0.1
+SAME_LOAD = 0.9  # ports that send for this share of the busiest port's time, or more, count as equally busy
+MIN_REPORTED_STALL = 0.001  # of the step
 
 
 def kinds(fabric: Fabric) -> dict[str, Mask]:
-    """[L] which links join what, by name; a kind without links is left out."""
+    """Return the links [L] of each kind, by name; a kind without links is left out."""
     from_server, to_server = fabric.source < fabric.servers, fabric.target < fabric.servers
     between = ~from_server & ~to_server
-    found = {"from servers": from_server & ~to_server, "to servers": to_server & ~from_server}
-    found |= {"between servers": from_server & to_server}
+    links_of = {"from servers": from_server & ~to_server, "to servers": to_server & ~from_server}
+    links_of |= {"between servers": from_server & to_server}
     route: object = fabric.route
     if isinstance(route, AddressedRoutes) and (hops := route.next_hops()).kinds:
-        found |= {kind: between & (hops.level == level) for level, kind in hops.kinds.items()}
+        links_of |= {kind: between & (hops.level == level) for level, kind in hops.kinds.items()}
     else:
-        found["between switches"] = between
-    return {kind: of for kind, of in found.items() if of.any()}
+        links_of["between switches"] = between
+    return {kind: links for kind, links in links_of.items() if links.any()}
 
 
 def groups(fabric: Fabric) -> Ints:
-    """[servers] the group of each: of a fabric by address its own, else servers below the same first switches.
+    """Return [servers] the group of each server.
 
-    Where servers are wired to each other, each is a group.
+    It is the group of a fabric with routing by address, or else the servers below the same first switches. Servers that
+    are wired to each other are a group each.
     """
     route: object = fabric.route
     if isinstance(route, AddressedRoutes):
@@ -65,13 +67,13 @@ def groups(fabric: Fabric) -> Ints:
     for server, switch in zip(fabric.source[first].tolist(), fabric.target[first].tolist(), strict=True):
         below[server].append(switch)
     number: dict[tuple[int, ...], int] = {}
-    return np.array([number.setdefault(tuple(sorted(each)), len(number)) for each in below], np.int32)
+    return np.array([number.setdefault(tuple(sorted(switches)), len(number)) for switches in below], np.int32)
 
 
 def group_completion(outcome: Result) -> tuple[Ints, Floats, Floats]:
-    """Groups that messages came to, and s when half of those and when the last of those had arrived.
+    """Return the groups that received messages, and when (s) half of them and the last of them had arrived.
 
-    None for messages of many rounds, as it is not known when half of them had.
+    All are empty for messages of many rounds, whose single arrivals are not known.
     """
     timeline = outcome.timeline
     graph, finish = timeline.world.graph, timeline.finish
@@ -80,21 +82,21 @@ def group_completion(outcome: Result) -> tuple[Ints, Floats, Floats]:
     arrived = (graph.bytes > 0) & np.isfinite(finish) & (graph.target >= 0)
     group, when = groups(outcome.fabric)[graph.target[arrived]], finish[arrived]
     order = np.lexsort((when, group))
-    found, first, count = np.unique(group[order], return_index=True, return_counts=True)
+    received, first, count = np.unique(group[order], return_index=True, return_counts=True)
     when = when[order]
-    return found.astype(np.int32), when[first + (count - 1) // 2], when[first + count - 1]
+    return received.astype(np.int32), when[first + (count - 1) // 2], when[first + count - 1]
 
 
 class Depths(NamedTuple):
-    """How deep the queues of the fullest ports were: the most in each interval, the first of which begins at 0."""
+    """The depths of the queues of the fullest ports: the largest in each interval, from time 0."""
 
-    names: tuple[str, ...]  # [K] of ports
+    names: tuple[str, ...]  # [K] names of ports
     interval: float  # s
     depth: Floats  # [K, I] B
 
 
 def fullest_queues(outcome: Result) -> Depths | None:
-    """Those of up to ``MAX_QUEUES`` ports; None: nothing waited, or it was not written down."""
+    """Return the queues of up to ``MAX_QUEUES`` ports; None if nothing waited, or it was not recorded."""
     ports = outcome.timeline.ports
     if ports is None or ports.queues is None or not len(ports.queues.link):
         return None
@@ -107,7 +109,7 @@ def fullest_queues(outcome: Result) -> Depths | None:
 
 
 def bottleneck(outcome: Result, name: str) -> str:
-    """Which ports limit it, in a sentence or two; nothing of a world that was not simulated packet by packet."""
+    """Describe the ports that limit a world in a sentence or two; "" if it was not simulated packet by packet."""
     ports, step = outcome.timeline.ports, outcome.timeline.makespan
     if ports is None or not ports.active.any():
         return ""
@@ -118,17 +120,17 @@ def bottleneck(outcome: Result, name: str) -> str:
         on_chain = share_on_chain(outcome)
         if on_chain is not None and on_chain >= BUSY:
             text += f", but messages that wait for each other are sent for {on_chain:.1%} of it: bandwidth limits."
-        elif on_chain is not None and max(share[most], waits[worst], on_chain) < LITTLE:
+        elif on_chain is not None and max(share[most], waits[worst], on_chain) < MIN_LIMITING_SHARE:
             text += ", so bandwidth is not what limits."
         else:
             text += "."
     else:
-        kind, of = next((kind, of) for kind, of in kinds(outcome.fabric).items() if of[most])
-        alike = int((share[of] >= AS_BUSY * share[most]).sum())
+        kind, links = next((kind, links) for kind, links in kinds(outcome.fabric).items() if links[most])
+        equally_busy = int((share[links] >= SAME_LOAD * share[most]).sum())
         text = f" On {name} the port from {outcome.fabric.link_name(most)} limits most:"
         text += f" it sends for {share[most]:.1%} of the step;"
-        text += f" {alike} of the {int(of.sum())} {kind} do so for {AS_BUSY:.0%} of that or more."
-    if waits[worst] >= SHOWN:
+        text += f" {equally_busy} of the {int(links.sum())} {kind} do so for {SAME_LOAD:.0%} of that or more."
+    if waits[worst] >= MIN_REPORTED_STALL:
         text += f" Packets wait longest for room from {outcome.fabric.link_name(worst)}, {waits[worst]:.1%} of it."
     if _loses(outcome):
         text += f" Ports lost {ports.lost.sum():,} packets and marked {ports.marked.sum():,} (ECN)."
@@ -136,10 +138,10 @@ def bottleneck(outcome: Result, name: str) -> str:
 
 
 def share_on_chain(outcome: Result) -> float | None:
-    """Share of the step in which messages of one chain are sent by their senders' links, or received by their targets'.
+    """Return the share of the step in which links of senders or receivers carry the messages of the last chain.
 
-    It is the chain that ends last, in which each task waits for the one before. A message shares links with those that
-    are ready at the same time. None for messages of many rounds.
+    In the chain that ends last, each task waits for the previous one. A message shares links with those that are ready
+    at the same time. Return None for messages of many rounds.
     """
     timeline, fabric = outcome.timeline, outcome.fabric
     graph, finish = timeline.world.graph, np.nan_to_num(timeline.finish, nan=-1.0, posinf=-1.0)
@@ -163,27 +165,28 @@ def share_on_chain(outcome: Result) -> float | None:
 
 
 def columns(report: Report) -> tuple[str, ...]:
-    """Titles of the cells of ``lines``."""
+    """Return the titles of the cells of ``lines``."""
     return (*PORTS, *LOSSES * any(map(_loses, report.outcomes)), *LATENCIES)
 
 
 def lines(report: Report) -> list[tuple[str, ...]]:
-    """The cells of ``columns``, world by world."""
+    """Return the cells of ``columns``, world by world."""
     loses = any(map(_loses, report.outcomes))
     return [_line(outcome, loses) for outcome in report.outcomes if outcome.timeline.ports is not None]
 
 
 def _loses(outcome: Result) -> bool:
-    """Whether any port lost or marked a packet."""
+    """Return whether any port lost or marked a packet."""
     ports = outcome.timeline.ports
     return ports is not None and bool(ports.lost.any() or ports.marked.any())
 
 
 def _line(outcome: Result, loses: bool) -> tuple[str, ...]:
     ports, step = outcome.timeline.ports, outcome.timeline.makespan or np.inf
-    assert ports is not None, "the caller asks for worlds with packets only"
+    assert ports is not None, "the caller passes packet-level worlds only"
     sent = ports.packets > 0
-    active, stalled = (float(each[sent].mean()) / step if sent.any() else 0.0 for each in (ports.active, ports.stalled))
+    times = (ports.active, ports.stalled)
+    active, stalled = (float(time[sent].mean()) / step if sent.any() else 0.0 for time in times)
     worst = int(np.argmax(ports.stalled)) if ports.stalled.any() else None
     return (
         outcome.settings.world,

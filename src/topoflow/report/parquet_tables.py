@@ -1,4 +1,4 @@
-"""Parquet tables of links, tasks, ports and failures. They need pyarrow, which is 170 MB: an extra of the package."""
+"""Parquet tables of links, tasks, ports and failures. They need pyarrow (170 MB), an extra of the package."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ PORTS = pa.schema(
         ("bytes", pa.float64()),  # B
         ("packets", pa.int64()),
         ("idle_intervals", pa.int64()),  # how often it was idle
-        ("idle_1us", pa.int64()),  # and for more than 1 us at a time
-        ("idle_1ms", pa.int64()),  # and for more than 1 ms
-        ("fullest", pa.float64()),  # B, the most that was ever taken of the buffer at the end of the link
+        ("idle_1us", pa.int64()),  # how often for more than 1 us
+        ("idle_1ms", pa.int64()),  # how often for more than 1 ms
+        ("fullest", pa.float64()),  # B, largest use of the buffer at the end of the link
         ("lost", pa.int64()),  # packets that it dropped or trimmed
         ("marked", pa.int64()),  # packets that it marked (ECN)
     ]
@@ -64,16 +64,16 @@ PORTS = pa.schema(
 QUEUES = pa.schema(
     [
         ("world", pa.string()),
-        ("link", pa.int32()),  # whose port it is; the 64 fullest of a world
+        ("link", pa.int32()),  # link of the port; the 64 fullest ports of a world
         ("start", pa.float64()),  # s, of the interval
         ("finish", pa.float64()),  # s
-        ("depth", pa.float64()),  # B, the most in it, as ``fullest`` of ports.parquet counts it
+        ("depth", pa.float64()),  # B, the largest in the interval, as ``fullest`` of ports.parquet
     ]
 )
 LATENCIES = pa.schema(
     [
         ("world", pa.string()),
-        ("of", pa.string()),  # packet: since it began to leave the NIC; message: since it was ready to be sent
+        ("of", pa.string()),  # packet: from the start of its sending; message: from when it was ready to be sent
         ("low", pa.float64()),  # s
         ("high", pa.float64()),  # s
         ("count", pa.int64()),  # of those whose latency is within low..high
@@ -88,8 +88,8 @@ MESSAGES = pa.schema(
         ("bytes", pa.float64()),  # B
         ("start", pa.float64()),  # s, when it was ready to be sent
         ("finish", pa.float64()),  # s, when its last byte had arrived
-        ("sent", pa.int64()),  # packets of it that left their NIC; null where nothing can be lost
-        ("lost", pa.int64()),  # and those that ports dropped or trimmed
+        ("sent", pa.int64()),  # packets of the message that left their NIC; null where nothing can be lost
+        ("lost", pa.int64()),  # packets of the message that ports dropped or trimmed
     ]
 )
 FAILURES = pa.schema(
@@ -98,7 +98,7 @@ FAILURES = pa.schema(
         ("what", pa.string()),  # fiber, server
         ("number", pa.int32()),  # of the link in links.parquet, or of the server
         ("name", pa.string()),
-        ("count", pa.int32()),  # fibers of the link, which are alike
+        ("count", pa.int32()),  # equivalent fibers of the link
         ("iteration_time", pa.float64()),  # s, after the failure; null: the job cannot continue
         ("slowdown", pa.float64()),  # times as long as when nothing has failed
     ]
@@ -106,7 +106,7 @@ FAILURES = pa.schema(
 
 
 def write_tables(report: Report, folder: Path) -> None:
-    """Write ``links.parquet``, ``tasks.parquet``, and what there is of ports, latencies and failures."""
+    """Write ``links.parquet``, ``tasks.parquet``, and the tables of ports, latencies and failures, if any."""
     write_links(report, folder / "links.parquet")
     write_tasks(report, folder / "tasks.parquet")
     if any(outcome.timeline.ports is not None for outcome in report.outcomes):
@@ -119,21 +119,21 @@ def write_tables(report: Report, folder: Path) -> None:
 
 
 def write_links(report: Report, path: Path) -> None:
-    """One record per world and link."""
+    """Write one record per world and link."""
     with parquet.ParquetWriter(path, LINKS) as writer:
         for outcome in report.outcomes:
             writer.write_table(_links(outcome))
 
 
 def write_tasks(report: Report, path: Path) -> None:
-    """One record per world and task of its traffic."""
+    """Write one record per world and task of its traffic."""
     with parquet.ParquetWriter(path, TASKS) as writer:
         for outcome in report.outcomes:
             writer.write_table(_tasks(outcome))
 
 
 def write_ports(report: Report, path: Path) -> None:
-    """One record per link and world that was simulated packet by packet."""
+    """Write one record per link of packet-level worlds."""
     with parquet.ParquetWriter(path, PORTS) as writer:
         for outcome in report.outcomes:
             if outcome.timeline.ports is not None:
@@ -141,7 +141,7 @@ def write_ports(report: Report, path: Path) -> None:
 
 
 def write_queues(report: Report, path: Path) -> None:
-    """One record per interval of time of the fullest ports of worlds that were simulated packet by packet."""
+    """Write one record per interval of time of the fullest ports of packet-level worlds."""
     with parquet.ParquetWriter(path, QUEUES) as writer:
         for outcome in report.outcomes:
             if outcome.timeline.ports is not None and outcome.timeline.ports.queues is not None:
@@ -149,16 +149,16 @@ def write_queues(report: Report, path: Path) -> None:
 
 
 def write_latencies(report: Report, path: Path) -> None:
-    """One record per range of latencies that packets or messages of a world had."""
+    """Write one record per range of latencies of the packets or messages of a world."""
     with parquet.ParquetWriter(path, LATENCIES) as writer:
         for outcome in report.outcomes:
             if outcome.timeline.ports is not None:
-                for of, latency in outcome.timeline.ports.latencies():
-                    writer.write_table(_latencies(outcome, of, latency))
+                for kind, latency in outcome.timeline.ports.latencies():
+                    writer.write_table(_latencies(outcome, kind, latency))
 
 
 def write_messages(report: Report, path: Path) -> None:
-    """One record per message of worlds that were simulated packet by packet."""
+    """Write one record per message of packet-level worlds."""
     with parquet.ParquetWriter(path, MESSAGES) as writer:
         for outcome in report.outcomes:
             if outcome.timeline.ports is not None:
@@ -166,12 +166,12 @@ def write_messages(report: Report, path: Path) -> None:
 
 
 def write_failures(report: Report, path: Path) -> None:
-    """One record per world and failure that differs."""
+    """Write one record per world and distinct failure."""
     parquet.write_table(pa.Table.from_pylist(failures(report), schema=FAILURES), path)
 
 
 def _link_names(outcome: Result) -> dict[str, Any]:
-    """The world and the link of a record, and what the link carried."""
+    """Return the world and the link of each record, and the bytes that the link carried."""
     fabric = outcome.fabric
     return {
         "world": [outcome.settings.world] * fabric.links,
@@ -228,8 +228,8 @@ def _queues(outcome: Result, queues: Queues) -> pa.Table:
     )
 
 
-def _latencies(outcome: Result, of: str, latency: Histogram) -> pa.Table:
-    names = {"world": [outcome.settings.world] * len(latency.count), "of": [of] * len(latency.count)}
+def _latencies(outcome: Result, kind: str, latency: Histogram) -> pa.Table:
+    names = {"world": [outcome.settings.world] * len(latency.count), "of": [kind] * len(latency.count)}
     return pa.table({**names, "low": latency.low, "high": latency.high, "count": latency.count}, schema=LATENCIES)
 
 

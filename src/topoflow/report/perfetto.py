@@ -1,7 +1,7 @@
-"""``trace.json``: what every task of a step did, for https://ui.perfetto.dev and ``chrome://tracing``.
+"""``trace.json``: every task of a step, for https://ui.perfetto.dev and ``chrome://tracing``.
 
-A process per world and server has the computations and sends of that server; the collectives of a world are a process
-of their own, as many servers take part in each. Source: Trace Event Format (Google, 2016), complete events.
+A process per world and server has the computations and sends of that server. The collectives of a world are a separate
+process, since several servers take part in each. Source: Trace Event Format (Google, 2016), complete events.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from topoflow.json_lines import json_lines
 from topoflow.report.base import Report
 from topoflow.report.tasks import NOTHING, Tasks, drawn
 
-MAX_TASKS = 200_000  # of all worlds together, some 50 MB; of a larger job there are the tasks of some servers
+MAX_TASKS = 200_000  # of all worlds together, some 50 MB; a larger job has the tasks of some servers only
 MAX_WORLDS = 6
-ROWS = 1000  # tasks whose numbers are made Python's at a time
-US = 1e6  # the format's unit of time, in a second
+ROWS = 1000  # tasks that are converted to Python's numbers at a time
+US = 1e6  # units of time of the format (us) per second
 
 Event = dict[str, Any]
 
 
 def write_perfetto(report: Report, path: Path) -> list[str]:
-    """Write the worlds that are drawn: all servers, or of a job with too many tasks some; return what is left out."""
+    """Write the drawn worlds: all servers, or some if there are too many tasks; return what is left out."""
     absent = left_out(report)
     with path.open("wb") as file:
         file.write(b'{"displayTimeUnit": "ms", "traceEvents": [\n')
@@ -39,7 +39,7 @@ def write_perfetto(report: Report, path: Path) -> list[str]:
 
 
 def left_out(report: Report) -> list[str]:
-    """Return the names of the worlds for which there is no room, and how many servers of a world there is none for."""
+    """Return the worlds without room, and how many servers of a world are left out."""
     shown = {result.settings.world: Tasks.of(result).of_servers(MAX_TASKS)[1] for result in _drawn(report)}
     absent = []
     for result in report.outcomes:
@@ -56,18 +56,21 @@ def _drawn(report: Report) -> tuple[Result, ...]:
 
 
 def events(report: Report) -> Iterator[Event]:
-    """One complete event (``"ph": "X"``) per task that ran, and the names of processes and threads."""
+    """Yield one complete event (``"ph": "X"``) per task that ran, and the names of processes and threads."""
     process = 0
     for result in _drawn(report):
         process = yield from _events(result, process)
 
 
 def _events(result: Result, base: int) -> Generator[Event, None, int]:
-    """Of one world; its processes are numbered from ``base``, which is that of its collectives. Returns the next."""
+    """Yield the events of one world; return the number of the next process.
+
+    Processes are numbered from ``base``, which is the process of the collectives.
+    """
     traffic, (tasks, _) = result.traffic, Tasks.of(result).of_servers(MAX_TASKS)
     threads, world, start, finish = _Threads(), result.settings.world, tasks.start, tasks.finish
     kinds, names, waited_for = np.array(tasks.kinds, object), np.array(tasks.names, object), tasks.waited_for
-    groups = [list(each.group) for each in traffic.operations]
+    groups = [list(operation.group) for operation in traffic.operations]
     order = np.argsort(start, kind="stable")
     for rows in np.split(order, range(ROWS, len(order), ROWS)):
         task, waited = tasks.number[rows], waited_for[rows]
@@ -108,14 +111,14 @@ def _events(result: Result, base: int) -> Generator[Event, None, int]:
 
 
 class _Threads:
-    """Threads of processes: tasks of one thread never overlap, which the format does not allow."""
+    """The threads of processes: tasks of one thread do not overlap, which the format does not allow."""
 
     def __init__(self) -> None:
         self.names: dict[int, list[str]] = defaultdict(list)
         self._ends: dict[tuple[int, str], list[tuple[float, int]]] = defaultdict(list)
 
     def of(self, process: int, kind: str, start: float, finish: float) -> int:
-        """A thread for a task that starts no earlier than those before it."""
+        """Return a thread for a task that starts no earlier than the previous ones."""
         ends = self._ends[process, kind]
         if ends and ends[0][0] <= start:
             thread = ends[0][1]

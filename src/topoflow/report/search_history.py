@@ -14,29 +14,29 @@ from topoflow.arrays import Floats
 
 @dataclass(frozen=True)
 class Round:
-    """A round of a search: what was simulated at its end, and what was kept."""
+    """A round of a search: the candidates simulated at its end, and what was kept."""
 
     simulated: tuple[float, ...]  # s, of every candidate
     time: float  # s, of the best in this and all rounds before
     new_strategy: bool
     new_topology: bool
-    temperatures: tuple[float, ...] = ()  # s, at the end of the round, ascending; (): no chain walked
+    temperatures: tuple[float, ...] = ()  # s, at the end of the round, ascending; () without chains
 
 
 @dataclass(frozen=True, eq=False)
 class History:
     """The steps [H] and rounds [R] of a search.
 
-    Laws: as many numbers of each kind, proposals ascend, rounds are known.
+    Constraints: columns have equal lengths, and proposals ascend.
     """
 
-    proposals: Floats  # [H] made so far, in all chains
+    proposals: Floats  # [H] proposals so far, of all chains
     round: Floats  # [H] from 0
-    best: Floats  # [H] s, the least of its round so far, as screened
-    current: Floats  # [H] s, of the chain at the lowest temperature, as screened
+    best: Floats  # [H] s, the least estimate of its round so far
+    current: Floats  # [H] s, the estimate of the chain at the lowest temperature
     acceptance: Floats  # [H] share of the step's proposals that were accepted
     rate: Floats  # [H] evaluations per second
-    start: float  # s, of what the search began with, as simulated
+    start: float  # s, simulated, of the initial strategy
     rounds: tuple[Round, ...] = ()
 
     def __post_init__(self) -> None:
@@ -49,13 +49,13 @@ class History:
 
     @property
     def ends(self) -> Floats:
-        """Return [R] where every round ended: at its last proposal, or at its number where nothing was proposed."""
+        """Return [R] the end of every round: its last proposal, or its number if nothing was proposed."""
         if not len(self.proposals):
             return np.arange(1.0, len(self.rounds) + 1)
         last = [self.proposals[self.round <= number] for number in range(len(self.rounds))]
-        return np.array([float(of[-1]) if len(of) else 0.0 for of in last])
+        return np.array([float(proposals[-1]) if len(proposals) else 0.0 for proposals in last])
 
     @property
     def searched(self) -> bool:
         """Return whether anything other than the start was proposed or simulated."""
-        return len(self.proposals) > 0 or any(each.simulated for each in self.rounds)
+        return len(self.proposals) > 0 or any(finished.simulated for finished in self.rounds)

@@ -1,4 +1,4 @@
-"""SearchReport: where a search began, what it found, and how it went."""
+"""SearchReport: the start, the result and the history of a search."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ Group = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class SearchReport:
-    """A search: where it began, what it found, and how it went.
+    """The start, the result and the history of a search.
 
-    ``circuits[i]`` is what optical switch i joins: for every server the one that receives what it transmits, None where
-    the port is dark; () where there are no optical switches. Law: circuits are links of the network that was found.
+    ``circuits[i]`` is the permutation of optical switch i: for every server the one that receives from it, None for a
+    dark port; () without optical switches. Circuits must be links of the resulting network.
     """
 
-    command: str  # what was typed, to reproduce it
-    given: Job  # what the search was asked to begin with; it did unless that does not fit in memory
+    command: str  # as typed, to reproduce the search
+    given: Job  # the requested start; ``before`` differs from it only if it does not fit in memory
     before: Result
     after: Result
-    bound: float  # s, the least time that ``after`` takes in ``fluid``
+    bound: float  # s, lower bound of the time of ``after`` in ``fluid``
     circuits: tuple[Switch, ...]
     history: History
-    unpermuted: Result | None = None  # ``after``, but for ring orders that the search chose
+    unpermuted: Result | None = None  # ``after`` in the ring orders of its fabric; None if these are its orders
 
     def __post_init__(self) -> None:
         fabric = self.after.fabric
@@ -48,7 +48,7 @@ class SearchReport:
 
     @property
     def title(self) -> str:
-        """``dlrm on 16 servers, topoopt with 4 interfaces of 100 Gb/s``"""
+        """Return ``dlrm on 16 servers, topoopt with 4 interfaces of 100 Gb/s``."""
         fabric = self.after.fabric
         speed = human(8 * fabric.interface_bandwidth, "b/s")
         interfaces = f"{fabric.degree} interface{'s' if fabric.degree > 1 else ''} of {speed}"
@@ -56,7 +56,7 @@ class SearchReport:
 
     @property
     def answer(self) -> str:
-        """What was found, in a sentence."""
+        """Return the result in a sentence."""
         before, after = self.before.iteration_time, self.after.iteration_time
         took = f"A training step takes {human(after, 's')}, "
         if after >= before:
@@ -70,12 +70,12 @@ class SearchReport:
 
     @property
     def notes(self) -> list[str]:
-        """What a person has to know in addition to the answer."""
+        """Return what a user has to know in addition to the answer."""
         return [*self._permuted, *self._too_large]
 
     @property
     def _permuted(self) -> list[str]:
-        """What the ring orders that the search chose are worth."""
+        """Return a sentence about the gain of the ring orders that the search chose, if any."""
         if self.unpermuted is None:
             return []
         before, after = self.unpermuted.iteration_time, self.after.iteration_time
@@ -84,7 +84,7 @@ class SearchReport:
 
     @property
     def _too_large(self) -> list[str]:
-        """That the search could not begin where it was asked to."""
+        """Return a sentence if the requested start did not fit in memory."""
         given, began = self.given, self.before
         if given.fits:
             return []
@@ -96,11 +96,11 @@ class SearchReport:
 
     @property
     def numbers(self) -> list[tuple[str, str, str]]:
-        """(what, before, after), for a table."""
+        """Return (quantity, before, after) for a table."""
         ends = (self.before, self.after)
-        busiest = [f"{100 * float(each.utilization.max(initial=0.0)):.3g} %" for each in ends]
-        sent = [human(float(each.flow_matrix.sum()), "B") for each in ends]
-        needed = ["-" if each.memory is None else human(each.memory, "B") for each in ends]
+        busiest = [f"{100 * float(result.utilization.max(initial=0.0)):.3g} %" for result in ends]
+        sent = [human(float(result.flow_matrix.sum()), "B") for result in ends]
+        needed = ["-" if result.memory is None else human(result.memory, "B") for result in ends]
         cost, power = self.after.cost, self.after.power
         return [
             ("training step", human(self.before.iteration_time, "s"), human(self.after.iteration_time, "s")),
@@ -115,34 +115,34 @@ class SearchReport:
 
     @property
     def orders(self) -> list[tuple[str, str]]:
-        """(servers of an all-reduce, the strides of what was built for it), the largest groups first.
+        """Return (servers of an all-reduce, the strides of its rings or trees), the largest groups first.
 
-        A network has rings for groups that do not all-reduce, too: so that all of its servers are joined.
+        A network may have rings for other groups, too, which join all of its servers.
         """
         fabric = self.after.fabric
         built = [("ring", *item) for item in fabric.channels.rings.items()] + [
             ("pair of trees", *item) for item in fabric.channels.trees.items()
         ]
-        used = [each for each in built if each[1] in self.after.all_reduces]
+        used = [item for item in built if item[1] in self.after.all_reduces]
         rows = [
-            (servers(group), self._built(what, group, of))
-            for what, group, of in sorted(used, key=lambda each: -len(each[1]))
+            (servers(group), self._built(what, group, orders))
+            for what, group, orders in sorted(used, key=lambda item: -len(item[1]))
         ]
         more = len(rows) - ROWS
         return rows if more <= 0 else [*rows[:ROWS], (f"{more} more groups", "in plan.json")]
 
     def _built(self, what: str, group: Group, orders: Sequence[Group]) -> str:
-        """``3 rings: +1 (2 times), +5``; where all-reduces do not use rings, that only the circuits are these."""
-        found = _orders(what, group, orders)
-        return (
-            found
-            if _plural(what).endswith(self._form)
-            else f"circuits wired as {found}; all-reduces go by {self._form}"
-        )
+        """Return ``3 rings: +1 (2 times), +5``.
+
+        If all-reduces have another form, say that only the circuits have this one.
+        """
+        text = _orders(what, group, orders)
+        same_form = _plural(what).endswith(self._form)
+        return text if same_form else f"circuits wired as {text}; all-reduces go by {self._form}"
 
     @property
     def wired_otherwise(self) -> str:
-        """What circuits are wired as where that is for other all-reduces than the job's; "" where it is for them."""
+        """Return a note if circuits were built for other all-reduces than the job's; otherwise ""."""
         fabric = self.after.fabric
         built = {"rings": fabric.channels.rings, "trees": fabric.channels.trees}
         wired = [what for what, orders in built.items() if orders]
@@ -153,7 +153,7 @@ class SearchReport:
 
     @property
     def sends(self) -> tuple[str, str]:
-        """How all-reduces go between servers, before and after."""
+        """Return the form of all-reduces between servers, before and after."""
         return self._sent(self.before), self._sent(self.after)
 
     def _sent(self, result: Result) -> str:
@@ -169,16 +169,16 @@ class SearchReport:
 
     @property
     def _form(self) -> str:
-        """What the job's all-reduces are between servers: ``rings``, ``trees``, ``halving doubling``."""
+        """Return the form of the job's all-reduces between servers: ``rings``, ``trees``, ``halving doubling``."""
         name = self.after.case.lowering.all_reduce
         return algorithms()[name].orders or name.replace("_", " ")
 
     @property
     def went(self) -> str:
-        """How many proposals and simulations there were, in a sentence."""
+        """Return the numbers of rounds, proposals and simulations in a sentence."""
         history = self.history
-        simulated = sum(len(each.simulated) for each in history.rounds)
-        topologies = sum(each.new_topology for each in history.rounds)
+        simulated = sum(len(finished.simulated) for finished in history.rounds)
+        topologies = sum(finished.new_topology for finished in history.rounds)
         proposals = f"{int(history.proposals[-1]) if len(history.proposals) else 0:,} proposals"
         if len(history.rate):
             proposals += f" ({np.median(history.rate):,.0f} evaluations per second, median)"
@@ -187,24 +187,24 @@ class SearchReport:
 
     @property
     def strategy(self) -> list[tuple[str, str]]:
-        """(layers, where they are)."""
+        """Return (layers, their servers)."""
         return self.after.strategy.rows()
 
 
 def quickest(reports: Mapping[str, SearchReport]) -> list[str]:
-    """The order of searches wherever they are listed."""
+    """Return the names of searches, quickest first, the order of all lists."""
     return sorted(reports, key=lambda name: reports[name].after.iteration_time)
 
 
 def counted(count: int, what: str) -> str:
-    """``1 round``, ``2 rounds``"""
+    """Return ``1 round``, ``2 rounds``."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _orders(what: str, group: Group, orders: Sequence[Group]) -> str:
-    """``3 rings: +1 (2 times), +5``"""
-    times = Counter(_stride(group, order) for order in orders)
-    strides = ", ".join(name if count == 1 else f"{name} ({count} times)" for name, count in times.items())
+    """Return ``3 rings: +1 (2 times), +5``."""
+    counts = Counter(_stride(group, order) for order in orders)
+    strides = ", ".join(name if count == 1 else f"{name} ({count} times)" for name, count in counts.items())
     return f"{len(orders)} {what if len(orders) == 1 else _plural(what)}: {strides}"
 
 
@@ -213,6 +213,6 @@ def _plural(what: str) -> str:
 
 
 def _stride(group: Group, order: Group) -> str:
-    """``+5``, or how an order without a stride begins."""
-    found = stride(group, order)
-    return f"+{found}" if found is not None else f"{', '.join(map(str, order[:4]))}, ..."
+    """Return ``+5``, or the first servers of an order without a stride."""
+    step = stride(group, order)
+    return f"+{step}" if step is not None else f"{', '.join(map(str, order[:4]))}, ..."

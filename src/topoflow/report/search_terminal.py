@@ -1,4 +1,4 @@
-"""What ``topoflow search`` prints for a person about what one search found."""
+"""The terminal output of ``topoflow search``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topoflow.units import human
 
 
 def show(report: SearchReport, console: Console) -> None:
-    """The numbers, the strategy and the orders of all-reduces, and under them the answer."""
+    """Print the numbers, the strategy and the orders of all-reduces, and the answer below them."""
     console.print(Text(report.title, style="bold"))
     console.print(_table(("", "before", "found"), report.numbers, right=True))
     console.print(_table(("layers", "where"), report.strategy))
@@ -27,7 +27,7 @@ def show(report: SearchReport, console: Console) -> None:
 
 
 def show_all(reports: Mapping[str, SearchReport], winners: Collection[str], console: Console) -> None:
-    """Those that were chosen, at length; of several searches, a line for each, the quickest first."""
+    """Print the chosen searches in full and, if there are several, a line for each search, the quickest first."""
     order = quickest(reports)
     for name in order:
         if name in winners:
@@ -36,9 +36,9 @@ def show_all(reports: Mapping[str, SearchReport], winners: Collection[str], cons
         return
     table = Table("search", "before", "found", "price", "", box=SIMPLE_HEAD)
     for name in order:
-        before, found = reports[name].before, reports[name].after
-        price = "-" if found.cost is None else f"${found.cost:,.0f}"
-        times = human(before.iteration_time, "s"), human(found.iteration_time, "s")
+        before, after = reports[name].before, reports[name].after
+        price = "-" if after.cost is None else f"${after.cost:,.0f}"
+        times = human(before.iteration_time, "s"), human(after.iteration_time, "s")
         table.add_row(name, *times, price, "chosen" if name in winners else "")
     console.print(table)
 

@@ -1,4 +1,4 @@
-"""When every task of a world ran, on which servers, and what it waited for: for timelines, whoever draws them.
+"""The times, servers and predecessors of the tasks of a world, for timelines.
 
 Shapes: K tasks of the traffic, D dependencies.
 """
@@ -16,14 +16,14 @@ from topoflow.case.base import Result
 from topoflow.report.base import Report
 from topoflow.traffic.base import Traffic
 
-NOTHING = -1  # a task that waited for no other
+NOTHING = -1  # the predecessor of a task that waited for no other
 
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
     """The tasks of one world that ran. ``number`` [n] is their row in ``tasks.parquet``.
 
-    There are none of a job of many rounds that are written once: when each of them ran is not known.
+    A job of many rounds that are listed once has no tasks here, since the times of each round are not known.
     """
 
     result: Result
@@ -35,76 +35,76 @@ class Tasks:
         return Tasks(result, np.flatnonzero(ran & (result.traffic.rounds == 1)))
 
     def of_servers(self, most: int) -> tuple[Tasks, int]:
-        """Return at most ``most`` tasks, of servers that are evenly spread, and the number of these servers.
+        """Return at most ``most`` tasks of evenly spread servers, and the number of these servers.
 
-        A task counts if one of its servers does, so those of a single server may be more than ``most``.
+        A task is included if one of its servers is, so a single server may have more than ``most`` tasks.
         """
         traffic, tasks, servers = self.result.traffic, self, self.result.traffic.servers
         while len(tasks) > most and servers > 1:
             servers = -(-servers // 2)
-            counts = np.zeros(traffic.servers + 1, np.bool_)  # the last: a task on no server
+            counts = np.zeros(traffic.servers + 1, np.bool_)  # the last entry is for tasks without a server
             counts[np.arange(servers) * traffic.servers // servers] = counts[-1] = True
-            operations = np.array([counts[[*each.group]].any() for each in traffic.operations] + [False])
+            operations = np.array([counts[[*operation.group]].any() for operation in traffic.operations] + [False])
             on = np.where(traffic.server >= 0, traffic.server, traffic.source)
             shown = np.where(traffic.operation >= 0, operations[traffic.operation], counts[on])
             tasks = Tasks(self.result, self.number[shown[self.number]])
         return tasks, servers
 
     def __len__(self) -> int:
-        """n"""
+        """Return the number of tasks n."""
         return len(self.number)
 
     @property
     def start(self) -> NDArray[np.float64]:
-        """[n] s"""
+        """Return [n] the start (s)."""
         return self.result.timeline.task_start[self.number]
 
     @property
     def finish(self) -> NDArray[np.float64]:
-        """[n] s"""
+        """Return [n] the finish (s)."""
         return self.result.timeline.task_finish[self.number]
 
     @cached_property
     def kinds(self) -> list[str]:
-        """[n] ``compute``, ``transfer`` or the name of the collective."""
+        """Return [n] ``compute``, ``transfer`` or the name of the collective."""
         kinds = self.result.traffic.kinds()
         return [kinds[task] for task in self.number.tolist()]
 
     @cached_property
     def names(self) -> list[str]:
-        """[n]"""
+        """Return [n] the names."""
         return self.result.traffic.names(self.number)
 
     @cached_property
     def waited_for(self) -> NDArray[np.int64]:
-        """[n] rows of the tasks that the tasks waited for; ``NOTHING``: they began with the step, or at a set time."""
+        """Return [n] rows of the predecessors; ``NOTHING``: the task began with the step, or at a set time."""
         return waited_for(self.result.traffic, self.result.timeline.task_finish, self.number)
 
 
 def waited_for(traffic: Traffic, finish: NDArray[np.float64], tasks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return [n] for each of ``tasks`` the one that ended last of those that it comes after; of equals the first.
+    """Return [n] for each of ``tasks`` the task it depends on that ended last, the first of equal ones.
 
-    The computation before it on its server is one of these: a server computes one piece at a time, in order.
+    The previous computation on the same server is also a dependency, since a server computes in order.
     """
     count = np.diff(traffic.after_offsets)
     task = np.repeat(np.arange(len(traffic)), count)
     before = _computation_before(traffic)
     has = np.flatnonzero(before != NOTHING)
     task, after = np.concatenate((task, has)), np.concatenate((traffic.after, before[has]))
-    is_asked = np.zeros(len(traffic), np.bool_)
-    is_asked[tasks] = True
-    task, after = task[is_asked[task]], after[is_asked[task]]
+    is_selected = np.zeros(len(traffic), np.bool_)
+    is_selected[tasks] = True
+    task, after = task[is_selected[task]], after[is_selected[task]]
     order = np.lexsort((after, -finish[after], task))
     task, after = task[order], after[order]
     first = np.ones(len(task), np.bool_)
     first[1:] = task[1:] != task[:-1]
-    found = np.full(len(traffic), NOTHING, np.int64)
-    found[task[first]] = after[first]
-    return found[tasks]
+    predecessor = np.full(len(traffic), NOTHING, np.int64)
+    predecessor[task[first]] = after[first]
+    return predecessor[tasks]
 
 
 def _computation_before(traffic: Traffic) -> NDArray[np.int64]:
-    """[K] the computation before each on the same server, in the order of the tasks."""
+    """Return [K] the previous computation on the same server, in the order of the tasks."""
     tasks = np.flatnonzero(traffic.server >= 0)
     order = tasks[np.argsort(traffic.server[tasks], kind="stable")]
     same = traffic.server[order[1:]] == traffic.server[order[:-1]]
@@ -114,7 +114,7 @@ def _computation_before(traffic: Traffic) -> NDArray[np.int64]:
 
 
 def servers_of(traffic: Traffic, task: int) -> Sequence[int]:
-    """The servers that a task is drawn on: of a transfer who sends, of a collective all who take part."""
+    """Return the servers that a task is drawn on: the sender of a transfer, all members of a collective."""
     if traffic.operation[task] >= 0:
         return tuple(traffic.operations[int(traffic.operation[task])].group)
     server = int(traffic.server[task] if traffic.server[task] >= 0 else traffic.source[task])
@@ -122,10 +122,10 @@ def servers_of(traffic: Traffic, task: int) -> Sequence[int]:
 
 
 def drawn(report: Report, most_tasks: int, most_worlds: int) -> tuple[Result, ...]:
-    """The worlds whose timelines are drawn, whole: the fastest, then others while all have at most ``most_tasks``."""
-    left, found = most_tasks, list[Result]()
+    """Return the worlds whose timelines are drawn: the fastest, then others while all have at most ``most_tasks``."""
+    remaining, chosen = most_tasks, list[Result]()
     for result in sorted(report.representatives(most_worlds), key=report.choices_first.index):
-        if not found or len(result.traffic) <= left:
-            found.append(result)
-            left -= len(result.traffic)
-    return tuple(found)
+        if not chosen or len(result.traffic) <= remaining:
+            chosen.append(result)
+            remaining -= len(result.traffic)
+    return tuple(chosen)

@@ -17,22 +17,22 @@ from topoflow.report.answer import answers, memory_notes, notes, place, recommen
 from topoflow.report.base import Report
 from topoflow.units import human
 
-MAX_ROWS = 60  # rows of a table that a person reads
+MAX_ROWS = 60  # rows of a printed table
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One column of the printed table."""
+    """A column of the printed table."""
 
     title: str
-    text: Callable[[Result, float], str]  # (world, fastest time of its job) -> what is printed
+    text: Callable[[Result, float], str]  # (world, fastest time of its job) -> printed text
     right: bool = True
-    spare: int = 0  # where a terminal is too narrow, the highest goes first; 0 stays
-    field: str = ""  # the column of ``Row`` that it shows, by which a page sorts; "": by the text
+    spare: int = 0  # in a narrow terminal, columns with higher values are left out first; 0 is always shown
+    field: str = ""  # the field of ``ResultRow`` that a page sorts by; "": by the text
 
 
 def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
-    """The columns: the fabric, what else differs between the worlds of a job, then the numbers."""
+    """Return the columns: the fabric, other differences between the worlds of a job, then the numbers."""
     swept = [key for key in report.swept if key != "fabric"]
     swept = [key for key in swept if len({outcome.settings.swept.get(key) for outcome in job}) > 1]
     return [
@@ -41,34 +41,38 @@ def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
         *[Cell("fidelity", lambda outcome, _: outcome.settings.fidelity, right=False)] * (len(_fidelities(job)) > 1),
         Cell("iteration time", lambda outcome, _: human(outcome.row.iteration_time, "s"), field="iteration_time"),
         *[Cell("recorded", lambda outcome, _: _seconds(outcome.recorded_time), spare=2, field="recorded_time")]
-        * any(one.recorded_time for one in job),
+        * any(outcome.recorded_time for outcome in job),
         Cell("vs fastest", lambda outcome, best: _ratio(outcome, best), spare=1, field="iteration_time"),
         Cell("computing", lambda outcome, _: _seconds(outcome.row.compute_time), spare=2, field="compute_time"),
         Cell("not computing", lambda outcome, _: _seconds(outcome.row.network_time), field="network_time"),
         Cell("bandwidth tax", lambda outcome, _: f"{outcome.row.bandwidth_tax:.2f}", spare=3, field="bandwidth_tax"),
         Cell("mean path", lambda outcome, _: f"{outcome.row.path_length_mean:.2f}", spare=4, field="path_length_mean"),
         Cell("cost", lambda outcome, _: "-" if outcome.cost is None else f"${outcome.cost:,.0f}", field="cost_usd"),
-        Cell("power", lambda one, _: "-" if one.power is None else f"{one.power:,.0f} W", spare=5, field="power_w"),
+        Cell("power", lambda outcome, _: _watts(outcome.power), spare=5, field="power_w"),
         *[Cell("GPU memory", lambda outcome, _: _memory(outcome), spare=6, field="memory_per_gpu")]
-        * any(one.memory for one in job),
+        * any(outcome.memory for outcome in job),
         *_rate_cells(job),
     ]
 
 
 def _rate_cells(job: tuple[Result, ...]) -> list[Cell]:
-    """What a step trains per second, where the workload of the job knows that."""
-    samples = Cell("samples/s", lambda one, _: _count(one.row.samples_per_second), spare=7, field="samples_per_second")
-    tokens = Cell("tokens/s", lambda one, _: _count(one.row.tokens_per_second), spare=8, field="tokens_per_second")
-    share = Cell("MFU", lambda one, _: "-" if one.row.mfu is None else f"{one.row.mfu:.1%}", spare=9, field="mfu")
+    """Return the columns of training throughput, if the job's workload defines it."""
+    samples = Cell("samples/s", lambda out, _: _count(out.row.samples_per_second), spare=7, field="samples_per_second")
+    tokens = Cell("tokens/s", lambda out, _: _count(out.row.tokens_per_second), spare=8, field="tokens_per_second")
+    share = Cell("MFU", lambda out, _: "-" if out.row.mfu is None else f"{out.row.mfu:.1%}", spare=9, field="mfu")
     return [
-        *[samples] * any(one.row.samples_per_second for one in job),
-        *[tokens] * any(one.row.tokens_per_second for one in job),
-        *[share] * any(one.row.mfu for one in job),
+        *[samples] * any(outcome.row.samples_per_second for outcome in job),
+        *[tokens] * any(outcome.row.tokens_per_second for outcome in job),
+        *[share] * any(outcome.row.mfu for outcome in job),
     ]
 
 
 def _count(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"
+
+
+def _watts(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f} W"
 
 
 def _seconds(value: float | None) -> str:
@@ -92,12 +96,12 @@ def _swept_cell(key: str) -> Cell:
 
 
 def _fidelities(job: tuple[Result, ...]) -> list[str]:
-    """What the worlds of a job were simulated in."""
+    """Return the fidelities of a job's worlds."""
     return sorted({outcome.settings.fidelity for outcome in job})
 
 
 def setting(report: Report, job: tuple[Result, ...]) -> str:
-    """What all worlds of a job have in common, in a line."""
+    """Return a line with the common settings of a job's worlds."""
     rows = [outcome.row for outcome in job]
     parts = [place(report, job[0])]
     strategies = sorted({row.strategy for row in rows})
@@ -125,17 +129,17 @@ def _table(report: Report, job: tuple[Result, ...], columns: Sequence[Cell]) -> 
 
 
 def width(table: Table, console: Console) -> int:
-    """Characters that the table takes where nothing in it is shortened."""
+    """Return the width of the table in characters if no cell is shortened."""
     return Measurement.get(console, console.options.update(max_width=10_000), table).maximum
 
 
 def _failures(report: Report, titles: Sequence[str]) -> Table:
-    """What single failures do, a row per network."""
+    """Return the table of single failures, a row per network."""
     table = Table(title="When one fiber or server fails", box=SIMPLE_HEAD, title_style="bold", title_justify="left")
     for title in titles:
         table.add_column(title, justify="left" if title in ("network", "what fails", "which is") else "right")
-    for network, one in report.failures:
-        row = dict(zip(failures.COLUMNS, one.cells(network), strict=True))
+    for network, of_world in report.failures:
+        row = dict(zip(failures.COLUMNS, of_world.cells(network), strict=True))
         table.add_row(*(Text(row[title]) for title in titles))
     return table
 
@@ -146,12 +150,12 @@ def _show_failures(report: Report, console: Console) -> None:
         if width(_failures(report, titles), console) > console.width:
             titles.remove(spare)
     console.print(_failures(report, titles))
-    if any(one.what == "server" for _, one in report.failures):
+    if any(of_world.what == "server" for _, of_world in report.failures):
         console.print(Text(failures.FEWER_SAMPLES))
 
 
 def show(report: Report, console: Console) -> None:
-    """Print one table per job, fastest first, and the answer under them."""
+    """Print one table per job, fastest first, and the answer below them."""
     for job in report.jobs:
         columns, left_out = cells(report, job), list[str]()
         while width(_table(report, job, columns), console) > console.width and any(cell.spare for cell in columns):

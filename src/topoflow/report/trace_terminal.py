@@ -1,4 +1,4 @@
-"""What ``topoflow inspect`` prints for a person."""
+"""The terminal output of ``topoflow inspect``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_CELLS = 64  # rows of the heat map
 
 
 def show(trace: Trace, summary: Summary, console: Console) -> None:
-    """Tables for a person."""
+    """Print the tables of a trace."""
     console.print(Text(f"{summary.name} ({summary.source})", style="bold"))
     plural = "s" if summary.iterations > 1 else ""
     console.print(f"{summary.iterations} iteration{plural}, {summary.ranks} of {summary.world_size} ranks recorded")
@@ -62,7 +62,7 @@ def _show_shares(summary: Summary, console: Console) -> None:
 
 
 def _show_heat(trace: Trace, console: Console) -> None:
-    """A coarse heat map: one character per cell, blank for nothing, full for the most."""
+    """Print a coarse heat map with one character per cell: blank for zero, full for the largest value."""
     matrix = traffic_matrix(trace, MAX_CELLS)
     largest = matrix.max()
     if largest <= 0:
@@ -95,7 +95,7 @@ def _amount(value: Number) -> str:
 
 
 def _ranks(group: tuple[int, ...]) -> str:
-    """Ranks in group order, runs shortened: ``0-7``."""
+    """Return the ranks in group order, with runs shortened: ``0-7``."""
     if len(group) > 2 and list(group) == list(range(group[0], group[0] + len(group))):
         return f"{group[0]}-{group[-1]}"
     shown = ", ".join(map(str, group[:12]))

@@ -1,4 +1,4 @@
-"""A report as a folder of files."""
+"""Writer of a report as a folder of files."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from topoflow.report.perfetto import write_perfetto
 from topoflow.report.tables import write_result
 
 STEPS = len(PICTURES) + 1
-TABLES = ("failures", "latencies", "links", "messages", "ports", "queues", "tasks")  # Parquet, as far as there is any
-OWN = (*(picture.file for picture in PICTURES), *(f"{name}.parquet" for name in TABLES))  # what a report may have
+TABLES = ("failures", "latencies", "links", "messages", "ports", "queues", "tasks")  # Parquet tables of a report
+OPTIONAL_FILES = (*(picture.file for picture in PICTURES), *(f"{name}.parquet" for name in TABLES))
 NO_PARQUET = "The Parquet tables of links and tasks were left out: they need pyarrow (pip install 'topoflow[parquet]')."
 
 
 def can_write_parquet() -> bool:
-    """Whether pyarrow is installed."""
+    """Return whether pyarrow is installed."""
     return find_spec("pyarrow") is not None
 
 
@@ -28,11 +28,11 @@ def write(report: Report, out: Path, progress: Callable[[int], None]) -> list[st
     """Write ``result.json``, ``trace.json``, Parquet, pictures and ``report.html`` into ``out``: all or none.
 
     Files of an earlier report that this one does not have are removed. Without pyarrow there are no Parquet tables
-    (``NO_PARQUET`` says so to the user). ``progress`` is called with how many of ``STEPS`` are done. Returns what
-    ``trace.json`` has no room for.
+    (``NO_PARQUET`` tells the user). ``progress`` is called with the number of finished ``STEPS``. Return what does not
+    fit in ``trace.json``.
     """
     images = draw_all(PICTURES, report, progress)
-    with whole_folder(out, OWN if written_by(out) == "compare" else ()) as folder:
+    with whole_folder(out, OPTIONAL_FILES if written_by(out) == "compare" else ()) as folder:
         for name, image in images.items():
             (folder / name).write_bytes(image)
         write_result(report, folder / "result.json")

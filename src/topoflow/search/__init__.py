@@ -1,5 +1,7 @@
-"""The search for a strategy and a network. The room has the name of a function, ``topoflow.search(...)``, and is both:
-Python makes a package an attribute of the package that it is in, whatever else has that name.
+"""The search for a strategy and a network.
+
+The package has the same name as the function ``topoflow.search(...)``. Python sets an imported package as an attribute
+of its parent, which would hide the function, so this module is callable.
 """
 
 from __future__ import annotations

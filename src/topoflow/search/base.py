@@ -1,4 +1,4 @@
-"""Plan: what a search chose, so that it can be saved, compared and applied."""
+"""Plan: the result of a search, which can be saved, compared and applied."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from topoflow.strategy.plain import strategy_from_json, tuples
 from topoflow.units import check_not_negative, check_positive
 
 FORMAT = "topoflow plan 2"
-Switch = tuple[int | None, ...]  # [n] for every server's transmit port, the server that receives; None: dark
+Switch = tuple[int | None, ...]  # [n] the server that receives from each server's transmit port; None: dark
 Circuits = tuple[Switch, ...]
-Routes = tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]  # [n][n] paths, each the servers from first to last
+Routes = tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]  # [n][n] paths, each a list of servers
 
 
 @dataclass(frozen=True)
-class Ring:
+class PlanRing:
     """The ring orders of an all-reduce group, each of which carries an equal share."""
 
     group: tuple[int, ...]
-    strides: tuple[int | None, ...]  # of every order: positions in the group from each to the next, None: they differ
+    strides: tuple[int | None, ...]  # step in the group from each member to the next, per order; None: not constant
     orders: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
-class Trees:
+class PlanTrees:
     """The orders of an all-reduce group whose double binary trees each carry an equal share."""
 
     group: tuple[int, ...]
@@ -39,13 +39,13 @@ class Trees:
 
 @dataclass(frozen=True)
 class Plan:
-    """A strategy and a network that runs it. Units are SI; servers are numbers from 0.
+    """A strategy and a network that runs it. Units are SI; servers are numbered from 0.
 
-    ``circuits[i]`` is what optical switch i joins, of the ``degree`` that every server has an interface at: a partial
-    permutation. A fabric with switches of its own has no circuits and no routes. ``rings`` (or ``trees``, by
-    ``all_reduce``) are of all groups of servers that all-reduce. Laws: servers exist, a switch joins no port twice,
-    orders are permutations of their group, routes use circuits that exist and lead where they should, the strategy is
-    of as many servers.
+    Every server has an interface at each of ``degree`` optical switches; ``circuits[i]`` is the partial permutation of
+    switch i. A fabric with electrical switches has no circuits and no routes. All groups of servers that all-reduce
+    have ``rings`` (or ``trees``, by ``all_reduce``). Constraints: servers exist, a switch joins no port twice, orders
+    are permutations of their group, routes use existing circuits from source to target, and the strategy has the same
+    number of servers.
     """
 
     workload: str
@@ -55,15 +55,15 @@ class Plan:
     degree: int  # interfaces per server
     bandwidth: float  # B/s of an interface
     circuits: Circuits
-    rings: tuple[Ring, ...]
-    trees: tuple[Trees, ...]
+    rings: tuple[PlanRing, ...]
+    trees: tuple[PlanTrees, ...]
     routes: Mapping[str, Routes]  # kind of traffic -> paths
     all_reduce: str
     routing: str
     seed: int
-    bound: float  # s, the least that an iteration takes in ``fluid``
-    fidelity: str  # by which ...
-    iteration_time: float  # ... this is predicted, s
+    bound: float  # s, lower bound of the iteration time in ``fluid``
+    fidelity: str  # the fidelity that predicts ``iteration_time``
+    iteration_time: float  # s
     cost: float | None = None  # USD of the network
     power: float | None = None  # W
 
@@ -88,26 +88,26 @@ class Plan:
             self._check_orders(f"plan.rings[{number}]", ring)
             strides = tuple(stride(ring.group, order) for order in ring.orders)
             if ring.strides != strides:
-                law = f"must be those of its orders, {list(strides)}"
-                raise ValueError(f"plan.rings[{number}].strides: {law}, got {list(ring.strides)}")
+                rule = f"must be those of its orders, {list(strides)}"
+                raise ValueError(f"plan.rings[{number}].strides: {rule}, got {list(ring.strides)}")
         for number, trees in enumerate(self.trees):
             self._check_orders(f"plan.trees[{number}]", trees)
         for kind, routes in self.routes.items():
             self._check_routes(f"plan.routes.{kind}", routes)
 
     def chosen(self) -> Strategy:
-        """The strategy, as an object."""
+        """Return the strategy as an object."""
         return strategy_from_json(self.strategy, "plan.strategy")
 
     def to_json(self) -> str:
-        """One field a line, one server a line where there are many."""
+        """Return JSON with a field per line, and a server per line in large fields."""
         plain = {"format": FORMAT, **asdict(self)}
         lines = [f"  {json.dumps(key)}: {_lines(value)}" for key, value in plain.items()]
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
     def from_json(cls, text: str, where: str = "plan.json") -> Plan:
-        """Raises ``ValueError`` that names ``where``, field, law and value."""
+        """Read a plan. Raises ``ValueError`` that names ``where``, field, rule and value."""
         plain = parse_json(where, text)
         if not isinstance(plain, dict) or plain.pop("format", None) != FORMAT:
             raise ValueError(f"{where}.format: must be {FORMAT!r}")
@@ -119,8 +119,8 @@ class Plan:
                 if not isinstance(plain[key], kind):
                     raise ValueError(f"plan.{key}: must be a {kind.__name__}, got {plain[key]!r}")
             plain["circuits"] = tuples(plain["circuits"])
-            plain["rings"] = tuple(Ring(**each) for each in _members("rings", Ring, plain["rings"]))
-            plain["trees"] = tuple(Trees(**each) for each in _members("trees", Trees, plain["trees"]))
+            plain["rings"] = tuple(PlanRing(**values) for values in _members("rings", PlanRing, plain["rings"]))
+            plain["trees"] = tuple(PlanTrees(**values) for values in _members("trees", PlanTrees, plain["trees"]))
             plain["routes"] = {kind: tuples(routes) for kind, routes in plain["routes"].items()}
             plan = cls(**plain)
         except (ValueError, TypeError, AttributeError) as error:
@@ -135,7 +135,7 @@ class Plan:
             raise ValueError(f"{where}: must join every receive port once, got {joined}")
         self._check_servers(where, joined)
 
-    def _check_orders(self, where: str, ring: Ring | Trees) -> None:
+    def _check_orders(self, where: str, ring: PlanRing | PlanTrees) -> None:
         self._check_servers(where, ring.group)
         for order in ring.orders:
             self._check_servers(f"{where}.orders", order)
@@ -164,30 +164,30 @@ class Plan:
 
 
 def _lines(value: Any) -> str:
-    """JSON of a field: what is a list of lists, one to a line."""
+    """Return the JSON of a field; a list of lists has a line for each."""
     if isinstance(value, Mapping) and value:
-        inner = [f"    {json.dumps(key)}: {_rows(each, 6)}" for key, each in value.items()]
+        inner = [f"    {json.dumps(key)}: {_rows(item, 6)}" for key, item in value.items()]
         return "{\n" + ",\n".join(inner) + "\n  }"
     return _rows(value, 4)
 
 
 def _rows(value: Any, indent: int) -> str:
     if isinstance(value, list | tuple) and value and isinstance(value[0], list | tuple | Mapping):
-        inner = [" " * indent + json.dumps(each, separators=(",", ":")) for each in value]
+        inner = [" " * indent + json.dumps(row, separators=(",", ":")) for row in value]
         return "[\n" + ",\n".join(inner) + "\n" + " " * (indent - 2) + "]"
     return json.dumps(value)
 
 
-def _members(key: str, kind: type[Ring] | type[Trees], plain: list[Any]) -> list[dict[str, Any]]:
-    """The fields of every ring or pair of trees. Raises ``ValueError`` that names what is none."""
+def _members(key: str, kind: type[PlanRing] | type[PlanTrees], plain: list[Any]) -> list[dict[str, Any]]:
+    """Return the fields of every ring or pair of trees. Raises ``ValueError`` that names an invalid one."""
     names = [field.name for field in fields(kind)]
-    for number, each in enumerate(plain):
+    for number, member in enumerate(plain):
         where = f"plan.{key}[{number}]"
-        if not isinstance(each, dict) or set(each) != set(names):
-            raise ValueError(f"{where}: must have the fields {', '.join(names)}, got {each!r}")
+        if not isinstance(member, dict) or set(member) != set(names):
+            raise ValueError(f"{where}: must have the fields {', '.join(names)}, got {member!r}")
         for name in names:
-            listed = isinstance(each[name], list)
-            if not listed or (name == "orders" and any(not isinstance(order, list) for order in each[name])):
-                law = "a list of lists" if name == "orders" else "a list"
-                raise ValueError(f"{where}.{name}: must be {law}, got {each[name]!r}")
-    return [{name: tuples(value) for name, value in each.items()} for each in plain]
+            listed = isinstance(member[name], list)
+            if not listed or (name == "orders" and any(not isinstance(order, list) for order in member[name])):
+                rule = "a list of lists" if name == "orders" else "a list"
+                raise ValueError(f"{where}.{name}: must be {rule}, got {member[name]!r}")
+    return [{name: tuples(value) for name, value in member.items()} for member in plain]

@@ -1,9 +1,8 @@
-"""Checkpoints: the state of a search in one file of plain arrays, so that it can be stopped and resumed.
+"""Checkpoints: the state of a search in one file of plain arrays, from which it can be resumed.
 
-``meta`` is JSON: which search it is, the stage and the round, the best strategy and the present one of the stage, and
-those that their networks are built for. Random
-numbers are counted, chains can be made anew from their states, and networks from the demand of a strategy, so nothing
-else has to be kept.
+``meta`` is JSON: the identity of the search, the stage and the round, the best strategy and the present one of the
+stage, and the wirings of their networks. Nothing else has to be stored: random numbers are counter-based, chains follow
+from their states, and networks from the demand of a strategy.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 from topoflow import npz
 from topoflow.digest import digest, program
 from topoflow.fields import Fields, parse_json
-from topoflow.search.history import History
+from topoflow.search.history import SearchHistory
 from topoflow.search.judge import Wiring
 from topoflow.search.problem import Problem, Settings
 from topoflow.search.space import Space
@@ -26,12 +25,12 @@ from topoflow.strategy.base import Strategy
 from topoflow.strategy.plain import strategy_from_json
 
 ARRAYS = tuple(field.name for field in fields(Walk) if field.name != "step")
-FOREIGN = (ValueError, KeyError, TypeError, AttributeError, IndexError)  # what a file of another kind of search raises
+FOREIGN_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError)  # raised by files of another search
 
 
 @dataclass(frozen=True)
-class Setup:
-    """A strategy, on the network that is built for ``wiring``."""
+class WiredStrategy:
+    """A strategy on the network that is built for ``wiring``."""
 
     strategy: Strategy
     wiring: Wiring
@@ -39,30 +38,30 @@ class Setup:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A moment of a search."""
+    """The state of a search."""
 
     stage: int
-    round: int  # of all stages
-    best: Setup  # of all stages so far
-    present: Setup  # from which the next round begins
+    round: int  # counted over all stages
+    best: WiredStrategy  # of all stages so far
+    present: WiredStrategy  # the next round begins here
     walk: Walk | None  # of this round; None: it has not begun
-    done: bool  # no stage is left
-    history: History
+    done: bool  # all stages are finished
+    history: SearchHistory
 
 
 def key(problem: Problem, settings: Settings) -> dict[str, str]:
-    """What a checkpoint must agree with, as digests by name, so that what differs can be named.
+    """Return digests, by name, of all that identifies a search, so that an error can name a difference.
 
     The settings' objective is not part of it: it chooses between searches.
     """
     parts = ("workload", "start", "design", "all_reduce", "routing", "seed", "fidelity", "others")
-    said: dict[str, object] = {name: getattr(problem, name) for name in parts}
-    said |= {f"search.{name}": value for name, value in asdict(settings).items() if name != "objective"}
-    return {name: digest(value)[:16] for name, value in {"version of topoflow": program(), **said}.items()}
+    identity: dict[str, object] = {name: getattr(problem, name) for name in parts}
+    identity |= {f"search.{name}": value for name, value in asdict(settings).items() if name != "objective"}
+    return {name: digest(value)[:16] for name, value in {"version of topoflow": program(), **identity}.items()}
 
 
 def save(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:
-    """Replace the file, at once: whoever is interrupted leaves the old one or the new one."""
+    """Replace the file atomically: an interruption leaves the old file or the new one."""
     walk = checkpoint.walk
     meta = {
         "key": key,
@@ -78,46 +77,52 @@ def save(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:
     npz.write(path, {"meta": npz.text(meta), "history": checkpoint.history.steps, **arrays})
 
 
-def _plain(setup: Setup) -> dict[str, Any]:
+def _plain(setup: WiredStrategy) -> dict[str, Any]:
     wiring = setup.wiring
     plain = {"strategy": wiring.strategy.to_json(), "emphasis": wiring.emphasis, "strides": list(wiring.strides)}
     return {"strategy": setup.strategy.to_json(), "wiring": plain}
 
 
 def load(path: Path, key: dict[str, str], settings: Settings, space: Space) -> Checkpoint:
-    """Raises ``ValueError`` where the file is no checkpoint, that of another search, or of none that there can be."""
+    """Return a checkpoint.
+
+    Raises ``ValueError`` for a file that is no checkpoint, one of another search, or of an impossible state.
+    """
     with _undamaged(path):
         arrays = npz.read(path)
         meta = parse_json("meta", str(arrays["meta"]))
-        found = dict(meta["key"])
-    _check_key(path, key, found)
+        stored = dict(meta["key"])
+    _check_key(path, key, stored)
     with _undamaged(path):
         return _checkpoint(Fields.of("", meta), arrays, settings, space)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a checkpoint says of itself, whichever search it is of: nothing to go on from, but to be shown."""
+    """The content of a checkpoint of any search, to be displayed but not to be resumed."""
 
     round: int
     done: bool
     strategy: Mapping[str, Any]  # the best so far, as JSON
-    history: History
+    history: SearchHistory
 
 
 def look(path: Path) -> Seen:
-    """Read a checkpoint that another process may be replacing. Raises ``ValueError`` where it is none, ``OSError``."""
+    """Read a checkpoint that another process may be replacing. Raises ``ValueError`` for other files, ``OSError``."""
     with _undamaged(path):
         arrays = npz.read(path)
         meta = Fields.of("", parse_json("meta", str(arrays["meta"])))
-        history = History.from_json(arrays["history"], meta.items("rounds"))
+        history = SearchHistory.from_json(arrays["history"], meta.items("rounds"))
         best = Fields.of("best.", meta.require("best"))
         strategy = Fields.of("best.strategy", best.require("strategy"))
         return Seen(meta.integer("round"), meta.boolean("done"), strategy.values, history)
 
 
 def _checkpoint(meta: Fields, arrays: Mapping[str, Any], settings: Settings, space: Space) -> Checkpoint:
-    """Every field is checked, as that of any file: the checksum says that it is as it was written, not by whom."""
+    """Return a checkpoint after checking every field.
+
+    The checksum only shows that the file is as it was written, not who wrote it.
+    """
     walk = None if meta.values["walk"] is None else _walk(Fields.of("walk.", meta.values["walk"]), arrays)
     return Checkpoint(
         stage=meta.integer("stage", highest=len(space.stages) - 1),
@@ -126,31 +131,31 @@ def _checkpoint(meta: Fields, arrays: Mapping[str, Any], settings: Settings, spa
         present=_setup("present", meta, settings, space, walk),
         walk=walk,
         done=meta.boolean("done"),
-        history=History.from_json(arrays["history"], meta.items("rounds")),
+        history=SearchHistory.from_json(arrays["history"], meta.items("rounds")),
     )
 
 
-def _setup(name: str, meta: Fields, settings: Settings, space: Space, walk: Walk | None) -> Setup:
-    """One of ``meta``; its strategy is that from which ``walk`` began."""
+def _setup(name: str, meta: Fields, settings: Settings, space: Space, walk: Walk | None) -> WiredStrategy:
+    """Return a setup of ``meta``; ``walk`` must have begun at its strategy."""
     setup = Fields.of(f"{name}.", meta.require(name))
     wiring = Fields.of(f"{name}.wiring.", setup.require("wiring"))
     emphasis = wiring.number("emphasis")
     if emphasis not in settings.emphasis:
         wiring.fail("emphasis", f"must be one of {list(settings.emphasis)}")
     strategy = _strategy(setup, f"{name}.strategy", space, walk)
-    return Setup(
+    return WiredStrategy(
         strategy,
         Wiring(_strategy(wiring, f"{name}.wiring.strategy", space, None), emphasis, wiring.integers("strides", 1)),
     )
 
 
 def _strategy(fields: Fields, where: str, space: Space, walk: Walk | None) -> Strategy:
-    found = strategy_from_json(fields.require("strategy"), where)
+    strategy = strategy_from_json(fields.require("strategy"), where)
     try:
-        space.check(found, walk)
+        space.check(strategy, walk)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
-    return found
+    return strategy
 
 
 def _walk(plain: Fields, arrays: Mapping[str, Any]) -> Walk:
@@ -159,17 +164,17 @@ def _walk(plain: Fields, arrays: Mapping[str, Any]) -> Walk:
 
 @contextmanager
 def _undamaged(path: Path) -> Iterator[None]:
-    """Turn what reading a file of anything raises into one line."""
+    """Turn any error from reading a foreign file into a ``ValueError`` of one line."""
     try:
         yield
-    except FOREIGN as error:
+    except FOREIGN_ERRORS as error:
         raise ValueError(
             f"{path}: must be the checkpoint of a search, got another or a damaged file ({error})"
         ) from error
 
 
-def _check_key(path: Path, key: dict[str, str], found: dict[str, str]) -> None:
-    different = sorted(name for name in key.keys() | found.keys() if key.get(name) != found.get(name))
+def _check_key(path: Path, key: dict[str, str], stored: dict[str, str]) -> None:
+    different = sorted(name for name in key.keys() | stored.keys() if key.get(name) != stored.get(name))
     if different:
         raise ValueError(
             f"{path}: must be of this search to resume it, got one with another {', '.join(different)}; "

@@ -1,4 +1,4 @@
-"""What a search hands back: the plan, and the candidates between which it lies."""
+"""The result of a search: the plan, and the candidates before and after."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from topoflow.engine.base import Run, Timeline, World
 from topoflow.fabric.base import Fabric
 from topoflow.search.base import Plan
-from topoflow.search.history import History
+from topoflow.search.history import SearchHistory
 from topoflow.search.judge import Candidate, Judge, lower_bound, predicted
 from topoflow.search.problem import Problem
 from topoflow.search.routes import plan_of
@@ -17,15 +17,15 @@ from topoflow.traffic.base import Traffic
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The answer. ``start`` and ``best`` are simulated in the problem's fidelity.
+    """The result of a search. ``start`` and ``best`` are simulated in the problem's fidelity.
 
-    ``unpermuted``: the best, but for ring orders that the search chose; None where it chose none.
+    ``unpermuted`` is the best in the ring orders of its fabric; None if the search chose no other orders.
     """
 
     plan: Plan
     start: Candidate
     best: Candidate
-    history: History
+    history: SearchHistory
     unpermuted: Candidate | None = None
 
     @property
@@ -49,8 +49,11 @@ class Found:
         return self.best.timeline
 
 
-def found(problem: Problem, start: Candidate, best: Candidate, history: History, run: Run) -> Found:
-    """Predict the times of both; the start is the answer where a coarser fidelity had hidden that nothing is faster."""
+def found(problem: Problem, start: Candidate, best: Candidate, history: SearchHistory, run: Run) -> Found:
+    """Return the result with the predicted times of both candidates.
+
+    The start is the result if nothing is faster than it in the problem's fidelity, which a coarser one can hide.
+    """
     candidates = [start] if best is start else [start, best]
     first, *others = predicted(candidates, problem.fidelity, run)
     last = min([first, *others], key=lambda candidate: candidate.iteration_time)
@@ -58,7 +61,7 @@ def found(problem: Problem, start: Candidate, best: Candidate, history: History,
 
 
 def _unpermuted(problem: Problem, best: Candidate, run: Run) -> Candidate | None:
-    """``best`` in the ring orders of its fabric."""
+    """Return ``best`` in the ring orders of its fabric; None if these are its orders."""
     if not best.wiring.strides:
         return None
     judge = Judge(problem, problem.fidelity, run)
@@ -67,7 +70,7 @@ def _unpermuted(problem: Problem, best: Candidate, run: Run) -> Candidate | None
 
 
 def plan(problem: Problem, candidate: Candidate, run: Run) -> Plan:
-    """What has to be known to run the job as the candidate does."""
+    """Return the plan that describes how to run the job like the candidate."""
     fabric = candidate.fabric
     prices = problem.prices if fabric.bill else None
     return plan_of(

@@ -1,4 +1,4 @@
-"""Choosing between plans by an objective."""
+"""Choice between plans by an objective."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from topoflow.search.base import Plan
 
 
 def chosen(plans: Sequence[Plan], objective: str) -> list[int]:
-    """The numbers of the plans that the objective asks for, cheapest or quickest first.
+    """Return the indices of the plans that are best by the objective, cheapest or quickest first.
 
-    - ``time``: the shortest iteration, of equal ones the cheapest.
-    - ``cost``: the least USD * s, the price of the network times the iteration: what an iteration costs is in
-      proportion to it, however many years the network is written off over.
-    - ``power``: the least W * s, the energy that the network takes in an iteration.
-    - ``pareto``: all that no other plan beats in time and price, the cheapest first.
+    - ``time``: the shortest iteration; the cheapest of equal ones.
+    - ``cost``: the least USD * s, the price of the network times the iteration time, to which the cost of an iteration
+      is proportional for any depreciation period.
+    - ``power``: the least W * s, the energy of the network in an iteration.
+    - ``pareto``: all plans that no other beats in both time and price, the cheapest first.
 
-    Raises ``ValueError`` where a plan has no price and the objective needs it.
+    Raises ``ValueError`` where a plan lacks a price that the objective needs.
     """
     if objective == "pareto":
         return front([_priced(plan, "cost") for plan in plans], [plan.iteration_time for plan in plans])

@@ -1,4 +1,4 @@
-"""History: how a search went. H steps of all chains at once; R rounds."""
+"""History: the progress of a search. Shapes: H steps of all chains, R rounds."""
 
 from __future__ import annotations
 
@@ -16,77 +16,80 @@ COLUMNS = ("round", "proposals", "best", "current", "acceptance", "rate")
 
 
 @dataclass(frozen=True)
-class Round:
-    """What came out of one round; times are ``fluid``'s, s."""
+class SearchRound:
+    """The result of one round; times are in s."""
 
     round: int
-    steps: int  # of every chain: those of its stage
-    strategies: tuple[float, ...]  # of the candidates on the network of the round before
-    topologies: tuple[float, ...]  # of the candidates on networks of their own
+    steps: int  # of every chain in this stage
+    strategies: tuple[float, ...]  # times of the candidates on the network of the previous round
+    topologies: tuple[float, ...]  # times of the candidates on networks built for them
     time: float  # of the best so far, after the round
     new_strategy: bool
     new_topology: bool
-    temperatures: tuple[float, ...]  # s, at its end, of every rung, ascending: the median of all ladders; (): no walk
+    temperatures: tuple[float, ...]  # s, of every rung at the end, ascending: the median of all ladders; (): no walk
 
 
 @dataclass(frozen=True)
-class History:
-    """``steps`` [H, 6]: see the properties. Rates are the clock's; all else is the same for the same seed."""
+class SearchHistory:
+    """The history of a search: ``steps`` [H, 6] with the columns of the properties, and the rounds.
+
+    Rates depend on the clock; all other values are equal for equal seeds.
+    """
 
     steps: Floats = field(default_factory=lambda: np.zeros((0, len(COLUMNS))))
-    rounds: tuple[Round, ...] = ()
+    rounds: tuple[SearchRound, ...] = ()
 
     @property
     def round(self) -> Floats:
-        """[H] the round, from 0."""
+        """Return [H] the round, from 0."""
         return self.steps[:, 0]
 
     @property
     def proposals(self) -> Floats:
-        """[H] made so far, in all rounds."""
+        """Return [H] the proposals so far, in all rounds."""
         return self.steps[:, 1]
 
     @property
     def made(self) -> int:
-        """Proposals, of all rounds."""
+        """Return the number of proposals of all rounds."""
         return int(self.proposals[-1]) if len(self.steps) else 0
 
     @property
     def best(self) -> Floats:
-        """[H] s, the least in the round so far, as screened."""
+        """Return [H] the least estimate in the round so far (s)."""
         return self.steps[:, 2]
 
     @property
     def current(self) -> Floats:
-        """[H] s, of the chain at the lowest temperature, as screened."""
+        """Return [H] the estimate of the chain at the lowest temperature (s)."""
         return self.steps[:, 3]
 
     @property
     def acceptance(self) -> Floats:
-        """[H] share of the step's proposals that were accepted."""
+        """Return [H] the share of the step's proposals that were accepted."""
         return self.steps[:, 4]
 
     @property
     def rate(self) -> Floats:
-        """[H] evaluations per second."""
+        """Return [H] the evaluations per second."""
         return self.steps[:, 5]
 
     def rounds_to_json(self) -> list[dict[str, Any]]:
-        return [asdict(each) for each in self.rounds]
+        return [asdict(finished) for finished in self.rounds]
 
     @classmethod
-    def from_json(cls, steps: NDArray[Any], rounds: Sequence[Any]) -> History:
-        """Raises ``ValueError`` with field, law and value for what is no history."""
+    def from_json(cls, steps: NDArray[Any], rounds: Sequence[Any]) -> SearchHistory:
+        """Read a history. Raises ``ValueError`` with field, rule and value for an invalid one."""
         if steps.dtype != np.float64 or steps.ndim != 2 or steps.shape[1] != len(COLUMNS):
-            law = f"must be float64 [H, {len(COLUMNS)}]"
-            raise ValueError(f"history: {law}, got {steps.dtype} {list(steps.shape)}")
+            rule = f"must be float64 [H, {len(COLUMNS)}]"
+            raise ValueError(f"history: {rule}, got {steps.dtype} {list(steps.shape)}")
         if not (np.isfinite(steps).all() and (steps >= 0).all()):
             raise ValueError("history: must be finite and not negative, got others")
-        return cls(steps, tuple(_round(Fields.of(f"rounds[{index}].", each)) for index, each in enumerate(rounds)))
+        return cls(steps, tuple(_round(Fields.of(f"rounds[{index}].", plain)) for index, plain in enumerate(rounds)))
 
 
-def _round(plain: Fields) -> Round:
-    return Round(
+def _round(plain: Fields) -> SearchRound:
+    return SearchRound(
         round=plain.integer("round"),
         steps=plain.integer("steps"),
         strategies=tuple(plain.numbers("strategies")),

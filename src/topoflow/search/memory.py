@@ -1,6 +1,6 @@
-"""What fits: the memory of every GPU as a hard constraint on proposals.
+"""Memory budget: the memory of every GPU as a hard constraint on proposals.
 
-Shapes: C chains, K choices, Y layers, n servers. Bytes are whole numbers, rounded up, so that sums have no rounding.
+Shapes: C chains, K choices, Y layers, n servers. Bytes are whole numbers, rounded up, so that sums are exact.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ Numbers = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Budget:
-    """How much every layer needs, by choice, and how much a GPU has."""
+    """The memory that every layer needs, by choice, and the memory of a GPU."""
 
     layers: tuple[str, ...]
     need: Bytes  # [Y, K] on each GPU of a holder
     member: Bytes  # [K, n] 1 where the server is a holder
-    memory: int  # of a GPU, that may be planned with
-    room: str  # the same for a person
+    memory: int  # usable bytes of a GPU
+    room: str  # the same as text
 
     @cached_property
     def binds(self) -> bool:
-        """Whether anything does not fit; otherwise nobody has to count."""
+        """Return whether some placement does not fit; otherwise no proposal has to be checked."""
         return bool(self.need.max(axis=1).sum() > self.memory)
 
     def used(self, placement: Numbers) -> Bytes:
-        """[C, n] bytes on each GPU of every server; ``placement`` [C, Y]."""
+        """Return [C, n] the bytes on each GPU of every server; ``placement`` is [C, Y]."""
         used = np.zeros((len(placement), self.member.shape[1]), np.int64)
         for layer, choice in enumerate(placement.T):
             used += self.need[layer, choice, None] * self.member[choice]
         return used
 
     def tables(self) -> dict[str, Bytes]:
-        """The arrays of ``MemoryBudget`` in ``csrc/screen/walk.h``."""
+        """Return the arrays of ``MemoryBudget`` in ``csrc/screen/walk.h``."""
         return {"need": self.need.ravel(), "member": self.member.ravel()}
 
     def fits(self, used: Bytes) -> NDArray[np.bool_]:
-        """[C] whether no GPU has too little."""
+        """Return [C] whether the bytes fit on every GPU."""
         return cast("NDArray[np.bool_]", (used <= self.memory).all(axis=1))
 
     def closest(self, placement: Numbers) -> Numbers:
-        """``placement`` [Y] where it fits; else one that does, in which first-fit left what it could where it was.
+        """Return ``placement`` [Y] if it fits; otherwise a similar one that fits, by first-fit of the largest layers.
 
-        Large layers choose first: what was asked for, if all that have not chosen can still be held once each, with
-        room for the largest of them to spare on every server; else the choice with the least memory in all, of equals
-        the one that fills its fullest server least. Raises ``ValueError`` where nothing fits, or none was found so.
+        A layer keeps its choice if all smaller layers can still be held once each, with room for the largest of them to
+        spare on every server. Otherwise it takes the choice with the least total memory, and of equal ones that with
+        the least used fullest server. Raises ``ValueError`` where nothing fits, or this heuristic finds nothing.
         """
         if self.fits(self.used(placement[None]))[0]:
             return placement
@@ -65,13 +65,13 @@ class Budget:
         chosen: Numbers = placement.copy()
         used, servers = np.zeros(self.member.shape[1], np.int64), self.member.shape[1]
         total = self.need * self.member.sum(axis=1)  # [Y, K] on all servers
-        left = int(total.min(axis=1).sum())
+        remaining = int(total.min(axis=1).sum())
         for layer in np.argsort(-self.need.min(axis=1), kind="stable").tolist():
-            left -= int(total[layer].min())
+            remaining -= int(total[layer].min())
             filled = used + self.need[layer, :, None] * self.member  # [K, n]
             fullest = filled.max(axis=1)
             room = servers * self.memory - int(filled[placement[layer]].sum())
-            if fullest[placement[layer]] > self.memory or room < left + servers * int(self.need[layer].min()):
+            if fullest[placement[layer]] > self.memory or room < remaining + servers * int(self.need[layer].min()):
                 chosen[layer] = np.lexsort((fullest, total[layer]))[0]
             if fullest[chosen[layer]] > self.memory:
                 raise ValueError(
@@ -82,7 +82,7 @@ class Budget:
         return chosen
 
     def _check_possible(self) -> None:
-        """Raise ``ValueError`` naming what cannot fit however it is placed."""
+        """Raise ``ValueError`` that names what cannot fit in any placement."""
         least = self.need.min(axis=1)  # [Y]
         largest = int(least.argmax())
         if least[largest] > self.memory:
@@ -100,16 +100,16 @@ class Budget:
 
 
 def budget(workload: LayerGraph, choices: Choices) -> Budget:
-    """Return the constraint of a job on ``choices.servers`` servers.
+    """Return the budget of a job on ``choices.servers`` servers.
 
-    What a layer needs is cut at a number whose sums over all layers are of 64 bits: more than any GPU has.
+    The need of a layer is limited so that sums over all layers fit in 64 bits; the limit exceeds any GPU's memory.
     """
-    most = 2**62 // len(workload.layers)
+    limit = 2**62 // len(workload.layers)
     degrees = [len(holders) for holders in choices.holders]
     need = np.zeros((len(workload.layers), choices.count), np.int64)
     for number, layer in enumerate(workload.layers):
         by_degree = {
-            k: min(most, ceil(layer_bytes_per_gpu(workload, layer, k, choices.servers))) for k in sorted(set(degrees))
+            k: min(limit, ceil(layer_bytes_per_gpu(workload, layer, k, choices.servers))) for k in sorted(set(degrees))
         }
         need[number] = [by_degree[degree] for degree in degrees]
     names = tuple(layer.name for layer in workload.layers)

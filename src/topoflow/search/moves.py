@@ -1,19 +1,19 @@
-"""Moves: what chains propose, and how much likelier each is proposed than taken back.
+"""Moves: the proposals of chains, and the probability of each relative to that of its reverse.
 
-    exchange a and b     layers of a set that chose a choose b now, and those that chose b choose a
+    exchange a and b     layers of a set with the choice a get b, and those with b get a
 
-The set is a run of consecutive layers: one half of the time, two a quarter, four an eighth, .., as a few layers that
-follow each other are often faster together where none is by itself, since what they send each other stays on a server.
-Now and then it is two layers anywhere, which trade places. One layer of the set is drawn evenly: a is its choice. b has
-as many servers, or another degree, both equally likely where there is one; all other degrees are equally likely, and
-all sets of a degree. Or b is the choice of another layer: of one that an end of the run reads or is read by, or of the
-partner of a trade.
+The set is a run of consecutive layers: one layer with probability 1/2, two with 1/4, four with 1/8, and so on. Moving a
+few consecutive layers together is often faster where moving one is not, since traffic between them stays on a server.
+Sometimes the set is two arbitrary layers, which trade places. One layer of the set is drawn uniformly; a is its choice.
+b has the same number of servers, or another degree, with equal probability if both exist; all other degrees, and all
+sets of a degree, are equally likely. Or b is the choice of another layer: of one that an end of the run reads or is
+read by, or of the partner of a trade.
 
-An exchange undoes itself, so the same set leads back, if with another probability of a and b. Metropolis acceptance
-with the ratio of both as a factor keeps every state as likely as its energy says (Hastings, "Monte Carlo sampling
-methods using Markov chains and their applications", Biometrika 57, 1970).
+An exchange is its own inverse, so the same set leads back, though with another probability of a and b. Metropolis
+acceptance with the ratio of both as a factor gives every state the probability of its energy (Hastings, "Monte Carlo
+sampling methods using Markov chains and their applications", Biometrika 57, 1970).
 
-The kernel that proposes is ``csrc/screen/proposal.h``; ``tests/twins/tempering.py`` is the same in plain Python.
+The kernel is ``csrc/screen/proposal.h``; ``tests/twins/tempering.py`` is the same in plain Python.
 
 Shapes: Y layers, K choices, B degrees, M neighbours.
 """
@@ -33,28 +33,28 @@ Numbers = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 TRADES = 0.125  # share of proposals that are trades
-STAYS = 0.5  # share of choices with as many servers
-JOINS = 0.25  # share of other proposals that take the choice of a layer next to the run, where there is one
+STAYS = 0.5  # share of proposals that keep the number of servers
+JOINS = 0.25  # share of proposals other than trades that take the choice of a layer next to the run, if there is one
 
 
 @dataclass(frozen=True)
 class Moves:
-    """What may be proposed for one job."""
+    """The possible proposals for one job."""
 
     order: Numbers  # [K] the choices, by degree
-    degree: Numbers  # [K] which of the degrees each has
-    place: Numbers  # [K] where it is among those of the same
-    first: Numbers  # [B] of each degree, where its choices begin in ``order`` ...
-    count: Numbers  # [B] ... and how many there are
-    likely: Floats  # [B, B] the probability of a choice of one degree where a has another, if none is joined
-    near: tuple[Numbers, ...]  # of each of Y layers, those that it reads or is read by
+    degree: Numbers  # [K] index of the choice's degree
+    place: Numbers  # [K] position among the choices of this degree
+    first: Numbers  # [B] start of each degree's choices in ``order``
+    count: Numbers  # [B] number of each degree's choices
+    likely: Floats  # [B, B] probability of each choice of degree b if a has degree a, without a join
+    near: tuple[Numbers, ...]  # [Y] the layers that each layer reads or is read by
 
     @property
     def layers(self) -> int:
         return len(self.near)
 
     def tables(self) -> dict[str, NDArray[np.generic]]:
-        """The arrays of ``Moves`` in ``csrc/screen/walk.h``."""
+        """Return the arrays of ``Moves`` in ``csrc/screen/walk.h``."""
         return {
             **{name: getattr(self, name) for name in ("order", "degree", "place", "first", "count")},
             "likely": self.likely.ravel(),
@@ -64,7 +64,7 @@ class Moves:
 
 
 def moves(workload: LayerGraph, choices: Choices) -> Moves:
-    """Those of a job whose layers have at least two ``choices``."""
+    """Return the moves of a job whose layers have at least two ``choices``."""
     degrees = np.array([len(holders) for holders in choices.holders])
     _, degree, count = np.unique(degrees, return_inverse=True, return_counts=True)
     order, first = np.argsort(degree, kind="stable"), np.cumsum(count) - count
@@ -82,7 +82,7 @@ def moves(workload: LayerGraph, choices: Choices) -> Moves:
 
 
 def _likely(count: NDArray[np.int64]) -> Floats:
-    """[B, B] see ``Moves``, for ``count`` [B] choices of every degree."""
+    """Return ``Moves.likely`` [B, B] for ``count`` [B] choices of every degree."""
     stays = np.where(count > 1, STAYS, 0.0)
     likely = np.outer((1 - stays) / max(len(count) - 1, 1), 1 / count)
     np.fill_diagonal(likely, stays / np.maximum(count - 1, 1))
@@ -90,7 +90,7 @@ def _likely(count: NDArray[np.int64]) -> Floats:
 
 
 def _neighbours(workload: LayerGraph) -> tuple[Numbers, ...]:
-    """The layers that each reads or is read by; itself where there is none."""
+    """Return the layers that each layer reads or is read by; the layer itself if there is none."""
     number = {layer.name: index for index, layer in enumerate(workload.layers)}
     near: list[list[int]] = [[] for _ in number]
     for index, layer in enumerate(workload.layers):

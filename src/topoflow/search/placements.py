@@ -6,7 +6,7 @@ holders, which divides the n servers so that all share the work equally, and a p
 
     n = 4    k = 1   0 | 1 | 2 | 3           k = 4   0 1 2 3
              k = 2   0 1 | 2 3               neighbours, which circuits of small stride join
-                     0 2 | 1 3               strided, each as far from the next as can be
+                     0 2 | 1 3               strided, at the largest equal distance
 
 Shapes: K choices, n servers.
 """
@@ -28,7 +28,7 @@ Holders = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Choices:
-    """K sets of holders, each once. A state of the search is one of them for every layer: ``placement`` [layers]."""
+    """K distinct sets of holders. A state of the search is a choice for every layer: ``placement`` [layers]."""
 
     servers: int
     holders: tuple[Holders, ...]
@@ -39,12 +39,12 @@ class Choices:
 
     @cached_property
     def number(self) -> dict[Holders, int]:
-        """Which choice a set of holders is."""
+        """Return holders -> index of the choice."""
         return {holders: number for number, holders in enumerate(self.holders)}
 
     @cached_property
     def member(self) -> NDArray[np.int64]:
-        """[K, n] 1 where the server is one of the holders."""
+        """Return [K, n] 1 where the server is one of the holders."""
         member = np.zeros((self.count, self.servers), np.int64)
         for number, holders in enumerate(self.holders):
             member[number, list(holders)] = 1
@@ -52,15 +52,15 @@ class Choices:
 
     @cached_property
     def host(self) -> NDArray[np.int64]:
-        """[K, n] the server that computes the samples of each."""
+        """Return [K, n] the server that computes the samples of each server."""
         return np.array([np.array(holders)[places(self.servers, holders)] for holders in self.holders])
 
     def placement(self, workload: LayerGraph, strategy: Placement) -> NDArray[np.int32]:
-        """[layers] the choice of every layer."""
+        """Return [layers] the choice of every layer."""
         return np.array([self.number[strategy.placement[layer.name]] for layer in workload.layers], np.int32)
 
     def strategy(self, workload: LayerGraph, placement: NDArray[np.int32], like: Placement) -> Placement:
-        """The strategy of a state, with the buckets of ``like``."""
+        """Return the strategy of a state, with the buckets of ``like``."""
         chosen = zip(workload.layers, placement.tolist(), strict=True)
         return Placement(
             name="searched",
@@ -72,19 +72,19 @@ class Choices:
 
 
 def choices(servers: int, extra: Iterable[Holders] = ()) -> Choices:
-    """The regular sets of holders among ``servers``, ascending by degree, and those of ``extra`` that are not."""
-    found: dict[Holders, None] = {}
+    """Return the regular sets of holders among ``servers``, ascending by degree, then the other sets of ``extra``."""
+    sets: dict[Holders, None] = {}
     for degree in range(1, servers + 1):
         if servers % degree == 0:
-            found |= dict.fromkeys(_regular(servers, degree))
-    found |= dict.fromkeys(extra)
-    return Choices(servers, tuple(found))
+            sets |= dict.fromkeys(_regular(servers, degree))
+    sets |= dict.fromkeys(extra)
+    return Choices(servers, tuple(sets))
 
 
 def _regular(servers: int, degree: int) -> Iterable[Holders]:
-    """``servers / degree`` sets of neighbours, and as many of servers that far apart."""
-    apart = servers // degree
+    """Yield ``servers / degree`` sets of neighbours, and as many sets of servers at that distance."""
+    step = servers // degree
     for first in range(0, servers, degree):
         yield tuple(range(first, first + degree))
-    for first in range(apart):
-        yield tuple(range(first, servers, apart))
+    for first in range(step):
+        yield tuple(range(first, servers, step))

@@ -1,4 +1,4 @@
-"""What is searched for, and how long."""
+"""Problem and settings of a search."""
 
 from __future__ import annotations
 
@@ -17,34 +17,33 @@ from topoflow.strategy.base import Strategy
 from topoflow.units import check_positive
 from topoflow.workload.base import Workload
 
-LEAST = {"proposals": 0, "patience": 0, "chains": 1, "ladders": 1, "rounds": 1, "decide": 1, "degrees": 1}
-MOST = 2**16  # chains, ladders, rounds, strategies of a round: each chain and strategy is held in memory
-MOST_STEPS = 2**22  # of a chain in a round: each is a row of the history, 200 B, and takes at least 0.1 ms
-# Steps of a chain in a round of the first stage that proposes, and how many times as many the next stage has: together,
-# the stages before the last make at most a quarter of its proposals. The 250 steps of the defaults are a stage.
+MINIMA = {"proposals": 0, "patience": 0, "chains": 1, "ladders": 1, "rounds": 1, "decide": 1, "degrees": 1}
+MAX_COUNT = 2**16  # chains, ladders, rounds, strategies of a round: each chain and strategy is held in memory
+MAX_STEPS = 2**22  # of a chain in a round: each is a row of the history, 200 B, and takes at least 0.1 ms
+# Steps of a chain in a round of the first stage with proposals, and the growth factor of later stages. The stages
+# before the last make at most a quarter of its proposals. The 250 steps of the defaults are a stage.
 FIRST_STEPS, GROWTH = 50, 5
 OBJECTIVES = ("time", "cost", "power", "pareto")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A job, the strategy that it has now, and the kind of network it is to run on.
+    """A job, its initial strategy, and the kind of network to search.
 
-    A job of layers is searched from ``start`` on, and from ``others``, as far as they fit; ``design`` is asked for a
-    fabric for every strategy that is worth it.
-    Where ``start`` says how a recorded job ran, the network alone is free. ``fidelity`` predicts the iteration times of
-    the start and of what is found.
+    The search for a job of layers begins at ``start`` and at those of ``others`` that fit; ``design`` builds a fabric
+    for every promising strategy. A recorded job keeps the strategy ``start``, and only the network is searched.
+    ``fidelity`` predicts the iteration times of the start and of the result.
     """
 
     workload: Workload
     start: Strategy
     design: FabricDesign
-    prices: Prices | None = None  # None: no plan has a price
+    prices: Prices | None = None  # None: plans have no price
     all_reduce: str = "hierarchical"
     routing: str = "ecmp"
     seed: int = 0
     fidelity: Fidelity = Fluid()
-    others: tuple[Strategy, ...] = ()  # of the same kind, for as many servers: the best on other fabrics
+    others: tuple[Strategy, ...] = ()  # the best on other fabrics, of the same kind and number of servers
 
     def __post_init__(self) -> None:
         for key, value, allowed in (
@@ -62,36 +61,35 @@ class Problem:
 
     @property
     def lowering(self) -> Lowering:
-        """Rings are flows, as a job on 128 servers is millions of tasks in steps."""
+        """Return the lowering, with rings as flows: in steps, a job on 128 servers has millions of tasks."""
         return Lowering(self.all_reduce, self.routing, "flows", self.seed)
 
     def placer(self, fabric: Fabric) -> Placer:
-        """Places traffic on ``fabric``."""
+        """Return a placer of traffic on ``fabric``."""
         return Placer(fabric, self.lowering)
 
 
 @dataclass(frozen=True)
 class Effort:
-    """Which round it is, and how long."""
+    """The number and the length of a round."""
 
-    round: int  # from 0, of its stage; with the seed it decides what is drawn
+    round: int  # from 0 in each stage; with the seed it determines the random numbers
     steps: int  # of every chain
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a search; ``configs/search.yaml`` says where the defaults come from.
+    """Settings of a search; ``configs/search.yaml`` has the sources of the defaults.
 
-    ``proposals`` are those of all ``chains`` of all ``ladders`` in one round of the last stage (``stages``), at most
-    ``MOST_STEPS`` of each chain; a stage has at most ``rounds`` rounds.
-    All chains of a ladder descend together until ``patience`` steps in a row find nothing faster, then each has a
-    temperature; 0: at once. Temperatures are such that the coldest accepts ``acceptance[0]`` of the proposals that
-    are slower, the hottest ``acceptance[1]``. The ``decide`` best of a round are simulated, in the fidelity of the
-    problem with the settings that ``coarse`` has for it by name, or as it is. Where degrees are searched instead of
-    placements, a round lowers ``degrees`` of them. ``emphasis`` scales the bytes of all-reduces in the demand that a
-    fabric is built for: 1 is what the job sends (TopoOpt's algorithm, alone), others are more topologies to choose
-    from. ``ideal``: every second round of a network without switches explores on an ideal one (beyond TopoOpt's
-    algorithm, too).
+    ``proposals`` counts those of all ``chains`` of all ``ladders`` in one round of the last stage (``stages``), at most
+    ``MAX_STEPS`` per chain; a stage has at most ``rounds`` rounds. All chains of a ladder descend together until
+    ``patience`` steps in a row find nothing faster (0: no descent), then each has a temperature: the coldest accepts
+    ``acceptance[0]`` of the slower proposals, the hottest ``acceptance[1]``. The ``decide`` best of a round are
+    simulated in the fidelity of the problem, with the settings of ``coarse`` for it, if any. If degrees are searched
+    instead of placements, a round lowers ``degrees`` of them. ``emphasis`` scales the bytes of all-reduces in the
+    demand that a fabric is built for: 1 is the job's demand (TopoOpt's algorithm); other values give more topologies to
+    choose from. With ``ideal``, every second round of a network without switches explores on an ideal one (also beyond
+    TopoOpt's algorithm).
     """
 
     proposals: int = 4000
@@ -108,21 +106,21 @@ class Settings:
     objective: str = "time"
 
     def __post_init__(self) -> None:
-        for key, least in LEAST.items():
+        for key, least in MINIMA.items():
             value = getattr(self, key)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"search.{key}: must be a whole number of at least {least}, got {value!r}")
-            if value > MOST and key != "proposals":
-                raise ValueError(f"search.{key}: must be at most {MOST}, got {value}")
-        if self.steps > MOST_STEPS:
+            if value > MAX_COUNT and key != "proposals":
+                raise ValueError(f"search.{key}: must be at most {MAX_COUNT}, got {value}")
+        if self.steps > MAX_STEPS:
             chains = self.ladders * self.chains
-            law = f"must be at most {MOST_STEPS * chains} of {chains} chains"
-            raise ValueError(f"search.proposals: {law}, got {self.proposals}")
+            rule = f"must be at most {MAX_STEPS * chains} of {chains} chains"
+            raise ValueError(f"search.proposals: {rule}, got {self.proposals}")
         shares: list[Any] = [*self.acceptance]
         numbers = all(isinstance(share, int | float) and not isinstance(share, bool) for share in shares)
         if not (numbers and len(shares) == 2 and 0 < shares[0] <= shares[1] < 1):
-            law = "must be two shares above 0 and below 1, that of the coldest chain first"
-            raise ValueError(f"search.acceptance: {law}, got {shares}")
+            rule = "must be two shares above 0 and below 1, that of the coldest chain first"
+            raise ValueError(f"search.acceptance: {rule}, got {shares}")
         if not self.emphasis:
             raise ValueError("search.emphasis: must have at least one number, got none")
         for factor in self.emphasis:
@@ -132,19 +130,19 @@ class Settings:
 
     @property
     def kept(self) -> int:
-        """States of a walk that are kept: those that are decided between, and where it began."""
+        """Return how many states a walk keeps: those that are simulated, and its start."""
         return self.decide + 1
 
     @property
     def steps(self) -> int:
-        """Proposals of every chain in a round: the least whole number that makes ``proposals``."""
+        """Return the proposals of every chain in a round: the least whole number that makes ``proposals``."""
         return -(-self.proposals // (self.ladders * self.chains))
 
     @property
     def stages(self) -> tuple[int, ...]:
-        """Proposals of every chain in a round of each stage: 0, 50, 250, 1250, .., the last the nearest to ``steps``.
+        """Return the proposals of every chain in a round of each stage: 0, 50, 250, ..., the last nearest to ``steps``.
 
-        The stages of a search with fewer ``proposals`` are the first of one with more.
+        The stages of a search with fewer ``proposals`` are the first stages of one with more.
         """
         stages = [0]
         if self.steps > 0:
@@ -154,10 +152,10 @@ class Settings:
         return tuple(stages)
 
     def deciding(self, fidelity: Fidelity) -> Fidelity:
-        """The variant of ``fidelity`` that decides between candidates. Raises ``ValueError`` where it cannot be."""
+        """Return the variant of ``fidelity`` that decides between candidates. Raises ``ValueError`` for wrong keys."""
         model: Any = fidelity
         try:
-            found: Fidelity = replace(model, **self.coarse.get(fidelity.name, {}))
+            variant: Fidelity = replace(model, **self.coarse.get(fidelity.name, {}))
         except (TypeError, ValueError) as error:
             raise ValueError(f"search.coarse.{error}") from error
-        return found
+        return variant

@@ -1,4 +1,4 @@
-"""The plan of a fabric: its circuits, ring orders, trees and routes, by server."""
+"""Conversion of a fabric to the fields of a plan: circuits, ring orders, trees and routes, by server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from topoflow.engine.lowering.algorithms import following
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.topoopt.totient_perms import stride
-from topoflow.search.base import Circuits, Plan, Ring, Routes, Trees
+from topoflow.search.base import Circuits, Plan, PlanRing, PlanTrees, Routes
 from topoflow.search.circuits import circuits, cross_connects
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
@@ -30,9 +30,9 @@ def plan_of(
     cost: float | None = None,
     power: float | None = None,
 ) -> Plan:
-    """The plan by which ``strategy`` runs ``traffic`` on ``fabric``; keywords are fields of ``Plan``.
+    """Return the plan to run ``traffic`` of ``strategy`` on ``fabric``; keywords are fields of ``Plan``.
 
-    The defaults predict nothing. Raises ``ValueError`` as ``Plan`` and ``circuits`` do.
+    The defaults are placeholders without predictions. Raises ``ValueError`` as ``Plan`` and ``circuits`` do.
     """
     return Plan(
         workload=workload,
@@ -57,30 +57,32 @@ def plan_of(
 
 
 def plan_circuits(fabric: Fabric) -> Circuits:
-    """The cross-connects of ``degree`` optical switches; none where the fabric has switches of its own."""
+    """Return the cross-connects of ``degree`` optical switches; () where the fabric has electrical switches."""
     wired = circuits(fabric)
     return cross_connects(fabric.servers, fabric.degree, wired) if wired else ()
 
 
-def plan_rings(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[Ring, ...]:
-    """The rings of every group of servers that all-reduces, as ``place`` takes them: without any, the group's order."""
+def plan_rings(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[PlanRing, ...]:
+    """Return the rings of every group that all-reduces; without rings in the fabric, the group's own order."""
     if algorithm not in following("rings"):
         return ()
     orders = {group: fabric.channels.rings.get(group, (group,)) for group in traffic.demand().all_reduce}
-    return tuple(Ring(group, tuple(stride(group, order) for order in found), found) for group, found in orders.items())
+    return tuple(
+        PlanRing(group, tuple(stride(group, ring) for ring in rings), rings) for group, rings in orders.items()
+    )
 
 
-def plan_trees(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[Trees, ...]:
-    """The same of double binary trees."""
+def plan_trees(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[PlanTrees, ...]:
+    """Return the double binary trees of every group that all-reduces."""
     if algorithm not in following("trees"):
         return ()
-    return tuple(Trees(group, fabric.channels.trees.get(group, (group,))) for group in traffic.demand().all_reduce)
+    return tuple(PlanTrees(group, fabric.channels.trees.get(group, (group,))) for group in traffic.demand().all_reduce)
 
 
 def plan_routes(fabric: Fabric) -> Mapping[str, Routes]:
-    """For both kinds of traffic, the paths from every server to every other, as servers; none through switches.
+    """Return for both kinds of traffic the paths between all servers, as servers; {} for a fabric with switches.
 
-    Where there are several, they are equal: ``routing`` says how they share the traffic.
+    ``routing`` defines how several paths of a pair share the traffic.
     """
     if fabric.has_switches:
         return {}

@@ -1,7 +1,7 @@
-"""Screening: what very many strategies of one job take on one fabric, before the best are simulated.
+"""Screening: estimates of the times of very many strategies of one job on one fabric; the best are then simulated.
 
-The energy by which chains walk is an estimate that sees contention (``topoflow.engine.screen.contention``): some 50 us
-for a DLRM on 128 servers, or less than one where the all-reduces alone are too slow.
+The energy of the chains is an estimate that includes contention (``topoflow.engine.screen.contention``). It takes some
+50 us for a DLRM on 128 servers, or less than 1 us if the all-reduces alone are too slow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from topoflow.workload.base import layer_graph
 
 
 def screen(problem: Problem, fabric: Fabric, choices: Choices, run: Run = Run()) -> Contention:
-    """The estimate of a problem's strategies, where ``run`` says."""
+    """Return the estimate of a problem's strategies, on the device of ``run``."""
     start = problem.start
     assert isinstance(start, Placement)
     return Contention(

@@ -1,4 +1,4 @@
-"""Spaces: what a search may do with a strategy on one network (TopoOpt 4.1, the Comp x Comm plane)."""
+"""Spaces: the strategies that a search can explore on one network (TopoOpt 4.1, the Comp x Comm plane)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from topoflow.engine.base import Run
 from topoflow.fabric.base import Fabric
 from topoflow.search import spread
-from topoflow.search.listed import Listed, check_listed
+from topoflow.search.listed import ListedStrategies, check_listed
 from topoflow.search.memory import Budget, budget
 from topoflow.search.moves import moves
 from topoflow.search.placements import Choices, choices
@@ -27,40 +27,40 @@ from topoflow.workload.base import LayerGraph, layer_graph
 
 
 class Space(Protocol):
-    """Strategies of one job."""
+    """A space of strategies of one job."""
 
     @property
     def stages(self) -> tuple[int, ...]:
-        """Steps of a round in each stage of a search; 0: nothing that takes steps."""
+        """Return the steps of a round in each stage of a search; 0 for a space without steps."""
 
     def start(self) -> Strategy:
-        """Where a search begins. Raises ``ValueError`` where nothing fits in memory."""
+        """Return the strategy where a search begins. Raises ``ValueError`` where nothing fits in memory."""
 
     def others(self) -> list[Strategy]:
-        """What else it begins with: strategies that fit, other than the start."""
+        """Return other initial strategies that fit."""
 
     def check(self, strategy: Strategy, walk: Walk | None) -> None:
-        """Raise ``ValueError`` with field, law and value for what a search here cannot have found or reached."""
+        """Raise ``ValueError`` for a strategy or walk that a search in this space cannot have reached."""
 
     def explore(
         self, fabric: Fabric, present: Strategy, effort: Effort, walk: Walk | None, tell: Tell, run: Run
     ) -> list[Strategy]:
-        """The best of what was found from the ``present`` strategy on, by screening on ``fabric``, the best first.
+        """Return the best strategies by their estimates on ``fabric``, the best first.
 
-        ``tell`` is called after every few steps; ``walk`` is the last one before an interruption of this round, None:
-        begin. ``run`` says where chains walk.
+        The walk begins at the ``present`` strategy, or continues ``walk``, the last one before an interruption of this
+        round. ``tell`` is called after every few steps. ``run`` has the device.
         """
 
 
 @dataclass(frozen=True)
-class Fixed:
-    """One strategy, so that only the network is searched: that of a recorded job, whose layers are not known."""
+class FixedStrategy:
+    """A space of one strategy, for a recorded job whose layers are not known: only the network is searched."""
 
     problem: Problem
     stages = (0,)
 
     def start(self) -> Strategy:
-        """Raises ``ValueError`` for a job that sends nothing: then all networks are equally good."""
+        """Return the strategy. Raises ``ValueError`` for a job that sends nothing: all networks are equally good."""
         demand = lower(self.problem.workload, self.problem.start).demand()
         if not (demand.bytes.any() or any(demand.all_reduce.values())):
             name = self.problem.workload.name
@@ -80,8 +80,8 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Placements:
-    """Every layer on one of many sets of servers: tempered Metropolis chains."""
+class PlacementSpace:
+    """A space of placements of layers on many sets of servers, explored by tempered Metropolis chains."""
 
     problem: Problem
     settings: Settings
@@ -95,12 +95,12 @@ class Placements:
         return self.settings.stages if self.choices.count > 1 else (0,)
 
     def start(self) -> Placement:
-        given = self._state(self.given)
-        fitting = self.budget.closest(given)
-        return self.given if (fitting == given).all() else self._strategy(fitting)
+        state = self._state(self.given)
+        fitting = self.budget.closest(state)
+        return self.given if (fitting == state).all() else self._strategy(fitting)
 
     def others(self) -> list[Strategy]:
-        """Those of other fabrics, and those of both rules that need no choice: data parallel and hybrid."""
+        """Return the fitting strategies of other fabrics and of the rules data parallel and hybrid."""
         start = self._state(self.start())
         states = {self._state(other).tobytes(): other for other in (*rules(self.problem), *self.problem.others)}
         return [
@@ -111,10 +111,10 @@ class Placements:
 
     def check(self, strategy: Strategy, walk: Walk | None) -> None:
         layers = [layer.name for layer in self.workload.layers]
-        known = self.choices.number
+        sets = self.choices.number
         if not isinstance(strategy, Placement) or strategy.servers != self.choices.servers:
             raise ValueError(f"must place layers on {self.choices.servers} servers, got {strategy.name!r}")
-        if sorted(strategy.placement) != sorted(layers) or not known.keys() >= set(strategy.placement.values()):
+        if sorted(strategy.placement) != sorted(layers) or not sets.keys() >= set(strategy.placement.values()):
             raise ValueError(f"must place the {len(layers)} layers of {self.workload.name} on sets of the search")
         if walk is not None:
             check_walk(walk, self.settings, len(layers), self.choices.count)
@@ -125,9 +125,9 @@ class Placements:
         assert isinstance(present, Placement)
         if effort.steps == 0:
             return []
-        here = self._state(present)
+        start = self._state(present)
         tempering = self.tempering(fabric, effort.round, run)
-        first = self.first(here, effort.round)
+        first = self.first(start, effort.round)
         reached = tempering.begin(first, self.settings.kept) if walk is None else walk
         if run.workers is None or self.settings.ladders == 1:
             stretches = tempering.walk(reached, effort.steps)
@@ -136,11 +136,11 @@ class Placements:
         for stretch in stretches:
             tell(stretch)
             reached = stretch.walk
-        found = [state for state in fastest(reached, self.settings.kept) if (state != here).any()]
-        return [self._strategy(state) for state in found[: self.settings.decide]]
+        states = [state for state in fastest(reached, self.settings.kept) if (state != start).any()]
+        return [self._strategy(state) for state in states[: self.settings.decide]]
 
     def tempering(self, fabric: Fabric, round: int, run: Run) -> Tempering:
-        """The walk of a round on a network, where ``run`` says."""
+        """Return the walk of a round on a network, on the device of ``run``."""
         return Tempering(
             screen(self.problem, fabric, self.choices, run),
             self.budget,
@@ -151,17 +151,17 @@ class Placements:
             self.settings.patience,
         )
 
-    def first(self, here: Numbers, round: int) -> Numbers:
-        """[A, C, Y] where chains begin: at the present strategy, in the first round also at those of other fabrics.
+    def first(self, start: Numbers, round: int) -> Numbers:
+        """Return [A, C, Y] the initial states of chains: ``start``, in the first round also those of other fabrics.
 
-        Ladders take turns: where there are as many states, or a multiple, all chains of a ladder begin at one.
+        Ladders take turns: if the number of states divides that of ladders, all chains of a ladder begin at one state.
         """
-        others = [self._state(other) for other in self.problem.others] if round == 0 else []
-        fitting = [state for state in others if self.budget.fits(self.budget.used(state[None]))[0]]
-        states, ladders, chains = np.array([here, *fitting]), self.settings.ladders, self.settings.chains
+        initial = [self._state(other) for other in self.problem.others] if round == 0 else []
+        fitting = [state for state in initial if self.budget.fits(self.budget.used(state[None]))[0]]
+        states, ladders, chains = np.array([start, *fitting]), self.settings.ladders, self.settings.chains
         turn = np.arange(ladders)[:, None] + ladders * np.arange(chains)
-        found: Numbers = states[turn % len(states)].astype(np.int32)
-        return found
+        states_of_chains: Numbers = states[turn % len(states)].astype(np.int32)
+        return states_of_chains
 
     def _state(self, strategy: Strategy) -> Numbers:
         assert isinstance(strategy, Placement)
@@ -172,7 +172,7 @@ class Placements:
 
 
 def rules(problem: Problem) -> list[Placement]:
-    """The strategies that need no choice, with the buckets of the start."""
+    """Return the strategies of the rules without options, with the buckets of the start."""
     start = problem.start
     assert isinstance(start, Placement)
     buckets = {"bucket_bytes": start.bucket_bytes, "first_bucket_bytes": start.first_bucket_bytes}
@@ -182,11 +182,12 @@ def rules(problem: Problem) -> list[Placement]:
 
 
 def space(problem: Problem, settings: Settings) -> Space:
-    """Placements are too many to be listed; of any other kind of strategy, all that ``alternatives`` lists."""
+    """Return the space of a problem: placements, the listed ``alternatives`` of other kinds, or one strategy."""
     if isinstance(problem.start, Placement):
         workload = layer_graph(problem.workload)
-        known = [problem.start, *rules(problem), *(each for each in problem.others if isinstance(each, Placement))]
-        placed = choices(problem.servers, [holders for each in known for holders in each.placement.values()])
-        return Placements(problem, settings, workload, problem.start, placed, budget(workload, placed))
+        others = [strategy for strategy in problem.others if isinstance(strategy, Placement)]
+        initial = [problem.start, *rules(problem), *others]
+        placed = choices(problem.servers, [holders for strategy in initial for holders in strategy.placement.values()])
+        return PlacementSpace(problem, settings, workload, problem.start, placed, budget(workload, placed))
     options = problem.start.alternatives(problem.workload)
-    return Listed(problem, settings, tuple(options)) if options else Fixed(problem)
+    return ListedStrategies(problem, settings, tuple(options)) if options else FixedStrategy(problem)

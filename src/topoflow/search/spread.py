@@ -1,7 +1,7 @@
-"""A search by workers of an executor: ladders of one search, which do not see each other, or whole searches.
+"""Search by workers of an executor: independent ladders of one search, or whole searches.
 
-Ladders walk for some seconds, then all states are back in this process, which shows progress and can keep a checkpoint.
-The states do not depend on how far ladders walk at a time.
+Ladders walk for some seconds, then all states return to this process, which shows progress and can write a checkpoint.
+The states do not depend on the length of these stretches.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from topoflow.search.problem import Problem, Settings
 from topoflow.search.tempering import Stretch, Tempering, Walk, Walked, joined, stretch
 
 if TYPE_CHECKING:
-    from topoflow.search.space import Placements
+    from topoflow.search.space import PlacementSpace
 
-STRETCH_SECONDS = 5.0  # that ladders walk at a time
-GROWTH = 8  # the most that a stretch may be longer than the last one
+STRETCH_SECONDS = 5.0  # target duration of a stretch
+GROWTH = 8  # largest ratio of the lengths of a stretch and the last one
 
-_made: dict[str, Tempering] = {}  # of the last round, by its name: to make it takes a second for large jobs
+_cache: dict[str, Tempering] = {}  # id of the last round -> its walk, which takes a second to build for large jobs
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """Some of the ladders, from number ``first`` on, where they are."""
+    """The state of some of the ladders, from number ``first`` on."""
 
     first: int
     walk: Walk
@@ -44,9 +44,9 @@ class Ladder:
 
 @dataclass(frozen=True)
 class Walking(Work[Ladder, Walked]):
-    """Ladders of one round as work for an executor; they walk until step ``end``."""
+    """The work of an executor that advances ladders of one round until step ``end``."""
 
-    space: Placements
+    space: PlacementSpace
     fabric: Fabric
     round: int
     end: int
@@ -60,16 +60,16 @@ class Walking(Work[Ladder, Walked]):
         return f"ladders from {item.first}"
 
     def do(self, items: Sequence[Ladder], run: Run) -> list[Walked]:
-        if self.id not in _made:
-            _made.clear()
-            _made[self.id] = self.space.tempering(self.fabric, self.round, run)
-        return [_made[self.id].walked(item.walk, self.end, item.first) for item in items]
+        if self.id not in _cache:
+            _cache.clear()
+            _cache[self.id] = self.space.tempering(self.fabric, self.round, run)
+        return [_cache[self.id].walked(item.walk, self.end, item.first) for item in items]
 
 
 def walk(
-    space: Placements, fabric: Fabric, round: int, start: Walk, steps: int, run: Run, workers: Workers
+    space: PlacementSpace, fabric: Fabric, round: int, start: Walk, steps: int, run: Run, workers: Workers
 ) -> Iterator[Stretch]:
-    """Yield the same stretches as ``Tempering.walk``, whose steps ``workers`` do."""
+    """Yield the same stretches as ``Tempering.walk``, computed by ``workers``."""
     ladders, length, name = len(start.placement), SLICE, uuid.uuid4().hex
     while start.step < steps:
         began, parts = time.monotonic(), min(ladders, workers.count)
@@ -84,8 +84,8 @@ def walk(
         length = SLICE * max(1, int(min(GROWTH, STRETCH_SECONDS / seconds) * length / SLICE))
 
 
-def _part(whole: Walk, first: int, end: int) -> Walk:
-    return Walk(whole.step, **{name: getattr(whole, name)[first:end] for name in _states()})
+def _part(walk: Walk, first: int, end: int) -> Walk:
+    return Walk(walk.step, **{name: getattr(walk, name)[first:end] for name in _states()})
 
 
 def _joined(parts: Sequence[Walked]) -> Stretch:
@@ -94,12 +94,12 @@ def _joined(parts: Sequence[Walked]) -> Stretch:
 
 
 def _states() -> list[str]:
-    return [each.name for each in fields(Walk) if each.name != "step"]
+    return [state.name for state in fields(Walk) if state.name != "step"]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A search, and its checkpoint: ``path`` at the process that asks, ``content`` as it is there, if it is."""
+    """A search with its checkpoint: ``path`` on the requesting machine, and the ``content`` there, if any."""
 
     name: str
     problem: Problem
@@ -110,7 +110,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Searching(Work[Asked, bytes]):
-    """Whole searches as work for an executor; answers are checkpoints of searches that have ended."""
+    """The work of an executor that runs whole searches; results are checkpoints of finished searches."""
 
     def name(self, item: Asked) -> str:
         return item.name
@@ -119,15 +119,15 @@ class Searching(Work[Asked, bytes]):
         return [_searched(item, run) for item in items]
 
 
-def _searched(asked: Asked, run: Run) -> bytes:
-    """The checkpoint of a search; where the folder is here too, it is kept there meanwhile."""
+def _searched(request: Asked, run: Run) -> bytes:
+    """Run a search; return its checkpoint, which is at ``path`` meanwhile if this machine has the folder."""
     from topoflow.search.alternate import search
 
     with TemporaryDirectory(prefix="topoflow-") as folder:
-        path = asked.path
+        path = request.path
         if not path.parent.is_dir():
             path = Path(folder) / path.name
-            if asked.content is not None:
-                path.write_bytes(asked.content)
-        search(asked.problem, asked.settings, run, checkpoint=path)
+            if request.content is not None:
+                path.write_bytes(request.content)
+        search(request.problem, request.settings, run, checkpoint=path)
         return read_bytes(path)

@@ -1,10 +1,10 @@
-"""Metropolis chains over placements, side by side, at ladders of temperatures that fit themselves: parallel tempering.
+"""Parallel tempering: Metropolis chains over placements at ladders of temperatures, which adapt.
 
-Ladders do not see each other. On each, every step proposes another placement for every chain
-(``topoflow.search.moves``). Of energy E, the time of an iteration as far as screening knows it, a proposal E' that
-fits in memory is accepted with probability
+Ladders are independent. On each, every step proposes another placement for every chain (``topoflow.search.moves``).
+Energies are estimated iteration times. From energy E, a proposal of energy E' that fits in memory is accepted with
+probability
 
-    min(1, q'/q exp((E - E') / T))          q'/q: how much likelier it is to be proposed back than there
+    min(1, q'/q exp((E - E') / T))          q'/q: probability of the reverse proposal over that of the proposal
 
 so that a chain visits a state with probability ~ exp(-E / T). Then neighbours on the ladder swap their temperatures,
 even pairs after even steps and odd after odd, with probability
@@ -14,23 +14,23 @@ even pairs after even steps and odd after odd, with probability
 which keeps the joint distribution and lets a state found by a hot chain cool down.
 
 A walk can begin with a descent: all chains are at one state, each proposes another, and all go to the fastest of these.
-Of some thousand states that one move leads to, few are faster, and chains that look for them together find them sooner
-than each alone. It ends where ``patience`` steps in a row find nothing faster.
+Of the thousands of states that are one move away, few are faster; chains that search them together find one sooner than
+a single chain. The descent ends when ``patience`` steps in a row find nothing faster.
 
-No temperature is given: each rung has a share of the slower proposals that it is to accept, from ``acceptance[0]`` on
-the coldest to ``acceptance[1]`` on the hottest, in a geometric sequence. It begins where as large a share would be
-accepted of ``SAMPLED`` proposals of each chain, and after each slower proposal that fits is corrected by
+Temperatures are not parameters: each rung has a target share of accepted slower proposals, from ``acceptance[0]`` on
+the coldest to ``acceptance[1]`` on the hottest, in a geometric sequence. The initial temperature gives this share for
+``SAMPLED`` proposals of each chain. After each slower proposal that fits, it is corrected by
 
-    log T += (1 + n)^-0.6 (share - accepted)          accepted: 1 or 0; n: how many were so far, on the rung
+    log T += (1 + n)^-0.6 (share - accepted)          accepted: 1 or 0; n: number of such proposals on the rung so far
 
-So temperatures have the scale of the steps there are, whatever the job, and follow it as chains cool down; their
-corrections vanish, so chains still visit states as above in the limit.
+So temperatures have the scale of a job's energy differences, and follow it as chains cool down. The corrections vanish,
+so the distribution above holds in the limit.
 
-Random numbers are counted, not drawn in turn: Philox with the key (seed, round) at the counter (block of steps,
-ladder), so that they depend neither on threads nor on where a search was stopped.
+Random numbers are counter-based: Philox with the key (seed, round) at the counter (block of steps, ladder). They depend
+neither on threads nor on interruptions of a search.
 
-A kernel walks (``csrc/screen/ladder.h``), on a CPU or a GPU; both take the same steps, to the bit.
-``tests/twins/tempering.py`` is the same in plain Python.
+The kernel is ``csrc/screen/ladder.h``; a CPU and a GPU take the same steps, to the bit. ``tests/twins/tempering.py`` is
+the same in plain Python.
 
 Source: descent to the best of some neighbours, Aarts and Lenstra, "Local Search in Combinatorial Optimization", 1997,
 chapter 1. FlexFlow's search (Jia, Zaharia and Aiken, MLSys 2019, section 6), which TopoOpt 4.1 uses; Earl and Deem,
@@ -40,7 +40,7 @@ as Ben-Ameur computes them ("Computing the initial temperature of simulated anne
 Applications 29, 2004). Corrections: Robbins and Monro's, as in Andrieu and Thoms, "A tutorial on adaptive MCMC",
 Statistics and Computing 18, 2008, algorithm 4; exponents between 1/2 and 1 converge.
 
-Shapes: A ladders, C chains of each, Y layers, D states that are kept, S steps.
+Shapes: A ladders, C chains per ladder, Y layers, D stored states, S steps.
 """
 
 from __future__ import annotations
@@ -60,37 +60,37 @@ from topoflow.search.moves import JOINS, STAYS, TRADES, Moves
 Numbers = NDArray[np.int32]
 Seconds = NDArray[np.float64]
 
-SAME = 1e-9  # states whose energies differ relatively by no more are taken for one, as servers are often alike
+SAME = 1e-9  # relative difference of energies up to which states count as equal, since servers are often equivalent
 
 
 @dataclass(frozen=True)
 class Walk:
-    """All chains between two steps of a round: what a search must know to continue."""
+    """The state of all chains between two steps of a round, from which a search can continue."""
 
     step: int  # steps done
     placement: Numbers  # [A, C, Y]
     energy: Seconds  # [A, C] s
-    rung: Numbers  # [A, C] on the ladder, 0 is the coldest
+    rung: Numbers  # [A, C] rung of each chain; 0 is the coldest
     temperature: Seconds  # [A, C] s, of every rung, ascending
     slower: Numbers  # [A, C] slower proposals that were accepted so far, on every rung
-    best_placement: Numbers  # [A, D, Y] the fastest states so far in this round, of different energies ...
-    best: Seconds  # [A, D] ... which are these, ascending; inf: not yet that many
-    stuck: Numbers  # [A] steps of a descent in a row that found nothing faster; ``patience``: it has ended
+    best_placement: Numbers  # [A, D, Y] the fastest states so far in this round, with different energies
+    best: Seconds  # [A, D] s, their energies, ascending; inf: fewer states so far
+    stuck: Numbers  # [A] consecutive steps of a descent without improvement; at ``patience`` it has ended
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Some steps of all ladders: where they led, and what was found after each."""
+    """Some steps of all ladders: the state at the end, and the best energies after each step."""
 
     walk: Walk
     best: Seconds  # [S] s, the least so far in this round
     coldest: Seconds  # [S] s, the least of the chains at the lowest temperatures
-    accepted: NDArray[np.int64]  # [S] proposals; of a descent at most one
+    accepted: NDArray[np.int64]  # [S] accepted proposals; at most one in a descent
 
 
 @dataclass(frozen=True)
 class Walked:
-    """Some ladders after some steps, and what each found at every step."""
+    """The state of some ladders after some steps, and the log of each."""
 
     walk: Walk
     log: Log
@@ -106,35 +106,35 @@ class Tempering:
     model: Contention
     budget: Budget
     moves: Moves
-    share: Seconds  # [C] of slower proposals that are accepted, by rung
+    share: Seconds  # [C] target share of accepted slower proposals, by rung
     seed: int
     round: int
-    patience: int = 0  # steps in a row that find nothing faster before a descent ends; 0: there is none
+    patience: int = 0  # consecutive steps without improvement that end a descent; 0: no descent
 
     def begin(self, placement: Numbers, keep: int) -> Walk:
-        """Chains at the states ``placement`` [A, C, Y], which fit, the fastest on the coldest rung; ``keep`` is D.
+        """Return a walk at the states ``placement`` [A, C, Y], which fit, the fastest on the coldest rung.
 
-        A descent begins at the fastest of its ladder.
+        ``keep`` is D. A descent begins at the fastest state of its ladder.
         """
         ladders = self.ladders()
         ladders.begin(placement, keep)
         return Walk(step=0, **ladders.read())
 
     def walk(self, start: Walk, steps: int) -> Iterator[Stretch]:
-        """The chains after every few steps, until ``steps`` are done; a walk resumed from any of them is the same.
+        """Yield the chains after every few steps, until ``steps`` are done; a resumed walk is the same.
 
-        Ctrl-C ends it between two steps.
+        Ctrl-C ends the walk between two steps.
         """
         for ladders, end, log in self._advance(start, steps):
             yield stretch(Walk(step=end, **ladders.read()), log)
 
     def walked(self, start: Walk, steps: int, first: int) -> Walked:
-        """Ladders from number ``first`` on after ``steps`` steps, and what each found at every step."""
+        """Return the ladders from number ``first`` on after ``steps`` steps, with their logs."""
         *_, (ladders, end, _) = advanced = [*self._advance(start, steps, first)]
         return Walked(Walk(step=end, **ladders.read()), joined([log for *_, log in advanced], axis=1))
 
     def _advance(self, start: Walk, steps: int, first: int = 0) -> Iterator[tuple[Ladders, int, Log]]:
-        """After every few steps: the ladders, the step, and what was found."""
+        """Yield, after every few steps, the ladders, the step, and the log."""
         if start.step >= steps:
             return
         ladders = self.ladders(first)
@@ -144,7 +144,7 @@ class Tempering:
             yield ladders, end, ladders.advance(step, end)
 
     def ladders(self, first: int = 0) -> Ladders:
-        """Where the chains are while they walk; ``first`` is the number of the first of these ladders."""
+        """Return ladders that can walk; ``first`` is the number of the first one."""
         settings: dict[str, Any] = {
             "seed": self.seed,
             "round": self.round,
@@ -159,7 +159,7 @@ class Tempering:
 
 
 def stretch(walk: Walk, log: Log) -> Stretch:
-    """What all ladders found together."""
+    """Combine the logs of all ladders."""
     return Stretch(
         walk,
         best=log.best.min(axis=0),
@@ -169,23 +169,23 @@ def stretch(walk: Walk, log: Log) -> Stretch:
 
 
 def joined(logs: Sequence[Log], axis: int) -> Log:
-    """Logs of several ladders (axis 0) or of several steps (axis 1) as one."""
-    columns = {each.name: np.concatenate([getattr(log, each.name) for log in logs], axis) for each in fields(Log)}
-    return Log(**columns)
+    """Concatenate logs of several ladders (axis 0) or of several steps (axis 1)."""
+    names = [column.name for column in fields(Log)]
+    return Log(**{name: np.concatenate([getattr(log, name) for log in logs], axis) for name in names})
 
 
 def shares(acceptance: Sequence[float], chains: int) -> Seconds:
-    """[C] what each rung accepts of what is slower, a geometric sequence; a single chain is the coldest."""
+    """Return [C] the target acceptance of each rung, a geometric sequence; a single chain is the coldest."""
     return cast(
         "Seconds", np.geomspace(acceptance[0], acceptance[1], chains) if chains > 1 else np.array([acceptance[0]])
     )
 
 
 def fastest(walk: Walk, count: int) -> list[Numbers]:
-    """Up to ``count`` of the states that all ladders kept, of different energies, the fastest first."""
+    """Return up to ``count`` of the states that all ladders stored, with different energies, the fastest first."""
     energies, states = walk.best.ravel(), walk.best_placement.reshape(-1, walk.placement.shape[-1])
-    found: list[int] = []
+    rows: list[int] = []
     for row in np.argsort(energies, kind="stable").tolist():
-        if np.isfinite(energies[row]) and not (found and energies[row] <= energies[found[-1]] * (1 + SAME)):
-            found.append(row)
-    return [states[row] for row in found[:count]]
+        if np.isfinite(energies[row]) and not (rows and energies[row] <= energies[rows[-1]] * (1 + SAME)):
+            rows.append(row)
+    return [states[row] for row in rows[:count]]

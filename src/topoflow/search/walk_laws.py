@@ -1,6 +1,6 @@
-"""What a walk from a file must be: an array of another shape or range would be read out of bounds by the kernels.
+"""Checks of a walk from a file, since kernels would read arrays of other shapes or ranges out of bounds.
 
-Shapes: A ladders, C chains of each, Y layers, D states that are kept.
+Shapes: A ladders, C chains per ladder, Y layers, D stored states.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from topoflow.search.tempering import Walk
 
 
 def check_walk(walk: Walk, settings: Settings, layers: int, choices: int) -> None:
-    """Raise ``ValueError`` with field, law and value unless ``walk`` is of a search with these ``settings`` over
-    placements of ``layers`` on one of ``choices`` sets of servers."""
+    """Raise ``ValueError`` with field, rule and value for a walk that does not match the search.
+
+    The search has ``settings`` and places ``layers`` on one of ``choices`` sets of servers each.
+    """
     chains, keep = settings.chains, settings.kept
     if type(walk.step) is not int or not 0 <= walk.step <= settings.stages[-1]:
-        law = f"must be a whole number within 0..{settings.stages[-1]}"
-        raise ValueError(f"walk.step: {law}, got {shorten(walk.step)}")
+        rule = f"must be a whole number within 0..{settings.stages[-1]}"
+        raise ValueError(f"walk.step: {rule}, got {shorten(walk.step)}")
     kinds: dict[str, tuple[type, tuple[int, ...]]] = {
         "placement": (np.int32, (chains, layers)),
         "best_placement": (np.int32, (keep, layers)),
@@ -33,19 +35,19 @@ def check_walk(walk: Walk, settings: Settings, layers: int, choices: int) -> Non
     kinds |= dict.fromkeys(("rung", "slower"), (np.int32, (chains,)))
     for field, (kind, shape) in kinds.items():
         _check_kind(f"walk.{field}", getattr(walk, field), kind, (settings.ladders, *shape))
-    for field, law, holds in _laws(walk, settings, choices):
+    for field, rule, holds in _laws(walk, settings, choices):
         if not holds:
-            raise ValueError(f"walk.{field}: must be {law}, got {shorten(getattr(walk, field).ravel().tolist())}")
+            raise ValueError(f"walk.{field}: must be {rule}, got {shorten(getattr(walk, field).ravel().tolist())}")
 
 
 def _check_kind(where: str, array: NDArray[Any], kind: type, shape: tuple[int, ...]) -> None:
     if array.dtype != kind or array.shape != shape:
-        law = f"must be {np.dtype(kind)} {list(shape)}"
-        raise ValueError(f"{where}: {law}, got {array.dtype} {list(array.shape)}")
+        rule = f"must be {np.dtype(kind)} {list(shape)}"
+        raise ValueError(f"{where}: {rule}, got {array.dtype} {list(array.shape)}")
 
 
 def _laws(walk: Walk, settings: Settings, choices: int) -> Iterator[tuple[str, str, bool]]:
-    """Field, what it must be, and whether it is."""
+    """Yield (field, rule, whether the rule holds)."""
     chains = settings.chains
     for field in ("placement", "best_placement"):
         state = getattr(walk, field)

@@ -1,1 +1,1 @@
-"""How a workload is spread over servers: rules that make a strategy (one module per config), and its kinds."""
+"""Strategies: the distribution of a workload over servers, and the rules that make them (one module per config)."""

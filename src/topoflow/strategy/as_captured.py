@@ -1,4 +1,4 @@
-"""As captured: a recorded job keeps its own split; only the number of its ranks that share a server is open."""
+"""The strategy ``as_captured``: a recorded job keeps its split; only the number of ranks per server can be chosen."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Recorded(Strategy):
         check_positive("strategy.ranks_per_server", self.ranks_per_server)
 
     def bytes_per_gpu(self, workload: Workload) -> None:
-        """Unknown, as the layers are."""
+        """Return None: the layers are unknown."""
         return
 
     def rows(self) -> list[Row]:
@@ -36,7 +36,7 @@ class Recorded(Strategy):
 
 @dataclass(frozen=True)
 class AsCaptured:
-    """``ranks_per_server`` consecutive ranks share a server."""
+    """The rule that places ``ranks_per_server`` consecutive ranks on a server."""
 
     ranks_per_server: int = 1
 
@@ -44,7 +44,7 @@ class AsCaptured:
         check_positive("strategy.ranks_per_server", self.ranks_per_server)
 
     def place(self, workload: Workload, servers: int | None) -> Recorded:
-        """``servers=None`` takes as many as the trace needs; any other number must be that one."""
+        """Return the strategy; ``servers`` None takes as many as the trace needs, another number must equal that."""
         if not isinstance(workload, RecordedJob):
             raise ValueError(f"strategy: as_captured places a recorded job (workload=captured), got {workload.name}")
         ranks = workload.trace.world_size

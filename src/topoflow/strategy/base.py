@@ -1,7 +1,7 @@
-"""Strategy: how a workload is spread over servers.
+"""Strategy: the distribution of a workload over servers.
 
-A kind of strategy is a frozen dataclass derived from ``Strategy``. What comparisons, searches and reports need of it
-are its methods; ``topoflow.traffic.lower`` knows which tasks it becomes.
+A kind of strategy is a frozen dataclass derived from ``Strategy``. Comparisons, searches and reports use its methods;
+``topoflow.traffic.lower`` turns it into tasks.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ class Strategy(ABC):
 
     @abstractmethod
     def bytes_per_gpu(self, workload: Workload) -> NDArray[np.float64] | None:
-        """Bytes [servers] that each GPU of a server needs; None: unknown."""
+        """Return the bytes [servers] that each GPU of a server needs; None if unknown."""
 
     @abstractmethod
     def rows(self) -> list[tuple[str, str]]:
-        """(layers, where they are) for a person; layers that are held alike share a row."""
+        """Return (layers, their servers) as text; layers with equal placement share a row."""
 
     def memory_per_gpu(self, workload: Workload) -> float | None:
-        """Bytes on the fullest GPU; None: unknown."""
+        """Return the bytes on the fullest GPU; None if unknown."""
         needed = self.bytes_per_gpu(workload)
         return None if needed is None else float(needed.max())
 
     def alternatives(self, workload: Workload) -> Sequence[Strategy]:
-        """All strategies of this kind that a search may choose from; none: a search changes the network only.
+        """Return all strategies of this kind that a search may choose; if empty, a search changes only the network.
 
         Raises ``ValueError`` where nothing fits in the memory of the GPUs.
         """
         return ()
 
     def distance(self, other: Strategy) -> float:
-        """How far apart two ``alternatives`` are; 0: both spread the job alike."""
+        """Return how different two ``alternatives`` are; 0 if they distribute the job equally."""
         return float(self != other)
 
     def difference(self, given: Strategy) -> str:
-        """In a few words, what is done instead of ``given``, a strategy of the same kind."""
+        """Describe in a few words how this strategy differs from ``given``, which is of the same kind."""
         return "; ".join(where for _, where in self.rows())
 
     def to_json(self) -> dict[str, Any]:
-        """Plain types that ``topoflow.strategy.plain.strategy_from_json`` reads."""
-        kind: Any = self  # a dataclass, which the type of the abstract base does not say
+        """Return plain types that ``topoflow.strategy.plain.strategy_from_json`` reads."""
+        kind: Any = self  # every kind is a dataclass, but the abstract base is not
         return {"kind": f"{type(self).__module__}.{type(self).__qualname__}", **asdict(kind)}
 
     def _plan_fields(
@@ -68,7 +68,7 @@ class Strategy(ABC):
         ranks_per_server: int = 1,
         grid: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The fields of the kinds that plans have had from the first: each has those of all."""
+        """Return the fields of a plan; the kinds that plans had from the first all share these."""
         return {
             "name": self.name,
             "servers": self.servers,
@@ -81,9 +81,9 @@ class Strategy(ABC):
 
 
 class StrategyRule(Protocol):
-    """What a file of ``strategy/`` with a config defines: a frozen dataclass that makes a strategy for a workload.
+    """The interface of a file of ``strategy/`` with a config: a frozen dataclass that makes a strategy for a workload.
 
-    ``servers=None``: as many as a recorded job used; for a graph of layers the number must be given.
+    ``servers`` None means the number that a recorded job used; a graph of layers needs a number.
     """
 
     def place(self, workload: Workload, servers: int | None) -> Strategy: ...

@@ -11,7 +11,7 @@ from topoflow.workload.base import Workload
 
 @dataclass(frozen=True)
 class DataParallel:
-    """Every layer on all servers, sharded tables too: their gradients are all-reduced densely (TopoOpt Fig. 1a)."""
+    """The rule that places every layer on all servers, also tables, with dense all-reduces (TopoOpt Fig. 1a)."""
 
     bucket_bytes: int = mib(25)
     first_bucket_bytes: int = mib(1)

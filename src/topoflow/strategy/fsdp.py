@@ -12,10 +12,10 @@ from topoflow.workload.base import Workload
 
 @dataclass(frozen=True)
 class Fsdp:
-    """Every server computes every layer for its own samples; what each keeps in between is divided.
+    """The rule of FSDP: every GPU computes every layer for its own samples, and the model's state is divided.
 
-    ``group``: how many consecutive servers divide one copy of the model among their GPUs; None: all of them.
-    Gradients of ``micro_batch`` samples of a GPU after another are accumulated; None: all samples at once.
+    ``group`` is the number of consecutive servers that divide one copy of the model among their GPUs; None: all. A GPU
+    accumulates gradients over microbatches of ``micro_batch`` samples; None: all samples at once.
     """
 
     stage: int = 3

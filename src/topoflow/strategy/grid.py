@@ -1,18 +1,18 @@
-"""Grid: layers are cut among the GPUs of a job, which are tensor, context, expert, data and pipeline ranks.
+"""Grid: the GPUs of a job as a grid of tensor, context, expert, data and pipeline ranks, among which layers are cut.
 
 GPU r is in server r // gpus_per_server. Ranks are numbered as Megatron-LM does by default ("tp-cp-ep-dp-pp"):
 
     r = t + tensor (c + context (e + expert (d + data p)))
 
-so that tensor ranks are adjacent and each stage of the pipeline has consecutive servers. 2 servers of 4 GPUs,
-tensor = 2, data = 2, pipeline = 2 (one row is a server):
+so that tensor ranks are adjacent and each stage of the pipeline has consecutive servers. An example with 2 servers of
+4 GPUs, tensor = 2, data = 2, pipeline = 2 (one row is a server):
 
-    stage 0     d0t0 d0t1 d1t0 d1t1        tensor groups inside the server; the two data groups, t0 and t1, too
+    stage 0     d0t0 d0t1 d1t0 d1t1        tensor groups and both data groups, t0 and t1, are inside a server
     stage 1     d0t0 d0t1 d1t0 d1t1
 
-Groups that differ in other ranks only and use the same servers are side by side: they communicate at the same time,
-each with its own GPUs. Source: megatron/core/parallel_state.py, ``initialize_model_parallel(order="tp-cp-ep-dp-pp")``;
-there as here, gradients of experts are reduced over context and data ranks, all others over expert ranks too.
+Parallel groups along the same axes that use the same servers are side by side: they communicate concurrently, each
+between its own GPUs. Gradients of experts are reduced over context and data ranks, all others over expert ranks too.
+Source: megatron/core/parallel_state.py, ``initialize_model_parallel(order="tp-cp-ep-dp-pp")``.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from topoflow.strategy.words import MAX_ROWS, Row, layers, on_servers
 from topoflow.units import check_positive
 from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
 
-AXES = ("data", "expert", "context", "tensor")  # of a stage, the slowest first
-GRADIENTS = {"dense": ("context", "expert", "data"), "expert": ("context", "data")}  # replicas of a parameter
+AXES = ("data", "expert", "context", "tensor")  # axes of a stage, the slowest first
+GRADIENTS = {"dense": ("context", "expert", "data"), "expert": ("context", "data")}  # axes that replicate a parameter
 DEGREES = ("tensor", "context", "expert", "data", "pipeline")
-CHOSEN = ("tensor", "pipeline", "context", "expert", "microbatches")  # what two grids of one job can differ in
+CHOSEN = ("tensor", "pipeline", "context", "expert", "microbatches")  # independent choices for a given job
 
 
 @dataclass(frozen=True)
-class Group:
-    """``local`` members on each of ``servers``, on which there are ``side_by_side`` such groups, of other GPUs."""
+class RankGroup:
+    """A group of ranks: ``local`` members on each of ``servers``, next to ``side_by_side`` - 1 equal groups."""
 
     servers: tuple[int, ...]
     local: int
@@ -48,14 +48,14 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Grid(Strategy):
-    """Degrees, and the names of the layers of every stage, in order. A microbatch is a part of a replica's samples.
+class ParallelGrid(Strategy):
+    """Parallel degrees and the layers of every stage, in order. A microbatch is a part of a replica's samples.
 
-    Where there are more stages than pipeline ranks, each rank has several of them, ``pipeline`` apart: 1F1B is then
-    interleaved (Narayanan et al., SC 2021, section 2.2.2).
+    If there are more stages than pipeline ranks, each rank has every ``pipeline``-th stage, and the schedule is
+    interleaved 1F1B (Narayanan et al., SC 2021, section 2.2.2).
 
-    Laws: a stage has whole servers; tensor, tensor * context and tensor * context * expert each divide the GPUs of a
-    server or are a multiple of them, so that every server has the same number of a group's members.
+    Constraints: a stage has whole servers; tensor, tensor * context and tensor * context * expert each divide the GPUs
+    of a server or are a multiple of them, so that every server has the same number of a group's members.
     """
 
     tensor: int
@@ -66,7 +66,7 @@ class Grid(Strategy):
     microbatches: int
     gpus_per_server: int
     stages: tuple[tuple[str, ...], ...]
-    recompute: str = "none"  # what of a forward pass runs again in the backward pass: nothing, scores, or whole blocks
+    recompute: str = "none"  # parts of the forward pass that run again in the backward pass: none, scores or blocks
     bucket_bytes: int = 80_000_000
     name: str = "parallel"
     servers: int = field(init=False)
@@ -79,38 +79,38 @@ class Grid(Strategy):
         check_positive("strategy.bucket_bytes", self.bucket_bytes)
         check_recompute(self.recompute)
         if not self.stages or len(self.stages) % self.pipeline:
-            law = f"must be a multiple of the {self.pipeline} pipeline ranks"
-            raise ValueError(f"parallel.stages: {law}, got {len(self.stages)}")
+            rule = f"must be a multiple of the {self.pipeline} pipeline ranks"
+            raise ValueError(f"parallel.stages: {rule}, got {len(self.stages)}")
         if self.virtual > 1 and self.pipeline == 1:
             raise ValueError(f"parallel.virtual: must be 1 where there is one pipeline rank, got {self.virtual}")
         if self.virtual > 1 and self.microbatches % self.pipeline:
-            law = f"must be a multiple of the {self.pipeline} pipeline ranks where stages are interleaved"
-            raise ValueError(f"parallel.microbatches: {law}, got {self.microbatches}")
+            rule = f"must be a multiple of the {self.pipeline} pipeline ranks where stages are interleaved"
+            raise ValueError(f"parallel.microbatches: {rule}, got {self.microbatches}")
         ranks, names = 1, []
         for name in ("tensor", "context", "expert", "data"):
             ranks *= getattr(self, name)
             names.append(name)
             if ranks % self.gpus_per_server and (name == "data" or self.gpus_per_server % ranks):
-                law = "be a multiple of" if name == "data" else "divide or be a multiple of"
+                rule = "be a multiple of" if name == "data" else "divide or be a multiple of"
                 raise ValueError(
-                    f"parallel.{name}: {' * '.join(names)} must {law} the {self.gpus_per_server} GPUs of a server, "
+                    f"parallel.{name}: {' * '.join(names)} must {rule} the {self.gpus_per_server} GPUs of a server, "
                     f"got {ranks}"
                 )
         object.__setattr__(self, "servers", self.pipeline * self.servers_per_stage)
 
     @property
     def replicas(self) -> int:
-        """Copies of the model, each with its own samples."""
+        """Return the number of copies of the model, each with its own samples."""
         return self.data * self.expert
 
     @property
     def sharing(self) -> int:
-        """GPUs that share the samples of a replica in one stage."""
+        """Return the number of GPUs that share the samples of a replica in one stage."""
         return self.tensor * self.context
 
     @property
     def virtual(self) -> int:
-        """Stages of each pipeline rank."""
+        """Return the number of stages of each pipeline rank."""
         return len(self.stages) // self.pipeline
 
     @property
@@ -118,7 +118,7 @@ class Grid(Strategy):
         return self.sharing * self.replicas // self.gpus_per_server
 
     def samples(self, workload: LayerGraph) -> float:
-        """Samples in one microbatch of one replica."""
+        """Return the samples in one microbatch of one replica."""
         return workload.batch_per_gpu * self.sharing * self.pipeline / self.microbatches
 
     def stage_servers(self, stage: int) -> range:
@@ -126,33 +126,33 @@ class Grid(Strategy):
         return range(rank * self.servers_per_stage, (rank + 1) * self.servers_per_stage)
 
     def members(self, axes: Sequence[str]) -> int:
-        """Ranks of a group along ``axes``."""
+        """Return the number of ranks of a group along ``axes``."""
         return int(np.prod([getattr(self, axis) for axis in axes]))
 
-    def groups(self, stage: int, axes: Sequence[str]) -> list[Group]:
-        """The groups of a stage whose ranks differ along ``axes`` only."""
+    def groups(self, stage: int, axes: Sequence[str]) -> list[RankGroup]:
+        """Return the groups of a stage whose ranks differ along ``axes`` only."""
         shape = [getattr(self, axis) for axis in AXES]
         ranks = np.arange(np.prod(shape)).reshape(shape)
         along = [AXES.index(axis) for axis in axes]
         members = np.moveaxis(ranks, along, range(-len(along), 0)).reshape(-1, self.members(axes))
         servers = np.sort(members // self.gpus_per_server, axis=1) + self.stage_servers(stage).start
-        found = Counter(tuple(dict.fromkeys(row)) for row in servers.tolist())
-        return [Group(group, servers.shape[1] // len(group), count) for group, count in sorted(found.items())]
+        counts = Counter(tuple(dict.fromkeys(row)) for row in servers.tolist())
+        return [RankGroup(group, servers.shape[1] // len(group), count) for group, count in sorted(counts.items())]
 
     def parts(self, layer: Layer) -> int:
-        """Into how many parts the ranks cut the parameters of ``layer``."""
+        """Return the number of parts into which the ranks cut the parameters of ``layer``."""
         sharding = layer.sharding
         if sharding is None:
             return 1
         return (self.tensor if sharding.tensor else 1) * (self.expert if sharding.experts > 1 else 1)
 
     def gradients(self, layer: Layer) -> str:
-        """Which of ``GRADIENTS`` those of ``layer`` are: of an expert rank's own parameters, or of all others."""
+        """Return the key of ``GRADIENTS`` for ``layer``: "expert" if its parameters are divided among expert ranks."""
         experts = layer.sharding.experts if layer.sharding is not None else 1
         return "expert" if min(experts, self.expert) > 1 else "dense"
 
     def rank_parameters(self, workload: LayerGraph) -> list[dict[str, float]]:
-        """For every stage: layer -> elements that one GPU holds.
+        """Return for every stage: layer -> elements that one GPU holds.
 
         A tied head holds a copy of the embedding's matrix where the embedding is in another stage.
         """
@@ -168,13 +168,13 @@ class Grid(Strategy):
         return held
 
     def activations(self, workload: LayerGraph) -> tuple[NDArray[np.float64], float]:
-        """Return elements per sample that each stage keeps [stages], and those of a block that goes backward."""
+        """Return the elements per sample that each stage keeps [stages], and those of a block in its backward pass."""
         layers = {layer.name: layer for layer in workload.layers}
-        found = [activation_elements([layers[name] for name in stage], self.recompute) for stage in self.stages]
-        return np.array([kept for kept, _ in found]), max(working for _, working in found)
+        elements = [activation_elements([layers[name] for name in stage], self.recompute) for stage in self.stages]
+        return np.array([kept for kept, _ in elements]), max(working for _, working in elements)
 
     def bytes_per_gpu(self, workload: Workload) -> NDArray[np.float64]:
-        """Bytes [servers]; all GPUs of a pipeline rank need the same."""
+        """Return bytes [servers]; all GPUs of a pipeline rank need the same."""
         job = layer_graph(workload)
         held = np.array([sum(parameters.values()) for parameters in self.rank_parameters(job)])
         samples = self.samples(job) / self.sharing
@@ -182,7 +182,7 @@ class Grid(Strategy):
         return np.repeat(needed, self.servers_per_stage)
 
     def rows(self) -> list[Row]:
-        """The degrees, and the stages of a pipeline; of many stages the first and the last."""
+        """Return the degrees and the stages of a pipeline; if there are many, only the first ones and the last."""
         head = ("all layers", self.degrees())
         if self.pipeline == 1:
             return [head]
@@ -194,7 +194,7 @@ class Grid(Strategy):
         return [head, *stages]
 
     def degrees(self) -> str:
-        """``tensor 4, context 1, expert 1, data 2, pipeline 2; 8 microbatches``"""
+        """Return the degrees as text: ``tensor 4, context 1, expert 1, data 2, pipeline 2; 8 microbatches``."""
         named = ", ".join(f"{name} {getattr(self, name)}" for name in DEGREES)
         named += f" with {self.virtual} stages each" if self.virtual > 1 else ""
         named += f"; {self.microbatches} microbatch{'es' if self.microbatches > 1 else ''}"
@@ -203,9 +203,9 @@ class Grid(Strategy):
     def difference(self, given: Strategy) -> str:
         return self.degrees()
 
-    def alternatives(self, workload: Workload) -> list[Grid]:
-        """All degrees and numbers of microbatches that fit in memory; pipeline ranks keep their number of stages."""
-        from topoflow.strategy.space import parallel_choices  # which makes grids
+    def alternatives(self, workload: Workload) -> list[ParallelGrid]:
+        """Return all degrees and microbatch counts that fit in memory, with the same stages per pipeline rank."""
+        from topoflow.strategy.space import parallel_choices  # imported here because it imports this module
 
         job = layer_graph(workload)
         return [
@@ -214,7 +214,7 @@ class Grid(Strategy):
         ]
 
     def distance(self, other: Strategy) -> float:
-        """How often a degree has to be doubled or halved between the two."""
+        """Return how many doublings and halvings of degrees lead from one grid to the other."""
         return sum(abs(log2(getattr(self, axis) / getattr(other, axis))) for axis in CHOSEN)
 
     def to_json(self) -> dict[str, Any]:
@@ -230,5 +230,5 @@ class Grid(Strategy):
 
     @property
     def layer_servers(self) -> dict[str, tuple[int, ...]]:
-        """Layer -> the servers of its stage."""
+        """Return layer -> the servers of its stage."""
         return {layer: tuple(self.stage_servers(number)) for number, stage in enumerate(self.stages) for layer in stage}

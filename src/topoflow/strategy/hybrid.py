@@ -12,10 +12,10 @@ from topoflow.workload.base import Workload
 
 @dataclass(frozen=True)
 class Hybrid:
-    """Each layer of kind ``table`` on one server, in turn (TopoOpt 2.1), all other layers on every server.
+    """The rule that places each ``table`` layer on one server, in turn, all others on every server (TopoOpt 2.1).
 
-    ``placement`` overrides that for any layer: one server, or a list of servers that each hold a copy. A server
-    without a copy has its samples computed by a holder; holders share equally, so their number divides ``servers``.
+    ``placement`` overrides this for any layer: one server, or a list of servers that each hold a copy. A holder
+    computes the samples of a server without a copy; holders share equally, so their number divides ``servers``.
     """
 
     placement: Mapping[str, int | Sequence[int]] | None = None
@@ -45,7 +45,7 @@ class Hybrid:
 
 
 def _holders(layer: str, chosen: object, servers: int) -> tuple[int, ...]:
-    """The servers chosen for a layer, ascending."""
+    """Return the servers chosen for a layer, ascending."""
     where = f"hybrid.placement.{layer}"
     named = list(chosen) if isinstance(chosen, Sequence) and not isinstance(chosen, str) else [chosen]
     holders: list[int] = []

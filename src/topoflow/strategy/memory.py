@@ -1,28 +1,28 @@
-"""Memory: what a strategy needs on one GPU, so that a search only proposes what can run.
+"""Memory that a strategy needs on one GPU, which limits the proposals of a search.
 
 A layer that k of n servers hold needs on each GPU of a holder
 
     weights        parameters * element size; a table's rows are spread over the server's GPUs
-    gradients      as much; a table that is held once has gradients of the rows it gathered only (``sparse=True`` of
-                   PyTorch's EmbeddingBag), a replicated one is all-reduced densely
+    gradients      the same; a table that is held once has gradients only for the gathered rows (``sparse=True`` of
+                   PyTorch's EmbeddingBag), while a replicated table is all-reduced densely
     optimizer      state per parameter, by ``workload.optimizer``
     activations    the output of every layer for the samples that the GPU computes, kept for its backward pass
 
 Source: Rajbhandari et al., "ZeRO", SC 2020, section 3.1, for the first three. Activations: Korthikanti et al.,
 "Reducing Activation Recomputation in Large Transformer Models", 2022, section 4.1, count 34 s b h bytes per block of
-16-bit numbers (with attention that keeps no scores); the outputs of our layers are 24 of these: the others are the
-masks of dropout, which we do not model (2), and the output of the GELU (8), which is made again from its input.
+16-bit numbers (with attention that keeps no scores). The outputs of our layers are 24 of these; the other 10 are the
+masks of dropout, which we do not model (2), and the output of the GELU, which is recomputed from its input (8).
 
-Of what is computed again in the backward pass, only the input is kept: of whole blocks (``recompute=full``), the output
-of the block before, and the activations of one block while it goes backward; of attention that writes its scores
-(``selective``), no scores, which are 5 bytes each otherwise (softmax, mask and output of dropout, section 4.1).
+If a part of the forward pass is recomputed, only its input is kept. With ``recompute=full``, that is the output of the
+previous block, plus the activations of one block during its backward pass. With ``recompute=selective``, attention
+keeps no scores, which otherwise take 5 bytes each (softmax, mask and output of dropout, section 4.1).
 
-A stage of a pipeline keeps the activations of as many microbatches as it has begun and not finished: under 1F1B, p - i
+A stage of a pipeline keeps the activations of all microbatches that it has begun but not finished: under 1F1B, p - i
 in stage i of p, or all of them if there are fewer (Narayanan et al., SC 2021, section 2.2.1). Tensor and context ranks
-have a part each of the activations (sequence parallelism, Korthikanti et al., section 4.2.2).
+divide the activations (sequence parallelism, Korthikanti et al., section 4.2.2).
 
-Not counted: what a server receives from others (as long as it is used), buffers of NCCL and cuDNN, fragmentation. So
-this is the least memory that a strategy can do with; ``Gpu.memory_share`` leaves room for the rest.
+Received tensors in use, buffers of NCCL and cuDNN, and fragmentation are not counted. The result is therefore a lower
+bound of the memory; ``Gpu.memory_share`` leaves room for the rest.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.optimizer import state_bytes
 
 RECOMPUTE = ("none", "selective", "full")
-KEPT_SCORES = 2.5  # elements of 16 bits for each score
+ELEMENTS_PER_SCORE = 2.5  # kept elements of 16 bits for each attention score
 
 
 def check_recompute(recompute: object) -> None:
-    """Raise ``ValueError`` for a name that is none."""
+    """Raise ``ValueError`` for an unknown kind of recomputation."""
     if recompute not in RECOMPUTE:
         raise ValueError(f"strategy.recompute: must be one of {', '.join(RECOMPUTE)}, got {recompute!r}")
 
@@ -54,10 +54,10 @@ def is_recomputed(layer: Layer, recompute: str) -> bool:
 
 
 def activation_elements(layers: Sequence[Layer], recompute: str) -> tuple[float, float]:
-    """Return elements per sample that are kept of ``layers``, and those of one block that goes backward."""
+    """Return the kept elements per sample of ``layers``, and those of one block during its backward pass."""
     kept, blocks, ends = 0.0, defaultdict[int, float](float), dict[int, float]()
     for layer in layers:
-        scores = 0.0 if recompute == "selective" else KEPT_SCORES * layer.scores
+        scores = 0.0 if recompute == "selective" else ELEMENTS_PER_SCORE * layer.scores
         block = None if layer.sharding is None else layer.sharding.block
         if recompute == "full" and block is not None:
             blocks[block] += layer.output_elements + scores
@@ -68,9 +68,9 @@ def activation_elements(layers: Sequence[Layer], recompute: str) -> tuple[float,
 
 
 def layer_bytes_per_gpu(workload: LayerGraph, layer: Layer, holders: int, servers: int) -> float:
-    """Bytes on each GPU of a server that holds ``layer``, as ``holders`` of ``servers`` do.
+    """Return the bytes on each GPU of a server that holds ``layer``, if ``holders`` of ``servers`` hold it.
 
-    Where the holders do not divide the servers, of the one that computes for most others.
+    If the number of holders does not divide the servers, this is the holder that computes for the most servers.
     """
     samples = -(-servers // holders) * workload.batch_per_gpu  # of one GPU
     parameters, gradients = float(layer.parameters), float(layer.parameters)
@@ -91,10 +91,10 @@ def staged_bytes(
     outputs: NDArray[np.float64],
     working: float = 0.0,
 ) -> NDArray[np.float64]:
-    """Bytes [pipeline] on each GPU of every pipeline rank under 1F1B, interleaved where ranks have several stages.
+    """Return the bytes [pipeline] on each GPU of every pipeline rank under (interleaved) 1F1B.
 
-    A GPU computes ``samples`` of each of the ``microbatches``; of a stage it holds ``parameters`` [stages] elements,
-    and keeps ``outputs`` [stages] elements per sample until their backward pass, and ``working`` elements during one.
+    A GPU computes ``samples`` of each of the ``microbatches``. For a stage it holds ``parameters`` [stages] elements,
+    keeps ``outputs`` [stages] elements per sample until their backward pass, and needs ``working`` elements during one.
     """
     per_parameter = 2 * workload.element_bytes + state_bytes(workload.optimizer, workload.dtype)
     begun = begun_microbatches(pipeline, len(parameters) // pipeline, microbatches)
@@ -104,15 +104,15 @@ def staged_bytes(
 
 
 def begun_microbatches(pipeline: int, virtual: int, microbatches: int) -> NDArray[np.int64]:
-    """[stages] microbatches whose activations a stage keeps when its rank begins its first backward pass.
+    """Return [stages] the microbatches whose activations a stage keeps when its rank begins its first backward pass.
 
-    Under 1F1B that is p - i in stage i of p, the most that there ever are; interleaved, the rank has begun
+    Under 1F1B these are p - i in stage i of p, the maximum over time. Under interleaved 1F1B, the rank has begun
     2 (p - 1 - i) + (v - 1) p + 1 passes, in groups of p through its v stages (Narayanan et al., SC 2021, section 2.2).
     """
     rank = np.arange(pipeline)
     if virtual == 1:
         return np.minimum(pipeline - rank, microbatches)
     passes = np.minimum(2 * (pipeline - 1 - rank) + (virtual - 1) * pipeline + 1, microbatches * virtual)  # [pipeline]
-    rounds, rest = np.divmod(passes, pipeline * virtual)
+    rounds, remaining = np.divmod(passes, pipeline * virtual)
     chunk = np.arange(virtual)[:, None]
-    return (rounds * pipeline + np.clip(rest - chunk * pipeline, 0, pipeline)).ravel()
+    return (rounds * pipeline + np.clip(remaining - chunk * pipeline, 0, pipeline)).ravel()

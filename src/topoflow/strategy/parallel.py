@@ -1,9 +1,9 @@
-"""Parallel: a transformer cut by tensor, pipeline, context and expert parallelism; the rest is data parallel.
+"""Parallel: a transformer cut by tensor, pipeline, context and expert parallelism; the remaining GPUs are replicas.
 
     tensor      every matrix is cut among ranks that all see the same samples
     context     the positions of a sample are cut among ranks
-    expert      ranks hold some of the experts each, and exchange tokens
-    pipeline    ranks hold some of the blocks each; microbatches go through them, one forward, one backward (1F1B)
+    expert      each rank holds some of the experts; ranks exchange tokens
+    pipeline    each rank holds some of the blocks; microbatches pass through, one forward, one backward (1F1B)
 
 Sources: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", SC 2021;
 Dubey et al., "The Llama 3 Herd of Models", 2024, section 3.3.2 (context); Lepikhin et al., "GShard", 2020 (experts).
@@ -13,20 +13,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.strategy.grid import Grid
+from topoflow.strategy.grid import ParallelGrid
 from topoflow.strategy.placement import count_microbatches, servers_to_place
 from topoflow.workload.base import LayerGraph, Sharding, Workload
 
-WHOLE = 1e-9  # by which a whole number of samples may be off, relative
+ROUNDING = 1e-9  # relative error that a whole number of samples may have
 
 
 @dataclass(frozen=True)
 class Parallel:
-    """Degrees; data parallel is what they leave of the GPUs. No degree changes the samples of an iteration.
+    """The rule of parallel degrees; the data degree follows from the GPUs. No degree changes the global batch.
 
     A replica has tensor * context * pipeline GPUs and that many times ``batch_per_gpu`` samples. They are divided into
     ``microbatches``, or into microbatches of ``micro_batch`` samples; None: one sample each in a pipeline, all samples
-    at once without one. ``virtual`` stages of each pipeline rank: more than one are interleaved.
+    at once without one. Each pipeline rank has ``virtual`` stages; more than one are interleaved.
     """
 
     tensor: int = 1
@@ -39,8 +39,8 @@ class Parallel:
     micro_batch: int | None = None
     recompute: str = "none"
 
-    def place(self, workload: Workload, servers: int | None) -> Grid:
-        """Raises ``ValueError`` where ``workload`` cannot be cut like this, or ``servers`` cannot be divided."""
+    def place(self, workload: Workload, servers: int | None) -> ParallelGrid:
+        """Return the grid. Raises ``ValueError`` where ``workload`` or ``servers`` cannot be divided like this."""
         job, servers = servers_to_place("parallel", workload, servers)
         self._check_degrees()
         _check_layers(job, self)
@@ -52,7 +52,7 @@ class Parallel:
         cut = self.tensor * self.context * self.expert
         if ranks % cut:
             raise ValueError(f"parallel: tensor * context * expert must divide the {ranks} GPUs of a stage, got {cut}")
-        return Grid(
+        return ParallelGrid(
             tensor=self.tensor,
             context=self.context,
             expert=self.expert,
@@ -68,15 +68,15 @@ class Parallel:
     def divides(self, workload: LayerGraph) -> bool:
         """Return whether every replica has whole samples."""
         samples = workload.batch_per_gpu * self.tensor * self.context * self.pipeline
-        return round(samples) > 0 and abs(samples - round(samples)) <= WHOLE * samples
+        return round(samples) > 0 and abs(samples - round(samples)) <= ROUNDING * samples
 
     def replica_samples(self, workload: LayerGraph) -> int:
-        """Return the samples of one replica of the model in an iteration. Raise ``ValueError`` if not whole."""
+        """Return the samples of one replica in an iteration. Raises ``ValueError`` if the number is not whole."""
         gpus = self.tensor * self.context * self.pipeline
         samples = workload.batch_per_gpu * gpus
         if not self.divides(workload):
-            law = "must be a multiple of the replicas of the model"
-            raise ValueError(f"global_batch: {law}, got {samples:g} samples for each, of {gpus} GPUs")
+            rule = "must be a multiple of the replicas of the model"
+            raise ValueError(f"global_batch: {rule}, got {samples:g} samples for each, of {gpus} GPUs")
         return round(samples)
 
     def _microbatches(self, workload: LayerGraph) -> int:
@@ -103,15 +103,15 @@ class Parallel:
 
 
 def shardings(workload: LayerGraph) -> list[Sharding]:
-    """How each layer may be cut. Raises ``ValueError`` for a workload that is no transformer."""
-    found = [layer.sharding for layer in workload.layers if layer.sharding is not None]
-    if len(found) < len(workload.layers) or not found:
+    """Return the cut of each layer. Raises ``ValueError`` for a workload that is no transformer."""
+    cuts = [layer.sharding for layer in workload.layers if layer.sharding is not None]
+    if len(cuts) < len(workload.layers) or not cuts:
         raise ValueError(f"strategy: parallel must have a transformer (transformer, moe, bert), got {workload.name}")
-    return found
+    return cuts
 
 
 def _check_layers(workload: LayerGraph, degrees: Parallel) -> None:
-    """What a degree must divide in the layers."""
+    """Raise ``ValueError`` for a degree that does not divide the layers."""
     for sharding in shardings(workload):
         if sharding.heads and sharding.heads % degrees.tensor:
             raise ValueError(
@@ -132,12 +132,12 @@ def _check_layers(workload: LayerGraph, degrees: Parallel) -> None:
 
 
 def blocks(workload: LayerGraph) -> int:
-    """How many blocks ``workload`` has."""
+    """Return the number of blocks of ``workload``."""
     return len({sharding.block for sharding in shardings(workload) if sharding.block is not None})
 
 
 def _stages(workload: LayerGraph, pipeline: int, virtual: int) -> tuple[tuple[str, ...], ...]:
-    """Blocks are spread evenly; layers before the first block or after the last one are in its stage."""
+    """Return the layers of each stage: blocks are spread evenly, with the layers around them."""
     number, count = blocks(workload), pipeline * virtual
     if number < count:
         field = "pipeline" if virtual == 1 else "pipeline * virtual"

@@ -1,4 +1,4 @@
-"""Placement: every layer whole, on one server, some, or all of them."""
+"""Placement: every layer is held completely by one server, by some, or by all of them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from topoflow.workload.base import LayerGraph, RecordedJob, Workload, layer_grap
 
 @dataclass(frozen=True)
 class Placement(Strategy):
-    """Which servers hold which layer. ``placement[layer]`` are the servers that hold it.
+    """The servers that hold each layer, its holders.
 
-    A layer that all servers hold is replicated (data parallel); one that some hold is model parallel for the others.
-    The samples of server s are computed, for layer L, on ``host(L, s)``: s itself where it holds L, otherwise the
-    holders take the remaining servers in turn. Gradients of a layer with several holders are all-reduced among them.
+    A layer held by all servers is replicated (data parallel); otherwise it is model parallel for the other servers.
+    ``host(L, s)`` computes layer L for the samples of server s: s itself if it holds L; otherwise the holders take the
+    remaining servers in turn. Gradients of a layer with several holders are all-reduced among them.
     """
 
     name: str
@@ -44,12 +44,12 @@ class Placement(Strategy):
                 )
 
     def host(self, layer: str, server: int) -> int:
-        """The server that computes ``layer`` for the samples of ``server``."""
+        """Return the server that computes ``layer`` for the samples of ``server``."""
         holders = self.placement[layer]
         return holders[int(places(self.servers, holders)[server])]
 
     def bytes_per_gpu(self, workload: Workload) -> NDArray[np.float64]:
-        """Bytes [servers] on each GPU of a server: the sum over the layers that it holds."""
+        """Return the bytes [servers] on each GPU of a server: the sum over the layers that it holds."""
         job = layer_graph(workload)
         needed = np.zeros(self.servers)
         for layer in job.layers:
@@ -73,17 +73,18 @@ class Placement(Strategy):
 
 
 def places(servers: int, holders: tuple[int, ...]) -> NDArray[np.int64]:
-    """[servers] the index in ``holders`` of the server that computes each server's samples: itself, or in turn."""
+    """Return [servers] the index in ``holders`` of the server that computes each server's samples."""
     holds = np.zeros(servers, np.bool_)
     holds[list(holders)] = True
     return np.where(holds, np.cumsum(holds) - 1, (np.cumsum(~holds) - 1) % len(holders))
 
 
 def servers_to_place(strategy: str, workload: Workload, servers: int | None) -> tuple[LayerGraph, int]:
-    """The layers, and on how many servers. Raises ``ValueError`` where either is not known."""
+    """Return the layers and the number of servers. Raises ``ValueError`` where either is not known."""
     if not isinstance(workload, LayerGraph):
-        own = "as_captured for a captured job" if isinstance(workload, RecordedJob) else f"ranks for {workload.name}"
-        raise ValueError(f"strategy: must be {own}, whose layers are not known, got {strategy}")
+        recorded = isinstance(workload, RecordedJob)
+        suitable = "as_captured for a captured job" if recorded else f"ranks for {workload.name}"
+        raise ValueError(f"strategy: must be {suitable}, whose layers are not known, got {strategy}")
     if servers is None:
         raise ValueError("servers: must be given, only a captured job brings its own")
     if not isinstance(servers, int) or isinstance(servers, bool) or servers < 1:
@@ -92,15 +93,15 @@ def servers_to_place(strategy: str, workload: Workload, servers: int | None) -> 
 
 
 def whole_batch(workload: LayerGraph) -> int:
-    """Return the samples of a GPU. Raise ``ValueError`` where they are not whole and no ranks share one."""
+    """Return the samples of a GPU. Raises ``ValueError`` where the number is not whole."""
     if workload.batch_per_gpu % 1:
-        law = "must be a multiple of the GPUs, each of which has samples of its own with this strategy"
-        raise ValueError(f"global_batch: {law}, got {workload.batch_per_gpu:g} samples per GPU")
+        rule = "must be a multiple of the GPUs, each of which has samples of its own with this strategy"
+        raise ValueError(f"global_batch: {rule}, got {workload.batch_per_gpu:g} samples per GPU")
     return int(workload.batch_per_gpu)
 
 
 def count_microbatches(samples: int, micro_batch: int) -> int:
-    """Return how many microbatches the ``samples`` of a replica are."""
+    """Return the number of microbatches into which the ``samples`` of a replica are divided."""
     check_count("micro_batch", micro_batch)
     if samples % micro_batch:
         raise ValueError(f"micro_batch: must divide the {samples} samples of a replica, got {micro_batch}")

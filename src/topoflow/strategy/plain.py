@@ -1,4 +1,4 @@
-"""Strategies from JSON, as plans and checkpoints keep them; ``Strategy.to_json`` writes them."""
+"""Reader of the JSON of strategies in plans and checkpoints, which ``Strategy.to_json`` writes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from topoflow.strategy.as_captured import Recorded
 from topoflow.strategy.base import Strategy
-from topoflow.strategy.grid import Grid
+from topoflow.strategy.grid import ParallelGrid
 from topoflow.strategy.placement import Placement
 
 PLAN_FIELDS = ("bucket_bytes", "first_bucket_bytes", "grid", "name", "placement", "ranks_per_server", "servers")
 
 
 def strategy_from_json(plain: Any, where: str) -> Strategy:
-    """Raises ``ValueError`` that names ``where`` and the field."""
+    """Return the strategy. Raises ``ValueError`` that names ``where`` and the field."""
     if isinstance(plain, Mapping) and "kind" in plain:
         return _of_kind(plain, where)
     if not isinstance(plain, Mapping) or sorted(plain) != list(PLAN_FIELDS):
@@ -31,9 +31,9 @@ def strategy_from_json(plain: Any, where: str) -> Strategy:
 
 
 def _of_plan(plain: Mapping[str, Any]) -> Strategy:
-    """One of the three kinds that share the fields of a plan."""
+    """Return a strategy of one of the three kinds that share the fields of a plan."""
     if plain["grid"] is not None:
-        grid = Grid(**tuples(plain["grid"]), name=plain["name"], bucket_bytes=plain["bucket_bytes"])
+        grid = ParallelGrid(**tuples(plain["grid"]), name=plain["name"], bucket_bytes=plain["bucket_bytes"])
         if (grid.servers, grid.layer_servers) != (plain["servers"], plain["placement"]):
             raise ValueError(f"strategy.placement: must be that of the grid, got {dict(plain['placement'])}")
         return grid
@@ -44,20 +44,20 @@ def _of_plan(plain: Mapping[str, Any]) -> Strategy:
 
 
 def _of_kind(plain: Mapping[str, Any], where: str) -> Strategy:
-    """A kind that ``plain`` names: a class of ``topoflow.strategy`` and its fields."""
+    """Return a strategy of the kind that ``plain`` names: a class of ``topoflow.strategy`` and its fields."""
     module, _, name = str(plain["kind"]).rpartition(".")
     try:
         kind = getattr(import_module(module), name) if module.startswith(f"{__package__}.") else None
         if not (isinstance(kind, type) and issubclass(kind, Strategy)):
             raise ValueError(f"kind: must be a strategy of {__package__}, got {plain['kind']!r}")
-        found: Strategy = kind(**{key: tuples(value) for key, value in plain.items() if key != "kind"})
+        strategy: Strategy = kind(**{key: tuples(value) for key, value in plain.items() if key != "kind"})
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from error
-    return found
+    return strategy
 
 
 def tuples(value: Any) -> Any:
-    """JSON's lists, also those inside of lists and objects, as tuples."""
+    """Convert JSON's lists, also nested ones, to tuples."""
     if isinstance(value, dict):
-        return {key: tuples(each) for key, each in value.items()}
+        return {key: tuples(item) for key, item in value.items()}
     return tuple(map(tuples, value)) if isinstance(value, list) else value

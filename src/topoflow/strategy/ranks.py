@@ -1,4 +1,4 @@
-"""Ranks: a motif has one rank on every server, or several."""
+"""Ranks: every server runs one rank of a motif, or several."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from topoflow.workload.base import Motif, Workload
 
 @dataclass(frozen=True)
 class RankPerServer(Strategy):
-    """Rank r of a motif runs on server ``r // ranks_per_server``."""
+    """The placement of a motif: rank r runs on server ``r // ranks_per_server``."""
 
     servers: int
     name: str = "ranks"
@@ -24,21 +24,21 @@ class RankPerServer(Strategy):
 
     @property
     def ranks(self) -> int:
-        """Of all servers."""
+        """Return the number of ranks on all servers."""
         return self.servers * self.ranks_per_server
 
     def bytes_per_gpu(self, workload: Workload) -> None:
-        """Unknown, as a motif has no layers."""
+        """Return None: a motif has no layers."""
         return
 
     def rows(self) -> list[Row]:
-        several = self.ranks_per_server
-        return [("all messages", "rank r on server r" if several == 1 else f"rank r on server r // {several}")]
+        per_server = self.ranks_per_server
+        return [("all messages", "rank r on server r" if per_server == 1 else f"rank r on server r // {per_server}")]
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """``ranks_per_server`` consecutive ranks on each of ``servers``, which must be given."""
+    """The rule that places ``ranks_per_server`` consecutive ranks on each of ``servers``, which is required."""
 
     ranks_per_server: int = 1
 

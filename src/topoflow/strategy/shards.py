@@ -1,4 +1,4 @@
-"""Shards: data-parallel replicas that divide the state of the model instead of each holding all of it (ZeRO).
+"""Shards: data-parallel replicas that divide the state of the model among them (ZeRO).
 
     stage 0    nothing is divided: data parallelism
     stage 1    the optimizer's state is divided      gradients are reduce-scattered, each rank updates its part of the
@@ -6,8 +6,8 @@
     stage 3    parameters too                        they are all-gathered unit by unit, before the unit's forward pass
                                                      and again before its backward pass, and freed after each
 
-What is divided is divided among the GPUs of ``group`` consecutive servers. Where there are more servers than that, such
-groups are replicas of each other and all-reduce their part of the gradients (hybrid sharding).
+The state is divided among the GPUs of ``group`` consecutive servers. If there are more servers, such groups are
+replicas of each other and all-reduce their part of the gradients (hybrid sharding).
 
 Sources: Rajbhandari et al., "ZeRO: Memory optimizations toward training trillion parameter models", SC 2020, sections 5
 and 7; Zhao et al., "PyTorch FSDP: Experiences on scaling fully sharded data parallel", VLDB 2023, sections 3.2 and 4.
@@ -34,10 +34,10 @@ DIVIDED = ("optimizer state", "gradients", "parameters")  # by stage
 
 @dataclass(frozen=True)
 class Shards(Strategy):
-    """A unit is what is gathered, reduced and freed at once: consecutive layers, but for the root.
+    """A division of the state in units: consecutive layers that are gathered, reduced and freed together.
 
-    The ``root`` are the layers around the units (the embedding and the head of a transformer). It is gathered first,
-    and kept until its backward pass is done, as FSDP does by default; () where every layer is in a unit.
+    The ``root`` has the layers around the units (the embedding and the head of a transformer). It is gathered first,
+    and kept until its backward pass is done, as FSDP does by default; () if every layer is in a unit.
     """
 
     servers: int
@@ -47,7 +47,7 @@ class Shards(Strategy):
     root: tuple[str, ...] = ()
     prefetch: int = 1  # units whose parameters may be gathered while those before them compute
     microbatches: int = 1  # parts of a GPU's samples, of which gradients are accumulated
-    recompute: str = "none"  # what of a forward pass runs again in the backward pass: nothing, scores, or whole blocks
+    recompute: str = "none"  # parts of the forward pass that run again in the backward pass: none, scores or blocks
     name: str = "fsdp"
 
     def __post_init__(self) -> None:
@@ -63,15 +63,15 @@ class Shards(Strategy):
 
     @property
     def gathered(self) -> tuple[tuple[str, ...], ...]:
-        """All layers by what they are gathered with: the root, if there is one, then the units."""
+        """Return the layers in groups that are gathered together: the root, if there is one, then the units."""
         return ((self.root,) if self.root else ()) + self.units
 
     def ranks(self, workload: LayerGraph) -> int:
-        """GPUs among which the state is divided."""
+        """Return the number of GPUs among which the state is divided."""
         return self.group * workload.gpus_per_server if self.stage else 1
 
     def bytes_per_gpu(self, workload: Workload) -> NDArray[np.float64]:
-        """Bytes [servers]: a part of the state, what a GPU works on whole, and the activations of its own samples."""
+        """Return bytes [servers]: the part of the state, gathered tensors, and activations of the GPU's samples."""
         job = layer_graph(workload)
         states = model_state_bytes(
             job.parameters,
@@ -85,9 +85,10 @@ class Shards(Strategy):
         return np.full(self.servers, states + self.working_bytes(job) + activations * job.element_bytes)
 
     def working_bytes(self, workload: LayerGraph) -> float:
-        """Bytes that a GPU needs of what is divided while it works on it: gathered parameters, and gradients that are
-        not reduced yet. They are those of the root, of the unit that computes and, of parameters, of those that are
-        gathered ahead."""
+        """Return the bytes of gathered parameters, and of gradients that are not reduced yet, on a GPU.
+
+        They belong to the root, to the unit that computes and, for parameters, to the units that are gathered ahead.
+        """
         elements = {layer.name: layer.parameters for layer in workload.layers}
         root = sum(elements[name] for name in self.root)
         units = [sum(elements[name] for name in unit) for unit in self.units]
@@ -100,15 +101,15 @@ class Shards(Strategy):
         return float(needed) * workload.element_bytes
 
     def rows(self) -> list[Row]:
-        """``gradients and optimizer state divided among the GPUs of 8 servers (ZeRO-2)``"""
+        """Return the division as text: ``gradients and optimizer state divided among the GPUs of ... (ZeRO-2)``."""
         if not self.stage:
             return [("all layers", "on all servers (data parallel)")]
-        what = " and ".join(filter(None, (", ".join(DIVIDED[self.stage - 1 : 0 : -1]), DIVIDED[0])))
+        state = " and ".join(filter(None, (", ".join(DIVIDED[self.stage - 1 : 0 : -1]), DIVIDED[0])))
         servers = f"{self.group} server{'s' if self.group > 1 else ''}"
-        return [("all layers", f"{what} divided among the GPUs of {servers} (ZeRO-{self.stage})")]
+        return [("all layers", f"{state} divided among the GPUs of {servers} (ZeRO-{self.stage})")]
 
     def alternatives(self, workload: Workload) -> list[Shards]:
-        """Every stage, divided among every number of servers that divides all of them; units and prefetching stay."""
+        """Return every stage with every group size that divides the servers; units and prefetching stay."""
         job = layer_graph(workload)
         groups = [count for count in range(1, self.servers + 1) if self.servers % count == 0]
         options = [replace(self, stage=0, group=self.servers)]
@@ -123,7 +124,7 @@ class Shards(Strategy):
         return fits
 
     def distance(self, other: Strategy) -> float:
-        """Stages between the two, and more than that for another group."""
+        """Return the difference of the stages; another group counts more than any difference of stages."""
         assert isinstance(other, Shards)
         return abs(self.stage - other.stage) + len(STAGES) * float(self.group != other.group)
 
@@ -131,7 +132,7 @@ class Shards(Strategy):
 def model_state_bytes(
     parameters: float, *, weight: float, gradient: float, optimizer: float, stage: int, ranks: int
 ) -> float:
-    """Bytes on each of ``ranks`` GPUs; ``weight``, ``gradient`` and ``optimizer`` are bytes per parameter.
+    """Return the bytes on each of ``ranks`` GPUs; ``weight``, ``gradient``, ``optimizer`` are bytes per parameter.
 
     Source: Rajbhandari et al., SC 2020, figure 1 and section 5: (2 + 2 + K) P in all. Stage 1 divides K P of them,
     stage 2 (2 + K) P, stage 3 all.
@@ -141,8 +142,11 @@ def model_state_bytes(
 
 
 def units_of(workload: LayerGraph, unit_bytes: float) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
-    """Units and root. A block of a transformer is a unit, and what is around the blocks is the root; where there are no
-    blocks, layers join a unit until it has ``unit_bytes`` of parameters, and there is no root."""
+    """Return the units and the root.
+
+    Each block of a transformer is a unit, and the layers around the blocks are the root. If there are no blocks, layers
+    join a unit until it has ``unit_bytes`` of parameters, and the root is empty.
+    """
     blocks: dict[int, list[str]] = {}
     root: list[str] = []
     for layer in workload.layers:

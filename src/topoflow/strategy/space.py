@@ -1,8 +1,8 @@
-"""Space: which parallel degrees a job can have on a number of servers, within the memory of its GPUs.
+"""Space: the parallel degrees that a job can have on a number of servers, within the memory of its GPUs.
 
-A search tries these: all degrees that the laws of ``Grid`` and of the layers allow, each with the numbers of
-microbatches from one to ``MAX_MICROBATCHES_PER_STAGE`` (M) per stage. With fewer than one, stages are idle; with M the
-bubble, (p - 1) / m of the work, is below 1 / M of it (Huang et al., "GPipe", 2019, section 2.3, call a bubble with four
+A search tries all degrees that the constraints of ``ParallelGrid`` and of the layers allow, each with one to
+``MAX_MICROBATCHES_PER_STAGE`` (M) microbatches per stage. With fewer than one, stages are idle; with M the bubble,
+(p - 1) / m of the work, is below 1 / M of it (Huang et al., "GPipe", 2019, section 2.3, call a bubble with four
 microbatches per stage "negligible").
 """
 
@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.strategy.grid import Grid
+from topoflow.strategy.grid import ParallelGrid
 from topoflow.strategy.memory import staged_bytes
 from topoflow.strategy.parallel import Parallel, blocks, shardings
 from topoflow.strategy.placement import servers_to_place
@@ -25,10 +25,10 @@ MAX_MICROBATCHES_PER_STAGE = 8
 
 
 def parallel_choices(workload: LayerGraph, servers: int, virtual: int = 1, recompute: str = "none") -> list[Parallel]:
-    """All degrees and microbatches that fit, in the order of (pipeline, tensor, context, expert, microbatches).
+    """Return all choices that fit in memory, in the order of (pipeline, tensor, context, expert, microbatches).
 
-    A rank of a pipeline has ``virtual`` stages, or one where there are not as many blocks.
-    Raises ``ValueError`` for a workload that is no transformer, and where nothing fits.
+    A pipeline rank has ``virtual`` stages, or one if there are fewer blocks than stages. Raises ``ValueError`` for a
+    workload that is no transformer, and where nothing fits.
     """
     servers_to_place("parallel", workload, servers)
     fits: list[Parallel] = []
@@ -43,11 +43,11 @@ def parallel_choices(workload: LayerGraph, servers: int, virtual: int = 1, recom
             if grid.virtual > 1 and microbatches % grid.pipeline:
                 continue
             need = needs.of(replace(grid, microbatches=microbatches))
-            found = replace(choice, microbatches=microbatches)
+            candidate = replace(choice, microbatches=microbatches)
             if need <= workload.gpu.usable_memory:
-                fits.append(found)
+                fits.append(candidate)
             if least is None or need < least[0]:
-                least = need, found
+                least = need, candidate
     if least is None:
         samples = servers * workload.batch_per_server
         raise ValueError(f"global_batch: must be a multiple of the replicas of some degrees, got {samples:g}")
@@ -66,9 +66,9 @@ def _nothing_fits(workload: LayerGraph, servers: int, need: float, choice: Paral
 
 
 def _degrees(workload: LayerGraph, servers: int, virtual: int) -> Iterator[Parallel]:
-    """Every valid combination, without microbatches."""
+    """Yield every valid combination of degrees, without microbatches."""
     cuts = shardings(workload)
-    heads = np.gcd.reduce([cut.heads for cut in cuts])  # 0, which every number divides, where there are none
+    heads = np.gcd.reduce([cut.heads for cut in cuts])  # 0 without heads; every number divides 0
     positions = np.gcd.reduce([cut.positions for cut in cuts])
     experts = np.gcd.reduce([cut.experts for cut in cuts if cut.experts > 1] or [1])
     for pipeline in _divisors(servers):
@@ -84,13 +84,13 @@ def _degrees(workload: LayerGraph, servers: int, virtual: int) -> Iterator[Paral
 
 
 def _even(gpus: int, *degrees: int) -> bool:
-    """Every server has equally many members of a group (the law of ``Grid``)."""
+    """Return whether every server has equally many members of a group, as ``ParallelGrid`` requires."""
     return all(gpus % ranks == 0 or ranks % gpus == 0 for ranks in np.cumprod(degrees).tolist())
 
 
-def _divisors(number: int, also: int = 0) -> list[int]:
-    """Of ``number`` and of ``also``, ascending; everything divides 0."""
-    return [divisor for divisor in range(1, number + 1) if number % divisor == 0 and also % divisor == 0]
+def _divisors(number: int, other: int = 0) -> list[int]:
+    """Return the common divisors of ``number`` and ``other``, ascending; every number divides 0."""
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0 and other % divisor == 0]
 
 
 def _microbatches(samples: int, pipeline: int) -> list[int]:
@@ -98,14 +98,14 @@ def _microbatches(samples: int, pipeline: int) -> list[int]:
 
 
 class _Needs:
-    """Bytes of the fullest GPU; what grids have in common is added up once."""
+    """The bytes of the fullest GPU for many grids; sums that grids share are computed once."""
 
     def __init__(self, workload: LayerGraph) -> None:
         self.workload = workload
         self.held: dict[tuple[int, int, int], NDArray[np.float64]] = {}
         self.outputs: dict[int, tuple[NDArray[np.float64], float]] = {}
 
-    def of(self, grid: Grid) -> float:
+    def of(self, grid: ParallelGrid) -> float:
         cuts = len(grid.stages), grid.tensor, grid.expert
         if cuts not in self.held:
             stages = grid.rank_parameters(self.workload)

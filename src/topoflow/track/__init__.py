@@ -1,4 +1,4 @@
-"""Experiment trackers: a module for each, with a config group of its name, ``wandb=offline``."""
+"""Experiment trackers: a module each, and a config group of the same name (``wandb=offline``)."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from pkgutil import iter_modules
 
 @cache
 def trackers() -> tuple[str, ...]:
-    """The names of the trackers, which are keys of verbs."""
+    """Return the names of the trackers, which are keys of the verbs."""
     return tuple(sorted(module.name for module in iter_modules(__path__) if module.name != "base"))

@@ -1,7 +1,6 @@
-"""Tracker: where a run of topoflow is logged. ``Tracked`` is the observer that informs it.
+"""Tracker: a service that logs runs of topoflow. ``Tracked`` is the observer that informs trackers.
 
-A tracker that fails, for want of a network, a key or room on a disk, is said so once and left out from then on; the
-work goes on.
+A tracker that fails (no network, no key, a full disk) is reported once and left out from then on; the run continues.
 """
 
 from __future__ import annotations
@@ -18,92 +17,92 @@ from topoflow.engine.observer import Observer
 from topoflow.printable import one_line
 
 TableRows = Sequence[Mapping[str, Any]]
-SHARES = 100  # of a stage: how often its progress is logged
+SHARES = 100  # how often the progress of a stage is logged
 
 
 @dataclass(frozen=True)
 class About:
-    """What a run is."""
+    """The description of a run."""
 
     verb: str  # compare, search, experiment
     name: str  # for a person
-    command: str  # that was typed
-    config: Mapping[str, Any]  # of its points; a value that differs between them is a list
-    group: str | None  # of the runs of a multirun; None: it is alone
+    command: str  # as it was typed
+    config: Mapping[str, Any]  # of the points; a value that differs between them is a list
+    group: str | None  # name of the multirun; None for a single run
     tags: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Found:
-    """What came out of a run."""
+    """The results of a run."""
 
-    summary: Mapping[str, float | str | None]  # what is found, in a few numbers; SI units
+    summary: Mapping[str, float | str | None]  # a few numbers in SI units
     tables: Mapping[str, TableRows] = field(default_factory=dict)
-    files: Mapping[str, Path] = field(default_factory=dict)  # what was written, by its path in its folder
+    files: Mapping[str, Path] = field(default_factory=dict)  # written files, by their path in the run's folder
 
     @property
     def pictures(self) -> dict[str, Path]:
-        """The files that are pictures."""
+        """Return the files that are pictures."""
         return {name: path for name, path in self.files.items() if path.suffix == ".png"}
 
 
 class Log(Protocol):
-    """A run that has begun in a tracker. What a method raises ends the log, and only that."""
+    """A run that a tracker logs. An exception of a method ends the log, not the run."""
 
     @property
     def where(self) -> str:
-        """Where a person finds it, in a sentence; "" where nobody looks for it."""
+        """Return a sentence that says where a user finds the logged run; "" if no user looks for it."""
         ...
 
     def record(self, step: int, values: Mapping[str, float]) -> None:
-        """Numbers of the moment ``step``, which counts up."""
+        """Record values at time ``step``, which increases."""
 
     def found(self, found: Found) -> None:
-        """What came out."""
+        """Record the results."""
 
     def end(self, failed: bool) -> None:
-        """The run has ended, without an answer where it ``failed``."""
+        """End the log; ``failed`` means that the run had no result."""
 
 
 @runtime_checkable
 class Keeping(Protocol):
-    """A log that keeps rows of a result before it is written."""
+    """A log that stores rows of a result before it is written."""
 
     def rows(self, rows: TableRows) -> None:
-        """Rows that are known."""
+        """Record rows of the result."""
 
 
 class Tracker(Protocol):
-    """A frozen dataclass of ``track/NAME.py``, whose fields are the keys ``NAME.FIELD`` of ``configs/NAME``."""
+    """A tracker: a frozen dataclass of ``track/NAME.py`` whose fields are the keys of ``configs/NAME``."""
 
-    PACKAGE: ClassVar[str]  # that it imports when it begins
+    PACKAGE: ClassVar[str]  # the package that ``begin`` imports
 
     def begin(self, about: About) -> Log:
-        """Begin a run. Raises ``ImportError`` where the tracker is not installed, and anything where it fails."""
+        """Begin a run. Raises ``ImportError`` where the package is missing, any exception on failure."""
         ...
 
 
 def check_installed(trackers: Mapping[str, Tracker]) -> None:
-    """Raise ``ValueError`` for a tracker that could not begin, before the work that it is to log."""
+    """Raise ``ValueError`` for a tracker whose package is missing, before the work starts."""
     for name, tracker in trackers.items():
         if find_spec(tracker.PACKAGE) is None:
             raise not_installed(name, f"no package {tracker.PACKAGE}")
 
 
 def not_installed(name: str, reason: object) -> ValueError:
-    """The error of a tracker whose package is missing."""
-    law = f"must be left out where its package is not installed (pip install 'topoflow[{name}]')"
-    return ValueError(f"{name}: {law}, got {reason}")
+    """Return the error of a tracker whose package is missing."""
+    rule = f"must be left out where its package is not installed (pip install 'topoflow[{name}]')"
+    return ValueError(f"{name}: {rule}, got {reason}")
 
 
 def say(text: str) -> None:
-    """A line on stderr."""
+    """Print a line on stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 @dataclass
 class Tracked:
-    """An observer that informs ``inner`` and the logs of what it sees."""
+    """An observer that passes events on to ``inner`` and to the logs."""
 
     inner: Observer
     logs: dict[str, Log] = field(default_factory=dict)  # by the names of their trackers
@@ -131,7 +130,7 @@ class Tracked:
             self._left_out(name, error)
 
     def informing(self, observer: Observer) -> Tracked:
-        """This one, which informs ``observer`` from now on."""
+        """Return this observer, which informs ``observer`` from now on."""
         self.inner = observer
         return self
 
@@ -151,15 +150,15 @@ class Tracked:
         self._record({key: float(value) for key, value in values.items() if not isinstance(value, str)})
 
     def found(self, found: Found) -> None:
-        """What came out of the run, once it is written."""
+        """Record the results of the run after they are written."""
         self._each(lambda log: log.found(found))
 
     def rows(self, rows: TableRows) -> None:
-        """Rows of the result, which are known before it is written."""
+        """Record rows of the result before it is written."""
         self._each(lambda log: log.rows(rows) if isinstance(log, Keeping) else None)
 
     def end(self, failed: bool) -> None:
-        """End all logs, and say where they are."""
+        """End all logs, and print where each is."""
         self._each(lambda log: log.end(failed))
         for name, log in self.logs.items():
             if log.where:

@@ -1,4 +1,4 @@
-"""MLflow: ``mlflow=on``, a run of an experiment of the server, database or folder ``mlflow.uri``."""
+"""MLflow (``mlflow=on``): a run of an experiment on the server, database or folder ``mlflow.uri``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 from topoflow.track.base import About, Found, Log
 
-LONGEST = 500  # letters of a parameter's value that every store of MLflow takes
+MAX_VALUE_LENGTH = 500  # characters of a parameter's value that every store of MLflow accepts
 
 
 @dataclass(frozen=True)
 class Mlflow:
-    """What is null is as MLflow has it: ``MLFLOW_TRACKING_URI``."""
+    """Keys of the MLflow tracker; null means MLflow's default: ``MLFLOW_TRACKING_URI``."""
 
     PACKAGE: ClassVar[str] = "mlflow"
 
@@ -24,19 +24,19 @@ class Mlflow:
     experiment: str = "topoflow"
 
     def begin(self, about: About) -> Log:
-        """Begin a run; runs of a multirun have the tag ``group`` in common."""
+        """Begin a run; the runs of a multirun share the tag ``group``."""
         from mlflow.entities import Metric
         from mlflow.tracking import MlflowClient
 
         client = MlflowClient(tracking_uri=self.uri)
-        known = client.get_experiment_by_name(self.experiment)
-        experiment = client.create_experiment(self.experiment) if known is None else known.experiment_id
+        existing = client.get_experiment_by_name(self.experiment)
+        experiment = client.create_experiment(self.experiment) if existing is None else existing.experiment_id
         tags = {"verb": about.verb, "command": about.command, **dict.fromkeys(about.tags, "")}
         if about.group is not None:
             tags["group"] = about.group
         run = client.create_run(experiment, tags=tags, run_name=about.name)
         for key, value in _flat(about.config):
-            client.log_param(run.info.run_id, key, str(value)[:LONGEST])
+            client.log_param(run.info.run_id, key, str(value)[:MAX_VALUE_LENGTH])
         return _Run(client, Metric, run.info.run_id)
 
 
@@ -57,7 +57,7 @@ class _Run:
         self.client.log_batch(self.id, metrics=metrics)
 
     def found(self, found: Found) -> None:
-        """Numbers as metrics, tables as JSON, and all files as artifacts."""
+        """Log numbers as metrics, tables as JSON, and all files as artifacts."""
         numbers = {key: value for key, value in found.summary.items() if isinstance(value, int | float)}
         self.record(self.step + 1, numbers)
         for key, value in found.summary.items():
@@ -74,7 +74,7 @@ class _Run:
 
 
 def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The values of nested mappings by their keys with dots."""
+    """Yield the values of nested mappings by their dotted keys."""
     for key, value in config.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{key}.")
@@ -83,5 +83,5 @@ def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _name(key: str) -> str:
-    """A key of the letters that MLflow allows."""
-    return "".join(each if each.isalnum() or each in "_-./ " else "_" for each in key)
+    """Replace the characters of a key that MLflow does not allow by "_"."""
+    return "".join(char if char.isalnum() or char in "_-./ " else "_" for char in key)

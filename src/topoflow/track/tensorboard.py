@@ -1,4 +1,4 @@
-"""TensorBoard: ``tensorboard=on``, a folder of events for each run in ``tensorboard.dir``."""
+"""TensorBoard (``tensorboard=on``): a folder of events for each run in ``tensorboard.dir``."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from topoflow.track.base import About, Found, Log, TableRows
 
 @dataclass(frozen=True)
 class Tensorboard:
-    """``tensorboard --logdir DIR`` shows the runs that are there."""
+    """Keys of the TensorBoard tracker; ``tensorboard --logdir DIR`` shows the runs in ``dir``."""
 
     PACKAGE: ClassVar[str] = "tensorboardX"
 
     dir: str = "runs/tensorboard"
 
     def begin(self, about: About) -> Log:
-        """A new folder, named by when the run began and what it is."""
+        """Begin a run in a new folder, named by the time and the verb."""
         from tensorboardX import event_file_writer, summary
         from tensorboardX.proto.event_pb2 import Event
 
         name = f"{datetime.now():%Y-%m-%d-%H-%M-%S}-{about.verb}"
         parent = Path(self.dir) / re.sub(r"[^\w.,=+-]", "_", about.group or "")
-        folder = next(each for each in (parent / f"{name}-{number}" for number in count(1)) if not each.exists())
+        folder = next(path for path in (parent / f"{name}-{number}" for number in count(1)) if not path.exists())
         folder.mkdir(parents=True)
-        # SummaryWriter writes in a thread, whose errors nobody can handle.
+        # EventsWriter, not SummaryWriter: the latter writes in a thread, whose errors cannot be handled here.
         log = _Folder(folder, event_file_writer.EventsWriter(str(folder / "events")), Event, summary)
         log.text("command", about.command)
         log.text("config", f"```json\n{json.dumps(about.config, indent=1, default=str)}\n```")
@@ -60,7 +60,7 @@ class _Folder:
         self.writer.flush()
 
     def found(self, found: Found) -> None:
-        """Numbers as scalars of the last step, tables as text, pictures as images. TensorBoard keeps no files."""
+        """Log numbers as scalars of the last step, tables as text, and pictures as images; files are not logged."""
         from PIL import Image
 
         for key, value in found.summary.items():
@@ -76,7 +76,7 @@ class _Folder:
         self.writer.flush()
 
     def text(self, name: str, text: str) -> None:
-        """A text that may be Markdown."""
+        """Log a text, which may be Markdown."""
         self._write(self.summary.text(name, text))
 
     def end(self, failed: bool) -> None:

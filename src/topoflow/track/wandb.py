@@ -1,4 +1,4 @@
-"""Weights & Biases: ``wandb=online``, or without a network ``wandb=offline``, whose files ``wandb sync`` uploads."""
+"""Weights & Biases: ``wandb=online``, or ``wandb=offline`` without a network (``wandb sync`` uploads the files)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MODES = ("online", "offline")
 
 @dataclass(frozen=True)
 class Wandb:
-    """A run of a project. What is null is as W&B has it: ``WANDB_PROJECT``, ``WANDB_ENTITY``, its own settings.
+    """Keys of the W&B tracker; null means W&B's default: ``WANDB_PROJECT``, ``WANDB_ENTITY``, its own settings.
 
-    ``timeout``: s that the work waits for the network at its beginning, and at its end.
+    ``timeout`` is the longest wait (s) for the network at the beginning, and at the end, of the run.
     """
 
     PACKAGE: ClassVar[str] = "wandb"
@@ -26,7 +26,7 @@ class Wandb:
     mode: str
     project: str | None = None
     entity: str | None = None
-    group: str | None = None  # null: of a multirun, the name of its folder
+    group: str | None = None  # null: the folder of a multirun
     tags: Sequence[str] = ()  # in addition to the verb
     dir: str | None = None  # null: wandb/ in the current folder
     timeout: float = 30.0
@@ -40,7 +40,7 @@ class Wandb:
                 raise ValueError(f"wandb.tags: must be texts of 1 to 64 letters, got {tag!r}")
 
     def begin(self, about: About) -> Log:
-        """Begin a run; what W&B says goes to its own log file, not to the terminal."""
+        """Begin a run; messages of W&B go to its own log file, not to the terminal."""
         import wandb
 
         logging.getLogger("wandb").propagate = False  # not into the log of a job of Hydra
@@ -60,12 +60,12 @@ class Wandb:
                 settings=wandb.Settings(
                     silent=True,
                     console="off",
-                    login_timeout=self.timeout,  # or it would wait for a key to be typed
+                    login_timeout=self.timeout,  # W&B would wait for a typed key otherwise
                     init_timeout=self.timeout,
                     finish_timeout=self.timeout,
                 ),
             )
-        except wandb.Error as error:  # which names neither, as for a project that is not there
+        except wandb.Error as error:  # it names neither the project nor the entity
             entity = self.entity or os.environ.get("WANDB_ENTITY")
             named = f"wandb.project={project}" + ("" if entity is None else f" of wandb.entity={entity}")
             raise ValueError(f"{named}: {error}") from error
@@ -87,16 +87,16 @@ class _Run:
         self.run.log(dict(values), step=step)
 
     def found(self, found: Found) -> None:
-        """Numbers as the summary, tables and pictures in the workspace, and all files as an artifact."""
-        shown: dict[str, Any] = {}
+        """Log numbers as the summary, tables and pictures in the workspace, and all files as an artifact."""
+        media: dict[str, Any] = {}
         for name, rows in found.tables.items():
             columns = [*dict.fromkeys(key for row in rows for key in row)]
-            shown[name] = self.wandb.Table(
+            media[name] = self.wandb.Table(
                 columns, [[row.get(key) for key in columns] for row in rows], allow_mixed_types=True
             )
-        shown |= {f"pictures/{name}": self.wandb.Image(str(path)) for name, path in found.pictures.items()}
-        if shown:
-            self.run.log(shown)
+        media |= {f"pictures/{name}": self.wandb.Image(str(path)) for name, path in found.pictures.items()}
+        if media:
+            self.run.log(media)
         self.run.summary.update(dict(found.summary))
         artifact = self.wandb.Artifact(f"{self.run.job_type}-{self.run.id}", type="topoflow")
         for name, path in found.files.items():

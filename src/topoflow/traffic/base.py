@@ -1,8 +1,8 @@
-"""Traffic: the tasks of one iteration with their dependencies, as columns. Compute, transfers, and collectives that are
-still *mutable*: who takes part and how much is fixed, the ring order is not (TopoOpt 4.3).
+"""Traffic: the tasks of one iteration with their dependencies, as columns.
 
-``Compute``, ``Transfer`` and ``Collective`` are single tasks as objects, for those who write few of them
-(``Traffic.from_tasks``) and for those who read some (``Traffic.tasks``).
+Tasks are compute, transfers, and collectives that are still *mutable*: members and bytes are fixed, the ring order is
+not (TopoOpt 4.3). ``Compute``, ``Transfer`` and ``Collective`` are single tasks as objects, to write few tasks
+(``Traffic.from_tasks``) and to read some (``Traffic.tasks``).
 
 Shapes: K tasks, D dependencies, O operations, S labels.
 """
@@ -50,7 +50,7 @@ __all__ = [
 
 
 ALL = slice(None)
-ON_RINGS = {"all_reduce": 1.0, "all_gather": 0.5, "reduce_scatter": 0.5}  # bytes that rings carry, of an all-reduce's
+ON_RINGS = {"all_reduce": 1.0, "all_gather": 0.5, "reduce_scatter": 0.5}  # bytes on rings relative to an all-reduce
 
 
 def _none() -> Ints:
@@ -61,14 +61,14 @@ def _none() -> Ints:
 class Traffic:
     """The tasks of one iteration over ``servers`` endpoints, in an order in which they could run one by one.
 
-    Laws: every ``after`` names earlier tasks (so there is no cycle), every server is within ``servers``, times
-    and bytes are not negative. Raises ``ValueError`` for the first task that breaks one.
+    Constraints: every ``after`` names earlier tasks (so there is no cycle), every server is within ``servers``, times
+    and bytes are not negative. Raises ``ValueError`` for the first task that violates one.
 
-    A collective that is ``queued`` waits for the one before it on its communicator, which is in ``after`` too, only
-    because the communicator runs one at a time: those with phases (``collectives.hierarchical``) wait phase by phase.
+    A ``queued`` collective waits for the previous one on its communicator, which is also in ``after``, because the
+    communicator runs one at a time. Collectives with phases (``collectives.hierarchical``) wait phase by phase.
 
-    A job of more rounds than can be written task by task has the tasks of one (``rounds``), which wait for tasks of
-    the round before, too, but in the first; each also for itself.
+    A job with too many rounds to write each task has the tasks of one round and the number of ``rounds``. From the
+    second round on, a task also waits for itself, and for its ``carried`` tasks, of the previous round.
     """
 
     name: str
@@ -76,22 +76,22 @@ class Traffic:
     kind: NDArray[np.int8]  # [K] COMPUTE, TRANSFER, COLLECTIVE
     seconds: Floats  # [K] s of a compute
     bytes: Floats  # [K] B of a transfer or a collective
-    release: Floats  # [K] s, not before
-    server: Ints  # [K] of a compute; NONE: it occupies no server
-    source: Ints  # [K] server, of a transfer
-    target: Ints  # [K] server, of a transfer
-    operation: Ints  # [K] of a collective
+    release: Floats  # [K] s, earliest start
+    server: Ints  # [K] server of a compute; NONE: it occupies no server
+    source: Ints  # [K] source server of a transfer
+    target: Ints  # [K] target server of a transfer
+    operation: Ints  # [K] row in ``operations`` of a collective
     after_offsets: Offsets  # [K+1]
     after: Offsets  # [D] tasks
     operations: tuple[Operation, ...] = ()  # [O]
-    label: Ints = field(default_factory=_none)  # [K], or none has a name
+    label: Ints = field(default_factory=_none)  # [K] row in ``labels``; empty if no task has a name
     labels: tuple[Label, ...] = ()  # [S]
-    limit: Mapping[int, float] = field(default_factory=dict)  # transfer -> B/s, at most; others have no limit
-    subflows: Mapping[int, tuple[Subflow, ...]] = field(default_factory=dict)  # transfer -> instead of the routes
+    limit: Mapping[int, float] = field(default_factory=dict)  # transfer -> largest rate in B/s; others have no limit
+    subflows: Mapping[int, tuple[Subflow, ...]] = field(default_factory=dict)  # transfer -> paths in place of routes
     local_bandwidth: float = math.inf  # B/s between members that share a server
-    queued: Mapping[int, int] = field(default_factory=dict)  # collective -> the one before it on its communicator
-    rounds: int = 1  # times that every task runs, one after the other
-    carried: tuple[Offsets, Offsets] | None = None  # [C] tasks and those of the round before that they wait for
+    queued: Mapping[int, int] = field(default_factory=dict)  # collective -> the previous one on its communicator
+    rounds: int = 1  # how often every task runs
+    carried: tuple[Offsets, Offsets] | None = None  # [C] tasks and those of the previous round that they wait for
 
     def __post_init__(self) -> None:
         check(self)
@@ -103,7 +103,7 @@ class Traffic:
 
     @staticmethod
     def from_tasks(name: str, servers: int, tasks: Sequence[Task], local_bandwidth: float = math.inf) -> Traffic:
-        """A traffic that is written task by task."""
+        """Return a traffic from single tasks."""
         for position, task in enumerate(tasks):
             check_object(position, task, servers)
         rows: dict[Operation, int] = {}
@@ -128,24 +128,24 @@ class Traffic:
             after=np.fromiter(chain.from_iterable(task.after for task in tasks), np.int64),
             operations=tuple(rows),
             label=np.array([labels.setdefault(task.name, len(labels)) for task in tasks], np.int32),
-            labels=tuple(Label(each) for each in labels),
+            labels=tuple(Label(name) for name in labels),
             limit={index: task.limit for index, task in transfers.items() if task.limit != math.inf},
             subflows={index: task.subflows for index, task in transfers.items() if task.subflows},
             local_bandwidth=local_bandwidth,
         )
 
     def __len__(self) -> int:
-        """K"""
+        """Return the number of tasks K."""
         return len(self.kind)
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
-        """[K] every task as an object: of a large job that is slow, the columns say the same."""
+        """Return [K] every task as an object, which is slow for a large job; the columns hold the same."""
         return tuple(self._task(index) for index in range(len(self)))
 
     def _task(self, index: int) -> Task:
-        own = slice(self.after_offsets[index], self.after_offsets[index + 1])
-        after, name = tuple(self.after[own].tolist()), self.task_name(index)
+        dependencies = slice(self.after_offsets[index], self.after_offsets[index + 1])
+        after, name = tuple(self.after[dependencies].tolist()), self.task_name(index)
         start, bytes = float(self.release[index]), float(self.bytes[index])
         if self.kind[index] == COMPUTE:
             server = int(self.server[index])
@@ -159,36 +159,39 @@ class Traffic:
 
     @property
     def is_compute(self) -> Mask:
-        """[K]"""
+        """Return [K] whether each task is a compute."""
         return np.equal(self.kind, COMPUTE)
 
     @property
     def is_transfer(self) -> Mask:
-        """[K]"""
+        """Return [K] whether each task is a transfer."""
         return np.equal(self.kind, TRANSFER)
 
     @property
     def is_collective(self) -> Mask:
-        """[K]"""
+        """Return [K] whether each task is a collective."""
         return np.equal(self.kind, COLLECTIVE)
 
     def bytes_of_share(self, tasks: Offsets) -> Floats:
-        """[n] of collectives, what a share of 1 of their buffer is: shares of uneven splits are bytes themselves."""
-        found: Floats = np.where(self._has_splits[self.operation[tasks]], 1.0, self.bytes[tasks])
-        return found
+        """Return [n] the bytes of a share of 1 of the buffers of collectives.
+
+        Uneven splits are given in bytes, so their share of 1 is 1 byte.
+        """
+        share_bytes: Floats = np.where(self._has_splits[self.operation[tasks]], 1.0, self.bytes[tasks])
+        return share_bytes
 
     @cached_property
     def _has_splits(self) -> Mask:
-        return np.array([each.splits is not None for each in self.operations], np.bool_)
+        return np.array([operation.splits is not None for operation in self.operations], np.bool_)
 
     def kinds(self) -> list[str]:
-        """[K] ``compute``, ``transfer`` or the name of the collective."""
-        names = np.array(["compute", "transfer", *(each.op for each in self.operations)], object)
-        found: list[str] = names[np.where(self.is_collective, self.operation + 2, self.is_transfer)].tolist()
-        return found
+        """Return [K] ``compute``, ``transfer`` or the name of the collective."""
+        names = np.array(["compute", "transfer", *(operation.op for operation in self.operations)], object)
+        kinds: list[str] = names[np.where(self.is_collective, self.operation + 2, self.is_transfer)].tolist()
+        return kinds
 
     def names(self, tasks: Offsets | slice = ALL) -> list[str]:
-        """[K], or [n] of ``tasks``; empty of those that have none."""
+        """Return the names of all tasks [K], or of ``tasks`` [n]; a task without a name has ""."""
         columns = self.kind[tasks], self.source[tasks], self.target[tasks], self.server[tasks]
         if not self.labels:
             return [""] * len(columns[0])
@@ -196,29 +199,30 @@ class Traffic:
         return list(map(_name, labels, *(column.tolist() for column in columns)))
 
     def task_name(self, task: int) -> str:
-        """Of one task; empty if it has none."""
+        """Return the name of a task; "" if it has none."""
         if not self.labels:
             return ""
         columns = self.kind, self.source, self.target, self.server
         return _name(self.labels[self.label[task]], *(int(column[task]) for column in columns))
 
     def where(self, task: int) -> str:
-        """A task in an error message."""
+        """Return a task's description for an error message."""
         return f"task {self.task_name(task) or task}"
 
     def demand(self) -> Demand:
-        """What a network is asked for: transfers, and collectives whose ranks cannot be reordered, as bytes by pair.
+        """Return the demand on a network.
 
-        Of all-reduces the bytes of the buffer, summed over those of a group. All-gathers and reduce-scatters run on the
-        same rings, in any order, and are half of an all-reduce each.
+        Transfers, and collectives whose ranks cannot be reordered, are bytes by pair. All-reduces are bytes of the
+        buffer, summed by group. All-gathers and reduce-scatters run on the same rings, in any order, and count as half
+        an all-reduce each.
         """
         collectives = np.flatnonzero(self.is_collective)
-        ops = np.array([each.op not in ON_RINGS for each in self.operations], np.bool_)
-        between = collectives[ops[self.operation[collectives]]] if len(ops) else collectives
-        spread = {task: self._pairs(task) for task in between.tolist()}
+        in_pairs = np.array([operation.op not in ON_RINGS for operation in self.operations], np.bool_)
+        paired = collectives[in_pairs[self.operation[collectives]]] if len(in_pairs) else collectives
+        spread = {task: self._pairs(task) for task in paired.tolist()}
         transfers = np.flatnonzero(self.is_transfer)
         order = np.concatenate([transfers, *(np.full(len(pairs[0]), task) for task, pairs in spread.items())])
-        rank = np.argsort(order, kind="stable")  # sums are in the order of the tasks
+        rank = np.argsort(order, kind="stable")  # bytes are summed in the order of the tasks
         columns = self.source[transfers], self.target[transfers], self.bytes[transfers]
         source, target, bytes = (
             np.concatenate([column, *(pairs[number] for pairs in spread.values())])[rank]
@@ -227,9 +231,10 @@ class Traffic:
         return Demand.from_pairs(self.servers, source, target, bytes * self.rounds, self._reduced())
 
     def _reduced(self) -> dict[tuple[int, ...], float]:
-        """Bytes by group of the all-reduces, and of what is a half of one."""
+        """Return the bytes of all-reduces by group; all-gathers and reduce-scatters count half."""
         groups: dict[tuple[int, ...], float] = {}
-        reduces = np.array([each.op in ON_RINGS and len(each.group) > 1 for each in self.operations], np.bool_)
+        on_rings = [operation.op in ON_RINGS and len(operation.group) > 1 for operation in self.operations]
+        reduces = np.array(on_rings, np.bool_)
         collectives = np.flatnonzero(self.is_collective)
         tasks = collectives[reduces[self.operation[collectives]]] if len(reduces) else collectives
         for operation, bytes in zip(self.operation[tasks].tolist(), self.bytes[tasks].tolist(), strict=True):
@@ -238,7 +243,7 @@ class Traffic:
         return groups
 
     def _pairs(self, task: int) -> tuple[Offsets, Offsets, Floats]:
-        """Source, target and bytes of every pair of members of a collective."""
+        """Return source, target and bytes of every pair of members of a collective."""
         operation = self.operations[self.operation[task]]
         group = np.array(operation.group, np.int64)
         size = len(group)
@@ -256,5 +261,5 @@ def _server(task: Task) -> int:
 
 
 def _row(rows: dict[Operation, int], task: Task) -> int:
-    """The row of a collective's operation, entered at its first use."""
+    """Return the row of a collective's operation, which is added at its first use."""
     return rows.setdefault(Operation.of(task), len(rows)) if isinstance(task, Collective) else NONE

@@ -1,9 +1,9 @@
-"""Gradient buckets: which gradients travel together, as DistributedDataParallel decides.
+"""Gradient buckets: gradients that are reduced together, as in DistributedDataParallel.
 
 Source: Li et al., "PyTorch Distributed", VLDB 2020, section 4.2.2; torch/csrc/distributed/c10d/reducer.cpp,
-compute_bucket_assignment_by_size: gradients join a bucket in the order in which the backward pass makes them, and
-the bucket is closed once it has reached its cap (so it may be larger). The first cap is small, so that
-communication starts early. DDP counts parameters, we count layers (a weight and its bias together).
+compute_bucket_assignment_by_size: gradients join a bucket in the order of the backward pass, and the bucket is closed
+once it has reached its cap (so it may be larger). The first cap is small, so that communication starts early. DDP
+assigns single parameters; we assign layers (a weight and its bias together).
 
     caps 1 then 25, gradients 2, 10, 20, 3 (MiB)  -> [2] [10 20] [3]
 """
@@ -19,7 +19,7 @@ from topoflow.workload.base import LayerGraph
 
 @dataclass(frozen=True)
 class Bucket:
-    """Gradients of ``layers`` (in backward order), ``bytes`` in all, reduced among ``group``."""
+    """The gradients of ``layers`` (in backward order), ``bytes`` in all, reduced among ``group``."""
 
     group: tuple[int, ...]
     layers: tuple[str, ...]
@@ -27,10 +27,10 @@ class Bucket:
 
 
 def gradient_buckets(workload: LayerGraph, strategy: Placement) -> list[Bucket]:
-    """The buckets of every group of holders, in the order in which the backward pass completes them.
+    """Return the buckets of every group of holders, in the order in which the backward pass completes them.
 
-    A layer on a single server is reduced among its GPUs, each of which holds a replica, but for a sharded table; one
-    without parameters has no gradient.
+    A layer on a single server is reduced among its GPUs, which hold replicas, unless it is a table, which is sharded. A
+    layer without parameters has no gradient.
     """
     held: dict[tuple[int, ...], list[tuple[str, float]]] = {}
     for layer in reversed(workload.layers):
@@ -48,7 +48,7 @@ def gradient_buckets(workload: LayerGraph, strategy: Placement) -> list[Bucket]:
 
 
 def fill(group: tuple[int, ...], sizes: Sequence[tuple[str, float]], first: float, cap: float) -> list[Bucket]:
-    """Buckets of (layer, bytes) in the order in which the gradients are made."""
+    """Return the buckets of (layer, bytes), which are in the order of the backward pass."""
     buckets: list[Bucket] = []
     names: list[str] = []
     size: float = 0

@@ -1,7 +1,7 @@
-"""Writing a traffic run by run: each call adds some tasks, which are alike, as arrays.
+"""Builder of a traffic: each call adds a run of similar tasks as arrays.
 
-Tasks are numbered in the order in which they are added. What they wait for may be said at any time after both are
-there, each pair once or several times. Shapes: n tasks of a run, K tasks, D dependencies.
+Tasks are numbered in the order in which they are added. A dependency may be added at any time after both tasks, also
+several times. Shapes: n tasks of a run, K tasks, D dependencies.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from topoflow.traffic.tasks import COLLECTIVE, COMPUTE, NONE, TRANSFER, Label, O
 
 
 class Columns:
-    """The tasks so far."""
+    """The tasks that were added so far."""
 
     def __init__(self) -> None:
         self.tasks = 0  # K
@@ -28,19 +28,22 @@ class Columns:
         self._queued: dict[int, int] = {}
 
     def compute(self, label: Label, server: Ints | Offsets, seconds: float | Floats) -> Offsets:
-        """``seconds`` on each ``server`` [n], NONE: a delay that occupies no server. Returns the tasks [n]."""
+        """Add ``seconds`` on each ``server`` [n]; NONE is a delay that occupies no server. Return the tasks [n]."""
         return self.run(label, len(server), kind=COMPUTE, server=server, seconds=seconds)
 
     def transfer(self, label: Label, source: Offsets, target: Offsets, bytes: float | Floats) -> Offsets:
-        """``bytes`` from each ``source`` [n] to its ``target`` [n]. Returns the tasks [n]."""
+        """Add ``bytes`` from each ``source`` [n] to its ``target`` [n]. Return the tasks [n]."""
         return self.run(label, len(source), kind=TRANSFER, source=source, target=target, bytes=bytes)
 
     def collective(self, label: Label, operation: Ints | Offsets, bytes: float | Floats) -> Offsets:
-        """Collectives of ``bytes``, whose ``operation`` [n] are rows (``row``). Returns the tasks [n]."""
+        """Add collectives of ``bytes``, whose ``operation`` [n] are rows (``row``). Return the tasks [n]."""
         return self.run(label, len(operation), kind=COLLECTIVE, operation=operation, bytes=bytes)
 
     def run(self, label: Label, number: int, **columns: ArrayLike) -> Offsets:
-        """Tasks of several kinds, by the columns of ``Traffic`` [n]; what is left out is as in a delay of no time."""
+        """Add ``number`` tasks of several kinds by columns of ``Traffic`` [n]. Return the tasks [n].
+
+        A missing column has the value of a delay of 0 s.
+        """
         first, self.tasks = self.tasks, self.tasks + number
         columns["label"] = self._labels.setdefault(label, len(self._labels))
         for name, values in columns.items():
@@ -48,24 +51,26 @@ class Columns:
         return np.arange(first, self.tasks)
 
     def row(self, operation: Operation) -> int:
-        """The number of ``operation``, which is entered at its first use."""
+        """Return the row of ``operation``, which is added at its first use."""
         return self._operations.setdefault(operation, len(self._operations))
 
     def wait(self, tasks: Offsets, earlier: Offsets) -> None:
-        """Each of ``tasks`` waits for the one of ``earlier`` in its place, NONE: for none. Shapes broadcast."""
+        """Let each of ``tasks`` wait for the corresponding one of ``earlier``; NONE is none. Shapes broadcast."""
         if tasks.shape != earlier.shape:
             tasks, earlier = np.broadcast_arrays(tasks, earlier)
         self._waits.append((tasks.ravel(), earlier.ravel()))
 
     def queue(self, tasks: Offsets, earlier: Offsets) -> None:
-        """Collectives [n] wait for the ``earlier`` ones [n] of their communicators, phase by phase if they have phases.
-        NONE: there is none."""
+        """Let collectives [n] wait for the ``earlier`` ones [n] of their communicators; NONE is none.
+
+        Collectives with phases wait phase by phase.
+        """
         self.wait(tasks, earlier)
         pairs = zip(tasks.tolist(), earlier.tolist(), strict=True)
         self._queued |= {task: before for task, before in pairs if before != NONE}
 
     def traffic(self, name: str, servers: int, local_bandwidth: float) -> Traffic:
-        """All of them. A task waits for others in ascending order, each once."""
+        """Return the traffic of all tasks; dependencies of a task are distinct and ascending."""
         after_offsets, after = self._after()
         return Traffic(
             name=name,
@@ -94,11 +99,11 @@ class Columns:
         return column
 
     def _after(self) -> tuple[Offsets, Offsets]:
-        """Offsets [K+1] and tasks [D]."""
+        """Return offsets [K+1] and tasks [D] of the dependencies."""
         if not self._waits:
             return np.zeros(self.tasks + 1, np.int64), np.zeros(0, np.int64)
         task, earlier = (np.concatenate(side) for side in zip(*self._waits, strict=True))
-        said = earlier != NONE
-        key = distinct(task[said] * self.tasks + earlier[said])
+        exists = earlier != NONE
+        key = distinct(task[exists] * self.tasks + earlier[exists])
         task, earlier = np.divmod(key, max(self.tasks, 1))
         return offsets(np.bincount(task, minlength=self.tasks)), earlier

@@ -1,4 +1,4 @@
-"""A job on some of the servers of a cluster."""
+"""Renumbering of a job's servers to those of a cluster."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from topoflow.traffic.tasks import NONE
 
 
 def on_servers(traffic: Traffic, servers: Sequence[int], cluster: int) -> Traffic:
-    """Return ``traffic`` in a cluster of ``cluster`` servers, where ``servers[s]`` does the work of server s."""
+    """Return ``traffic`` in a cluster of ``cluster`` servers, where ``servers[s]`` replaces server s."""
     if len(servers) != traffic.servers or len(set(servers)) != len(servers):
         raise ValueError(f"{traffic.name}: must be given {traffic.servers} servers, each once, got {list(servers)}")
     for task in traffic.subflows:
         raise ValueError(f"{traffic.where(task)}.subflows: must not be given, paths are those of the cluster")
-    moved = np.append(np.array(servers, np.int32), np.int32(NONE))  # the last is that of NONE
+    moved = np.append(np.array(servers, np.int32), np.int32(NONE))  # index NONE (-1) maps to NONE
     return replace(
         traffic,
         servers=cluster,

@@ -1,4 +1,4 @@
-"""The laws of a traffic, checked column by column; the error is of the first task that breaks one.
+"""Checks of a traffic, column by column; the error names the first task that violates a constraint.
 
 Shapes: K tasks.
 """
@@ -22,49 +22,49 @@ if TYPE_CHECKING:
 PER_TASK = ("seconds", "bytes", "release", "server", "source", "target", "operation")
 
 
-class Broken(NamedTuple):
-    """The first task that breaks a law; the lowest is reported."""
+class Violation(NamedTuple):
+    """A task that violates a constraint; the lowest violation is reported."""
 
     task: int
-    law: int  # of several laws that a task breaks, the first
+    rule: int  # number of the constraint, which orders the violations of a task
     message: str
 
 
 def check(traffic: Traffic) -> None:
-    """Raise ``ValueError`` where a law of ``Traffic`` is broken."""
+    """Raise ``ValueError`` where a constraint of ``Traffic`` is violated."""
     tasks = len(traffic)
     for field in PER_TASK:
         if len(getattr(traffic, field)) != tasks:
             raise ValueError(f"{traffic.name}.{field}: expected [K] = [{tasks}], got [{len(getattr(traffic, field))}]")
-    broken = min(_broken(traffic), default=None)
-    if broken is not None:
-        raise ValueError(f"{traffic.where(broken.task)}{broken.message}")
+    violation = min(_violations(traffic), default=None)
+    if violation is not None:
+        raise ValueError(f"{traffic.where(violation.task)}{violation.message}")
 
 
 def check_object(position: int, task: Task, servers: int) -> None:
-    """Raise ``ValueError`` for what a column of numbers cannot hold."""
+    """Raise ``ValueError`` for values that a column of numbers cannot hold."""
     where = f"task {task.name or position}"
     amounts = [("start", task.start)]
     amounts += [("seconds", task.seconds)] if isinstance(task, Compute) else [("bytes", task.bytes)]
     for field, value in amounts:
-        if not (type(value) in (float, int) and 0 <= value < math.inf):  # of most tasks it is plainly so
+        if not (type(value) in (float, int) and 0 <= value < math.inf):  # a fast check of the common case
             check_not_negative(f"{where}.{field}", value)
     if isinstance(task, Compute) and task.server is not None and not 0 <= task.server < servers:
         raise ValueError(f"{where}{_within(servers, [task.server])}")
 
 
-def _broken(traffic: Traffic) -> Iterator[Broken]:
-    """The first task that breaks each law, by law."""
+def _violations(traffic: Traffic) -> Iterator[Violation]:
+    """Yield the first violation of each constraint."""
     count = np.diff(traffic.after_offsets)
     task = np.repeat(np.arange(len(traffic)), count)
     for first in _first_of(task[(traffic.after < 0) | (traffic.after >= task)]):
-        own = slice(traffic.after_offsets[first], traffic.after_offsets[first + 1])
-        yield Broken(first, 0, f".after: must name earlier tasks, got {traffic.after[own].tolist()}")
-    for law, (field, values) in enumerate(
+        dependencies = traffic.after[traffic.after_offsets[first] : traffic.after_offsets[first + 1]].tolist()
+        yield Violation(first, 0, f".after: must name earlier tasks, got {dependencies}")
+    for rule, (field, values) in enumerate(
         (("start", traffic.release), ("seconds", traffic.seconds), ("bytes", traffic.bytes)), start=1
     ):
         for first in _first(~((values >= 0) & np.isfinite(values))):
-            yield Broken(first, law, f".{field}: must not be negative, got {values[first]}")
+            yield Violation(first, rule, f".{field}: must not be negative, got {values[first]}")
     yield from _servers(traffic)
     yield from _operations(traffic)
     yield from _transfers(traffic)
@@ -72,31 +72,31 @@ def _broken(traffic: Traffic) -> Iterator[Broken]:
     yield from _carried(traffic)
 
 
-def _servers(traffic: Traffic) -> Iterator[Broken]:
+def _servers(traffic: Traffic) -> Iterator[Violation]:
     beyond, source, target = traffic.servers, traffic.source, traffic.target
     free = (traffic.kind != COMPUTE) | (traffic.server == NONE)
     for first in _first(~free & _outside(traffic.server, beyond)):
-        yield Broken(first, 4, _within(beyond, [int(traffic.server[first])]))
+        yield Violation(first, 4, _within(beyond, [int(traffic.server[first])]))
     for first in _first((traffic.kind == TRANSFER) & (_outside(source, beyond) | _outside(target, beyond))):
-        yield Broken(first, 4, _within(beyond, [int(source[first]), int(target[first])]))
+        yield Violation(first, 4, _within(beyond, [int(source[first]), int(target[first])]))
 
 
-def _operations(traffic: Traffic) -> Iterator[Broken]:
-    """Those of collectives, each checked once."""
-    mine = np.flatnonzero(traffic.is_collective)
-    used, first = np.unique(traffic.operation[mine], return_index=True)
-    for row, task in zip(used.tolist(), mine[first].tolist(), strict=True):
+def _operations(traffic: Traffic) -> Iterator[Violation]:
+    """Yield violations of the collectives' operations, each checked once."""
+    collectives = np.flatnonzero(traffic.is_collective)
+    used, first = np.unique(traffic.operation[collectives], return_index=True)
+    for row, task in zip(used.tolist(), collectives[first].tolist(), strict=True):
         if not 0 <= row < len(traffic.operations):
-            law = f"must be a row of the {len(traffic.operations)} operations"
-            yield Broken(task, 4, f".operation: {law}, got {row}")
+            rule = f"must be a row of the {len(traffic.operations)} operations"
+            yield Violation(task, 4, f".operation: {rule}, got {row}")
             continue
         problem = _problem(traffic.operations[row], traffic.servers)
         if problem is not None:
-            yield Broken(task, 5, problem)
+            yield Violation(task, 5, problem)
 
 
 def _problem(operation: Operation, servers: int) -> str | None:
-    """What is wrong with it, if anything is."""
+    """Return an error text for an invalid operation, otherwise None."""
     group, size = operation.group, len(operation.group)
     if group and not 0 <= min(group) <= max(group) < servers:
         return _within(servers, list(group))
@@ -113,8 +113,8 @@ def _problem(operation: Operation, servers: int) -> str | None:
     return None
 
 
-def _transfers(traffic: Traffic) -> Iterator[Broken]:
-    """Those with subflows or a limit."""
+def _transfers(traffic: Traffic) -> Iterator[Violation]:
+    """Yield violations of transfers with subflows or a limit."""
     for task in sorted({*traffic.subflows, *traffic.limit}):
         limit = traffic.limit.get(task, math.inf)
         problem = _problem_of_subflows(traffic.subflows.get(task, ()))
@@ -123,29 +123,29 @@ def _transfers(traffic: Traffic) -> Iterator[Broken]:
         if problem is None and limit < math.inf and traffic.source[task] == traffic.target[task]:
             problem = f".limit: must be of a transfer between two servers, got {limit}"
         if problem is not None:
-            yield Broken(task, 6, problem)
+            yield Violation(task, 6, problem)
 
 
-def _queued(traffic: Traffic) -> Iterator[Broken]:
-    """Those that wait for their communicator."""
+def _queued(traffic: Traffic) -> Iterator[Violation]:
+    """Yield violations of collectives that wait for their communicator."""
     for task, earlier in sorted(traffic.queued.items()):
         after = traffic.after[traffic.after_offsets[task] : traffic.after_offsets[task + 1]]
         if earlier not in after or (traffic.kind[[task, earlier]] != COLLECTIVE).any():
-            yield Broken(task, 7, f".queued: must be a collective that it waits for, got {earlier}")
+            yield Violation(task, 7, f".queued: must be a collective that it waits for, got {earlier}")
 
 
-def _carried(traffic: Traffic) -> Iterator[Broken]:
-    """What waits for the round before."""
+def _carried(traffic: Traffic) -> Iterator[Violation]:
+    """Yield violations of dependencies on the previous round."""
     task, earlier = (np.zeros(0, np.int64),) * 2 if traffic.carried is None else traffic.carried
     if len(task) != len(earlier):
-        yield Broken(0, 8, f".carried: must have as many tasks as they wait for, got {len(task)} and {len(earlier)}")
+        yield Violation(0, 8, f".carried: must have as many tasks as they wait for, got {len(task)} and {len(earlier)}")
         return
     for first in _first((task < 0) | (task >= len(traffic)) | (earlier < 0) | (earlier >= len(traffic))):
-        law = f"must be within 0..{len(traffic) - 1}"
-        yield Broken(first, 8, f".carried: {law}, got {int(task[first])} after {int(earlier[first])}")
+        rule = f"must be within 0..{len(traffic) - 1}"
+        yield Violation(first, 8, f".carried: {rule}, got {int(task[first])} after {int(earlier[first])}")
     if traffic.rounds < 1 or (len(task) and traffic.rounds == 1):
-        law = "must be at least 2" if len(task) else "must be at least 1"
-        yield Broken(0, 8, f".rounds: {law}, got {traffic.rounds}")
+        rule = "must be at least 2" if len(task) else "must be at least 1"
+        yield Violation(0, 8, f".rounds: {rule}, got {traffic.rounds}")
 
 
 def _problem_of_subflows(subflows: Sequence[Subflow]) -> str | None:
@@ -161,7 +161,7 @@ def _problem_of_subflows(subflows: Sequence[Subflow]) -> str | None:
 
 
 def _first(wrong: Mask) -> list[int]:
-    """The first task that is ``wrong`` [K], if any is."""
+    """Return the first task that is ``wrong`` [K] as a list of at most one."""
     return _first_of(np.flatnonzero(wrong))
 
 

@@ -1,14 +1,14 @@
-"""The least time of a grid on any network whose servers send at a limited rate (bytes per second).
+"""A lower bound of the iteration time of a grid on any network whose servers send at a limited rate (B/s).
 
-Stage i begins when a microbatch has come through the stages before it, works on all of them, and then the last one goes
-back through the stages before it. With f and b the seconds of its passes, collectives included, h those of a handover:
+Stage i begins when a microbatch has passed the stages before it, and works on all microbatches; then the last one goes
+back through the stages before it. f and b are the times of its passes, including collectives, h that of a handover:
 
     f_0 + h + .. + f_{i-1} + h  +  m (f_i + b_i)  +  h + b_{i-1} + .. + h + b_0
 
-Gradients are not reduced before the last backward pass has begun, a server sends its bytes one after another, and an
-update comes last. The longest of these bounds the iteration from below. It is what a simulation gives where stages are
-alike and no more than one thing is sent at a time (``one_f_one_b.py``). No task is made: degrees whose bound is above
-what others take need not be lowered.
+Gradients are not reduced before the last backward pass has begun, a server sends its bytes one after another, and the
+update comes last. The longest of these chains is the bound. A simulation reaches it if all stages are equal and nothing
+is sent concurrently (``one_f_one_b.py``). The bound needs no tasks, so a search does not lower degrees whose bound
+exceeds the time of others.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from itertools import accumulate
 from math import inf
 
 from topoflow.strategy.base import Strategy
-from topoflow.strategy.grid import GRADIENTS, Grid
+from topoflow.strategy.grid import GRADIENTS, ParallelGrid
 from topoflow.traffic.grid.pipelined import handover_bytes, held_by_stage
 from topoflow.traffic.grid.side_by_side import least_seconds_of, least_seconds_queued, outside_seconds
-from topoflow.traffic.grid.stage_work import AMONG, Work, backward_work, forward_work
+from topoflow.traffic.grid.stage_work import AMONG, PassWork, backward_work, forward_work
 from topoflow.traffic.lower import find_lowering
 from topoflow.traffic.roofline import step_seconds
 from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
 
 
 def least_seconds(workload: Workload, strategy: Strategy, bandwidth: float = inf) -> float:
-    """Seconds of an iteration, never more than ``fluid`` gives where each server sends at most ``bandwidth`` (B/s)."""
+    """Return a lower bound (s) of ``fluid``'s iteration time if each server sends at most ``bandwidth`` (B/s)."""
     find_lowering(type(strategy))
     return at_least(strategy, workload, bandwidth)
 
 
 @singledispatch
 def at_least(strategy: Strategy, workload: Workload, bandwidth: float) -> float:
-    """``least_seconds``, by the kind of the strategy; 0 where no bound is known."""
+    """Return ``least_seconds``, by the kind of the strategy; 0 where no bound is known."""
     return 0.0
 
 
 @at_least.register
-def of_grid(grid: Grid, workload: Workload, bandwidth: float) -> float:
+def of_grid(grid: ParallelGrid, workload: Workload, bandwidth: float) -> float:
     workload = layer_graph(workload)
     least = _Least(workload, grid, bandwidth)
     stages = held_by_stage(workload, grid)
@@ -59,27 +59,28 @@ def of_grid(grid: Grid, workload: Workload, bandwidth: float) -> float:
         neighbours = sum(handovers[max(number - 1, 0) : number + 1])
         loaded = least.of_port(works[number], neighbours) + least.of_gradients(stage, inside=False)
         ends += [max(worked, reduced, loaded) + updates[number], worked + later[number] + updates[0]]
-    for rank in range(grid.pipeline):  # all stages of one, which it works on one at a time
-        own = slice(rank, None, grid.pipeline)
-        ends.append(before[rank] + grid.microbatches * (sum(forward[own]) + sum(backward[own])) + sum(updates[own]))
+    for rank in range(grid.pipeline):  # a rank works on one of its stages at a time
+        chunks = slice(rank, None, grid.pipeline)
+        work = grid.microbatches * (sum(forward[chunks]) + sum(backward[chunks]))
+        ends.append(before[rank] + work + sum(updates[chunks]))
     return max(ends)
 
 
 class _Least:
-    """Seconds of the parts of an iteration; groups along the same ranks are all alike."""
+    """Lower bounds of the parts of an iteration (s); groups along the same axes have equal shapes."""
 
-    def __init__(self, workload: LayerGraph, grid: Grid, bandwidth: float) -> None:
+    def __init__(self, workload: LayerGraph, grid: ParallelGrid, bandwidth: float) -> None:
         self.workload, self.grid = workload, grid
         self.rates = workload.gpu.exchange_bandwidth, bandwidth
         self.groups = {kind: grid.groups(0, axes)[0] for kind, axes in (AMONG | GRADIENTS).items()}
 
-    def of_pass(self, work: Work) -> float:
-        """Compute, and the collectives that follow it one after another."""
+    def of_pass(self, work: PassWork) -> float:
+        """Return the time of the compute and of the collectives that follow it one after another."""
         sent = (least_seconds_of(op, bytes, self.groups[op], *self.rates) for op, bytes in work.sent.items())
         return work.seconds + sum(sent)
 
-    def of_port(self, works: Iterable[Work], handovers: float) -> float:
-        """In which a server sends all that its passes send, one after another."""
+    def of_port(self, works: Iterable[PassWork], handovers: float) -> float:
+        """Return the time in which a server sends all bytes of its passes, one after another."""
         sent = (
             outside_seconds(op, bytes, self.groups[op], self.rates[1])
             for work in works
@@ -88,7 +89,7 @@ class _Least:
         return self.grid.microbatches * (handovers + sum(sent))
 
     def of_gradients(self, held: Sequence[tuple[Layer, float]], inside: bool = True) -> float:
-        """The all-reduces of a stage: those of either kind are queued, both go through the same ports."""
+        """Return the time of a stage's all-reduces: both kinds are queued and share the same ports."""
         longest = outside = 0.0
         for kind in GRADIENTS:
             elements = sum(size for layer, size in held if self.grid.gradients(layer) == kind)

@@ -1,15 +1,15 @@
-"""Lowering of a placement: layers on servers, as a program (``program.of_placement``) orders them.
+"""Lowering of a placement: layers on servers, in the order of a program (``program.of_placement``).
 
-    forward    every server computes each layer for the samples it hosts; where a layer's input was computed on another
-               server, the activations are transferred first
-    backward   the same in reverse; gradients of activations travel back the way the activations came
-    reduce     a bucket of parameter gradients is all-reduced among its holders, once the layer that completes it has
-               gone backward on all of them, at the same time as the rest of the backward pass
+    forward    every server computes each layer for the samples it hosts; activations that were computed on another
+               server are transferred first
+    backward   the same in reverse order; gradients of activations return to where the activations came from
+    reduce     a bucket of parameter gradients is all-reduced among its holders once all of them have computed the
+               backward pass of the layer that completes it, concurrently with the rest of the backward pass
     update     once per server, after its last all-reduce (as ``optimizer.step()`` waits for DDP)
 
-The samples of server s need layer L on ``strategy.host(L, s)``. All that one server owes another for the same consumer
-travels as one transfer, as an all-to-all would send it (TopoOpt 2.1: one-to-many broadcast and many-to-one incast). The
-all-reduces of a group are queued one after another, as on one NCCL communicator.
+The samples of server s need layer L on ``strategy.host(L, s)``. All bytes from one server to another for the same
+consumer are one transfer, as in an all-to-all (TopoOpt 2.1: one-to-many broadcast and many-to-one incast). The
+all-reduces of a group run one after another, as on one NCCL communicator.
 
 Shapes: as in ``messages.py``.
 """
@@ -25,24 +25,24 @@ from topoflow.strategy.placement import Placement
 from topoflow.traffic.base import Label, Operation, Traffic
 from topoflow.traffic.buckets import Bucket, gradient_buckets
 from topoflow.traffic.columns import Columns
-from topoflow.traffic.messages import Edges, Rows, Spread, edges_of, messages_of, spread
+from topoflow.traffic.messages import HolderSpread, LayerEdges, LayerRows, edges_of, messages_of, spread
 from topoflow.traffic.program import of_placement
 from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
 from topoflow.traffic.tasks import NONE
 from topoflow.workload.base import Layer, LayerGraph
 
 
-class Placements:
-    """Lowers placements of the layers of one workload; what several of them share is computed once."""
+class PlacementLowering:
+    """A lowering of placements of one workload, which computes shared parts once."""
 
     def __init__(self, workload: LayerGraph) -> None:
         self.workload = workload
-        self._edges: Edges = edges_of(workload)
-        self._times: dict[int, _Times] = {}  # by servers
-        self._spreads: dict[tuple[int, tuple[int, ...]], Spread] = {}  # by servers and holders
+        self._edges: LayerEdges = edges_of(workload)
+        self._times: dict[int, _Times] = {}  # number of servers -> times
+        self._spreads: dict[tuple[int, tuple[int, ...]], HolderSpread] = {}  # (number of servers, holders) -> spread
 
     def lower(self, strategy: Placement) -> Traffic:
-        """The traffic of one iteration. Raises ``ValueError`` where the strategy does not place a layer."""
+        """Return the traffic of one iteration. Raises ``ValueError`` where the strategy misses a layer."""
         workload = self.workload
         rows = self._rows(strategy)
         buckets = gradient_buckets(workload, strategy)
@@ -55,7 +55,7 @@ class Placements:
         name = f"{workload.name} {strategy.name}"
         return iteration.tasks.traffic(name, strategy.servers, workload.gpu.exchange_bandwidth)
 
-    def _rows(self, strategy: Placement) -> Rows:
+    def _rows(self, strategy: Placement) -> LayerRows:
         names = [layer.name for layer in self.workload.layers]
         for name in names:
             if name not in strategy.placement:
@@ -63,7 +63,7 @@ class Placements:
         spreads = [self._spread_of(strategy.servers, strategy.placement[name]) for name in names]
         count = np.array([len(spread.holder) for spread in spreads])
         first = offsets(count)
-        return Rows(
+        return LayerRows(
             servers=strategy.servers,
             first=first,
             layer=np.repeat(np.arange(len(spreads)), count),
@@ -72,7 +72,7 @@ class Placements:
             of=np.array([spread.place for spread in spreads]) + first[:-1, None],
         )
 
-    def _spread_of(self, servers: int, holders: tuple[int, ...]) -> Spread:
+    def _spread_of(self, servers: int, holders: tuple[int, ...]) -> HolderSpread:
         key = servers, holders
         if key not in self._spreads:
             self._spreads[key] = spread(servers, holders)
@@ -80,9 +80,11 @@ class Placements:
 
 
 class _Iteration:
-    """The tasks so far, and which of them do what."""
+    """The tasks so far, by what they do."""
 
-    def __init__(self, workload: LayerGraph, rows: Rows, edges: Edges, buckets: list[Bucket], seconds: Floats) -> None:
+    def __init__(
+        self, workload: LayerGraph, rows: LayerRows, edges: LayerEdges, buckets: list[Bucket], seconds: Floats
+    ) -> None:
         self.workload, self.rows, self.buckets, self.seconds = workload, rows, buckets, seconds
         self.messages = messages_of(rows, edges)
         self.sent = np.flatnonzero(self.messages.is_sent)
@@ -90,7 +92,7 @@ class _Iteration:
         self.tasks = Columns()
         self.forwards = np.full(len(rows.layer), NONE, np.int64)  # [R] task
         self.backwards = np.full(len(rows.layer), NONE, np.int64)  # [R]
-        self.activations = np.full(len(self.messages.layer), NONE, np.int64)  # [M] task of a message that is sent
+        self.activations = np.full(len(self.messages.layer), NONE, np.int64)  # [M] task of a sent message
         self.gradients = np.full(len(self.messages.layer), NONE, np.int64)  # [M]
         self.computed = np.full(rows.servers, NONE, np.int64)  # [N] the latest backward pass of each server
         self.reduced: dict[tuple[int, ...], int] = {}  # group -> its latest all-reduce
@@ -106,13 +108,16 @@ class _Iteration:
     def backward(self, layer: int) -> None:
         name, rows = self.workload.layers[layer].name, self._rows(layer)
         server = self.rows.server[rows]
-        own = self.tasks.compute(Label(f"backward {name}", True), server, self.seconds[rows, 1])
-        self.backwards[rows] = self.computed[server] = own
+        computes = self.tasks.compute(Label(f"backward {name}", True), server, self.seconds[rows, 1])
+        self.backwards[rows] = self.computed[server] = computes
         sent, source, target, bytes = self._sent(layer)
         self.gradients[sent] = self.tasks.transfer(Label(f"gradients {name}", True), target, source, bytes)
 
     def reduce(self, number: int) -> None:
-        """Compute is in order, so the backward pass of the layer that completes the bucket is the last to await."""
+        """Add the all-reduce of a bucket.
+
+        The compute of a server is in order, so waiting for its latest backward pass waits for all layers of the bucket.
+        """
         bucket = self.buckets[number]
         row = self.tasks.row(Operation("all_reduce", bucket.group, self.workload.gpus_per_server))
         task = self.tasks.collective(Label(f"bucket {number}"), np.array([row]), bucket.bytes)
@@ -130,45 +135,47 @@ class _Iteration:
             self.tasks.wait(update[list(group)], np.array([task]))
 
     def exchange(self) -> None:
-        """What the passes wait for: each other, and messages, or what would be in them where they stay."""
-        sent, (message, made) = self.sent, self.messages.contents
-        read, stays = self.messages.row, self.activations[message] == NONE
-        self.tasks.wait(self.activations[message[~stays]], self.forwards[made[~stays]])
-        self.tasks.wait(self.forwards[read[sent]], self.activations[sent])
-        self.tasks.wait(self.forwards[read[message[stays]]], self.forwards[made[stays]])
+        """Add the dependencies between passes and messages, and between passes on the same server."""
+        sent, (message, producer) = self.sent, self.messages.contents
+        consumer, stays = self.messages.row, self.activations[message] == NONE
+        self.tasks.wait(self.activations[message[~stays]], self.forwards[producer[~stays]])
+        self.tasks.wait(self.forwards[consumer[sent]], self.activations[sent])
+        self.tasks.wait(self.forwards[consumer[message[stays]]], self.forwards[producer[stays]])
         self.tasks.wait(self.backwards, self.forwards)
-        self.tasks.wait(self.gradients[sent], self.backwards[read[sent]])
-        self.tasks.wait(self.backwards[made], np.where(stays, self.backwards[read[message]], self.gradients[message]))
+        self.tasks.wait(self.gradients[sent], self.backwards[consumer[sent]])
+        self.tasks.wait(
+            self.backwards[producer], np.where(stays, self.backwards[consumer[message]], self.gradients[message])
+        )
 
     def _rows(self, layer: int) -> slice:
         return slice(self.rows.first[layer], self.rows.first[layer + 1])
 
     def _sent(self, layer: int) -> tuple[Offsets, Offsets, Offsets, Floats]:
-        """The messages that are sent for a layer, their ends in the forward pass, and their bytes."""
+        """Return the sent messages of a layer, their source and target in the forward pass, and their bytes."""
         sent = self.sent[self.sent_of[layer] : self.sent_of[layer + 1]]
         return sent, self.messages.source[sent], self.messages.target[sent], self.messages.bytes[sent]
 
 
 class _Times:
-    """Compute times on up to ``servers``; layers that take the same time are computed once, when first asked for."""
+    """Compute times on up to ``servers``; layers with equal times are computed once, at first use."""
 
     def __init__(self, workload: LayerGraph, servers: int) -> None:
-        alike = [replace(layer, name="", after=(), sharding=None) for layer in workload.layers]
+        shapes = [replace(layer, name="", after=(), sharding=None) for layer in workload.layers]
         self.workload = workload
-        self.kinds: list[Layer] = list(dict.fromkeys(alike))
+        self.kinds: list[Layer] = list(dict.fromkeys(shapes))
         number = {layer: kind for kind, layer in enumerate(self.kinds)}
-        self.kind = np.array([number[layer] for layer in alike])  # [Y]
-        self.most = servers + 1
-        self.seconds = np.full((len(self.kinds) * self.most * 2, 3), np.nan)  # by kind, samples, replicated
+        self.kind = np.array([number[layer] for layer in shapes])  # [Y]
+        self.counts = servers + 1  # numbers of servers whose samples a row can compute, from 0
+        self.seconds = np.full((len(self.kinds) * self.counts * 2, 3), np.nan)  # by kind, samples, replicated
 
     def of(self, layer: Offsets, samples: Offsets, replicated: Mask) -> Floats:
-        """[R, 3] s of the forward pass, the backward pass and the update; ``samples`` [R] in those of one server."""
-        case = (self.kind[layer] * self.most + samples) * 2 + replicated
-        for new in np.unique(case[np.isnan(self.seconds[case, 0])]).tolist():
-            kind, servers = divmod(new // 2, self.most)
-            self.seconds[new] = self._times(self.kinds[kind], servers, new % 2 == 1)
-        found: Floats = self.seconds[case]
-        return found
+        """Return [R, 3] seconds of forward, backward and update for the samples of ``samples`` servers [R]."""
+        case = (self.kind[layer] * self.counts + samples) * 2 + replicated
+        for missing in np.unique(case[np.isnan(self.seconds[case, 0])]).tolist():
+            kind, servers = divmod(missing // 2, self.counts)
+            self.seconds[missing] = self._times(self.kinds[kind], servers, missing % 2 == 1)
+        seconds: Floats = self.seconds[case]
+        return seconds
 
     def _times(self, layer: Layer, servers: int, replicated: bool) -> tuple[float, float, float]:
         samples = servers * self.workload.batch_per_server

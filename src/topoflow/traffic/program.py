@@ -1,6 +1,6 @@
-"""Program: what an iteration does, in order, as data. Whoever lowers a strategy carries it out line by line.
+"""Program: the ordered instructions of an iteration. The lowering of a strategy executes them one by one.
 
-A placement of layers, whose layers 0 1 2 have gradients in buckets 0 (of layers 2 and 1) and 1:
+A placement of layers 0, 1 and 2, with gradients of layers 2 and 1 in bucket 0 and of layer 0 in bucket 1:
 
     FORWARD 0, FORWARD 1, FORWARD 2, BACKWARD 2, BACKWARD 1, REDUCE 0, BACKWARD 0, REDUCE 1, UPDATE
 
@@ -9,13 +9,13 @@ A pipeline of two stages and two microbatches under 1F1B, each stage with one bu
     FORWARD 0.0, SEND 0.0>1, FORWARD 0.1, SEND 0.1>1, FORWARD 1.0, BACKWARD 1.0, SEND 1.0>0, FORWARD 1.1, BACKWARD 1.1,
     REDUCE 1, SEND 1.1>0, BACKWARD 0.0, BACKWARD 0.1, REDUCE 0, UPDATE 0, UPDATE 1
 
-The order is that in which a server computes, and that in which the collectives of a group run, as on one NCCL
-communicator. It says nothing of dependencies: those follow from what an instruction means (``placed.py``,
-``grid/pipelined.py``), so that another order of the same instructions is another schedule of the same job: GPipe, or
-interleaved 1F1B, is another list of passes for ``of_grid``.
+A server computes in this order, and the collectives of a group run in this order, as on one NCCL communicator.
+Dependencies follow from the meaning of an instruction (``placed.py``, ``grid/pipelined.py``), not from the order, so
+another order of the same instructions is another schedule of the same job: GPipe and interleaved 1F1B are other lists
+of passes for ``of_grid``.
 
-A new kind of strategy adds instructions: a name here, a method of that name in the class that lowers such strategies,
-which writes the tasks (``columns.Columns``) and says what they wait for, and a function that makes the programs.
+A new kind of strategy needs three additions: a name here; a method of this name in the class that lowers such
+strategies, which adds the tasks (``columns.Columns``) and their dependencies; and a function that makes the programs.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ FORWARD, BACKWARD, SEND, REDUCE, TIE, UPDATE = "forward", "backward", "send", "r
 
 @dataclass(frozen=True)
 class Instruction:
-    """``name`` is that of the method that carries it out."""
+    """An instruction; ``name`` is the name of the method that executes it."""
 
     name: str
     of: int = 0  # the layer, the stage, or the bucket
     microbatch: int = 0
-    part: slice | None = None  # of a stage's layers, the last one first, that go backward; None: all
-    to: int = 0  # the stage that a pass is sent to
+    part: slice | None = None  # layers of a stage, last one first, in this backward pass; None: all
+    to: int = 0  # the stage that receives the output of a pass
 
 
 Program = Sequence[Instruction]
 
 
 def of_placement(workload: LayerGraph, buckets: Sequence[Bucket]) -> Program:
-    """Layers forward, layers backward, each bucket when its last layer has gone backward, and the update."""
+    """Return the program of a placement: forward and backward passes, buckets when complete, and the update."""
     number = {layer.name: position for position, layer in enumerate(workload.layers)}
     completed = defaultdict(list)  # layer -> the buckets that it completes
     for position, bucket in enumerate(buckets):
@@ -59,39 +59,41 @@ def of_placement(workload: LayerGraph, buckets: Sequence[Bucket]) -> Program:
     return [*program, Instruction(UPDATE)]
 
 
-class Part(NamedTuple):
-    """Layers of a stage that go backward at once, and the bucket that the last of them completes, if it does."""
+class BackwardPart(NamedTuple):
+    """Layers of a stage in one part of the backward pass, and the bucket that the last of them completes, if any."""
 
-    layers: slice  # of the stage's, the last one first
+    layers: slice  # layers of the stage, last one first
     bucket: int | None
 
 
-def of_grid(passes: Sequence[Pass], parts: Sequence[Sequence[Part]], ties: int) -> Program:
-    """Passes in this order, each sent to the next stage of its direction; then ties are added up and stages updated.
+def of_grid(passes: Sequence[Pass], parts: Sequence[Sequence[BackwardPart]], ties: int) -> Program:
+    """Return the program of a pipeline: passes, sends to the next stage, then ties and updates.
 
-    ``parts`` of each stage are those of its last backward pass, which completes its gradients.
+    ``parts`` of each stage divide its last backward pass, which completes its gradients.
     """
     stages = len(parts)
-    last = {one.stage: one for one in passes if not one.forward}
+    last = {backward.stage: backward for backward in passes if not backward.forward}
     program = []
-    for one in passes:
-        if one.forward:
-            program.append(Instruction(FORWARD, one.stage, one.microbatch))
-        elif one != last[one.stage]:
-            program.append(Instruction(BACKWARD, one.stage, one.microbatch))
+    for next_pass in passes:
+        stage, microbatch = next_pass.stage, next_pass.microbatch
+        if next_pass.forward:
+            program.append(Instruction(FORWARD, stage, microbatch))
+        elif next_pass != last[stage]:
+            program.append(Instruction(BACKWARD, stage, microbatch))
         else:
-            program += _completed(one, parts[one.stage])
-        to = one.stage + (1 if one.forward else -1)
+            program += _completed(next_pass, parts[stage])
+        to = stage + (1 if next_pass.forward else -1)
         if 0 <= to < stages:
-            program.append(Instruction(SEND, one.stage, one.microbatch, to=to))
+            program.append(Instruction(SEND, stage, microbatch, to=to))
     program += [Instruction(TIE, tie) for tie in range(ties)]
     return program + [Instruction(UPDATE, stage) for stage in range(stages)]
 
 
-def _completed(one: Pass, parts: Sequence[Part]) -> Program:
+def _completed(backward: Pass, parts: Sequence[BackwardPart]) -> Program:
+    """Return the last backward pass of a stage in parts, each followed by the reduction of its bucket."""
     program = []
     for part in parts:
-        program.append(Instruction(BACKWARD, one.stage, one.microbatch, part.layers))
+        program.append(Instruction(BACKWARD, backward.stage, backward.microbatch, part.layers))
         if part.bucket is not None:
             program.append(Instruction(REDUCE, part.bucket))
     return program

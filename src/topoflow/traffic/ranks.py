@@ -1,8 +1,8 @@
-"""A motif on servers: its messages as transfers, in the order in which NICs get them.
+"""Lowering of a motif: its messages as transfers, in the order in which NICs get them.
 
-What ranks of one server send each other takes its time at ``gpu.local_bandwidth`` and does not come to the network, as
-for a recorded job (``captured.job``). Of the ranks of a server the one that computes longest occupies it; the others
-have processors of their own and compute at the same time.
+Messages between ranks of one server take their time at the GPU's exchange bandwidth and do not use the network, as for
+a recorded job (``captured.job``). The rank that computes longest occupies its server; the other ranks have their own
+processors and compute concurrently.
 
 Shapes: M messages.
 """
@@ -19,7 +19,7 @@ from topoflow.traffic.base import Traffic
 from topoflow.traffic.columns import Columns
 from topoflow.traffic.lower import Lowerer, lowering
 from topoflow.traffic.tasks import COMPUTE, NONE, TRANSFER, Label
-from topoflow.workload.base import NOBODY, Messages, Motif
+from topoflow.workload.base import NO_TARGET, Messages, Motif
 
 
 @lowering.register
@@ -27,10 +27,10 @@ def _(strategy: RankPerServer, lowerer: Lowerer) -> Traffic:
     motif = lowerer.workload
     if not isinstance(motif, Motif):
         raise ValueError(f"workload: must be a motif of messages, got {motif.name}")
-    messages, several = motif.messages(strategy.ranks), strategy.ranks_per_server
+    messages, per_server = motif.messages(strategy.ranks), strategy.ranks_per_server
     columns, local_bandwidth = Columns(), motif.gpu.exchange_bandwidth
-    source, target = messages.source // several, messages.target // several
-    computes = messages.target == NOBODY
+    source, target = messages.source // per_server, messages.target // per_server
+    computes = messages.target == NO_TARGET
     sends = ~computes & (source != target)
     columns.run(
         Label("message", ends=True),
@@ -38,7 +38,7 @@ def _(strategy: RankPerServer, lowerer: Lowerer) -> Traffic:
         kind=np.where(sends, TRANSFER, COMPUTE),
         source=np.where(sends, source, NONE),
         target=np.where(sends, target, NONE),
-        server=_occupied(messages, several),
+        server=_occupied(messages, per_server),
         bytes=np.where(sends, messages.bytes, 0.0),
         seconds=np.where(sends, 0.0, np.where(computes, 0.0, messages.bytes / local_bandwidth) + _seconds(messages)),
     )
@@ -51,15 +51,15 @@ def _(strategy: RankPerServer, lowerer: Lowerer) -> Traffic:
 
 
 def _seconds(messages: Messages) -> Floats:
-    """[M] of compute."""
+    """Return [M] the seconds of compute."""
     return np.zeros(len(messages.source)) if messages.seconds is None else messages.seconds
 
 
-def _occupied(messages: Messages, several: int) -> Ints:
-    """[M] the server that a message which is none, but compute, occupies."""
-    computes = messages.target == NOBODY
-    ranks = -(-(int(messages.source.max(initial=0)) + 1) // several) * several
-    total = np.bincount(messages.source[computes], _seconds(messages)[computes], ranks).reshape(-1, several)
-    busiest: Offsets = np.arange(len(total)) * several + total.argmax(axis=1)
-    occupies = computes & (busiest[messages.source // several] == messages.source)
-    return np.where(occupies, messages.source // several, NONE).astype(np.int32)
+def _occupied(messages: Messages, per_server: int) -> Ints:
+    """Return [M] the server that each compute of a server's busiest rank occupies, otherwise NONE."""
+    computes = messages.target == NO_TARGET
+    ranks = -(-(int(messages.source.max(initial=0)) + 1) // per_server) * per_server
+    total = np.bincount(messages.source[computes], _seconds(messages)[computes], ranks).reshape(-1, per_server)
+    busiest: Offsets = np.arange(len(total)) * per_server + total.argmax(axis=1)
+    occupies = computes & (busiest[messages.source // per_server] == messages.source)
+    return np.where(occupies, messages.source // per_server, NONE).astype(np.int32)

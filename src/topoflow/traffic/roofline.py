@@ -1,22 +1,22 @@
-"""Compute time of a layer on one GPU: its kernels at the peak rates, at the rates measured of them, or as measured.
+"""Compute time of a layer on one GPU: at the peak rates, at measured efficiencies, or as measured.
 
-A GPU that has s samples of a layer and p of its parameters works, in the forward pass,
+The forward pass on a GPU that has s samples of a layer and p of its parameters takes
 
     flops = s * forward_flops
     bytes = (s * memory_elements + p) * element size
 
 where a lookup (``table``, ``embedding``) reads only the rows that it gathers, and not p. A server's GPUs split its
-samples evenly and work at the same time; the rows of a ``table`` are spread over them. A layer computes at the rate of
-the workload's dtype, or at that which ``workload.precision`` names for its kind; what it moves is in dtype.
+samples evenly and work concurrently; the rows of a ``table`` are spread over them. A layer computes at the rate of the
+workload's dtype, or at that of ``workload.precision`` for its kind; it moves elements of dtype.
 
     roofline        max(flops / peak, bytes / memory bandwidth); the backward pass makes two gradients of the forward
                     pass's size, of the inputs and of the parameters, and takes twice as long (Kaplan et al., "Scaling
                     laws", 2020, section 2.1). Launches and imperfect kernels cost nothing: this is a lower bound.
-    gpu.efficiency  flops / (peak * efficiency), by the shape of the matrix multiplication or of attention; what moves
-                    memory only takes its launch and bytes / (memory bandwidth * efficiency), and element-wise functions
-                    are such kernels. Causal attention computes half of its scores; its backward pass multiplies five
-                    matrices where the forward pass has two (Dao et al., FlashAttention, NeurIPS 2022).
-    kernels         what was measured of the whole layer (``workload.kernels``)
+    gpu.efficiency  flops / (peak * efficiency), by the shape of the matrix multiplication or of attention. A kernel
+                    that only moves memory, as element-wise functions do, takes its launch time and bytes / (memory
+                    bandwidth * efficiency). Causal attention computes half of its scores; its backward pass has five
+                    matrix multiplications, its forward pass two (Dao et al., FlashAttention, NeurIPS 2022).
+    kernels         the measured time of the whole layer (``workload.kernels``)
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from dataclasses import dataclass
 
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.efficiency import Efficiency
-from topoflow.workload.kernels import Times
+from topoflow.workload.kernels import KernelTimes
 from topoflow.workload.optimizer import FLOPS, update_bytes
 
 LOOKUPS = ("table", "embedding")
-ATTENTION_BACKWARD = 2.5  # matrix multiplications of the backward pass for one of the forward pass
+ATTENTION_BACKWARD = 2.5  # backward over forward matrix multiplications
 
 
 @dataclass(frozen=True)
-class Ranks:
+class SharingDegrees:
     """Degrees by which the ranks of a stage share its layers."""
 
     tensor: int = 1
@@ -41,13 +41,15 @@ class Ranks:
     expert: int = 1
 
 
-WHOLE = Ranks()
+WHOLE = SharingDegrees()
 
 
-def gpu_times(workload: LayerGraph, layer: Layer, samples: float, parameters: float, ranks: Ranks = WHOLE) -> Times:
-    """Return the seconds of both passes on a GPU that computes as much as ``samples`` of the whole layer are.
+def gpu_times(
+    workload: LayerGraph, layer: Layer, samples: float, parameters: float, ranks: SharingDegrees = WHOLE
+) -> KernelTimes:
+    """Return the seconds of both passes on a GPU that computes the equivalent of ``samples`` of the whole layer.
 
-    It holds ``parameters`` (elements) of the layer, and is one of ``ranks`` that share it.
+    The GPU holds ``parameters`` (elements) of the layer, and is one of ``ranks`` that share it.
     """
     gpu = workload.gpu
     flops = samples * layer.forward_flops
@@ -56,32 +58,32 @@ def gpu_times(workload: LayerGraph, layer: Layer, samples: float, parameters: fl
     rate = workload.rate(layer.kind)
     if gpu.measured is None:
         least = gpu.seconds(flops, moved, rate)
-        return Times(least, 2 * least)
+        return KernelTimes(least, 2 * least)
     times = _kernel_times(workload, gpu.measured, layer, samples, gpu.seconds(0.0, moved, rate), ranks)
     if not layer.elementwise:
         return times
     bytes = samples * layer.elementwise * workload.element_bytes
-    own = gpu.measured.launch + gpu.seconds(0.0, bytes, workload.dtype)
-    return Times(times.forward + own, times.backward + 2 * own)
+    elementwise = gpu.measured.launch + gpu.seconds(0.0, bytes, workload.dtype)
+    return KernelTimes(times.forward + elementwise, times.backward + 2 * elementwise)
 
 
 def _kernel_times(
-    workload: LayerGraph, measured: Efficiency, layer: Layer, samples: float, moving: float, ranks: Ranks
-) -> Times:
-    """Return the seconds of the layer's own kernel, which needs ``moving`` seconds for its memory."""
+    workload: LayerGraph, measured: Efficiency, layer: Layer, samples: float, moving: float, ranks: SharingDegrees
+) -> KernelTimes:
+    """Return the seconds of the layer's main kernel, which needs ``moving`` seconds for its memory."""
     rate = workload.rate(layer.kind)
     if layer.kind in LOOKUPS or not layer.forward_flops:
-        return Times(measured.launch + moving, measured.launch + 2 * moving)
+        return KernelTimes(measured.launch + moving, measured.launch + 2 * moving)
     if not layer.shape:
-        law = "must be roofline, as no kernels of such layers were measured"
-        raise ValueError(f"gpu.efficiency: {law}, got {workload.gpu.efficiency!r} for a {layer.kind}")
+        rule = "must be roofline, as no kernels of such layers were measured"
+        raise ValueError(f"gpu.efficiency: {rule}, got {workload.gpu.efficiency!r} for a {layer.kind}")
     peak = samples * layer.forward_flops / workload.gpu.flops[rate]
     if layer.scores:
         heads, size, sequence = layer.shape
         rows = max(samples * heads * sequence, 1.0)
         products = ((rows, size, sequence), (rows, sequence, size))  # of queries and keys, of scores and values
         forward = sum(peak / 2 / measured.reached("matmul", rate, *shape) for shape in products)
-        backward = sum(forward / measured.backward[of] for of in ("inputs", "parameters"))
+        backward = sum(forward / measured.backward[gradient] for gradient in ("inputs", "parameters"))
     elif layer.kind == "attention":
         heads, size, sequence = layer.shape
         reached = measured.reached("attention", rate, size, sequence, max(samples * heads, 1.0))
@@ -89,15 +91,15 @@ def _kernel_times(
         backward = ATTENTION_BACKWARD * forward / measured.backward["attention"]
     else:
         forward = peak / measured.reached("matmul", rate, *_multiplied(layer, samples, ranks))
-        backward = sum(forward / measured.backward[of] for of in ("inputs", "parameters"))
-    return Times(max(forward, moving), max(backward, 2 * moving))
+        backward = sum(forward / measured.backward[gradient] for gradient in ("inputs", "parameters"))
+    return KernelTimes(max(forward, moving), max(backward, 2 * moving))
 
 
-def _multiplied(layer: Layer, samples: float, ranks: Ranks) -> tuple[float, float, float]:
-    """Return rows, inputs and outputs of the matrix multiplication of one GPU; of experts, those of each.
+def _multiplied(layer: Layer, samples: float, ranks: SharingDegrees) -> tuple[float, float, float]:
+    """Return rows, inputs and outputs of the matrix multiplication of one GPU; for experts, those of each expert.
 
-    Tensor ranks have a part of the columns (gradients of the inputs are reduced) or of the rows of a matrix each, and
-    all positions; of what they hold whole, a part of the positions. The router is balanced.
+    Each tensor rank has a part of the columns (gradients of the inputs are reduced) or of the rows of a matrix, and all
+    positions; for uncut layers it has a part of the positions. The router is balanced.
     """
     inputs, outputs = layer.shape
     rows = samples * layer.forward_flops / (2 * inputs * outputs)
@@ -120,7 +122,7 @@ def backward_seconds(workload: LayerGraph, layer: Layer, samples: float) -> floa
     return _server_times(workload, layer, samples).backward
 
 
-def _server_times(workload: LayerGraph, layer: Layer, samples: float) -> Times:
+def _server_times(workload: LayerGraph, layer: Layer, samples: float) -> KernelTimes:
     if workload.kernels is not None and workload.kernels.has(layer.kernel):
         return workload.kernels.times(layer.kernel, samples, workload.gpus_per_server)
     return gpu_times(workload, layer, samples / workload.gpus_per_server, layer.parameters)
@@ -129,8 +131,8 @@ def _server_times(workload: LayerGraph, layer: Layer, samples: float) -> Times:
 def update_seconds(workload: LayerGraph, layer: Layer, samples: float, replicated: bool) -> float:
     """Return the seconds of the optimizer on ``layer``; SGD reads the weight and its gradient and writes the weight.
 
-    ``samples`` are those the server computed. A sparse layer that is held once updates only the rows it gathered; a
-    replicated one was all-reduced densely and updates all. Either way a sparse layer's rows are spread over the GPUs.
+    ``samples`` are those that the server computed. A sparse layer that is held once updates only the gathered rows; a
+    replicated one was all-reduced densely and updates all rows. In both cases the rows are spread over the GPUs.
     """
     elements: float = layer.parameters
     if layer.sparse:

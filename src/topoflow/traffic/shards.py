@@ -1,16 +1,16 @@
-"""Lowering of shards (``strategy.shards``): data parallelism whose replicas divide the state of the model.
+"""Lowering of FSDP and ZeRO (``strategy.shards``): data parallelism whose replicas divide the state of the model.
 
     gather     the parameters of a unit, once the passes before it in the program are done (``of_shards``)
     forward    every server computes a segment, a run of layers of one unit, for its own samples
-    backward   the same in reverse
-    scatter    the gradients of a unit are reduce-scattered; between replicas of what is divided, all-reduced
-    update     of the part that a rank has, after all of these
+    backward   the same in reverse order
+    scatter    the gradients of a unit are reduce-scattered, and all-reduced between replicas of the divided state
+    update     each rank updates its part of the state, after all of these
 
 Gathers and reduce-scatters among the same GPUs are queued in the order of the program, as on one NCCL communicator;
 all-reduces between replicas have another one.
 
-Bytes that each of n ranks sends, of P bytes of parameters: 2 (n-1)/n P with stages 1 and 2, as data parallelism does,
-and 3 (n-1)/n P with stage 3 (2 of the root, which is gathered once).
+For P bytes of parameters, each of n ranks sends 2 (n-1)/n P bytes with stages 1 and 2, as in data parallelism, and
+3 (n-1)/n P with stage 3 (for the root, which is gathered once, 2 (n-1)/n P).
 
 Sources: Rajbhandari et al., "ZeRO", SC 2020, section 7; Zhao et al., "PyTorch FSDP", VLDB 2023, sections 3.2.2 (hybrid
 sharding) and 3.3 (prefetching, at most two units at a time).
@@ -43,7 +43,7 @@ GATHER, SCATTER = "gather", "scatter"  # the parameters of a unit, and its gradi
 
 @lowering.register
 def lower_shards(strategy: Shards, lowerer: Lowerer) -> Traffic:
-    """The traffic of one iteration."""
+    """Return the traffic of one iteration."""
     workload = layer_graph(lowerer.workload)
     unit_of = {name: number for number, unit in enumerate(strategy.gathered) for name in unit}
     segments = [(unit, list(layers)) for unit, layers in groupby(workload.layers, lambda layer: unit_of[layer.name])]
@@ -56,7 +56,7 @@ def lower_shards(strategy: Shards, lowerer: Lowerer) -> Traffic:
 
 @at_least.register
 def least_seconds_of_shards(strategy: Shards, workload: Workload, bandwidth: float) -> float:
-    """All compute of a server, or all that it sends."""
+    """Return the larger of a server's compute time and the time of all its sends (s)."""
     job = layer_graph(workload)
     samples = job.batch_per_server / strategy.microbatches
     forward = sum(forward_seconds(job, layer, samples) for layer in job.layers)
@@ -79,7 +79,7 @@ def _backward_seconds(workload: LayerGraph, shards: Shards, layer: Layer, sample
 
 
 class _Iteration:
-    """The tasks so far. Servers work alike: what each of them waits for is an array [N] of tasks."""
+    """The tasks so far. Servers do equal work: the tasks that each of them waits for are an array [N]."""
 
     def __init__(self, workload: LayerGraph, shards: Shards, segments: list[tuple[int, list[Layer]]]) -> None:
         self.workload, self.shards, self.segments = workload, shards, segments
@@ -139,10 +139,10 @@ class _Iteration:
             self.tasks.wait(self.computed, self.gathered[unit])
 
     def _collective(self, op: str, unit: int, groups: Offsets, earlier: Offsets, awaited: Offsets) -> Offsets:
-        """One in each of ``groups`` [G, n], after those [N] that are ``awaited``, and queued after the ``earlier`` [N]
-        ones of the same groups. Returns [N] that of each server.
+        """Add a collective in each of ``groups`` [G, n]; return the task [N] of each server.
 
-        Between replicas of what is divided, GPUs in the same place reduce their part: they are side by side.
+        It waits for the tasks ``awaited`` [N], and is queued after the ``earlier`` [N] collectives of the same groups.
+        Between replicas of the divided state, GPUs at the same position reduce their part, side by side.
         """
         bytes = float(self.elements[unit]) * self.workload.element_bytes
         local, algorithm = self.workload.gpus_per_server, None
@@ -151,26 +151,26 @@ class _Iteration:
         elif op != "all_reduce" and local > 1:
             algorithm = "hierarchical"
         operations = [Operation(op, tuple(group), local, algorithm=algorithm) for group in groups.tolist()]
-        rows = np.array([self.tasks.row(each) for each in operations])
+        rows = np.array([self.tasks.row(operation) for operation in operations])
         tasks = self.tasks.collective(Label(f"{op} {_name(self.shards.gathered[unit])}"), rows, bytes)
-        own = np.zeros(len(self.servers), np.int64)
-        own[groups] = tasks[:, None]
-        self.tasks.wait(own, awaited)
+        task_of = np.zeros(len(self.servers), np.int64)
+        task_of[groups] = tasks[:, None]
+        self.tasks.wait(task_of, awaited)
         self.tasks.queue(tasks, earlier[groups[:, 0]])
-        return own
+        return task_of
 
 
 def of_shards(shards: Shards, units: Sequence[int]) -> Program:
-    """Segments forward and backward; ``units`` are those of the segments.
+    """Return the program of segments whose units are ``units``.
 
-    Of units 1 and 2 and a root 0 around them, with stage 3 and one unit gathered ahead:
+    For units 1 and 2 and a root 0 around them, with stage 3 and one unit gathered ahead, it is:
 
         GATHER 0, GATHER 1, FORWARD 0, GATHER 2, FORWARD 1, FORWARD 2, FORWARD 3, GATHER 2, BACKWARD 3, GATHER 1,
         BACKWARD 2, SCATTER 2, BACKWARD 1, SCATTER 1, BACKWARD 0, SCATTER 0, UPDATE
 
     A gather comes as early as ``shards.prefetch`` allows, but after the last segment that frees the unit. With stages 1
-    and 2 all units are gathered at the end instead. Microbatches repeat this up to the update; gradients that are not
-    divided (stages 0 and 1) are accumulated and reduced in the last one.
+    and 2 all units are gathered at the end instead. Each microbatch repeats this except the update; gradients that are
+    not divided (stages 0 and 1) are accumulated, and reduced in the last microbatch.
     """
     updated = range(len(shards.gathered) if shards.stage in (1, 2) else 0)
     accumulated = _microbatch(shards, units, reduces=shards.stage >= 2) * (shards.microbatches - 1)
@@ -179,31 +179,34 @@ def of_shards(shards: Shards, units: Sequence[int]) -> Program:
 
 
 def _microbatch(shards: Shards, units: Sequence[int], reduces: bool) -> list[Instruction]:
-    """Return the instructions of one microbatch, with those that reduce gradients or without."""
+    """Return the instructions of one microbatch; ``reduces`` includes those that reduce gradients."""
     passes = [Instruction(FORWARD, segment) for segment in range(len(units))]
     passes += [Instruction(BACKWARD, segment) for segment in reversed(range(len(units)))]
-    waiting = _gathers(shards, [units[each.of] for each in passes])
+    waiting = _gathers(shards, [units[instruction.of] for instruction in passes])
     program: list[Instruction] = []
-    for position, one in enumerate(passes):
+    for position, instruction in enumerate(passes):
         while waiting and waiting[0][0] <= position:
             program.append(Instruction(GATHER, waiting.pop(0)[1]))
-        program.append(one)
-        if reduces and one.name == BACKWARD and units.index(units[one.of]) == one.of:
-            program.append(Instruction(SCATTER, units[one.of]))
+        program.append(instruction)
+        if reduces and instruction.name == BACKWARD and units.index(units[instruction.of]) == instruction.of:
+            program.append(Instruction(SCATTER, units[instruction.of]))
     return program
 
 
 def _gathers(shards: Shards, units: Sequence[int]) -> list[tuple[int, int]]:
-    """Of stage 3: before which pass each gather comes, in order, and its unit; ``units`` are those of all passes."""
-    found: list[tuple[int, int]] = []
+    """Return (pass, unit) for each gather of stage 3, in order: the pass before which it comes.
+
+    ``units`` are the units of all passes.
+    """
+    gathers: list[tuple[int, int]] = []
     latest: dict[int, int] = {}
     for position, unit in enumerate(units):
-        kept = shards.root and unit == 0 and unit in latest
-        if shards.stage == 3 and not kept:
+        stays = shards.root and unit == 0 and unit in latest
+        if shards.stage == 3 and not stays:
             earliest = max(position - shards.prefetch, latest.get(unit, -1) + 1)
-            found.append((max(earliest, found[-1][0] if found else 0), unit))
+            gathers.append((max(earliest, gathers[-1][0] if gathers else 0), unit))
         latest[unit] = position
-    return found
+    return gathers
 
 
 def _name(layers: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Single tasks as objects, for those who write few of them and those who read some; ``base`` has them as columns."""
+"""Single tasks as objects; ``base`` has them as columns."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ NONE = -1  # no server, no operation
 
 @dataclass(frozen=True)
 class Compute:
-    """``seconds`` of a server's compute, which is one resource: its tasks run one at a time, in listed order.
+    """A computation of ``seconds``. A server runs its computations one at a time, in listed order.
 
-    ``server=None`` occupies no server: a plain delay.
+    ``server`` None is a delay that occupies no server.
     """
 
     seconds: float
     server: int | None
     after: tuple[int, ...] = ()
     name: str = ""
-    start: float = 0.0  # s, not before
+    start: float = 0.0  # s, earliest start
 
 
 @dataclass(frozen=True)
 class Subflow:
-    """The share ``weight`` of a transfer's bytes, over ``links`` of one fabric."""
+    """The share ``weight`` of a transfer's bytes that goes over ``links``, a path of the fabric."""
 
     links: tuple[int, ...]
     weight: float = 1.0
@@ -38,7 +38,7 @@ class Subflow:
 
 @dataclass(frozen=True)
 class Transfer:
-    """``bytes`` from ``source`` to ``target``, at most ``limit`` (B/s) of them at a time.
+    """A transfer of ``bytes`` from ``source`` to ``target`` at a rate of at most ``limit`` (B/s).
 
     ``subflows`` override the fabric's routes; their weights are positive and sum to 1, up to 1e-9.
     """
@@ -55,15 +55,14 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Collective:
-    """``op`` among ``group``, of ``bytes``.
+    """A collective ``op`` of ``bytes`` among ``group``.
 
-    Bytes are the full buffer S of one member, as nccl-tests counts it: the reduced buffer of an all-reduce,
-    the gathered output of an all-gather, the full input of a reduce-scatter, what one member hands to the whole
-    group in an all-to-all (S/n to each), the buffer of a broadcast or reduce, the root's buffer of a gather
-    or scatter. ``splits[i][j]`` (bytes from member i to member j) replaces S for an uneven all-to-all.
-    ``root`` is a server, for rooted collectives. ``local`` members of the group share each server
-    (``local_bandwidth`` B/s between them): a hierarchical collective does its inside part there. ``side_by_side``
-    groups of other members of the same servers run at the same time: ``bytes`` are the buffers of one member of each.
+    Bytes are the full buffer S of one member, as in nccl-tests: the reduced buffer of an all-reduce, the gathered
+    output of an all-gather, the full input of a reduce-scatter, the input of one member of an all-to-all (S/n to each),
+    the buffer of a broadcast or reduce, the root's buffer of a gather or scatter. ``splits[i][j]`` (bytes from member i
+    to member j) replaces S for an uneven all-to-all. ``root`` is a server, for rooted collectives. ``local`` members of
+    the group share each server (``local_bandwidth`` B/s between them), where a hierarchical collective has its inner
+    phases. ``side_by_side`` such groups on the same servers run concurrently; ``bytes`` sums one member of each.
     """
 
     op: str
@@ -84,7 +83,7 @@ Task = Compute | Transfer | Collective
 
 @dataclass(frozen=True)
 class Operation:
-    """What a collective is, but for its bytes: see ``Collective``. Many tasks share one."""
+    """A collective without its bytes (see ``Collective``); many tasks share an operation."""
 
     op: str
     group: tuple[int, ...]
@@ -96,11 +95,11 @@ class Operation:
 
     @staticmethod
     def of(task: Collective) -> Operation:
-        """That of ``task``."""
+        """Return the operation of ``task``."""
         return Operation(task.op, task.group, task.local, task.root, task.splits, task.algorithm, task.side_by_side)
 
     def task(self, bytes: float, after: tuple[int, ...] = (), name: str = "", start: float = 0.0) -> Collective:
-        """One collective of that kind."""
+        """Return a collective of ``bytes`` with this operation."""
         return Collective(
             op=self.op,
             bytes=bytes,
@@ -117,18 +116,18 @@ class Operation:
 
 
 class Label(NamedTuple):
-    """What tasks are called. With ``ends``, the servers follow: ``forward top0 @3``, ``activations top0 1>3``."""
+    """The name of tasks. With ``ends``, the servers follow: ``forward top0 @3``, ``activations top0 1>3``."""
 
     stem: str
     ends: bool = False
 
 
 def pair_bytes(operation: Operation, bytes: float) -> Floats:
-    """Bytes [n, n] from server i to server j of the group that are asked for, if every pair talked directly.
+    """Return the bytes [n, n] that server i of the group sends to server j if every pair communicates directly.
 
-    all_to_all: ``local`` S/n to each, as each of the ``local`` members of a server hands S/n to those of the other (or
-    ``splits``). broadcast and reduce: S between the root and each. scatter and gather: S/n between the root and each.
-    What runs on rings is no demand between pairs (``Traffic.demand``).
+    all_to_all: ``local`` S/n to each server, since each of its ``local`` members gets S/n (or ``splits``). broadcast
+    and reduce: S between the root and each. scatter and gather: S/n between the root and each. Operations on rings have
+    no demand between pairs (``Traffic.demand``).
     """
     size = len(operation.group)
     if operation.splits is not None:

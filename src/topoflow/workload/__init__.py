@@ -1,1 +1,1 @@
-"""What a job needs, free of placement: graphs of layers (one module per model), recorded jobs, and messages."""
+"""Workloads, independent of their placement: graphs of layers (one module per model), recorded jobs, messages."""

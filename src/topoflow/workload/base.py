@@ -1,4 +1,4 @@
-"""Workload: what a job needs, free of placement. A graph of layers, a recorded job, or a motif of messages alone."""
+"""Workload: a job independent of its placement. It is a graph of layers, a recorded job, or a motif of messages."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from topoflow.workload.optimizer import check_optimizer
 
 @dataclass(frozen=True)
 class Sharding:
-    """How tensor, pipeline, context and expert parallelism cut a layer (``sharding.py``). Elements are per sample."""
+    """The cuts of a layer by tensor, pipeline, context and expert parallelism. Elements are per sample."""
 
     block: int | None = None  # the block it belongs to: a pipeline is cut between blocks
     tensor: bool = False  # each tensor rank holds a part of the parameters; otherwise all of them
-    heads: int = 0  # what the tensor degree must divide; 0: its columns, always enough
-    positions: int = 0  # what the context degree must divide
+    heads: int = 0  # the tensor degree must divide this; 0: no limit (cut by columns)
+    positions: int = 0  # the context degree must divide this
     reduced_forward: int = 0  # elements summed over the tensor ranks in the forward pass
     reduced_backward: int = 0  # ... in the backward pass
     key_values: int = 0  # elements that every context rank needs of all positions
-    experts: int = 1  # among which its parameters are divided; an expert rank holds some
-    routed: int = 0  # elements that travel to the experts, or back
-    shares: str | None = None  # the layer whose parameters it uses (a tied head)
+    experts: int = 1  # the parameters are divided among these; an expert rank holds some
+    routed: int = 0  # elements sent to the experts, or back
+    shares: str | None = None  # the layer whose parameters this one uses (a tied head)
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer, per sample. Elements, not bytes: the workload knows the dtype.
+    """One layer. Sizes are elements per sample, not bytes: the workload has the dtype.
 
-    ``forward_flops`` counts a multiply-add as two. The backward pass costs ``backward_flops`` (default twice
-    the forward: gradients of inputs and of weights). ``memory_elements`` is what the forward pass moves to
-    and from memory per sample, without the parameters (inputs, outputs, gathered rows).
+    ``forward_flops`` counts a multiply-add as two. The backward pass costs twice the forward pass (gradients of inputs
+    and of weights). ``memory_elements`` are the elements that the forward pass moves to and from memory per sample
+    (inputs, outputs, gathered rows), without the parameters.
     """
 
     name: str
@@ -50,40 +50,39 @@ class Layer:
     output_elements: int  # elements per sample handed to each successor
     memory_elements: int  # elements per sample moved in the forward pass, without parameters
     after: tuple[str, ...] = ()  # layers whose outputs it reads
-    sparse: bool = False  # only the rows that were read have gradients; its parameters are not streamed
-    sharding: Sharding | None = None  # None: it can be placed, but not cut
-    kernel: str = ""  # what files of measured kernels call it, "Dense_4096_4096" (``kernels.py``); "": nothing
-    shape: tuple[int, ...] = ()  # inputs and outputs of a matrix; heads, size of a head and positions of attention
-    causal: bool = False  # attention of which kernels compute half the scores
-    scores: int = 0  # elements per sample of the scores that attention writes to memory; 0: they stay on the chip
-    elementwise: int = 0  # elements per sample moved by functions that the roofline takes as fused into it
+    sparse: bool = False  # only the gathered rows have gradients, and only they are read
+    sharding: Sharding | None = None  # None: the layer can be placed, but not cut
+    kernel: str = ""  # its name in files of measured kernels, "Dense_4096_4096" (``kernels.py``); "": none
+    shape: tuple[int, ...] = ()  # (inputs, outputs) of a matrix; (heads, size of a head, positions) of attention
+    causal: bool = False  # attention kernels that compute half the scores
+    scores: int = 0  # elements per sample of the attention scores written to memory; 0: they stay on the chip
+    elementwise: int = 0  # elements per sample moved by element-wise functions that the roofline counts as fused
 
     def __post_init__(self) -> None:
         for name in ("parameters", "forward_flops", "output_elements", "memory_elements"):
             check_not_negative(f"layer {self.name}.{name}", getattr(self, name))
-        if self.sparse and self.memory_elements < self.output_elements:  # it writes those, and reads rows for them
-            law = f"must be at least the {self.output_elements} output_elements of a sparse layer"
-            raise ValueError(f"layer {self.name}.memory_elements: {law}, got {self.memory_elements}")
+        if self.sparse and self.memory_elements < self.output_elements:  # it writes the outputs, and reads rows too
+            rule = f"must be at least the {self.output_elements} output_elements of a sparse layer"
+            raise ValueError(f"layer {self.name}.memory_elements: {rule}, got {self.memory_elements}")
 
 
 @dataclass(frozen=True)
 class LayerGraph:
-    """A training job before anyone decided where it runs: its layers and what each of them computes and sends.
+    """A training job as layers with their compute and traffic, before its placement.
 
     ``layers`` are in topological order (every ``after`` names an earlier layer). Source of the defaults: TopoOpt
-    List 1. ``precision`` maps a kind of layer to the rate of ``gpu.flops`` that it computes at, where that is not the
-    rate of ``dtype``, in which everything is stored and sent: {"conv": "tfloat32"} for what cuDNN does with float32 on
-    GPUs that have this rate. ``kernels`` are measured times, which count for the layers that they have instead of the
-    roofline.
+    List 1. Everything is stored and sent as ``dtype``. ``precision`` maps a kind of layer to the rate of ``gpu.flops``
+    that it computes at, where that differs: {"conv": "tfloat32"}, as cuDNN computes float32 on GPUs with this rate.
+    ``kernels`` are measured times, which replace the roofline for the layers that they cover.
     """
 
     name: str
     layers: tuple[Layer, ...]
-    batch_per_gpu: float  # of all GPUs; whole where each GPU has samples of its own
+    batch_per_gpu: float  # samples of the global batch per GPU; whole where each GPU has its own samples
     gpu: Gpu
     gpus_per_server: int = 4  # TopoOpt 5.1: four A100 per server
     dtype: str = "float32"
-    optimizer: str = "sgd"  # what FlexFlow's DLRM is trained with; its state is in ``optimizer.py``
+    optimizer: str = "sgd"  # as in FlexFlow's DLRM; ``optimizer.py`` has the state
     precision: Mapping[str, str] = field(default_factory=dict)
     kernels: Kernels | None = None
 
@@ -105,8 +104,8 @@ class LayerGraph:
             seen.add(layer.name)
         self._check_precision()
         if self.kernels is not None and not any(self.kernels.has(layer.kernel) for layer in self.layers):
-            law = f"must have a kernel of {self.name}, as {next((x.kernel for x in self.layers if x.kernel), None)}"
-            raise ValueError(f"workload.kernels: {law}, got {self.kernels.names} in {self.kernels.name}")
+            rule = f"must have a kernel of {self.name}, as {next((x.kernel for x in self.layers if x.kernel), None)}"
+            raise ValueError(f"workload.kernels: {rule}, got {self.kernels.names} in {self.kernels.name}")
 
     def _check_precision(self) -> None:
         kinds = dict.fromkeys(layer.kind for layer in self.layers)
@@ -118,7 +117,7 @@ class LayerGraph:
                 raise ValueError(f"workload.precision.{kind}: must be a rate of the gpu, {known}, got {rate!r}")
 
     def rate(self, kind: str) -> str:
-        """The rate of ``gpu.flops`` at which layers of this kind compute. TF32 is float32's, where the GPU has it."""
+        """Return the rate of ``gpu.flops`` for layers of this kind; without TF32 on the GPU, that of ``dtype``."""
         rate = self.precision.get(kind, self.dtype)
         has_no_tf32 = self.dtype != "float32" or TF32 not in self.gpu.flops
         return self.dtype if rate == TF32 and has_no_tf32 else rate
@@ -128,7 +127,7 @@ class LayerGraph:
         return DTYPE_BYTES[self.dtype]
 
     def with_global_batch(self, samples: int, servers: int) -> LayerGraph:
-        """Return the job with ``samples`` in an iteration on all ``servers``, whatever their degrees."""
+        """Return the job with ``samples`` per iteration on all ``servers``, for any degrees."""
         gpus = servers * self.gpus_per_server
         return replace(self, batch_per_gpu=samples / gpus if samples % gpus else samples // gpus)
 
@@ -138,20 +137,20 @@ class LayerGraph:
 
     @property
     def parameters(self) -> int:
-        """All parameters, elements."""
+        """Return the number of all parameters (elements)."""
         return sum(layer.parameters for layer in self.layers)
 
 
 @dataclass(frozen=True)
 class RecordedJob:
-    """A training job that was recorded: its compute times are those of the trace, and it keeps the split of its run.
+    """A training job that was recorded: it keeps the compute times of the trace and the split of its run.
 
-    Of ``gpu`` only ``local_bandwidth`` counts, where ranks share a server.
+    Only the exchange bandwidth of ``gpu`` is used, where ranks share a server.
     """
 
     trace: Trace
     gpu: Gpu
-    eager: float | None = None  # B; a longer message waits for its posted receive where no times say what it did
+    eager: float | None = None  # B; without recorded times, a longer message waits until its receive is posted
 
     @property
     def name(self) -> str:
@@ -159,18 +158,18 @@ class RecordedJob:
 
     @cached_property
     def period(self) -> Period:
-        """The iteration that stands for the job, and how long it was."""
+        """Return the iteration that represents the job, and its duration."""
         return representative(self.trace)
 
     @cached_property
     def computes(self) -> bool:
-        """Whether any compute was recorded; otherwise it is unknown, not 0 s."""
+        """Return whether any compute was recorded; otherwise it is unknown, not 0 s."""
         events = (event for rank in self.trace.ranks.values() for event in rank)
         return any(isinstance(event, Compute) and not event.communicates for event in events)
 
     @cached_property
     def unsized_time(self) -> float:
-        """s of that iteration, on the rank with most of it, in communication of unknown size."""
+        """Return the time (s) of that iteration in communication of unknown size, on the rank with most of it."""
         number = self.period.number
         ranks = self.trace.ranks.values()
         unsized = ([e for e in events if isinstance(e, Compute) and e.communicates] for events in ranks)
@@ -178,7 +177,7 @@ class RecordedJob:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """How long the job took when it was recorded, and what is assumed where the record says nothing."""
+        """Return the recorded duration of the job, and the assumptions where the trace lacks data, a line each."""
         trace, period = self.trace, self.period
         took = "" if period.seconds is None else f", which took {human(period.seconds, 's')} when it was recorded"
         missing = trace.world_size - len(trace.ranks)
@@ -190,22 +189,22 @@ class RecordedJob:
         )
 
 
-NOBODY = -1
-BYTES_PER_MESSAGE = 400  # B at least, until it has been simulated (measured: sweep3d on 110,592 servers)
+NO_TARGET = -1
+BYTES_PER_MESSAGE = 400  # memory in B at least, including its simulation (measured: sweep3d on 110,592 servers)
 
 
 @dataclass(frozen=True, eq=False)
 class Messages:
-    """What ranks send each other, each rank's in the order in which its NIC gets them. M messages."""
+    """Messages between ranks, each rank's in the order in which its NIC gets them. Shapes: M messages."""
 
     source: Offsets  # [M] rank
-    target: Offsets  # [M] rank; NOBODY: ``source`` computes
+    target: Offsets  # [M] rank; NO_TARGET: ``source`` computes
     bytes: Floats  # [M] B
-    seconds: Floats | None = None  # [M] s to compute, or that pass with a rank's message to itself; None: none
-    waits: tuple[Offsets, Offsets] | None = None  # [D] messages and the earlier ones that they wait for; None: for none
-    release: Floats | None = None  # [M] s, not before; None: at once
-    rounds: int = 1  # times that all of this happens, one after the other
-    carried: tuple[Offsets, Offsets] | None = None  # [C] messages and those of the round before that they wait for
+    seconds: Floats | None = None  # [M] s of a computation, or of a rank's message to itself; None: 0
+    waits: tuple[Offsets, Offsets] | None = None  # [D] messages and the earlier ones that they wait for; None: no waits
+    release: Floats | None = None  # [M] s, earliest start; None: 0
+    rounds: int = 1  # repetitions of the whole, one after the other
+    carried: tuple[Offsets, Offsets] | None = None  # [C] messages and those of the previous round that they wait for
 
 
 class Motif(ABC):
@@ -223,21 +222,21 @@ class Motif(ABC):
 
     @abstractmethod
     def messages(self, ranks: int) -> Messages:
-        """All of them."""
+        """Return all messages among ``ranks``."""
 
 
 Workload = LayerGraph | RecordedJob | Motif
 
 
 def layer_graph(workload: Workload) -> LayerGraph:
-    """``workload``. Raises ``ValueError`` for a recorded job, whose layers are unknown, and for a motif."""
+    """Return ``workload``. Raises ``ValueError`` for a recorded job, whose layers are unknown, and for a motif."""
     if not isinstance(workload, LayerGraph):
-        what = "was captured" if isinstance(workload, RecordedJob) else "has none"
-        raise ValueError(f"workload: must be a graph of layers, got {workload.name}, which {what}")
+        reason = "was captured" if isinstance(workload, RecordedJob) else "has none"
+        raise ValueError(f"workload: must be a graph of layers, got {workload.name}, which {reason}")
     return workload
 
 
 class WorkloadModel(Protocol):
-    """What each file of ``workload/`` defines: a frozen dataclass of sizes that builds a Workload."""
+    """The interface of each file of ``workload/``: a frozen dataclass of sizes that builds a Workload."""
 
     def build(self) -> Workload: ...

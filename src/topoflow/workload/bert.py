@@ -21,11 +21,11 @@ EXPANSION = 4  # Devlin et al., section 3: "the feed-forward/filter size to be 4
 
 @dataclass(frozen=True)
 class Bert:
-    """Defaults: TopoOpt List 1, section 5.3 (128 servers).
+    """A BERT model. Defaults: TopoOpt List 1, section 5.3 (128 servers).
 
-    List 1's "Embed. size: 512" does not follow the hidden size; we read it as BERT's table of 512 positions.
-    TopoOpt's task graphs have no embeddings at all, and feed-forward layers no wider than the hidden size; we build
-    BERT as it was published.
+    We read "Embed. size: 512" of List 1 as BERT's table of 512 positions, since it differs from the hidden size.
+    TopoOpt's task graphs have no embeddings, and their feed-forward layers are no wider than the hidden size; we build
+    BERT as published.
     """
 
     gpu: Gpu
@@ -62,7 +62,7 @@ class Bert:
         return graph_of(self, "bert", (*layers, pooler))
 
     def _block(self, stream: Stream, block: int, source: str) -> list[Layer]:
-        """One block after ``source``; the projection and the second feed-forward layer add the residual."""
+        """Return one block after ``source``; the projection and the second feed-forward layer add the residual."""
         prefix = f"block{block}."
         attention = stream.attention(block, [source], [source], self.heads, self.heads)
         norm1 = stream.norm(prefix + "norm1", [attention[-1].name], block)

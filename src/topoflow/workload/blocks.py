@@ -15,12 +15,12 @@ from topoflow.workload.sharding import Cut
 
 @dataclass(frozen=True)
 class Stream:
-    """The residual stream: ``hidden`` elements at each of ``sequence`` positions, with biases or without.
+    """The residual stream of a transformer: ``hidden`` elements at each of ``sequence`` positions.
 
-    Functions that are kernels of their own read their operands and write their result: a residual is added in three
-    accesses, an activation takes two, of two matrices (SwiGLU) three, and the loss reads the scores, writes and reads
-    them in float32, and writes their gradient, which is as five accesses of 16 bits. Rotary positions (``rotary``) read
-    and write queries and keys.
+    Element-wise kernels read their operands and write their result. A residual takes three accesses per element, an
+    activation two, and SwiGLU, which has two operands, three. The loss reads the scores, writes and reads them in
+    float32, and writes their gradient: five accesses of 16 bits. Rotary positions (``rotary``) read and write queries
+    and keys.
     """
 
     hidden: int
@@ -44,7 +44,10 @@ class Stream:
     def attention(
         self, block: int, source: Sequence[str], added: Sequence[str], heads: int, key_value_heads: int
     ) -> list[Layer]:
-        """``qkv``, scores and projection of ``source``, to which ``added`` is added. Tensor ranks share the heads."""
+        """Return ``qkv``, scores and projection of ``source``, plus the residual ``added``.
+
+        Tensor ranks share the heads.
+        """
         cut, prefix = Cut(block), f"block{block}."
         key_values = 2 * self.hidden * key_value_heads // heads
         rotated = self.hidden + key_values // 2 if self.rotary else 0
@@ -70,14 +73,14 @@ class Stream:
     def feed_forward(
         self, block: int, names: tuple[str, str], source: Sequence[str], added: Sequence[str], wide: int, gated: bool
     ) -> list[Layer]:
-        """Two matrices, or three with a gate (SwiGLU): the widened one is twice as wide."""
+        """Return two matrices; with a gate (SwiGLU) the first has twice as many outputs."""
         cut, (first, second) = Cut(block), (f"block{block}.{name}" for name in names)
         up = self._linear(first, self.hidden, 2 * wide if gated else wide, source, (3 if gated else 2) * wide)
         down = self._linear(second, wide, self.hidden, [first, *added], 3 * self.hidden)
         return [cut.column(up, self.elements), cut.row(down)]
 
     def head(self, vocabulary: int, source: str, shares: str | None) -> Layer:
-        """The scores of the next token; ``shares`` is the embedding whose matrix it uses."""
+        """Return the layer of the next token's scores; ``shares`` is the embedding whose matrix it uses."""
         layer = linear(
             "head",
             self.hidden,

@@ -1,4 +1,4 @@
-"""CANDLE Uno: response of a tumour to a pair of drugs (CANDLE benchmarks, Pilot1/Uno), as FlexFlow builds it.
+"""CANDLE Uno: the response of a tumour to a pair of drugs (CANDLE benchmarks, Pilot1/Uno), as in FlexFlow.
 
 cell.rnaseq --------- tower of dense layers --+
 drug1.descriptors --- tower ------------------+
@@ -30,7 +30,10 @@ DOSES = 2
 
 @dataclass(frozen=True)
 class Candle:
-    """Defaults: TopoOpt List 1, section 5.3 (128 servers). No two towers share weights, as in TopoOpt's task graphs."""
+    """A CANDLE Uno model. Defaults: TopoOpt List 1, section 5.3 (128 servers).
+
+    Towers do not share weights, as in TopoOpt's task graphs.
+    """
 
     gpu: Gpu
     batch_per_gpu: int = 256

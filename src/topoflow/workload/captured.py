@@ -1,6 +1,4 @@
-"""Captured: a job that was recorded. Its communication is what was sent; its compute what was measured, or computed
-from the operators that ran.
-"""
+"""Captured: a recorded job, with its recorded communication, and compute times that were measured or computed."""
 
 from __future__ import annotations
 
@@ -17,18 +15,18 @@ from topoflow.workload.base import RecordedJob
 from topoflow.workload.gpu import Gpu
 
 COMPUTE = ("auto", "recorded", "roofline")
-RECORDER = "recorder"  # begins the source of traces of topoflow's own recorder, which runs on CPUs
+RECORDER = "recorder"  # prefix of the source of traces from topoflow's own recorder, which runs on CPUs
 
 
 @dataclass(frozen=True)
 class Captured:
-    """``trace`` is a file or folder of any format that ``topoflow capture import`` reads.
+    """A recorded job. ``trace`` is a file or folder of any format that ``topoflow capture import`` reads.
 
-    ``compute`` is where compute times come from. ``recorded``: those of the device that was recorded; of ``gpu``, only
-    ``local_bandwidth`` counts then, where ranks share a server. ``roofline``: what the recorded operators need on
-    ``gpu`` at best, without the time of a host that launches them. ``auto``: the roofline where operators were
-    recorded, as topoflow's recorder does on CPUs; otherwise the recorded times. ``eager``, B: a longer message between
-    two ranks is sent only when its receive is posted, where the record has no times that say so (MPI traces).
+    ``compute`` is the source of compute times. ``recorded``: the times on the recorded device; only the exchange
+    bandwidth of ``gpu`` is used, where ranks share a server. ``roofline``: the least times of the recorded operators
+    on ``gpu``, without the host's launch times. ``auto``: the roofline where operators were recorded, as topoflow's
+    recorder does on CPUs; otherwise the recorded times. ``eager`` (B): in traces without times (MPI), a longer message
+    between two ranks is sent only when its receive is posted.
     """
 
     trace: str
@@ -47,7 +45,7 @@ class Captured:
 
 
 def _timed(trace: Trace, gpu: Gpu, compute: str) -> Trace:
-    """The trace with the compute times that were asked for, and a note that says which these are."""
+    """Return the trace with the requested compute times, and a note that names their source."""
     computes = (event for events in trace.ranks.values() for event in events if isinstance(event, Compute))
     spans = [event for event in computes if not event.communicates]
     known = bool(spans) and all(span.work is not None for span in spans)
@@ -58,13 +56,13 @@ def _timed(trace: Trace, gpu: Gpu, compute: str) -> Trace:
         raise ValueError(f"workload.compute: must be roofline, as {trace.name} has no times, got 'recorded'")
     if known and compute != "recorded":
         if gpu.measured is not None:
-            law = "must be roofline for a captured job, which does not keep the shapes of its operators"
-            raise ValueError(f"gpu.efficiency: {law}, got {gpu.efficiency!r}")
+            rule = "must be roofline for a captured job, which does not keep the shapes of its operators"
+            raise ValueError(f"gpu.efficiency: {rule}, got {gpu.efficiency!r}")
         note = f"compute is the roofline of {gpu.name} for the recorded operators, which no GPU is faster than"
-        other = "" if untimed else "; workload.compute=recorded for the times of the CPU that ran them"
-        return _noted(_on(gpu, trace), note + other)
+        hint = "" if untimed else "; workload.compute=recorded for the times of the CPU that ran them"
+        return _noted(_on(gpu, trace), note + hint)
     if not spans:
-        return trace  # whose notes say that compute is unknown
+        return trace  # its notes say that compute is unknown
     if trace.source.startswith(RECORDER):
         return _noted(
             trace, "compute is that of the CPU that ran the script, whatever gpu is; record it again for a GPU's"
@@ -77,7 +75,7 @@ def _noted(trace: Trace, note: str) -> Trace:
 
 
 def _on(gpu: Gpu, trace: Trace) -> Trace:
-    """The trace as ``gpu`` would run it, without the recorded times, which decide the iteration."""
+    """Return the trace with the times of ``gpu``; the recorded times only choose the iteration."""
     ranks = {rank: tuple(_retimed(gpu, events)) for rank, events in trace.ranks.items()}
     return replace(trace, ranks=ranks, chosen=representative(trace).number)
 

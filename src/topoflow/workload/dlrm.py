@@ -17,12 +17,12 @@ from topoflow.workload.layers import check_sizes, graph_of, mlp, table
 
 @dataclass(frozen=True)
 class Dlrm:
-    """Defaults: TopoOpt List 1, section 5.3 (128 servers); the other sections' sizes are in the config.
+    """A DLRM model. Defaults: TopoOpt List 1, section 5.3 (128 servers); the config has the sizes of other sections.
 
-    ``dense_layers`` counts the vectors of the bottom MLP, its input among them, and ``feature_layers`` the layers
-    of the top MLP, the last of which has one output. So do TopoOpt's scripts (``--arch-mlp-bot`` of 8 sizes makes 7
-    layers, ``--arch-mlp-top`` of 16 sizes and a 1 makes 16), and so its task graphs come out to the parameter. The
-    features interact by concatenation, FlexFlow's default. Tables come first: what they look up travels while the
+    ``dense_layers`` counts the vectors of the bottom MLP including its input, and ``feature_layers`` the layers of the
+    top MLP, whose last layer has one output. TopoOpt's scripts count alike (``--arch-mlp-bot`` of 8 sizes makes 7
+    layers, ``--arch-mlp-top`` of 16 sizes and a 1 makes 16), and the parameters agree exactly with its task graphs. The
+    features interact by concatenation, FlexFlow's default. Tables come first, so that their outputs are sent while the
     bottom MLP computes.
     """
 

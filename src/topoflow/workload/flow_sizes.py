@@ -1,6 +1,6 @@
-"""Sizes of flows: distributions, and files of them as they are published.
+"""Flow sizes: distributions, and the files in which distributions are published.
 
-A file has two columns: bytes, and the share of flows that are not larger (0 to 1, or per cent), ascending.
+A file has two ascending columns: bytes, and the share of flows that are not larger (0 to 1, or per cent).
 
 Shapes: n flows, R rows of a file.
 """
@@ -19,10 +19,10 @@ from topoflow.files import read_bytes
 
 
 class Sizes(Protocol):
-    """A distribution whose mean exists."""
+    """A distribution of flow sizes with a finite mean."""
 
     def of(self, share: Floats) -> Floats:
-        """[n] B, whole and at least 1, of flows that are larger than this ``share`` [n] of all; 0 <= share < 1."""
+        """Return [n] sizes (B, whole, at least 1) at the quantiles ``share`` [n]; 0 <= share < 1."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class Pareto:
 
     def of(self, share: Floats) -> Floats:
         least = self.mean * (self.shape - 1) / self.shape
-        found: Floats = np.ceil(least * (1 - share) ** (-1 / self.shape))
-        return found
+        sizes: Floats = np.ceil(least * (1 - share) ** (-1 / self.shape))
+        return sizes
 
 
 @dataclass(frozen=True)
-class Fixed:
-    """Every flow has ``mean`` bytes, rounded up."""
+class FixedSize:
+    """A distribution in which every flow has ``mean`` bytes, rounded up."""
 
     mean: float  # B
 
@@ -57,15 +57,15 @@ class Fixed:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """Uniform between two rows of a file."""
+class SizeTable:
+    """A piecewise linear distribution, uniform between two rows of a file."""
 
     bytes: Floats  # [R] ascending
-    shares: Floats  # [R] of flows that are not larger, to 1
+    shares: Floats  # [R] share of flows that are not larger, up to 1
 
     def of(self, share: Floats) -> Floats:
-        found: Floats = np.maximum(np.ceil(np.interp(share, self.shares, self.bytes)), 1.0)
-        return found
+        sizes: Floats = np.maximum(np.ceil(np.interp(share, self.shares, self.bytes)), 1.0)
+        return sizes
 
 
 def _check_mean(mean: float) -> None:
@@ -73,8 +73,8 @@ def _check_mean(mean: float) -> None:
         raise ValueError(f"workload.mean: must be at least 1 byte, got {mean}")
 
 
-def read_sizes(path: Path) -> Table:
-    """The table of a file. Raises ``ValueError`` that names file and line."""
+def read_sizes(path: Path) -> SizeTable:
+    """Return the table of a file. Raises ``ValueError`` that names file and line."""
     rows: list[tuple[float, ...]] = []
     for number, line in enumerate(read_bytes(path).decode(errors="replace").splitlines(), start=1):
         words = line.split()
@@ -91,4 +91,4 @@ def read_sizes(path: Path) -> Table:
     if len(rows) < 2 or last not in (1.0, 100.0):
         raise ValueError(f"{path}: must be of two lines at least, to a share of 1 or of 100 %, got {last:g}")
     sizes, shares = np.array(rows, np.float64).T
-    return Table(sizes, shares / last)
+    return SizeTable(sizes, shares / last)

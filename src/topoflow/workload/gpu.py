@@ -1,4 +1,4 @@
-"""Gpu: the rates of one accelerator. The numbers, each with its source, are in ``configs/gpu``."""
+"""Gpu: the rates of one accelerator. ``configs/gpu`` has the numbers with their sources."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TF32 = "tfloat32"  # the rate of tensor cores that round float32 to 19 bits
 
 @dataclass(frozen=True)
 class Gpu:
-    """Peak rates of one GPU.
+    """The peak rates of one GPU.
 
     ``flops`` maps a dtype, or ``TF32``, to dense (not sparse) FLOP/s; ``memory_bandwidth`` and ``local_bandwidth`` (to
-    the other GPUs of the same server, each direction) are B/s; ``memory`` is bytes. What a strategy is estimated to
-    need (``topoflow.strategy.memory``) may take ``memory_share`` of it: that has no buffers and no fragmentation.
-    ``efficiency`` says which part of these rates kernels reach: all of it (``roofline``), what was measured of this GPU
-    (``measured``), or what a file says.
+    the other GPUs of the same server, each direction) are B/s; ``memory`` is bytes. The estimated need of a strategy
+    (``topoflow.strategy.memory``) may take ``memory_share`` of it; the estimate has no buffers and no fragmentation.
+    ``efficiency`` is the source of the fraction of these rates that kernels reach: 1 (``roofline``), the shipped
+    measurements of this GPU (``measured``), or the path of a file.
     """
 
     name: str
@@ -39,33 +39,33 @@ class Gpu:
         check_positive("gpu.memory", self.memory)
         if not 0 < self.memory_share <= 1:
             raise ValueError(f"gpu.memory_share: must be within 0 < share <= 1, got {self.memory_share}")
-        _ = self.measured  # so that what is wrong with the file is said here
+        _ = self.measured  # raises here for an error in the file
 
     @cached_property
     def measured(self) -> Efficiency | None:
-        """What kernels reach; None: the peak."""
+        """Return the measured efficiencies of kernels; None for the peak rates."""
         return load_efficiency(self.efficiency, self.name)
 
     @property
     def exchange_bandwidth(self) -> float:
-        """B/s that collectives among the GPUs of a server reach."""
+        """Return the B/s that collectives among the GPUs of a server reach."""
         return self.local_bandwidth * (1.0 if self.measured is None else self.measured.links)
 
     @property
     def usable_memory(self) -> float:
-        """B that a strategy may be estimated to need."""
+        """Return the bytes that the estimated need of a strategy may take."""
         return self.memory * self.memory_share
 
     @property
     def room(self) -> str:
-        """The same for a person: ``64 GB (80% of 80 GB)``."""
+        """Return the usable memory as text: ``64 GB (80% of 80 GB)``."""
         share = "" if self.memory_share == 1 else f" ({self.memory_share:.0%} of {human(self.memory, 'B')})"
         return f"{human(self.usable_memory, 'B')}{share}"
 
     def seconds(self, flops: float, moved_bytes: float, rate: str) -> float:
-        """Return the seconds of the slower of arithmetic, at a rate of ``flops``, and memory.
+        """Return the larger of the arithmetic time, at the named ``rate``, and the memory time (s).
 
-        Source: the roofline of Williams et al., CACM 2009; of the memory bandwidth, what was measured.
+        Source: the roofline of Williams et al., CACM 2009, with the measured share of the memory bandwidth.
         """
         if rate not in self.flops:
             raise ValueError(f"gpu.flops: {self.name} has no rate for {rate!r}, only {', '.join(self.flops)}")

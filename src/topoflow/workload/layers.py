@@ -1,9 +1,9 @@
-"""Builders of layers, so that each model reads as its architecture. Sizes are elements, per sample.
+"""Builders of layers, with which a model reads like its architecture. Sizes are elements per sample.
 
-FLOPs count a multiply-add as two. ``memory_elements`` is what a layer reads and writes per sample in addition to its
-parameters; a roofline takes element-wise functions (ReLU, GELU, dropout, residual additions) as fused into the layer
-before them, as compilers and hand-written kernels do. With measured efficiencies they are kernels of their own, which
-move ``elementwise`` elements.
+FLOPs count a multiply-add as two. ``memory_elements`` are the elements that a layer reads and writes per sample in
+addition to its parameters. The roofline assumes that element-wise functions (ReLU, GELU, dropout, residual additions)
+are fused into the layer before them, as compilers and hand-written kernels do. With measured efficiencies they are
+separate kernels, which move ``elementwise`` elements.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ class _Trained(_Model, Protocol):
 
 
 def graph_of(model: _Trained, name: str, layers: Sequence[Layer]) -> LayerGraph:
-    """``layers``, trained as the model says in the fields that a graph has, too; ``kernels`` is the path of a file."""
+    """Return a graph of ``layers`` with the training settings of ``model``; its ``kernels`` is the path of a file."""
     shared = {field.name for field in fields(LayerGraph)} - {"name", "layers", "kernels"}
-    said = {field.name: getattr(model, field.name) for field in fields(model) if field.name in shared}
+    settings = {field.name: getattr(model, field.name) for field in fields(model) if field.name in shared}
     kernels = None if model.kernels is None else Kernels.load(model.kernels)
-    return LayerGraph(name, tuple(layers), kernels=kernels, **said)
+    return LayerGraph(name, tuple(layers), kernels=kernels, **settings)
 
 
-COUNTED = ("tables", "layers", "dense_layers", "feature_layers")  # sizes that are numbers of layers
-BYTES_PER_LAYER = 2**11  # with what a strategy and the tasks of one server say of it, at least
+LAYER_COUNTS = ("tables", "layers", "dense_layers", "feature_layers")  # sizes that are numbers of layers
+BYTES_PER_LAYER = 2**11  # at least, with its part of a strategy and of the tasks of one server
 
 
 def check_sizes(model: _Model, zero: Sequence[str] = ()) -> None:
-    """Raise ``ValueError("dlrm.tables: must be a positive integer, got 0")`` for a size that is none.
+    """Raise ``ValueError("dlrm.tables: must be a positive integer, got 0")`` for an invalid size.
 
-    The sizes named in ``zero`` may be 0. Raises ``ValueError`` also for more layers than memory has room for.
+    The sizes named in ``zero`` may be 0. Raises ``ValueError`` also if the layers do not fit in memory.
     """
     for field in fields(model):
         value, least = getattr(model, field.name), 0 if field.name in zero else 1
         if field.type == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-            law = "a positive integer" if least else "an integer of at least 0"
-            raise ValueError(f"{type(model).__name__.lower()}.{field.name}: must be {law}, got {value!r}")
-        if field.name in COUNTED:
+            rule = "a positive integer" if least else "an integer of at least 0"
+            raise ValueError(f"{type(model).__name__.lower()}.{field.name}: must be {rule}, got {value!r}")
+        if field.name in LAYER_COUNTS:
             check_memory(f"{type(model).__name__.lower()}.{field.name}", f"{value} layers", value * BYTES_PER_LAYER)
 
 
@@ -63,9 +63,9 @@ def linear(
     bias: bool = True,
     elementwise: int = 0,
 ) -> Layer:
-    """Return ``inputs -> outputs`` at each of ``positions`` (1 for a vector, the length of a transformer's sequence).
+    """Return a linear layer ``inputs -> outputs`` at each of ``positions`` (1, or the length of a sequence).
 
-    A function after it moves ``elementwise`` elements at each position.
+    The element-wise function after it moves ``elementwise`` elements at each position.
     """
     return Layer(
         name=name,
@@ -82,7 +82,7 @@ def linear(
 
 
 def mlp(prefix: str, sizes: Sequence[int], after: Sequence[str] = ()) -> list[Layer]:
-    """A chain of linear layers ``sizes[0] -> sizes[1] -> ...`` named ``prefix0``, ``prefix1``, ..."""
+    """Return a chain of linear layers ``sizes[0] -> sizes[1] -> ...`` named ``prefix0``, ``prefix1``, ..."""
     layers: list[Layer] = []
     for position, (inputs, outputs) in enumerate(pairwise(sizes)):
         layers.append(linear(f"{prefix}{position}", inputs, outputs, [layers[-1].name] if layers else after))
@@ -90,9 +90,9 @@ def mlp(prefix: str, sizes: Sequence[int], after: Sequence[str] = ()) -> list[La
 
 
 def table(name: str, rows: int, dimension: int, bag: int) -> Layer:
-    """An embedding table whose lookup sums ``bag`` rows: one addition and one read per gathered element.
+    """Return an embedding table whose lookup sums ``bag`` rows: one addition and one read per gathered element.
 
-    The indices come with the input pipeline, which knows where a table is, and are not traffic of the iteration.
+    The input pipeline delivers the indices to the server of a table; they are not traffic of the iteration.
     """
     return Layer(
         name=name,
@@ -107,7 +107,7 @@ def table(name: str, rows: int, dimension: int, bag: int) -> Layer:
 
 
 def embedding(name: str, rows: int, dimension: int, positions: int) -> Layer:
-    """A lookup of one row per position. Its gradient is dense, as PyTorch's ``Embedding`` makes it by default."""
+    """Return a lookup of one row per position. Its gradient is dense, the default of PyTorch's ``Embedding``."""
     return Layer(
         name=name,
         kind="embedding",
@@ -119,9 +119,10 @@ def embedding(name: str, rows: int, dimension: int, positions: int) -> Layer:
 
 
 def norm(name: str, features: int, after: Sequence[str], *, positions: int = 1, bias: bool = True) -> Layer:
-    """Layer norm (RMS norm without ``bias``) or batch norm: a scale and a shift per feature.
+    """Return a layer norm (RMS norm without ``bias``) or batch norm: a scale and a shift per feature.
 
-    Read for the statistics, read again, write: memory decides, and the FLOPs are neglected, as published counts do.
+    It reads its inputs twice (once for the statistics) and writes its outputs. It is limited by memory, so its FLOPs
+    are neglected, as in published counts.
     """
     return Layer(
         name=name,
@@ -145,10 +146,10 @@ def attention(
     causal: bool = True,
     flash: bool = True,
 ) -> Layer:
-    """Return scores and weighted values of every head, without the projections: ``4 * sequence^2 * hidden`` FLOPs.
+    """Return the attention of all heads without projections: scores and weighted values, 4 sequence^2 hidden FLOPs.
 
     This is the count of Narayanan et al., SC 2021, appendix (the causal half is not discounted). With ``flash``, scores
-    stay on the chip (Dao et al., FlashAttention, NeurIPS 2022): memory sees queries, keys, values and outputs.
+    stay on the chip (Dao et al., FlashAttention, NeurIPS 2022); queries, keys, values and outputs go through memory.
     Otherwise one matrix multiplication writes all scores, softmax and dropout read and write them (and a mask of a
     byte), and another multiplication reads them, as in Megatron-LM of 2021.
     """
@@ -181,7 +182,7 @@ def conv(
     padding: int | None = None,
     bias: bool = True,
 ) -> Layer:
-    """A square convolution over ``size x size`` pixels, padded so that only ``stride`` shrinks them, or as said."""
+    """Return a square convolution over ``size x size`` pixels; the default padding keeps size / ``stride`` pixels."""
     pixels = (_shrunk(size, stride) if padding is None else slid(size, kernel, stride, padding)) ** 2
     return Layer(
         name=name,
@@ -196,7 +197,7 @@ def conv(
 
 
 def pool(name: str, channels: int, size: int, after: Sequence[str], *, stride: int, kernel: int | None = None) -> Layer:
-    """Pooling over ``size x size`` pixels: ``stride x stride`` become one, or windows of ``kernel x kernel`` do."""
+    """Return a pooling over ``size x size`` pixels with windows of ``kernel x kernel`` (default: ``stride``)."""
     pixels = (_shrunk(size, stride) if kernel is None else slid(size, kernel, stride)) ** 2
     window = stride if kernel is None else kernel
     return Layer(
@@ -212,7 +213,7 @@ def pool(name: str, channels: int, size: int, after: Sequence[str], *, stride: i
 
 
 def slid(size: int, kernel: int, stride: int, padding: int = 0) -> int:
-    """How often a window fits: pixels of one side of what it makes."""
+    """Return the pixels of one side of the output of a sliding window."""
     return (size + 2 * padding - kernel) // stride + 1
 
 

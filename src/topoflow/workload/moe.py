@@ -1,4 +1,4 @@
-"""Decoder-only transformer whose feed-forward layers are mixtures of experts: Mixtral, DeepSeekMoE and their kin.
+"""Decoder-only transformer whose feed-forward layers are mixtures of experts: Mixtral, DeepSeekMoE and similar.
 
 embedding -- block 0 .. block n-1 -- norm -- head
 block:  norm -> qkv -> attention -> projection (+) -> norm -+-> router -> experts_up -> experts_down (+)
@@ -22,7 +22,9 @@ from topoflow.workload.sharding import Cut
 
 @dataclass(frozen=True)
 class Moe:
-    """Defaults: Mixtral 8x7B; other sizes are in the config's comments. Norms are RMS norms, nothing has a bias.
+    """A mixture of experts. Defaults: Mixtral 8x7B; the config's comments have other sizes.
+
+    Norms are RMS norms, and no layer has a bias.
 
     ``feed_forward`` is the inner width of one expert, and ``shared_experts`` run for every token. The first
     ``dense_layers`` blocks have a dense feed-forward layer of ``dense_feed_forward`` instead.
@@ -83,7 +85,7 @@ class Moe:
         return [norm1, *attention, norm2, *feed]
 
     def _mixture(self, stream: Stream, block: int, source: str, added: str) -> list[Layer]:
-        """The router, the shared experts (one that is as wide as all of them), and the experts."""
+        """Return the router, the shared experts (as one of their total width), and the experts."""
         prefix, cut = f"block{block}.", Cut(block)
         router = linear(prefix + "router", self.hidden, self.experts, [source], positions=self.sequence, bias=False)
         layers, outputs = [cut.whole(router)], [added]
@@ -94,7 +96,7 @@ class Moe:
         wide, after = self.feed_forward, [source, router.name]
         up = self._expert(prefix + "experts_up", self.hidden, 2 * wide, after, 3 * wide)
         down = self._expert(prefix + "experts_down", wide, self.hidden, [up.name, *outputs], 3 * self.hidden)
-        down = replace(down, output_elements=stream.elements)  # of the experts of a token, summed
+        down = replace(down, output_elements=stream.elements)  # the sum over the experts of a token
         return [*layers, *cut.experts(up, down, self.experts, self.top_k * stream.elements)]
 
     def _expert(self, name: str, inputs: int, outputs: int, after: list[str], elementwise: int) -> Layer:

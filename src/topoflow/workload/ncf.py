@@ -1,4 +1,4 @@
-"""NCF: neural collaborative filtering (He et al., WWW 2017, NeuMF), with several tables as TopoOpt runs it.
+"""NCF: neural collaborative filtering (He et al., WWW 2017, NeuMF), with several tables as in TopoOpt.
 
 user_mf_i * item_mf_i (elementwise) ------------------------+-- predict (one output)
 user_mlp_i, item_mlp_i -- concatenate -- mlp0 .. mlp7 ------+
@@ -16,7 +16,10 @@ from topoflow.workload.layers import check_sizes, graph_of, linear, mlp, table
 
 @dataclass(frozen=True)
 class Ncf:
-    """Defaults: TopoOpt List 1, section 5.3 (128 servers): 32 tables for each of user and item, MF and MLP."""
+    """An NCF model. Defaults: TopoOpt List 1, section 5.3 (128 servers), with 32 tables for each of user and item.
+
+    MF and MLP have their own tables.
+    """
 
     gpu: Gpu
     batch_per_gpu: int = 128

@@ -1,11 +1,11 @@
-"""Optimizer: what it keeps for every parameter in addition to the weight and its gradient, and what one step costs.
+"""Optimizer: its state per parameter in addition to the weight and the gradient, and the cost of one step.
 
 State per parameter, bytes:
 
     sgd        0     w -= lr g                         (FlexFlow's DLRM: SGDOptimizer(&ff, 0.01f), no momentum)
     momentum   4     one average in float32
-    adam       8     two averages in float32; 12 where weights are narrower than float32, of which a float32 copy is
-                     kept, so that with weights and gradients in 16 bits it is 2 + 2 + 12 = 16
+    adam       8     two averages in float32; 12 if weights are narrower than float32, because of a float32 copy;
+                     with weights and gradients of 16 bits, 2 + 2 + 12 = 16 bytes in all
 
 Source: Rajbhandari et al., "ZeRO", SC 2020, section 3.1 (K = 12 for mixed-precision Adam, 16 bytes per parameter).
 """
@@ -20,20 +20,21 @@ FLOAT32 = DTYPE_BYTES["float32"]
 
 
 def check_optimizer(field: str, optimizer: str) -> None:
-    """Raise ``ValueError`` for a name that is none."""
+    """Raise ``ValueError`` for an unknown optimizer."""
     if optimizer not in AVERAGES:
         raise ValueError(f"{field}: must be one of {', '.join(AVERAGES)}, got {optimizer!r}")
 
 
 def state_bytes(optimizer: str, dtype: str) -> int:
-    """Bytes of state per parameter whose weight is a ``dtype``."""
+    """Return the bytes of state per parameter whose weight is a ``dtype``."""
     return FLOAT32 * (AVERAGES[optimizer] + _has_copy(optimizer, dtype))
 
 
 def update_bytes(optimizer: str, dtype: str) -> int:
-    """Bytes that a step moves per parameter: it reads the gradient and the state, and writes the state and the weight.
+    """Return the bytes that a step moves per parameter.
 
-    The weight is read too, unless a wider copy of it is part of the state.
+    It reads the gradient and the state, and writes the state and the weight. The weight is read too, unless a wider
+    copy of it is part of the state.
     """
     weights = 2 if _has_copy(optimizer, dtype) else 3
     return weights * DTYPE_BYTES[dtype] + 2 * state_bytes(optimizer, dtype)

@@ -20,7 +20,7 @@ EXPANSION = 4
 
 @dataclass(frozen=True)
 class Resnet50:
-    """Defaults: TopoOpt List 1, section 5.3, for images of 224x224 and 1000 classes, as published."""
+    """A ResNet-50. Defaults: TopoOpt List 1, section 5.3, for images of 224x224 and 1000 classes, as published."""
 
     gpu: Gpu
     batch_per_gpu: int = 128
@@ -53,15 +53,15 @@ class Resnet50:
 def _conv_bn(
     prefix: str, number: str, inputs: int, outputs: int, kernel: int, size: int, after: list[str], stride: int = 1
 ) -> list[Layer]:
-    """``conv<number>`` without bias and ``bn<number>``, both called as torchvision calls them."""
+    """Return ``conv<number>`` without bias and ``bn<number>``, with the names of torchvision."""
     convolution = conv(f"{prefix}conv{number}", inputs, outputs, kernel, size, after, stride=stride, bias=False)
     return [convolution, norm(f"{prefix}bn{number}", outputs, [convolution.name], positions=(size // stride) ** 2)]
 
 
 def _bottleneck(prefix: str, inputs: int, width: int, size: int, source: str, stride: int) -> list[Layer]:
-    """One block from ``source`` (``inputs`` channels of ``size x size``); its last layer adds the two branches.
+    """Return one block from ``source`` (``inputs`` channels of ``size x size``); its last layer adds the two branches.
 
-    The shortcut comes last, as torchvision runs it, so its gradients come first: DDP's buckets depend on that.
+    The shortcut comes last, as in torchvision, so its gradients come first: DDP's buckets depend on this order.
     """
     outputs = EXPANSION * width
     layers = _conv_bn(prefix, "1", inputs, width, 1, size, [source])

@@ -1,11 +1,11 @@
-"""Sharding: how a layer of a transformer is cut by tensor, pipeline, context and expert parallelism.
+"""Sharding: the cut of a transformer's layers by tensor, pipeline, context and expert parallelism.
 
 A block of Megatron-LM cuts its first matrix by columns and its second by rows, so that one all-reduce per pair and
-pass is enough; what is left whole (norms, the router) is computed for a part of the positions on each tensor rank.
+pass is enough. Layers that are not cut (norms, the router) compute a part of the positions on each tensor rank.
 
     column    forward: nothing                         backward: the gradients of its inputs are summed over the ranks
     row       forward: its outputs are summed          backward: nothing
-    expert    as these, and every token goes to its experts and comes back
+    expert    as above; in addition every token is sent to its experts and back
 
 Source: Shoeybi et al., "Megatron-LM", 2019, section 3; Korthikanti et al., "Reducing Activation Recomputation in Large
 Transformer Models", 2022, section 4.2 (the parts of the positions; the bytes stay the same).
@@ -20,34 +20,37 @@ from topoflow.workload.base import Layer, Sharding
 
 @dataclass(frozen=True)
 class Cut:
-    """Marks the layers of one block (``None``: before the first or after the last) with how they are cut."""
+    """A builder that marks how the layers of one ``block`` are cut (None: before the first or after the last block)."""
 
     block: int | None
 
     def whole(self, layer: Layer) -> Layer:
-        """Every tensor rank holds all of it."""
+        """Return a layer that every tensor rank holds completely."""
         return replace(layer, sharding=Sharding(self.block))
 
     def column(self, layer: Layer, inputs: int, *, heads: int = 0, shares: str | None = None) -> Layer:
-        """``inputs`` are the elements per sample that it reads; ``heads`` must divide evenly."""
+        """Return a layer cut by columns; ``inputs`` are the elements read per sample, ``heads`` must divide evenly."""
         return replace(
             layer,
             sharding=Sharding(self.block, tensor=True, heads=heads, reduced_backward=inputs, shares=shares),
         )
 
     def row(self, layer: Layer) -> Layer:
-        """Its outputs are the sum of what the tensor ranks computed."""
+        """Return a layer cut by rows: its outputs are the sum over the tensor ranks."""
         return replace(layer, sharding=Sharding(self.block, tensor=True, reduced_forward=layer.output_elements))
 
     def heads(self, layer: Layer, *, positions: int, heads: int, key_values: int) -> Layer:
-        """Attention: tensor ranks have heads, context ranks positions; each needs keys and values of all positions."""
+        """Return an attention layer: tensor ranks divide the heads, context ranks the positions.
+
+        Each rank needs the keys and values of all positions.
+        """
         return replace(
             layer,
             sharding=Sharding(self.block, tensor=True, heads=heads, positions=positions, key_values=key_values),
         )
 
     def experts(self, up: Layer, down: Layer, experts: int, routed: int) -> list[Layer]:
-        """The first matrices of all ``experts`` and the second; ``routed`` elements per sample go there and back."""
+        """Return the first and the second matrices of all ``experts``; ``routed`` elements per sample go each way."""
         sent = Sharding(self.block, tensor=True, experts=experts, routed=routed, reduced_backward=routed)
         returned = Sharding(self.block, tensor=True, experts=experts, routed=routed, reduced_forward=routed)
         return [replace(up, sharding=sent), replace(down, sharding=returned)]

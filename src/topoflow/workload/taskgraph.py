@@ -1,4 +1,4 @@
-"""Task graph: one iteration of a job as TopoOpt's authors published it, already placed on servers."""
+"""Task graph: one iteration of a job placed on servers, as published by TopoOpt's authors."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from topoflow.workload.gpu import Gpu
 
 @dataclass(frozen=True)
 class TaskGraph:
-    """``path`` is a FlatBuffers file of FlexFlow's task graph (``topoflow.capture.formats.taskgraph``).
+    """A FlatBuffers file of FlexFlow's task graph (``topoflow.capture.formats.taskgraph``).
 
-    Compute times, transfers, all-reduces and what waits for what are those of the file: the compute times were
-    measured on servers of four A100, the strategy is what FlexFlow found for the network in the file's name. A
-    server of the file is a server here, so that only the network is open. Of ``gpu`` nothing counts while no two of
-    them share one.
+    Compute times, transfers, all-reduces and dependencies are those of the file: the compute times were measured on
+    servers of four A100, and FlexFlow chose the strategy for the network in the file's name. Servers of the file are
+    servers here, so that only the network can be chosen. ``gpu`` is not used while every rank has its own server.
     """
 
     path: str
     gpu: Gpu
 
     def build(self) -> RecordedJob:
-        """Raises ``ValueError`` for a file that is no task graph, or a damaged one."""
+        """Return the job. Raises ``ValueError`` for a file that is no task graph, or a damaged one."""
         if not taskgraph.matches(Source(self.path, read_bytes(Path(self.path)))):
             raise ValueError(f"workload.path: must be a task graph (.fbuf), got {self.path}")
         return RecordedJob(load([Path(self.path)]), self.gpu)

@@ -1,4 +1,4 @@
-"""Decoder-only transformer of any size: GPT-2, GPT-3, Llama and their kin (Radford et al., 2019; Touvron et al., 2023).
+"""Decoder-only transformer of any size: GPT-2, GPT-3, Llama and similar (Radford et al., 2019; Touvron et al., 2023).
 
 embedding (+ position) -- block 0 .. block n-1 -- norm -- head
 block:  norm -> qkv -> attention -> projection (+) -> norm -> ffn_up -> ffn_down (+)
@@ -20,11 +20,11 @@ ATTENTION = ("flash", "unfused")
 
 @dataclass(frozen=True)
 class Transformer:
-    """Defaults: GPT-2 small, one batch as nanoGPT trains it; other sizes are in the config's comments.
+    """A decoder-only transformer. Defaults: GPT-2 small with nanoGPT's batch; the config's comments have other sizes.
 
     ``feed_forward`` is the inner width. ``key_value_heads`` below ``heads`` is grouped-query attention. ``gated``:
-    two matrices up instead of one (SwiGLU). ``tied``: the head uses the embedding's matrix. ``bias``: linear layers
-    and norms have one (without, a norm is an RMS norm). ``learned_positions``: a table of ``sequence`` positions.
+    two up matrices instead of one (SwiGLU). ``tied``: the head uses the embedding's matrix. ``bias``: linear layers
+    and norms have a bias (without, a norm is an RMS norm). ``learned_positions``: a table of ``sequence`` positions.
     ``attention``: ``flash``, one kernel that keeps scores on the chip, or ``unfused``, which writes them to memory.
     """
 
@@ -78,7 +78,7 @@ class Transformer:
         return graph_of(self, "transformer", layers)
 
     def _block(self, stream: Stream, block: int, source: list[str]) -> list[Layer]:
-        """One block on the residual stream ``source``, to which the projection and ``ffn_down`` add."""
+        """Return one block on the residual stream ``source``, to which the projection and ``ffn_down`` add."""
         prefix = f"block{block}."
         norm1 = stream.norm(prefix + "norm1", source, block)
         attention = stream.attention(block, [norm1.name], source, self.heads, self.key_value_heads)

@@ -16,10 +16,10 @@ DENSE = 4096
 
 @dataclass(frozen=True)
 class Vgg16:
-    """Defaults: TopoOpt List 1, section 5.3, for images of 224x224 and 1000 classes, as published.
+    """A VGG16. Defaults: TopoOpt List 1, section 5.3, for images of 224x224 and 1000 classes, as published.
 
-    TopoOpt's own VGG16 reads 229x229, pads by 2 and pools 3x3 with stride 2 (``configs/workload/topoopt/vgg16.yaml``):
-    its first dense layer reads 11 * 11 * 512, as in its task graphs.
+    TopoOpt's own VGG16 reads 229x229, pads by 2 and pools 3x3 with stride 2 (``configs/workload/topoopt/vgg16.yaml``),
+    so that its first dense layer reads 11 * 11 * 512, as in its task graphs.
     """
 
     gpu: Gpu

@@ -1,6 +1,6 @@
-"""A world as a file: links and tasks made by hand or by another tool (docs/world_files.md has the format).
+"""World files: links and tasks made by hand or by another tool (docs/world_files.md has the format).
 
-Everything that is wrong is one line with file, place, field, law and value:
+An error is one line with file, place, field, requirement and value:
 ``world.json: tasks[3].bytes: must not be negative, got -5``.
 """
 
@@ -21,7 +21,7 @@ from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fields import number, shorten
 from topoflow.traffic.base import Collective, Compute, Task, Traffic, Transfer
 from topoflow.units import check_positive
-from topoflow.worldfile.world_rows import ORDERED, RINGED, Row
+from topoflow.worldfile.world_rows import ORDERED, RINGED, TaskRow
 
 KEYS = ("links", "tasks", "local_bandwidth")
 Orders = tuple[tuple[int, ...], ...]
@@ -29,20 +29,20 @@ Orders = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class WorldFile:
-    """A world, and the names that its file uses. K tasks, L links."""
+    """A world, and the names that its file uses. Shapes: K tasks, L links."""
 
     world: World
     ids: tuple[str, ...]  # [K] in the order of the file
-    place: tuple[int, ...]  # [K] where each is in the timeline
+    place: tuple[int, ...]  # [K] index of each task in the timeline
     ends: tuple[tuple[str, str], ...]  # [L] names of the nodes
 
     def flows(self, timeline: Timeline) -> list[tuple[str, float, float]]:
-        """[K] id, start and finish (s) in the order of the file."""
+        """Return [K] id, start and finish (s) in the order of the file."""
         start, finish = timeline.task_start.tolist(), timeline.task_finish.tolist()
         return [(name, start[place], finish[place]) for name, place in zip(self.ids, self.place, strict=True)]
 
     def loads(self, timeline: Timeline) -> list[tuple[str, str, float, float]]:
-        """[L] source, target, bytes and utilization: the share of what the link could have carried in the makespan."""
+        """Return [L] source, target, bytes and utilization, the share of the link's capacity over the makespan."""
         carried, capacity = timeline.link_bytes.tolist(), self.world.capacity.tolist()
         span = timeline.makespan
         return [
@@ -69,7 +69,7 @@ def read(path: FilePath) -> WorldFile:
     if not isinstance(values, list):
         raise ValueError(f"{path}: tasks: must be a list, got {type(values).__name__}")
     nodes = links.index()
-    rows = [Row.of_task(f"{path}: tasks[{position}]", value, links, nodes) for position, value in enumerate(values)]
+    rows = [TaskRow.of_task(f"{path}: tasks[{position}]", value, links, nodes) for position, value in enumerate(values)]
     ids = tuple(row.id for row in rows)
     tasks = [row.task(after) for row, after in zip(rows, _awaited(rows, ids), strict=True)]
     _check_local(rows, tasks, given="local_bandwidth" in content)
@@ -87,7 +87,7 @@ def read(path: FilePath) -> WorldFile:
 
 
 def _links(rows: object, where: str) -> LinkList:
-    """As a list of links anywhere, but ``latency`` may be left out (0), and a world of plain delays has no link."""
+    """Parse the links; ``latency`` may be left out (0), and a world of delays only may have no link."""
     if rows == []:
         none = np.zeros(0, np.int32)
         return LinkList((), none, none, np.zeros(0), np.zeros(0))
@@ -96,8 +96,8 @@ def _links(rows: object, where: str) -> LinkList:
     return parse_links(rows, where)
 
 
-def _awaited(rows: Sequence[Row], ids: Sequence[str]) -> list[tuple[int, ...]]:
-    """[K] the rows that each row waits for, ascending."""
+def _awaited(rows: Sequence[TaskRow], ids: Sequence[str]) -> list[tuple[int, ...]]:
+    """Return [K] the rows that each row waits for, ascending."""
     index_of: dict[str, int] = {}
     for index, (row, name) in enumerate(zip(rows, ids, strict=True)):
         if name in index_of:
@@ -112,14 +112,14 @@ def _awaited(rows: Sequence[Row], ids: Sequence[str]) -> list[tuple[int, ...]]:
     return awaited
 
 
-def _check_local(rows: Sequence[Row], tasks: Sequence[Task], *, given: bool) -> None:
+def _check_local(rows: Sequence[TaskRow], tasks: Sequence[Task], *, given: bool) -> None:
     for row, task in zip(rows, tasks, strict=True):
         if isinstance(task, Collective) and task.local > 1 and not given:
             raise ValueError(f"{row.place}local: must come with the file's local_bandwidth, got {task.local} without")
 
 
-def _rings(rows: Sequence[Row], tasks: Sequence[Task]) -> dict[tuple[int, ...], Orders]:
-    """The ring orders of each group, which all its tasks must share, as those of a communicator do."""
+def _rings(rows: Sequence[TaskRow], tasks: Sequence[Task]) -> dict[tuple[int, ...], Orders]:
+    """Return the ring orders of each group, which all its tasks must share, as those of a communicator do."""
     rings: dict[tuple[int, ...], Orders] = {}
     for row, task in zip(rows, tasks, strict=True):
         if isinstance(task, Collective) and task.op in RINGED:
@@ -129,10 +129,10 @@ def _rings(rows: Sequence[Row], tasks: Sequence[Task]) -> dict[tuple[int, ...], 
     return rings
 
 
-def _sequence(rows: Sequence[Row], tasks: Sequence[Task]) -> list[int]:
-    """All tasks so that each comes after what it waits for; of those that could come next, the first of the file.
+def _sequence(rows: Sequence[TaskRow], tasks: Sequence[Task]) -> list[int]:
+    """Return all tasks in an order in which each comes after those it waits for (Kahn, CACM 1962).
 
-    A server's computes wait for each other in the order of the file (Kahn, CACM 1962).
+    Ties are broken by the order of the file. The computes of a server wait for each other in the order of the file.
     """
     awaited = [set(task.after) for task in tasks]
     last: dict[int, int] = {}
@@ -142,8 +142,8 @@ def _sequence(rows: Sequence[Row], tasks: Sequence[Task]) -> list[int]:
             last[task.server] = index
     followers: list[list[int]] = [[] for _ in rows]
     for index, earlier in enumerate(awaited):
-        for one in earlier:
-            followers[one].append(index)
+        for earlier_index in earlier:
+            followers[earlier_index].append(index)
     open_count = [len(earlier) for earlier in awaited]
     ready = [index for index, count in enumerate(open_count) if count == 0]
     sequence = []
@@ -159,22 +159,25 @@ def _sequence(rows: Sequence[Row], tasks: Sequence[Task]) -> list[int]:
     return sequence
 
 
-def _fail_cycle(rows: Sequence[Row], awaited: Sequence[set[int]], open_count: Sequence[int]) -> None:
-    """Every task that is left waits for another that is left: follow them until one comes again."""
+def _fail_cycle(rows: Sequence[TaskRow], awaited: Sequence[set[int]], open_count: Sequence[int]) -> None:
+    """Raise the ``ValueError`` that names a circle of tasks.
+
+    Every remaining task waits for another remaining one, so following them leads back to a visited task.
+    """
     walk: dict[int, None] = {}  # in order
     index = next(index for index, count in enumerate(open_count) if count)
     while index not in walk:
         walk[index] = None
-        index = min(one for one in awaited[index] if open_count[one])
+        index = min(task for task in awaited[index] if open_count[task])
     tasks = list(walk)
     cycle = [*tasks[tasks.index(index) :], index]
     names = " -> ".join(repr(rows[index].id) for index in cycle[:10]) + (" ..." if len(cycle) > 10 else "")
-    law = "tasks must not wait for each other in a circle (a server's computes run in the order of the file)"
-    raise ValueError(f"{rows[cycle[0]].place}after: {law}, got {names}")
+    rule = "tasks must not wait for each other in a circle (a server's computes run in the order of the file)"
+    raise ValueError(f"{rows[cycle[0]].place}after: {rule}, got {names}")
 
 
-def _check_reachable(rows: Sequence[Row], tasks: Sequence[Task], fabric: Fabric) -> None:
-    """Where a world cannot be placed: the row of the first transfer for which there is no path."""
+def _check_reachable(rows: Sequence[TaskRow], tasks: Sequence[Task], fabric: Fabric) -> None:
+    """Raise ``ValueError`` at the row of the first transfer for which there is no path."""
     for row, task in zip(rows, tasks, strict=True):
         if isinstance(task, Transfer) and not task.subflows and not fabric.route(task.source, task.target, "transfer"):
             row.fail("dst", f"must be reached over the links from {fabric.nodes[task.source]!r}")
@@ -185,7 +188,7 @@ def _renumbered(task: Task, place_of: Mapping[int, int]) -> Task:
 
 
 def _fabric(links: LinkList, rings: Mapping[tuple[int, ...], Orders]) -> Fabric:
-    """Every node is a server; ``tasks`` without a path take the shortest, of several the one of the lowest links."""
+    """Return a fabric whose nodes all are servers; transfers without a path take the shortest, lowest links first."""
     shortest = ShortestPaths(links.nodes, links.source, links.target)
 
     def route(source: int, target: int, kind: str) -> tuple[Path, ...]:

@@ -1,4 +1,4 @@
-"""One row of a world file's tasks: each field is checked here, where its place in the file is known."""
+"""Rows of a world file's tasks, and the checks of their fields."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from topoflow.units import check_bandwidth, check_not_negative, check_share
 COMMON = ("id", "type", "after", "start")
 RINGED = ("all_reduce", "all_gather", "reduce_scatter")
 ORDERED = following("rings")
-MOST_LOCAL = 2**20
+MAX_LOCAL = 2**20
 
 
 def fields(kind: str) -> tuple[str, ...]:
-    """What a task of this type may have in addition to ``COMMON``."""
+    """Return the fields that a task of this type may have in addition to ``COMMON``."""
     if kind == "transfer":
         return ("bytes", "src", "dst", "path", "paths", "limit")
     if kind == "compute":
         return ("seconds", "server")
-    own = {"root": kind in ROOTED, "orders": kind in RINGED, "splits": kind == "all_to_all"}
-    return ("group", "bytes", "algorithm", "local", *(name for name, has in own.items() if has))
+    optional = {"root": kind in ROOTED, "orders": kind in RINGED, "splits": kind == "all_to_all"}
+    return ("group", "bytes", "algorithm", "local", *(name for name, has in optional.items() if has))
 
 
 @dataclass(frozen=True)
-class Row(Fields):
-    """One object of ``tasks``, and the links it may speak of."""
+class TaskRow(Fields):
+    """One object of ``tasks``, with the links that it may refer to."""
 
     links: LinkList
     nodes: Mapping[str, int]
@@ -49,18 +49,18 @@ class Row(Fields):
 
     @property
     def after(self) -> list[str]:
-        """The ids that it waits for."""
+        """Return the ids that the task waits for."""
         values = self.values.get("after", [])
         if not isinstance(values, list):
             self.fail("after", "must be a list of ids")
         return [name_of(f"{self.place}after[{index}]", value) for index, value in enumerate(values)]
 
     def amount(self, field: str) -> float:
-        """A number that is finite and not negative."""
+        """Return a number that is finite and not negative."""
         return _kept(check_not_negative, f"{self.place}{field}", self.require(field))
 
     def node(self, field: str) -> int:
-        """A node by name."""
+        """Return the number of the node that the field names."""
         return self._node(f"{self.place}{field}", self.require(field))
 
     def _node(self, place: str, value: object) -> int:
@@ -70,7 +70,7 @@ class Row(Fields):
         return self.nodes[name]
 
     def members(self, place: str, values: object) -> tuple[int, ...]:
-        """Nodes by name, each once."""
+        """Return the numbers of distinct nodes, given by name."""
         if not isinstance(values, list) or not values:
             raise ValueError(f"{place}: must be a list of nodes, got {shorten(values)}")
         nodes = tuple(self._node(f"{place}[{index}]", value) for index, value in enumerate(values))
@@ -79,9 +79,9 @@ class Row(Fields):
         return nodes
 
     @staticmethod
-    def of_task(place: str, value: object, links: LinkList, nodes: Mapping[str, int]) -> Row:
-        """An object of a known type with known fields."""
-        row = Row(f"{place}.", Fields.of(place, value).values, links, nodes)
+    def of_task(place: str, value: object, links: LinkList, nodes: Mapping[str, int]) -> TaskRow:
+        """Return the row of an object. Raises ``ValueError`` for an unknown type or field."""
+        row = TaskRow(f"{place}.", Fields.of(place, value).values, links, nodes)
         kind = row.values.get("type")
         if kind not in ("transfer", "compute", *COLLECTIVES):
             row.fail("type", f"must be transfer, compute, {', '.join(COLLECTIVES)}")
@@ -92,7 +92,7 @@ class Row(Fields):
         return row
 
     def task(self, after: tuple[int, ...]) -> Task:
-        """The task that this row describes; it waits for the tasks ``after``."""
+        """Return the task that this row describes; it waits for the tasks ``after``."""
         if self.values["type"] == "transfer":
             subflows = self._subflows()
             source, target = self._ends(subflows[0].links) if subflows else (self.node("src"), self.node("dst"))
@@ -106,7 +106,7 @@ class Row(Fields):
         return self._collective(after)
 
     def _ends(self, path: Path) -> tuple[int, int]:
-        """Source and target of a path, which the file may name too."""
+        """Return source and target of a path. Raises ``ValueError`` where the row names others."""
         source, target = int(self.links.source[path[0]]), int(self.links.target[path[-1]])
         for field, end in (("src", source), ("dst", target)):
             if field in self.values and self.node(field) != end:
@@ -114,7 +114,7 @@ class Row(Fields):
         return source, target
 
     def _subflows(self) -> tuple[Subflow, ...]:
-        """The paths that the file gives, with their shares of the bytes."""
+        """Return the given paths with their shares of the bytes; empty if the row has none."""
         if "path" in self.values and "paths" in self.values:
             self.fail("paths", "must be given without path")
         if "path" in self.values:
@@ -127,8 +127,8 @@ class Row(Fields):
         subflows = tuple(self._subflow(f"{self.place}paths[{index}]", row) for index, row in enumerate(rows))
         for index, subflow in enumerate(subflows):
             if self._ends(subflow.links) != self._ends(subflows[0].links):
-                law = "must begin and end where the first path does"
-                raise ValueError(f"{self.place}paths[{index}]: {law}, got {list(subflow.links)}")
+                rule = "must begin and end where the first path does"
+                raise ValueError(f"{self.place}paths[{index}]: {rule}, got {list(subflow.links)}")
         total = fsum(subflow.weight for subflow in subflows)
         if abs(total - 1) > 1e-9:
             raise ValueError(f"{self.place}paths: weights must sum to 1, got {total:.12g}")
@@ -150,8 +150,8 @@ class Row(Fields):
         for before, link in pairwise(path):
             if self.links.target[before] != self.links.source[link]:
                 ends = self.links.nodes[self.links.target[before]], self.links.nodes[self.links.source[link]]
-                law = f"link {link} must begin where link {before} ends, at {ends[0]!r}"
-                raise ValueError(f"{place}: {law}, got {ends[1]!r}")
+                rule = f"link {link} must begin where link {before} ends, at {ends[0]!r}"
+                raise ValueError(f"{place}: {rule}, got {ends[1]!r}")
         if len(set(path)) != len(path):
             raise ValueError(f"{place}: must cross a link once, got {shorten(path)}")
         return tuple(path)
@@ -165,8 +165,8 @@ class Row(Fields):
                 self.fail("algorithm", f"must be one of {', '.join(names(op))}")
             check_algorithm(f"{self.place}algorithm", op, algorithm)
         local = self.values.get("local", 1)
-        if type(local) is not int or not 1 <= local <= MOST_LOCAL:
-            self.fail("local", f"must be a whole number within 1..{MOST_LOCAL}")
+        if type(local) is not int or not 1 <= local <= MAX_LOCAL:
+            self.fail("local", f"must be a whole number within 1..{MAX_LOCAL}")
         if "splits" in self.values and ("bytes" in self.values or local > 1):
             self.fail("splits", "must be given without bytes and without local")
         if op in ROOTED and self.node("root") not in group:
@@ -198,7 +198,7 @@ class Row(Fields):
         )
 
     def orders(self, group: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-        """The ring orders of a collective among ``group``: those of the file, or that of the group."""
+        """Return the ring orders of a collective among ``group``: those of the file, or that of the group."""
         if "orders" not in self.values:
             return (group,)
         orders = self.values["orders"]
@@ -206,16 +206,16 @@ class Row(Fields):
             self.fail("orders", f"must belong to one of {', '.join(ORDERED)}")
         if not isinstance(orders, list) or not orders:
             self.fail("orders", "must be a list of orders of the group")
-        found = tuple(self.members(f"{self.place}orders[{index}]", order) for index, order in enumerate(orders))
-        for index, order in enumerate(found):
+        members = tuple(self.members(f"{self.place}orders[{index}]", order) for index, order in enumerate(orders))
+        for index, order in enumerate(members):
             if sorted(order) != sorted(group):
-                law = "must have the nodes of the group"
-                raise ValueError(f"{self.place}orders[{index}]: {law}, got {shorten(orders[index])}")
-        return found
+                rule = "must have the nodes of the group"
+                raise ValueError(f"{self.place}orders[{index}]: {rule}, got {shorten(orders[index])}")
+        return members
 
 
-def _kept(law: Callable[[str, float], None], place: str, value: Any) -> float:
-    """Return ``value`` as a number. Raises ``ValueError`` unless it is one and keeps ``law``."""
+def _kept(check: Callable[[str, float], None], place: str, value: Any) -> float:
+    """Return ``value`` as a number. Raises ``ValueError`` unless it is one and passes ``check``."""
     amount = number(place, value)
-    law(place, value)  # as it was written
+    check(place, value)  # as it was written
     return amount

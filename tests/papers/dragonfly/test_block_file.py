@@ -19,10 +19,10 @@ from topoflow.cli import main
 from topoflow.digest import digest
 from topoflow.fields import LARGEST_WORLD
 from topoflow.papers.dragonfly.motifs import block_file
-from topoflow.papers.dragonfly.motifs.block_file import BLOCK, HEADER, MOST_BLOCKS, read_blocks, write_blocks
-from topoflow.papers.dragonfly.motifs.mesh import BOUNDARY, MOST_PLACES, Blocks, refined, sphere
+from topoflow.papers.dragonfly.motifs.block_file import BLOCK, HEADER, MAX_BLOCKS, read_blocks, write_blocks
+from topoflow.papers.dragonfly.motifs.mesh import BOUNDARY, MAX_PLACES, NO_BLOCK, Blocks, refined, sphere
 from topoflow.papers.dragonfly.motifs.motif import Motif
-from topoflow.workload.base import NOBODY
+from topoflow.workload.base import NO_TARGET
 from topoflow.workload.gpu import Gpu
 
 GPU = Gpu("none", {"float32": 1.0}, 1.0, 1.0, 1.0)
@@ -75,7 +75,7 @@ def check_laws(blocks: Blocks) -> None:
     seen = list(zip(one.tolist(), other.tolist(), strict=True))
     assert len(set(seen)) == len(seen)
     assert set(seen) == {(b, a) for a, b in seen}
-    assert ((there != NOBODY).sum(axis=2) == np.where(levels == BOUNDARY, 0, np.where(steps == 1, 4, 1))).all()
+    assert ((there != NO_BLOCK).sum(axis=2) == np.where(levels == BOUNDARY, 0, np.where(steps == 1, 4, 1))).all()
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -126,7 +126,7 @@ def test_a_face_is_a_message_and_each_of_four_finer_blocks_has_one(tmp_path: Pat
     (tmp_path / "mesh.amr").write_text(TINY)
     motif = Motif(GPU, "amr3d", blocks=str(tmp_path / "mesh.amr")).build()
     messages = motif.messages(2)
-    sent = messages.target != NOBODY
+    sent = messages.target != NO_TARGET
     pairs = list(zip(messages.source[sent].tolist(), messages.target[sent].tolist(), strict=True))
     assert sorted(pairs) == [(0, 1)] * 4 + [(1, 0)] * 4
     assert set(messages.bytes[sent].tolist()) == {32_000.0}
@@ -218,7 +218,7 @@ def test_a_long_line_is_not_divided_into_all_of_its_words() -> None:
 
 
 def test_a_file_of_more_lines_than_blocks_may_be_is_refused_before_it_is_divided(tmp_path: Path) -> None:
-    most = MOST_BLOCKS + LARGEST_WORLD
+    most = MAX_BLOCKS + LARGEST_WORLD
     with pytest.raises(ValueError, match=rf"mesh.amr:{most + 1}: lines: must be at most {most}, got {most + 1}"):
         read(tmp_path, b"1\n" * (most + 1))
 
@@ -226,7 +226,7 @@ def test_a_file_of_more_lines_than_blocks_may_be_is_refused_before_it_is_divided
 def test_a_rank_without_blocks_sends_nothing(tmp_path: Path) -> None:
     (tmp_path / "mesh.amr").write_text("2 0 2 1 1\n2\n0 0 -2 0 -2 -2 -2 -2\n1 0 0 -2 -2 -2 -2 -2\n0\n")
     messages = Motif(GPU, "amr3d", blocks=str(tmp_path / "mesh.amr")).build().messages(2)
-    assert (messages.target == NOBODY).all()
+    assert (messages.target == NO_TARGET).all()
 
 
 def check_damaged(folder: Path, content: bytes) -> None:
@@ -324,7 +324,7 @@ def test_the_example_refuses_in_one_line(tmp_path: Path, ranks: str, level: str)
 
 
 def test_a_level_beyond_memory_is_refused() -> None:
-    assert MOST_PLACES == 8**8
+    assert MAX_PLACES == 8**8
     for ranks, most in ((8, 8), (110_592, 3)):
         with pytest.raises(ValueError, match=rf"^workload.level: must be at most {most} on {ranks} ranks, got 99"):
             sphere(ranks, 99)

@@ -21,7 +21,7 @@ from topoflow.papers.dragonfly.motifs.scripts import Writer, box, sides
 from topoflow.strategy.ranks import Ranks
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.lower import lower
-from topoflow.workload.base import NOBODY, Messages
+from topoflow.workload.base import NO_TARGET, Messages
 from topoflow.workload.gpu import Gpu
 
 GPU = Gpu("none", {"float32": 1.0}, 1.0, 1.0, 1.0)
@@ -37,7 +37,7 @@ def motif(name: str, **parameters: Any) -> Motif:
 
 
 def sent(messages: Messages) -> Any:
-    return messages.target != NOBODY
+    return messages.target != NO_TARGET
 
 
 def seconds_of(traffic: Traffic, latency: float = 0.0) -> float:

@@ -49,7 +49,7 @@ def test_the_answers_are_those_of_all_rounds(name: str, library: str, ranks: int
     motif = Motif(GPU, name, iterations=rounds, library=library, **own)  # type: ignore[arg-type]
     whole = traffic_of(motif, 2 * ranks)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "MOST_TASKS", 0)
+        patch.setattr(module, "MAX_TASKS", 0)
         once = traffic_of(motif, 2 * ranks)
     if name == ALIKE:
         assert once.rounds == rounds
@@ -74,7 +74,7 @@ def test_rounds_that_differ_are_written_one_after_the_other() -> None:
         motif = Motif(GPU, name, iterations=WRITTEN, eager=1e9)
         assert folded(motif.messages(8), 1000) is None, name
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "MOST_TASKS", 0)
+        patch.setattr(module, "MAX_TASKS", 0)
         for seed in range(100):  # of so few ranks some draw the same targets three times
             assert Motif(GPU, "random", iterations=9, seed=seed).messages(2).rounds == 1
 
@@ -100,7 +100,7 @@ def test_a_job_of_the_published_size_has_the_tasks_of_one_round() -> None:
 )
 def test_a_traffic_that_breaks_a_law_of_rounds_is_refused(changed: dict[str, Any], message: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "MOST_TASKS", 0)
+        patch.setattr(module, "MAX_TASKS", 0)
         traffic = traffic_of(Motif(GPU, "allpingpong", iterations=5), 8)
     with pytest.raises(ValueError, match=message):
         replace(traffic, **changed)

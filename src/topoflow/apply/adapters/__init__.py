@@ -1,8 +1,7 @@
-"""Control languages of optical switches. Each module has ``SUFFIX``, of its files, and ``commands(moves, ports)``.
+"""Control languages of optical switches.
 
-``commands`` is the text for a switch of ``ports`` ports each way.
-
-None of them was tried on a device; each names the source of its syntax.
+Each module has ``SUFFIX``, the suffix of its files, and ``commands(moves, ports)``, which returns the text for a switch
+with ``ports`` input and ``ports`` output ports. No module was tried on a device; each names the source of its syntax.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from types import ModuleType
 
 
 def adapters() -> list[str]:
-    """The names of all."""
+    """Return the names of all adapters, sorted."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__))
 
 
 def adapter(name: str) -> ModuleType:
-    """One of them. Raises ``ValueError``."""
+    """Return the module of the adapter ``name``. Raises ``ValueError`` if there is none."""
     if name not in adapters():
         raise ValueError(f"adapter: must be one of {', '.join(adapters())}, got {name!r}")
     return import_module(f"{__name__}.{name}")

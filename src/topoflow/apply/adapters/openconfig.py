@@ -1,12 +1,12 @@
-"""OpenConfig: a change of gNMI a line, as JSON, with the model ``openconfig-optical-switch``.
+"""OpenConfig: one gNMI change per line, as JSON, with the model ``openconfig-optical-switch``.
 
     {"update": "/optical-switch/port-connections/port-connection[slot=1][port=1]",
      "val": {"slot": "1", "port": "1", "config": {"slot": "1", "port": "1", "peer-slot": "1", "peer-port": "13"}}}
     {"delete": "/optical-switch/port-connections/port-connection[slot=1][port=1]"}
 
-OpenConfig has published no model of an optical cross-connect. This one was proposed to it in 2024 (openconfig/public,
-pull request 1187) and closed; its tree is all that there is of it, without an example. A switch is taken to be in slot
-1. Not tried on a device.
+OpenConfig has published no model of an optical cross-connect. This model was proposed to it in 2024 (openconfig/public,
+pull request 1187) and closed; only its tree was published, without an example. The switch is assumed to be in slot 1.
+Not tried on a device.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SLOT = "1"
 
 
 def commands(moves: Sequence[Move], ports: int) -> str:
-    """Changes, to be made one after the other."""
+    """Return the changes as text, in the order in which they must be made."""
     return "".join(f"{json.dumps(_change(move))}\n" for move in moves)
 
 

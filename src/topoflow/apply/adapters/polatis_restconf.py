@@ -1,4 +1,4 @@
-"""RESTCONF (RFC 8040) with Polatis' YANG module ``optical-switch``: a request a line, as JSON.
+"""RESTCONF (RFC 8040) with Polatis' YANG module ``optical-switch``: one request per line, as JSON.
 
     {"method": "POST", "path": "/api/data/optical-switch:cross-connects",
      "body": {"optical-switch:pair": [{"ingress": 1, "egress": 13}]}}
@@ -19,7 +19,7 @@ PATH = "/api/data/optical-switch:cross-connects"
 
 
 def commands(moves: Sequence[Move], ports: int) -> str:
-    """Requests, to be made one after the other."""
+    """Return the requests as text, in the order in which they must be made."""
     return "".join(f"{json.dumps(_request(move))}\n" for move in moves)
 
 

@@ -1,9 +1,9 @@
-"""TL1 as Polatis' switches take it: a command a line, ``VERB::PORTS:CTAG:;``.
+"""The TL1 dialect of Polatis' switches: one command per line, ``VERB::PORTS:CTAG:;``.
 
     ENT-PATCH::1,13:1:;     connect port 1 to port 13
     DLT-PATCH::1:2:;        disconnect what port 1 is connected to
 
-Source: the commands of public programs that drive these switches; the form of a command is that of Telcordia GR-831.
+Source: the commands of public programs that drive these switches; commands have the form of Telcordia GR-831.
 Not tried on a device.
 """
 
@@ -17,7 +17,7 @@ SUFFIX = "tl1"
 
 
 def commands(moves: Sequence[Move], ports: int) -> str:
-    """The session between login and logout; the tag of a command (CTAG) is its number."""
+    """Return the session between login and logout; the tag (CTAG) of a command is its number."""
     return "".join(f"{_verb(move)}:{number}:;\n" for number, move in enumerate(moves, 1))
 
 

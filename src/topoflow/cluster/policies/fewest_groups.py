@@ -1,7 +1,7 @@
-"""As few groups as there can be: those with the most room first, or if one is enough, the fullest that holds it all.
+"""Placement on the fewest groups: groups with the most room first; a request that one group holds gets the fullest one.
 
-Ours: what a network with locality wants most, whatever the fragments that it leaves. (Filling the largest parts first
-needs the fewest, as any k groups hold at most what the k with the most room hold.)
+Source: our own. It gives a network with locality the most, regardless of the fragments that it leaves. Filling the
+groups with the most room first needs the fewest groups, since no k groups hold more than the k with the most room.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""First fit: servers are looked at in their order, and the first with room gets the machine. Knows no groups.
+"""First fit: each machine goes to the first server with room; groups are ignored.
 
 Source: Maniotis et al., "Toward higher-radix switches with co-packaged optics for improved network locality in data
 center and HPC networks", JOCN 2022, section 4.A.

@@ -1,11 +1,11 @@
-"""Small requests from the first group onwards, each in one group where that is possible; big ones from the last group.
+"""Placement of small requests from the first group on, if possible each in one group, and of big ones from the last.
 
 A request is small if an empty group holds it. Small and big requests then fragment different ends of the cluster.
 
 Source: Maniotis et al., "Toward higher-radix switches with co-packaged optics for improved network locality in data
-center and HPC networks", JOCN 2022, section 4.A. Open there, and decided here: a small request that no group holds
-fills the servers in their order; of several groups that hold it, it gets the first; a big request fills a group's
-servers in their order.
+center and HPC networks", JOCN 2022, section 4.A. The paper leaves three points open, which are decided here: a small
+request that no group holds fills the servers in their order; if several groups hold it, it gets the first; a big
+request fills a group's servers in their order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ring orders for any fabric: strides in place of those that it was built with, as an application can choose them."""
+"""Ring orders for any fabric: strides that an application can choose in place of those of the fabric."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from topoflow.fabric.base import Channels, Fabric, FabricDesign
 from topoflow.fabric.topoopt.select_permutations import select_permutations
 from topoflow.fabric.topoopt.totient_perms import ring
 
-MOST_RINGS = 4  # that a search tries at once; more share the same few links of a server
+MAX_RINGS = 4  # that a search tries together; more rings share the same few links of a server
 Strides = tuple[int, ...]
 
 
 def with_strides(fabric: Fabric, groups: Iterable[Group], strides: Strides) -> Fabric:
-    """``fabric`` where each of ``groups`` reduces in the rings +stride that it has; without any, as it did before.
+    """Return ``fabric`` where each of ``groups`` reduces in its rings +stride; a group without any keeps its orders.
 
-    A ring +stride joins all n servers of a group exactly if the two are co-prime (TopoOpt, Theorem 2).
+    A ring +stride joins all n servers of a group if and only if n and the stride are co-prime (TopoOpt, Theorem 2).
     """
-    found = {group: [stride for stride in strides if _is_ring(stride, len(group))] for group in groups}
-    rings = {group: tuple(ring(group, stride) for stride in own) for group, own in found.items() if own}
+    valid = {group: [stride for stride in strides if _is_ring(stride, len(group))] for group in groups}
+    rings = {group: tuple(ring(group, stride) for stride in fitting) for group, fitting in valid.items() if fitting}
     return replace(fabric, channels=Channels({**fabric.channels.rings, **rings}, fabric.channels.trees))
 
 
 def strides_to_try(size: int) -> list[Strides]:
-    """Sets of strides for a group of ``size`` whose neighbours are joined through switches.
+    """Return sets of strides for a group of ``size`` whose neighbours are joined through switches.
 
-    Those that TopoOpt would wire for 2 to 4 rings, each of these alone, and both directions of the natural ring.
+    The sets are those that TopoOpt would wire for 2 to 4 rings, each of these strides alone, and both directions of the
+    natural ring.
     """
-    sets = [select_permutations(size, rings) for rings in range(2, MOST_RINGS + 1)]
-    sets += [(stride,) for stride in select_permutations(size, MOST_RINGS)] + [(1, size - 1)]
-    return [one for one in dict.fromkeys(sets) if one and len(set(one)) == len(one) and one != (1,)]
+    sets = [select_permutations(size, rings) for rings in range(2, MAX_RINGS + 1)]
+    sets += [(stride,) for stride in select_permutations(size, MAX_RINGS)] + [(1, size - 1)]
+    return [chosen for chosen in dict.fromkeys(sets) if chosen and len(set(chosen)) == len(chosen) and chosen != (1,)]
 
 
 def _is_ring(stride: int, size: int) -> bool:
@@ -51,7 +52,7 @@ class WithStrides:
 
 
 def check_fit(strides: Sequence[int] | None, demand: Demand) -> None:
-    """Raise ``ValueError`` where none of ``strides`` is a ring of any group that all-reduces."""
+    """Raise ``ValueError`` if none of ``strides`` is a ring of any group that all-reduces."""
     sizes = sorted({len(group) for group in demand.all_reduce if len(group) > 1})
     if strides is None or any(_is_ring(stride, size) for stride in strides for size in sizes):
         return
@@ -64,5 +65,5 @@ def check_strides(strides: object) -> None:
     if strides is None:
         return
     listed = list(strides) if isinstance(strides, Sequence) and not isinstance(strides, str) else []
-    if not listed or any(isinstance(each, bool) or not isinstance(each, int) or each < 1 for each in listed):
+    if not listed or any(isinstance(stride, bool) or not isinstance(stride, int) or stride < 1 for stride in listed):
         raise ValueError(f"strides: must be a list of whole numbers of at least 1, or null, got {strides!r}")

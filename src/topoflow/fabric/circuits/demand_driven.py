@@ -9,14 +9,14 @@ from topoflow.fabric.base import Control
 
 @dataclass(frozen=True)
 class DemandDriven(Control):
-    """Circuits are chosen by ``circuits.heuristic`` every ``interval``; changing any stops all flows for ``pause``.
+    """A control that chooses circuits by ``circuits.heuristic`` every ``interval``; a change stops flows for ``pause``.
 
-    Source: TopoOpt (Wang et al., NSDI 2023), E.4; ``engine.dynamic.reconfigure`` says what it leaves open.
+    Source: TopoOpt (Wang et al., NSDI 2023), E.4; ``engine.dynamic.reconfigure`` lists what it leaves open.
     """
 
-    interval: float  # s between two looks at the demand
+    interval: float  # s between two measurements of the demand
     pause: float  # s that a reconfiguration takes, less than the interval
-    forwarding: bool  # hosts forward; else servers without a circuit between them wait for one
-    discount: float  # what a pair's next circuit is worth, relative to the one before
+    forwarding: bool  # whether hosts forward; otherwise a pair of servers without a circuit waits for one
+    discount: float  # value of a pair's next circuit relative to the previous one
     paths: int  # shortest paths that a pair may use
-    iterations: int  # that are run one after the other; the last one is reported
+    iterations: int  # consecutive iterations that are simulated; the last one is reported

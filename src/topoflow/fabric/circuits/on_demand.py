@@ -1,10 +1,10 @@
-"""A square of servers whose transceivers send when they have something to send: the network of FOSquare.
+"""The network of FOSquare: a square of servers whose transceivers send packets on demand.
 
     rack i: servers (i, 0) .. (i, S-1) are joined by the intra-rack switch i;
     place j: servers (0, j) .. (R-1, j) are joined by the inter-rack switch j
 
 Server (i, j) has the number i S + j. A switch has no buffers: it accepts one of the packets that are sent to
-transceiver t of a server in one slot. Transceiver t sends to transceiver t, as each has a wavelength of its own.
+transceiver t of a server in one slot. Transceiver t sends to transceiver t, as each has its own wavelength.
 
 Source: FOSquare (Yan et al., Photonics 2021), 2 and Figure 1.
 """
@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 
 from topoflow.fabric.base import Static
 
-MOST_ROOM = 255  # packets; the kernel counts them in a byte
-MIN_ROOM = 2  # packets: a place for the server's own, and one that is kept for those of others
+MAX_ROOM = 255  # packets; the kernel counts them in a byte
+MIN_ROOM = 2  # packets: one of the server itself, and one reserved for forwarded packets
 
 
 @dataclass(frozen=True)
 class Square:
-    """``racks`` times ``servers_per_rack`` nodes with transceivers to both switches."""
+    """A square of ``racks`` times ``servers_per_rack`` nodes with transceivers to both switches."""
 
     racks: int
     servers_per_rack: int
     intra: int  # transceivers of a server to the switch of its rack
-    inter: int  # and to that of its place
+    inter: int  # transceivers of a server to the switch of its place
     room: int  # packets that the buffer of a transceiver holds
 
     @property
@@ -38,34 +38,40 @@ class Square:
 
     @property
     def slots(self) -> int:
-        """Of an epoch."""
+        """Return the number of slots of an epoch."""
         return 1
 
     def first_kinds(self, source: int, target: int) -> tuple[int, ...]:
-        """By which transceivers shortest paths between two nodes begin; 0: to the rack's switch, 1: to the other."""
-        (rack, place), (other, there) = divmod(source, self.servers_per_rack), divmod(target, self.servers_per_rack)
-        return (0,) if rack == other else (1,) if place == there else (0, 1)
+        """Return the kinds of the first transceivers on shortest paths between two nodes.
+
+        0 leads to the rack's switch, 1 to the switch of the place.
+        """
+        rack, place = divmod(source, self.servers_per_rack)
+        target_rack, target_place = divmod(target, self.servers_per_rack)
+        return (0,) if rack == target_rack else (1,) if place == target_place else (0, 1)
 
     def next_node(self, node: int, target: int, kind: int) -> int:
-        """The node that a packet for ``target`` comes to from ``node`` by a switch of this kind."""
-        (rack, place), (other, there) = divmod(node, self.servers_per_rack), divmod(target, self.servers_per_rack)
-        return rack * self.servers_per_rack + there if kind == 0 else other * self.servers_per_rack + place
+        """Return the node that a packet for ``target`` reaches from ``node`` through a switch of this kind."""
+        rack, place = divmod(node, self.servers_per_rack)
+        target_rack, target_place = divmod(target, self.servers_per_rack)
+        size = self.servers_per_rack
+        return rack * size + target_place if kind == 0 else target_rack * size + place
 
     def member(self, node: int, kind: int) -> int:
-        """The place of a node among those that a switch of this kind joins."""
+        """Return the position of a node among those that a switch of this kind joins."""
         return node // self.servers_per_rack if kind else node % self.servers_per_rack
 
 
 @dataclass(frozen=True)
 class OnDemand(Static):
-    """Switches that are asked for every packet. Links are always there, so that their averages never change."""
+    """A control by requests: a switch decides about every packet. The links never change."""
 
     schedule: Square
-    slot: float  # s, gap included
+    slot: float  # s, including the gap
     cell: int  # B of payload of a packet
     arrive: tuple[float, float]  # s from the beginning of a slot until a packet has arrived, by kind of transceiver
-    buffering: float  # s that a server needs before it sends what it has
+    buffering: float  # s from the arrival of a packet at a server until it can be sent
 
     def nodes_of(self, servers: int) -> NDArray[np.int32]:
-        """[S] servers are nodes."""
+        """Return [S] the node of each server, which is the server itself."""
         return np.arange(servers, dtype=np.int32)

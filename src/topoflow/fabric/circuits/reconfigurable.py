@@ -1,4 +1,4 @@
-"""Fabrics whose circuits change while a job runs: how they are wired at a time, and what they begin with."""
+"""Fabrics whose circuits change while a job runs: the initial circuits, and those at any time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from topoflow.fabric.wiring import check_count, server_names
 from topoflow.operations import bus_factor
 from topoflow.units import check_not_negative
 
-# What the circuits are before the job begins, which TopoOpt leaves open. "job": Algorithm 5 for the demand of the whole
-# iteration, as an operator who knows the job would set them; "even": that of no demand, i to i + 1, ..., i + degree.
+# The circuits before the job begins, which TopoOpt leaves open. "job": Algorithm 5 for the demand of the whole
+# iteration, as set by an operator who knows the job; "even": the same without demand, i to i + 1, ..., i + degree.
 STARTS = ("job", "even")
 
 
@@ -44,9 +44,9 @@ def reconfigurable(
     latency: float,
     bill: tuple[Item, ...],
 ) -> Fabric:
-    """The fabric as it is before the job begins: connected, so that it has routes, whether hosts forward or not."""
-    wanted = expected(servers, demand) if start == "job" else np.zeros((servers, servers))
-    circuits = connect(choose_circuits(wanted, degree, control.discount), wanted)
+    """Return the fabric before the job begins; it is connected, so that all pairs have routes."""
+    bytes_ = expected(servers, demand) if start == "job" else np.zeros((servers, servers))
+    circuits = connect(choose_circuits(bytes_, degree, control.discount), bytes_)
     ends = np.argwhere(circuits).astype(np.int32)
     return Fabric(
         name=name,
@@ -65,7 +65,7 @@ def reconfigurable(
 
 
 def expected(servers: int, demand: Demand) -> Matrix:
-    """Bytes [n, n] from server to server in an iteration: all-reduces go round their group in its own order."""
+    """Return the bytes [n, n] of an iteration; all-reduces run as a ring in the order of their group."""
     bytes_ = demand.matrix()
     for group, buffer in demand.all_reduce.items():
         for i, j in pairwise((*group, *group[:1])):
@@ -75,7 +75,7 @@ def expected(servers: int, demand: Demand) -> Matrix:
 
 
 def rewired(fabric: Fabric, circuits: Counts) -> Fabric:
-    """``fabric`` with other circuits [n, n]; without forwarding servers that have none between them have no route."""
+    """Return ``fabric`` with other circuits [n, n]; without forwarding, only joined servers have a route."""
     control = fabric.control
     assert isinstance(control, DemandDriven)
     ends = np.argwhere(circuits).astype(np.int32)

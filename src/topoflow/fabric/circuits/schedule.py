@@ -1,4 +1,4 @@
-"""Which node every uplink of every node sends to in every slot: the static schedule of Sirius.
+"""The static schedule of Sirius: the node that every uplink of every node sends to in every slot.
 
     group 0: nodes 0 .. E-1      uplink u of node i leads to a grating whose outputs are the nodes of group u;
     group 1: nodes E .. 2E-1     there is one grating for each pair of groups
@@ -6,15 +6,15 @@
 
 An epoch has E slots, in which every node is joined once to every other, and once to itself (which carries no data but
 sets clocks). E = ceil(N / U), the least number of slots in which U uplinks reach N nodes; a grating needs E ports.
-Where U is no divisor of N, the last group is short and the slots of its missing nodes stay empty.
+If U does not divide N, the last group is short and the slots of its missing nodes stay empty.
 
-Where a part has failed the schedule leaves it out: its slots stay empty, and nothing is sent that it would have to
-pass on. A failure takes the share of the slots that the part had: of a node 1 / N of those of all others, of a grating
-1 / U^2 of all, of a transceiver 1 / U of those of its node.
+The schedule leaves out failed parts: their slots stay empty, and no cell is sent that they would have to forward. A
+failed node takes 1 / N of the slots of each other node, a grating 1 / U^2 of all slots, and a transceiver 1 / U of the
+slots of its node.
 
 Shapes: N nodes, U uplinks of a node, E slots of an epoch.
-Source: Sirius (Ballani et al., SIGCOMM 2020), 4.1, 4.2 and Figure 5. The paper does not say how 50 % more uplinks are
-wired; here they make the groups smaller and the epoch shorter. 4.5, "Fault tolerance", of failures.
+Source: Sirius (Ballani et al., SIGCOMM 2020), 4.1, 4.2 and Figure 5; 4.5, "Fault tolerance", for failures. The paper
+does not say how 50 % more uplinks are wired; here they make the groups smaller and the epoch shorter.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_NODES = 4096  # racks; Source: Sirius, 4.1, a large datacenter
 
 @dataclass(frozen=True)
 class Failed:
-    """Parts of a network of gratings that do not work."""
+    """Failed parts of a network of gratings."""
 
     nodes: tuple[int, ...] = ()
     gratings: tuple[tuple[int, int], ...] = ()  # (group whose nodes send, group whose nodes receive)
@@ -45,7 +45,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The cyclic schedule of ``nodes`` with ``uplinks`` each, less what has ``failed``."""
+    """The cyclic schedule of ``nodes`` with ``uplinks`` each, without ``failed`` parts."""
 
     nodes: int
     uplinks: int
@@ -65,32 +65,32 @@ class Schedule:
 
     @property
     def slots(self) -> int:
-        """E, of an epoch; also the nodes of a group and the ports of a grating."""
+        """Return E, the slots of an epoch, which is also the nodes of a group and the ports of a grating."""
         return -(-self.nodes // self.uplinks)
 
     @property
     def groups(self) -> int:
-        """Groups of nodes: the uplinks that are used. At most ``uplinks``."""
+        """Return the number of groups of nodes, which is the number of used uplinks, at most ``uplinks``."""
         return -(-self.nodes // self.slots)
 
     @property
     def cycle(self) -> int:
-        """Slots until all pairs have been joined: an epoch."""
+        """Return the number of slots until all pairs have been joined: an epoch."""
         return self.slots
 
     @property
     def links(self) -> int:
-        """Of a node, those that are used."""
+        """Return the number of used links of a node."""
         return self.groups
 
     def target(self, node: int, uplink: int, slot: int) -> int:
-        """The node that an uplink is joined to, EMPTY: none, or the node itself."""
+        """Return the node that an uplink is joined to; EMPTY: none, or the node itself."""
         other = uplink * self.slots + (node + slot) % self.slots
-        there = uplink < self.groups and other < self.nodes and other != node
-        return other if there and self.joins(node, other) else EMPTY
+        exists = uplink < self.groups and other < self.nodes and other != node
+        return other if exists and self.joins(node, other) else EMPTY
 
     def joins(self, source: int, target: int) -> bool:
-        """Whether all parts on the way from a node to another one work."""
+        """Return whether all parts between two nodes work."""
         failed, (sends, receives) = self.failed, (source // self.slots, target // self.slots)
         return not failed or not (
             source in failed.nodes
@@ -101,37 +101,37 @@ class Schedule:
         )
 
     def joined(self) -> NDArray[np.bool_]:
-        """[N, N] which nodes each has a slot for; never itself."""
-        found, group = ~np.eye(self.nodes, dtype=bool), np.arange(self.nodes) // self.slots
+        """Return [N, N] whether each node has a slot for each other."""
+        is_joined, group = ~np.eye(self.nodes, dtype=bool), np.arange(self.nodes) // self.slots
         nodes = list(self.failed.nodes)
-        found[nodes] = found[:, nodes] = False
+        is_joined[nodes] = is_joined[:, nodes] = False
         for sends, receives in self.failed.gratings:
-            found[np.ix_(group == sends, group == receives)] = False
+            is_joined[np.ix_(group == sends, group == receives)] = False
         for node, uplink in self.failed.transceivers:
-            found[node, group == uplink] = found[group == uplink, node] = False
-        return found
+            is_joined[node, group == uplink] = is_joined[group == uplink, node] = False
+        return is_joined
 
     def slot(self, source: int, target: int) -> int:
-        """The slot of each epoch in which ``source`` sends to ``target``."""
+        """Return the slot of each epoch in which ``source`` sends to ``target``."""
         return (target - source) % self.slots
 
 
 @dataclass(frozen=True)
 class Cyclic(Static):
-    """Links that follow a schedule: the network between racks has no switch, and averaged over an epoch never changes.
+    """A control by a fixed schedule without switches between racks; averaged over an epoch, links never change.
 
-    The servers of each node follow those of the one before; a node that failed has none.
+    Servers fill the working nodes in order.
     """
 
     schedule: Schedule
-    slot: float  # s, guardband included
+    slot: float  # s, including the guardband
     cell: int  # B
     servers_per_node: int
 
     def nodes_of(self, servers: int) -> NDArray[np.int32]:
-        """[S] the node of each of the first ``servers``."""
+        """Return [S] the node of each of the first ``servers``."""
         return failures.nodes_of(servers, self.servers_per_node, self.schedule.nodes, self.schedule.failed.nodes)
 
     def shares(self) -> NDArray[np.float64]:
-        """[W, 2] of the slots of each node that works, those in which it sends to another, and receives."""
+        """Return [W, 2] the shares of the slots in which each working node sends to another, and receives."""
         return failures.shares(self.schedule.joined(), self.schedule.failed.nodes)

@@ -1,4 +1,4 @@
-"""Rotor switches that turn one after another: those that do not turn join all nodes at any time. The network of Opera.
+"""The network of Opera: rotor switches that turn one after another, while the others connect all nodes at any time.
 
     slot            0      1      2      3      4      5     ..    3 switches, P matchings of each
     switch 0       0.0    0.0    0.0 |  0.1    0.1    0.1 |        | it turns, for a part of the slot before
@@ -8,22 +8,23 @@
 A switch holds a matching for U slots and turns to its next one at the end of the last of them; in each slot one switch
 turns. After U * P = N slots, a cycle, every pair of nodes has been joined, for U slots in a row.
 
-Matchings are drawn: a factorization of the complete graph with a loop at each node into N of them, in both directions.
-It begins as the one of sums (i and j by matching i + j modulo N); then, many times, two random matchings exchange what
-they join in a random component of their union (a Kempe change, which leaves both matchings); names of nodes and the
-order of matchings are drawn as well. Where in one of the N slots the switches that do not turn do not join all nodes,
-the order is drawn again, and where that does not help everything.
+Matchings are random: a factorization of the complete graph with a loop at each node into N matchings, in both
+directions. It begins with the factorization by sums (matching i + j modulo N joins i and j). Then, many times, two
+random matchings exchange their edges in a random component of their union (a Kempe change, after which both are still
+matchings). Names of nodes and the order of matchings are drawn as well. If in one of the N slots the switches that do
+not turn do not connect all nodes, the order is drawn again, and after several orders the factorization.
 
-Routes: a cell that does not wait for its link takes a shortest path over switches that do not turn in this slot. Where
-several links begin one, the first does, beginning with switch (slot + node + target) modulo U.
+Routes: a cell that does not wait for its direct link takes a shortest path over switches that do not turn in this slot.
+Among several first links, switches are tried in order from (slot + node + target) modulo U.
 
 Shapes: N nodes, U switches, P = N / U matchings of each.
 Source: Opera (Mellette et al., NSDI 2020): staggered rotor switches, random factorizations, shortest paths in each
 topology slice. Cited from memory and from the authors' simulator (github.com/TritonNetworking/opera-sim,
 topologies/opera_dynexp_topo_gen): matchings of both directions with loops, racks that switches divide, paths that avoid
-the switch that turns at the end of the slice, bulk that uses it until then. Ours: the Kempe changes (the authors search
-at random, and lift small factorizations to many racks), one switch at a time for any number of them (the authors can
-have groups of switches), and one path for each pair (the authors take that, too, or draw one of several).
+the switch that turns at the end of the slice, bulk that uses it until then. Our own choices are the Kempe changes (the
+authors search at random, and lift small factorizations to many racks), one turning switch at a time for any number of
+switches (the authors can have groups of switches), and one path for each pair (as the authors, who can also draw one of
+several).
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ import numpy as np
 import rustworkx
 from numpy.typing import NDArray
 
-from topoflow.fabric.circuits.rotors import MOST_CELLS, FailedRotors, Rotors
+from topoflow.fabric.circuits.rotors import MAX_CELLS, FailedRotors, Rotors
 from topoflow.fabric.circuits.schedule import EMPTY
 
-MOST_NODES = 256  # the kernel has their numbers, and those of switches, in bytes
-NOWHERE = 255  # no switch
-EXCHANGES = 8  # Kempe changes for each matching, of two matchings each. Ours
-FACTORIZATIONS, ORDERS = 20, 50  # drawings until all slots join all nodes: of matchings, and of their order
+MAX_NODES = 256  # the kernel stores the numbers of nodes and switches in bytes
+NO_SWITCH = 255
+EXCHANGES = 8  # Kempe changes of two matchings, per matching. Source: our own
+FACTORIZATIONS, ORDERS = 20, 50  # most draws of matchings, and of their order, until all slots connect all nodes
 
 
 @dataclass(frozen=True)
@@ -56,17 +57,17 @@ class Staggered(Rotors):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 2 <= self.nodes <= MOST_NODES:
-            raise ValueError(f"opera.racks: must be within 2..{MOST_NODES}, got {self.nodes}")
-        if not 1 <= self.switches <= NOWHERE or self.nodes % self.switches:
-            law = f"must be at most {NOWHERE} and divide the {self.nodes} racks"
-            raise ValueError(f"opera.uplinks: {law}, got {self.switches}")
+        if not 2 <= self.nodes <= MAX_NODES:
+            raise ValueError(f"opera.racks: must be within 2..{MAX_NODES}, got {self.nodes}")
+        if not 1 <= self.switches <= NO_SWITCH or self.nodes % self.switches:
+            rule = f"must be at most {NO_SWITCH} and divide the {self.nodes} racks"
+            raise ValueError(f"opera.uplinks: {rule}, got {self.switches}")
         super().__post_init__()
         if not 0 <= self.turning <= self.cells:
             raise ValueError(f"rotors.turning: must be within 0..{self.cells}, got {self.turning}")
-        if self.stored > MOST_CELLS:
-            law = f"must let a link carry at most {MOST_CELLS} while its switch holds a matching"
-            raise ValueError(f"rotors.cells: {law}, got {self.stored}")
+        if self.stored > MAX_CELLS:
+            rule = f"must let a link carry at most {MAX_CELLS} while its switch holds a matching"
+            raise ValueError(f"rotors.cells: {rule}, got {self.stored}")
 
     @property
     def cycle(self) -> int:
@@ -80,11 +81,11 @@ class Staggered(Rotors):
         return self.turning if self.turns(switch, slot) else self.cells
 
     def turns(self, switch: int, slot: int) -> bool:
-        """Whether a switch turns at the end of a slot."""
+        """Return whether a switch turns at the end of a slot."""
         return (slot + switch) % self.switches == self.switches - 1
 
     def held(self, switch: int, slot: int) -> int:
-        """The number of the matching that a switch holds in a slot."""
+        """Return the number of the matching that a switch holds in a slot."""
         return switch * self.matchings + (slot + switch) // self.switches % self.matchings
 
     def target(self, node: int, switch: int, slot: int) -> int:
@@ -93,7 +94,7 @@ class Staggered(Rotors):
 
     @cached_property
     def drawn(self) -> NDArray[np.int64]:
-        """[N, N] the node that each matching joins each node to, which may be itself."""
+        """Return [N, N] the node that each matching joins each node to, which may be itself."""
         return draw(replace(self, cells=1, turning=0, failed=FailedRotors()))
 
     def joining(self) -> NDArray[np.int64]:
@@ -101,16 +102,16 @@ class Staggered(Rotors):
 
     @cached_property
     def _joining(self) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = np.argsort(self.drawn, axis=0).T  # every node is once in a column
-        return found
+        matching: NDArray[np.int64] = np.argsort(self.drawn, axis=0).T  # every node is once in a column
+        return matching
 
     def meeting(self, source: int, target: int) -> tuple[int, int]:
         return divmod(int(self._joining[source, target]), self.matchings)
 
     @cached_property
     def routes(self) -> NDArray[np.uint8]:
-        """[slot, node, target] the switch by which a node sends for a target, NOWHERE: by none, or to itself."""
-        found: NDArray[np.uint8] = np.full((self.cycle, self.nodes, self.nodes), NOWHERE, np.uint8)
+        """Return [slot, node, target] the switch by which a node sends to a target; NO_SWITCH: none, or to itself."""
+        routes: NDArray[np.uint8] = np.full((self.cycle, self.nodes, self.nodes), NO_SWITCH, np.uint8)
         node = np.arange(self.nodes)[:, None]
         for slot in range(self.cycle):
             ends, works = self._links(slot)
@@ -118,19 +119,20 @@ class Staggered(Rotors):
             for number in range(self.switches):
                 switch = (slot + node + node.T + number) % self.switches  # [N, N]
                 begins = works[switch, node] & (hops[ends[switch, node], node.T] + 1 == hops)
-                begins &= found[slot] == NOWHERE
-                found[slot][begins] = switch[begins]
-        return found
+                begins &= routes[slot] == NO_SWITCH
+                routes[slot][begins] = switch[begins]
+        return routes
 
     def reach(self, pause: int) -> NDArray[np.bool_]:
-        """[N, N] pairs with a path that fits in some slot, with ``pause`` times of a cell from a hop to the next."""
-        most = (self.cells - 1) // pause + 1  # hops
+        """Return [N, N] whether a pair has a path that fits in some slot, if a hop takes ``pause`` times of a cell."""
+        max_hops = (self.cells - 1) // pause + 1
         hops = [_hops(*self._links(slot)) for slot in range(self.cycle)]
-        found: NDArray[np.bool_] = np.any([each <= min(most, self.nodes - 1) for each in hops], axis=0)
-        return found
+        limit = min(max_hops, self.nodes - 1)
+        reached: NDArray[np.bool_] = np.any([of_slot <= limit for of_slot in hops], axis=0)
+        return reached
 
     def _links(self, slot: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """[U, N] the node that each switch joins each node to, and whether that is a link for low latency."""
+        """Return [U, N] the node that each switch joins each node to, and whether that link has low latency."""
         ends = _ends(self, self.drawn, slot)
         return ends, self._joined[np.arange(self.nodes), ends] & (ends != EMPTY)
 
@@ -140,7 +142,7 @@ class Staggered(Rotors):
 
 
 def _ends(rotors: Staggered, drawn: NDArray[np.int64], slot: int) -> NDArray[np.int64]:
-    """[U, N] the node that each switch joins each node to, which may be itself; EMPTY: the switch turns."""
+    """Return [U, N] the node that each switch joins each node to, which may be itself; EMPTY: the switch turns."""
     switches = range(rotors.switches)
     ends = drawn[[rotors.held(switch, slot) for switch in switches]]
     ends[[rotors.turns(switch, slot) for switch in switches]] = EMPTY
@@ -148,54 +150,54 @@ def _ends(rotors: Staggered, drawn: NDArray[np.int64], slot: int) -> NDArray[np.
 
 
 def _hops(ends: NDArray[np.int64], works: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """[N, N] of a shortest path over links that work; N: there is none."""
+    """Return [N, N] the hops of a shortest path over working links; N where there is none."""
     nodes = ends.shape[1]
     graph = rustworkx.PyGraph()
     graph.add_nodes_from(range(nodes))
     _, source = np.nonzero(works)
     graph.add_edges_from_no_data(list(zip(source.tolist(), ends[works].tolist(), strict=True)))
-    found: NDArray[np.int64] = rustworkx.distance_matrix(graph, null_value=nodes).astype(np.int64)
-    return found
+    hops: NDArray[np.int64] = rustworkx.distance_matrix(graph, null_value=nodes).astype(np.int64)
+    return hops
 
 
 def pause_of(flight: float, cell: float) -> int:
-    """Times of a cell from a hop to the next: its own, and those in which it flies. Both in the same unit."""
+    """Return the time of a hop in times of a cell: its own and those of its flight (``flight`` in ``cell``'s unit)."""
     return 1 + math.ceil(flight / cell)
 
 
 @lru_cache(maxsize=16)
 def draw(rotors: Staggered) -> NDArray[np.int64]:
-    """[N, N] the node that each matching joins each node to, so that those which do not turn always join all nodes.
+    """Return [N, N] the node that each matching joins each node to; in every slot all nodes are connected.
 
-    Raises ``ValueError`` where none of many drawings does.
+    Raises ``ValueError`` if many draws do not lead to such matchings.
     """
     for attempt in range(FACTORIZATIONS):
         random = np.random.Generator(np.random.Philox(key=[rotors.seed, attempt]))
         matchings = factorize(rotors.nodes, random)
         for _ in range(ORDERS):
-            found = matchings[random.permutation(rotors.nodes)]
-            ends = (_ends(rotors, found, slot) for slot in range(rotors.cycle))
-            if all((_hops(each, each != EMPTY) < rotors.nodes).all() for each in ends):
-                found.setflags(write=False)
-                return found
-    law = f"must be such that all but one join the {rotors.nodes} racks in every slot"
-    raise ValueError(f"opera.uplinks: {law}, got {rotors.switches}: none of {FACTORIZATIONS * ORDERS} drawings does")
+            ordered = matchings[random.permutation(rotors.nodes)]
+            slots = (_ends(rotors, ordered, slot) for slot in range(rotors.cycle))
+            if all((_hops(ends, ends != EMPTY) < rotors.nodes).all() for ends in slots):
+                ordered.setflags(write=False)
+                return ordered
+    rule = f"must be such that all but one join the {rotors.nodes} racks in every slot"
+    raise ValueError(f"opera.uplinks: {rule}, got {rotors.switches}: none of {FACTORIZATIONS * ORDERS} drawings does")
 
 
 def factorize(nodes: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """[N, N] matchings of both directions that together join each two nodes once, and each node once to itself."""
+    """Return [N, N] matchings of both directions that join each pair of nodes once, and each node to itself once."""
     matchings = [[(number - node) % nodes for node in range(nodes)] for number in range(nodes)]
     for _ in range(EXCHANGES * nodes):
-        one, other = (matchings[number] for number in random.choice(nodes, 2, replace=False))
+        first, second = (matchings[number] for number in random.choice(nodes, 2, replace=False))
         part, ahead = set[int](), [int(random.integers(nodes))]
         while ahead:
             node = ahead.pop()
             if node not in part:
                 part.add(node)
-                ahead += [one[node], other[node]]
+                ahead += [first[node], second[node]]
         for node in part:
-            one[node], other[node] = other[node], one[node]
+            first[node], second[node] = second[node], first[node]
     names = random.permutation(nodes)
-    found: NDArray[np.int64] = np.empty((nodes, nodes), np.int64)
-    found[:, names] = names[np.array(matchings)]
-    return found
+    renamed: NDArray[np.int64] = np.empty((nodes, nodes), np.int64)
+    renamed[:, names] = names[np.array(matchings)]
+    return renamed

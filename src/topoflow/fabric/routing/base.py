@@ -1,4 +1,4 @@
-"""Routes: the paths that a network offers from node to node, of one pair or of arrays of pairs.
+"""Routes: the paths of a network between nodes, for one pair or for arrays of pairs.
 
 Shapes: F pairs of nodes, B branches, H hops at most.
 """
@@ -21,46 +21,46 @@ Index = NDArray[np.int64]
 Links = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 
-NO_LINK = -1  # after the last hop of a path that is shorter than others
+NO_LINK = -1  # padding after the last hop of a path
 
 
 class Routes(ABC):
-    """A ``Fabric.route`` that also answers for arrays of pairs.
+    """A ``Fabric.route`` that can also be evaluated for arrays of pairs.
 
-    A path is a choice of one of ``choices`` at every branch on the way; its number is written in these digits, that of
-    the first branch the most significant. From a node to itself there is one path, without links.
+    A path has one of ``choices`` at every branch on the way. Its number has these choices as mixed-radix digits, with
+    that of the first branch as the most significant. From a node to itself there is one path, without links.
     """
 
     def is_minimal(self, kind: str) -> bool:
-        """Whether every path of this class of traffic is a shortest one of the network, counted in links."""
+        """Return whether every path of this class of traffic is a shortest one, counted in links."""
         return True
 
     @abstractmethod
     def choices(self, source: Index, target: Index, kind: str) -> Index:
-        """[F, B] the alternatives at every branch; their product is the number of paths.
+        """Return [F, B] the number of alternatives at every branch; their product is the number of paths.
 
-        Raises ``ValueError`` for a pair without a path, or gives 0.
+        A pair without a path raises ``ValueError``, or has 0 alternatives.
         """
 
     @abstractmethod
     def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
-        """[F, H] path ``number`` [F] of each pair, link by link; ``NO_LINK`` where there is no hop."""
+        """Return [F, H] the links of path ``number`` [F] of each pair; ``NO_LINK`` where there is no hop."""
 
     def lengths(self, source: Index, target: Index, kind: str) -> Index:
-        """[F] links on every path of each pair, where ``is_minimal``."""
+        """Return [F] the number of links on every path of each pair, if ``is_minimal``."""
         first = self.links(source, target, np.zeros_like(source), kind)
         hops: Index = (first != NO_LINK).sum(axis=1)
         return hops
 
     def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
-        """All paths of one pair."""
+        """Return all paths of one pair."""
         count = int(self.choices(np.array([source]), np.array([target]), kind).prod())
         rows = self.links(np.full(count, source), np.full(count, target), np.arange(count), kind)
         return tuple(tuple(row[row != NO_LINK].tolist()) for row in rows)
 
 
 class ListedRoutes(Routes):
-    """Routes that list the paths of a pair. Arrays of pairs are answered from rows; a pair is listed once."""
+    """Routes that list the paths of a pair; each pair is listed once and cached in rows."""
 
     @abstractmethod
     def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]: ...
@@ -71,60 +71,60 @@ class ListedRoutes(Routes):
 
     def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
         rows, pair = self._rows(source, target, kind)
-        found = rows.links[rows.first[pair] + number]
-        longest: Links = found[:, (found != NO_LINK).any(axis=0)]
+        paths = rows.links[rows.first[pair] + number]
+        longest: Links = paths[:, (paths != NO_LINK).any(axis=0)]
         return longest
 
     @cached_property
-    def _known(self) -> dict[str, Rows]:
-        """By class of traffic."""
+    def _known(self) -> dict[str, PathRows]:
+        """Return the cached rows by class of traffic."""
         return {}
 
-    def _rows(self, source: Index, target: Index, kind: str) -> tuple[Rows, Index]:
-        """The paths that are known, and which pair each of F is there."""
-        known = self._known.get(kind, NO_ROWS)
+    def _rows(self, source: Index, target: Index, kind: str) -> tuple[PathRows, Index]:
+        """Return the cached paths, and the index [F] of each pair there."""
+        cached = self._known.get(kind, NO_ROWS)
         key = source.astype(np.int64) << 32 | target
-        new = distinct(key[~known.has(key)])
-        if len(new):
-            known = known.extended(new, [self(each >> 32, each & 0xFFFFFFFF, kind) for each in new.tolist()])
-            self._known[kind] = known
-        return known, np.searchsorted(known.key, key)
+        missing = distinct(key[~cached.has(key)])
+        if len(missing):
+            cached = cached.extended(missing, [self(pair >> 32, pair & 0xFFFFFFFF, kind) for pair in missing.tolist()])
+            self._known[kind] = cached
+        return cached, np.searchsorted(cached.key, key)
 
 
-class Rows(NamedTuple):
+class PathRows(NamedTuple):
     """The paths of P pairs of nodes."""
 
     key: Index  # [P] source and target as one number, ascending
     first: Index  # [P] row of the first path
-    paths: Index  # [P] how many
+    paths: Index  # [P] number of paths
     links: Links  # [paths, H] NO_LINK after the last hop
 
     def has(self, key: Index) -> Mask:
-        """[F] whether the paths of a pair are known."""
+        """Return [F] whether the paths of a pair are cached."""
         place = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
-        found: Mask = self.key[place] == key if len(self.key) else np.zeros(len(key), np.bool_)
-        return found
+        is_cached: Mask = self.key[place] == key if len(self.key) else np.zeros(len(key), np.bool_)
+        return is_cached
 
-    def extended(self, key: Index, paths: Sequence[Sequence[Path]]) -> Rows:
-        """With more pairs and the paths of each."""
-        count = np.array([len(each) for each in paths], np.int64)
+    def extended(self, key: Index, paths: Sequence[Sequence[Path]]) -> PathRows:
+        """Return rows with more pairs and the paths of each."""
+        count = np.array([len(of_pair) for of_pair in paths], np.int64)
         more = padded(list(chain.from_iterable(paths)))
         hops = max(self.links.shape[1], more.shape[1])
         links = [
-            np.pad(each, ((0, 0), (0, hops - each.shape[1])), constant_values=NO_LINK) for each in (self.links, more)
+            np.pad(rows, ((0, 0), (0, hops - rows.shape[1])), constant_values=NO_LINK) for rows in (self.links, more)
         ]
         keys = np.concatenate([self.key, key])
         first = np.concatenate([self.first, len(self.links) + np.cumsum(count) - count])
         order = np.argsort(keys)
-        return Rows(keys[order], first[order], np.concatenate([self.paths, count])[order], np.concatenate(links))
+        return PathRows(keys[order], first[order], np.concatenate([self.paths, count])[order], np.concatenate(links))
 
 
 _EMPTY = np.zeros(0, np.int64)
-NO_ROWS = Rows(_EMPTY, _EMPTY, _EMPTY, np.zeros((0, 0), np.int32))
+NO_ROWS = PathRows(_EMPTY, _EMPTY, _EMPTY, np.zeros((0, 0), np.int32))
 
 
 class FunctionRoutes(ListedRoutes):
-    """The paths that a plain function lists; nothing else is known about them."""
+    """Routes of a plain function that lists paths; nothing else is known about them."""
 
     def __init__(self, route: Route) -> None:
         self.route = route
@@ -137,12 +137,12 @@ class FunctionRoutes(ListedRoutes):
 
 
 def as_routes(route: Route) -> Routes:
-    """``route`` of a fabric, which may be a plain function, for arrays of pairs."""
+    """Return ``route`` of a fabric, which may be a plain function, as ``Routes``."""
     return route if isinstance(route, Routes) else FunctionRoutes(route)
 
 
 def padded(paths: Sequence[Path]) -> Links:
-    """[F, H] the links of F paths."""
+    """Return [F, H] the links of F paths."""
     hops = np.array([len(path) for path in paths], np.int64)
     rows = np.full((len(paths), int(hops.max(initial=0))), NO_LINK, np.int32)
     rows[np.arange(rows.shape[1]) < hops[:, None]] = list(chain.from_iterable(paths))
@@ -150,7 +150,7 @@ def padded(paths: Sequence[Path]) -> Links:
 
 
 def mean_lengths(routes: Routes, source: Index, target: Index, kind: str) -> NDArray[np.float64]:
-    """[F] links on the way from each source to its target, the mean of all paths of the pair."""
+    """Return [F] the number of links from each source to its target, the mean over the pair's paths."""
     if routes.is_minimal(kind):  # all paths of a pair are equally long
         return routes.lengths(source, target, kind).astype(np.float64)
     paths = routes.choices(source, target, kind).prod(axis=1)

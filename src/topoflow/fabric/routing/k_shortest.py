@@ -1,4 +1,4 @@
-"""The k shortest paths, whether equally long or not. N nodes."""
+"""The k shortest paths of a pair, which may differ in length. Shapes: N nodes."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.digest import Made
+from topoflow.digest import ContentHashed
 from topoflow.fabric.base import Path
 from topoflow.fabric.routing.base import ListedRoutes
 from topoflow.fabric.routing.shortest import ShortestPaths
 
 
-class KShortestPaths(Made, ListedRoutes):
-    """The ``limit`` shortest loopless paths from node to node, as a ``Fabric.route``: all of h hops, then of h + 1, ...
+class KShortestPaths(ContentHashed, ListedRoutes):
+    """The ``limit`` shortest loopless paths from node to node, as a ``Fabric.route``: all of h hops, then h + 1, ...
 
-    A search by depth that leaves a node only for one from which the goal is still in reach finds the paths of each
-    length; where that found none, it looks whether visited nodes block the path, and goes back if they do. These
-    paths are as long as those of Yen's algorithm (Management Science 17(11), 1971), which solves a shortest path
-    problem for every node of every path (networkx takes 20 times as long for 128 servers); where only hops count, the
-    distances to the goal are mostly enough. Of several equally long ones it begins with another link for each pair, so
-    that no link is preferred.
+    A depth-first search finds the paths of each length; it only goes to nodes from which the goal is within reach. If
+    it finds none, it checks whether visited nodes block the path, and backtracks if so. The paths are as long as those
+    of Yen's algorithm (Management Science 17(11), 1971), which solves a shortest-path problem for every node of every
+    path (networkx takes 20 times as long for 128 servers); if only hops count, the distances to the goal are mostly
+    enough. Among equally long paths each pair begins with another link, so that no link is preferred.
 
         a -> b -> d            2 shortest: a b d, a c d (2 hops); the third: a b c d (3)
         a -> c -> d, b -> c
@@ -43,22 +42,22 @@ class KShortestPaths(Made, ListedRoutes):
         return self._paths[pair]
 
     def _find(self, source: int, target: int) -> tuple[Path, ...]:
-        """Up to ``limit`` paths, shortest first; raises ValueError naming both nodes where there is none."""
-        found = list(self.shortest(source, target, ""))
+        """Return up to ``limit`` paths, shortest first. Raises ``ValueError`` naming both nodes if there is none."""
+        paths = list(self.shortest(source, target, ""))
         hops = self.shortest.distances(target)
         for length in range(hops[source] + 1, len(hops)):
-            if len(found) >= self.limit:
+            if len(paths) >= self.limit:
                 break
             for path in self._of_length(source, target, length, hops, (source,)):
-                found.append(path)
-                if len(found) >= self.limit:
+                paths.append(path)
+                if len(paths) >= self.limit:
                     break
-        return tuple(found)
+        return tuple(paths)
 
     def _of_length(
         self, node: int, goal: int, length: int, hops: Sequence[int], visited: tuple[int, ...]
     ) -> Iterator[Path]:
-        """The loopless paths of ``length`` links from ``node`` to ``goal`` that avoid the ``visited`` nodes."""
+        """Yield the loopless paths of ``length`` links from ``node`` to ``goal`` that avoid the ``visited`` nodes."""
         if length == 0:
             yield ()
             return
@@ -68,15 +67,15 @@ class KShortestPaths(Made, ListedRoutes):
             after = self.target[link]
             in_reach = 0 <= hops[after] < length and (after != goal or length == 1)
             if in_reach and after not in visited:
-                found = False
-                for rest in self._of_length(after, goal, length - 1, hops, (*visited, after)):
-                    found = True
-                    yield (link, *rest)
-                if not found and not self._reaches(node, goal, length, visited):
+                has_path = False
+                for tail in self._of_length(after, goal, length - 1, hops, (*visited, after)):
+                    has_path = True
+                    yield (link, *tail)
+                if not has_path and not self._reaches(node, goal, length, visited):
                     return
 
     def _reaches(self, node: int, goal: int, length: int, visited: tuple[int, ...]) -> bool:
-        """Whether ``node`` reaches ``goal`` in at most ``length`` links without the ``visited`` nodes."""
+        """Return whether ``node`` reaches ``goal`` in at most ``length`` links without the ``visited`` nodes."""
         seen, front = set(visited), {node}
         for _ in range(length):
             front = {self.target[link] for at in front for link in self.outgoing[at]} - seen

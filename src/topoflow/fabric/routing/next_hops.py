@@ -1,7 +1,7 @@
-"""Next hops by address: where a router sends what is for a group, a router of its own group, or an endpoint of its own.
+"""Next hops by address: a router's links to other groups, to routers of its group, and to its endpoints.
 
-Tables of two levels need memory for routers, not for pairs of endpoints: a dragonfly of 110,592 endpoints with 12
-cables between every two groups takes less than 32 MiB. In a network without groups each router is one.
+Two-level tables need memory per router, not per pair of endpoints: a dragonfly of 110,592 endpoints with 12 cables
+between every two groups takes less than 32 MiB. In a network without groups each router is a group.
 
 Shapes: E endpoints, R routers, G groups, A routers of a group that may have endpoints, S cables from a group to
 another, L links, K sets of links, M links in them.
@@ -27,15 +27,15 @@ Links = NDArray[np.int32]
 
 NO_LINK = -1
 NO_GROUP = -1
-UP, DOWN = 0, 127  # levels of links from an endpoint and to one; those between routers lie between them
-LOCAL, GLOBAL = 1, 2  # of a dragonfly: inside a group, between groups
-ROUTER = 1  # of a network whose links between routers are all alike
+UP, DOWN = 0, 127  # levels of links from and to endpoints; levels of links between routers lie between these
+LOCAL, GLOBAL = 1, 2  # levels of a dragonfly: inside a group, between groups
+ROUTER = 1  # level of all links between routers, if they have no other levels
 
 
 class LinkSets(NamedTuple):
-    """Sets of equally good links; a router draws one for each packet. Set s is ``links[begin[s] : begin[s + 1]]``.
+    """Sets of equivalent links; a router draws one for each packet. Set s is ``links[begin[s] : begin[s + 1]]``.
 
-    A table has set s as -2 - s.
+    A table refers to set s as -2 - s.
     """
 
     begin: Offsets  # [K+1]
@@ -46,65 +46,66 @@ NO_SETS = LinkSets(np.zeros(1, np.int64), np.zeros(0, np.int32))
 
 
 class Levels(NamedTuple):
-    """Levels of the links between routers on the longest routes; those of every route are a part of them, in order."""
+    """Levels of the links between routers on the longest routes; those of other routes are subsequences."""
 
     direct: tuple[int, ...]
-    around: tuple[int, ...]  # by way of another group, or inside a group of another router of it
+    around: tuple[int, ...]  # through another group, or inside a group through another router
 
     def longest(self, detours: bool) -> tuple[int, ...]:
-        """Of routes that may lead around, or of direct ones only."""
+        """Return the levels of the longest route, with detours or without."""
         return self.around if detours else self.direct
 
 
 def virtual_channels(levels: tuple[int, ...]) -> int:
-    """How many exclude every deadlock on routes of these levels: a packet takes the next where they do not rise."""
+    """Return how many exclude every deadlock: a packet takes the next channel where levels do not rise."""
     return 1 + sum(later <= earlier for earlier, later in pairwise(levels))
 
 
 @dataclass(frozen=True, eq=False)
 class NextHops:
-    """Router r < G * A is number r % A of group r // A, and has endpoints; others follow, of a group or of none.
+    """The tables of all routers. Router r < G * A is number r % A of group r // A, and may have endpoints.
 
-    Laws: every endpoint has one link up and one down; ``inside`` and ``outside`` lead from their router, those inside
-    to the router that they are for, those outside to another group.
+    Further routers follow, which belong to a group or to none. Constraints: every endpoint has one link up and one
+    down; links of ``inside`` and ``outside`` begin at their router, ``inside`` ends at the router of the column,
+    ``outside`` in another group.
     """
 
     router: Links  # [E] of each endpoint
     up: Links  # [E] link from each endpoint to its router
-    down: Links  # [E] and back
-    inside: Links  # [R, A] link (or set) to each router of the own group; NO_LINK: to itself
-    outside: Links  # [R, G, S] towards each group by way of each of the cables to it; NO_LINK: the own group
+    down: Links  # [E] link from the router to each endpoint
+    inside: Links  # [R, A] link (or set) to each router of the same group; NO_LINK: to itself
+    outside: Links  # [R, G, S] link (or set) towards each group through each cable to it; NO_LINK: the same group
     source: Links  # [L] router where the link begins; -1: an endpoint
     target: Links  # [L] router where it ends; -1: an endpoint
-    level: NDArray[np.int8]  # [L] UP, DOWN, or of a link between routers
+    level: NDArray[np.int8]  # [L] UP, DOWN, or the level of a link between routers
     levels: Levels
     sets: LinkSets = NO_SETS
     own_group: Links | None = None  # [R] None: all routers have endpoints; NO_GROUP: none
-    kinds: Mapping[int, str] = field(default_factory=dict)  # what links of a level are called, where they differ
+    kinds: Mapping[int, str] = field(default_factory=dict)  # level -> name of its links, if levels differ
 
     @property
     def routers(self) -> int:
-        """R"""
+        """Return R."""
         return len(self.inside)
 
     @property
     def routers_per_group(self) -> int:
-        """A"""
+        """Return A."""
         return int(self.inside.shape[1])
 
     @property
     def groups(self) -> int:
-        """G"""
+        """Return G."""
         return int(self.outside.shape[1])
 
     @property
     def cables(self) -> int:
-        """S"""
+        """Return S."""
         return int(self.outside.shape[2])
 
     @cached_property
     def group(self) -> Links:
-        """[R] of each router."""
+        """Return [R] the group of each router."""
         if self.own_group is not None:
             return self.own_group
         return (np.arange(self.routers) // self.routers_per_group).astype(np.int32)
@@ -118,9 +119,9 @@ class AddressedRoutes(Protocol):
 
 
 class AddressedShortestPaths(ShortestPaths):
-    """Shortest paths of a network in which each router is a group, and tables that have one of them.
+    """Shortest paths of a network in which each router is a group, with tables that have one path per pair.
 
-    ``cables`` [C, 2] are those of the servers first, in order.
+    ``cables`` [C, 2] begin with those of the servers, in order.
     """
 
     def __init__(self, nodes: Sequence[str], cables: Index, servers: int) -> None:
@@ -130,7 +131,10 @@ class AddressedShortestPaths(ShortestPaths):
 
     @abstractmethod
     def forward(self) -> tuple[Links, NDArray[np.int8], tuple[int, ...]]:
-        """[R, R] link towards each router, [L] level of each link between routers, and those of the longest path."""
+        """Return the link towards each router [R, R], the level of each link [L], and the levels of the longest path.
+
+        Only links between routers have a level here.
+        """
 
     @cached_property
     def _tables(self) -> NextHops:
@@ -150,21 +154,21 @@ class AddressedShortestPaths(ShortestPaths):
         )
 
     def next_hops(self) -> NextHops:
-        """The tables."""
+        """Return the tables."""
         return self._tables
 
     def lengths(self, source: Index, target: Index, kind: str) -> Index:
-        """[F] by the tables, so that a large network need not be searched."""
+        """Return [F] lengths from the tables, so that a large network need not be searched."""
         tables = self._tables
         at, goal = tables.router[source], tables.router[target]
         hops = np.where(source == target, 0, 2)
-        while (apart := at != goal).any():
-            hops += apart
-            at = np.where(apart, tables.target[tables.outside[at, goal, 0]], at)
+        while (moving := at != goal).any():
+            hops += moving
+            at = np.where(moving, tables.target[tables.outside[at, goal, 0]], at)
         return hops
 
 
 def link_ends(cables: NDArray[np.int64], servers: int) -> tuple[Links, Links]:
-    """[L], [L] the router where each link of duplex cables begins and ends, -1 for an endpoint; routers follow them."""
+    """Return [L], [L] the routers where each link of duplex cables begins and ends; -1 for an endpoint."""
     source, target = (np.maximum(ends.ravel() - servers, -1).astype(np.int32) for ends in (cables, cables[:, ::-1]))
     return source, target

@@ -1,4 +1,4 @@
-"""Equal-cost shortest paths. N nodes, L links."""
+"""Equal-cost shortest paths. Shapes: N nodes, L links."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.digest import Made
+from topoflow.digest import ContentHashed
 from topoflow.fabric.base import Path
 from topoflow.fabric.routing.base import Index, Links, Routes, padded
 
-# Large graphs have more shortest paths between far nodes than anyone installs. A choice of this model, not a law: a
-# flow takes one path, and among 64 that are spread evenly no link is preferred.
+# Large graphs have more shortest paths between distant nodes than operators install. This limit is a choice of the
+# model: a flow takes one path, and among 64 evenly spread ones no link is preferred.
 ECMP_PATHS = 64
 
 
-class ShortestPaths(Made, Routes):
+class ShortestPaths(ContentHashed, Routes):
     """All shortest paths from node to node, as a ``Fabric.route``; every kind of traffic takes the same.
 
     The first ``endpoints`` nodes do not forward: they are only the first or the last node of a path.
 
-    Where a pair has more than ``limit`` of them, ``limit`` are taken at equal distances from the list of all, from
-    a starting point that differs from pair to pair, so that no link is preferred. They are not enumerated:
-    the number of shortest paths from every node to a goal, counted by one breadth-first search from the
-    goal, says which link path number r takes next.
+    If a pair has more than ``limit`` paths, ``limit`` evenly spaced ones of the list are taken, with an offset that
+    differs from pair to pair, so that no link is preferred. The paths are not enumerated: one breadth-first search from
+    the goal counts the shortest paths from every node, which determines the next link of path number r.
 
         a -> b -> d      paths to d: from b 1, from c 1, from a 2
         a -> c -> d      path 0 of a turns to b, path 1 to c
@@ -52,7 +51,7 @@ class ShortestPaths(Made, Routes):
         self._paths: dict[tuple[int, int], tuple[Path, ...]] = {}
 
     def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
-        """Up to ``limit`` shortest paths; raises ValueError naming both nodes where there is none."""
+        """Return up to ``limit`` shortest paths. Raises ``ValueError`` that names both nodes if there is none."""
         pair = (source, target)
         if pair not in self._paths:
             self._paths[pair] = self._find(source, target)
@@ -63,23 +62,23 @@ class ShortestPaths(Made, Routes):
         return np.array(counts, np.int64).reshape(-1, 1)
 
     def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
-        asked = zip(source.tolist(), target.tolist(), number.tolist(), strict=True)
-        return padded([self.path(i, j, self.numbers(i, j)[taken]) for i, j, taken in asked])
+        requests = zip(source.tolist(), target.tolist(), number.tolist(), strict=True)
+        return padded([self.path(i, j, self.numbers(i, j)[k]) for i, j, k in requests])
 
     def distances(self, target: int) -> list[int]:
-        """[N] links on the way from every node to ``target``, -1: unreachable."""
+        """Return [N] the number of links from every node to ``target``; -1: unreachable."""
         return self._search(target)[0]
 
     def hops(self, source: int, target: int) -> int:
-        """Links on the way from ``source`` to ``target``, -1: unreachable."""
+        """Return the number of links from ``source`` to ``target``; -1: unreachable."""
         return self._search(target)[0][source]
 
     def count(self, source: int, target: int) -> int:
-        """How many shortest paths there are, all of them."""
+        """Return the number of all shortest paths."""
         return self._search(target)[1][source]
 
     def _search(self, goal: int) -> tuple[list[int], list[int]]:
-        """For every node [N]: hops to ``goal`` (-1: unreachable) and the number of shortest paths there."""
+        """Return for every node [N] the hops to ``goal`` (-1: unreachable) and the number of shortest paths."""
         if goal not in self._toward:
             hops = [-1] * len(self.nodes)
             count = [0] * len(self.nodes)
@@ -102,7 +101,7 @@ class ShortestPaths(Made, Routes):
         return tuple(self.path(source, target, number) for number in self.numbers(source, target))
 
     def numbers(self, source: int, target: int) -> Sequence[int]:
-        """Which of all shortest paths, counted from 0, are taken; raises ValueError as ``__call__``."""
+        """Return the numbers, from 0, of the shortest paths that are taken; raises ``ValueError`` as ``__call__``."""
         total = self.count(source, target)
         if total == 0:
             raise ValueError(f"route: every server must be reachable, got no path {self._pair(source, target)}")
@@ -115,7 +114,7 @@ class ShortestPaths(Made, Routes):
         return f"from {self.nodes[source]!r} to {self.nodes[target]!r}"
 
     def path(self, source: int, target: int, number: int) -> Path:
-        """Shortest path ``number`` of ``count(source, target)``."""
+        """Return shortest path ``number`` of ``count(source, target)``."""
         hops, count = self._search(target)
         path: list[int] = []
         node = source

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoflow.demand import Demand, Group
-from topoflow.digest import Made
+from topoflow.digest import ContentHashed
 from topoflow.fabric.base import Channels, Fabric, Item, Path
 from topoflow.fabric.routing.base import ListedRoutes, Routes
 from topoflow.fabric.routing.k_shortest import KShortestPaths
@@ -17,7 +17,7 @@ from topoflow.fabric.topoopt.coin_change import coin_change
 from topoflow.fabric.topoopt.topology_finder import COLLECTIVES, find_topology
 from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill, server_names
 
-PORTS = {"patch_panel": 1008, "ocs": 384}  # of one optical switch (TopoOpt, Table 1)
+PORTS = {"patch_panel": 1008, "ocs": 384}  # ports of one optical switch (TopoOpt, Table 1)
 ROUTES = {"shortest": ShortestPaths, "k_shortest": KShortestPaths}
 
 
@@ -29,39 +29,39 @@ class TopoOpt:
               /   |    \\                 /   |    \\
         server 0  1 .. n-1          server 0  1 .. n-1       the same n servers, d interfaces each
 
-    A circuit is simplex: it takes a transmit port at one server and a receive port at another; a server has
-    ``degree`` of both. Circuits form rings for the all-reduce groups and matched pairs for the rest
-    (``topology_finder``); hosts forward. Parallel circuits are one link of their summed bandwidth. The rings among its
-    channels are the orders in which an all-reduce group finds its circuits, the trees those of its double binary trees
-    where the ``collective`` is these (TopoOpt, appendix A).
+    A circuit is simplex: it uses a transmit port of one server and a receive port of another; a server has ``degree``
+    of both. Circuits form rings for the all-reduce groups and matched pairs for other traffic (``topology_finder``);
+    hosts forward. Parallel circuits are one link of their summed bandwidth. The channels have the ring orders that
+    follow the circuits of an all-reduce group, or those of its double binary trees if ``collective`` asks for trees
+    (TopoOpt, appendix A).
 
     ``duplex``: the ports of panels are duplex (TopoOpt B), so that a ring takes two of them at each server and is
     bidirectional: degree / 2 strides, each in both directions, in place of ``degree`` directed ones. Without
-    ``mp_circuits`` no circuit is set up for model-parallel traffic, which hosts forward over the rings.
+    ``mp_circuits`` model-parallel traffic gets no circuits; hosts forward it over the rings.
 
-    Routes: "all_reduce" takes a direct circuit, else the coin-change route over the rings of the group that both
-    servers are in, if rings were built, else that of "mp"; "mp" has up to ``paths`` of the whole graph, by ``routes``:
-    "shortest", those that are equally short, or "k_shortest", the next longer ones too (TopoOpt 4.2: "k-shortest path
-    routing", not which k).
+    Routes: "all_reduce" takes a direct circuit; otherwise the coin-change route over the rings of a group of both
+    servers, if rings were built; otherwise a route of "mp". "mp" has up to ``paths`` paths of the whole graph:
+    ``routes`` "shortest" takes equally short ones, "k_shortest" also longer ones (TopoOpt 4.2: "k-shortest path
+    routing", without k).
 
     ``optics``: patch panels are slow to set up, so each interface has a 1x2 switch and a second, look-ahead panel
     port for the next job (TopoOpt C, G); an OCS ("ocs") needs one port per interface. A server takes one port of each
-    of the ``degree`` switches, so that a switch needs a port for every server. ``fibers``: of an interface; None: one
-    to each of its panel or OCS ports.
+    of the ``degree`` switches, so that a switch needs a port for every server. ``fibers`` are bought per interface;
+    None: one for each panel or OCS port.
     """
 
     bandwidth: float  # B/s of one interface, each direction
     degree: int  # interfaces per server
     latency: float  # s per circuit
-    paths: int  # at most this many for a pair
+    paths: int  # largest number of paths of a pair
     optics: str = "patch_panel"
-    ports: int | None = None  # of one optical switch; None: as many as the largest of its kind
+    ports: int | None = None  # of one optical switch; None: those of the largest of its kind
     routes: str = "shortest"
-    collective: str = "ring"  # what circuits are built for
+    collective: str = "ring"  # the algorithm that circuits are built for
     primes_above: int = 1008  # groups of more servers have rings of prime strides only
-    fibers: int | None = None  # that are bought for an interface
+    fibers: int | None = None  # bought per interface
     duplex: bool = False  # bidirectional rings
-    mp_circuits: bool = True  # also for model-parallel traffic
+    mp_circuits: bool = True  # whether model-parallel traffic gets circuits
 
     def __post_init__(self) -> None:
         check_interfaces("topoopt", self.bandwidth, self.degree, self.latency)
@@ -88,8 +88,8 @@ class TopoOpt:
         check_count("topoopt.servers", servers)
         if servers > self._ports:
             raise ValueError(f"topoopt.servers: must be at most the {self._switch}, got {servers}")
-        asked = demand if self.mp_circuits else Demand(demand.servers, demand.all_reduce)
-        topology = find_topology(servers, self.degree, asked, self.primes_above, self.collective, duplex=self.duplex)
+        served = demand if self.mp_circuits else Demand(demand.servers, demand.all_reduce)
+        topology = find_topology(servers, self.degree, served, self.primes_above, self.collective, duplex=self.duplex)
         circuits = dict(sorted(topology.circuits().items()))
         ends = np.array(list(circuits), dtype=np.int32).reshape(-1, 2)
         mp = ROUTES[self.routes](server_names(servers), ends[:, 0], ends[:, 1], self.paths)
@@ -118,7 +118,7 @@ class TopoOpt:
         return f"{self._ports} ports of an optical switch ({self.optics}: topoopt.ports)"
 
     def _bill(self, interfaces: int) -> tuple[Item, ...]:
-        """TopoOpt, Appendix G. All interfaces are bought, whatever this job does with them."""
+        """Return the bill of materials (TopoOpt, Appendix G), with all interfaces, used by the job or not."""
         panel = self.optics == "patch_panel"
         ports = 2 * interfaces if panel else interfaces  # of a panel: active and look-ahead
         fibers = ports if self.fibers is None else self.fibers * interfaces
@@ -128,8 +128,8 @@ class TopoOpt:
         return (*direct, Item("ocs_port", ports))
 
 
-class JobRoutes(Made, ListedRoutes):
-    """TopoOpt 4.2, Algorithm 1, lines 19-20."""
+class JobRoutes(ContentHashed, ListedRoutes):
+    """The routes of TopoOpt 4.2, Algorithm 1, lines 19-20."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class JobRoutes(Made, ListedRoutes):
         self.strides = {group: coin_change(len(group), coins) for group, coins in strides.items() if coins}
 
     def is_minimal(self, kind: str) -> bool:
-        return kind != "all_reduce" and self.mp.is_minimal(kind)  # hops of rings may go a long way round
+        return kind != "all_reduce" and self.mp.is_minimal(kind)  # hops of rings may take long detours
 
     def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
         if kind == "all_reduce":
@@ -155,7 +155,7 @@ class JobRoutes(Made, ListedRoutes):
         return self.mp(source, target, kind)
 
     def _pay(self, group: Group, strides: tuple[tuple[int, ...], ...], source: int, target: int) -> Path:
-        """The links of the coin-change route from ``source`` to ``target`` in ``group``."""
+        """Return the links of the coin-change route from ``source`` to ``target`` in ``group``."""
         start = self.position[group][source]
         distance = (self.position[group][target] - start) % len(group)
         path = []

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 
 def coin_change(size: int, coins: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """For every distance 0..size-1 round a ring of ``size`` servers, the strides of a shortest path there.
+    """Return for every distance 0..size-1 on a ring of ``size`` servers the strides of a shortest path.
 
-    The fewest coins that sum to the distance modulo ``size`` (TopoOpt E.3, Algorithm 4), found breadth first; the
-    earlier coin wins a tie. The paper starts every coin at distance 0 and adds one per further coin: the same
-    order, with distances one too small.
+    It has the fewest coins that sum to the distance modulo ``size`` (TopoOpt E.3, Algorithm 4), found breadth first;
+    the earlier coin wins a tie. The paper starts every coin at distance 0 and adds 1 per further coin, which gives the
+    same order with distances that are too small by 1.
 
         16, coins 1, 3, 7 -> distance 2: 1 1    distance 5: 1 1 3    distance 14: 7 7
     """

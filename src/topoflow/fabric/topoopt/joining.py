@@ -1,4 +1,4 @@
-"""Joining: pairs between parts of a network that no ring joins."""
+"""Joining: pairs of servers between parts of a network that no ring joins."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from topoflow.fabric.wiring import Cable
 
 
 def join(spare: list[int], part: NDArray[np.int64], matcher: Matcher) -> list[Cable]:
-    """Pairs of servers with ``spare`` ports in two parts, each for the parts with most bytes per pair between them.
+    """Return pairs of servers with ``spare`` ports, each between the two parts with the most bytes per pair.
 
-    Parts that no pair joins yet, not even by way of others, come first. Of two parts' servers, those with the most
-    demand left are taken. Ends when parts with demand between them have no ports left.
+    Parts that are not connected yet come first. In both parts, the servers with the most remaining demand are taken.
+    The search ends when parts with demand between them have no free ports.
     """
     pairs: list[Cable] = []
     inside = np.equal.outer(part, np.arange(len(part))).astype(np.float64)  # [servers, parts]
     between = inside.T @ matcher.demand @ inside  # [parts, parts] bytes, both directions
-    laid = np.zeros_like(between)
+    joins = np.zeros_like(between)
     joined = part.copy()
-    while (pair := _neediest(between / (1 + laid), part, joined, matcher, np.array(spare) > 0)) is not None:
+    while (pair := _neediest(between / (1 + joins), part, joined, matcher, np.array(spare) > 0)) is not None:
         pairs.append(pair)
         take(spare, pair)
         matcher.have([pair])
-        one, other = part[list(pair)]
-        laid[[one, other], [other, one]] += 1
+        first, second = part[list(pair)]
+        joins[[first, second], [second, first]] += 1
         joined[joined == joined[pair[0]]] = joined[pair[1]]
     return pairs
 
@@ -39,8 +39,8 @@ def _neediest(
     able: NDArray[np.bool_],
 ) -> Cable | None:
     need = np.where(np.outer(able, able) & np.not_equal.outer(part, part), per_pair[np.ix_(part, part)], 0.0)
-    apart = np.where(np.not_equal.outer(joined, joined), need, 0.0)
-    need = apart if apart.any() else need
+    unconnected = np.where(np.not_equal.outer(joined, joined), need, 0.0)
+    need = unconnected if unconnected.any() else need
     if not need.any():
         return None
     best = np.where(need == need.max(), matcher.demand, -1.0)

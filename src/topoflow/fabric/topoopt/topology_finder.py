@@ -1,4 +1,4 @@
-"""TopologyFinder: which circuits to set up for a job."""
+"""TopologyFinder: the choice of circuits for a job."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from topoflow.fabric.wiring import Cable
 
 @dataclass(frozen=True)
 class Topology:
-    """Rings (a circuit from each member to the next), and matched pairs and edges of trees (a circuit each way)."""
+    """Rings (a circuit from each member to the next), and pairs and edges of trees (a circuit in each direction)."""
 
     strides: dict[Group, tuple[int, ...]]  # the rings of every all-reduce group, heaviest group first
     pairs: tuple[Cable, ...]
-    tree_strides: dict[Group, tuple[int, ...]] = field(default_factory=dict)  # the same of its pairs of trees
+    tree_strides: dict[Group, tuple[int, ...]] = field(default_factory=dict)  # the pairs of trees of every group
 
     def rings(self) -> dict[Group, tuple[Group, ...]]:
-        """The ring orders of every group that was given any."""
+        """Return the ring orders of every group that has any."""
         return _orders(self.strides)
 
     def trees(self) -> dict[Group, tuple[Group, ...]]:
-        """The orders of the trees of every group that was given any."""
+        """Return the tree orders of every group that has any."""
         return _orders(self.tree_strides)
 
     def circuits(self) -> Counter[tuple[int, int]]:
-        """How many simplex circuits there are from server to server."""
+        """Return the number of simplex circuits from server to server."""
         circuits: Counter[tuple[int, int]] = Counter()
         for orders in self.rings().values():
             for order in orders:
@@ -46,7 +46,7 @@ class Topology:
 
 
 def _orders(strides: dict[Group, tuple[int, ...]]) -> dict[Group, tuple[Group, ...]]:
-    return {group: tuple(ring(group, each) for each in own) for group, own in strides.items() if own}
+    return {group: tuple(ring(group, stride) for stride in chosen) for group, chosen in strides.items() if chosen}
 
 
 def find_topology(
@@ -58,23 +58,23 @@ def find_topology(
     *,
     duplex: bool = False,
 ) -> Topology:
-    """TopoOpt 4.2, Algorithm 1, lines 1-18: split the degree (``port_shares``), build rings, match the rest.
+    """Return the topology of TopoOpt 4.2, Algorithm 1, lines 1-18: split the degree, build rings, match the rest.
 
-    What the paper leaves open is decided so:
+    ``port_shares`` splits the degree. The paper leaves some points open, which are decided as follows:
 
     - Traffic is bytes on the wire: ring all-reduce of a buffer S among k servers sends 2 (k - 1) S in all.
-    - Ports that remain (an odd server is unmatched, a group has a member without ports) go to the group with the most
+    - Remaining ports (of unmatched servers, or of groups with a member without ports) go to the group with the most
       bytes per ring whose members all have one, then to further matchings.
-    - Where rings and pairs still leave the servers in parts, one degree is spent on a ring over all servers first.
-    - Without any demand all degrees are rings over all servers. A group of one sends nothing.
-    - A group with fewer strides than degrees (6 servers have +1 and +5) takes them twice: parallel circuits.
-    - For double binary trees (``collective``) every edge is a circuit each way, as long as both its servers have a port
-      left; ports that remain go to the edges that have none, then to matchings of MP and edges together. 4 degrees
-      are a pair of trees; where a group has fewer, hosts forward.
+    - If rings and pairs leave the servers in disconnected parts, one degree is spent on a ring over all servers first.
+    - Without any demand all degrees are rings over all servers. A group of one server sends nothing.
+    - A group with fewer strides than degrees (6 servers have +1 and +5) repeats them as parallel circuits.
+    - For double binary trees (``collective``) every edge is a circuit in each direction, while both its servers have a
+      free port. Remaining ports go to edges without circuits, then to matchings of MP and edges together. A pair of
+      trees takes 4 degrees; if a group has fewer, hosts forward.
 
-    ``primes_above``: groups of more servers have rings of prime strides only (TotientPerms). ``duplex``: every ring is
-    bidirectional, with two ports of each member; it needs a degree of two. Raises ``ValueError`` for a demand
-    that is not one of ``servers`` servers.
+    ``primes_above``: larger groups have rings of prime strides only (TotientPerms). ``duplex``: every ring is
+    bidirectional, with two ports of each member, and needs a degree of two. Raises ``ValueError`` if the demand is not
+    for ``servers`` servers.
     """
     if demand.servers != servers:
         raise ValueError(f"demand.servers: must be the {servers} of the network, got {demand.servers}")
@@ -114,7 +114,7 @@ def _rings(
 def _trees(
     free: list[int], degree: int, groups: dict[Group, float], mp: Bytes, primes_above: float, duplex: bool
 ) -> Topology:
-    """Spend the ``free`` ports of every server on the edges of trees, which are duplex anyway, and on pairs."""
+    """Spend the ``free`` ports of every server on the edges of trees, which are always duplex, and on pairs."""
     shares = share_ports(degree, groups, mp)
     trees = plan_trees(len(free), {group: shares.groups[group] for group in wire_bytes(groups)}, groups, primes_above)
     laid = lay(trees.edges, free, shares.groups)
@@ -130,7 +130,7 @@ def _trees(
 
 
 def _pairs(free: list[int], shares: PortShares, matcher: Matcher) -> list[Cable]:
-    """Pairs between parts, then Algorithm 1, lines 13-17: a matching for every degree of MP."""
+    """Return pairs between parts, then those of a matching for every degree of MP (Algorithm 1, lines 13-17)."""
     servers = range(len(free))
     pairs = join([min(free[i], shares.joins[i]) for i in servers], parts(len(free), shares.groups), matcher)
     joins = Counter(end for pair in pairs for end in pair)
@@ -142,7 +142,7 @@ def _pairs(free: list[int], shares: PortShares, matcher: Matcher) -> list[Cable]
 
 
 def _connected(servers: int, topology: Topology) -> bool:
-    """Whether every server reaches every other. Rings and pairs both lead back, so direction does not matter."""
+    """Return whether all servers reach each other; rings and pairs lead back, so direction does not matter."""
     return len(set(parts(servers, _pieces(topology)).tolist())) == 1
 
 
@@ -151,5 +151,5 @@ def _pieces(topology: Topology) -> Iterable[tuple[int, ...]]:
     yield from topology.pairs
 
 
-RING_PORTS = {False: 1, True: 2}  # of each member of a ring: simplex, duplex
+RING_PORTS = {False: 1, True: 2}  # duplex -> ports of each member of a ring
 COLLECTIVES = {"ring": _rings, "double_binary_tree": _trees}

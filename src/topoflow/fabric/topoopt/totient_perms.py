@@ -1,4 +1,4 @@
-"""TotientPerms: all regular rings over a group of servers."""
+"""TotientPerms: all regular rings of a group of servers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from math import gcd, isqrt
 
 
 def totient_perms(size: int, primes_above: float = float("inf")) -> tuple[int, ...]:
-    """The strides p of all regular rings over ``size`` servers, ascending; of more than ``primes_above``, 1 and primes.
+    """Return the strides p of all regular rings over ``size`` servers, ascending.
 
-    Position i sends to position (i + p) % size; that is one ring over all exactly if p is co-prime with size.
+    Position i sends to position (i + p) % size, which is one ring over all if and only if p is co-prime with size.
     Source: TopoOpt 4.3, Algorithm 2 and Theorem 2 (E.1). "To handle large scale clusters", 4.3 keeps prime p only,
-    some size / ln(size) of them. 1 is no prime; it stays, as the strides that are chosen begin with it (E.2: x^0).
+    some size / ln(size) of them; here for more than ``primes_above`` servers. The stride 1 is no prime but is kept,
+    since the selection begins with it (E.2: x^0).
 
         12 -> 1, 5, 7, 11
          2 -> 1
@@ -22,19 +23,19 @@ def totient_perms(size: int, primes_above: float = float("inf")) -> tuple[int, .
 
 
 def ring(group: tuple[int, ...], stride: int) -> tuple[int, ...]:
-    """The servers of ``group`` in the order of the ring +stride: each sends to the next, the last to the first."""
+    """Return ``group`` in the order of the ring +stride: each server sends to the next, the last to the first."""
     return tuple(group[step * stride % len(group)] for step in range(len(group)))
 
 
 def stride(group: tuple[int, ...], order: tuple[int, ...]) -> int | None:
-    """p, where ``order`` is the ring +p of ``group``, from whichever server on; None in other orders.
+    """Return p if ``order`` is the ring +p of ``group``, beginning at any server; None for other orders.
 
     (0, 1, 2, 3, 4), (0, 2, 4, 1, 3) -> 2
     """
     place = {server: at for at, server in enumerate(group)}
     ends = zip(order, (*order[1:], order[0]), strict=True)
-    found = {(place[end] - place[start]) % len(group) for start, end in ends}
-    return found.pop() if len(found) == 1 else None
+    steps = {(place[end] - place[start]) % len(group) for start, end in ends}
+    return steps.pop() if len(steps) == 1 else None
 
 
 def _is_prime(number: int) -> bool:

@@ -1,4 +1,4 @@
-"""Circuits for all-reduces over double binary trees, permuted as TotientPerms permutes rings."""
+"""Circuits for all-reduces over double binary trees, with the permutations of TotientPerms."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Group = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Trees:
-    """What was planned for every group: the ``strides`` of its pairs of trees, and their edges, each with its bytes."""
+class PlannedTrees:
+    """The plan of all groups: the ``strides`` of their pairs of trees, and the edges with their bytes."""
 
     strides: dict[Group, tuple[int, ...]]
     edges: tuple[tuple[Group, Cable], ...]  # heaviest group first
@@ -27,8 +27,8 @@ class Trees:
 
 def plan_trees(
     servers: int, degrees: Mapping[Group, int], buffers: Mapping[Group, float], primes_above: float
-) -> Trees:
-    """One pair of trees for every PORTS of a group's ``degrees``, at least one (TopoOpt, appendix A)."""
+) -> PlannedTrees:
+    """Return one pair of trees for every PORTS of a group's ``degrees``, at least one (TopoOpt, appendix A)."""
     strides: dict[Group, tuple[int, ...]] = {}
     edges: list[tuple[Group, Cable]] = []
     bytes = np.zeros((servers, servers))
@@ -40,15 +40,15 @@ def plan_trees(
             for child, parent in tree_edges(group, stride):
                 edges.append((group, (child, parent)))
                 bytes[[child, parent], [parent, child]] += buffers[group] / (2 * len(strides[group]))
-    return Trees(strides, tuple(edges), bytes)
+    return PlannedTrees(strides, tuple(edges), bytes)
 
 
-def lay(edges: Sequence[tuple[Group, Cable]], free: list[int], most: Mapping[Group, int]) -> list[tuple[Group, Cable]]:
-    """The edges that get circuits, in their order, which takes ``free`` ports: of a server ``most`` for each group."""
+def lay(edges: Sequence[tuple[Group, Cable]], free: list[int], limit: Mapping[Group, int]) -> list[tuple[Group, Cable]]:
+    """Return the edges that get circuits, in their order; they take ``free`` ports, at most ``limit`` per group."""
     used: Counter[tuple[Group, int]] = Counter()
     laid = []
     for group, ends in edges:
-        if all(free[end] > 0 and used[group, end] < most[group] for end in ends):
+        if all(free[end] > 0 and used[group, end] < limit[group] for end in ends):
             laid.append((group, ends))
             for end in ends:
                 free[end] -= 1

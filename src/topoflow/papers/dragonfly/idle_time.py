@@ -13,18 +13,18 @@ from topoflow.study.figures.base import Heading, Picture, Row, grouped, number, 
 
 @dataclass(frozen=True)
 class IdleTime(Tapering):
-    """A row for each motif and network; a panel of the picture for each column of the table."""
+    """A table with a row for each motif and network, and a picture with a panel for each column."""
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Return the median share of the run that a port of a switch is idle, and the share of long idle intervals."""
-        found: list[Row] = []
+        medians: list[Row] = []
         for series, of_series in grouped(rows, "series").items():
             for motif, of_motif in grouped(of_series, MOTIF).items():
-                for cables, own in grouped(of_motif, CABLES).items():
+                for cables, of_cables in grouped(of_motif, CABLES).items():
                     row = {"series": series, "motif": motif, "cables": cables}
-                    (of_all,) = where(own, kind=ALL)
-                    found.append({**row, **_intervals(of_all), **_medians(own)})
-        return found
+                    (of_all,) = where(of_cables, kind=ALL)
+                    medians.append({**row, **_intervals(of_all), **_medians(of_cables)})
+        return medians
 
     @property
     def headings(self) -> Mapping[str, Heading]:
@@ -62,5 +62,5 @@ def _intervals(of_all: Row) -> Row:
 
 def _medians(rows: Sequence[Row]) -> Row:
     """Return the median idle time of each kind of port."""
-    own = {kind: where(rows, kind=kind) for kind in KINDS}
-    return {f"{kind}_median": number(of[0], "idle_median") for kind, of in own.items() if of}
+    of_kinds = {kind: where(rows, kind=kind) for kind in KINDS}
+    return {f"{kind}_median": number(of_kind[0], "idle_median") for kind, of_kind in of_kinds.items() if of_kind}

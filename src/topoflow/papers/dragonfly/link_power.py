@@ -15,10 +15,10 @@ from topoflow.units import check_positive
 
 @dataclass(frozen=True)
 class LinkPower(Tapering):
-    """Power of links and NICs against the mean runtime over all motifs, a line for each series.
+    """Power of links and NICs against the mean runtime over all motifs, with a line for each series.
 
-    In W: ``electrical`` of each of the ``lanes`` of a port inside a group or to a server, ``optical`` of a port between
-    groups, ``nic`` of a NIC.
+    In W: ``electrical`` for each of the ``lanes`` of a port inside a group or to a server, ``optical`` for a port
+    between groups, ``nic`` for a NIC.
     """
 
     electrical: float
@@ -32,17 +32,17 @@ class LinkPower(Tapering):
             check_positive(f"experiment.{field}", getattr(self, field))
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return each network's mean runtime over the fastest of each motif, its power, and that of its idle ports."""
+        """Return each network's mean runtime over the best of each motif, its power, and its idle ports' power."""
         best = {motif: min(runtimes_of(rows, motif)) for motif in distinct(rows, MOTIF)}
-        found: list[Row] = []
+        points: list[Row] = []
         for series, of_series in grouped(rows, "series").items():
-            for cables, own in grouped(of_series, CABLES).items():
-                power = self.power(own[0])
-                saved = [self.idle_power(of_motif, KINDS) for of_motif in grouped(own, MOTIF).values()]
-                ratio = fmean(number(where(own, **{MOTIF: each})[0], "runtime") / best[each] for each in best)
+            for cables, of_cables in grouped(of_series, CABLES).items():
+                power = self.power(of_cables[0])
+                saved = [self.idle_power(of_motif, KINDS) for of_motif in grouped(of_cables, MOTIF).values()]
+                ratio = fmean(number(where(of_cables, **{MOTIF: motif})[0], "runtime") / best[motif] for motif in best)
                 row = {"series": series, "cables": cables, "runtime_over_best": ratio, "power": power}
-                found.append({**row, "idle_least": min(saved), "idle_most": max(saved)})
-        return found
+                points.append({**row, "idle_least": min(saved), "idle_most": max(saved)})
+        return points
 
     def power(self, row: Row) -> float:
         """Return the power (W) of all ports and NICs of a network."""
@@ -51,13 +51,13 @@ class LinkPower(Tapering):
         return self.electrical * electrical + self.optical * optical + self.nic * nics
 
     def idle_power(self, rows: Sequence[Row], kinds: Iterable[str]) -> float:
-        """Return the power (W) of idle ports of these kinds; the port of a NIC needs as much as one inside a group."""
-        found = 0.0
+        """Return the power (W) of idle ports of these kinds; a NIC's port draws as much as a port inside a group."""
+        total = 0.0
         for kind in kinds:
-            for row in where(rows, kind=kind)[:1]:  # all rows of a kind say the same of it
+            for row in where(rows, kind=kind)[:1]:  # all rows of a kind have the same idle share
                 watts = self.optical if kind == "global" else self.lanes * self.electrical
-                found += watts * number(row, "idle") * number(row, "nics" if kind == NIC else f"{kind}_ports")
-        return found
+                total += watts * number(row, "idle") * number(row, "nics" if kind == NIC else f"{kind}_ports")
+        return total
 
     @property
     def headings(self) -> Mapping[str, Heading]:
@@ -71,10 +71,10 @@ class LinkPower(Tapering):
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         summary = self.summary(rows)
         lines = {}
-        for series, own in grouped(summary, "series").items():
+        for series, of_series in grouped(summary, "series").items():
             lines[series] = (
-                [number(row, "power") / 1e3 for row in own],
-                [number(row, "runtime_over_best") for row in own],
+                [number(row, "power") / 1e3 for row in of_series],
+                [number(row, "runtime_over_best") for row in of_series],
             )
         axes = Axis("power of links and NICs [kW]"), Axis("mean runtime over the best")
         return [Picture.of("power.png", f"After {self.source}.", draw_lines(self.title, {"": lines}, *axes))]

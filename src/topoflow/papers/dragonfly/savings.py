@@ -17,16 +17,17 @@ PORTS = (*KINDS, NIC)
 
 @dataclass(frozen=True)
 class Savings(LinkPower):
-    """The five savings of IV-C, of the network with the most cables of each series.
+    """The five savings of IV-C, for the network with the most cables of each series.
 
-    proportional    links that need power only while they send or wait: the idle share of their power, with the motif
-                    that leaves the least idle
+    proportional    links that need power only while they send or wait, which saves the idle share of their power,
+                    for the motif with the lowest idle power
     tapered         fewer cables between groups
-    narrow          links of half the width, as measured: ``narrow_port``, ``narrow_nic``, ``narrow_optical`` W each
-    narrow, models  the same, where half of the lanes need no power; NICs have a port of such lanes
-    dynamic         what is left of proportional when links are narrow, by models
+    narrow          links of half the width, with the measured savings ``narrow_port``, ``narrow_nic`` and
+                    ``narrow_optical``, in W each
+    narrow, models  links of half the width, if half of the lanes need no power; a NIC has one port with such lanes
+    dynamic         the rest of proportional when links are narrow, by models
 
-    ``budget`` W: of the whole machine for each NIC, so that networks of all sizes can be compared with it.
+    ``budget``: W of the whole machine per NIC, so that networks of all sizes can be compared with it.
     """
 
     narrow_port: float
@@ -41,33 +42,33 @@ class Savings(LinkPower):
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Return each saving of each series, in W and as a share of the power of links and of the machine."""
-        found: list[Row] = []
-        for series, own in grouped(rows, "series").items():
-            most = max(number(row, CABLES) for row in own)
-            whole = where(own, **{CABLES: int(most)})
-            for name, row in self.savings(own, whole).items():
+        savings: list[Row] = []
+        for series, of_series in grouped(rows, "series").items():
+            most = max(number(row, CABLES) for row in of_series)
+            widest = where(of_series, **{CABLES: int(most)})
+            for name, row in self.savings(of_series, widest).items():
                 watts = number(row, "power")
-                budget = self.budget * number(whole[0], "nics")
-                shares = {"of_links": watts / self.power(whole[0]), "of_budget": watts / budget}
-                found.append({"series": series, "saving": name, **row, **shares})
-        return found
+                budget = self.budget * number(widest[0], "nics")
+                shares = {"of_links": watts / self.power(widest[0]), "of_budget": watts / budget}
+                savings.append({"series": series, "saving": name, **row, **shares})
+        return savings
 
-    def savings(self, rows: Sequence[Row], whole: Sequence[Row]) -> dict[str, Row]:
-        """Return the savings of a series: ``rows`` of all its networks, ``whole`` of that with the most cables."""
-        idle = {motif: self.idle_power(same, PORTS) for motif, same in grouped(whole, MOTIF).items()}
+    def savings(self, rows: Sequence[Row], widest: Sequence[Row]) -> dict[str, Row]:
+        """Return the savings of a series: ``rows`` of all its networks, ``widest`` of the one with the most cables."""
+        idle = {motif: self.idle_power(same, PORTS) for motif, same in grouped(widest, MOTIF).items()}
         least = min(idle, key=lambda motif: idle[motif])
-        own = where(whole, **{MOTIF: least})
-        proportional, models = idle[least], self.narrow_by_models(own[0])
-        found: dict[str, Row] = {"proportional": {"motif": least, "power": proportional}}
+        least_idle = where(widest, **{MOTIF: least})
+        proportional, models = idle[least], self.narrow_by_models(least_idle[0])
+        savings: dict[str, Row] = {"proportional": {"motif": least, "power": proportional}}
         for cables in sorted(distinct(rows, CABLES), reverse=True)[1:]:
             fewer = self.power(where(rows, **{CABLES: cables})[0])
-            found[f"tapered to {cables}"] = {"power": self.power(own[0]) - fewer}
-        (of_all,) = where(own, kind=ALL)
+            savings[f"tapered to {cables}"] = {"power": self.power(least_idle[0]) - fewer}
+        (of_all,) = where(least_idle, kind=ALL)
         long = number(of_all, "idle_1us") / max(number(of_all, "idle_intervals"), 1.0)
-        found["narrow"] = {"power": self.narrow(own[0])}
-        found["narrow, models"] = {"power": models}
-        found["dynamic"] = {"motif": least, "power": max(proportional - models, 0.0), "over_1us": long}
-        return found
+        savings["narrow"] = {"power": self.narrow(least_idle[0])}
+        savings["narrow, models"] = {"power": models}
+        savings["dynamic"] = {"motif": least, "power": max(proportional - models, 0.0), "over_1us": long}
+        return savings
 
     def narrow(self, row: Row) -> float:
         """Return the power (W) that narrow links save, as measured."""

@@ -1,6 +1,6 @@
 """Runtimes of motifs on a dragonfly over the cables between its groups, and the activity of its ports.
 
-The tapered dragonfly's Figure 3; its Figures 4 to 9 are other kinds of the same measurement.
+This is the tapered dragonfly's Figure 3; its Figures 4 to 9 are other kinds of the same measurement.
 
 Shapes: L links.
 """
@@ -22,17 +22,17 @@ from topoflow.study.figures.base import Experiment, Grid, Heading, Picture, Row,
 from topoflow.study.figures.setup import Setup
 
 CABLES, MOTIF = "fabric.global_links", "workload.name"  # keys of the grid
-KINDS = {"local": DOWN, "group": LOCAL, "global": GLOBAL}  # ports of switches, as the paper calls them (II)
-ALL = "all"  # of switches
+KINDS = {"local": DOWN, "group": LOCAL, "global": GLOBAL}  # ports of switches, with the paper's names (II)
+ALL = "all"  # ports of switches
 NIC = "nic"
 SHARES = 50  # steps of an axis of a ternary plot
 
 
 @dataclass(frozen=True)
 class Tapering(Experiment):
-    """A line for each of ``series`` over the cables between two groups, a panel for each motif.
+    """The runtime over the cables between two groups, with a line for each of ``series`` and a panel for each motif.
 
-    ``sizes``: how large the network is, by the names that ``scale`` may have; keys of the grid.
+    ``sizes``: keys of the grid for each value of ``scale``, the size of the network.
     """
 
     scale: str
@@ -46,9 +46,9 @@ class Tapering(Experiment):
         self.check_keys("grid", CABLES, MOTIF)
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """Return a row for each kind of port of switches and each cell of a ternary plot that has ports of this kind.
+        """Return a row for each kind of switch port and each cell of a ternary plot that has ports of this kind.
 
-        Two more rows are of all ports of switches, and of the ports of NICs, which are in no cell.
+        Two more rows describe all ports of switches, and the ports of NICs, which are in no cell.
         """
         timeline = setup.result.timeline
         if timeline.ports is None:
@@ -57,30 +57,32 @@ class Tapering(Experiment):
         shared = {"runtime": timeline.makespan, "packet_hops": int(timeline.ports.packets.sum())}
         shared |= {f"{kind}_ports": int((level == number).sum()) for kind, number in KINDS.items()}
         shared |= {"nics": int((level == UP).sum())}
-        found: list[Row] = [
+        rows: list[Row] = [
             {**shared, **_of_kind(timeline, level == number), "kind": kind, **cell}
             for kind, number in KINDS.items()
             for cell in _cells(timeline, level == number)
         ]
-        whole = {ALL: level != UP, NIC: level == UP}
-        return found + [{**shared, **_of_kind(timeline, of), "kind": kind} for kind, of in whole.items()]
+        totals = {ALL: level != UP, NIC: level == UP}
+        return rows + [{**shared, **_of_kind(timeline, mask), "kind": kind} for kind, mask in totals.items()]
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return every point once, with its runtime over that of the most cables of the same series."""
-        found: list[Row] = []
+        """Return every point once, with its runtime over that of the network with the most cables in its series."""
+        points: list[Row] = []
         for series, of_series in grouped(rows, "series").items():
             for motif, same in grouped(of_series, MOTIF).items():
-                times = runtimes(same)
-                base = times[max(times)]
-                for cables, seconds in sorted(times.items(), reverse=True):
+                seconds_of = runtimes(same)
+                base = seconds_of[max(seconds_of)]
+                for cables, seconds in sorted(seconds_of.items(), reverse=True):
                     shares = _shares(where(same, **{CABLES: int(cables)}))
                     row = {"series": series, "motif": motif, "cables": int(cables), "runtime": seconds}
-                    found.append({**row, "slowdown": seconds / base, **shares})
-        return found
+                    points.append({**row, "slowdown": seconds / base, **shares})
+        return points
 
     @property
     def headings(self) -> Mapping[str, Heading]:
-        names = {f"{kind}_{what}": f"{kind} ports {what}" for kind in KINDS for what in ("active", "stalled", "idle")}
+        names = {
+            f"{kind}_{state}": f"{kind} ports {state}" for kind in KINDS for state in ("active", "stalled", "idle")
+        }
         return {
             "runtime": Heading("run time", "s"),
             "slowdown": Heading("over the most cables", "x"),
@@ -92,32 +94,32 @@ class Tapering(Experiment):
         for motif, of_motif in grouped(rows, MOTIF).items():
             lines = {}
             for series, same in grouped(of_motif, "series").items():
-                times = runtimes(same)
-                lines[series] = (sorted(times), [times[cables] for cables in sorted(times)])
+                seconds_of = runtimes(same)
+                lines[series] = (sorted(seconds_of), [seconds_of[cables] for cables in sorted(seconds_of)])
             parts[str(motif)] = lines
         axes = Axis("cables between two groups", log=True), Axis("runtime", "s")
         return [Picture.of("runtime.png", f"After {self.source}.", draw_lines(self.title, parts, *axes))]
 
 
 def runtimes(rows: Sequence[Row]) -> dict[float, float]:
-    """Return the runtime by the cables between two groups."""
+    """Return cables between two groups -> runtime (s)."""
     return {number(row, CABLES): number(row, "runtime") for row in rows}
 
 
-def _of_kind(timeline: Timeline, of: Mask) -> Row:
+def _of_kind(timeline: Timeline, mask: Mask) -> Row:
     """Return the mean shares of the run that ports of a kind were active, stalled and idle, and idle intervals."""
     ports, run = timeline.ports, timeline.makespan
     assert ports is not None
-    active, stalled = ports.active[of] / run, ports.stalled[of] / run
+    active, stalled = ports.active[mask] / run, ports.stalled[mask] / run
     idle = 1 - active - stalled
     return {
         "active": _mean(active),
         "stalled": _mean(stalled),
         "idle": _mean(idle),
         "idle_median": float(np.median(idle)) if len(idle) else 1.0,
-        "idle_intervals": int(ports.idle_intervals[of].sum()),
-        "idle_1us": int(ports.idle_1us[of].sum()),
-        "idle_1ms": int(ports.idle_1ms[of].sum()),
+        "idle_intervals": int(ports.idle_intervals[mask].sum()),
+        "idle_1us": int(ports.idle_1us[mask].sum()),
+        "idle_1ms": int(ports.idle_1ms[mask].sum()),
     }
 
 
@@ -125,11 +127,11 @@ def _mean(values: Floats) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
-def _cells(timeline: Timeline, of: Mask) -> list[Row]:
-    """Count the ports in each cell of a ternary plot: their shares of time, rounded to a ``SHARES``-th."""
+def _cells(timeline: Timeline, mask: Mask) -> list[Row]:
+    """Count the ports in each cell of a ternary plot; shares of time are rounded to 1 / ``SHARES``."""
     ports, run = timeline.ports, timeline.makespan
     assert ports is not None
-    shares = np.stack([ports.active[of], ports.stalled[of]]) / run
+    shares = np.stack([ports.active[mask], ports.stalled[mask]]) / run
     cell, count = np.unique(np.rint(shares * SHARES).astype(np.int64), axis=1, return_counts=True)
     return [
         {"active_cell": int(active), "stalled_cell": int(stalled), "ports": int(ports)}
@@ -139,8 +141,8 @@ def _cells(timeline: Timeline, of: Mask) -> list[Row]:
 
 def _shares(rows: Sequence[Row]) -> Row:
     """Return the mean shares of each kind of port."""
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     for kind in KINDS:
-        own = where(rows, kind=kind)
-        found |= {f"{kind}_{what}": number(own[0], what) for what in ("active", "stalled", "idle") if own}
-    return found
+        of_kind = where(rows, kind=kind)
+        shares |= {f"{kind}_{state}": number(of_kind[0], state) for state in ("active", "stalled", "idle") if of_kind}
+    return shares

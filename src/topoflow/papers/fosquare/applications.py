@@ -12,7 +12,7 @@ from topoflow.engine.lowering.placement import place
 from topoflow.engine.simulation import simulate
 from topoflow.papers.fosquare.mappings import place as map_processes
 from topoflow.papers.fosquare.mappings import within
-from topoflow.papers.fosquare.synthetic import PROCESSES, Background, Index, Messages, application
+from topoflow.papers.fosquare.synthetic import PROCESSES, Background, Index, SyntheticMessages, application
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
 from topoflow.study.figures.base import Experiment, Heading, Picture, Row, distinct, number, where
@@ -24,16 +24,16 @@ from topoflow.units import check_positive
 class Applications(Experiment):
     """A bar for each of ``series`` and each mapping over the number of cores that are ``available``.
 
-    Those are on different servers; all others send as ``background`` says. Latency is from when a message is there
-    until all of it has come, averaged over the messages of the application, which begins after ``warmup``. One that
-    lost a packet has none, and is counted as lost.
+    Available cores are on different servers; all other cores send as ``background`` says. The latency of a message is
+    the time from its release until all of it has arrived, averaged over the messages of the application, which begins
+    after ``warmup``. A message that lost a packet has no latency and is counted as lost.
     """
 
     application: str
     volume: float  # B that all processes send
     load: float  # of the bandwidth of a core, while a process sends
     available: Sequence[int]
-    cores: Mapping[int, Sequence[int]]  # available -> which they are; others are drawn
+    cores: Mapping[int, Sequence[int]]  # available -> the cores; other sets are drawn
     mappings: Sequence[str]
     cores_per_server: int
     servers_per_rack: int
@@ -52,10 +52,10 @@ class Applications(Experiment):
         for available in self.available:
             if available < PROCESSES:
                 raise ValueError(f"experiment.available: must be at least the {PROCESSES} processes, got {available}")
-        for available, given in self.cores.items():
-            if len(given) != available or len(self._servers(given)) != available:
-                law = f"must be {available} cores of as many servers"
-                raise ValueError(f"experiment.cores.{available}: {law}, got {len(self._servers(given))}")
+        for available, cores in self.cores.items():
+            if len(cores) != available or len(self._servers(cores)) != available:
+                rule = f"must be {available} cores of as many servers"
+                raise ValueError(f"experiment.cores.{available}: {rule}, got {len(self._servers(cores))}")
         for name in self.mappings:
             map_processes(name, np.zeros((1, 1), np.int64), np.zeros(1, np.int64))
         application(self.application, self.volume, self.rate)
@@ -82,34 +82,39 @@ class Applications(Experiment):
             busy = np.full(setup.servers, self.cores_per_server)
             np.subtract.at(busy, server, 1)
             end = self.warmup + float(job.release.max())
-            others = self.background.draw(busy, self.servers_per_rack, end, seed)
+            background = self.background.draw(busy, self.servers_per_rack, end, seed)
             for mapping in self.mappings:
                 core = map_processes(mapping, job.counts(PROCESSES), rack, seed)
-                mapped = Messages(
+                mapped = SyntheticMessages(
                     server[core][job.source], server[core][job.target], job.bytes, self.warmup + job.release
                 )
                 near = within(job.counts(PROCESSES), rack, core) / len(job.source)
                 label: Row = {"available": available, "mapping": mapping, "near": near}
-                rows.append({**label, **self._latency(setup, mapped, others)})
+                rows.append({**label, **self._latency(setup, mapped, background)})
         return rows
 
-    def _latency(self, setup: Setup, job: Messages, others: Messages) -> Row:
-        traffic = job.joined(others).traffic(setup.servers)
+    def _latency(self, setup: Setup, job: SyntheticMessages, background: SyntheticMessages) -> Row:
+        traffic = job.joined(background).traffic(setup.servers)
         config = setup.point.config
         world = place(
             traffic, setup.unwired, name=self.application, routing=str(config["routing"]), seed=int(config["seed"])
         )
-        (found,) = simulate([world], setup.problem.fidelity, setup.run)
-        took = found.task_finish - traffic.release
-        own, rest = took[: len(job.source)], took[len(job.source) :]
-        came, others_came = own[np.isfinite(own)], rest[np.isfinite(rest)]
-        slots = found.slots
+        (timeline,) = simulate([world], setup.problem.fidelity, setup.run)
+        latency = timeline.task_finish - traffic.release
+        job_latency, background_latency = latency[: len(job.source)], latency[len(job.source) :]
+        arrived, background_arrived = (
+            job_latency[np.isfinite(job_latency)],
+            background_latency[np.isfinite(background_latency)],
+        )
+        slots = timeline.slots
         return {
-            "latency": float(came.mean()) if len(came) else None,
-            "latency_p99": float(np.quantile(came, 0.99)) if len(came) else None,
-            "background": float(others_came.mean()) if len(others_came) else None,
-            "lost": 1 - len(came) / len(own),
-            "background_lost": 1 - len(others_came) / len(rest) if len(rest) else 0.0,
+            "latency": float(arrived.mean()) if len(arrived) else None,
+            "latency_p99": float(np.quantile(arrived, 0.99)) if len(arrived) else None,
+            "background": float(background_arrived.mean()) if len(background_arrived) else None,
+            "lost": 1 - len(arrived) / len(job_latency),
+            "background_lost": 1 - len(background_arrived) / len(background_latency)
+            if len(background_latency)
+            else 0.0,
             "refused": None if slots is None else float(slots.refused.sum() / (slots.refused.sum() + slots.hops)),
         }
 
@@ -118,14 +123,14 @@ class Applications(Experiment):
 
     def _check_servers(self, servers: int) -> None:
         if servers % self.servers_per_rack or servers // self.servers_per_rack < 2 or self.servers_per_rack < 2:
-            law = f"must be two racks of {self.servers_per_rack} servers at least"
-            raise ValueError(f"servers: {law}, each of two at least, got {servers}")
+            rule = f"must be two racks of {self.servers_per_rack} servers at least"
+            raise ValueError(f"servers: {rule}, each of two at least, got {servers}")
         if max(self.available) > servers:
-            law = f"must be at most the {servers} servers, as each core is on one of its own"
-            raise ValueError(f"experiment.available: {law}, got {max(self.available)}")
+            rule = f"must be at most the {servers} servers, as each core is on one of its own"
+            raise ValueError(f"experiment.available: {rule}, got {max(self.available)}")
 
     def _available(self, available: int, servers: int, seed: int) -> Index:
-        """Return ascending cores, each on a server of its own."""
+        """Return ascending cores, each on a different server."""
         if available in self.cores:
             return np.sort(np.array(self.cores[available]))
         random = np.random.Generator(np.random.Philox(key=[seed, available]))
@@ -134,19 +139,19 @@ class Applications(Experiment):
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Return means over seeds, and their ratio to the first series with the same mapping and cores."""
-        found: list[Row] = []
+        means: list[Row] = []
         first = distinct(rows, "series")[0]
         for available in distinct(rows, "available"):
             for mapping in distinct(rows, "mapping"):
                 base = self._mean(rows, "latency", first, available, mapping)
                 for series in distinct(rows, "series"):
-                    of = where(rows, series=series, available=available, mapping=mapping)
+                    rows_of_bar = where(rows, series=series, available=available, mapping=mapping)
                     values = {key: self._mean(rows, key, series, available, mapping) for key in MEANS}
                     ratio = values["latency"] / base
-                    refused = [number(row, "refused") for row in of if row.get("refused") is not None]
+                    refused = [number(row, "refused") for row in rows_of_bar if row.get("refused") is not None]
                     row = {"series": series, "available": available, "mapping": mapping, **values, "ratio": ratio}
-                    found.append({**row, "refused": fmean(refused) if refused else None})
-        return found
+                    means.append({**row, "refused": fmean(refused) if refused else None})
+        return means
 
     def _mean(self, rows: Sequence[Row], key: str, series: str, available: int, mapping: str) -> float:
         return fmean(number(row, key) for row in where(rows, series=series, available=available, mapping=mapping))

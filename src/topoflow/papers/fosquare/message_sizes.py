@@ -16,7 +16,7 @@ from topoflow.study.figures.setup import Setup
 
 @dataclass(frozen=True)
 class MessageSizes(Experiment):
-    """A line for each application: the share of its messages up to each size."""
+    """The share of messages up to each size, with a line for each application."""
 
     volumes: Mapping[str, float]  # application -> B that all of its processes send
 
@@ -43,12 +43,12 @@ class MessageSizes(Experiment):
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Return the messages and sizes of each application."""
-        found = []
+        statistics = []
         for name, same in grouped(rows, "application").items():
             sizes = self._sizes(same)
             ends = {"least": float(sizes.min()), "median": float(np.median(sizes)), "most": float(sizes.max())}
-            found.append({"application": name, "messages": len(sizes), "bytes": float(sizes.sum()), **ends})
-        return found
+            statistics.append({"application": name, "messages": len(sizes), "bytes": float(sizes.sum()), **ends})
+        return statistics
 
     @staticmethod
     def _sizes(rows: Sequence[Row]) -> np.ndarray:

@@ -1,17 +1,17 @@
-"""Messages of scientific applications of 16 processes, and of the other cores of the machine that they run on.
+"""Messages of scientific applications of 16 processes, and of the other cores of the same machine.
 
-What the four applications send is synthetic: their traces were not published. Neighbours and sizes are those that the
-codes have for the problem sizes of the paper's Table 2:
+The messages of the four applications are synthetic, because their traces were not published. Neighbours and sizes are
+those of the codes for the problem sizes of the paper's Table 2:
 
-    cg        NAS CG of n = 14,000 on 4 x 4 processes: 14,000 / 4 doubles (28,000 B, as the paper says) to the other
-              processes of the row, by recursive doubling, and to the transposed one
-    milc      a lattice of 8^4 on 2^4 processes: half of a face of 4^3 sites, a 3 x 3 complex matrix of each (32 * 144 B
-              = 4,608 B, as the paper says), forth and back in four dimensions
+    cg        NAS CG of n = 14,000 on 4 x 4 processes: 14,000 / 4 doubles (28,000 B, as in the paper) to the other
+              processes of the row, by recursive doubling, and to the transposed process
+    milc      a lattice of 8^4 on 2^4 processes: half of a face of 4^3 sites, with a 3 x 3 complex matrix each
+              (32 * 144 B = 4,608 B, as in the paper), forth and back in four dimensions
     mg        NAS MG of 256^3 on 4 x 2 x 2 processes: faces of each level of a V-cycle, forth and back, in doubles
-    mini_md   32^3 cells of 4 atoms on 4 x 2 x 2 processes: positions of the atoms within 2.8 sigma of each face, those
-              from the dimensions before included; how many that are is drawn (Poisson)
+    mini_md   32^3 cells of 4 atoms on 4 x 2 x 2 processes: positions of the atoms within 2.8 sigma of each face, with
+              those from previous dimensions; the number of atoms is drawn (Poisson)
 
-Processes send without waiting for each other, evenly, as the paper replays the times of a trace.
+Processes send evenly and without waiting for each other, because the paper replays the times of a trace.
 
 Shapes: n messages, S servers.
 Source: FOSquare (Yan et al., Photonics 2021), 2, Table 2; Bailey et al., The NAS Parallel Benchmarks, 1991; miniMD of
@@ -35,13 +35,13 @@ from topoflow.units import check_positive
 
 PROCESSES = 16
 Index = NDArray[np.int64]
-Step = tuple[Index, Floats]  # [16] to whom each process sends, and how many bytes
+Step = tuple[Index, Floats]  # [16] target and bytes of each process
 EVERY = np.arange(PROCESSES)
 
 
 @dataclass(frozen=True)
-class Messages:
-    """Messages between ends, and when each is sent. n messages."""
+class SyntheticMessages:
+    """Messages between ends, with release times. n messages."""
 
     source: Index  # [n]
     target: Index  # [n]
@@ -49,7 +49,7 @@ class Messages:
     release: Floats  # [n] s
 
     def traffic(self, servers: int) -> Traffic:
-        """Return them as a traffic, in which no message waits for another."""
+        """Return the messages as a traffic in which no message waits for another."""
         columns = Columns()
         columns.transfer(Label("message"), self.source, self.target, self.bytes)
         return replace(columns.traffic("messages", servers, np.inf), release=self.release)
@@ -60,10 +60,10 @@ class Messages:
         np.add.at(found, (self.source, self.target), 1)
         return found
 
-    def joined(self, other: Messages) -> Messages:
+    def joined(self, other: SyntheticMessages) -> SyntheticMessages:
         """Append the messages of ``other``."""
         fields = ("source", "target", "bytes", "release")
-        return Messages(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in fields))
+        return SyntheticMessages(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in fields))
 
 
 def cg(random: np.random.Generator) -> Iterator[Step]:
@@ -107,16 +107,16 @@ APPLICATIONS: Mapping[str, Callable[[np.random.Generator], Iterator[Step]]] = {
 
 
 def neighbour(axis: int, way: int) -> Index:
-    """Return the process [16] next to each one in a grid of 4 x 2 x 2 that closes at its ends."""
+    """Return the neighbour [16] of each process in a periodic grid of 4 x 2 x 2."""
     place = list(np.unravel_index(EVERY, GRID))
     place[axis] = (place[axis] + way) % GRID[axis]
     return np.ravel_multi_index(tuple(place), GRID)
 
 
-def application(name: str, volume: float, rate: float, seed: int = 0) -> Messages:
-    """Return the messages of 16 processes of an application, ``volume`` bytes in all, each process at ``rate`` (B/s).
+def application(name: str, volume: float, rate: float, seed: int = 0) -> SyntheticMessages:
+    """Return the messages of 16 processes of an application, ``volume`` bytes in all, with ``rate`` (B/s) per process.
 
-    Steps follow each other, and begin again, until a process has sent its part. No process sends to itself.
+    Steps follow each other, and start over, until each process has sent its part. No process sends to itself.
     """
     if name not in APPLICATIONS:
         raise ValueError(f"application: must be one of {', '.join(APPLICATIONS)}, got {name!r}")
@@ -127,17 +127,17 @@ def application(name: str, volume: float, rate: float, seed: int = 0) -> Message
     while (sent < volume / PROCESSES).any():
         for target, bytes in APPLICATIONS[name](random):
             sends = (target != EVERY) & (sent < volume / PROCESSES)
-            parts.append(Messages(EVERY[sends], target[sends], bytes[sends], sent[sends] / rate))
+            parts.append(SyntheticMessages(EVERY[sends], target[sends], bytes[sends], sent[sends] / rate))
             sent += np.where(sends, bytes, 0.0)
     fields = ("source", "target", "bytes", "release")
-    return Messages(*(np.concatenate([getattr(part, field) for part in parts]) for field in fields))
+    return SyntheticMessages(*(np.concatenate([getattr(part, field) for part in parts]) for field in fields))
 
 
 @dataclass(frozen=True)
 class Background:
     """Cores that send messages of one size to other cores, with Poisson arrivals.
 
-    Messages within a server cross no network, and are left out.
+    Messages within a server cross no network and are omitted.
     """
 
     message: float  # B
@@ -155,8 +155,8 @@ class Background:
             got = f"{self.within_server} and {self.within_rack}"
             raise ValueError(f"background: within_server and within_rack must be shares of at most 1 in all, got {got}")
 
-    def draw(self, busy: Index, servers_per_rack: int, seconds: float, seed: int) -> Messages:
-        """Draw the messages of servers with ``busy`` [S] cores, of two racks at least, each of two servers at least."""
+    def draw(self, busy: Index, servers_per_rack: int, seconds: float, seed: int) -> SyntheticMessages:
+        """Draw the messages of servers with ``busy`` [S] cores; at least two racks of at least two servers each."""
         random = np.random.Generator(np.random.Philox(key=[seed, 2]))
         servers, size = len(busy), servers_per_rack
         mean = busy * self.load * self.bandwidth * (1 - self.within_server) / self.message * seconds
@@ -166,5 +166,5 @@ class Background:
         rack = source // size * size
         same = rack + (source - rack + random.integers(1, size, count)) % size
         away = (rack + size + random.integers(0, servers - size, count)) % servers
-        when = random.uniform(0.0, seconds, count)  # so are the arrivals of a Poisson process whose number is known
-        return Messages(source, np.where(near, same, away), np.full(count, self.message), when)
+        when = random.uniform(0.0, seconds, count)  # the distribution of Poisson arrivals, given their number
+        return SyntheticMessages(source, np.where(near, same, away), np.full(count, self.message), when)

@@ -1,1 +1,1 @@
-"""MOTION (Maniotis et al., JOCN 2022): switches with co-packaged optics, and so with more ports."""
+"""MOTION (Maniotis et al., JOCN 2022): switches with co-packaged optics, and therefore more ports."""

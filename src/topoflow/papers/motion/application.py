@@ -16,10 +16,11 @@ from topoflow.study.figures.base import Picture, Row, distinct, grouped, number,
 
 @dataclass(frozen=True)
 class Application(Exchange):
-    """The time of an application that communicates for a share of its time, over that on the series ``base``.
+    """The time of an application that communicates for a share of its time, over its time on the series ``base``.
 
-    ``ratios`` are these shares on ``base``; computing takes as long on every network, and overlaps with
-    no communication: (1 - ratio) + ratio * completion / completion on ``base``. A ratio of 1 is the exchange alone.
+    ``ratios`` are the shares of communication on ``base``; computing takes as long on every network, and does not
+    overlap with communication: (1 - ratio) + ratio * completion / completion on ``base``. A ratio of 1 is the exchange
+    alone.
     """
 
     base: str
@@ -54,11 +55,11 @@ class Application(Exchange):
                 parts[f"{servers} servers"] = {
                     series: self._line(line, rows, ratio) for series, line in grouped(same, "series").items()
                 }
-            what = "completion" if ratio == 1 else f"application, {100 * ratio:g} % communication"
+            subject = "completion" if ratio == 1 else f"application, {100 * ratio:g} % communication"
             figure = draw_lines(self.title, parts, SIZE, Axis(f"time over {self.base}"), self.fabrics)
             file = "completion.png" if ratio == 1 else f"application_{ratio:g}.png"
             pictures.append(
-                Picture.of(file, f"Time of the {what}, over that on {self.base}. After {self.source}.", figure)
+                Picture.of(file, f"Time of the {subject}, over that on {self.base}. After {self.source}.", figure)
             )
         return pictures
 

@@ -1,7 +1,7 @@
 """Parts of two networks and the power of their optics: MOTION's section 3 and Table 1.
 
 power of optics = sum over cables of (ends: 2) * B/s * 8 * J/bit        copper: 0
-modules         = B/s of a switch / B/s of a module's channels, rounded up, where all cables are co-packaged optics
+modules         = B/s of a switch / B/s of a module's channels, rounded up, if all cables are co-packaged optics
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from topoflow.study.figures.base import Experiment, Heading, Picture, Row, disti
 from topoflow.study.figures.setup import Setup
 from topoflow.units import check_count, check_not_negative, check_positive
 
-CABLES = ("servers", "switches")  # of servers, and between switches
+CABLES = ("servers", "switches")  # cables of servers, and between switches
 BITS = 8
 TERABITS = BITS / 1e12
-QUANTITIES = {  # column of the rows -> title, unit in which it is said, how many of these 1 is
+QUANTITIES = {  # column of the rows -> title, displayed unit, factor to this unit
     "switches": ("switches", "", 1),
     "end_points": ("end points", "", 1),
     "groups": ("groups of servers", "", 1),
@@ -42,14 +42,15 @@ QUANTITIES = {  # column of the rows -> title, unit in which it is said, how man
 
 @dataclass(frozen=True)
 class Bill(Experiment):
-    """A column for each series, a line for each quantity. Nothing is simulated.
+    """A table with a column for each series and a line for each quantity. Nothing is simulated.
 
-    ``optics``: for each series J/bit of the transceivers of cables of ``CABLES``; 0: copper. ``paper``: its numbers.
+    ``optics``: for each series, J/bit of the transceivers of each kind of cable (``CABLES``); 0: copper. ``paper``: its
+    numbers for each quantity.
     """
 
     optics: Mapping[str, Mapping[str, float]]
     channel: float  # B/s
-    channels: int  # of a module
+    channels: int  # per module
     paper: Mapping[str, Sequence[float]]
 
     def __post_init__(self) -> None:
@@ -59,14 +60,14 @@ class Bill(Experiment):
         self.check_series("optics", *self.optics)
         for series in self.series:
             if set(self.optics.get(series, ())) != set(CABLES):
-                law = f"must have {' and '.join(CABLES)}"
-                raise ValueError(f"experiment.optics.{series}: {law}, got {', '.join(self.optics.get(series, ()))}")
+                rule = f"must have {' and '.join(CABLES)}"
+                raise ValueError(f"experiment.optics.{series}: {rule}, got {', '.join(self.optics.get(series, ()))}")
             for cables, joules in self.optics[series].items():
                 check_not_negative(f"experiment.optics.{series}.{cables}", joules)
         for quantity in self.paper:
             if quantity not in QUANTITIES:
-                known = ", ".join(QUANTITIES)
-                raise ValueError(f"experiment.paper: must be of {known}, got {quantity}")
+                allowed = ", ".join(QUANTITIES)
+                raise ValueError(f"experiment.paper: must be of {allowed}, got {quantity}")
 
     @property
     def parameters(self) -> Mapping[str, object]:
@@ -75,13 +76,15 @@ class Bill(Experiment):
     def measure(self, setup: Setup) -> Sequence[Row]:
         fabric, joules = setup.unwired, self.optics[str(setup.label["series"])]
         used = np.isin(np.arange(len(fabric.nodes)), fabric.source)
-        ports, bandwidth = (each[fabric.servers :] for each in _by_node(fabric))
+        ports, bandwidth = (values[fabric.servers :] for values in _by_node(fabric))
         between = (fabric.source >= fabric.servers) & (fabric.target >= fabric.servers)
         power = float(_joules(fabric, between, joules) @ fabric.bandwidth) * BITS
         largest = fabric.servers + int(np.argmax(bandwidth))
-        of_switch = _joules(fabric, between, joules) * ((fabric.source == largest) | (fabric.target == largest)) / 2
+        joules_of_switch = (
+            _joules(fabric, between, joules) * ((fabric.source == largest) | (fabric.target == largest)) / 2
+        )
         optical = np.where(between, joules["switches"], joules["servers"]) > 0
-        whole = bool(optical.all())
+        all_optical = bool(optical.all())
         bisection = float(fabric.bandwidth[between].sum()) / 2
         return [
             {
@@ -94,25 +97,25 @@ class Bill(Experiment):
                 "bisection": bisection,
                 "copper": int((~optical).sum()) // 2,
                 "optical": int(optical.sum()) // 2,
-                "modules": ceil(bandwidth.max() / (self.channel * self.channels) - 1e-9) if whole else 0,
+                "modules": ceil(bandwidth.max() / (self.channel * self.channels) - 1e-9) if all_optical else 0,
                 "optics_w": power,
-                "optics_per_switch_w": float(of_switch @ fabric.bandwidth) * BITS,
+                "optics_per_switch_w": float(joules_of_switch @ fabric.bandwidth) * BITS,
                 "optics_per_bandwidth": power / bisection,
                 "cost_usd": setup.cost,
             }
         ]
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return a line for each quantity: that of each series, the second over the first, and the paper's numbers."""
+        """Return a line for each quantity: values of each series, the second over the first, the paper's numbers."""
         names = distinct(rows, "series")
-        found: list[Row] = []
+        table: list[Row] = []
         for quantity, (title, _, _) in QUANTITIES.items():
             values = [number(where(rows, series=name)[0], quantity) for name in names]
             change = values[1] / values[0] if len(values) > 1 and values[0] else None
-            stated = ", ".join(_said(quantity, value) for value in self.paper.get(quantity, ()))
-            line = {name: _said(quantity, value) for name, value in zip(names, values, strict=True)}
-            found.append({"quantity": title, **line, "change": change, "paper": stated})
-        return found
+            stated = ", ".join(_text(quantity, value) for value in self.paper.get(quantity, ()))
+            line = {name: _text(quantity, value) for name, value in zip(names, values, strict=True)}
+            table.append({"quantity": title, **line, "change": change, "paper": stated})
+        return table
 
     @property
     def headings(self) -> Mapping[str, Heading]:
@@ -132,12 +135,12 @@ def _by_node(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _joules(fabric: Fabric, between: np.ndarray, joules: Mapping[str, float]) -> np.ndarray:
-    """Return the J/bit of each link: half of its cable's two transceivers, as a cable is two links."""
+    """Return the J/bit of each link, which is one direction of a cable: half of its two transceivers."""
     return np.where(between, joules["switches"], joules["servers"])
 
 
 def _groups(fabric: Fabric) -> int:
-    """Count the sets of servers that are below the same first switches."""
+    """Count the sets of servers below the same first switches."""
     first = fabric.source < fabric.servers
     below: dict[int, set[int]] = {}
     for server, switch in zip(fabric.source[first].tolist(), fabric.target[first].tolist(), strict=True):
@@ -145,7 +148,7 @@ def _groups(fabric: Fabric) -> int:
     return len({tuple(sorted(switches)) for switches in below.values()})
 
 
-def _said(quantity: str, value: float) -> str:
+def _text(quantity: str, value: float) -> str:
     _, unit, factor = QUANTITIES[quantity]
     amount = value * factor
     whole = not unit or amount >= 1e5

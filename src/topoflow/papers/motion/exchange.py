@@ -1,4 +1,4 @@
-"""Exchange: an all-to-all on one network, for all message sizes as one batch; figures of MOTION are kinds of it."""
+"""Exchange: an all-to-all on one network, for all message sizes as one batch; the base of MOTION's figures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZE = Axis("message", "B", log=True)
 
 @dataclass(frozen=True)
 class Exchange(Experiment):
-    """An exchange among ``servers`` of the grid on the network of each series, for messages of each of ``sizes``."""
+    """An exchange among ``servers`` of the grid on the network of each series, for each message size in ``sizes``."""
 
     sizes: Sequence[float]  # B
     in_place_of: ClassVar[Mapping[str, str]] = {"workload.bytes": "sizes"}
@@ -46,10 +46,10 @@ class Exchange(Experiment):
             replace(world, name=f"{size:g} B", graph=replace(graph, bytes=np.full(graph.tasks, float(size))))
             for size in self.sizes
         ]
-        found = setup.problem.fidelity.simulate(worlds, setup.run)
+        timelines = setup.problem.fidelity.simulate(worlds, setup.run)
         return [
             {"bytes": size, **crossing_of(world), **_times(timeline)}
-            for size, timeline in zip(self.sizes, found, strict=True)
+            for size, timeline in zip(self.sizes, timelines, strict=True)
         ]
 
     @property
@@ -77,9 +77,9 @@ def exchange_on(setup: Setup) -> World:
 
 
 def crossing_of(world: World) -> Row:
-    """Count the messages, and the share of N^2 that take more than the two links of a leaf.
+    """Count the messages, and the share of N^2 that cross more than the two links of a leaf.
 
-    Messages of a server to itself count among the N^2, as in MOTION, though they are not sent.
+    Messages of a server to itself are not sent, but count among the N^2, as in MOTION.
     """
     graph = world.graph
     assert world.fabric is not None
@@ -89,13 +89,13 @@ def crossing_of(world: World) -> Row:
 
 
 def _times(timeline: Timeline) -> Row:
-    """Return when the last message has arrived and, after a simulation of packets, the latencies that ports saw."""
+    """Return the arrival of the last message and, after a simulation of packets, the latencies at ports."""
     ports = timeline.ports
-    seen: Row = {}
+    latency: Row = {}
     if ports is not None:
-        seen = {
+        latency = {
             "packet_hops": int(ports.packets.sum()),
             "latency_mean": ports.latency.mean,
             "latency_p99": ports.latency.quantile(0.99),
         }
-    return {"completion": timeline.makespan, **seen}
+    return {"completion": timeline.makespan, **latency}

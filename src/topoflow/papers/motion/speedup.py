@@ -14,7 +14,7 @@ from topoflow.study.figures.base import Picture, Row, distinct, grouped, number,
 
 @dataclass(frozen=True)
 class Speedup(Exchange):
-    """The speedup from one series to another: ``pairs`` are (faster, slower), a panel and a picture each."""
+    """The speedup from one series to another; ``pairs`` are (faster, slower), with a panel and a picture each."""
 
     pairs: Sequence[tuple[str, str]]
 
@@ -25,15 +25,15 @@ class Speedup(Exchange):
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Return the least and the greatest speedup over all sizes, for each pair and number of servers."""
-        found = []
+        extremes = []
         for pair, title in self._chosen(rows):
             for servers, same in grouped(rows, "servers").items():
                 line = _speedups(same, pair)
                 if line:
                     least, most = min(line, key=line.__getitem__), max(line, key=line.__getitem__)
                     ends = {"least": line[least], "slowest_bytes": least, "greatest": line[most], "fastest_bytes": most}
-                    found.append({"speedup": title, "servers": servers, **ends})
-        return found
+                    extremes.append({"speedup": title, "servers": servers, **ends})
+        return extremes
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         pictures = []
@@ -49,13 +49,13 @@ class Speedup(Exchange):
 
     def _chosen(self, rows: Sequence[Row]) -> Iterator[tuple[tuple[str, str], str]]:
         """Yield the pairs whose series were both simulated, and their titles."""
-        there = distinct(rows, "series")
+        simulated = distinct(rows, "series")
         for faster, slower in self.pairs:
-            if faster in there and slower in there:
+            if faster in simulated and slower in simulated:
                 yield (faster, slower), f"{faster} over {slower}"
 
 
 def _speedups(rows: Sequence[Row], pair: tuple[str, str]) -> dict[float, float]:
-    """Return the speedup of the first of the pair over the second, by message size."""
+    """Return message size -> speedup of the first of the pair over the second."""
     fast, slow = ({number(row, "bytes"): number(row, "completion") for row in where(rows, series=one)} for one in pair)
     return {size: slow[size] / fast[size] for size in sorted(fast) if size in slow}

@@ -31,12 +31,11 @@ METRICS = {
 
 @dataclass(frozen=True)
 class Completion(Experiment):
-    """A line for each of ``series`` over ``x``, a key of the grid, or a bar where it has one value. The workload is
-    ``flows``.
+    """A metric over ``x``, a key of the grid, with a line for each of ``series``, or a bar if ``x`` has one value.
 
-    The simulation ends as the last flow arrives. Goodput is what servers got until then. Completion times are of flows
-    below ``short`` bytes that arrived before the last ``settle`` of that time; one that has not ended by then counts as
-    longer than all others.
+    The workload is ``flows``. The simulation ends when the last flow arrives. Goodput is the rate that servers received
+    until then. Completion times are those of flows below ``short`` bytes that arrived before the last ``settle`` of
+    that time; a flow that has not ended by then counts as longer than all others.
     """
 
     x: str
@@ -75,16 +74,16 @@ class Completion(Experiment):
         fidelity = setup.problem.fidelity
         if not isinstance(fidelity, PausingFidelity):
             raise ValueError(f"fidelity: must be one that can pause for this figure, got {fidelity.name}")
-        found = fidelity.pause(world, end, setup.run)
-        slots = found.slots
+        timeline = fidelity.pause(world, end, setup.run)
+        slots = timeline.slots
         counted = (graph.bytes < self.short) & (graph.release <= (1 - self.settle) * end)
-        took = np.sort((found.finish - graph.release)[counted])
-        p99 = float(took[int(np.ceil(0.99 * len(took))) - 1]) if len(took) else np.inf
+        completion = np.sort((timeline.finish - graph.release)[counted])
+        p99 = float(completion[int(np.ceil(0.99 * len(completion))) - 1]) if len(completion) else np.inf
         carried = bandwidth * setup.servers * end  # B, if all cables were full
         return {
             "completion_p99": p99 if np.isfinite(p99) else None,
-            "unfinished": float(np.isinf(took).mean()) if len(took) else 0.0,
-            "goodput": (slots.received if slots else float((graph.bytes - found.left).sum())) / carried,
+            "unfinished": float(np.isinf(completion).mean()) if len(completion) else 0.0,
+            "goodput": (slots.received if slots else float((graph.bytes - timeline.left).sum())) / carried,
             "offered": float(graph.bytes.sum()) / carried,
             "queue": float(slots.fullest.max()) if slots else None,
             "reorder": float(slots.reorder.max(initial=0.0)) if slots else None,
@@ -128,12 +127,12 @@ class Completion(Experiment):
 
     def _line(self, rows: Sequence[Row], metric: str) -> tuple[Floats, Floats]:
         points = sorted((number(row, self.x), number(row, metric)) for row in rows)
-        kept = [point for point in points if np.isfinite(point[1])]
-        return np.array([x for x, _ in kept]), np.array([y for _, y in kept])
+        finite = [point for point in points if np.isfinite(point[1])]
+        return np.array([x for x, _ in finite]), np.array([y for _, y in finite])
 
 
 def _left_out(rows: Sequence[Row]) -> str:
     """Say how many points a picture of completion times does not show."""
     missing = sum(row[COMPLETION] is None for row in rows)
-    law = "points have none, as more than 1 % of the short flows had not ended"
-    return f" {missing} of {len(rows)} {law}." if missing else ""
+    rule = "points have none, as more than 1 % of the short flows had not ended"
+    return f" {missing} of {len(rows)} {rule}." if missing else ""

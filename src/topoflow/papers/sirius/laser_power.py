@@ -1,10 +1,10 @@
 """Power of Sirius over that of electrical switches, by the power of tunable lasers: Sirius' Figure 6a.
 
-On two bases:
+There are two bases:
 
-path    W/(Tb/s) from end to end, as Figure 2a counts them. Electrical, L layers: 2 L - 1 switches and as many links.
-        Sirius, by the wording of 5: the switches of both racks and two tunable transceivers, these times
-        ``overprovision`` ("we double the number of transceivers"); gratings draw nothing.
+path    W/(Tb/s) from end to end, as in Figure 2a. Electrical, L layers: 2 L - 1 switches and as many links. Sirius, by
+        the wording of 5: the switches of both racks and two tunable transceivers, times ``overprovision`` ("we double
+        the number of transceivers"); gratings draw no power.
 bill    W of all parts of both networks; a series is a network.
 """
 
@@ -30,17 +30,17 @@ TUNABLE = "tunable_transceiver"
 
 @dataclass(frozen=True)
 class LaserPower(Experiment):
-    """A line for each basis over ``overheads``: what a tunable laser draws over a fixed one. Nothing is simulated.
+    """Power over ``overheads``, the power of a tunable laser over a fixed one, with a line for each basis.
 
     A transceiver with a tunable laser draws ``laser`` (overhead - 1) more than one with a fixed laser, for each
-    ``laser_bandwidth``, which shares one.
+    ``laser_bandwidth``, the bandwidth of one laser.
     """
 
     baseline: str  # the series of electrical switches
     overheads: Sequence[float]
     layers: int  # of electrical switches
     overprovision: float
-    laser: float  # W of a fixed one
+    laser: float  # W of a fixed laser
     laser_bandwidth: float  # B/s
 
     def __post_init__(self) -> None:
@@ -51,8 +51,8 @@ class LaserPower(Experiment):
         for field in ("overprovision", "laser"):
             check_positive(f"experiment.{field}", getattr(self, field))
         if self.baseline not in self.series or len(self.series) != 2:
-            law = "must be one of two series"
-            raise ValueError(f"experiment.baseline: {law}, {', '.join(self.series)}, got {self.baseline!r}")
+            rule = "must be one of two series"
+            raise ValueError(f"experiment.baseline: {rule}, {', '.join(self.series)}, got {self.baseline!r}")
         if not self.overheads:
             raise ValueError("experiment.overheads: must have an entry, got none")
         for overhead in self.overheads:
@@ -81,16 +81,16 @@ class LaserPower(Experiment):
         return rows
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return both bases for each overhead, and their ratios to the baseline's."""
-        found: list[Row] = []
+        """Return both bases for each overhead, and their ratios to the bases of the baseline."""
+        points: list[Row] = []
         for servers, same in grouped(rows, "servers").items():
             base = {row["overhead"]: row for row in where(same, series=self.baseline)}
             for row in same:
                 if row["series"] != self.baseline and row["overhead"] in base:
-                    of = base[row["overhead"]]
-                    ratios = {f"{name}_ratio": number(row, name) / number(of, name) for name in BASES}
-                    found.append({"servers": servers, "overhead": row["overhead"], "path": row["path"], **ratios})
-        return found
+                    baseline = base[row["overhead"]]
+                    ratios = {f"{name}_ratio": number(row, name) / number(baseline, name) for name in BASES}
+                    points.append({"servers": servers, "overhead": row["overhead"], "path": row["path"], **ratios})
+        return points
 
     @property
     def headings(self) -> Mapping[str, Heading]:

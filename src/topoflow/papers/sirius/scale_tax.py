@@ -1,12 +1,12 @@
 """Power of 1 Tb/s from end to end, for 0 to four layers of switches: Sirius' Figure 2a.
 
-    layers     nodes             switches on a path    links    W/(Tb/s) by the links that count
+    layers     nodes             switches on a path    links    W/(Tb/s) by the counted links
     0          2                 0                     1        50            two transceivers, 25 W each
     1          64                1                     1        50 + 20
-    4          2 (64/2)^4        7                     7        7 * (50 + 20) = 487, as 2 says
+    4          2 (64/2)^4        7                     7        7 * (50 + 20) = 487, as in 2
 
-A path of L layers has 2 L - 1 switches and, from node to node, 2 L links. The paper's two numbers, 50 and 487, come out
-with one link for each switch, as if a node and its first switch had one transceiver between them; so both are given.
+A path of L layers has 2 L - 1 switches and, from node to node, 2 L links. The paper's two numbers, 50 and 487, follow
+from one link for each switch, as if a node and its first switch shared one transceiver; so both counts are given.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LINES = {"paper": "a link for each switch", "all_links": "with the links of both
 
 @dataclass(frozen=True)
 class ScaleTax(Experiment):
-    """A line over the nodes that 0 to ``layers`` layers of switches with ``radix`` ports hold. Nothing is simulated."""
+    """Power over the nodes that 0 to ``layers`` layers of switches with ``radix`` ports support. Not simulated."""
 
     layers: int
     radix: int

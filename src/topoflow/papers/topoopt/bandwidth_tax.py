@@ -21,14 +21,14 @@ TAXES = {  # column -> how the bytes of all-reduces are counted
 
 @dataclass(frozen=True)
 class BandwidthTax(Experiment):
-    """A group of bars for each value of ``x``, in it a bar for each of ``series``. Nothing is simulated.
+    """A group of bars for each value of ``x``, with a bar for each of ``series``. Nothing is simulated.
 
-    A bar is the bytes that servers send, with those that they relay, over the bytes of the job (TopoOpt 5.4), which the
+    A bar is the bytes that servers send, including relayed bytes, over the bytes of the job (TopoOpt 5.4), which the
     routes determine.
 
-    There are two counts of the bytes of an all-reduce among k servers: what its ring sends, 2 (k - 1) / k of the
-    buffer for each server, and its buffer, once for each server. TopoOpt counts buffers (Figure 12: "all-to-all
-    traffic is 80% of AllReduce traffic").
+    The bytes of an all-reduce among k servers are counted in two ways: those that its ring sends, 2 (k - 1) / k of the
+    buffer for each server, and its buffer, once for each server. TopoOpt counts buffers (Figure 12: "all-to-all traffic
+    is 80% of AllReduce traffic").
     """
 
     x: str
@@ -46,12 +46,12 @@ class BandwidthTax(Experiment):
             for chosen in (is_mp, ~is_mp)
         )
         mp_bytes, buffers = float(demand.bytes.sum()), buffer_bytes(demand)
-        asked = mp_bytes + buffers
+        job_bytes = mp_bytes + buffers
         return [
             {
                 "bandwidth_tax": bandwidth_tax(graph, case.fabric),
                 "bandwidth_tax_mp": mp,
-                "bandwidth_tax_buffers": (mp * mp_bytes + reduced * buffers) / asked if asked > 0 else 1.0,
+                "bandwidth_tax_buffers": (mp * mp_bytes + reduced * buffers) / job_bytes if job_bytes > 0 else 1.0,
                 "mp_bytes": mp_bytes,
                 "all_reduce_bytes": wire_bytes(demand),
                 "buffer_bytes": buffers,

@@ -1,4 +1,4 @@
-"""Bytes between each two servers: TopoOpt's Figure 1."""
+"""Bytes between every two servers: TopoOpt's Figure 1."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class HeatMaps(Experiment):
     """A heat map for each of ``series``."""
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """Return a row for each ordered pair of servers with traffic: all bytes, and the model-parallel ones."""
+        """Return a row for each ordered pair of servers with traffic: all bytes, and model-parallel bytes."""
         case = setup.case
-        every, mp = flow_matrix(case.world.graph, np.arange(case.fabric.servers)), case.job.demand.matrix()
+        total, mp = flow_matrix(case.world.graph, np.arange(case.fabric.servers)), case.job.demand.matrix()
         return [
-            {"source": int(i), "target": int(j), "bytes": float(every[i, j]), "mp_bytes": float(mp[i, j])}
-            for i, j in np.argwhere(every > 0)
+            {"source": int(i), "target": int(j), "bytes": float(total[i, j]), "mp_bytes": float(mp[i, j])}
+            for i, j in np.argwhere(total > 0)
         ]
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Return the largest transfer of each kind between two servers."""
-        found: list[Row] = []
+        largest: list[Row] = []
         for series, same in grouped(rows, "series").items():
             reduced = max(number(row, "bytes") - number(row, "mp_bytes") for row in same)
-            found.append(
+            largest.append(
                 {
                     "series": series,
                     "largest": max(number(row, "bytes") for row in same),
@@ -40,7 +40,7 @@ class HeatMaps(Experiment):
                     "largest_mp": max(number(row, "mp_bytes") for row in same),
                 }
             )
-        return found
+        return largest
 
     @property
     def headings(self) -> Mapping[str, Heading]:

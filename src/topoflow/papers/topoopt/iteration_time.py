@@ -1,4 +1,4 @@
-"""Iteration time over a key of the grid, a line for each network: TopoOpt's Figures 11, 12, 17, 27 and 28."""
+"""Iteration time over a key of the grid, with a line for each network: TopoOpt's Figures 11, 12, 17, 27 and 28."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from topoflow.study.figures.setup import Setup, wire_bytes
 
 @dataclass(frozen=True)
 class IterationTime(Experiment):
-    """A panel for each value of ``panel``, a line for each of ``series``, over the values of ``x``.
+    """Iteration time over ``x``, with a panel for each value of ``panel`` and a line for each of ``series``.
 
-    Times are averaged over ``seed`` ("each data point averages 5-10 simulation runs", TopoOpt 5.1). Of points that
-    differ in other keys, such as ``strategy``, the fastest is drawn. With ``search``, each point is simulated with the
-    best strategy that a search finds, which begins with the point's own.
+    Times are averaged over ``seed`` ("each data point averages 5-10 simulation runs", TopoOpt 5.1). If points differ in
+    other keys, such as ``strategy``, the fastest is drawn. With ``search``, each point is simulated with the best
+    strategy that a search finds, which begins with the point's strategy.
     """
 
     panel: str
     x: str
     x_label: str
     baseline: str  # the series that the others are compared with in the summary
-    x_unit: str = ""  # SI, of the values of x; then ``x_label`` has none
+    x_unit: str = ""  # SI unit of x; ``x_label`` then has no unit
     x_log: bool = False
     y_log: bool = False
-    names: Mapping[str, str] = field(default_factory=dict)  # of panels, for a reader
+    names: Mapping[str, str] = field(default_factory=dict)  # displayed names of panels
     search: Settings | None = None
 
     def __post_init__(self) -> None:
@@ -73,14 +73,14 @@ class IterationTime(Experiment):
 
     def lines(self, rows: Sequence[Row]) -> dict[Any, dict[Any, dict[float, float]]]:
         """Return panel -> series -> x -> seconds. A series without the key ``x`` takes the same time at every x."""
-        found: dict[Any, dict[Any, dict[float, float]]] = {}
+        lines: dict[Any, dict[Any, dict[float, float]]] = {}
         for panel, of_panel in grouped(rows, self.panel).items():
             xs = [float(x) for x in distinct(of_panel, self.x) if x is not None]
-            found[panel] = {}
+            lines[panel] = {}
             for series, line in grouped(of_panel, "series").items():
-                times = {x: where(line, **{self.x: x}) or where(line, **{self.x: None}) for x in xs}
-                found[panel][series] = {x: self._time(same) for x, same in times.items() if same}
-        return found
+                rows_at = {x: where(line, **{self.x: x}) or where(line, **{self.x: None}) for x in xs}
+                lines[panel][series] = {x: self._time(same) for x, same in rows_at.items() if same}
+        return lines
 
     @staticmethod
     def _time(rows: Sequence[Row]) -> float:
@@ -88,14 +88,14 @@ class IterationTime(Experiment):
         return fmean(min(number(row, "iteration_time") for row in same) for same in grouped(rows, "seed").values())
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return the time of each series at the lowest and the highest x, and times over those of the baseline."""
-        found: list[Row] = []
+        """Return each series' time at the lowest and the highest x, and its times over those of the baseline."""
+        points: list[Row] = []
         for panel, lines in self.lines(rows).items():
             base = lines.get(self.baseline, {})
             for series, line in lines.items():
                 ends = {"time_first": line[min(line)], "time_last": line[max(line)]}
-                found.append({self.panel: panel, "series": series, **ends, **ratios(line, base)})
-        return found
+                points.append({self.panel: panel, "series": series, **ends, **ratios(line, base)})
+        return points
 
     @property
     def headings(self) -> Mapping[str, Heading]:

@@ -18,7 +18,7 @@ KINDS = {"mp_bytes": "all-to-all", "bytes": "all traffic"}
 
 @dataclass(frozen=True)
 class LinkTraffic(Experiment):
-    """The distribution of bytes over physical links. Nothing is simulated: the routes determine these bytes.
+    """The distribution of bytes over physical links. Nothing is simulated, because the routes determine these bytes.
 
     There is a panel for each value of ``panel``, and a curve for each of ``series`` and each kind of traffic:
     all-to-all alone, and all traffic.
@@ -43,15 +43,15 @@ class LinkTraffic(Experiment):
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Return the least and the most bytes of a link, and ``less``, their difference over the most."""
-        found: list[Row] = []
+        extremes: list[Row] = []
         for panel, of_panel in grouped(rows, self.panel).items():
             for series, same in grouped(of_panel, "series").items():
                 for kind in KINDS:
                     least, most = (end(number(row, kind) for row in same) for end in (min, max))
                     less = 1 - least / most if most else 0.0
                     keys = {self.panel: panel, "series": series, "traffic": KINDS[kind]}
-                    found.append({**keys, "least": least, "most": most, "less": less})
-        return found
+                    extremes.append({**keys, "least": least, "most": most, "less": less})
+        return extremes
 
     @property
     def headings(self) -> Mapping[str, Heading]:

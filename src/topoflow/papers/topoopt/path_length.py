@@ -1,4 +1,4 @@
-"""Links between each two servers: TopoOpt's Figure 14."""
+"""Path lengths between every two servers: TopoOpt's Figure 14."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from topoflow.study.figures.setup import Setup
 
 @dataclass(frozen=True)
 class PathLength(Experiment):
-    """The distribution of links between two servers over all ordered pairs, a curve for each of ``series``."""
+    """The distribution of path lengths over all ordered pairs of servers, with a curve for each of ``series``."""
 
     def measure(self, setup: Setup) -> Sequence[Row]:
         """Return a row for each path length, with the number of pairs of servers."""
@@ -27,11 +27,11 @@ class PathLength(Experiment):
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Return the mean and the largest number of links."""
-        found: list[Row] = []
+        statistics: list[Row] = []
         for series, same in grouped(rows, "series").items():
             lengths = self._lengths(same)
-            found.append({"series": series, "mean": float(lengths.mean()), "largest": float(lengths.max())})
-        return found
+            statistics.append({"series": series, "mean": float(lengths.mean()), "largest": float(lengths.max())})
+        return statistics
 
     @property
     def headings(self) -> Mapping[str, Heading]:

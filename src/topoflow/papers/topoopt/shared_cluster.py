@@ -1,7 +1,7 @@
 """Iteration times of jobs that share a cluster: TopoOpt's Figure 16.
 
-Each job gets ``servers_per_job`` servers; ``shares`` say how many jobs are of each kind. On a network of ``sharded``
-every job has a part of the network to itself; on the others jobs share links while all of them iterate
+Each job gets ``servers_per_job`` servers; ``shares`` give the share of jobs of each kind. On a network in ``sharded``
+every job has a separate part of the network; on other networks jobs share links while all of them iterate
 (``shared_network``).
 """
 
@@ -34,19 +34,19 @@ PARTS = {"mean": "average", "p99": "99th percentile"}
 
 @dataclass(frozen=True)
 class SharedCluster(Experiment):
-    """Average and 99th percentile over the number of ``jobs``, a line for each of ``series``.
+    """Average and 99th percentile over the number of ``jobs``, with a line for each of ``series``.
 
-    All jobs have the same weight, however many iterations they do (``shared_network.mean_and_tail``).
+    All jobs have the same weight, regardless of their numbers of iterations (``shared_network.mean_and_tail``).
     """
 
     baseline: str
-    sharded: Sequence[str]  # series in which each job has a network of its own
+    sharded: Sequence[str]  # series in which each job has a separate network
     kinds: Mapping[str, WorkloadModel]
-    shares: Mapping[str, float]  # of the jobs, by kind
+    shares: Mapping[str, float]  # kind -> share of the jobs
     jobs: Sequence[int]
     servers_per_job: int
-    allocation: str  # of servers to jobs: random or consecutive
-    rounds: float  # simulated time, in iterations of the slowest job when it is alone
+    allocation: str  # allocation of servers to jobs: random or consecutive
+    rounds: float  # simulated time, in iterations of the slowest job alone
     starts: float  # s; jobs start at random times up to this
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class SharedCluster(Experiment):
         return {"kinds": built, **{name: getattr(self, name) for name in names}}
 
     def measure(self, setup: Setup) -> Sequence[Row]:
-        """Return a row for each number of jobs and each kind of job, and one for all kinds together."""
+        """Return a row for each number of jobs and each kind of job, and a row for all kinds together."""
         kinds = {kind: self._job(setup.strategy, model).traffic for kind, model in self.kinds.items()}
         return [row for jobs in self.jobs for row in self._rows(setup, kinds, jobs)]
 
@@ -76,11 +76,11 @@ class SharedCluster(Experiment):
     def _rows(self, setup: Setup, kinds: Mapping[str, Traffic], jobs: int) -> Sequence[Row]:
         counts = apportion(jobs, [self.shares[kind] for kind in kinds])
         names = [kind for kind, count in zip(kinds, counts, strict=True) for _ in range(count)]
-        times = self._times(setup, [kinds[name] for name in names])
+        seconds = self._times(setup, [kinds[name] for name in names])
         load = jobs * self.servers_per_job / setup.servers
         rows: list[Row] = []
         for kind in ("all", *dict.fromkeys(names)):
-            chosen = [time for name, time in zip(names, times, strict=True) if kind in ("all", name)]
+            chosen = [time for name, time in zip(names, seconds, strict=True) if kind in ("all", name)]
             mean, p99 = mean_and_tail(chosen)
             rows.append({"jobs": jobs, "load": load, "kind": kind, "mean": mean, "p99": p99})
         return rows
@@ -89,8 +89,8 @@ class SharedCluster(Experiment):
         """Return the iteration times of each job (s)."""
         lowering, fidelity = setup.lowering, setup.problem.fidelity
         if setup.label["series"] in self.sharded:
-            shards = [Placer(setup.design.build(each.servers, each.demand()), lowering) for each in traffics]
-            worlds = [shard.place(each, each.name) for shard, each in zip(shards, traffics, strict=True)]
+            shards = [Placer(setup.design.build(traffic.servers, traffic.demand()), lowering) for traffic in traffics]
+            worlds = [shard.place(traffic, traffic.name) for shard, traffic in zip(shards, traffics, strict=True)]
             return dedicated(worlds, fidelity, run=setup.run)
         sizes = [traffic.servers for traffic in traffics]
         places = allocate(sizes, setup.servers, how=self.allocation, seed=lowering.seed)
@@ -99,40 +99,40 @@ class SharedCluster(Experiment):
         worlds = [setup.placer.place(job, job.name) for job in jobs]
         return shared(worlds, fidelity, rounds=self.rounds, starts=starts.tolist(), run=setup.run)
 
-    def lines(self, rows: Sequence[Row], what: str, kind: str = "all") -> dict[str, dict[float, float]]:
-        """Return series -> number of jobs -> seconds, averaged over seeds."""
+    def lines(self, rows: Sequence[Row], part: str, kind: str = "all") -> dict[str, dict[float, float]]:
+        """Return series -> number of jobs -> seconds of ``part``, averaged over seeds."""
         return {
             series: {
-                float(jobs): fmean(number(row, what) for row in same) for jobs, same in grouped(line, "jobs").items()
+                float(jobs): fmean(number(row, part) for row in same) for jobs, same in grouped(line, "jobs").items()
             }
             for series, line in grouped(where(rows, kind=kind), "series").items()
         }
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return the times of each series at each number of jobs, and these over those of the baseline."""
-        lines = {what: self.lines(rows, what) for what in PARTS}
-        found: list[Row] = []
+        """Return the times of each series at each number of jobs, and their ratios to the baseline's times."""
+        lines = {part: self.lines(rows, part) for part in PARTS}
+        points: list[Row] = []
         for series, line in lines["mean"].items():
             for jobs in line:
-                times = {what: lines[what][series][jobs] for what in PARTS}
-                base = {what: lines[what].get(self.baseline, {}).get(jobs) for what in PARTS}
-                over = {f"ratio_{what}": times[what] / each for what, each in base.items() if each is not None}
-                found.append({"series": series, "jobs": int(jobs), **times, **over})
-        return found
+                seconds = {part: lines[part][series][jobs] for part in PARTS}
+                base = {part: lines[part].get(self.baseline, {}).get(jobs) for part in PARTS}
+                over = {f"ratio_{part}": seconds[part] / base_s for part, base_s in base.items() if base_s is not None}
+                points.append({"series": series, "jobs": int(jobs), **seconds, **over})
+        return points
 
     @property
     def headings(self) -> Mapping[str, Heading]:
-        times = {what: Heading(f"time of an iteration, {title}", "s") for what, title in PARTS.items()}
-        over = {f"ratio_{what}": Heading(f"{title} over that of {self.baseline}", "x") for what, title in PARTS.items()}
+        times = {part: Heading(f"time of an iteration, {title}", "s") for part, title in PARTS.items()}
+        over = {f"ratio_{part}": Heading(f"{title} over that of {self.baseline}", "x") for part, title in PARTS.items()}
         return {**times, **over}
 
     def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
         parts = {
             title: {
                 series: (np.array(list(line)), np.array(list(line.values())))
-                for series, line in self.lines(rows, what).items()
+                for series, line in self.lines(rows, part).items()
             }
-            for what, title in PARTS.items()
+            for part, title in PARTS.items()
         }
         figure = draw_lines(self.title, parts, Axis("jobs"), Axis("time of one iteration", "s"), self.fabrics)
         return [Picture.of("cluster.png", f"Each job has a weight of 1. After {self.source}.", figure)]

@@ -1,7 +1,8 @@
-"""Jobs that share a network while each does one iteration after the other.
+"""Jobs that share a network and repeat their iterations.
 
-Jobs that do not share a link do not see each other; jobs that do are slower when both send. As their iterations take
-different times, who meets whom changes all the time, so that a job's iterations differ: a mean and a tail.
+Jobs that do not share a link do not affect each other; jobs that share one are slower when both send. As iterations of
+jobs take different times, the jobs that send at the same time change, and so a job's iterations differ: they have a
+mean and a tail.
 
 Shapes: T tasks, D dependencies, P paths, H hops, L links, J jobs.
 
@@ -32,30 +33,32 @@ def shared(
     starts: Sequence[float] | None = None,
     run: Run = Run(),
 ) -> list[Floats]:
-    """Return the seconds of every iteration that each job finishes; ``worlds`` [J] have a job each, on one fabric.
+    """Return the seconds of every iteration that each job finishes; ``worlds`` [J] are one job each, on one fabric.
 
-    Each has its own servers of the fabric (``traffic.jobs``), begins at ``starts`` [J] s (None: 0) and runs until the
-    slowest, if it were alone, had done ``rounds`` iterations. Then all stop: the number of running jobs never changes.
-    What a fidelity neglects relative to the time since the beginning (``Fluid.merge``) is large compared with an
-    iteration, where iterations are many.
+    Each job has separate servers of the fabric (``traffic.jobs``), begins at ``starts`` [J] s (None: 0) and runs for
+    ``rounds`` iterations of the slowest job alone. Then all jobs stop: the number of running jobs never changes.
+    ``Fluid.merge`` neglects differences relative to the time since the beginning; with many iterations these are large
+    relative to one iteration.
 
-    Raises ``ValueError`` where the time is too short for some job to finish an iteration.
+    Raises ``ValueError`` if the time is too short for some job to finish an iteration.
     """
     alone = [timeline.makespan for timeline in simulate(worlds, fidelity, run)]
     if min(alone, default=0.0) <= 0:
         raise ValueError("jobs: must take some time each, got one that takes none, or no job")
     begins = [0.0] * len(worlds) if starts is None else starts
     until = max(begins) + rounds * max(alone)
-    counts = [ceil((until - begin) / time) + 1 for begin, time in zip(begins, alone, strict=True)]  # and one to spare
+    counts = [ceil((until - begin) / time) + 1 for begin, time in zip(begins, alone, strict=True)]  # and one in reserve
     ends = _ends(worlds, counts, begins, until, fidelity, run)
-    while any(each[-1] <= until for each in ends):  # max-min sharing made a job faster than it is alone
+    while any(job_ends[-1] <= until for job_ends in ends):  # max-min sharing made a job faster than alone
         counts = [2 * count for count in counts]
         ends = _ends(worlds, counts, begins, until, fidelity, run)
-    times = [np.diff(each[each <= until], prepend=begin) for each, begin in zip(ends, begins, strict=True)]
-    unfinished = [world.name for world, each in zip(worlds, times, strict=True) if each.size == 0]
+    seconds = [
+        np.diff(job_ends[job_ends <= until], prepend=begin) for job_ends, begin in zip(ends, begins, strict=True)
+    ]
+    unfinished = [world.name for world, iterations in zip(worlds, seconds, strict=True) if iterations.size == 0]
     if unfinished:
         raise ValueError(f"rounds: must let every job finish an iteration, got {rounds}, too few for {unfinished[0]}")
-    return times
+    return seconds
 
 
 def _ends(
@@ -66,7 +69,7 @@ def _ends(
     fidelity: Fidelity,
     run: Run,
 ) -> list[Floats]:
-    """Return the end of each of the ``counts`` [J] iterations of every job; after ``until`` it may be any time."""
+    """Return the ends of each of the ``counts`` [J] iterations of every job; ends after ``until`` are arbitrary."""
     graphs = [repeated(world.graph, count, begin) for world, count, begin in zip(worlds, counts, begins, strict=True)]
     jobs = side_by_side(graphs, [world.name for world in worlds])
     together = replace(worlds[0], name=f"{len(worlds)} jobs side by side", graph=jobs, until=until)
@@ -76,27 +79,28 @@ def _ends(
 
 
 def mean_and_tail(times: Sequence[Floats], percent: float = 99.0) -> tuple[float, float]:
-    """Return the mean iteration time and a percentile; all jobs [J] have the same weight, for any number of iterations.
+    """Return the mean iteration time and a percentile; all jobs [J] have the same weight.
 
     The percentile is the shortest time that ``percent`` of the iterations do not exceed.
     """
-    every = np.concatenate(times)
-    weight = np.concatenate([np.full(len(each), 1 / len(each)) for each in times])
-    order = np.argsort(every)
+    all_times = np.concatenate(times)
+    weight = np.concatenate([np.full(len(job_times), 1 / len(job_times)) for job_times in times])
+    order = np.argsort(all_times)
     reached = np.cumsum(weight[order]) >= percent / 100 * len(times) * (1 - 1e-12)
-    return float(every @ weight / len(times)), float(every[order][np.argmax(reached)])
+    return float(all_times @ weight / len(times)), float(all_times[order][np.argmax(reached)])
 
 
 def dedicated(worlds: Sequence[World], fidelity: Fidelity = Fluid(), *, run: Run = Run()) -> list[Floats]:
-    """Return the same for jobs with a network each: all iterations of a job are equal, so there is one."""
+    """Return the seconds of one iteration of each job, alone on its network, where all its iterations are equal."""
     return [np.array([timeline.makespan]) for timeline in simulate(worlds, fidelity, run)]
 
 
 def repeated(graph: Graph, times: int, start: float = 0.0) -> Graph:
-    """Repeat ``graph`` one iteration after the other, the first at ``start`` (s): T tasks of each, then its end.
+    """Repeat the T tasks of ``graph``, each time followed by an end task.
 
-    An iteration begins when the end of the one before has finished, which waits for all its tasks. So task
-    (i + 1) (T + 1) - 1 is the end of iteration i; it belongs to an owner of its own.
+    There are ``times`` iterations; the first begins at ``start`` (s). An iteration begins when the end task of the
+    previous one has finished, which waits for all its tasks. So task (i + 1) (T + 1) - 1 is the end of iteration i; end
+    tasks have a separate owner.
     """
     if graph.release.any():
         raise ValueError("jobs: must not name start times, as their iterations are repeated")
@@ -104,7 +108,7 @@ def repeated(graph: Graph, times: int, start: float = 0.0) -> Graph:
     sinks = np.setdiff1d(np.arange(tasks), graph.after)
     first = np.append(awaited == 0, False)
     counts = np.where(first, 1, np.append(awaited, len(sinks)))
-    within = np.full(int(counts.sum()), -1)  # the task before the iteration: the end of the one before
+    within = np.full(int(counts.sum()), -1)  # -1: the task before the iteration, the end of the previous one
     within[np.repeat(~first, counts)] = np.concatenate([graph.after, sinks])
     after = (within + (tasks + 1) * np.arange(times)[:, None]).ravel()
     counts = np.tile(counts, times)
@@ -135,14 +139,14 @@ def _of_repeated(graph: Graph, owner: int) -> str:
 
 
 def side_by_side(graphs: Sequence[Graph], names: Sequence[str] | None = None) -> Graph:
-    """Join graphs that share links at the same time; tasks, paths and owners follow those of the graph before.
+    """Join graphs that share links at the same time; tasks, paths and owners follow those of the previous graph.
 
-    ``names`` are those of the jobs in error messages; None: they have numbers.
+    ``names`` are the names of the jobs in error messages; None: the jobs are numbered.
     """
     for graph in graphs:
         if graph.rounds > 1:
-            law = "must be few enough to write all tasks of a job that shares a cluster"
-            raise ValueError(f"workload.iterations: {law}, got {graph.rounds} of {graph.tasks} tasks")
+            rule = "must be few enough to write all tasks of a job that shares a cluster"
+            raise ValueError(f"workload.iterations: {rule}, got {graph.rounds} of {graph.tasks} tasks")
     tasks, paths = _before([graph.tasks for graph in graphs]), _before([len(g.path_offsets) - 1 for g in graphs])
     owners = _before([graph.owners for graph in graphs])
 
@@ -152,7 +156,7 @@ def side_by_side(graphs: Sequence[Graph], names: Sequence[str] | None = None) ->
     def shifted(field: str, by: Offsets) -> Ints:
         parts = [getattr(graph, field) for graph in graphs]
         return np.concatenate(
-            [np.where(part < 0, part, part + each) for part, each in zip(parts, by, strict=True)]
+            [np.where(part < 0, part, part + shift) for part, shift in zip(parts, by, strict=True)]
         ).astype(np.int32)
 
     def rows(field: str) -> Offsets:
@@ -190,7 +194,7 @@ def _of_jobs(graphs: Sequence[Graph], names: Sequence[str], owner: int) -> str:
 
 
 def _before(counts: Sequence[int]) -> Offsets:
-    """Return the sum of the counts before each."""
+    """Return the sum of the counts before each entry."""
     return offsets(counts)[:-1]
 
 

@@ -1,1 +1,1 @@
-"""Datasets: the rows of sweeps too large for one report, in Parquet files that are written and read in parts."""
+"""Datasets: the rows of sweeps that are too large for one report, in Parquet files written and read in parts."""

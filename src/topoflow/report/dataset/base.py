@@ -1,8 +1,8 @@
-"""Dataset: a folder of Parquet files with a row per point of a sweep. Each file is whole or absent.
+"""Dataset: a folder of Parquet files with a row per point of a sweep. Each file is complete or absent.
 
-Each has the SHA-256 of its other bytes in its metadata, so that a damaged one is known, and no other reader minds.
+The metadata of a file have the SHA-256 of its other bytes, which reveals damage and does not disturb other readers.
 
-worlds.parquet/_dataset.json                the sweep; a name that readers of Parquet folders pass over
+worlds.parquet/_dataset.json                the sweep; readers of Parquet folders ignore this name
 worlds.parquet/part-00000000.parquet        rows of the points 0 to 4,095
 worlds.parquet/part-00004096.parquet        ...
 """
@@ -17,57 +17,57 @@ from pathlib import Path
 from typing import Any
 
 from topoflow import __version__
-from topoflow.case.rows import Row
+from topoflow.case.rows import ResultRow
 from topoflow.fields import shorten
 from topoflow.files import read_bytes, write_atomically
 
-SUFFIX = ".parquet"  # of the name of the folder
+SUFFIX = ".parquet"  # of the folder's name
 MANIFEST = "_dataset.json"
 FORMAT = "topoflow dataset 2"
 MAX_POINTS = 2**24
-CHECKSUM, NO_DIGEST = "topoflow.sha256", 64 * "0"  # in the metadata of a file; where its own digest is hashed
-PART = 4096  # points of a file; a row group, of 300 kB
-SWEPT = "swept."  # in front of the names of columns of keys
+CHECKSUM, NO_DIGEST = "topoflow.sha256", 64 * "0"  # metadata key of a file's digest; its placeholder while hashing
+PART = 4096  # points of a file, which is one row group of 300 kB
+SWEPT = "swept."  # prefix of the columns of keys
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """What a folder has rows of, some day. ``numbers`` are those of the ``keys`` whose values all are numbers."""
+    """A sweep whose rows a folder has, or will have."""
 
     folder: Path
     points: int
-    keys: tuple[str, ...]  # that differ between points
-    numbers: frozenset[str]
-    command: str  # that writes it, and continues it
-    identity: str  # of the sweep and the program
+    keys: tuple[str, ...]  # keys that differ between points
+    numbers: frozenset[str]  # keys whose values are all numbers
+    command: str  # writes and continues the dataset
+    identity: str  # digest of the sweep and the program
 
     @classmethod
     def open(cls, folder: Path) -> Dataset:
-        """Raises ``ValueError`` in one line for a folder that is no dataset, ``OSError`` where it cannot be read."""
+        """Open a dataset. Raises ``ValueError`` for a folder that is none, ``OSError`` where it cannot be read."""
         path = folder / MANIFEST
         if folder.is_dir() and not path.is_file():
             raise ValueError(f"{folder}: must be a dataset of `topoflow compare out=NAME{SUFFIX}`, got no {MANIFEST}")
         try:
-            found = json.loads(read_bytes(path))
+            manifest = json.loads(read_bytes(path))
             kinds = {"format": str, "points": int, "keys": list, "numbers": list, "command": str, "identity": str}
             for key, kind in kinds.items():
-                if type(found[key]) is not kind:
-                    raise ValueError(f"{key}: must be {kind.__name__}, got {found[key]!r}")
-            if found["format"] != FORMAT:
-                raise ValueError(f"format: must be {FORMAT}, got {found['format']!r}")
-            if not 1 <= found["points"] <= MAX_POINTS:
-                raise ValueError(f"points: must be within 1..{MAX_POINTS}, got {shorten(found['points'])}")
-            keys, numbers = tuple(map(str, found["keys"])), frozenset(map(str, found["numbers"]))
+                if type(manifest[key]) is not kind:
+                    raise ValueError(f"{key}: must be {kind.__name__}, got {manifest[key]!r}")
+            if manifest["format"] != FORMAT:
+                raise ValueError(f"format: must be {FORMAT}, got {manifest['format']!r}")
+            if not 1 <= manifest["points"] <= MAX_POINTS:
+                raise ValueError(f"points: must be within 1..{MAX_POINTS}, got {shorten(manifest['points'])}")
+            keys, numbers = tuple(map(str, manifest["keys"])), frozenset(map(str, manifest["numbers"]))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path}: must be what `topoflow compare` writes, got {error}") from error
-        return cls(folder, found["points"], keys, numbers, found["command"], found["identity"])
+        return cls(folder, manifest["points"], keys, numbers, manifest["command"], manifest["identity"])
 
     def begin(self) -> None:
-        """Write the manifest. Raises ``ValueError`` where the folder has another sweep, or files of something else."""
+        """Write the manifest. Raises ``ValueError`` where the folder has another sweep or other files."""
         if (self.folder / MANIFEST).exists():
             if Dataset.open(self.folder).identity != self.identity:
-                law = "must be a new folder, or that of the same sweep by the same program"
-                raise ValueError(f"out: {law}, got {self.folder} with another")
+                rule = "must be a new folder, or that of the same sweep by the same program"
+                raise ValueError(f"out: {rule}, got {self.folder} with another")
             return
         if self.folder.is_dir() and any(self.folder.iterdir()):
             raise ValueError(f"out: must be a new folder or a dataset, got {self.folder} with other files")
@@ -76,21 +76,21 @@ class Dataset:
         write_atomically(self.folder / MANIFEST, json.dumps(about, indent=1).encode() + b"\n")
 
     def path(self, first: int) -> Path:
-        """The file whose first point is ``first``."""
+        """Return the file whose first point is ``first``."""
         return self.folder / f"part-{first:08d}.parquet"
 
     @property
     def parts(self) -> Iterator[range]:
-        """The points of each file, written or not."""
+        """Return the points of each file, whether or not it is written."""
         return (range(first, min(first + PART, self.points)) for first in range(0, self.points, PART))
 
     @property
     def written(self) -> list[range]:
-        """The points of files that are there, whole or damaged."""
+        """Return the points of the existing files, intact or damaged."""
         return [part for part in self.parts if self.path(part[0]).is_file()]
 
     def is_whole(self, part: range) -> bool:
-        """Return whether the file of the points ``part`` is there, as this dataset wrote it."""
+        """Return whether the file of the points ``part`` exists and is as this dataset wrote it."""
         try:
             return self.wrote(part, read_bytes(self.path(part[0])))
         except (OSError, ValueError):
@@ -98,29 +98,28 @@ class Dataset:
 
     def wrote(self, part: range, content: bytes) -> bool:
         """Return whether this is the content of the file of the points ``part``."""
-        given, hashed = _digest_in(content)
-        return given == self._digest(part, hashed)
+        stored, hashed = _digest_in(content)
+        return stored == self._digest(part, hashed)
 
     def _digest(self, part: range, content: bytes) -> bytes:
-        """Return the digest of a file of this sweep and these points: a file of others in its place is damage."""
-        of = f"{self.identity} {part[0]} {len(part)} "
-        return sha256(of.encode() + content).hexdigest().encode()
+        """Return the digest of a file, which includes sweep and points, so that an exchanged file counts as damaged."""
+        prefix = f"{self.identity} {part[0]} {len(part)} "
+        return sha256(prefix.encode() + content).hexdigest().encode()
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """The type of each column: text, int, float or bool. ``topoflow.case.rows.COLUMNS`` says what they mean."""
+        """Return the type of each column: text, int, float or bool. ``topoflow.case.rows.COLUMNS`` describes them."""
         kinds = {"str": "text", "int": "int", "float": "float", "float | None": "float"}
-        of_rows = {each.name: kinds[str(each.type)] for each in fields(Row) if each.name != "world"}
+        of_rows = {field.name: kinds[str(field.type)] for field in fields(ResultRow) if field.name != "world"}
         swept = {f"{SWEPT}{key}": "float" if key in self.numbers else "text" for key in self.keys}
-        own = {"fits": "bool", "is_ideal": "bool", "error": "text"}
-        return {"point": "int", **swept, **of_rows, **own}
+        return {"point": "int", **swept, **of_rows, "fits": "bool", "is_ideal": "bool", "error": "text"}
 
     def swept(self, values: Mapping[str, str]) -> dict[str, Any]:
-        """The columns of the keys, of values as typed."""
+        """Return the columns of the keys, given their values as typed."""
         return {f"{SWEPT}{key}": float(values[key]) if key in self.numbers else values[key] for key in self.keys}
 
     def write(self, part: range, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write the file of the points ``part``, whole or not at all. A column that a row lacks is null."""
+        """Write the file of the points ``part`` atomically. A column that a row lacks is null."""
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -135,12 +134,12 @@ class Dataset:
 
 
 def _digest_in(content: bytes) -> tuple[bytes, bytes]:
-    """Return the digest that a file has of itself, and its content without it; no digest where there is none."""
+    """Return the digest stored in a file, and its content with a placeholder instead; no digest if there is none."""
     at = content.rfind(CHECKSUM.encode()) + len(CHECKSUM) + 2  # between key and value: type and length (Thrift)
-    given = content[at : at + len(NO_DIGEST)]
-    return given, content[:at] + NO_DIGEST.encode() + content[at + len(NO_DIGEST) :]
+    stored = content[at : at + len(NO_DIGEST)]
+    return stored, content[:at] + NO_DIGEST.encode() + content[at + len(NO_DIGEST) :]
 
 
 def is_dataset(out: object) -> bool:
-    """Whether ``out`` asks for a dataset in place of a report."""
+    """Return whether ``out`` asks for a dataset instead of a report."""
     return isinstance(out, str | Path) and str(out).endswith(SUFFIX)

@@ -1,4 +1,4 @@
-"""A dataset as one page: what it says, and an explorer over a sample whose law is stated."""
+"""The page of a dataset: its summary, and an explorer over a sample whose selection is stated."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from html import escape
 
 from topoflow.report.dataset.base import SWEPT
 from topoflow.report.dataset.reading import Reader, Values
-from topoflow.report.dataset.summary import MOST_JOBS, Part, command_of, state, text
+from topoflow.report.dataset.summary import MAX_JOBS, JobSummary, command_of, state, text
 from topoflow.report.draw.style import KINDS, OTHER_KIND, fabric_looks, kind_colour
 from topoflow.report.page.bokeh import scripts
 from topoflow.report.page.data import MEASURES, Plain, as_script
 from topoflow.report.page.template import fill, own, paragraphs, table
 from topoflow.units import human
 
-MOST_POINTS = 1500  # of the explorer; the page stays below 3 MB
-MOST_CHOICES = 24  # of an axis with names; more would not be read
+MAX_POINTS = 1500  # of the explorer; the page stays below 3 MB
+MAX_CHOICES = 24  # of an axis with names; more would not be readable
 
 
-def page(reader: Reader, parts: Sequence[Part]) -> str:
-    """The whole page."""
-    rows, law = _sample(reader, parts)
+def page(reader: Reader, parts: Sequence[JobSummary]) -> str:
+    """Return the HTML page."""
+    rows, rule = _sample(reader, parts)
     tables = [
-        f"<h3>{escape(each.title)}</h3>{table(each.head, each.rows, 'plain')}" for part in parts for each in part.tables
+        f"<h3>{escape(shown.title)}</h3>{table(shown.head, shown.rows, 'plain')}"
+        for part in parts
+        for shown in part.tables
     ]
     return fill(
         "dataset.html",
@@ -30,27 +32,29 @@ def page(reader: Reader, parts: Sequence[Part]) -> str:
         name=escape(reader.dataset.folder.name),
         state=paragraphs(state(reader)),
         tables="".join(tables),
-        law=escape(law),
+        law=escape(rule),
         data=as_script(_data(reader, rows, {row["point"] for part in parts for row in part.front})),
         scripts=scripts() + own("table", "report", "figure", "draw", "charts"),
         command=escape(reader.dataset.command),
     )
 
 
-def _sample(reader: Reader, parts: Sequence[Part]) -> tuple[list[Values], str]:
-    """The rows of the explorer, and what they are."""
+def _sample(reader: Reader, parts: Sequence[JobSummary]) -> tuple[list[Values], str]:
+    """Return the rows of the explorer, and a sentence about their selection."""
     worlds = sum(job["worlds"] for job in reader.jobs)
     front = [row["point"] for part in parts for row in part.front]
-    kept = reader.rows(front[:MOST_POINTS])
-    there = {row["point"] for row in kept}
-    drawn = [row for row in reader.sample(MOST_POINTS) if row["point"] not in there][: MOST_POINTS - len(kept)]
-    whole = "all" if len(kept) == len(front) else f"{len(kept):,}"
-    of = f" of the {MOST_JOBS} largest jobs" if len(reader.jobs) > MOST_JOBS else ""
-    law = (
-        f"The explorer shows {len(kept) + len(drawn):,} of {worlds:,} worlds: {whole} of the front{of}, and others "
+    front_rows = reader.rows(front[:MAX_POINTS])
+    on_front = {row["point"] for row in front_rows}
+    sample = [row for row in reader.sample(MAX_POINTS) if row["point"] not in on_front]
+    drawn = sample[: MAX_POINTS - len(front_rows)]
+    count = "all" if len(front_rows) == len(front) else f"{len(front_rows):,}"
+    jobs = f" of the {MAX_JOBS} largest jobs" if len(reader.jobs) > MAX_JOBS else ""
+    shown = len(front_rows) + len(drawn)
+    rule = (
+        f"The explorer shows {shown:,} of {worlds:,} worlds: {count} of the front{jobs}, and others "
         "drawn by the numbers of their points alone, each as likely as any other."
     )
-    return sorted([*kept, *drawn], key=lambda row: float(row["iteration_time"])), law
+    return sorted([*front_rows, *drawn], key=lambda row: float(row["iteration_time"])), rule
 
 
 def _data(reader: Reader, rows: Sequence[Values], front: set[int]) -> Plain:
@@ -86,16 +90,16 @@ def _row(reader: Reader, row: Values, front: set[int], jobs: dict[str, int]) -> 
 
 
 def _factors(reader: Reader, rows: Sequence[Values]) -> list[Plain]:
-    """The axes of the parallel coordinates: the keys that differ, then time and price."""
-    found: list[Plain] = []
+    """Return the axes of the parallel coordinates: the keys that differ, then time and price."""
+    axes: list[Plain] = []
     for key in reader.dataset.keys:
         values = sorted({row[f"{SWEPT}{key}"] for row in rows})
-        if 1 < len(values) <= MOST_CHOICES:
-            found.append({"key": key, "label": key, "choices": list(map(text, values))})
+        if 1 < len(values) <= MAX_CHOICES:
+            axes.append({"key": key, "label": key, "choices": list(map(text, values))})
     for key, unit in (("iteration_time", "s"), ("cost_usd", "$")):
         numbers = [row[key] for row in rows if row[key] is not None]
         if numbers:
             low, high = min(numbers), max(numbers)
             texts = {"low_text": human(low, unit), "high_text": human(high, unit)}
-            found.append({"key": key, "label": MEASURES[key], "low": low, "high": high, **texts})
-    return found
+            axes.append({"key": key, "label": MEASURES[key], "low": low, "high": high, **texts})
+    return axes

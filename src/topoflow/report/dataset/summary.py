@@ -1,4 +1,4 @@
-"""What a dataset says, for a terminal and for a page: sentences and tables of text."""
+"""The summary of a dataset as sentences and tables, for a terminal and for a page."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from topoflow.report.dataset.base import SWEPT
 from topoflow.report.dataset.reading import QUANTILES, Factor, Reader, Values
 from topoflow.units import human
 
-MOST_JOBS = 4  # shown
-MOST_VALUES = 12  # of a factor, shown
-MOST_FRONT = 24  # rows of a front, shown
+MAX_JOBS = 4  # that are shown
+MAX_VALUES = 12  # of a factor that are shown
+MAX_FRONT = 24  # rows of a front that are shown
 
 
 @dataclass(frozen=True)
-class Table:
-    """A title, the names of columns, and rows."""
+class TextTable:
+    """A table of text: a title, the names of columns, and rows."""
 
     title: str
     head: Sequence[str]
@@ -25,53 +25,53 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Part:
-    """What is said of one job. ``front`` is all of it."""
+class JobSummary:
+    """The summary of one job; ``front`` has all rows of its front."""
 
     front: Sequence[Values]
-    tables: Sequence[Table]
+    tables: Sequence[TextTable]
 
 
 def state(reader: Reader) -> list[str]:
-    """How much of the sweep is there, and what is missing."""
+    """Return sentences about how much of the sweep is written and what is missing."""
     dataset, counts = reader.dataset, reader.counts
-    found = [f"{counts['rows']:,} of the {dataset.points:,} points of the sweep are written."]
+    lines = [f"{counts['rows']:,} of the {dataset.points:,} points of the sweep are written."]
     if reader.damaged:
-        found.append(f"Left out as damaged: {', '.join(reader.damaged)}. The command below writes these files again.")
+        lines.append(f"Left out as damaged: {', '.join(reader.damaged)}. The command below writes these files again.")
     if counts["rows"] < dataset.points:
-        found.append(
+        lines.append(
             f"Incomplete: the front and the best are those of what is there. It is continued by {dataset.command}"
         )
     if counts["errors"]:
-        found.append(f"{counts['errors']:,} points cannot be built; of one: {counts['error']}")
-    if len(reader.jobs) > MOST_JOBS:
-        found.append(f"Shown are the {MOST_JOBS} of {len(reader.jobs):,} different jobs with most worlds.")
-    return found
+        lines.append(f"{counts['errors']:,} points cannot be built; of one: {counts['error']}")
+    if len(reader.jobs) > MAX_JOBS:
+        lines.append(f"Shown are the {MAX_JOBS} of {len(reader.jobs):,} different jobs with most worlds.")
+    return lines
 
 
-def parts(reader: Reader) -> list[Part]:
-    """The jobs with most worlds."""
-    return [_part(reader, job) for job in reader.jobs[:MOST_JOBS]]
+def parts(reader: Reader) -> list[JobSummary]:
+    """Return the summaries of the jobs with the most worlds."""
+    return [_part(reader, job) for job in reader.jobs[:MAX_JOBS]]
 
 
-def _part(reader: Reader, job: Values) -> Part:
+def _part(reader: Reader, job: Values) -> JobSummary:
     name = ", ".join(f"{key.removeprefix(SWEPT)}={job[key]}" for key in reader.job)
     front, keys = reader.front(job), reader.dataset.keys
-    limit = f" (the {MOST_FRONT} fastest of {len(front)})" if len(front) > MOST_FRONT else ""
+    limit = f" (the {MAX_FRONT} fastest of {len(front)})" if len(front) > MAX_FRONT else ""
     tables = [
-        Table(
+        TextTable(
             f"Front of time and price: {name}, {job['worlds']:,} worlds{limit}",
             ("point", "step", "price", "power", *keys),
-            [_world(row, keys) for row in front[-MOST_FRONT:]],
+            [_world(row, keys) for row in front[-MAX_FRONT:]],
         ),
-        Table(
+        TextTable(
             "Steps: the shares of all worlds that take at most",
             [f"{share:.0%}" for share in QUANTILES],
-            [[human(each, "s") for each in reader.quantiles(job)]],
+            [[human(seconds, "s") for seconds in reader.quantiles(job)]],
         ),
-        *(_factor(factor) for factor in reader.factors(job, MOST_VALUES)),
+        *(_factor(factor) for factor in reader.factors(job, MAX_VALUES)),
     ]
-    return Part(front, tables)
+    return JobSummary(front, tables)
 
 
 def _world(row: Values, keys: Sequence[str]) -> list[str]:
@@ -86,29 +86,29 @@ def _world(row: Values, keys: Sequence[str]) -> list[str]:
     ]
 
 
-def _factor(factor: Factor) -> Table:
+def _factor(factor: Factor) -> TextTable:
     limit = f", the best {len(factor.best)} of {factor.count:,} values" if factor.count > len(factor.best) else ""
     rows = [
         [
-            text(each["value"]),
-            f"{each['worlds']:,}",
-            human(each["least"], "s"),
-            human(each["median"], "s"),
-            f"{each['point']:,}",
+            text(value["value"]),
+            f"{value['worlds']:,}",
+            human(value["least"], "s"),
+            human(value["median"], "s"),
+            f"{value['point']:,}",
         ]
-        for each in factor.best
+        for value in factor.best
     ]
-    return Table(f"{factor.key}{limit}", ("value", "worlds", "least", "median (about)", "point of the least"), rows)
+    return TextTable(f"{factor.key}{limit}", ("value", "worlds", "least", "median (about)", "point of the least"), rows)
 
 
 def text(value: object) -> str:
-    """A value of a key as it is typed; all numbers are kept as floats."""
+    """Return a value of a key as it is typed; datasets store all numbers as floats."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else str(value)
 
 
 def command_of(reader: Reader, row: Values) -> str:
-    """The command that simulates the world of a row alone."""
-    given = [word for word in shlex.split(reader.dataset.command) if not word.startswith("out=")]
+    """Return the command that simulates the world of a row alone."""
+    words = [word for word in shlex.split(reader.dataset.command) if not word.startswith("out=")]
     keys = {key: text(row[f"{SWEPT}{key}"]) for key in reader.dataset.keys}
-    others = [word for word in given if word.lstrip("+").partition("=")[0] not in keys]
-    return shlex.join([*others, *(f"{key}={value}" for key, value in keys.items())])
+    other_words = [word for word in words if word.lstrip("+").partition("=")[0] not in keys]
+    return shlex.join([*other_words, *(f"{key}={value}" for key, value in keys.items())])

@@ -1,4 +1,4 @@
-"""Axes of figures: what they show, in which unit, on which scale, and where their ticks are."""
+"""Axes of figures: label, unit, scale and ticks."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from topoflow.report.draw.style import plain, scale
 from topoflow.units import human
 
 MAX_TICKS = 10  # up to this number of distinct values, each value is a tick
-LETTER = 0.022  # of an axis: what a letter takes; the names of ticks must not run into each other
+LETTER = 0.022  # width of a letter as a share of the axis; the names of ticks must not overlap
 PLAIN = 1e4  # larger numbers are shortened
 DIGITS = ((1,), (1, 2, 5), (1, 2, 3, 5, 7), tuple(range(1, 10)))  # of the ticks of a logarithmic axis: sparse to dense
 MIN_TICKS = 4  # of a logarithmic axis; fewer do not show its scale
-NARROW = 1.01  # a logarithmic axis whose ends are closer than this is widened by as much at both
-LETTERS = 7  # names of groups that are longer are written aslant
+NARROW = 1.01  # a logarithmic axis with a smaller ratio of its ends is widened by this factor at both
+LETTERS = 7  # longer names of groups are rotated
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows. With a ``unit`` (SI: "s", "B", "b/s", ...) its numbers get the prefix that a person reads."""
+    """The content of an axis. With a ``unit`` (SI: "s", "B", "b/s", ...) its numbers get a suitable prefix."""
 
     label: str
     unit: str = ""
@@ -41,16 +41,16 @@ class Axis:
             raise ValueError(f"{where}: must be positive on a logarithmic axis, got {values[values <= 0][0]:g}")
 
     def factor(self, values: Iterable[Floats]) -> float:
-        """What values are divided by to be shown: a logarithmic axis has a unit at every tick instead."""
+        """Return the divisor of shown values; a logarithmic axis has a unit at every tick instead, and divisor 1."""
         return self._scale(values)[0]
 
     def text(self, values: Iterable[Floats]) -> str:
-        """What is written along the axis."""
+        """Return the label along the axis."""
         unit = self._scale(values)[1]
         return f"{self.label} [{unit}]" if unit else self.label
 
     def tick(self, value: float) -> str:
-        """The name of a tick, of a value as it is shown: ``10 ms``, ``2000``, ``5 M``."""
+        """Return the name of a tick at a value as shown: ``10 ms``, ``2000``, ``5 M``."""
         if self.log and self.unit:
             return human(value, self.unit)
         return human(value, "").strip() if abs(value) >= PLAIN else f"{value:g}"
@@ -63,7 +63,7 @@ class Axis:
 
 
 def rule(axes: Axes, across: Axis, up: Axis) -> None:
-    """Scales, ticks and grid; called when everything is drawn."""
+    """Set scales, ticks and grid, after everything is drawn."""
     if across.log:
         axes.set_xscale("log")
         axes.set_xlim(_wide(axes.get_xlim()))
@@ -76,20 +76,20 @@ def rule(axes: Axes, across: Axis, up: Axis) -> None:
 
 
 def _wide(limits: tuple[float, float]) -> tuple[float, float]:
-    """Limits that differ: values that are the same but for rounding are a flat line in the middle."""
+    """Return limits that differ: values that are equal up to rounding are a flat line in the middle."""
     low, high = limits
     return (low / NARROW, high * NARROW) if high < low * NARROW else limits
 
 
 def _log_ticks(ruler: Ruler, axis: Axis, limits: tuple[float, float], letter: float) -> None:
-    """The sparsest ticks that show the scale, at equal steps where the axis is too short for any of ``DIGITS``.
+    """Set the sparsest ticks that show the scale, in equal steps if the axis is too short for any of ``DIGITS``.
 
-    Rather few than ones whose names run into each other: a ``letter`` takes this part of the axis.
+    Few ticks are better than overlapping names: a ``letter`` takes this share of the axis.
     """
-    found = {each: _ticks(each, limits) for each in DIGITS}
-    readable = [each for each in DIGITS if each == DIGITS[0] or _fit(axis, found[each], limits, letter)]
-    digits = next((each for each in readable if len(found[each]) >= MIN_TICKS), None)
-    if digits is None and len(found[readable[-1]]) >= 2:
+    ticks = {choice: _ticks(choice, limits) for choice in DIGITS}
+    readable = [choice for choice in DIGITS if choice == DIGITS[0] or _fit(axis, ticks[choice], limits, letter)]
+    digits = next((choice for choice in readable if len(ticks[choice]) >= MIN_TICKS), None)
+    if digits is None and len(ticks[readable[-1]]) >= 2:
         digits = readable[-1] if len(readable) < len(DIGITS) else None
     steps = MaxNLocator(6, min_n_ticks=MIN_TICKS)
     ruler.set_major_locator(steps if digits is None else LogLocator(subs=digits, numticks=12))
@@ -98,32 +98,32 @@ def _log_ticks(ruler: Ruler, axis: Axis, limits: tuple[float, float], letter: fl
 
 
 def _ticks(digits: Sequence[int], limits: tuple[float, float]) -> list[float]:
-    """The numbers within the limits with one of these first digits, and zeros."""
+    """Return the numbers within the limits whose first digit is one of ``digits``, followed by zeros."""
     low, high = (int(np.floor(np.log10(limit))) for limit in limits)
     numbers = [digit * 10.0**power for power in range(low, high + 1) for digit in digits]
     return [number for number in numbers if limits[0] <= number <= limits[1]]
 
 
 def _fit(axis: Axis, ticks: Sequence[float], limits: tuple[float, float], letter: float) -> bool:
-    """Whether the names of neighbours leave a letter between them."""
-    apart = np.diff(np.log(ticks)) / np.log(limits[1] / limits[0])
+    """Return whether the names of neighbouring ticks leave the width of a letter between them."""
+    distance = np.diff(np.log(ticks)) / np.log(limits[1] / limits[0])
     letters = np.array([len(axis.tick(tick)) for tick in ticks])
-    return bool((apart >= letter * ((letters[1:] + letters[:-1]) / 2 + 1)).all())
+    return bool((distance >= letter * ((letters[1:] + letters[:-1]) / 2 + 1)).all())
 
 
 def tick_at(ruler: Ruler, axis: Axis, values: Iterable[Floats]) -> None:
-    """A tick at every value that was measured, where these are few and far enough apart to be read."""
-    found = np.unique(np.concatenate([*values, np.zeros(0)]))
-    places = np.log(found) if axis.log else found
-    letters = max((len(axis.tick(value)) for value in found), default=0)
-    if not 2 <= len(found) <= MAX_TICKS or np.diff(places).min() < LETTER * (letters + 1) * (places[-1] - places[0]):
+    """Set a tick at every measured value if these are few and far enough apart to be readable."""
+    distinct = np.unique(np.concatenate([*values, np.zeros(0)]))
+    places = np.log(distinct) if axis.log else distinct
+    letters = max((len(axis.tick(value)) for value in distinct), default=0)
+    if not 2 <= len(distinct) <= MAX_TICKS or np.diff(places).min() < LETTER * (letters + 1) * (places[-1] - places[0]):
         return
-    ruler.set_major_locator(FixedLocator(found.tolist()))
+    ruler.set_major_locator(FixedLocator(distinct.tolist()))
     ruler.set_minor_locator(NullLocator())
 
 
 def name_groups(axes: Axes, groups: Sequence[str]) -> None:
-    """The groups of a bar chart under its bars, the first around 0; long names aslant."""
+    """Write the groups of a bar chart under its bars, the first around 0; long names are rotated."""
     axes.set_xticks(range(len(groups)), groups)
     if len(groups) > 2 and max(len(line) for group in groups for line in group.split("\n")) > LETTERS:
         for label in axes.get_xticklabels():

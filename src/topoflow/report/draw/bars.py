@@ -1,4 +1,4 @@
-"""Iteration time of every world, and for how much of it the busiest server does not compute."""
+"""Bars of the iteration time of every world: computing on the busiest server, and the rest."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Group = tuple[Result, ...]  # one job at one bandwidth, fastest first
 
 
 def draw(report: Report) -> Figure:
-    """Horizontal bars, one panel per job: the busiest server's computing time, then what it does not compute."""
+    """Draw horizontal bars, one panel per job: the busiest server's computing time, then the time without compute."""
     jobs = report.jobs[:JOBS]
-    shown = [_groups(job, MAX_BARS // len(jobs)) for job in jobs]
-    bars = [sum(map(len, groups)) for groups in shown]
-    heights = [count + 1.6 * len(groups) for count, groups in zip(bars, shown, strict=True)]
+    groups_of_jobs = [_groups(job, MAX_BARS // len(jobs)) for job in jobs]
+    bars = [sum(map(len, groups)) for groups in groups_of_jobs]
+    heights = [count + 1.6 * len(groups) for count, groups in zip(bars, groups_of_jobs, strict=True)]
     figure = Figure(figsize=(9, 1.2 + 0.34 * sum(heights) + 0.6 * len(jobs)), layout="constrained")
     panels = figure.subplots(len(jobs), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for axes, groups in zip(panels, shown, strict=True):
+    for axes, groups in zip(panels, groups_of_jobs, strict=True):
         _draw_job(axes, report, groups)
     total = len(report.outcomes)
     figure.suptitle("Iteration time" if sum(bars) == total else f"Iteration time ({sum(bars)} of {total} worlds)")
@@ -45,12 +45,12 @@ def draw(report: Report) -> Figure:
 
 
 def _groups(job: tuple[Result, ...], most: int) -> list[Group]:
-    """The fastest worlds of a job at each bandwidth; of many bandwidths a selection that keeps both ends."""
+    """Return the fastest worlds of a job at each bandwidth; many bandwidths are thinned, keeping both ends."""
     bandwidths = sorted({outcome.row.bandwidth for outcome in job})
-    apart = np.linspace(0, len(bandwidths) - 1, min(BANDWIDTHS, most, len(bandwidths)))
-    chosen = [bandwidths[index] for index in np.unique(apart.astype(int))]
-    each = max(1, most // len(chosen))
-    return [tuple(outcome for outcome in job if outcome.row.bandwidth == value)[:each] for value in chosen]
+    indices = np.linspace(0, len(bandwidths) - 1, min(BANDWIDTHS, most, len(bandwidths)))
+    chosen = [bandwidths[index] for index in np.unique(indices.astype(int))]
+    bars = max(1, most // len(chosen))
+    return [tuple(outcome for outcome in job if outcome.row.bandwidth == value)[:bars] for value in chosen]
 
 
 def _draw_job(axes: Axes, report: Report, groups: list[Group]) -> None:

@@ -1,4 +1,4 @@
-"""Cumulative distributions: links on the path between two servers, and bytes that a link carries."""
+"""Cumulative distributions of path lengths, link loads, and slowdowns by failures."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from topoflow.case.base import Result
 from topoflow.report.base import Report
 from topoflow.report.draw.style import COLOURS, LINES, Look, fabric_looks, legend_columns, panels, plain, scale
 
-MAX_CURVES = len(COLOURS)  # of different colours
+MAX_CURVES = len(COLOURS)  # with different colours
 
 
 def steps(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The empirical distribution as (x, share of values <= x), starting at share 0; of no values, no points."""
+    """Return the empirical distribution as (x, share of values <= x), starting at share 0; empty without values."""
     ordered = np.sort(values)
     if not ordered.size:
         return ordered, ordered
@@ -27,25 +27,25 @@ def steps(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
 
 
 def _curve(axes: Axes, look: Look, values: NDArray[np.float64], label: str | None) -> None:
-    """The distribution of values; infinite ones are not drawn, so that the curve ends as far below 100 %."""
+    """Draw the distribution of values; infinite ones are left out, so that the curve ends below 100 %."""
     x, share = steps(values)
     x, share = x[np.isfinite(x)], share[np.isfinite(x)]
     axes.step(x, 100 * share, where="post", color=look.colour, linestyle=look.line, linewidth=2, label=label)
 
 
 def _looks(report: Report, outcomes: Sequence[Result]) -> list[Look]:
-    """Of each curve: the colour of its fabric, and where a fabric has several a line style of its own."""
-    of_fabric, seen, found = fabric_looks(report.fabrics), Counter[str](), []
+    """Return the look of each curve: the colour of its fabric, and a line style if the fabric has several."""
+    of_fabric, used, looks = fabric_looks(report.fabrics), Counter[str](), []
     for position, name in enumerate(outcome.settings.fabric for outcome in outcomes):
         several = sum(other.settings.fabric == name for other in outcomes) > 1
-        line = LINES[seen[name] if several else position]
-        found.append(replace(of_fabric[name], line=line))
-        seen[name] += 1
-    return found
+        line = LINES[used[name] if several else position]
+        looks.append(replace(of_fabric[name], line=line))
+        used[name] += 1
+    return looks
 
 
 def draw_path_length(report: Report) -> Figure:
-    """One curve per wiring: worlds that differ in bandwidth only share it."""
+    """Draw one curve per wiring; worlds that differ in bandwidth only share a curve."""
     wirings: dict[tuple[str, bytes], Result] = {}
     for outcome in report.outcomes:
         wirings.setdefault((outcome.settings.fabric, np.sort(outcome.path_lengths).tobytes()), outcome)
@@ -65,7 +65,7 @@ def draw_path_length(report: Report) -> Figure:
 
 
 def wiring_names(report: Report, outcomes: Sequence[Result]) -> list[str]:
-    """The fabric, and the settings in which worlds of one fabric differ."""
+    """Return the fabric of each world, with the settings that distinguish worlds of one fabric."""
     names = []
     for outcome in outcomes:
         same = [other for other in outcomes if other.settings.fabric == outcome.settings.fabric]
@@ -74,7 +74,7 @@ def wiring_names(report: Report, outcomes: Sequence[Result]) -> list[str]:
 
 
 def draw_link_load(report: Report) -> Figure:
-    """Left the bytes of every link, right the share of the step in which it is busy at full rate."""
+    """Draw the bytes of every link (left) and the share of the step in which it is busy at full rate (right)."""
     shown = report.representatives(MAX_CURVES)
     factor, unit = scale((float(outcome.timeline.link_bytes.max(initial=0.0)) for outcome in shown), "B")
     figure = Figure(figsize=(10, 4.8), layout="constrained")
@@ -94,18 +94,18 @@ def draw_link_load(report: Report) -> Figure:
 
 
 def draw_failures(report: Report) -> Figure:
-    """How much slower single failures make the job: a panel for fibers, one for servers, a curve per network."""
+    """Draw the slowdowns by single failures: a panel for fibers, one for servers, a curve per network."""
     shown = report.failures[:MAX_CURVES]
-    kinds = list(dict.fromkeys(one.what for _, one in shown))
+    kinds = list(dict.fromkeys(failures.what for _, failures in shown))
     looks = _looks(report, [outcome for outcome in report.ranking for _ in outcome.failures][:MAX_CURVES])
     figure = Figure(figsize=(7.5 if len(kinds) == 1 else 11, 4.8), layout="constrained")
-    for axes, what in zip(panels(figure, len(kinds), 2), kinds, strict=True):
-        for look, (name, one) in zip(looks, shown, strict=True):
-            if one.what == what:
-                _curve(axes, look, one.each, name)
+    for axes, kind in zip(panels(figure, len(kinds), 2), kinds, strict=True):
+        for look, (name, failures) in zip(looks, shown, strict=True):
+            if failures.what == kind:
+                _curve(axes, look, failures.each, name)
         axes.set_ylim(0, 103)
         axes.set_xlabel("time of one training step, of that when nothing has failed")
-        axes.set_ylabel(f"cumulative share of {what} failures [%]")
+        axes.set_ylabel(f"cumulative share of {kind} failures [%]")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}x")
         plain(axes, "both")
     _finish(figure, "How much a single failure slows the job down", len(shown), len(report.failures))

@@ -7,8 +7,8 @@ draw_lines(
     Axis("time of one training step", "s", log=True),
 )
 
-A series looks the same in all panels of a figure, whichever of them it is in, and one legend serves all; ``fabrics``
-(series -> name of its fabric) gives it the colour of that fabric. ``style.png`` makes a file of a figure.
+A series has the same look in all panels of a figure, and all panels share one legend. ``fabrics`` (series -> name of
+its fabric) gives a series the colour of that fabric. ``style.png`` writes a figure to a file.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from topoflow.report.draw.style import COLOURS, Look, grid_shape, legend_columns
 
 MAX_PANELS_PER_ROW = 3  # panels
 THIN = {"v": 1.1, "P": 1.1, "X": 1.1, "*": 1.3}  # markers that fill less of their size
-WHOLE = 1000  # values that are not smaller are written without decimals
-MAX_VALUES = 24  # bars of a panel; with more of them, no bar has its value above it
+NO_DECIMALS = 1000  # values from here on are written without decimals
+MAX_VALUES = 24  # bars of a panel with their values above them; with more bars no values are written
 
 Lines = Mapping[str, tuple[ArrayLike, ArrayLike]]  # series -> (x, y); a y of NaN is a gap
 Samples = Mapping[str, ArrayLike]  # series -> values whose distribution is shown
@@ -40,7 +40,7 @@ Bars = Mapping[str, Mapping[str, float]]  # series -> group -> value; NaN: there
 def draw_lines(
     title: str, parts: Mapping[str, Lines], x: Axis, y: Axis, fabrics: Mapping[str, str] | None = None
 ) -> Figure:
-    """A panel per part, in it a line with markers per series. ``ValueError`` for a value that an axis cannot show."""
+    """Draw a panel per part with a line per series. Raises ``ValueError`` for a value that an axis cannot show."""
 
     def draw(axes: Axes, across: Floats, up: Floats, name: str, look: Look) -> None:
         axes.plot(across, up, label=name, **_marked(look))
@@ -55,7 +55,7 @@ def draw_lines(
 def draw_steps(
     title: str, parts: Mapping[str, Lines], x: Axis, y: Axis, fabrics: Mapping[str, str] | None = None
 ) -> Figure:
-    """A panel per part, in it a line per series that keeps each value until the next x."""
+    """Draw a panel per part with a line per series, which keeps each value until the next x."""
 
     def draw(axes: Axes, across: Floats, up: Floats, name: str, look: Look) -> None:
         axes.step(across, up, where="post", label=name, **_lined(look))
@@ -71,7 +71,7 @@ def _draw_over_x(
     fabrics: Mapping[str, str] | None,
     draw: Callable[[Axes, Floats, Floats, str, Look], None],
 ) -> Figure:
-    """A panel per part; ``draw`` is called with its axes and each series: points as they are shown, name and look."""
+    """Draw a panel per part; ``draw`` is called with its axes and each series: shown points, name and look."""
     figure, axes_list, looks = _canvas(title, parts, fabrics)
     for axes, (part, lines) in zip(axes_list, parts.items(), strict=True):
         points = {name: _points(f"{title}: {part}: {name}", *line, x, y) for name, line in lines.items()}
@@ -91,9 +91,9 @@ def _draw_over_x(
 def draw_cdf(
     title: str, parts: Mapping[str, Samples], x: Axis, what: str, fabrics: Mapping[str, str] | None = None
 ) -> Figure:
-    """A panel per part, in it a curve per series: the share of its values that are at most x.
+    """Draw a panel per part with a curve per series: the share of its values that are at most x.
 
-    ``what`` names the things that are counted: "links", "pairs of servers".
+    ``what`` names the counted items: "links", "pairs of servers".
     """
     figure, axes_list, looks = _canvas(title, parts, fabrics)
     share = Axis(f"cumulative share of {what} [%]")
@@ -117,12 +117,12 @@ def draw_cdf(
 def draw_bars(
     title: str, parts: Mapping[str, Bars], y: Axis, x_label: str = "", fabrics: Mapping[str, str] | None = None
 ) -> Figure:
-    """A panel per part: groups side by side, in each a bar per series. Two lines of a group's name are "a\\nb"."""
+    """Draw a panel per part: groups of bars, a bar per series. "a\\nb" is a group name of two lines."""
     figure, axes_list, looks = _canvas(title, parts, fabrics)
     for axes, (part, bars) in zip(axes_list, parts.items(), strict=True):
-        groups = list(dict.fromkeys(group for of in bars.values() for group in of))
+        groups = list(dict.fromkeys(group for values in bars.values() for group in values))
         heights: Floats = np.array(
-            [[of.get(group, np.nan) for group in groups] for of in bars.values()], dtype=np.float64
+            [[values.get(group, np.nan) for group in groups] for values in bars.values()], dtype=np.float64
         )
         y.check(f"{title}: {part}", heights)
         _draw_groups(axes, dict(zip(bars, heights / y.factor([heights]), strict=True)), looks)
@@ -137,7 +137,7 @@ def draw_bars(
 
 
 def draw_heat_maps(title: str, matrices: Mapping[str, ArrayLike], what: str = "server") -> Figure:
-    """A panel per matrix [n, n] of bytes from row to column, all on one colour scale."""
+    """Draw a panel per matrix [n, n] of bytes from row to column, all on one colour scale."""
     read = [np.asarray(matrix, dtype=np.float64) for matrix in matrices.values()]
     figure = heat_map.draw_matrices(list(matrices), read, what)
     figure.suptitle(title)
@@ -145,7 +145,7 @@ def draw_heat_maps(title: str, matrices: Mapping[str, ArrayLike], what: str = "s
 
 
 def _points(where: str, xs: ArrayLike, ys: ArrayLike, x: Axis, y: Axis) -> tuple[Floats, Floats]:
-    """The points of a series, by their x."""
+    """Return the points of a series, sorted by x."""
     across, up = np.asarray(xs, dtype=np.float64), np.asarray(ys, dtype=np.float64)
     if across.ndim != 1 or across.shape != up.shape:
         raise ValueError(f"{where}: x and y must be lists of one length, got {across.shape} and {up.shape}")
@@ -162,7 +162,7 @@ def _values(where: str, values: ArrayLike, axis: Axis) -> Floats:
 
 
 def _draw_groups(axes: Axes, rows: Mapping[str, Floats], looks: Mapping[str, Look]) -> None:
-    """Bars of every series, side by side in every group; group g is around x = g."""
+    """Draw the bars of every series, side by side in every group; group g is around x = g."""
     width = 0.8 / len(rows)
     for position, (name, row) in enumerate(rows.items()):
         at = np.array([group - 0.4 + width * (position + 0.5) for group in range(len(row))])
@@ -172,9 +172,9 @@ def _draw_groups(axes: Axes, rows: Mapping[str, Floats], looks: Mapping[str, Loo
 
 
 def _write_values(axes: Axes, at: Floats, row: Floats, all_of_them: bool) -> None:
-    """The value above every bar; where there is none, that it is missing."""
+    """Write the value above every bar, or "none" where it is missing."""
     for x, height in zip(at, row, strict=True):
-        text = (f"{height:,.0f}" if height >= WHOLE else f"{height:.3g}") if all_of_them else ""
+        text = (f"{height:,.0f}" if height >= NO_DECIMALS else f"{height:.3g}") if all_of_them else ""
         text = text if np.isfinite(height) else "none"
         axes.annotate(text, (x, np.nan_to_num(height)), (0, 2), textcoords="offset points", ha="center", va="bottom",
                       fontsize=7, rotation=90)  # fmt: skip
@@ -183,7 +183,7 @@ def _write_values(axes: Axes, at: Floats, row: Floats, all_of_them: bool) -> Non
 def _canvas(
     title: str, parts: Mapping[str, Mapping[str, object]], fabrics: Mapping[str, str] | None
 ) -> tuple[Figure, list[Axes], dict[str, Look]]:
-    """A figure with a panel per part, and the look of every series, in the order they are first seen."""
+    """Return a figure with a panel per part, and the look of every series in order of appearance."""
     for part in [part for part, series in parts.items() if not series] or ([] if parts else ["panels"]):
         raise ValueError(f"{title}: {part}: must have at least one, got none")
     looks = series_looks((name for part in parts.values() for name in part), fabrics)
@@ -196,7 +196,7 @@ def _canvas(
 
 
 def _legend(figure: Figure, looks: Mapping[str, Look]) -> None:
-    """One legend for all panels, under them; none where there is one series."""
+    """Draw one legend for all panels below them; none for a single series."""
     if len(looks) < 2:
         return
     handles: dict[str, Any] = {}
@@ -216,11 +216,11 @@ def _legend(figure: Figure, looks: Mapping[str, Look]) -> None:
 
 
 def _lined(look: Look) -> dict[str, Any]:
-    """A line."""
+    """Return the style of a line."""
     return {"color": look.colour, "linestyle": look.line, "linewidth": 2, "zorder": 3 + look.number}
 
 
 def _marked(look: Look) -> dict[str, Any]:
-    """With hollow markers of different sizes, so that all can be seen where values coincide."""
+    """Return the style of a line with hollow markers of different sizes, so that coinciding ones stay visible."""
     size = (12 - 0.8 * (look.number % len(COLOURS))) * THIN.get(look.marker, 1.0)
     return _lined(look) | {"marker": look.marker, "markersize": size, "markerfacecolor": "none", "markeredgewidth": 1.5}

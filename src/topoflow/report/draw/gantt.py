@@ -1,4 +1,4 @@
-"""Timelines: what each server computes and sends, from the start of a training step to its end.
+"""Timelines: the computing and sending of each server during a training step.
 
 Shapes: T engine tasks, K traffic tasks.
 """
@@ -20,15 +20,15 @@ from topoflow.report.draw.style import kind_colour, panels, plain, scale
 
 MAX_WORLDS = 6  # worlds
 SHARED = 4  # panels have one time scale unless the slowest world takes this many times the fastest
-ROWS = 16  # rows of a panel that can be read
+ROWS = 16  # readable rows of a panel
 
 Lanes = Mapping[str, list[Spans]]  # kind -> spans of every server
 
 
 def lanes(outcome: Result) -> dict[str, list[Spans]]:
-    """When each server that is drawn computes, and when it sends for each kind of communication.
+    """Return the spans in which each drawn server computes, and sends for each kind of communication.
 
-    Nothing of a job of many rounds that are written once: when each of them ran is not known.
+    A job of many rounds that are listed once has no spans, since the times of each round are not known.
     """
     servers = range(min(outcome.fabric.servers, ROWS))
     timeline, graph, traffic = outcome.timeline, outcome.world.graph, outcome.traffic
@@ -36,20 +36,20 @@ def lanes(outcome: Result) -> dict[str, list[Spans]]:
         return {"compute": [merge(np.zeros((0, 2))) for _ in servers]}
     computes = [np.flatnonzero(traffic.server == server) for server in servers]
     ran = np.column_stack((timeline.task_start, timeline.task_finish))
-    spans = {"compute": [merge(ran[mine]) for mine in computes]}
+    spans = {"compute": [merge(ran[tasks]) for tasks in computes]}
     flows = np.flatnonzero((graph.path >= 0) & (graph.bytes > 0))
     sender = graph.source[flows]
     ran = np.column_stack((timeline.start, timeline.finish))
     names, kind = np.unique(traffic.kinds(), return_inverse=True)
     of_flow = kind[graph.owner[flows]]
     for number in dict.fromkeys(of_flow.tolist()):
-        mine = [flows[(of_flow == number) & (sender == server)] for server in servers]
-        spans[str(names[number])] = [merge(ran[sent]) for sent in mine]
+        by_server = [flows[(of_flow == number) & (sender == server)] for server in servers]
+        spans[str(names[number])] = [merge(ran[sent]) for sent in by_server]
     return spans
 
 
 def draw(report: Report) -> Figure:
-    """One panel per world: a row per server, in it a lane for computing and one for each kind of sending."""
+    """Draw one panel per world: a row per server with a lane for computing and one for each kind of sending."""
     shown = report.representatives(MAX_WORLDS)
     ends = [outcome.row.iteration_time for outcome in shown]
     shared = max(ends) <= SHARED * min(ends)
@@ -59,9 +59,9 @@ def draw(report: Report) -> Figure:
     kinds: dict[str, None] = {}
     for axes, outcome, name in zip(panels(figure, len(shown), widest=2), shown, report.labels(shown), strict=True):
         factor, unit = scale(ends if shared else [outcome.row.iteration_time], "s")
-        found = lanes(outcome)
-        kinds.update(dict.fromkeys(found))
-        draw_lanes(axes, found, factor, "server", range(outcome.fabric.servers))
+        spans = lanes(outcome)
+        kinds.update(dict.fromkeys(spans))
+        draw_lanes(axes, spans, factor, "server", range(outcome.fabric.servers))
         end = outcome.row.iteration_time / factor
         axes.set_xlim(0, 1.02 * (max(ends) / factor if shared else end) or 1.0)
         axes.axvline(end, color="black", linewidth=1)
@@ -70,19 +70,19 @@ def draw(report: Report) -> Figure:
         axes.set_title(f"{name}: {end:.4g} {unit}{hidden}", fontsize=10 if len(name + hidden) < 50 else 7)
         axes.set_xlabel(f"time in the step [{unit}]")
     limit = "" if len(shown) == len(report.outcomes) else f" ({len(shown)} of {len(report.outcomes)} worlds)"
-    own = "" if shared else ". Time scales differ!"
-    figure.suptitle(f"What servers do in one training step{limit}; the black line is its end{own}")
+    scales = "" if shared else ". Time scales differ!"
+    figure.suptitle(f"What servers do in one training step{limit}; the black line is its end{scales}")
     legend(figure, kinds, "sending")
     return figure
 
 
-def draw_lanes(axes: Axes, found: Lanes, factor: float, what: str, names: Sequence[int]) -> None:
-    """Rows of lanes on one axis; ``factor`` is the number of seconds of one unit of the axis."""
+def draw_lanes(axes: Axes, lanes: Lanes, factor: float, what: str, names: Sequence[int]) -> None:
+    """Draw rows of lanes on one axis; ``factor`` is the number of seconds per unit of the axis."""
     shown = min(len(names), ROWS)
-    height = 0.84 / len(found)
-    for lane, (name, by_row) in enumerate(found.items()):
+    height = 0.84 / len(lanes)
+    for lane, (name, by_row) in enumerate(lanes.items()):
         spans = np.concatenate(by_row[:shown]) / factor
-        low = np.repeat(np.arange(shown), [len(each) for each in by_row[:shown]]) - 0.42 + lane * height
+        low = np.repeat(np.arange(shown), [len(row) for row in by_row[:shown]]) - 0.42 + lane * height
         (start, end), high = spans.T, low + height
         bars = np.stack([np.stack([start, start, end, end]), np.stack([low, high, high, low])]).T
         axes.add_collection(PolyCollection(bars, color=kind_colour(name), linewidth=0), autolim=len(bars) > 0)
@@ -98,7 +98,7 @@ def draw_lanes(axes: Axes, found: Lanes, factor: float, what: str, names: Sequen
 
 
 def legend(figure: Figure, kinds: Iterable[str], doing: str) -> None:
-    """What the colours of the lanes mean."""
+    """Draw the legend of the lanes' colours."""
     handles = [
         Patch(color=kind_colour(name), label="computing" if name == "compute" else f"{doing}: {name.replace('_', '-')}")
         for name in kinds

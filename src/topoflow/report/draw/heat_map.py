@@ -1,4 +1,4 @@
-"""Traffic heat maps as in TopoOpt's Figure 1: who sends how much to whom in one training step."""
+"""Traffic heat maps as in TopoOpt's Figure 1: bytes between servers in one training step."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from topoflow.report.draw.style import grid_shape, panels
 from topoflow.units import human
 
 MAX_PANELS = 6  # panels
-MAX_BLOCKS = 256  # rows; where there are more servers, a row is several of them: a row has a pixel or more in any panel
+MAX_BLOCKS = 256  # rows, at least a pixel each in any panel; with more servers, a row is a block of servers
 NOTHING = "#F2F2F2"
 
 
 def draw(report: Report) -> Figure:
-    """One panel per traffic: ring orders differ from fabric to fabric, so the same job may look different."""
+    """Draw one panel per traffic: ring orders differ between fabrics, so the same job may differ."""
     Panel = tuple[str, bytes, bytes, bytes]  # job and how, traffic
     panels_of: dict[Panel, dict[str, Result]] = {}  # -> fabric -> its first world
     for outcome in report.outcomes:
@@ -45,11 +45,11 @@ def draw(report: Report) -> Figure:
 
 
 def by_block(sent: Demand) -> NDArray[np.float64]:
-    """Bytes from block to block of neighbouring servers, a server each where there are up to ``MAX_BLOCKS``."""
+    """Return the bytes between blocks of neighbouring servers; up to ``MAX_BLOCKS`` servers are a block each."""
     blocks = min(sent.servers, MAX_BLOCKS)
-    found = np.zeros((blocks, blocks))
-    np.add.at(found, tuple(end * blocks // sent.servers for end in (sent.source, sent.target)), sent.bytes)
-    return found
+    total = np.zeros((blocks, blocks))
+    np.add.at(total, tuple(end * blocks // sent.servers for end in (sent.source, sent.target)), sent.bytes)
+    return total
 
 
 def _listed(names: Sequence[str], most: int = 4) -> str:
@@ -60,14 +60,16 @@ def _listed(names: Sequence[str], most: int = 4) -> str:
 def draw_matrices(
     titles: Sequence[str], matrices: Sequence[NDArray[np.float64]], what: str, counts: Sequence[int] | None = None
 ) -> Figure:
-    """Matrices [n, n] of bytes from row to column, on one colour scale; a side is ``counts`` (None: n) of ``what``."""
+    """Draw matrices [n, n] of bytes from row to column on one colour scale.
+
+    A side of a matrix has ``counts`` (None: n) of ``what``.
+    """
     sides = list(map(len, matrices)) if counts is None else counts
     shown = list(zip(titles, matrices, sides, strict=True))[:MAX_PANELS]
     widest = 2 if len(shown) in (2, 4) else 3
     rows, columns = grid_shape(len(shown), widest)
     figure = Figure(figsize=(max(6.0, 4.1 * columns + 0.8), 4.0 * rows + 0.7), layout="constrained")
-    sent = np.concatenate([matrix[matrix > 0] for _, matrix, _ in shown])
-    norm = _norm(sent)
+    norm = _norm(np.concatenate([matrix[matrix > 0] for _, matrix, _ in shown]))
     colours = colormaps["viridis"].with_extremes(bad=NOTHING)
     axes_list = panels(figure, len(shown), widest)
     for axes, (title, matrix, size) in zip(axes_list, shown, strict=True):
@@ -92,7 +94,7 @@ def _bytes(value: float, _: int) -> str:
 
 
 def _norm(sent: NDArray[np.float64]) -> Normalize:
-    """Logarithmic when the amounts differ by more than a factor of ten, as all-reduce and model parallelism do."""
+    """Return a logarithmic scale if the bytes differ by more than a factor of ten, otherwise a linear one."""
     low, high = float(sent.min(initial=np.inf)), float(sent.max(initial=0.0))
     if not sent.size:
         return Normalize(0.0, 1.0)

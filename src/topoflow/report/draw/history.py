@@ -1,4 +1,4 @@
-"""The picture of how a search went."""
+"""The picture of a search's progress."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from topoflow.report.draw.style import COLOURS, plain, scale
 from topoflow.report.search_history import History
 
 BEST, CURRENT, SIMULATED, TOPOLOGY = COLOURS[0], COLOURS[5], COLOURS[1], COLOURS[2]
-MAX_NUMBERED = 12  # rounds; with more of them, no round has its number above it
-MAX_POINTS = 4000  # of a line: more than it has pixels
+MAX_NUMBERED = 12  # rounds with their numbers above them; with more rounds no numbers are written
+MAX_POINTS = 4000  # of a line, more than its pixels
 
 
 def draw(history: History) -> Figure:
-    """Above the times, below the share of proposals that were accepted."""
+    """Draw the times above, and the share of accepted proposals below."""
     figure = Figure(figsize=(9, 6.4 if len(history.proposals) else 4.6), layout="constrained")
-    simulated = [time for each in history.rounds for time in (*each.simulated, each.time)]
+    simulated = [time for finished in history.rounds for time in (*finished.simulated, finished.time)]
     times = [history.start, *history.best, *history.current, *simulated]
     factor, unit = scale((time for time in times if np.isfinite(time)), "s")
     if len(history.proposals):
@@ -44,26 +44,26 @@ def draw(history: History) -> Figure:
 
 
 def _draw_steps(axes: Axes, history: History, factor: float) -> None:
-    """Lines that are broken between rounds, whose networks differ."""
+    """Draw lines that are interrupted between rounds, whose networks differ."""
     steps = len(history.proposals)
     thin = np.unique(np.linspace(0, steps - 1, MAX_POINTS).astype(int))
     for number in np.unique(history.round):
-        mine = thin[history.round[thin] == number]
-        at = history.proposals[mine]
-        axes.plot(at, history.current[mine] / factor, color=CURRENT, linewidth=0.8, zorder=2)
-        axes.step(at, history.best[mine] / factor, where="post", color=BEST, linewidth=2, zorder=3)
+        of_round = thin[history.round[thin] == number]
+        at = history.proposals[of_round]
+        axes.plot(at, history.current[of_round] / factor, color=CURRENT, linewidth=0.8, zorder=2)
+        axes.step(at, history.best[of_round] / factor, where="post", color=BEST, linewidth=2, zorder=3)
     axes.plot([], [], color=CURRENT, linewidth=2, label="coldest chain (as screened)")
     axes.plot([], [], color=BEST, linewidth=2, label="best of the round (as screened)")
 
 
 def _draw_rounds(axes: Axes, history: History, factor: float) -> None:
-    """What was simulated at the end of each round, and the best of all so far, from the start on."""
+    """Draw the simulated candidates at the end of each round, and the best so far, from the start on."""
     ends, rounds = history.ends, history.rounds
-    at = [end for end, each in zip(ends, rounds, strict=True) for _ in each.simulated]
-    simulated = [time / factor for each in rounds for time in each.simulated]
+    at = [end for end, finished in zip(ends, rounds, strict=True) for _ in finished.simulated]
+    simulated = [time / factor for finished in rounds for time in finished.simulated]
     axes.plot(at, simulated, linestyle="", marker="_", markersize=9, color=SIMULATED, zorder=4,
               label="simulated candidates")  # fmt: skip
-    best = np.array([history.start, *(each.time for each in rounds)]) / factor
+    best = np.array([history.start, *(finished.time for finished in rounds)]) / factor
     axes.plot([0.0, *ends], best, linestyle="--", linewidth=1, marker="D", markersize=6,
               color=SIMULATED, markeredgecolor="white", zorder=5,
               label="start, and best so far (simulated)")  # fmt: skip
@@ -73,19 +73,19 @@ def _draw_rounds(axes: Axes, history: History, factor: float) -> None:
 
 
 def _draw_ends(axes: Axes, history: History, named: bool) -> None:
-    """A line at the end of every round: another one where a new topology was taken."""
+    """Draw a line at the end of every round, in another style where a new topology was taken."""
     for new, colour, line, label in (
         (True, TOPOLOGY, "-", "end of a round with a new topology"),
         (False, "#AAAAAA", ":", "end of a round that kept its topology"),
     ):
-        ends = [end for end, each in zip(history.ends, history.rounds, strict=True) if each.new_topology == new]
+        ends = [end for end, finished in zip(history.ends, history.rounds, strict=True) if finished.new_topology == new]
         for number, end in enumerate(ends):
             axes.axvline(end, color=colour, linestyle=line, linewidth=1.5, zorder=1,
                          label=label if named and not number else None)  # fmt: skip
 
 
 def _draw_acceptance(axes: Axes, history: History) -> None:
-    """The mean over about a hundredth of the steps: that of one step is a fraction of few proposals."""
+    """Draw the mean over about a hundredth of the steps, since one step has few proposals."""
     width = max(1, len(history.proposals) // 100)
     pieces = np.array_split(np.arange(len(history.proposals)), -(-len(history.proposals) // width))
     at = [float(history.proposals[piece].mean()) for piece in pieces]
@@ -96,6 +96,6 @@ def _draw_acceptance(axes: Axes, history: History) -> None:
 
 
 def _spread(times: list[float]) -> float:
-    """The largest over the smallest."""
-    found = [time for time in times if np.isfinite(time) and time > 0]
-    return max(found) / min(found) if found else 1.0
+    """Return the ratio of the largest and the smallest time."""
+    positive = [time for time in times if np.isfinite(time) and time > 0]
+    return max(positive) / min(positive) if positive else 1.0

@@ -1,4 +1,4 @@
-"""Time against price of several plans: which are worth considering."""
+"""Time against price of several plans, with the Pareto-optimal ones."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ FRONT, REST = COLOURS[0], "#AAAAAA"
 
 
 @dataclass(frozen=True)
-class Point:
-    """One plan: its name, the time of a training step, and what its network costs (USD)."""
+class PricedPlan:
+    """A plan: its name, the time of a training step (s), and the price of its network (USD)."""
 
     name: str
     time: float
@@ -30,30 +30,32 @@ class Point:
         check_not_negative(f"{self.name}.price", self.price)
 
 
-def draw(points: Sequence[Point]) -> Figure:
-    """The front as a staircase, its points named by numbers in the order of their price; the others in grey."""
+def draw(points: Sequence[PricedPlan]) -> Figure:
+    """Draw the front as a staircase with points numbered by price, and the other points in grey."""
     best = [points[number] for number in front([point.price for point in points], [point.time for point in points])]
     factor, seconds = scale([point.time for point in points], "s")
-    each, dollars = scale([point.price for point in points], "$")
+    price_factor, dollars = scale([point.price for point in points], "$")
     figure = Figure(figsize=(8, 4.8 + 0.17 * min(len(best), MAX_LABELS)), layout="constrained")
     axes = figure.subplots()
-    rest = [point for point in points if point not in best]
-    axes.plot([point.price / each for point in rest], [point.time / factor for point in rest], linestyle="",
+    dominated = [point for point in points if point not in best]
+    axes.plot([point.price / price_factor for point in dominated], [point.time / factor for point in dominated],
+              linestyle="",
               marker="o", color=REST, markersize=6, label="another is as good in both, or better")  # fmt: skip
-    axes.step([point.price / each for point in best], [point.time / factor for point in best], where="post",
+    axes.step([point.price / price_factor for point in best], [point.time / factor for point in best], where="post",
               color=FRONT, marker="o", markersize=6, linewidth=1.5,
               label="worth considering")  # fmt: skip
     for number, point in enumerate(best[:MAX_LABELS], start=1):
-        axes.annotate(str(number), (point.price / each, point.time / factor), (-4, -3), textcoords="offset points",
-                      ha="right", va="top", fontsize=9, fontweight="bold", color=FRONT)  # fmt: skip
-    scales(axes, [point.price / each for point in points], [point.time / factor for point in points])
+        axes.annotate(str(number), (point.price / price_factor, point.time / factor), (-4, -3),
+                      textcoords="offset points", ha="right", va="top", fontsize=9, fontweight="bold",
+                      color=FRONT)  # fmt: skip
+    scales(axes, [point.price / price_factor for point in points], [point.time / factor for point in points])
     axes.set_xlabel(f"price of the network [{dollars}]")
     axes.set_ylabel(f"time of one training step [{seconds}]")
     plain(axes, "both")
-    if rest:
+    if dominated:
         axes.legend(frameon=False, fontsize=9)
     names = "\n".join(
-        f"{number:>2}  {point.name}: {point.time / factor:.4g} {seconds}, {point.price / each:.4g} {dollars}"
+        f"{number:>2}  {point.name}: {point.time / factor:.4g} {seconds}, {point.price / price_factor:.4g} {dollars}"
         for number, point in enumerate(best[:MAX_LABELS], start=1)
     )
     figure.supxlabel(names, fontsize=9, x=0.02, ha="left", family="monospace")

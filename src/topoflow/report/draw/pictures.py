@@ -1,4 +1,4 @@
-"""Every picture of a report: file name, title, what a reader sees in it, and how it is drawn."""
+"""Every picture of a report: file name, title, caption, and drawing function."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Picture(Generic[T]):
-    """One PNG of a report ``T``. ``needs`` says whether a report has what the picture shows."""
+    """One PNG of a report ``T``. ``needs`` returns whether a report has data for the picture."""
 
     file: str
     title: str
     caption: str
     draw: Callable[[T], Figure]
     needs: Callable[[T], bool] = lambda report: True
-    interactive: bool = False  # the page draws it by a script in place of the PNG
+    interactive: bool = False  # whether a script of the page draws it instead of the PNG
 
 
 def draw_all(pictures: Sequence[Picture[T]], report: T, progress: Callable[[int], None]) -> dict[str, bytes]:
-    """PNG files by name; ``progress`` is called with how many pictures are done or not needed."""
+    """Return PNG files by name; ``progress`` is called with the number of pictures that are done or not needed."""
     images: dict[str, bytes] = {}
     for done, picture in enumerate(pictures, start=1):
         if picture.needs(report):

@@ -1,4 +1,4 @@
-"""What ports of worlds saw that were simulated packet by packet: their time, where they are, latencies.
+"""Pictures of packet-level worlds: time of ports, busy links, queues, latencies.
 
 Shapes: L links, n blocks of nodes.
 """
@@ -18,26 +18,26 @@ from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import Lines, draw_cdf, draw_lines, draw_steps
 from topoflow.report.draw.slots import completion
 from topoflow.report.draw.style import grid_shape, panels
-from topoflow.report.draw.ternary import Points, draw_ternary
+from topoflow.report.draw.ternary import TimeShares, draw_ternary
 from topoflow.report.packets import Depths, fullest_queues, group_completion, groups, kinds
 from topoflow.units import human
 
 MAX_PANELS = 6  # worlds that are drawn side by side
-MAX_BLOCKS = 128  # rows of a heat map; where there are more nodes, a row is several of them
-STEPS = 50  # of an axis of a ternary plot
+MAX_BLOCKS = 128  # rows of a heat map; with more nodes, a row is a block of nodes
+STEPS = 50  # resolution of an axis of a ternary plot
 NOTHING = "#F2F2F2"
 
 
 def has_ports(report: Report) -> bool:
-    return bool(_seen(report))
+    return bool(_shown(report))
 
 
 def has_messages(report: Report) -> bool:
-    return any(completion(outcome) for outcome, _ in _seen(report))
+    return any(completion(outcome) for outcome, _ in _shown(report))
 
 
 def has_groups(report: Report) -> bool:
-    return any(map(_has_groups, (outcome for outcome, _ in _seen(report))))
+    return any(map(_has_groups, (outcome for outcome, _ in _shown(report))))
 
 
 def has_queues(report: Report) -> bool:
@@ -45,28 +45,28 @@ def has_queues(report: Report) -> bool:
 
 
 def with_queues(report: Report) -> list[tuple[Result, Depths]]:
-    """Worlds in which something waited for ports, and their fullest queues over time."""
-    found = [(outcome, fullest_queues(outcome)) for outcome, _ in _seen(report)]
-    return [(outcome, depths) for outcome, depths in found if depths is not None]
+    """Return the worlds with waiting packets, and their fullest queues over time."""
+    queues = [(outcome, fullest_queues(outcome)) for outcome, _ in _shown(report)]
+    return [(outcome, depths) for outcome, depths in queues if depths is not None]
 
 
 def worlds(report: Report) -> list[tuple[Result, Ports]]:
-    """Those that were simulated packet by packet, whose ports sent anything, and what they saw."""
-    found = [(outcome, outcome.timeline.ports) for outcome in report.outcomes]
-    return [(outcome, ports) for outcome, ports in found if ports is not None and ports.packets.any()]
+    """Return the packet-level worlds whose ports sent anything, with the statistics of their ports."""
+    outcomes = [(outcome, outcome.timeline.ports) for outcome in report.outcomes]
+    return [(outcome, ports) for outcome, ports in outcomes if ports is not None and ports.packets.any()]
 
 
 def draw_time(report: Report) -> Figure:
-    """A triangle per world, in it a colour per kind of port: the shares of the step that ports are active, stalled."""
-    shown = _seen(report)
+    """Draw a triangle per world with a colour per kind of port: the shares of the step in each state."""
+    shown = _shown(report)
     names = report.labels([outcome for outcome, _ in shown])
     parts = {name: _points(outcome, ports) for name, (outcome, ports) in zip(names, shown, strict=True)}
     return draw_ternary(_titled("What ports do during the step", len(shown), report), parts)
 
 
 def draw_use(report: Report) -> Figure:
-    """A panel per world: the share of the step in which links from node to node send, of several the busiest."""
-    shown = _seen(report)
+    """Draw a panel per world: the share of the step in which links between nodes send (the busiest of several)."""
+    shown = _shown(report)
     rows, columns = grid_shape(len(shown), 3)
     figure = Figure(figsize=(max(6.0, 4.1 * columns + 0.8), 4.0 * rows + 0.7), layout="constrained")
     colours = colormaps["viridis"].with_extremes(bad=NOTHING)
@@ -88,7 +88,7 @@ def draw_use(report: Report) -> Figure:
 
 
 def draw_queues(report: Report) -> Figure:
-    """A panel per world: a row for each of its fullest ports, in it how much waited over time."""
+    """Draw a panel per world with a row for each of its fullest ports: the waiting bytes over time."""
     shown = with_queues(report)
     rows, columns = grid_shape(len(shown), 2)
     figure = Figure(figsize=(max(7.5, 6.5 * columns), 2.6 * rows + 0.9), layout="constrained")
@@ -118,13 +118,13 @@ def _bytes(value: float, _: int) -> str:
 
 
 def draw_latency(report: Report) -> Figure:
-    """The distribution of the latencies of packets and of messages, a curve per world."""
-    shown = _seen(report)
+    """Draw the distribution of the latencies of packets and of messages, a curve per world."""
+    shown = _shown(report)
     names = report.labels([outcome for outcome, _ in shown])
     parts: dict[str, Lines] = {}
     for place, what in enumerate(("packets", "messages")):
-        of = {name: ports.latencies()[place][1] for name, (_, ports) in zip(names, shown, strict=True)}
-        if lines := {name: _cumulative(latency) for name, latency in of.items() if len(latency.count)}:
+        latencies = {name: ports.latencies()[place][1] for name, (_, ports) in zip(names, shown, strict=True)}
+        if lines := {name: _cumulative(latency) for name, latency in latencies.items() if len(latency.count)}:
             parts[what] = lines
     axes = Axis("latency", "s", log=True), Axis("share [%]")
     fabrics = {name: outcome.settings.fabric for name, (outcome, _) in zip(names, shown, strict=True)}
@@ -133,16 +133,16 @@ def draw_latency(report: Report) -> Figure:
 
 
 def draw_completion(report: Report) -> Figure:
-    """A panel per world, in it a curve per size: from when a message was ready until its last byte arrived."""
-    shown = [outcome for outcome, _ in _seen(report) if completion(outcome)]
+    """Draw a panel per world with a curve per size: from when a message was ready until its last byte arrived."""
+    shown = [outcome for outcome, _ in _shown(report) if completion(outcome)]
     parts = {name: completion(outcome) for name, outcome in zip(report.labels(shown), shown, strict=True)}
     title = _titled("How long messages take", len(shown), report)
     return draw_cdf(title, parts, Axis("completion of a message", "s", log=True), "messages")
 
 
 def draw_groups(report: Report) -> Figure:
-    """A panel per world: when half and when all messages to a group of servers had arrived, group by group."""
-    shown = [each for each, _ in _seen(report) if _has_groups(each)]
+    """Draw a panel per world: when half of, and all, messages to each group of servers had arrived."""
+    shown = [outcome for outcome, _ in _shown(report) if _has_groups(outcome)]
     parts: dict[str, Lines] = {}
     for name, outcome in zip(report.labels(shown), shown, strict=True):
         group, half, last = group_completion(outcome)
@@ -153,9 +153,9 @@ def draw_groups(report: Report) -> Figure:
 
 
 def use(outcome: Result, ports: Ports) -> tuple[np.ma.MaskedArray[tuple[int, int], np.dtype[np.float64]], int, str]:
-    """[n, n] % of the step, masked where no link is; how many nodes there are, and what they are.
+    """Return [n, n] % of the step (masked where there is no link), the number of nodes, and their name.
 
-    Of a network with switches, those: most links of a server lead to one switch.
+    In a network with switches the nodes are switches, since most links of a server lead to one switch.
     """
     fabric, step = outcome.fabric, outcome.timeline.makespan or np.inf
     first, what = (fabric.servers, "switch") if fabric.has_switches else (0, "server")
@@ -163,54 +163,54 @@ def use(outcome: Result, ports: Ports) -> tuple[np.ma.MaskedArray[tuple[int, int
     blocks = min(nodes, MAX_BLOCKS)
     source, target = (side.astype(np.int64) - first for side in (fabric.source, fabric.target))
     between = (source >= 0) & (target >= 0)
-    found = np.full((blocks, blocks), -1.0)
+    busy = np.full((blocks, blocks), -1.0)
     at = source[between] * blocks // nodes, target[between] * blocks // nodes
-    np.maximum.at(found, at, 100 * ports.active[between] / step)
-    return np.ma.masked_less(found, 0.0), nodes, what
+    np.maximum.at(busy, at, 100 * ports.active[between] / step)
+    return np.ma.masked_less(busy, 0.0), nodes, what
 
 
-def _seen(report: Report) -> list[tuple[Result, Ports]]:
-    """The worlds that are drawn, in the order of the grid: of each job one, of each fabric one, then the rest.
+def _shown(report: Report) -> list[tuple[Result, Ports]]:
+    """Return the worlds to draw, in the order of the grid: one of each job, one of each fabric, then others.
 
-    Each time those come first whose busiest port sends or stalls for the most of the step.
+    Each time, worlds whose busiest port sends or stalls for the largest share of the step are preferred.
     """
     idlest_first = sorted(worlds(report), key=_busy)
-    of_job = {outcome.comparable: (outcome, ports) for outcome, ports in idlest_first}  # of several the last
+    of_job = {outcome.comparable: (outcome, ports) for outcome, ports in idlest_first}  # the last, which is the busiest
     of_fabric = {outcome.settings.fabric: (outcome, ports) for outcome, ports in idlest_first}
     passes = of_job.values(), of_fabric.values(), idlest_first
-    chosen = dict.fromkeys(outcome for each in passes for outcome, _ in sorted(each, key=_busy, reverse=True))
+    chosen = dict.fromkeys(outcome for group in passes for outcome, _ in sorted(group, key=_busy, reverse=True))
     shown = list(chosen)[:MAX_PANELS]
     return [(outcome, ports) for outcome, ports in worlds(report) if outcome in shown]
 
 
 def _busy(world: tuple[Result, Ports]) -> float:
-    """The share of the step for which its busiest port sends or stalls."""
+    """Return the largest share of the step for which a port of the world sends or stalls."""
     outcome, ports = world
     return float((ports.active + ports.stalled).max()) / (outcome.timeline.makespan or np.inf)
 
 
 def _titled(title: str, shown: int, report: Report) -> str:
-    """With how many worlds are drawn, where there are too many for all."""
-    whole = len(worlds(report))
-    return title if whole <= MAX_PANELS else f"{title} ({shown} of {whole} worlds, the busiest)"
+    """Return the title, with the number of drawn worlds if there are too many for all."""
+    total = len(worlds(report))
+    return title if total <= MAX_PANELS else f"{title} ({shown} of {total} worlds, the busiest)"
 
 
 def _has_groups(outcome: Result) -> bool:
     return len(np.unique(groups(outcome.fabric))) > 1 and len(group_completion(outcome)[0]) > 0
 
 
-def _points(outcome: Result, ports: Ports) -> dict[str, Points]:
-    """Of each kind of port how many have which shares, to a ``STEPS``-th."""
+def _points(outcome: Result, ports: Ports) -> dict[str, TimeShares]:
+    """Return for each kind of port how many have which shares of the step, rounded to 1 / ``STEPS``."""
     step = outcome.timeline.makespan or np.inf
     shares = np.rint(np.stack([ports.active, ports.stalled]) / step * STEPS)
-    found = {}
-    for kind, of in kinds(outcome.fabric).items():
-        cell, count = np.unique(shares[:, of], axis=1, return_counts=True)
-        found[kind] = Points(cell[0] / STEPS, cell[1] / STEPS, count.astype(np.float64))
-    return found
+    points = {}
+    for kind, links in kinds(outcome.fabric).items():
+        cell, count = np.unique(shares[:, links], axis=1, return_counts=True)
+        points[kind] = TimeShares(cell[0] / STEPS, cell[1] / STEPS, count.astype(np.float64))
+    return points
 
 
 def _cumulative(latency: Histogram) -> tuple[Floats, Floats]:
-    """Ends of the ranges, or the longest, and % of the values up to there; it starts at 0 %, as any distribution."""
+    """Return the ends of the ranges (at most the longest), and % of the values up to there, from 0 %."""
     ends, count = np.minimum(latency.high, latency.largest), np.concatenate(([0], latency.count))
     return np.concatenate((ends[:1], ends)), 100 * np.cumsum(count) / count.sum()

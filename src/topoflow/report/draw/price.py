@@ -1,4 +1,4 @@
-"""Iteration time against the price of the network: which fabric is worth its money."""
+"""Iteration time against the price of the network."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MAX_PANELS = 6  # jobs, one panel each
 
 
 def frontier(outcomes: tuple[Result, ...]) -> list[Result]:
-    """Worlds that fit in memory, can be built, and that no other such world beats in both time and price.
+    """Return the Pareto-optimal worlds in time and price, cheapest first.
 
-    The cheapest first. Where all networks are ideal, these count.
+    Only worlds that fit in memory and can be built count; if all networks are ideal, ideal networks count.
     """
     fitting = [(outcome.cost, outcome) for outcome in outcomes if outcome.cost is not None and outcome.fits]
     priced = [(cost, outcome) for cost, outcome in fitting if not outcome.fabric.is_ideal] or fitting
@@ -67,7 +67,7 @@ def draw(report: Report) -> Figure:
 
 
 def scales(axes: Axes, prices: list[float], times: list[float]) -> None:
-    """Both axes from zero, or logarithmic where one large value would press all others together."""
+    """Scale both axes from zero, or logarithmically if one large value would squeeze all others."""
     if _log(prices):
         axes.set_xscale("log")
         _log_ticks(axes.xaxis)
@@ -79,7 +79,7 @@ def scales(axes: Axes, prices: list[float], times: list[float]) -> None:
 
 
 def _log(values: list[float]) -> bool:
-    """Whether one large value would press all others together."""
+    """Return whether one large value would squeeze all others on a linear axis."""
     return min(values) > 0 and max(values) > 4 * min(values)
 
 

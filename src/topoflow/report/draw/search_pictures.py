@@ -13,17 +13,17 @@ from topoflow.report.search_report import SearchReport
 
 
 def draw_found(report: SearchReport) -> Figure:
-    """The network that was found."""
-    found = report.after
-    name = f"{found.fabric.name}, {found.fabric.servers} servers"
+    """Draw the network of the result."""
+    after = report.after
+    name = f"{after.fabric.name}, {after.fabric.servers} servers"
     if report.wired_otherwise:
         name += f"\n{report.wired_otherwise}"
-    network = Drawn(name, found.fabric, found.timeline.link_bytes)
+    network = Drawn(name, after.fabric, after.timeline.link_bytes)
     return draw_networks("The network that was found", [network])
 
 
 def draw_traffic(report: SearchReport) -> Figure:
-    """Who sends to whom, before and after, on one colour scale."""
+    """Draw the traffic between servers, before and after, on one colour scale."""
     before, after = report.before, report.after
     began, ends = report.sends
     names = (f"before: {before.strategy.name}\n{began}", f"found: {after.strategy.name}\n{ends}")
@@ -32,9 +32,9 @@ def draw_traffic(report: SearchReport) -> Figure:
 
 
 def draw_load(report: SearchReport) -> Figure:
-    """How evenly links are used."""
+    """Draw the distribution of link loads, before and after."""
     ends = {"before": report.before, "found": report.after}
-    used = {name: 100 * each.utilization for name, each in ends.items() if each.fabric.links}
+    used = {name: 100 * result.utilization for name, result in ends.items() if result.fabric.links}
     of_capacity = Axis("of what the link could carry in the step [%]")
     return draw_cdf("How evenly links are used", {"": used}, of_capacity, "links")
 

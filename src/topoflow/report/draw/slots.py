@@ -1,4 +1,4 @@
-"""What networks of slots saw: queues over time, completion of messages, the schedule itself, refused packets.
+"""Pictures of networks of slots: queues over time, completion of messages, the schedule, refused packets.
 
 Shapes: N nodes, E slots of an epoch, G groups of nodes.
 """
@@ -24,9 +24,9 @@ from topoflow.units import human
 
 MAX_PANELS = 6  # worlds that are drawn side by side
 MAX_CURVES = 8  # worlds in one panel
-FAR = 10  # worlds whose fullest nodes differ by more are drawn on a logarithmic axis
+LOG_RATIO = 10  # the axis is logarithmic if the fullest nodes of worlds differ by more than this factor
 MAX_NODES = 32  # of a schedule that is drawn
-MAX_NAMED = 16  # nodes: with more of them no square has its number in it
+MAX_NAMED = 16  # nodes whose squares have their numbers; with more nodes no square has one
 NOTHING = "#F2F2F2"
 
 
@@ -47,15 +47,15 @@ def has_refusals(report: Report) -> bool:
 
 
 def draw_waiting(report: Report) -> Figure:
-    """What waited for slots after some epochs: at all nodes together, and at the fullest one."""
+    """Draw the cells that wait for slots over time: at all nodes together, and at the fullest node."""
     shown = _seen(report)[:MAX_CURVES]
     names = report.labels([outcome for outcome, _ in shown])
     most = [most for _, slots in shown if (most := slots.waiting[:, 1].max(initial=0.0)) > 0]
-    log = max(most, default=0.0) > FAR * min(most, default=0.0)
-    none = np.nan if log else 0.0
+    log = max(most, default=0.0) > LOG_RATIO * min(most, default=0.0)
+    empty = np.nan if log else 0.0
     parts: dict[str, Lines] = {
         part: {
-            name: (slots.sampled, np.where(slots.waiting[:, column] > 0, slots.waiting[:, column], none))
+            name: (slots.sampled, np.where(slots.waiting[:, column] > 0, slots.waiting[:, column], empty))
             for name, (_, slots) in zip(names, shown, strict=True)
         }
         for column, part in enumerate(("all nodes together", "the fullest node"))
@@ -66,14 +66,14 @@ def draw_waiting(report: Report) -> Figure:
 
 
 def draw_completion(report: Report) -> Figure:
-    """A panel per world, in it a curve per size: from when a message was ready until its last cell arrived."""
+    """Draw a panel per world with a curve per size: from when a message was ready until its last cell arrived."""
     shown = [outcome for outcome, _ in _seen(report) if completion(outcome)][:MAX_PANELS]
     parts = {name: completion(outcome) for name, outcome in zip(report.labels(shown), shown, strict=True)}
     return draw_cdf("How long messages take", parts, Axis("completion of a message", "s", log=True), "messages")
 
 
 def draw_schedule(report: Report) -> Figure:
-    """A panel per schedule: the node that each node sends to, slot by slot; in each slot a square per uplink."""
+    """Draw a panel per schedule: the target of each node in each slot, with a square per uplink."""
     shown = _schedules(report)
     figure = Figure(figsize=(max(6.0, 5.0 * min(len(shown), 2)), 4.6 * -(-len(shown) // 2)), layout="constrained")
     for axes, (schedule, name) in zip(panels(figure, len(shown), 2), shown.items(), strict=True):
@@ -83,20 +83,20 @@ def draw_schedule(report: Report) -> Figure:
 
 
 def draw_refused(report: Report) -> Figure:
-    """A panel per world, in it a bar per switch: packets that it refused, which were sent again."""
+    """Draw a panel per world with a bar per switch: refused packets, which were sent again."""
     shown = [outcome for outcome, _ in _seen(report) if _refused(outcome)][:MAX_PANELS]
     parts = {name: _refused(outcome) for name, outcome in zip(report.labels(shown), shown, strict=True)}
     return draw_bars("Packets that switches refused", parts, Axis("retransmissions"), "rack, or place in the racks")
 
 
 def _seen(report: Report) -> list[tuple[Result, Slots]]:
-    """Worlds that were simulated slot by slot, and what they saw."""
+    """Return the worlds that were simulated slot by slot, with their statistics."""
     shown = report.representatives(MAX_CURVES)
     return [(outcome, outcome.timeline.slots) for outcome in shown if outcome.timeline.slots is not None]
 
 
 def completion(outcome: Result) -> Samples:
-    """s of the messages of each size, from one power of ten to the next; of many rounds these are not known."""
+    """Return the times (s) of the messages of each size, by powers of ten; {} if the rounds of a job are not listed."""
     timeline = outcome.timeline
     if timeline.world.graph.rounds > 1:
         return {}
@@ -105,28 +105,28 @@ def completion(outcome: Result) -> Samples:
     size, took = size[arrived], took[arrived]
     power = np.floor(np.log10(np.maximum(size, 1.0))).astype(int)
     return {
-        f"{human(10.0**each, 'B')} to {human(10.0 ** (each + 1), 'B')}": took[power == each]
-        for each in np.unique(power).tolist()
+        f"{human(10.0**exponent, 'B')} to {human(10.0 ** (exponent + 1), 'B')}": took[power == exponent]
+        for exponent in np.unique(power).tolist()
     }
 
 
 def _schedules(report: Report) -> dict[Schedule | Rotors, str]:
-    """Small schedules that differ, each with the name of the first world that follows it."""
-    found: dict[Schedule | Rotors, str] = {}
+    """Return small distinct schedules, each with the name of the first world that follows it."""
+    schedules: dict[Schedule | Rotors, str] = {}
     outcomes = [outcome for outcome, _ in _seen(report)]
     for name, outcome in zip(report.labels(outcomes), outcomes, strict=True):
         control = outcome.fabric.control
-        if not isinstance(control, Cyclic | Rotating) or len(found) == MAX_PANELS:
+        if not isinstance(control, Cyclic | Rotating) or len(schedules) == MAX_PANELS:
             continue
         if control.schedule.nodes <= MAX_NODES:
-            found.setdefault(control.schedule, name)
-    return found
+            schedules.setdefault(control.schedule, name)
+    return schedules
 
 
 def _draw_schedule(axes: Axes, schedule: Schedule | Rotors, name: str) -> None:
     columns = [
         (slot, uplink) for slot in range(schedule.cycle) for uplink in range(schedule.links)
-    ]  # below 2 MAX_NODES, or of staggered rotors that times their switches
+    ]  # fewer than 2 MAX_NODES, or for staggered rotors that times their switches
     to = np.array([[schedule.target(node, uplink, slot) for slot, uplink in columns] for node in range(schedule.nodes)])
     colours = colormaps["viridis"].with_extremes(bad=NOTHING)
     axes.imshow(np.ma.masked_equal(to, EMPTY), cmap=colours, aspect="auto", interpolation="nearest", vmin=0)
@@ -148,11 +148,11 @@ def _draw_schedule(axes: Axes, schedule: Schedule | Rotors, name: str) -> None:
 
 
 def _refused(outcome: Result) -> Bars:
-    """Of the switches of racks, and of those that join the servers of one place."""
+    """Return the refused packets of the switches of racks, and of those between racks."""
     control, slots = outcome.fabric.control, outcome.timeline.slots
     if slots is None or not isinstance(control, OnDemand) or not slots.refused.any():
         return {}
     square = control.schedule
     nodes = slots.refused.reshape(square.racks, square.servers_per_rack, 2)
     sums = {"within a rack": nodes[:, :, 0].sum(axis=1), "between racks": nodes[:, :, 1].sum(axis=0)}
-    return {name: {str(switch): float(count) for switch, count in enumerate(of)} for name, of in sums.items()}
+    return {name: {str(switch): float(count) for switch, count in enumerate(counts)} for name, counts in sums.items()}

@@ -1,4 +1,4 @@
-"""Ternary plots: three shares that sum to 1 as a point in a triangle, here of stalled, active and idle time.
+"""Ternary plots: three shares that sum to 1 as a point in a triangle, here active, stalled and idle time.
 
              100 % active
                  /\\
@@ -6,7 +6,7 @@
                /____\\
     100 % idle        100 % stalled
 
-Where many points are alike, as of 400,000 ports, one marker stands for them, which is larger and darker.
+Equal points, for example of 400,000 ports, share one marker, which is larger and darker.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ HEIGHT = np.sqrt(3) / 2  # of a triangle with sides of 1
 MAX_PANELS_PER_ROW = 3
 
 
-class Points(NamedTuple):
-    """Shares of time, and how many have them; idle is the rest."""
+class TimeShares(NamedTuple):
+    """Shares of time, and the number of ports that have them; the remaining time is idle."""
 
     active: Floats
     stalled: Floats
@@ -37,12 +37,12 @@ class Points(NamedTuple):
 
 
 def place(active: Floats, stalled: Floats) -> tuple[Floats, Floats]:
-    """x and y in a triangle whose corners are (0, 0) idle, (1, 0) stalled and (1/2, HEIGHT) active."""
+    """Return x and y in a triangle whose corners are (0, 0) idle, (1, 0) stalled and (1/2, HEIGHT) active."""
     return stalled + active / 2, active * HEIGHT
 
 
-def draw_ternary(title: str, parts: Mapping[str, Mapping[str, Points]]) -> Figure:
-    """A panel per part, in it a colour per kind of point, which is that kind's in all panels."""
+def draw_ternary(title: str, parts: Mapping[str, Mapping[str, TimeShares]]) -> Figure:
+    """Draw a panel per part, with a colour per kind of point that is the same in all panels."""
     looks = series_looks(kind for kinds in parts.values() for kind in kinds)
     rows, columns = grid_shape(len(parts), MAX_PANELS_PER_ROW)
     figure = Figure(figsize=(4.2 * columns + 0.4, 4.1 * rows + 0.9), layout="constrained")
@@ -52,7 +52,7 @@ def draw_ternary(title: str, parts: Mapping[str, Mapping[str, Points]]) -> Figur
         axes.set_title(part, fontsize=10)
         most = max((float(points.number.max(initial=1)) for points in kinds.values()), default=1.0)
         for kind, points in kinds.items():
-            weight = np.log1p(points.number) / np.log1p(most)  # a cell with one port can be seen, too
+            weight = np.log1p(points.number) / np.log1p(most)  # so that a cell with one port is visible
             x, y = place(points.active, points.stalled)
             size, alpha = 8 + 70 * weight, 0.25 + 0.5 * weight
             axes.scatter(x, y, s=size, alpha=alpha, color=looks[kind].colour, marker=looks[kind].marker, lw=0)
@@ -65,7 +65,7 @@ def draw_ternary(title: str, parts: Mapping[str, Mapping[str, Points]]) -> Figur
 
 
 def _triangle(axes: Axes) -> None:
-    """Frame, names of the corners, and lines of equal shares every fifth."""
+    """Draw the frame, names of the corners, and lines of equal shares at every fifth."""
     axes.set_aspect("equal")
     axes.set_axis_off()
     axes.set_xlim(-0.12, 1.12)
@@ -81,6 +81,6 @@ def _triangle(axes: Axes) -> None:
 
 
 def _line(axes: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
-    """Between two points (active, stalled)."""
+    """Draw a line between two points (active, stalled)."""
     x, y = place(np.array([start[0], end[0]]), np.array([start[1], end[1]]))
     axes.plot(x, y, color="#DDDDDD", linewidth=0.6, zorder=0)

@@ -1,6 +1,6 @@
-"""BokehJS, the plotting library of the page, as the Python package ``bokeh`` brings it.
+"""BokehJS, the plotting library of the page, from the Python package ``bokeh``.
 
-Of that package only its scripts are read: nothing of it is imported.
+Only the scripts of the package are read; none of its modules is imported.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 FOLDER = "bokeh/server/static/js"
-SCRIPTS = ("bokeh.min.js", "bokeh-api.min.js")  # 1.4 MB; the second has figures and glyphs by name
+SCRIPTS = ("bokeh.min.js", "bokeh-api.min.js")  # 1.4 MB; the second has the API for figures and glyphs
 
 
 def scripts() -> str:
-    """The scripts as HTML. Raises ``ValueError`` where the package is not installed."""
+    """Return the scripts as HTML. Raises ``ValueError`` where the package is not installed."""
     return "".join(f"<script>{text}</script>\n" for text in texts())
 
 
 @cache
 def texts() -> tuple[str, ...]:
-    """The scripts, one to be run after the other. Raises ``ValueError`` as ``scripts`` does."""
+    """Return the scripts in the order in which they run. Raises ``ValueError`` as ``scripts`` does."""
     try:
         folder = Path(str(distribution("bokeh").locate_file(FOLDER)))
         return tuple(_without_ends(folder.joinpath(name).read_text("utf-8")) for name in SCRIPTS)
@@ -29,6 +29,6 @@ def texts() -> tuple[str, ...]:
 
 
 def _without_ends(text: str) -> str:
-    """Without the address of a source map, which is not there, and without an end tag in a string."""
+    """Remove the address of a source map, which is missing, and escape end tags in strings."""
     lines = (line for line in text.splitlines() if not line.startswith("//# sourceMappingURL"))
     return "\n".join(lines).replace("</script", "<\\/script")

@@ -1,4 +1,4 @@
-"""The data of a report's page, as JSON that its scripts draw: rows, timelines, networks, colours."""
+"""The data of a report's page as JSON for its scripts: rows, timelines, networks, colours."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from topoflow.units import human
 
 MAX_WORLDS = 6  # timelines and networks of a page
 MAX_TASKS = 100_000  # of all timelines of a page
-# Of all of a page, compressed: the page stays below 3 MB.
+# Compressed sizes of all charts of a page, which stays below 3 MB.
 TIMELINE_BYTES, NETWORK_BYTES, LOAD_BYTES = 600_000, 300_000, 300_000
-STEPS = 1000  # of what a link can carry in a part of the step: its load over time is a number of these
-NS = 1e9  # in a second
+STEPS = 1000  # load over time is in units of 1 / STEPS of a link's capacity in a part of the step
+NS = 1e9  # ns per second
 
 MEASURES = {  # numbers of a row that the explorer shows
     "iteration_time": "time of one training step [s]",
@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 def page_data(report: Report) -> Plain:
-    """All that the scripts of the page draw."""
+    """Return all data that the scripts of the page draw."""
     rows, common = _rows(report)
     return {
         "fabrics": {name: look.colour for name, look in fabric_looks(report.fabrics).items()},
@@ -66,23 +66,23 @@ def page_data(report: Report) -> Plain:
 
 
 def kind_colours() -> dict[str, str]:
-    """What is computed and sent -> its colour in a timeline."""
+    """Return kind of task -> its colour in a timeline."""
     return {kind: kind_colour(kind) for kind in ("compute", *KINDS)} | {"other": OTHER_KIND}
 
 
 def as_script(data: Plain) -> str:
-    """``data`` as the text of a script element, which no name in it can end."""
+    """Return ``data`` as the text of a script element, which no string in it can end."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def row_id(report: Report, result: Result) -> str:
-    """What a link to the row of a world ends with: its number among the rows of ``result.json``."""
+    """Return the fragment of a link to the row of a world, with its number in ``result.json``."""
     return f"row-{report.numbers[result.settings.world]}"
 
 
 def _rows(report: Report) -> tuple[list[Plain], Plain]:
-    """The worlds, fastest first, each with what only it has of the configuration; and what all have in common."""
+    """Return the worlds, fastest first, each with its part of the configuration, and the common configuration."""
     configs = [dict(result.settings.config) for result in report.outcomes]
     common = {key: value for key, value in configs[0].items() if all(key in c and c[key] == value for c in configs)}
     on_front = {id(result) for job in report.jobs for result in frontier(job)}
@@ -112,37 +112,37 @@ def _rows(report: Report) -> tuple[list[Plain], Plain]:
 
 
 def _factors(report: Report) -> list[Plain]:
-    """The axes of the parallel coordinates: the keys that differ, then time and price."""
-    found: list[Plain] = []
+    """Return the axes of the parallel coordinates: the keys that differ, then time and price."""
+    axes: list[Plain] = []
     for key in report.swept:
         values = list(
             dict.fromkeys(result.settings.swept[key] for result in report.outcomes if key in result.settings.swept)
         )
-        found.append({"key": key, "label": key, "choices": values})
+        axes.append({"key": key, "label": key, "choices": values})
     for key, unit in (("iteration_time", "s"), ("cost_usd", "$")):
         numbers = [value for row in report.rows if (value := getattr(row, key)) is not None]
         if numbers:
             low, high = min(numbers), max(numbers)
             texts = {"low_text": human(low, unit), "high_text": human(high, unit)}
-            found.append({"key": key, "label": MEASURES[key], "low": low, "high": high, **texts})
-    return found
+            axes.append({"key": key, "label": MEASURES[key], "low": low, "high": high, **texts})
+    return axes
 
 
 def timelines(report: Report) -> list[Plain]:
-    """Every task that ran of the fastest world, and of others as far as there is room: worlds are whole or absent."""
+    """Return all tasks of the fastest world, and of others while there is room; worlds are complete or absent."""
     shown = drawn(report, MAX_TASKS, MAX_WORLDS)
     shown = tuple(result for result in shown if len(result.traffic) <= MAX_TASKS)
     return fitting(_named(report, shown, map(timeline, shown)), TIMELINE_BYTES, "tasks")
 
 
 def networks(report: Report) -> list[Plain]:
-    """Every wiring once, with the load of its links, as far as there is room."""
+    """Return every wiring once, with the load of its links, while there is room."""
     shown = wirings(report)[:MAX_WORLDS]
     return networks_fitting(_named(report, shown, map(network, shown)))
 
 
 def queues(report: Report) -> list[Plain]:
-    """How much waited at the fullest ports over time, of the busiest worlds."""
+    """Return the waiting bytes at the fullest ports over time, for the busiest worlds."""
     shown = with_queues(report)
     labels = report.labels([outcome for outcome, _ in shown])
     return [
@@ -157,66 +157,71 @@ def queues(report: Report) -> list[Plain]:
 
 
 def timeline(result: Result) -> Plain:
-    """Every task of one world that ran."""
+    """Return every task of one world that ran."""
     return {"servers": result.fabric.servers, "tasks": _packed(_tasks(result))}
 
 
 def network(result: Result) -> Plain:
-    """The wiring of one world, with the load of its links, also ``over`` time; None: that is not known."""
+    """Return the wiring of one world, with the load of its links and, if known, ``over`` time."""
     links = _packed(_links(result))
-    over = _over_time(result) if len(links) <= NETWORK_BYTES else None  # of the others, a page has no room for either
+    over = _over_time(result) if len(links) <= NETWORK_BYTES else None  # larger ones do not fit in a page anyway
     return {"links": links, "over": None if over is None else _packed(over)}
 
 
 def _named(report: Report, shown: Sequence[Result], packed: Iterable[Plain]) -> Iterator[Plain]:
-    """The packed worlds with their names."""
+    """Return the packed worlds with their names."""
     return ({"label": a, **b} for a, b in zip(report.labels(shown), packed, strict=True))
 
 
 def networks_fitting(worlds: Iterable[Plain]) -> list[Plain]:
-    """Those for which a page has room; those for whose load over time it has none have "" of it."""
-    found = fitting(worlds, NETWORK_BYTES, "links")
-    timed = fitting([each for each in found if each["over"]], LOAD_BYTES, "over")
-    return [each if each in timed or each["over"] is None else {**each, "over": ""} for each in found]
+    """Return the networks that fit in a page; if only the load over time does not fit, it is ""."""
+    shown = fitting(worlds, NETWORK_BYTES, "links")
+    timed = fitting([network for network in shown if network["over"]], LOAD_BYTES, "over")
+    return [network if network in timed or network["over"] is None else {**network, "over": ""} for network in shown]
 
 
 def fitting(worlds: Iterable[Plain], room: int, key: str) -> list[Plain]:
-    """Those whose text ``key`` fits into ``room`` bytes, with that of those before."""
-    found = []
-    for each in worlds:
-        if len(each[key]) <= room:
-            room -= len(each[key])
-            found.append(each)
-    return found
+    """Return the worlds whose texts ``key`` together fit into ``room`` bytes, in their order."""
+    shown = []
+    for world in worlds:
+        if len(world[key]) <= room:
+            room -= len(world[key])
+            shown.append(world)
+    return shown
 
 
 def left_out(report: Report, data: Plain) -> dict[str, str]:
-    """Chart -> what of the report it does not draw, in a sentence; "" where it draws all of it."""
+    """Return chart -> a sentence about what it does not draw; "" if it draws everything."""
     counts = {
         "timeline": (len(data["timelines"]), len(report.outcomes), "worlds", f"{MAX_TASKS:,} tasks", TIMELINE_BYTES),
         "network": (len(data["networks"]), len(wirings(report)), "different networks", "", NETWORK_BYTES),
     }
-    found = {}
-    for chart, (shown, whole, what, tasks, room) in counts.items():
+    notes = {}
+    for chart, (shown, total, what, tasks, room) in counts.items():
         limits = ", ".join(filter(None, (f"{MAX_WORLDS} {what}", tasks, f"{room // 1000} kB")))
-        found[chart] = f"Drawn are {shown} of {whole} {what}: this page has room for {limits}." if shown < whole else ""
+        notes[chart] = f"Drawn are {shown} of {total} {what}: this page has room for {limits}." if shown < total else ""
     if len(worlds(report)) > len(data["queues"]):
-        found["queues"] = f"Drawn are {len(data['queues'])} of {len(worlds(report))} worlds, the busiest."
-    found["network"] = " ".join(filter(None, (found["network"], without_time(data["networks"]))))
-    return found
+        notes["queues"] = f"Drawn are {len(data['queues'])} of {len(worlds(report))} worlds, the busiest."
+    notes["network"] = " ".join(filter(None, (notes["network"], without_time(data["networks"]))))
+    return notes
 
 
 def without_time(networks: Sequence[Plain]) -> str:
-    """Which of the networks on a page have no load over time, and why; "" where all have it."""
+    """Describe which networks of a page have no load over time, and why; "" if all have it."""
     reasons = {None: "no paths say which links its bytes cross", "": f"this page has {LOAD_BYTES // 1000} kB for it"}
-    missing = {why: [each["label"] for each in networks if each["over"] == over] for over, why in reasons.items()}
-    return " ".join(f"Load over time is left out of {', '.join(of)}: {why}." for why, of in missing.items() if of)
+    missing = {
+        reason: [network["label"] for network in networks if network["over"] == over]
+        for over, reason in reasons.items()
+    }
+    return " ".join(
+        f"Load over time is left out of {', '.join(labels)}: {reason}." for reason, labels in missing.items() if labels
+    )
 
 
 def _tasks(result: Result) -> Plain:
-    """Columns of the tasks that ran; times in whole ns, names and groups as numbers of lists.
+    """Return columns of the tasks that ran; times in whole ns, names and groups as indices of lists.
 
-    ``task`` and ``start`` are steps from the value before, which compress better.
+    ``task`` and ``start`` are differences to the previous value, which compress better.
     """
     traffic, tasks = result.traffic, Tasks.of(result)
     row_of = dict(zip(tasks.number.tolist(), range(len(tasks)), strict=True)) | {NOTHING: NOTHING}
@@ -240,12 +245,12 @@ def _tasks(result: Result) -> Plain:
 
 def _links(result: Result) -> Plain:
     fabric = result.fabric
-    found = layout(fabric)
+    places = layout(fabric)
     return {
-        "x": list(_short(found.place[:, 0].tolist())),
-        "y": list(_short(found.place[:, 1].tolist())),
-        "bend": list(_short(found.bend.tolist())),
-        "proportions": found.keeps_proportions,
+        "x": list(_short(places.place[:, 0].tolist())),
+        "y": list(_short(places.place[:, 1].tolist())),
+        "bend": list(_short(places.bend.tolist())),
+        "proportions": places.keeps_proportions,
         "names": list(fabric.nodes),
         "source": fabric.source.tolist(),
         "target": fabric.target.tolist(),
@@ -255,36 +260,36 @@ def _links(result: Result) -> Plain:
 
 
 def _over_time(result: Result) -> Plain | None:
-    """Load in equal parts of the step, as lists of numbers of ``STEPS`` of what a link can carry in a part.
+    """Return the load in equal parts of the step, as lists in units of 1 / ``STEPS`` of a link's capacity in a part.
 
-    ``of`` is the list of every link; links of one load share it. Sums from the start are rounded, so that no rounding
-    adds up: the load of parts side by side is right to one of ``STEPS`` of a part.
+    ``of`` is the index of every link's list; links with equal load share a list. Sums from the start are rounded, so
+    that errors do not add up: the load of consecutive parts is correct to 1 / ``STEPS`` of a part.
     """
     load = bytes_over_time(result.timeline, result.iteration_time)
     if load is None:
         return None
     of_part = result.fabric.bandwidth * result.iteration_time / BINS
     by_then = np.rint(np.cumsum(load, axis=0) / of_part * STEPS).astype(np.int64)
-    lists, of = np.unique(np.diff(by_then, axis=0, prepend=0).T, axis=0, return_inverse=True)
+    lists, list_of = np.unique(np.diff(by_then, axis=0, prepend=0).T, axis=0, return_inverse=True)
     return {
         "end": float(f"{result.iteration_time:.6g}"),
         "parts": BINS,
         "steps": STEPS,
         "lists": lists.tolist(),
-        "of": of.reshape(-1).tolist(),
+        "of": list_of.reshape(-1).tolist(),
     }
 
 
 def _numbers(seen: dict[T, int], values: Iterable[T]) -> list[int]:
-    """The number of each value in the order in which they are first seen; enters new ones."""
+    """Return the index of each value in the order of first appearance; add new values to ``seen``."""
     return [seen.setdefault(value, len(seen)) for value in values]
 
 
 def _short(values: Iterable[float]) -> Iterator[float]:
-    """Five digits."""
+    """Round values to five digits."""
     return map(float, map(format, values, repeat(".5g")))
 
 
 def _packed(data: Plain) -> str:
-    """JSON, compressed, as text; the same of the same data."""
+    """Return compressed JSON as text; equal data give equal texts."""
     return base64.b64encode(gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)).decode("ascii")

@@ -1,4 +1,4 @@
-"""What a search found, on a page: the network, what its servers do, traffic before and after, how the search went."""
+"""The page of a search: the network, the timeline of its servers, traffic before and after, and the history."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ HISTORY = (
 
 
 def write_search(report: SearchReport, out: Path, tick: Callable[[int, int], None]) -> None:
-    """Write ``report.html`` and its pictures into the folder ``out``: all of them or none. What else is there stays.
+    """Write ``report.html`` and its pictures into the folder ``out``, all of them or none; other files are kept.
 
-    ``tick`` is called with (how many pictures are done, of how many).
+    ``tick`` is called with (number of finished pictures, total).
     """
     images = draw_all(PICTURES, report, lambda done: tick(done, len(PICTURES)))
     with whole_folder(out) as folder:
@@ -55,7 +55,7 @@ def write_search(report: SearchReport, out: Path, tick: Callable[[int, int], Non
 
 
 def page(report: SearchReport, images: Mapping[str, bytes]) -> str:
-    """The whole page; ``images`` are PNG files by name."""
+    """Return the HTML page; ``images`` are PNG files by name."""
     data = search_data(report)
     circuits = "\n".join(_line(number, switch) for number, switch in enumerate(report.circuits))
     return fill(
@@ -76,10 +76,10 @@ def page(report: SearchReport, images: Mapping[str, bytes]) -> str:
 
 
 def search_data(report: SearchReport) -> dict[str, Any]:
-    """All that the scripts of the page draw."""
+    """Return all data that the scripts of the page draw."""
     ends = {"found": report.after, "before": report.before}
-    networks = [{"label": name, **network(each)} for name, each in ends.items() if each.fabric.links]
-    timelines = [{"label": name, **timeline(each)} for name, each in ends.items()]
+    networks = [{"label": name, **network(result)} for name, result in ends.items() if result.fabric.links]
+    timelines = [{"label": name, **timeline(result)} for name, result in ends.items()]
     return {
         "kinds": kind_colours(),
         "timelines": fitting(timelines, TIMELINE_BYTES, "tasks"),
@@ -89,14 +89,14 @@ def search_data(report: SearchReport) -> dict[str, Any]:
 
 
 def _history(history: History) -> dict[str, Any]:
-    """Columns of the steps, at most ``MAX_POINTS``, with a gap after each round; of what was simulated, and kept."""
+    """Return columns of at most ``MAX_POINTS`` steps with a gap after each round, and the simulated candidates."""
     steps = len(history.proposals)
     thin = np.unique(np.linspace(0, steps - 1, min(steps, MAX_POINTS)).astype(int)) if steps else np.zeros(0, int)
     gaps = np.flatnonzero(np.diff(history.round[thin])) + 1
     columns = {name: getattr(history, name)[thin] for name in ("proposals", "best", "current", "acceptance", "rate")}
     ends, rounds = history.ends, history.rounds
     simulated = [(end, number, time) for number, end in enumerate(ends) for time in rounds[number].simulated]
-    kept = ["of the start", *("new" if each.new_topology else "kept" for each in rounds)]
+    topologies = ["of the start", *("new" if finished.new_topology else "kept" for finished in rounds)]
     return {
         "steps": {name: _plain(np.insert(values, gaps, np.nan)) for name, values in columns.items()}
         | {"round": _plain(np.insert(history.round[thin] + 1, gaps, np.nan))},
@@ -108,8 +108,8 @@ def _history(history: History) -> dict[str, Any]:
         "best": {
             "proposals": [0.0, *ends.tolist()],
             "round": list(range(len(rounds) + 1)),
-            "time": _plain(np.array([history.start, *(each.time for each in rounds)])),
-            "topology": kept,
+            "time": _plain(np.array([history.start, *(finished.time for finished in rounds)])),
+            "topology": topologies,
         },
         "colours": {"best": BEST, "current": CURRENT, "simulated": SIMULATED},
     }
@@ -120,7 +120,7 @@ def _plain(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[float | None]:
 
 
 def _interactive(report: SearchReport, data: dict[str, Any]) -> str:
-    """The places of the charts, each with its title and what to see in it."""
+    """Return the places of the charts, each with its title and caption."""
     text = {picture.file: picture for picture in PICTURES}
     parts = []
     if data["networks"]:
@@ -137,16 +137,16 @@ def _interactive(report: SearchReport, data: dict[str, Any]) -> str:
 
 
 def _rounds(history: History) -> str:
-    """A table of the rounds, with the temperatures that they ended at."""
+    """Return a table of the rounds, with their final temperatures."""
     rows = [
         (
             str(number),
             f"{end:,.0f}",
-            human(each.time, "s"),
-            *([human(each.temperatures[rung], "s") for rung in (0, -1)] if each.temperatures else ["-", "-"]),
-            "new" if each.new_topology else "kept",
+            human(finished.time, "s"),
+            *([human(finished.temperatures[rung], "s") for rung in (0, -1)] if finished.temperatures else ["-", "-"]),
+            "new" if finished.new_topology else "kept",
         )
-        for number, (end, each) in enumerate(zip(history.ends.tolist(), history.rounds, strict=True), 1)
+        for number, (end, finished) in enumerate(zip(history.ends.tolist(), history.rounds, strict=True), 1)
     ]
     return table(ROUNDS, rows, "plain") + paragraphs([TEMPERATURES]) if rows else ""
 

@@ -1,4 +1,4 @@
-"""Several searches of one command on one page: what each found, and which of them are worth their price."""
+"""The page of several searches of one command: their results, and the Pareto-optimal ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topoflow.fabric.prices import front
 from topoflow.report.draw import pareto
 from topoflow.report.draw.colours import fabric_colours
 from topoflow.report.draw.network.topology import MAX_PANELS, Drawn, draw_networks
-from topoflow.report.draw.pareto import Point
+from topoflow.report.draw.pareto import PricedPlan
 from topoflow.report.draw.pictures import Picture, draw_all
 from topoflow.report.files import whole_folder
 from topoflow.report.page.bokeh import scripts
@@ -27,13 +27,15 @@ ABOUT = (
     "One point per search, in the colour of its fabric, for its own best strategy and network. The line joins those "
     "that no other beats in both time and price. A click opens the search."
 )
-Reports = Mapping[str, SearchReport]  # name of a search -> what it found
+Reports = Mapping[str, SearchReport]  # name of a search -> its report
 
 
-def points(reports: Reports) -> tuple[Point, ...]:
-    """Time and price of every search whose network has a price."""
-    found = ((name, report.after) for name, report in reports.items())
-    return tuple(Point(name, one.iteration_time, one.cost) for name, one in found if one.cost is not None)
+def points(reports: Reports) -> tuple[PricedPlan, ...]:
+    """Return time and price of every search whose network has a price."""
+    results = ((name, report.after) for name, report in reports.items())
+    return tuple(
+        PricedPlan(name, result.iteration_time, result.cost) for name, result in results if result.cost is not None
+    )
 
 
 def write_searches(
@@ -41,7 +43,7 @@ def write_searches(
 ) -> None:
     """Write an overview ``report.html`` and its pictures into ``out``; ``folders`` of the searches are relative to it.
 
-    ``chosen`` are the searches that the objective asks for. ``tick`` is called with (pictures done, of how many).
+    ``chosen`` are the best searches by the objective. ``tick`` is called with (number of finished pictures, total).
     """
     images = draw_all(PICTURES, reports, lambda done: tick(done, len(PICTURES)))
     with whole_folder(out) as folder:
@@ -73,7 +75,7 @@ def _page(reports: Reports, folders: Mapping[str, str], chosen: Collection[str],
 
 
 def _data(reports: Reports, folders: Mapping[str, str]) -> dict[str, Any]:
-    """What the script of the page draws: the searches whose network has a price."""
+    """Return the data that the script of the page draws: the searches whose network has a price."""
     shown = points(reports)
     best = set(front([point.price for point in shown], [point.time for point in shown]))
     fabrics = {name: report.after.settings.fabric for name, report in reports.items()}
@@ -94,8 +96,8 @@ def _data(reports: Reports, folders: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _link(name: str, page: str, report: SearchReport) -> str:
-    found = " ".join([*report.notes, report.answer])
-    return f"<li><a href='{quote(page)}'>{escape(name)}</a>: {escape(found)}</li>"
+    text = " ".join([*report.notes, report.answer])
+    return f"<li><a href='{quote(page)}'>{escape(name)}</a>: {escape(text)}</li>"
 
 
 def _row(name: str, report: SearchReport, chosen: bool) -> tuple[Cell, ...]:
@@ -112,9 +114,9 @@ def _row(name: str, report: SearchReport, chosen: bool) -> tuple[Cell, ...]:
 
 
 def _draw_networks(reports: Reports) -> Figure:
-    """The networks of the quickest, side by side."""
+    """Draw the networks of the quickest searches side by side."""
     shown = [(name, reports[name].after) for name in quickest(reports)[:MAX_PANELS]]
-    drawn = [Drawn(name, found.fabric, found.timeline.link_bytes) for name, found in shown]
+    drawn = [Drawn(name, result.fabric, result.timeline.link_bytes) for name, result in shown]
     limit = "" if len(drawn) == len(reports) else f" (the {len(drawn)} quickest of {len(reports)})"
     return draw_networks(f"The networks that were found{limit}", drawn)
 

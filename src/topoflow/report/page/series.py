@@ -1,7 +1,6 @@
-"""What a figure of lines or bars shows, as numbers that a page draws: a panel per axes, each series with its look.
+"""The content of figures of lines or bars as numbers that a page draws: a panel per axes, each series with its look.
 
-Figures are drawn once, by ``report/draw/figures.py``; here they are read back, so that every figure, whoever draws it,
-is interactive on a page.
+Figures are drawn once, by ``report/draw/figures.py``. Reading them back makes every figure interactive on a page.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ DIGITS = 6  # of a number on a page
 
 
 def panels(figure: Figure) -> list[Plain] | None:
-    """Its panels; None where one has neither lines nor bars, or something else, which a picture shows."""
-    found = [_panel(axes) for axes in figure.axes]
-    return [panel for panel in found if panel is not None] if found and None not in found else None
+    """Return the panels of a figure; None if a page cannot draw one, since it has other content than lines and bars."""
+    read = [_panel(axes) for axes in figure.axes]
+    return [panel for panel in read if panel is not None] if read and None not in read else None
 
 
 def _panel(axes: Axes) -> Plain | None:
@@ -62,19 +61,19 @@ def _panel(axes: Axes) -> Plain | None:
 
 
 def _axis(label: str, limits: tuple[float, float], scale: str, axis: Axis, named: bool) -> Plain:
-    """With its ticks where these are not plain numbers: names of groups, or values with their unit."""
+    """Return an axis, with its ticks if these are names of groups, or values with a unit."""
     low, high = limits
-    found: Plain = {"label": label, "log": scale == "log", "from": low, "to": high}
+    plain: Plain = {"label": label, "log": scale == "log", "from": low, "to": high}
     if named or scale == "log":
         name = axis.get_major_formatter()
-        found["ticks"] = [
+        plain["ticks"] = [
             [float(at), str(name(at, n))] for n, at in enumerate(axis.get_ticklocs()) if low <= at <= high
         ]
-    return found
+    return plain
 
 
 def _names(axis: Axis, log: bool) -> Callable[[float], str]:
-    """A value as text: as its ticks on a logarithmic axis, which have the unit, otherwise as a number."""
+    """Return a function that writes a value: with its unit on a logarithmic axis, otherwise as a number."""
     name = axis.get_major_formatter()
     return lambda value: str(name(value, 0)) if log else f"{value:.{DIGITS}g}"
 

@@ -1,4 +1,4 @@
-"""``report.html``: one file that opens without a network, for a reader who has never seen topoflow."""
+"""``report.html``: one file that needs no network connection, for readers who do not know topoflow."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ CONTROLS = {
 
 
 def page(report: Report, images: Mapping[str, bytes]) -> str:
-    """The whole page; ``images`` are PNG files by name."""
+    """Return the HTML page; ``images`` are PNG files by name."""
     data = page_data(report)
     return fill(
         "report.html",
@@ -82,7 +82,7 @@ def page(report: Report, images: Mapping[str, bytes]) -> str:
 
 
 def fill(template: str, *, title: str, data: str, scripts: str, head: str = "", **parts: str) -> str:
-    """A page whose body is the template of this name, in which every ``$part`` is HTML; ``head`` is for its head."""
+    """Return a page from the template of this name; every ``$part`` is HTML, ``head`` is for the page's head."""
     folder = resources.files("topoflow.report.page")
 
     def filled(file: str, /, **values: str) -> str:
@@ -101,19 +101,19 @@ def fill(template: str, *, title: str, data: str, scripts: str, head: str = "", 
 
 
 def own(*names: str) -> str:
-    """Scripts of the page's own, in this order, as HTML."""
+    """Return the page's own scripts in this order as HTML."""
     return "".join(f"<script>\n{own_script(name)}</script>\n" for name in names)
 
 
 def own_script(name: str) -> str:
-    """The text of a script of the page's own."""
+    """Return the text of one of the page's own scripts."""
     return resources.files("topoflow.report.page").joinpath(f"{name}.js").read_text("utf-8")
 
 
 def _interactive(report: Report, data: Plain, images: Mapping[str, bytes]) -> str:
-    """The charts that scripts draw, each with its title, what to see in it, and what it leaves out.
+    """Return the charts that scripts draw, each with its title, its caption, and what it leaves out.
 
-    Where the page has no room for the data of a chart, its picture is there.
+    If the data of a chart do not fit in the page, its picture is shown instead.
     """
     omitted = left_out(report, data)
     charts = {
@@ -122,7 +122,7 @@ def _interactive(report: Report, data: Plain, images: Mapping[str, bytes]) -> st
         "topology.png": ("network", data["networks"]),
         "ports_queues.png": ("queues", data["queues"]),
     }
-    found = []
+    parts = []
     for picture in PICTURES:
         if not picture.interactive or picture.file not in charts or not picture.needs(report):
             continue
@@ -131,15 +131,15 @@ def _interactive(report: Report, data: Plain, images: Mapping[str, bytes]) -> st
         if 0 < len(image) <= PICTURE_BYTES:
             instead = f"This is {picture.file} in place of a chart."
             caption = " ".join(filter(None, (picture.caption, ELSEWHERE.get(name), instead, omitted.get(name))))
-            found.append(figure(caption, image, picture.title))
+            parts.append(figure(caption, image, picture.title))
         else:
             caption = " ".join(filter(None, (ABOUT[name], ELSEWHERE.get(name), omitted.get(name))))
-            found.append(place(name, picture.title, caption, picture.file))
-    return "".join(found)
+            parts.append(place(name, picture.title, caption, picture.file))
+    return "".join(parts)
 
 
 def place(name: str, title: str, caption: str, file: str = "") -> str:
-    """Where a script draws the chart ``name``, with its controls; ``file`` is the picture of it next to the page."""
+    """Return the element where a script draws the chart ``name``, with controls and a reference to its picture."""
     picture = f" As a picture: <code>{escape(file)}</code> next to this file." if file else ""
     return (
         f"<figure><h3>{escape(title)}</h3>{CONTROLS.get(name, '')}<div id={name} role=img aria-label='{escape(title)}'>"
@@ -148,10 +148,10 @@ def place(name: str, title: str, caption: str, file: str = "") -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Cell]], style: str = "numbers") -> str:
-    """Text in rows and columns, scrolled where the window is too narrow.
+    """Return a table of text, which scrolls in a narrow window.
 
-    "numbers" have the best in the first row, "plain" ones have not, "text" is read from the left; "sortable" ones are
-    sorted by a click on a title. A cell is text, or that and the number to sort it by.
+    The style "numbers" highlights the first row as the best, "plain" does not, "text" is aligned to the left;
+    "sortable" tables are sorted by a click on a title. A cell is text, or text and the number to sort it by.
     """
     titles = "".join(f"<th>{escape(title)}</th>" for title in head)
     body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
@@ -166,20 +166,20 @@ def _cell(cell: Cell) -> str:
 
 
 def paragraphs(texts: Iterable[str], style: str = "") -> str:
-    """A paragraph of each text."""
+    """Return a paragraph for each text."""
     opened = f"<p class={style}>" if style else "<p>"
     return "".join(f"{opened}{escape(text)}</p>" for text in texts)
 
 
 def gallery(pictures: Iterable[Picture[T]], images: Mapping[str, bytes]) -> str:
-    """Those of the pictures that were drawn, each with its title and what to see in it."""
+    """Return the pictures that were drawn, each with its title and caption."""
     return "".join(
         figure(picture.caption, images[picture.file], picture.title) for picture in pictures if picture.file in images
     )
 
 
 def figure(caption: str, image: bytes, title: str = "") -> str:
-    """A PNG with its title, if it has one, and caption."""
+    """Return a PNG with its caption and, if it has one, its title."""
     heading = f"<h3>{escape(title)}</h3>" if title else ""
     data = base64.b64encode(image).decode("ascii")
     return (
@@ -189,7 +189,7 @@ def figure(caption: str, image: bytes, title: str = "") -> str:
 
 
 def _row(report: Report, outcome: Result, best: float, choice: Result, columns: Sequence[terminal.Cell]) -> str:
-    """A row of the table: what a link can name, numbers in SI units to sort by, the colour of the fabric."""
+    """Return a row of the table with an id for links, SI numbers to sort by, and the colour of the fabric."""
     colour = fabric_looks(report.fabrics)[outcome.settings.fabric].colour
     parts = []
     for number, cell in enumerate(columns):
@@ -215,12 +215,12 @@ def _tables(report: Report) -> str:
             f"<h3>{escape(setting(report, job))}</h3><div class=wide><table class='numbers sortable'>"
             f"<thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
         )
-    if seen := packets.lines(report):
-        parts.append(f"<h3>What packets and ports saw</h3>{table(packets.columns(report), seen, 'plain')}")
+    if lines := packets.lines(report):
+        parts.append(f"<h3>What packets and ports saw</h3>{table(packets.columns(report), lines, 'plain')}")
         parts.append(paragraphs([packets.ABOUT]))
     if report.failures:
-        rows = [list(one.cells(network)) for network, one in report.failures]
-        fewer = any(one.what == "server" for _, one in report.failures)
+        rows = [list(of_world.cells(network)) for network, of_world in report.failures]
+        fewer = any(of_world.what == "server" for _, of_world in report.failures)
         parts.append(f"<h3>When one fiber or server fails</h3>{table(failures.COLUMNS, rows, 'plain')}")
         parts.append(paragraphs([failures.FEWER_SAMPLES] if fewer else []))
     return "".join(parts)

@@ -1,11 +1,11 @@
-"""Collectives of groups that are side by side: what the GPUs of the same servers ask for at the same time is one task.
+"""Collectives of groups side by side: concurrent collectives of GPUs on the same servers are one task.
 
-M groups of l members on each of n servers, buffer S of one member:
+For M groups of l members on each of n servers, and a buffer S of one member:
 
-    all-to-all    M l S / n bytes from each server to each other; meanwhile (l-1) / (n l) S inside
+    all-to-all    M l S / n bytes from each server to each other; concurrently (l-1) / (n l) S inside each server
     others        one collective of M S bytes, of l local members and M side by side (``traffic.tasks.Collective``)
 
-What is inside a server takes the time of one group, as each has its own GPUs.
+The part inside a server takes the time of one group, since each group has its own GPUs.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import numpy as np
 
 from topoflow.arrays import Offsets
 from topoflow.operations import bus_factor
-from topoflow.strategy.grid import Group
+from topoflow.strategy.grid import RankGroup
 from topoflow.traffic.columns import Columns
 from topoflow.traffic.tasks import COLLECTIVE, COMPUTE, NONE, Label, Operation
 
-# [N, w] for each server the tasks that its next one waits for; NONE: fewer than w.
+# [N, w] for each server the w tasks that its next task waits for; NONE pads fewer.
 Ends = Offsets
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
-    """G groups that are alike: ``local`` members on each of their m servers, and ``side_by_side`` groups there.
+class EqualGroups:
+    """G similar groups on disjoint servers: each has ``local`` members on each of its m servers.
 
-    No server is in two of them.
+    On the servers of a group there are ``side_by_side`` such groups.
     """
 
     servers: Offsets  # [G, m]
@@ -37,49 +37,52 @@ class Groups:
     side_by_side: int
 
     @staticmethod
-    def of(groups: Sequence[Group]) -> Groups:
-        """All groups of a grid along the same axes, which are alike by its laws."""
+    def of(groups: Sequence[RankGroup]) -> EqualGroups:
+        """Return all groups of a grid along the same axes, which have equal shapes."""
         ((local, side_by_side),) = {(group.local, group.side_by_side) for group in groups}
-        return Groups(np.array([group.servers for group in groups], np.int64), local, side_by_side)
+        return EqualGroups(np.array([group.servers for group in groups], np.int64), local, side_by_side)
 
 
-class Exchange:
-    """Writes collectives of ``Groups`` to ``tasks``; ``local_bandwidth`` is that of one GPU to others of its server."""
+class CollectiveWriter:
+    """A writer of collectives of ``EqualGroups``; ``local_bandwidth`` is that of a GPU to others of its server."""
 
     def __init__(self, tasks: Columns, servers: int, local_bandwidth: float) -> None:
         self.tasks, self.servers, self.local_bandwidth = tasks, servers, local_bandwidth
-        self._known: dict[tuple[str, Groups], Offsets] = {}
-        self._latest: dict[Groups, Offsets] = {}  # [G] of those that are queued
+        self._known: dict[tuple[str, EqualGroups], Offsets] = {}
+        self._latest: dict[EqualGroups, Offsets] = {}  # [G] the latest queued collective of each group
 
     def none(self, width: int = 1) -> Ends:
-        """Nothing to wait for."""
+        """Return no tasks to wait for."""
         return np.full((self.servers, width), NONE, np.int64)
 
-    def collective(self, op: str, bytes: float, groups: Groups, after: Ends, label: Label) -> Ends:
-        """``op`` of ``bytes`` in every group, after the tasks of its servers; what ends it on each server [N, 2]."""
+    def collective(self, op: str, bytes: float, groups: EqualGroups, after: Ends, label: Label) -> Ends:
+        """Add ``op`` of ``bytes`` in every group after the tasks of its servers.
+
+        Return the tasks [N, 2] that end it on each server.
+        """
         if op == "all_to_all":
             return self._all_to_all(bytes, groups, after, label)
         ends = self.none(2)
-        ends[groups.servers, 0] = self._one(op, bytes, groups, after, label)[:, None]
+        ends[groups.servers, 0] = self._tasks(op, bytes, groups, after, label)[:, None]
         return ends
 
-    def queued(self, op: str, bytes: float, groups: Groups, after: Ends, label: Label) -> Offsets:
-        """The same as the next one of the groups' communicators; the task [N] of each server that is in a group."""
-        tasks = self._one(op, bytes, groups, after, label)
+    def queued(self, op: str, bytes: float, groups: EqualGroups, after: Ends, label: Label) -> Offsets:
+        """Add a collective that is next on the groups' communicators; return the task [N] of each server."""
+        tasks = self._tasks(op, bytes, groups, after, label)
         self.tasks.queue(tasks, self._latest.get(groups, np.full(len(tasks), NONE)))
         self._latest[groups] = tasks
-        own = np.full(self.servers, NONE, np.int64)
-        own[groups.servers] = tasks[:, None]
-        return own
+        task_of = np.full(self.servers, NONE, np.int64)
+        task_of[groups.servers] = tasks[:, None]
+        return task_of
 
-    def _one(self, op: str, bytes: float, groups: Groups, after: Ends, label: Label) -> Offsets:
-        """The tasks [G]."""
-        own = self.tasks.collective(label, self._rows(op, groups), bytes * groups.side_by_side)
-        self.tasks.wait(own[:, None, None], after[groups.servers])
-        return own
+    def _tasks(self, op: str, bytes: float, groups: EqualGroups, after: Ends, label: Label) -> Offsets:
+        """Add a collective in every group; return the tasks [G]."""
+        tasks = self.tasks.collective(label, self._rows(op, groups), bytes * groups.side_by_side)
+        self.tasks.wait(tasks[:, None, None], after[groups.servers])
+        return tasks
 
-    def _all_to_all(self, bytes: float, groups: Groups, after: Ends, label: Label) -> Ends:
-        """A delay inside each server and at the same time one task between them, group by group."""
+    def _all_to_all(self, bytes: float, groups: EqualGroups, after: Ends, label: Label) -> Ends:
+        """Add a delay inside each server and, concurrently, one task between the servers of each group."""
         (number, count), local = groups.servers.shape, groups.local
         inside, between = count if local > 1 else 0, int(count > 1)
         shape = number, inside + between
@@ -91,44 +94,45 @@ class Exchange:
             rows[:, inside] = self._rows("all_to_all", groups)
             size[:, inside] = bytes * local * groups.side_by_side
         columns = {"kind": kind, "operation": rows, "bytes": size, "seconds": seconds}
-        own = self.tasks.run(label, kind.size, **{name: each.ravel() for name, each in columns.items()}).reshape(shape)
+        flat = {name: values.ravel() for name, values in columns.items()}
+        tasks = self.tasks.run(label, kind.size, **flat).reshape(shape)
         ends = self.none(2)
         if inside:
-            self.tasks.wait(own[:, :inside, None], after[groups.servers])
-            ends[groups.servers, 0] = own[:, :inside]
+            self.tasks.wait(tasks[:, :inside, None], after[groups.servers])
+            ends[groups.servers, 0] = tasks[:, :inside]
         if between:
-            self.tasks.wait(own[:, inside, None, None], after[groups.servers])
-            ends[groups.servers, 1] = own[:, inside, None]
+            self.tasks.wait(tasks[:, inside, None, None], after[groups.servers])
+            ends[groups.servers, 1] = tasks[:, inside, None]
         return ends
 
-    def _rows(self, op: str, groups: Groups) -> Offsets:
-        """[G] the operations of the groups."""
+    def _rows(self, op: str, groups: EqualGroups) -> Offsets:
+        """Return [G] the rows of the groups' operations."""
         key = op, groups
         if key not in self._known:
-            alike = Operation(op, (), groups.local, side_by_side=groups.side_by_side)
-            if op == "all_to_all":  # between servers only
-                alike = Operation(op, ())
+            template = Operation(op, (), groups.local, side_by_side=groups.side_by_side)
+            if op == "all_to_all":  # only the part between servers
+                template = Operation(op, ())
             elif groups.servers.shape[1] == 1 or (groups.local > 1 and op != "all_reduce"):
-                alike = replace(alike, algorithm="hierarchical")
-            operations = (replace(alike, group=tuple(each)) for each in groups.servers.tolist())
+                template = replace(template, algorithm="hierarchical")
+            operations = (replace(template, group=tuple(group)) for group in groups.servers.tolist())
             self._known[key] = np.array([self.tasks.row(operation) for operation in operations], np.int64)
         return self._known[key]
 
 
 def inside_seconds(op: str, bytes: float, members: int, local_bandwidth: float) -> float:
-    """Of a collective among ``members`` GPUs of one server; all but an all-reduce send each byte once."""
+    """Return the time (s) of a collective among ``members`` GPUs of one server."""
     return bus_factor(op, members) * bytes / local_bandwidth
 
 
-def outside_seconds(op: str, bytes: float, group: Group, bandwidth: float) -> float:
-    """In which a server sends its part for all groups side by side, at ``bandwidth`` (B/s) and whatever the order."""
+def outside_seconds(op: str, bytes: float, group: RankGroup, bandwidth: float) -> float:
+    """Return the time (s) in which a server sends its part of all groups side by side at ``bandwidth`` (B/s)."""
     count = len(group.servers)
     members = group.side_by_side * (group.local if op == "all_to_all" else 1)
     return bus_factor(op, count) * members * bytes / bandwidth
 
 
-def least_seconds_of(op: str, bytes: float, group: Group, local_bandwidth: float, bandwidth: float) -> float:
-    """Of what ``Exchange.collective`` writes, on any network whose servers send ``bandwidth`` (B/s)."""
+def least_seconds_of(op: str, bytes: float, group: RankGroup, local_bandwidth: float, bandwidth: float) -> float:
+    """Return a lower bound of the time (s) of ``Exchange.collective`` if servers send at ``bandwidth`` (B/s)."""
     outside, inside = (
         outside_seconds(op, bytes, group, bandwidth),
         inside_seconds(op, bytes, group.local, local_bandwidth),
@@ -138,12 +142,15 @@ def least_seconds_of(op: str, bytes: float, group: Group, local_bandwidth: float
     if op == "all_to_all":
         return max(outside, inside / len(group.servers))
     if op == "all_reduce" and group.side_by_side == 1:
-        return outside  # whether its inside is a phase of its own is up to the simulation's algorithm
+        return outside  # the simulation's algorithm decides whether the part inside is a separate phase
     return inside + outside
 
 
-def least_seconds_queued(bytes: float, group: Group, local_bandwidth: float, bandwidth: float) -> float:
-    """The same of all-reduces of ``bytes`` in all that are queued: each phase is in order, different ones overlap."""
+def least_seconds_queued(bytes: float, group: RankGroup, local_bandwidth: float, bandwidth: float) -> float:
+    """Return the same lower bound for queued all-reduces of ``bytes`` in all.
+
+    Each phase runs in order; different phases overlap.
+    """
     alone = least_seconds_of("all_reduce", bytes, group, local_bandwidth, bandwidth)
     outside = outside_seconds("all_reduce", bytes, group, bandwidth)
     return alone if len(group.servers) == 1 else max(outside, (alone - outside) / 2)

@@ -1,18 +1,18 @@
-"""Efficiency: the part of a GPU's peak rates that its kernels reach, by operation, precision and shape.
+"""Efficiency: the fraction of a GPU's peak rates that its kernels reach, by operation, precision and shape.
 
-A file of measurements is one JSON object. All parts are within 0 < part <= 1, and are interpolated between the sizes
-that were measured, in their logarithms; beyond these they stay as at the nearest size.
+A file of measurements is one JSON object. All fractions are within 0 < fraction <= 1. They are interpolated between
+the logarithms of the measured sizes; outside of these the nearest size counts.
 
     gpu         the GPU that was measured
     origin      where the numbers are from
     matmul      by rate of ``gpu.flops``: rows, inputs, outputs (ascending sizes), reached [rows][inputs][outputs]
     attention   by rate: size (of a head), sequence, heads (of a batch), reached [size][sequence][heads]
-    backward    inputs, parameters (gradients of a matrix multiplication), attention: as parts of the forward kernels'
-    memory      of the memory bandwidth, by kernels that do little arithmetic
-    launch_us   that such a kernel takes in addition
-    links       of the bandwidth to the other GPUs of a server, by collectives
+    backward    inputs, parameters (gradients of a matrix multiplication), attention: relative to the forward kernels
+    memory      of the memory bandwidth, for kernels with little arithmetic
+    launch_us   additional time of such a kernel
+    links       of the bandwidth to the other GPUs of a server, for collectives
 
-The shipped files, one for each GPU, are made by ``benchmarks/efficiency_tables.py``.
+``benchmarks/efficiency_tables.py`` makes the shipped files, one for each GPU.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ ROOFLINE, MEASURED = "roofline", "measured"
 FIELDS = ("gpu", "origin", "matmul", "attention", "backward", "memory", "launch_us", "links")
 MATMUL, ATTENTION = ("rows", "inputs", "outputs"), ("size", "sequence", "heads")
 BACKWARD = ("inputs", "parameters", "attention")
-EQUAL_RATES = {"float16": "bfloat16", "float8_e5m2": "float8_e4m3fn"}  # of the same tensor cores
+EQUAL_RATES = {"float16": "bfloat16", "float8_e5m2": "float8_e4m3fn"}  # the same tensor cores compute both
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """Parts of the peak on a grid of sizes."""
+class EfficiencyTable:
+    """Reached fractions of the peak on a grid of sizes."""
 
     sizes: tuple[Floats, ...]  # logarithms, ascending, of each axis
     reached: Floats  # [sizes of each axis]
 
     def at(self, *sizes: float) -> float:
-        """Return the part for ``sizes``, interpolated along each axis in turn."""
+        """Return the fraction for ``sizes``, interpolated along each axis in turn."""
         values = self.reached
-        for known, size in zip(self.sizes, sizes, strict=True):
-            position = float(np.interp(np.log(size), known, np.arange(len(known))))
-            low = min(int(position), max(len(known) - 2, 0))
-            high = min(low + 1, len(known) - 1)
+        for measured, size in zip(self.sizes, sizes, strict=True):
+            position = float(np.interp(np.log(size), measured, np.arange(len(measured))))
+            low = min(int(position), max(len(measured) - 2, 0))
+            high = min(low + 1, len(measured) - 1)
             values = values[low] + (position - low) * (values[high] - values[low])
         return float(values)
 
 
 @dataclass(frozen=True, eq=False)
 class Efficiency:
-    """Measured parts of the peak rates of one GPU type."""
+    """The measured fractions of the peak rates of one GPU type."""
 
     file: str
     gpu: str
     origin: str
-    tables: Mapping[str, Mapping[str, Table]]  # operation -> rate -> its table
+    tables: Mapping[str, Mapping[str, EfficiencyTable]]  # operation -> rate -> its table
     backward: Mapping[str, float]
     memory: float
     launch: float  # s
@@ -71,7 +71,7 @@ class Efficiency:
 
     @staticmethod
     def load(file: str) -> Efficiency:
-        """Raise ``ValueError`` for a file that is no table of efficiencies, ``OSError`` where it cannot be read."""
+        """Read a file. Raises ``ValueError`` for a file that is no efficiency table, ``OSError`` if unreadable."""
         plain = _fields(file, parse_json(file, read_bytes(Path(file)), unique=True), FIELDS)
         for name in ("gpu", "origin"):
             if not isinstance(plain[name], str) or not plain[name]:
@@ -92,18 +92,18 @@ class Efficiency:
         )
 
     def reached(self, operation: str, rate: str, *sizes: float) -> float:
-        """Return the part of the peak ``rate`` that the forward kernel of ``operation`` reaches."""
-        known = self.tables[operation]
-        table = known.get(EQUAL_RATES.get(rate, rate))
+        """Return the fraction of the peak ``rate`` that the forward kernel of ``operation`` reaches."""
+        by_rate = self.tables[operation]
+        table = by_rate.get(EQUAL_RATES.get(rate, rate))
         if table is None:
-            raise ValueError(f"{self.file}.{operation}: must have the rate {rate}, got {', '.join(known)}")
+            raise ValueError(f"{self.file}.{operation}: must have the rate {rate}, got {', '.join(by_rate)}")
         return table.at(*sizes)
 
 
 def load_efficiency(efficiency: str, gpu: str) -> Efficiency | None:
-    """Return the efficiencies of the GPU that is named ``gpu``; None: the roofline.
+    """Return the efficiencies of the GPU named ``gpu``; None for the roofline.
 
-    ``efficiency`` is ``roofline``, ``measured`` (the table that is shipped for this GPU) or the path of a file.
+    ``efficiency`` is ``roofline``, ``measured`` (the shipped table of this GPU) or the path of a file.
     """
     if efficiency == ROOFLINE:
         return None
@@ -111,30 +111,30 @@ def load_efficiency(efficiency: str, gpu: str) -> Efficiency | None:
         return Efficiency.load(efficiency)
     shipped = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.json"))}
     if gpu.lower() not in shipped:
-        law = f"must be {ROOFLINE} or a file for {gpu}, as only {', '.join(map(str.upper, shipped))} have measurements"
-        raise ValueError(f"gpu.efficiency: {law}, got {efficiency!r}")
+        rule = f"must be {ROOFLINE} or a file for {gpu}, as only {', '.join(map(str.upper, shipped))} have measurements"
+        raise ValueError(f"gpu.efficiency: {rule}, got {efficiency!r}")
     return Efficiency.load(str(shipped[gpu.lower()]))
 
 
-def _tables(place: str, plain: object, axes: tuple[str, ...]) -> dict[str, Table]:
+def _tables(place: str, plain: object, axes: tuple[str, ...]) -> dict[str, EfficiencyTable]:
     if not isinstance(plain, dict) or not plain:
         raise ValueError(f"{place}: must be tables by rate, as bfloat16, got {shorten(plain)}")
     return {rate: _table(f"{place}.{rate}", table, axes) for rate, table in plain.items()}
 
 
-def _table(place: str, plain: object, axes: tuple[str, ...]) -> Table:
+def _table(place: str, plain: object, axes: tuple[str, ...]) -> EfficiencyTable:
     table = _fields(place, plain, (*axes, "reached"))
     sizes = []
     for axis in axes:
-        known = table[axis]
-        if not isinstance(known, list) or not known:
-            raise ValueError(f"{place}.{axis}: must be a list of sizes, got {shorten(known)}")
-        checked = [_number(f"{place}.{axis}[{number}]", size, 1.0) for number, size in enumerate(known)]
+        plain_sizes = table[axis]
+        if not isinstance(plain_sizes, list) or not plain_sizes:
+            raise ValueError(f"{place}.{axis}: must be a list of sizes, got {shorten(plain_sizes)}")
+        checked = [_number(f"{place}.{axis}[{number}]", size, 1.0) for number, size in enumerate(plain_sizes)]
         if any(later <= earlier for earlier, later in pairwise(checked)):
-            raise ValueError(f"{place}.{axis}: must be ascending, got {shorten(known)}")
+            raise ValueError(f"{place}.{axis}: must be ascending, got {shorten(plain_sizes)}")
         sizes.append(np.log(np.array(checked)))
-    reached = _grid(f"{place}.reached", table["reached"], [len(known) for known in sizes])
-    return Table(tuple(sizes), np.array(reached, np.float64))
+    reached = _grid(f"{place}.reached", table["reached"], [len(axis_sizes) for axis_sizes in sizes])
+    return EfficiencyTable(tuple(sizes), np.array(reached, np.float64))
 
 
 def _grid(place: str, plain: object, shape: list[int]) -> Any:
@@ -143,7 +143,7 @@ def _grid(place: str, plain: object, shape: list[int]) -> Any:
     if not isinstance(plain, list) or len(plain) != shape[0]:
         got = len(plain) if isinstance(plain, list) else shorten(plain)
         raise ValueError(f"{place}: must be a list of {shape[0]}, one for each size, got {got}")
-    return [_grid(f"{place}[{number}]", each, shape[1:]) for number, each in enumerate(plain)]
+    return [_grid(f"{place}[{number}]", row, shape[1:]) for number, row in enumerate(plain)]
 
 
 def _fields(place: str, plain: object, names: tuple[str, ...]) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Jobs of messages alone: ranks that compute for given times and send to each other, without layers."""
+"""Jobs without layers: ranks that compute for given times and send messages to each other."""

@@ -1,4 +1,4 @@
-"""Flows between random servers: sizes of a distribution, arrivals as a Poisson process at a load.
+"""Flows between random servers, with sizes from a distribution and Poisson arrivals at a given load.
 
     topoflow compare workload=flows workload.load=0.5 fabric=sirius,fat_tree fidelity=fitting
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from topoflow.units import check_bandwidth, check_count, check_positive, check_seed
 from topoflow.workload.base import Messages, Motif
-from topoflow.workload.flow_sizes import Fixed, Pareto, Sizes, read_sizes
+from topoflow.workload.flow_sizes import FixedSize, Pareto, Sizes, read_sizes
 from topoflow.workload.gpu import Gpu
 
 SIZES = ("pareto", "fixed", "file")
@@ -24,10 +24,10 @@ MAX_FLOWS = 10_000_000
 
 @dataclass(frozen=True)
 class Arrivals(Motif):
-    """``count`` flows of some ``sizes``, each from any server to any other, which begin as a Poisson process.
+    """A Poisson process of ``count`` flows between random pairs of servers, with sizes drawn from ``sizes``.
 
     load = F / (R N tau): mean size F, bandwidth R of a server, N servers, mean time tau between two arrivals (Sirius,
-    7). F is the mean of the sizes that were drawn, so that this many bytes come in this time whatever the tail was.
+    7). F is the mean of the drawn sizes, so that the load is exact for any tail of the distribution.
     """
 
     name: ClassVar[str] = "flows"
@@ -35,7 +35,7 @@ class Arrivals(Motif):
     sizes: Sizes
     count: int
     load: float  # 1 fills the cables of all servers
-    bandwidth: float  # B/s of the cables of a server together
+    bandwidth: float  # B/s of all cables of a server together
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -51,7 +51,7 @@ class Arrivals(Motif):
             raise ValueError(f"servers: must be at least 2 for flows, got {ranks}")
 
     def messages(self, ranks: int) -> Messages:
-        """[n], in the order in which they begin."""
+        """Return n messages in the order in which they begin."""
         self.check(ranks)
         random = np.random.Generator(np.random.Philox(key=self.seed))
         bytes = self.sizes.of(random.random(self.count))
@@ -66,7 +66,9 @@ class Arrivals(Motif):
 class Flows:
     """The flows that a config describes.
 
-    pareto    sizes with a long tail, of that ``mean`` and ``shape``
+    ``sizes`` is one of:
+
+    pareto    sizes with a long tail, with ``mean`` and ``shape``
     fixed     every flow has ``mean`` bytes
     file      ``file`` is a table of sizes in bytes and the share of flows that are not larger
     """
@@ -98,4 +100,4 @@ class Flows:
     def _sizes(self) -> Sizes:
         if self.file is not None:
             return read_sizes(Path(self.file))
-        return Pareto(self.mean, self.shape) if self.sizes == "pareto" else Fixed(self.mean)
+        return Pareto(self.mean, self.shape) if self.sizes == "pareto" else FixedSize(self.mean)

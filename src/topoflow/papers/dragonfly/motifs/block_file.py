@@ -1,29 +1,28 @@
-"""Block files: a mesh for SST's motif of AMR, the blocks of each rank and the levels of their neighbours.
+"""Block files: a mesh for SST's motif of AMR, with the blocks of each rank and the levels of their neighbours.
 
-    9 1 2 1 1               9 blocks, the finest of level 1, and 2 x 1 x 1 blocks of level 0, along x, y and z
-    1                       rank 0 has one:
-    0 0 -2 1 -2 -2 -2 -2    block 0, of level 0; levels of what is x down, x up, y down, y up, z down, z up. -2: nothing
-    8                       rank 1 has eight, which are what block 1 was cut into
+    9 1 2 1 1               9 blocks, the finest level is 1, and 2 x 1 x 1 blocks of level 0, along x, y and z
+    1                       rank 0 has one block:
+    0 0 -2 1 -2 -2 -2 -2    block 0, of level 0; neighbours' levels x down, x up, y down, y up, z down, z up; -2: none
+    8                       rank 1 has eight blocks, the parts of block 1
     4 1 0 1 -2 1 -2 1
     5 1 1 -2 -2 1 -2 1
-    ...                     8, 9, 12, 13, 16, and at last
+    ...                     8, 9, 12, 13, 16
     17 1 1 -2 1 -2 1 -2
 
-That is the text which tools for miniAMR write. The binary file, which Ember reads, has the same numbers, lowest byte
-first: those of ranks (4 B), of blocks (4), of the finest level (1) and of blocks along x, y, z (4 each); the byte at
-which each rank begins (8 each); and of each rank how many blocks it has (4) and these, 11 B each (4 for the number, 1
+Tools for miniAMR write this text. The binary file, which Ember reads, has the same numbers, little-endian: the number
+of ranks (4 B), the number of blocks (4), the finest level (1) and the blocks along x, y, z (4 each); the byte at which
+each rank begins (8 each); and for each rank its number of blocks (4) and these blocks, 11 B each (4 for the number, 1
 for each level). A block's number is its place, x first, after all places of coarser levels: level 1 begins with number
 2 and has four places along x, so block 4 is at x = 2.
 
-Who exchanges what is Ember's: each face between two ranks is a message of its own there and one back, and a block with
-finer neighbours exchanges one with each of the four. All have a whole face of cells, as blocks have the same cells
-at all levels: with 10^3 cells of 40 variables rank 0 sends four times 10^2 * 40 * 8 = 32,000 B above, and rank 1 as
-much. (miniAMR sends a quarter of it where levels differ.) Ember computes 5 ns for a block; here it takes what
-``workload.flops`` says.
+The exchange is Ember's: each face between two ranks is a separate message in each direction, and a block with finer
+neighbours exchanges a message with each of the four. All messages carry a whole face of cells, because blocks have
+equally many cells at all levels: with 10^3 cells of 40 variables, rank 0 sends four times 10^2 * 40 * 8 = 32,000 B
+above, and rank 1 as much. (miniAMR sends a quarter of it where levels differ.) Ember computes 5 ns for a block; here a
+block computes ``workload.flops``.
 
 Source: SST's Ember (ember3damr.cc, ember3damrbinaryfile.h, ember3damrtextfile.h) and its sst-meshconvert
-(meshconverter.cc), in which laws of files are not checked. Here a file is refused in which blocks are not what others
-say their neighbours are.
+(meshconverter.cc), which do not check files. Here a file is refused if blocks differ from what their neighbours state.
 
 Shapes: n ranks, B blocks, k of them.
 """
@@ -41,25 +40,24 @@ from numpy.typing import NDArray
 from topoflow.arrays import Mask, Offsets
 from topoflow.fields import LARGEST_WORLD
 from topoflow.files import read_bytes, write_atomically
-from topoflow.papers.dragonfly.motifs.mesh import BOUNDARY, UNKNOWN, Blocks
-from topoflow.workload.base import NOBODY
+from topoflow.papers.dragonfly.motifs.mesh import BOUNDARY, NO_BLOCK, UNKNOWN, Blocks
 
 HEADER = np.dtype([("ranks", "<u4"), ("blocks", "<u4"), ("finest", "u1"), ("size", "<u4", 3)])
 BEGIN, COUNT = np.dtype("<u8"), np.dtype("<u4")
 BLOCK = np.dtype([("number", "<u4"), ("level", "i1"), ("neighbours", "i1", 6)])
 
-NUMBERS = 2**32  # of blocks: they have 32 bits
-MOST_BLOCKS = 2**24  # some 600 B each while a mesh is made (measured), 10 GB. Ours
+NUMBERS = 2**32  # block numbers have 32 bits
+MAX_BLOCKS = 2**24  # some 600 B each while a mesh is built (measured), 10 GB
 NUMBER = re.compile(rb"-?[0-9]{1,10}")
 DIRECTIONS = ("x down", "x up", "y down", "y up", "z down", "z up")
 
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """The numbers of a file that can be read, before they are checked."""
+    """The numbers of a file, before they are checked."""
 
     ranks: int
-    blocks: int  # that it says it has
+    blocks: int  # number of blocks by the header
     finest: int
     size: tuple[int, ...]
     number: Offsets  # [B]
@@ -79,7 +77,7 @@ def read_blocks(path: Path) -> Blocks:
 
 
 def write_blocks(path: Path, blocks: Blocks) -> None:
-    """Write a binary file; packed if its name ends in ``.gz``, which Ember does not read. Raises ``OSError``."""
+    """Write a binary file, packed if its name ends in ``.gz`` (Ember reads no packed files). Raises ``OSError``."""
     levels, _ = blocks.neighbours
     number = blocks.numbers(blocks.level, blocks.place)
     assert (levels != UNKNOWN).all(), "neighbours differ by one level at most"
@@ -91,8 +89,8 @@ def write_blocks(path: Path, blocks: Blocks) -> None:
     body = HEADER.itemsize + blocks.ranks * BEGIN.itemsize
     begins = (body + np.concatenate([[0], ends[:-1]])).astype(BEGIN)
     head = np.array([(blocks.ranks, len(number), blocks.level.max(), blocks.size)], HEADER)
-    of_rank = np.split(row, np.cumsum(counts)[:-1])
-    parts = [each.tobytes() for some in of_rank for each in (np.array([len(some)], COUNT), some)]
+    blocks_of_ranks = np.split(row, np.cumsum(counts)[:-1])
+    parts = [array.tobytes() for rows in blocks_of_ranks for array in (np.array([len(rows)], COUNT), rows)]
     write_atomically(path, head.tobytes(), begins.tobytes(), *parts)
 
 
@@ -104,8 +102,8 @@ def _binary(name: str, data: bytes) -> Written:
     head = np.frombuffer(data, HEADER, 1)[0]
     ranks, most_ranks = int(head["ranks"]), min(LARGEST_WORLD, (len(data) - HEADER.itemsize) // of_rank)
     if not 1 <= ranks <= most_ranks:
-        law = f"must be within 1..{most_ranks} for a file of {len(data)} bytes"
-        _refuse(f"{name}: byte 0", "ranks", law, f"{ranks}")
+        rule = f"must be within 1..{most_ranks} for a file of {len(data)} bytes"
+        _refuse(f"{name}: byte 0", "ranks", rule, f"{ranks}")
     begins = np.frombuffer(data, BEGIN, ranks, HEADER.itemsize).tolist()
     rows, starts, counts, total = [], [], [], 0
     at = HEADER.itemsize + ranks * BEGIN.itemsize
@@ -116,7 +114,7 @@ def _binary(name: str, data: bytes) -> Written:
         if at + COUNT.itemsize > len(data):
             _refuse(f"{name}: byte {at}", f"blocks of rank {rank}", "must be a number", "the end of the file")
         count = int(np.frombuffer(data, COUNT, 1, at)[0])
-        most = min((len(data) - at - COUNT.itemsize) // BLOCK.itemsize, MOST_BLOCKS - total)
+        most = min((len(data) - at - COUNT.itemsize) // BLOCK.itemsize, MAX_BLOCKS - total)
         if count > most:
             _refuse(f"{name}: byte {at}", f"blocks of rank {rank}", f"must be within 0..{most}", f"{count}")
         rows.append(np.frombuffer(data, BLOCK, count, at + COUNT.itemsize))
@@ -143,7 +141,7 @@ def _binary(name: str, data: bytes) -> Written:
 
 
 def _text(name: str, data: bytes) -> Written:
-    most = MOST_BLOCKS + LARGEST_WORLD
+    most = MAX_BLOCKS + LARGEST_WORLD
     count = data.count(b"\n")
     if count > most:
         _refuse(f"{name}:{most + 1}", "lines", f"must be at most {most}", f"{count}")
@@ -155,12 +153,12 @@ def _text(name: str, data: bytes) -> Written:
     while at < len(lines):
         (count,) = _row(f"{name}:{at + 1}", lines[at], 1, "how many blocks a rank has")
         if not 0 <= count < len(lines) - at:
-            law = f"must be within 0..{len(lines) - at - 1}"
-            _refuse(f"{name}:{at + 1}", f"blocks of rank {len(counts)}", law, f"{count}")
+            rule = f"must be within 0..{len(lines) - at - 1}"
+            _refuse(f"{name}:{at + 1}", f"blocks of rank {len(counts)}", rule, f"{count}")
         if len(counts) == LARGEST_WORLD:
             _refuse(f"{name}:{at + 1}", "ranks", f"must be at most {LARGEST_WORLD}", "more")
-        law = "a block's number, level, and the levels of its neighbours"
-        rows += [_row(f"{name}:{at + 2 + k}", lines[at + 1 + k], 8, law) for k in range(count)]
+        rule = "a block's number, level, and the levels of its neighbours"
+        rows += [_row(f"{name}:{at + 2 + k}", lines[at + 1 + k], 8, rule) for k in range(count)]
         counts.append(count)
         at += 1 + count
     row = np.array(rows, np.int64).reshape(-1, 8)
@@ -170,16 +168,16 @@ def _text(name: str, data: bytes) -> Written:
     return Written(len(counts), head[0], head[1], size, row[:, 0], row[:, 1], levels, rank, f"{name}:", 1, line)
 
 
-def _row(place: str, line: bytes, length: int, what: str) -> list[int]:
-    words = line.split(None, length)  # one more at most, however long the line is
+def _row(place: str, line: bytes, length: int, contents: str) -> list[int]:
+    words = line.split(None, length)  # at most length + 1 words, for lines of any length
     if len(words) != length or not all(NUMBER.fullmatch(word) for word in words):
         got = ascii(line[:60].decode(errors="replace"))
-        raise ValueError(f"{place}: must be {length} whole number{'s' * (length > 1)}, {what}, got {got}")
+        raise ValueError(f"{place}: must be {length} whole number{'s' * (length > 1)}, {contents}, got {got}")
     return [int(word) for word in words]
 
 
 def _checked(written: Written) -> Blocks:
-    """Return the blocks, if they cover the domain, each place once, and the levels of neighbours are right."""
+    """Return the blocks if they cover each place of the domain once and the levels of neighbours are right."""
     head, size = f"{written.unit}{written.head}", written.size
     if written.blocks != len(written.number):
         _refuse(head, "blocks", f"must be the {len(written.number)} that ranks have", f"{written.blocks}")
@@ -188,16 +186,16 @@ def _checked(written: Written) -> Blocks:
     if written.finest < 0:
         _refuse(head, "finest level", "must be at least 0", f"{written.finest}")
     if min(size) < 1 or size[0] * size[1] * size[2] > NUMBERS:
-        law = f"must be positive, and of at most {NUMBERS} blocks together"
-        _refuse(head, "blocks along x, y, z", law, " ".join(map(str, size)))
+        rule = f"must be positive, and of at most {NUMBERS} blocks together"
+        _refuse(head, "blocks along x, y, z", rule, " ".join(map(str, size)))
     # A level whose first number has more than 32 bits has no blocks.
-    first = np.array([min(size[0] * size[1] * size[2] * (8**each - 1) // 7, NUMBERS) for each in range(13)])
+    first = np.array([min(size[0] * size[1] * size[2] * (8**depth - 1) // 7, NUMBERS) for depth in range(13)])
     finest = min(written.finest, int((first < NUMBERS).sum()) - 1)
     level, number = written.level, written.number
     _require((level >= 0) & (level <= finest), written, "level", f"must be within 0..{finest}", level)
     low, high = first[level], first[level + 1]
-    law = "must be within the numbers of its level"
-    _require((number >= low) & (number < high), written, "block", law, number)
+    rule = "must be within the numbers of its level"
+    _require((number >= low) & (number < high), written, "block", rule, number)
     blocks = Blocks(written.ranks, (size[0], size[1], size[2]), level, _place(size, level, number - low), written.rank)
     _check_places(written, blocks)
     _check_neighbours(written, blocks)
@@ -216,34 +214,34 @@ def _check_places(written: Written, blocks: Blocks) -> None:
     earlier[np.unique(number, return_index=True)[1]] = True
     _require(earlier, written, "block", "must be in the file once", number)
     for step in range(1, int(blocks.level.max()) + 1):
-        whole = blocks.find(blocks.level - step, blocks.place >> step)
-        _require(whole == NOBODY, written, "block", "must not be a part of another one", number)
+        parent = blocks.find(blocks.level - step, blocks.place >> step)
+        _require(parent == NO_BLOCK, written, "block", "must not be a part of another one", number)
 
 
 def _check_neighbours(written: Written, blocks: Blocks) -> None:
-    """Check the levels of neighbours: with one at every face, and no block in another, the domain is covered."""
-    found, _ = blocks.neighbours
+    """Check the levels of neighbours. If each face has one and no block is in another, the domain is covered."""
+    levels, _ = blocks.neighbours
     for direction, name in enumerate(DIRECTIONS):
-        there, said = found[:, direction], written.neighbours[:, direction]
-        right = (there == said) & (there != UNKNOWN)  # a file may say UNKNOWN, too
+        actual, stated = levels[:, direction], written.neighbours[:, direction]
+        right = (actual == stated) & (actual != UNKNOWN)  # a file may contain UNKNOWN, too
         if right.all():
             continue
         block = int(np.argmin(right))
-        if there[block] == UNKNOWN:
+        if actual[block] == UNKNOWN:
             near = f"{max(int(blocks.level[block]) - 1, 0)}..{blocks.level[block] + 1}"
-            law = f"must be the level of the neighbour, but no block of levels {near} is there"
-        elif there[block] == BOUNDARY:
-            law = f"must be {BOUNDARY}, the end of the domain"
+            rule = f"must be the level of the neighbour, but no block of levels {near} is there"
+        elif actual[block] == BOUNDARY:
+            rule = f"must be {BOUNDARY}, the end of the domain"
         else:
-            law = f"must be {there[block]}, the level of what is there"
-        _refuse(f"{written.unit}{written.at[block]}", name, law, f"{said[block]}")
+            rule = f"must be {actual[block]}, the level of what is there"
+        _refuse(f"{written.unit}{written.at[block]}", name, rule, f"{stated[block]}")
 
 
-def _require(law_holds: Mask, written: Written, field: str, law: str, value: NDArray[np.int64]) -> None:
-    if not law_holds.all():
-        block = int(np.argmin(law_holds))
-        _refuse(f"{written.unit}{written.at[block]}", field, law, f"{value[block]}")
+def _require(valid: Mask, written: Written, field: str, rule: str, value: NDArray[np.int64]) -> None:
+    if not valid.all():
+        block = int(np.argmin(valid))
+        _refuse(f"{written.unit}{written.at[block]}", field, rule, f"{value[block]}")
 
 
-def _refuse(place: str, field: str, law: str, value: str) -> NoReturn:
-    raise ValueError(f"{place}: {field}: {law}, got {value}")
+def _refuse(place: str, field: str, rule: str, value: str) -> NoReturn:
+    raise ValueError(f"{place}: {field}: {rule}, got {value}")

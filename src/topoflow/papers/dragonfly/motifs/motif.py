@@ -3,10 +3,11 @@
     topoflow compare workload=motif workload.name=halo3d servers=64 fabric=dragonfly fidelity=packet routing=minimal
 
 A motif is a script of each rank: it computes, sends, and waits for what is sent to it. Messages up to ``eager`` bytes
-leave their sender free at once; the sender of a longer one waits until it has arrived (rendezvous).
+do not block their sender; the sender of a longer message waits until it has arrived (rendezvous).
 
 Source: the tapered dragonfly, III-C (parameters); SST's Ember and Firefly, from which the paper took its motifs
-(collectives along a binary heap, all-to-all in lock steps, eager up to 12,000 B). What both leave open is marked ours.
+(collectives along a binary heap, all-to-all in lock steps, eager up to 12,000 B). Our assumptions, where both leave a
+choice open, are marked.
 
 Shapes: n ranks.
 """
@@ -34,22 +35,22 @@ DOUBLE, COMPLEX = 8, 16  # B of a number
 
 LIBRARIES = ("none", "firefly")
 
-MOST_TASKS = 2**24  # of all rounds, written one by one: 7 GB. Ours
+MAX_TASKS = 2**24  # of all rounds, written one by one: 7 GB
 
 Rule = Callable[["Motif", Writer], None]
 
 
 @dataclass(frozen=True)
 class Motif(base.Motif):
-    """A job that is one of ``MOTIFS``; None for a parameter is the motif's own value (``DEFAULTS``).
+    """A job that is one of ``MOTIFS``; a parameter of None has the motif's default (``DEFAULTS``).
 
-    A parameter that the motif does not have changes nothing, so that several motifs can be swept with one.
+    A parameter that the motif does not have has no effect, so that one sweep can have several motifs.
     """
 
     gpu: Gpu
     name: str = "halo3d"
     iterations: int | None = None
-    bytes: float | None = None  # B of a message; of halo3d, sweep3d, fft3d and amr3d they follow from the cells
+    bytes: float | None = None  # B of a message; halo3d, sweep3d, fft3d and amr3d derive it from the cells
     cells: int | None = None  # in each direction, of a rank (of amr3d: of a block)
     variables: int | None = None  # of a cell
     flops: float | None = None  # FLOP of a variable of a cell (of fft3d: of an element)
@@ -59,11 +60,11 @@ class Motif(base.Motif):
     blocks: str | None = None  # amr3d: a file of the blocks of each rank (``block_file``), in place of the sphere
     speed: float = 5e12  # FLOP/s of a node
     eager: float = 12_000.0  # B
-    request: float | None = None  # B of what asks the receiver of a longer message, and of the answer; None: none does
-    library: str = "none"  # what calls of MPI and both protocols take: nothing, or as in ``firefly``
+    request: float | None = None  # B of the request before a longer message, and of its answer; None: no request
+    library: str = "none"  # times of MPI calls and both protocols: none, or those of ``firefly``
     operation: float | None = None  # s of a reduction
     seed: int = 0
-    mesh: Mesh | None = None  # that of ``blocks``, once it is read
+    mesh: Mesh | None = None  # read from ``blocks``
 
     def __post_init__(self) -> None:
         if self.name not in MOTIFS:
@@ -87,11 +88,11 @@ class Motif(base.Motif):
         if self.blocks is not None and self.name not in MESHES:
             raise ValueError(f"workload.blocks: must be null with workload.name={self.name}, got {self.blocks!r}")
         if self.name == "sweep3d" and self.value("cells") % self.value("blocking"):
-            law = f"must divide the {self.value('cells'):g} cells"
-            raise ValueError(f"workload.blocking: {law}, got {self.value('blocking'):g}")
+            requirement = f"must divide the {self.value('cells'):g} cells"
+            raise ValueError(f"workload.blocking: {requirement}, got {self.value('blocking'):g}")
 
     def build(self) -> Motif:
-        """Read the file of blocks. Raises ``ValueError`` if it breaks a law, ``OSError`` if it cannot be read."""
+        """Read the file of blocks. Raises ``ValueError`` if it is invalid, ``OSError`` if it cannot be read."""
         return self if self.blocks is None else replace(self, mesh=read_blocks(Path(self.blocks)).mesh())
 
     def check(self, ranks: int) -> None:
@@ -103,17 +104,18 @@ class Motif(base.Motif):
             raise ValueError(f"servers: must be the {len(self.mesh.blocks)} ranks of {self.blocks}, got {ranks}")
 
     def messages(self, ranks: int) -> Messages:
-        """Return the messages of every rank: of one round if there are more than ``MOST_TASKS`` and rounds are equal.
+        """Return the messages of every rank.
 
-        Raises ``ValueError`` if they do not fit in memory.
+        They are those of one round if all rounds have more than ``MAX_TASKS`` tasks and are equal. Raises
+        ``ValueError`` if they do not fit in memory.
         """
         self.check(ranks)
         if self.rounds > WRITTEN:
             tasks = self.rounds * len(self._written(ranks, 1).source)
-            if tasks > MOST_TASKS and self.name not in REDRAWN:
-                found = folded(self._written(ranks, WRITTEN), self.rounds)
-                if found is not None:
-                    return found
+            if tasks > MAX_TASKS and self.name not in REDRAWN:
+                one_round = folded(self._written(ranks, WRITTEN), self.rounds)
+                if one_round is not None:
+                    return one_round
             check_memory("workload.iterations", f"{tasks} tasks of {self.rounds} rounds", tasks * BYTES_PER_MESSAGE)
         return self._written(ranks, self.rounds)
 
@@ -128,9 +130,9 @@ class Motif(base.Motif):
         return int(self.value("iterations"))
 
     def value(self, field: str) -> float:
-        """Return a parameter, or the motif's own value of it."""
-        given = getattr(self, field)
-        return float(DEFAULTS[self.name][field] if given is None else given)
+        """Return a parameter, or the motif's default for it."""
+        value = getattr(self, field)
+        return float(DEFAULTS[self.name][field] if value is None else value)
 
     def seconds(self, cells: float) -> float:
         """Return the seconds to compute this number of cells."""
@@ -186,7 +188,7 @@ def _down(motif: Motif, writer: Writer) -> None:
 
 
 def random(motif: Motif, writer: Writer) -> None:
-    """Send from each rank to a random other one; each waits for what is sent to it."""
+    """Send from each rank to a random other rank."""
     draw = np.random.Generator(np.random.Philox(key=motif.seed))
     rank = np.arange(writer.ranks)
     for _ in range(motif.rounds):
@@ -215,10 +217,10 @@ def _halo(motif: Motif, writer: Writer, shifts: list[Offsets]) -> None:
     for _ in range(motif.rounds):
         writer.compute(rank, motif.seconds(cells**3))
         for shift in shifts:
-            there = place + shift
-            here = np.all((there >= 0) & (there < size), axis=1)  # nobody is beyond the box
-            target = np.ravel_multi_index(tuple(there[here].T), tuple(size))
-            writer.send(rank[here], target, cells ** int((shift == 0).sum()) * DOUBLE * motif.value("variables"))
+            neighbour = place + shift
+            inside = np.all((neighbour >= 0) & (neighbour < size), axis=1)  # there are no ranks beyond the box
+            target = np.ravel_multi_index(tuple(neighbour[inside].T), tuple(size))
+            writer.send(rank[inside], target, cells ** int((shift == 0).sum()) * DOUBLE * motif.value("variables"))
         writer.step()
 
 
@@ -243,7 +245,7 @@ def sweep3d(motif: Motif, writer: Writer) -> None:
 
 
 def _cross(motif: Motif, writer: Writer, across: Offsets, along: Offsets, front: Offsets, to: tuple[int, int]) -> None:
-    """Let the ranks of a wave's ``front`` get what they need, compute, and send ``across`` and ``along``."""
+    """Let the ranks of a wave's ``front`` receive their input, compute, and send ``across`` and ``along``."""
     cells, planes = motif.value("cells"), motif.value("blocking")
     bytes = cells * planes * DOUBLE * motif.value("variables")
     writer.step(front)
@@ -256,7 +258,7 @@ def fft3d(motif: Motif, writer: Writer) -> None:
     """Compute three passes, with an all-to-all in the columns and one in the rows between them; the same back."""
     wide, high = sides(writer.ranks)
     rank = np.arange(writer.ranks)
-    flops = motif.value("elements") * motif.value("flops") / 3  # ours: a third for each pass
+    flops = motif.value("elements") * motif.value("flops") / 3  # our assumption: a third for each pass
     seconds = flops / motif.speed
     columns, rows = (wide, high), (high, 1)  # ranks, and how far apart they are
     for first, second in ((columns, rows), (rows, columns)) * motif.rounds:
@@ -276,7 +278,7 @@ def _all_to_all(motif: Motif, writer: Writer, size: int, stride: int) -> None:
 
 
 def amr3d(motif: Motif, writer: Writer) -> None:
-    """Compute blocks, then exchange their faces, in a mesh of a file or one that is finer at a sphere."""
+    """Compute blocks, then exchange their faces; the mesh is that of a file, or finer at a sphere."""
     assert motif.blocks is None or motif.mesh is not None, "build() reads the file"
     mesh, cells = motif.mesh or refined(writer.ranks, int(motif.value("level"))), motif.value("cells")
     for _ in range(motif.rounds):
@@ -286,7 +288,7 @@ def amr3d(motif: Motif, writer: Writer) -> None:
 
 
 def amr3d_heavy(motif: Motif, writer: Writer) -> None:
-    """Do the same with blocks that are cut once more: ours for the block file from midway through the paper's run."""
+    """Do the same with blocks that are cut once more, which we assume for midway through the paper's run."""
     amr3d(motif, writer)
 
 

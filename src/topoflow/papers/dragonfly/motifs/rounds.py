@@ -1,4 +1,4 @@
-"""Equal rounds of messages, written as one round and what of it waits for the round before.
+"""Equal rounds of messages, stored as one round and its dependencies on the round before.
 
 Shapes: M messages of a round, D of them that wait for another.
 """
@@ -10,25 +10,25 @@ import numpy as np
 from topoflow.arrays import Offsets, distinct
 from topoflow.workload.base import Messages
 
-WRITTEN = 3  # rounds that show whether all are equal: the first waits for none before it
-MOST = 64  # messages of a connected component at most: reachability is a bit mask of 64 bits for each
+WRITTEN = 3  # rounds that show whether all are equal; the first has no round before it
+MAX_COMPONENT = 64  # messages of a connected component: reachability is a mask of 64 bits for each
 
 
 def folded(written: Messages, rounds: int) -> Messages | None:
     """Return the messages of ``rounds`` equal rounds, from the first three in ``written``; None if these differ.
 
-    Also None if a message may be sent again before it has arrived, and if a connected component of dependencies has
-    more than ``MOST`` messages, so that this is not known.
+    The result is also None if a message may be sent again before it has arrived, and if a connected component of
+    dependencies has more than ``MAX_COMPONENT`` messages, so that this is not known.
     """
-    columns = [np.asarray(each) for each in (written.source, written.target, written.bytes, written.seconds)]
-    count, rest = divmod(len(written.source), WRITTEN)
-    if rest or written.waits is None or written.release is not None:
+    columns = [np.asarray(column) for column in (written.source, written.target, written.bytes, written.seconds)]
+    count, remainder = divmod(len(written.source), WRITTEN)
+    if remainder or written.waits is None or written.release is not None:
         return None
     if any((column[: 2 * count] != column[count:]).any() for column in columns):
         return None
     inside, carried = zip(*(_waits(written.waits, count, number) for number in range(WRITTEN)), strict=True)
     pairs = (inside[0], inside[1]), (inside[1], inside[2]), (carried[1], carried[2])
-    if not all(np.array_equal(one, other) for one, other in pairs):
+    if not all(np.array_equal(first, second) for first, second in pairs):
         return None
     if len(written.waits[0]) and (written.waits[0] // count - written.waits[1] // count).max() > 1:
         return None
@@ -40,33 +40,33 @@ def folded(written: Messages, rounds: int) -> Messages | None:
 
 
 def _waits(waits: tuple[Offsets, Offsets], count: int, number: int) -> tuple[Offsets, Offsets]:
-    """Return ascending waiter * M + what it waits for, within round ``number`` and in the round before it."""
-    own = waits[0] // count == number
-    waiter, earlier = waits[0][own], waits[1][own]
-    here = earlier // count == number
+    """Return waiter * M + the message that it waits for, ascending, in round ``number`` and in the round before it."""
+    in_round = waits[0] // count == number
+    waiter, earlier = waits[0][in_round], waits[1][in_round]
+    same_round = earlier // count == number
     key = waiter % count * count + earlier % count
-    return distinct(key[here]), distinct(key[~here])
+    return distinct(key[same_round]), distinct(key[~same_round])
 
 
 def _comes_back(waits: tuple[Offsets, Offsets], carried: tuple[Offsets, Offsets], count: int) -> bool:
-    """Say if each of M messages depends, through others, on itself in the round before; False also if unknown."""
+    """Return True if each of M messages depends, through others, on itself in the round before."""
     waiter, earlier = (np.concatenate(side) for side in zip(waits, carried, strict=True))
     group = np.arange(count)  # connected component, by its first message
-    for _ in range(MOST):
+    for _ in range(MAX_COMPONENT):
         before = group.copy()
         np.minimum.at(group, waiter, group[earlier])
         np.minimum.at(group, earlier, group[waiter])
         if np.array_equal(before, group):
             break
-    if not np.array_equal(before, group) or np.bincount(group).max(initial=0) > MOST:
+    if not np.array_equal(before, group) or np.bincount(group).max(initial=0) > MAX_COMPONENT:
         return False
     order = np.argsort(group, kind="stable")
-    place = np.empty(count, np.uint64)  # in its component
+    place = np.empty(count, np.uint64)  # of each message in its component
     place[order] = np.arange(count) - np.searchsorted(group[order], group[order])
-    own = np.left_shift(np.uint64(1), place)
-    same, following = own.copy(), np.zeros(count, np.uint64)  # reachable in its round, and in the next
-    for _ in range(MOST):
+    bit = np.left_shift(np.uint64(1), place)
+    same, following = bit.copy(), np.zeros(count, np.uint64)  # reachable in its round, and in the next
+    for _ in range(MAX_COMPONENT):
         np.bitwise_or.at(same, waits[1], same[waits[0]])
         np.bitwise_or.at(following, carried[1], same[carried[0]])
         np.bitwise_or.at(following, waits[1], following[waits[0]])
-    return bool((following & own).all())
+    return bool((following & bit).all())

@@ -10,38 +10,43 @@ from numpy.typing import ArrayLike
 
 from topoflow.arrays import Floats, Mask, Offsets
 from topoflow.papers.dragonfly.motifs import firefly
-from topoflow.workload.base import NOBODY, Messages
+from topoflow.workload.base import NO_TARGET, Messages
+
+NO_TASK = -1
 
 
 class Writer:
-    """Writes the tasks of ranks. A rank does step after step: it sends, and then waits for what is sent to it.
+    """Writes the tasks of ranks. In each step a rank sends, and then waits for the messages that it receives.
 
-    Messages up to ``eager`` B leave their sender free at once, that of a longer one waits until it has arrived. With
-    ``request``, a longer one is matched first: ``request`` B ask its receiver, which answers with as many as soon as it
-    has posted the receive, at the beginning of the step in which it waits for it. An eager message that comes earlier
-    is unexpected and waits there. Messages from one rank to another match in the order in which they are sent.
+    A message up to ``eager`` B does not block its sender; the sender of a longer message waits until it has arrived.
+    With ``request``, a longer message is matched first: ``request`` B ask its receiver, which answers with as many
+    bytes once it has posted the receive, at the beginning of the step in which it waits for the message. An eager
+    message that comes earlier is unexpected and waits there. Messages from one rank to another match in the order in
+    which they are sent.
 
-    With ``library``, calls and both protocols take what they do in ``firefly``.
+    With ``library``, calls and both protocols take the times of ``firefly``.
     """
 
     def __init__(self, ranks: int, eager: float, request: float | None = None, *, library: bool = False) -> None:
         self.ranks, self._eager, self._request, self._tasks = ranks, eager, request, 0
-        self._library, self._calling = library, np.zeros(ranks)  # s that the calls of each rank in this step take
-        self._said: list[tuple[Offsets, Offsets, Floats]] = []  # messages whose calls are not written yet
-        self._waiting = np.zeros(ranks, np.bool_)  # those that receive in this step, and do not call recv
+        self._library, self._calling = library, np.zeros(ranks)  # s of the calls of each rank in this step
+        self._pending: list[
+            tuple[Offsets, Offsets, Floats]
+        ] = []  # messages of this step whose calls are not yet written
+        self._waiting = np.zeros(ranks, np.bool_)  # ranks that receive in this step, without recv
         self._receiving = np.zeros(ranks, np.bool_)
-        self._blocking = np.full(ranks, NOBODY, np.int64)  # of each rank, when the last send of this step returns
-        self._matched = np.full(ranks, NOBODY, np.int64)  # of each rank, the last match of an eager one in this step
-        self._pinned: list[tuple[Offsets, Offsets, Floats]] = []  # data, receivers and s: to be unpinned in this step
+        self._blocking = np.full(ranks, NO_TASK, np.int64)  # of each rank, the return of the last send in this step
+        self._matched = np.full(ranks, NO_TASK, np.int64)  # of each rank, the last eager match in this step
+        self._pinned: list[tuple[Offsets, Offsets, Floats]] = []  # data, receivers and s to unpin in this step
         self._columns: list[tuple[Offsets, Offsets, Floats, Floats]] = []
         self._waits: list[tuple[Offsets, Offsets]] = []
-        self._last = np.full(ranks, NOBODY, np.int64)  # of each rank, the task that its next step waits for
+        self._last = np.full(ranks, NO_TASK, np.int64)  # of each rank, the task that its next step waits for
         self._open: list[tuple[Offsets, Offsets]] = []  # tasks, and ranks that wait for them in this step
 
     def send(self, source: Offsets, target: Offsets, bytes: ArrayLike) -> None:
         """Send a message of ``bytes`` from each ``source`` [k] to its ``target`` [k]."""
         if self._library:
-            self._said.append((source, target, np.broadcast_to(np.asarray(bytes, np.float64), len(source))))
+            self._pending.append((source, target, np.broadcast_to(np.asarray(bytes, np.float64), len(source))))
             return
         long = np.broadcast_to(np.asarray(bytes) > self._eager, len(source))
         answers = self._match(source[long], target[long]) if self._request is not None else None
@@ -54,10 +59,10 @@ class Writer:
 
     def _call(self) -> None:
         """Write the calls of the messages of this step: a rank posts all of its receives, and then sends."""
-        if not self._said:
+        if not self._pending:
             return
-        source, target, bytes = (np.concatenate(column) for column in zip(*self._said, strict=True))
-        self._said = []
+        source, target, bytes = (np.concatenate(column) for column in zip(*self._pending, strict=True))
+        self._pending = []
         long = bytes > self._eager
         pinned = firefly.pinned(bytes) * long
         receives = firefly.POSTED + pinned  # an irecv each
@@ -69,14 +74,14 @@ class Writer:
         self._waiting[target] |= ~alone[target]
         before = self._calling[source] + _earlier(source, firefly.SENT + pinned)
         np.add.at(self._calling, source, firefly.SENT + pinned)
-        begun = self._wait_for(source, before + firefly.BEFORE + pinned)
-        self._wait(begun, self._last[source])
+        begin = self._wait_for(source, before + firefly.BEFORE + pinned)
+        self._wait(begin, self._last[source])
         returned = self._wait_for(source, before + firefly.SENT + pinned)
         self._wait(returned, self._last[source])
         self._open.append((returned, source))
         self._blocking[source] = returned
         sent = self._add(source, target, np.where(long, 0.0, bytes) + firefly.HEADER, 0.0)
-        self._wait(sent, begun)
+        self._wait(sent, begin)
         matched = self._wait_for(target, firefly.MATCHED)
         self._wait(matched, sent)
         self._wait(matched, posted)
@@ -87,7 +92,7 @@ class Writer:
             self._get(source[long], target[long], bytes[long], matched[long], returned[long])
 
     def _get(self, source: Offsets, target: Offsets, bytes: Floats, matched: Offsets, called: Offsets) -> None:
-        """Write what follows the requests of long messages, ``called`` [k] by senders and ``matched`` [k]."""
+        """Write the tasks after the requests of long messages, ``called`` [k] by senders and ``matched`` [k]."""
         asks = self._add(target, source, firefly.GET, 0.0)
         self._wait(asks, matched)
         read = self._wait_for(source, firefly.READ)
@@ -104,48 +109,48 @@ class Writer:
         self._blocking[source[blocks]] = returned[blocks]
 
     def _wait_all(self, ends: Mask) -> None:
-        """Write the wait that ``ends`` [n] a step of ranks.
+        """Write the wait that ends the step of the ranks in the mask ``ends`` [n].
 
-        It begins when the last send has returned, unpins what has come, and returns when all has come.
+        It begins when the last send has returned, unpins arrived data, and returns when all has arrived.
         """
         rank = np.flatnonzero(ends & self._waiting)
         called = self._wait_for(rank, self._calling[rank])
         self._wait(called, self._last[rank])
-        begun = np.full(self.ranks, NOBODY, np.int64)
-        begun[rank] = self._wait_for(rank, firefly.CALL)
-        self._wait(begun[rank], called)
-        self._wait(begun[rank], self._blocking[rank])
-        self._open.append((begun[rank], rank))
+        begin = np.full(self.ranks, NO_TASK, np.int64)
+        begin[rank] = self._wait_for(rank, firefly.CALL)
+        self._wait(begin[rank], called)
+        self._wait(begin[rank], self._blocking[rank])
+        self._open.append((begin[rank], rank))
         if self._pinned:
             data, target, seconds = (np.concatenate(column) for column in zip(*self._pinned, strict=True))
-            here = ends[target]
-            self._pinned = [(data[~here], target[~here], seconds[~here])]
-            unpinned = self._wait_for(target[here], seconds[here])
-            self._wait(unpinned, data[here])
-            self._wait(unpinned, begun[target[here]])
-            self._follow(unpinned, target[here], np.full(self.ranks, NOBODY, np.int64))
-            self._open.append((unpinned, target[here]))
+            ending = ends[target]
+            self._pinned = [(data[~ending], target[~ending], seconds[~ending])]
+            unpinned = self._wait_for(target[ending], seconds[ending])
+            self._wait(unpinned, data[ending])
+            self._wait(unpinned, begin[target[ending]])
+            self._follow(unpinned, target[ending], np.full(self.ranks, NO_TASK, np.int64))
+            self._open.append((unpinned, target[ending]))
         rank = np.flatnonzero(ends & self._receiving)
-        back = np.full(self.ranks, NOBODY, np.int64)
+        back = np.full(self.ranks, NO_TASK, np.int64)
         back[rank] = self._wait_for(rank, firefly.CALL)
         for tasks, owner in self._open:
-            mine = ends[owner] & self._receiving[owner]
-            self._wait(back[owner[mine]], tasks[mine])
+            receiver = ends[owner] & self._receiving[owner]
+            self._wait(back[owner[receiver]], tasks[receiver])
         self._open.append((back[rank], rank))
         self._waiting &= ~ends
         self._receiving &= ~ends
-        self._blocking[ends] = self._matched[ends] = NOBODY
+        self._blocking[ends] = self._matched[ends] = NO_TASK
 
     def _follow(self, tasks: Offsets, rank: Offsets, last: Offsets) -> None:
-        """Let each of ``tasks`` [k] wait for the one before it of its ``rank`` [k]; ``last`` [n] are the last ones."""
+        """Let each of ``tasks`` [k] wait for the previous task of its ``rank`` [k]; ``last`` [n]: latest tasks."""
         order = np.argsort(rank, kind="stable")
         task, owner = tasks[order], rank[order]
-        earlier = np.where(np.diff(owner, prepend=NOBODY) == 0, np.roll(task, 1), last[owner])
+        earlier = np.where(np.diff(owner, prepend=NO_TASK) == 0, np.roll(task, 1), last[owner])
         self._wait(task, earlier)
         last[owner] = task
 
     def _wait_for(self, rank: Offsets, seconds: ArrayLike) -> Offsets:
-        """Return tasks [k] that take ``seconds`` and occupy nothing: messages of a rank to itself."""
+        """Return tasks [k] that take ``seconds`` and occupy no resource: messages of a rank to itself."""
         return self._add(rank, rank, 0.0, seconds)
 
     def _match(self, source: Offsets, target: Offsets) -> Offsets:
@@ -158,14 +163,14 @@ class Writer:
         return answers
 
     def compute(self, rank: Offsets, seconds: ArrayLike) -> None:
-        """Compute for ``seconds`` on each ``rank`` [k], all different, as a step of its own."""
+        """Compute for ``seconds`` on each ``rank`` [k], all different, as a separate step."""
         self._call()
-        tasks = self._add(rank, np.full(len(rank), NOBODY), 0.0, seconds)
+        tasks = self._add(rank, np.full(len(rank), NO_TARGET), 0.0, seconds)
         self._wait(tasks, self._last[rank])
         self._last[rank] = tasks
 
     def step(self, only: Offsets | None = None) -> None:
-        """End a step of the ranks ``only``; None: of all."""
+        """End a step of the ranks ``only``, or of all ranks."""
         self._call()
         mask = np.ones(self.ranks, np.bool_)
         if only is not None:
@@ -193,32 +198,32 @@ class Writer:
 
     def _add(self, source: Offsets, target: Offsets, bytes: ArrayLike, seconds: ArrayLike) -> Offsets:
         count = len(source)
-        amounts = [np.broadcast_to(np.asarray(each, np.float64), count) for each in (bytes, seconds)]
+        amounts = [np.broadcast_to(np.asarray(amount, np.float64), count) for amount in (bytes, seconds)]
         self._columns.append((source, target, amounts[0], amounts[1]))
         first, self._tasks = self._tasks, self._tasks + count
         return np.arange(first, self._tasks)
 
     def _wait(self, tasks: Offsets, earlier: Offsets) -> None:
-        said = earlier != NOBODY
-        self._waits.append((tasks[said], earlier[said]))
+        exists = earlier != NO_TASK
+        self._waits.append((tasks[exists], earlier[exists]))
 
 
 def _earlier(ranks: Offsets, seconds: Floats) -> Floats:
-    """Return the sum [k] of ``seconds`` of the earlier ones of the same rank."""
+    """Return the sum [k] of ``seconds`` of earlier entries with the same rank."""
     order = np.argsort(ranks, kind="stable")
     until = np.cumsum(seconds[order]) - seconds[order]
-    found = np.empty(len(ranks))
-    found[order] = until - until[np.searchsorted(ranks[order], ranks[order])]
-    return found
+    sums = np.empty(len(ranks))
+    sums[order] = until - until[np.searchsorted(ranks[order], ranks[order])]
+    return sums
 
 
 def sides(ranks: int) -> tuple[int, int]:
-    """Return the most square rectangle of that number of ranks, the longer side first: 110,592 are 384 x 288."""
+    """Return the rectangle of ``ranks`` that is closest to a square, longer side first: 110,592 are 384 x 288."""
     short = max(side for side in range(1, int(ranks**0.5) + 1) if ranks % side == 0)
     return ranks // short, short
 
 
 def box(ranks: int) -> tuple[int, int, int]:
-    """Return the box of that number of ranks with the least surface, sides descending: 110,592 are 48 x 48 x 48."""
-    found = [(*sides(ranks // first), first) for first in range(1, round(ranks ** (1 / 3)) + 1) if ranks % first == 0]
-    return min(found, key=lambda each: each[0] * each[1] + each[1] * each[2] + each[0] * each[2])
+    """Return the box of ``ranks`` with the least surface, sides descending: 110,592 are 48 x 48 x 48."""
+    boxes = [(*sides(ranks // first), first) for first in range(1, round(ranks ** (1 / 3)) + 1) if ranks % first == 0]
+    return min(boxes, key=lambda sides: sides[0] * sides[1] + sides[1] * sides[2] + sides[0] * sides[2])

@@ -1,11 +1,11 @@
 """Mappings of the processes of a job to the available cores. A new mapping is a module of this folder.
 
-Its name is a value of ``experiment.mappings``. It has one function,
+The module's name is a value of ``experiment.mappings``. The module has one function,
 
     def place(packets: Index, rack: Index, seed: int) -> Index
 
-``packets`` [M, M] are the packets that each process sends to each other one; ``rack`` [Q] is the rack of each available
-core. The answer [M] is a different core for each process. There are at least as many cores as processes.
+``packets`` [M, M] are the packets that each process sends to each other process; ``rack`` [Q] is the rack of each
+available core. The result [M] is a different core for each process. There are at least as many cores as processes.
 
 Shapes: M processes, Q available cores.
 """
@@ -34,7 +34,7 @@ def mappings() -> tuple[str, ...]:
 
 
 def place(name: str, packets: Index, rack: Index, seed: int = 0) -> Index:
-    """Return the core [M] of each process by the mapping ``name``. Raises ``ValueError`` in one line."""
+    """Return the core [M] of each process by the mapping ``name``. Raises ``ValueError``."""
     if name not in mappings():
         raise ValueError(f"mapping: must be one of {', '.join(mappings())}, got {name!r}")
     if packets.ndim != 2 or packets.shape[0] != packets.shape[1]:
@@ -48,19 +48,19 @@ def place(name: str, packets: Index, rack: Index, seed: int = 0) -> Index:
 
 def within(packets: Index, rack: Index, core: Index) -> int:
     """Count the packets between processes of the same rack, where ``core`` [M] is the core of each process."""
-    where = rack[core]
-    return int(packets[where[:, None] == where[None, :]].sum())
+    rack_of_process = rack[core]
+    return int(packets[rack_of_process[:, None] == rack_of_process[None, :]].sum())
 
 
 def between(packets: Index) -> Index:
-    """Return the packets [M, M] of each pair, the sum of both directions; a process sends itself none."""
-    both: Index = packets + packets.T
-    np.fill_diagonal(both, 0)
-    return both
+    """Return the packets [M, M] of each pair, the sum of both directions; the diagonal is 0."""
+    sums: Index = packets + packets.T
+    np.fill_diagonal(sums, 0)
+    return sums
 
 
 def by_room(rack: Index) -> list[Index]:
-    """Return the cores of each rack, the rack with the most cores first, and the lower of equal racks."""
+    """Return the cores of each rack, racks with the most cores first, and equal racks by number."""
     numbers, counts = np.unique(rack, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     return [np.flatnonzero(rack == number) for number in numbers[order]]

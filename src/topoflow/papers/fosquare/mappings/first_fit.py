@@ -1,4 +1,4 @@
-"""First fit: each process gets the next core, in the order of their numbers."""
+"""First fit: each process gets the next core by number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the links of a network are: circuits of a ring or tree, pairs of opposite circuits, cables between two tiers.
+"""Kinds of links of a network: circuits of a ring or tree, pairs of opposite circuits, cables between two tiers.
 
 Shapes: L links.
 """
@@ -16,19 +16,19 @@ from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.report.draw.network.tiers import groups, tier_names, tiers
 from topoflow.report.draw.style import COLOURS
 
-MAX_KINDS = 6  # kinds of rings and trees with a colour of their own
+MAX_KINDS = 6  # kinds of rings and trees with their own colours
 OTHER = "other rings or trees"
 PAIR, ONE_WAY, OTHER_COLOUR = COLOURS[1], "#7F7F7F", "#000000"
 RINGS = tuple(colour for colour in COLOURS if colour not in (PAIR, OTHER_COLOUR))
 
-NO_GROUP = -1  # of a server
+NO_GROUP = -1  # the group of a server
 
 Group = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Links that are drawn alike."""
+    """A kind of links, which have the same look."""
 
     label: str
     colour: str
@@ -36,14 +36,14 @@ class Kind:
 
 
 def kinds(fabric: Fabric) -> list[Kind]:
-    """Every link is of one kind: where several rings share it, of the ring that comes first."""
+    """Return the kinds of links; a link that several rings share belongs to the first of them."""
     return _cables(fabric) if fabric.has_switches else _circuits(fabric)
 
 
 def order_name(what: str, group: Group, order: Group, number: int, servers: int) -> str:
-    """``ring +5``, ``trees +1`` among all servers, ``rings of 8, +1`` among some; the number without a stride."""
-    found = stride(group, order)
-    which = f"+{found}" if found is not None else f"{number + 1}"
+    """Return the name of an order: ``ring +5`` or ``trees +1`` among all servers, ``rings of 8, +1`` among some."""
+    step = stride(group, order)
+    which = f"+{step}" if step is not None else f"{number + 1}"
     return f"{what} {which}" if len(group) == servers else f"{what.removesuffix('s')}s of {len(group)}, {which}"
 
 
@@ -57,8 +57,8 @@ def _tree_edges(order: Group) -> list[tuple[int, int]]:
 
 
 def _purposes(fabric: Fabric) -> dict[tuple[int, int], str]:
-    """What circuits were built for: the ring or the pair of trees that is the first to use them."""
-    found: dict[tuple[int, int], str] = {}
+    """Return pair of servers -> the ring or pair of trees that is the first to use its circuit."""
+    purposes: dict[tuple[int, int], str] = {}
     for what, orders_of, edges in (
         ("ring", fabric.channels.rings, _edges),
         ("trees", fabric.channels.trees, _tree_edges),
@@ -67,22 +67,22 @@ def _purposes(fabric: Fabric) -> dict[tuple[int, int], str]:
             for number, order in enumerate(orders):
                 name = order_name(what, group, order, number, fabric.servers)
                 for edge in edges(order):
-                    found.setdefault(edge, name)
-    return found
+                    purposes.setdefault(edge, name)
+    return purposes
 
 
 def _circuits(fabric: Fabric) -> list[Kind]:
     purposes = _purposes(fabric)
     colours = dict(zip(dict.fromkeys(purposes.values()), RINGS[:MAX_KINDS], strict=False))
     ends = list(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))
-    there = set(ends)
+    existing = set(ends)
     of_kind: dict[tuple[str, str], list[int]] = {(name, colour): [] for name, colour in colours.items()}
     for link, edge in enumerate(ends):
         if edge in purposes:
             name = purposes[edge] if purposes[edge] in colours else OTHER
             kind = (name, colours.get(name, OTHER_COLOUR))
         else:
-            kind = ("pairs, a circuit each way", PAIR) if edge[::-1] in there else ("one way", ONE_WAY)
+            kind = ("pairs, a circuit each way", PAIR) if edge[::-1] in existing else ("one way", ONE_WAY)
         of_kind.setdefault(kind, []).append(link)
     return [Kind(*kind, np.array(links)) for kind, links in of_kind.items() if links]
 
@@ -93,15 +93,15 @@ def _cables(fabric: Fabric) -> list[Kind]:
     ends = np.sort(np.column_stack((tier[fabric.source], tier[fabric.target])), axis=1)  # [L, 2]
     between = np.zeros(fabric.links, np.bool_)
     if group is not None:
-        of = np.concatenate((np.full(fabric.servers, NO_GROUP), group))
-        first, second = of[fabric.source], of[fabric.target]
+        group_of = np.concatenate((np.full(fabric.servers, NO_GROUP), group))
+        first, second = group_of[fabric.source], group_of[fabric.target]
         between = (first != second) & (first != NO_GROUP) & (second != NO_GROUP)
-    found = sorted(set(zip(*ends.T.tolist(), between.tolist(), strict=True)))
+    combinations = sorted(set(zip(*ends.T.tolist(), between.tolist(), strict=True)))
     return [
         Kind(
             f"{names[low]} - {names[high]}{', between groups' if beside else ''}",
             COLOURS[at % len(COLOURS)],
             np.flatnonzero((ends == (low, high)).all(axis=1) & (between == beside)),
         )
-        for at, (low, high, beside) in enumerate(found)
+        for at, (low, high, beside) in enumerate(combinations)
     ]

@@ -1,4 +1,4 @@
-"""What a network is made of: tiers by their distance from the servers, groups of switches, a lattice.
+"""Structure of a network: tiers by their distance from the servers, groups of switches, a lattice.
 
 Shapes: L links, N nodes.
 """
@@ -15,18 +15,21 @@ from topoflow.fabric.base import Fabric
 
 
 def tiers(fabric: Fabric) -> NDArray[np.int64]:
-    """How far every node is from the servers [N]; switches of one name ("edge 0.1") are as far as their nearest."""
+    """Return the distance of every node from the servers [N].
+
+    Switches with the same kind of name ("edge 0.1") are in the tier of the nearest of them.
+    """
     hops = _hops(fabric)
     words = [_word(name) for name in fabric.nodes]
     nearest: dict[str, int] = {}
     for word, far in zip(words[fabric.servers :], hops[fabric.servers :].tolist(), strict=True):
         nearest[word] = min(far, nearest.get(word, far))
-    found = [0 if node < fabric.servers else nearest[word] for node, word in enumerate(words)]
-    return np.unique(found, return_inverse=True)[1]  # without gaps
+    distances = [0 if node < fabric.servers else nearest[word] for node, word in enumerate(words)]
+    return np.unique(distances, return_inverse=True)[1]  # without gaps
 
 
 def tier_names(fabric: Fabric) -> list[str]:
-    """What the nodes of every tier are called."""
+    """Return the name of the nodes of every tier."""
     names: dict[int, dict[str, None]] = {}
     for node, tier in enumerate(tiers(fabric).tolist()):
         names.setdefault(tier, {})["server" if node < fabric.servers else _word(fabric.nodes[node])] = None
@@ -34,7 +37,7 @@ def tier_names(fabric: Fabric) -> list[str]:
 
 
 def lattice(fabric: Fabric) -> tuple[int, ...] | None:
-    """The dimensions of that which its servers are, or else its switches; None: it is none, or a line."""
+    """Return the dimensions of the lattice of servers, or else of switches; None if there is none, or it is a line."""
     route: Any = fabric.route
     dims: tuple[int, ...] | None = getattr(route, "dims", None)
     nodes = len(fabric.nodes) - fabric.servers if fabric.has_switches else fabric.servers
@@ -42,9 +45,9 @@ def lattice(fabric: Fabric) -> tuple[int, ...] | None:
 
 
 def groups(fabric: Fabric) -> NDArray[np.int64] | None:
-    """The group of every switch, from names such as "router 3.1"; None where it has none.
+    """Return the group of every switch, from names such as "router 3.1"; None without groups.
 
-    Groups are joined by links between switches of one tier. In a fat-tree "edge 0.1" and "edge 1.0" are not.
+    Groups are joined by links between switches of one tier, unlike "edge 0.1" and "edge 1.0" of a fat-tree.
     """
     places = [name.rpartition(" ")[2].rpartition(".")[0] for name in fabric.nodes[fabric.servers :]]
     numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
@@ -58,7 +61,7 @@ def groups(fabric: Fabric) -> NDArray[np.int64] | None:
 
 
 def _hops(fabric: Fabric) -> NDArray[np.int64]:
-    """Links from every node to the nearest server [N]; larger than any distance where there is no path."""
+    """Return [N] the links from every node to the nearest server; larger than any distance without a path."""
     hops = np.full(len(fabric.nodes), len(fabric.nodes))
     hops[: fabric.servers] = 0
     while True:
@@ -71,5 +74,5 @@ def _hops(fabric: Fabric) -> NDArray[np.int64]:
 
 
 def _word(name: str) -> str:
-    """``edge 0.1`` is an edge."""
+    """Return the kind of a node's name: ``edge`` for ``edge 0.1``."""
     return name.rstrip("0123456789.-_ ") or name

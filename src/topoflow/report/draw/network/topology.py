@@ -1,4 +1,4 @@
-"""A network drawn: nodes where ``layout`` has them, each link in the colour of what it is, as wide as its load.
+"""Drawings of networks: nodes at the places of ``layout``, links coloured by kind, with the width of their load.
 
 Shapes: L links, N nodes.
 """
@@ -20,7 +20,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.report.base import Report
 from topoflow.report.draw.cdf import wiring_names
 from topoflow.report.draw.network.circuits import Kind, kinds
-from topoflow.report.draw.network.layout import TIER, Layout, curves, layout
+from topoflow.report.draw.network.layout import TIER, NetworkLayout, curves, layout
 from topoflow.report.draw.network.tiers import tier_names, tiers
 from topoflow.report.draw.style import grid_shape, panels
 from topoflow.units import human
@@ -28,20 +28,20 @@ from topoflow.units import human
 MAX_PANELS = 6  # networks in one picture
 CURVE_POINTS, FEWER_POINTS = 25, 9  # of a curve
 MAX_LABELS = 24  # servers of a circle with their number next to them
-MAX_ARROWS = 100  # links; with more of them, links have no arrows
+MAX_ARROWS = 100  # links with arrows; with more links there are no arrows
 NODE = "#4D5B66"
-MARK = 0.4  # of the distance between two nodes: the size of their marks
-FEW_LINKS = 5000  # with more of them, curves have fewer points and thin lines
-INK = 1.0  # lines of a kind that cover this share of where they are, or more, are the fainter for it
+MARK = 0.4  # size of nodes, as a share of the distance between two
+FEW_LINKS = 5000  # with more links, curves have fewer points and thin lines
+INK = 1.0  # lines of a kind that would cover more than this share of their area are drawn fainter
 FAINTEST = 0.05
-MAX_GROUPS = 40  # with their name among their switches
+MAX_GROUPS = 40  # groups with their name among their switches
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """One network; ``link_bytes`` [L] is what its links carry, None: they are drawn by their bandwidth."""
+    """A network to draw; ``link_bytes`` [L] are carried by its links; None: widths show the bandwidth."""
 
     title: str
     fabric: Fabric
@@ -49,26 +49,27 @@ class Drawn:
 
 
 def wirings(report: Report) -> list[Result]:
-    """The fastest world of every wiring."""
-    found: dict[tuple[str, bytes, bytes], Result] = {}
+    """Return the fastest world of every wiring."""
+    fastest: dict[tuple[str, bytes, bytes], Result] = {}
     for outcome in report.choices_first:
         ends = (outcome.fabric.source.tobytes(), outcome.fabric.target.tobytes())
-        found.setdefault((outcome.settings.fabric, *ends), outcome)
-    return list(found.values())
+        fastest.setdefault((outcome.settings.fabric, *ends), outcome)
+    return list(fastest.values())
 
 
 def draw(report: Report) -> Figure:
-    """Every wiring of a report once: the fastest world of each."""
+    """Draw every wiring of a report once, with the loads of its fastest world."""
     different = wirings(report)
     shown = different[:MAX_PANELS]
     names = wiring_names(report, shown)
     limit = "" if len(shown) == len(different) else f" ({len(shown)} of {len(different)} networks)"
-    drawn = [Drawn(name, one.fabric, one.timeline.link_bytes) for name, one in zip(names, shown, strict=True)]
+    labelled = zip(names, shown, strict=True)
+    drawn = [Drawn(name, outcome.fabric, outcome.timeline.link_bytes) for name, outcome in labelled]
     return draw_networks(f"The networks{limit}", drawn)
 
 
 def draw_networks(title: str, networks: Sequence[Drawn]) -> Figure:
-    """A panel per network."""
+    """Draw a panel per network."""
     widest = 1 if len(networks) == 1 else 2 if len(networks) in (2, 4) else 3
     rows, columns = grid_shape(len(networks), widest)
     size = {1: 8.0, 2: 6.0, 3: 4.6}[columns]
@@ -80,10 +81,10 @@ def draw_networks(title: str, networks: Sequence[Drawn]) -> Figure:
 
 
 def draw_topology(axes: Axes, network: Drawn, inches: float = 8.0) -> None:
-    """Every link once: coloured by what it is, as wide as what it carries is large."""
-    fabric, found = network.fabric, layout(network.fabric)
+    """Draw every link once, coloured by its kind, with a width in proportion to its load."""
+    fabric, places = network.fabric, layout(network.fabric)
     few = fabric.links <= FEW_LINKS
-    lines = curves(found, fabric, CURVE_POINTS if few else FEWER_POINTS)
+    lines = curves(places, fabric, CURVE_POINTS if few else FEWER_POINTS)
     widest = float(np.clip(3 * inches / max(1, fabric.links) ** 0.5, 0.7 if few else 0.4, 4.0))
     alpha = float(np.clip(12 / max(1, fabric.links) ** 0.5, 0.3, 0.85))
     width = widest * (0.2 + 0.8 * _shares(network))
@@ -97,9 +98,9 @@ def draw_topology(axes: Axes, network: Drawn, inches: float = 8.0) -> None:
             heads = _arrows(lines[kind.links], max(0.02, 0.008 * widest))
             axes.add_collection(PolyCollection(list(heads), facecolors=kind.colour, linewidths=0, zorder=10))
             _count_parallel(axes, lines, fabric, kind)
-    _draw_nodes(axes, found, fabric, inches)
-    _name_nodes(axes, found, fabric, inches)
-    _frame(axes, found, lines)
+    _draw_nodes(axes, places, fabric, inches)
+    _name_nodes(axes, places, fabric, inches)
+    _frame(axes, places, lines)
     axes.set_title(f"{network.title}\n{_widest(network)}", fontsize=10)
     axes.axis("off")
     handles = [Line2D([], [], color=kind.colour, linewidth=2.5, label=kind.label) for kind in of_kinds]
@@ -109,28 +110,28 @@ def draw_topology(axes: Axes, network: Drawn, inches: float = 8.0) -> None:
 
 
 def _points(inches: float) -> float:
-    """Points that a unit of a panel takes, which shows places from -1.15 to 1.15."""
+    """Return the points per unit of a panel, which shows places from -1.15 to 1.15."""
     return 72 * inches / 2.3
 
 
 def _covered(lines: Floats, width: Floats) -> float:
-    """What lines [K, points, 2] of these widths [K] would cover of the rectangle around them, side by side."""
+    """Return the share of their bounding rectangle that lines [K, points, 2] of these widths [K] would cover."""
     if not len(lines):
         return 0.0
     length = np.hypot(*np.diff(lines, axis=1).T).sum(axis=0)
-    around = np.prod(np.ptp(lines.reshape(-1, 2), axis=0))
-    return float((length * width).sum() / max(around, 1e-12))
+    area = np.prod(np.ptp(lines.reshape(-1, 2), axis=0))
+    return float((length * width).sum() / max(area, 1e-12))
 
 
 def _shares(network: Drawn) -> Floats:
-    """What every link carries, of the most that one does [L]."""
+    """Return [L] the load of every link relative to the largest."""
     amount = network.fabric.bandwidth if network.link_bytes is None else network.link_bytes
     most = float(amount.max(initial=0.0))
     return np.asarray(amount / most if most > 0 else np.zeros(len(amount)), dtype=np.float64)
 
 
 def _widest(network: Drawn) -> str:
-    """What the line width says."""
+    """Describe the meaning of the line width."""
     fabric = network.fabric
     if not fabric.links:
         return "no links"
@@ -140,7 +141,7 @@ def _widest(network: Drawn) -> str:
 
 
 def _arrows(curves: Floats, size: float) -> Floats:
-    """A triangle [L, 3, 2] on every curve, at two thirds of its length."""
+    """Return a triangle [L, 3, 2] on every curve, at two thirds of its length."""
     at = 2 * CURVE_POINTS // 3
     tip = curves[:, at]
     along = tip - curves[:, at - 1]
@@ -150,7 +151,7 @@ def _arrows(curves: Floats, size: float) -> Floats:
 
 
 def _count_parallel(axes: Axes, curves: Floats, fabric: Fabric, kind: Kind) -> None:
-    """How many circuits a link is, where it is more than one, at a third of its length."""
+    """Write the number of parallel circuits on links with several, at a third of their length."""
     count = np.rint(fabric.bandwidth / fabric.interface_bandwidth).astype(int)
     for link in kind.links[count[kind.links] > 1]:
         x, y = curves[link, CURVE_POINTS // 3]
@@ -159,60 +160,60 @@ def _count_parallel(axes: Axes, curves: Floats, fabric: Fabric, kind: Kind) -> N
                   bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85})  # fmt: skip
 
 
-def _draw_nodes(axes: Axes, found: Layout, fabric: Fabric, inches: float) -> None:
-    """Servers are round, switches square; the nearer they are to each other, the smaller."""
+def _draw_nodes(axes: Axes, places: NetworkLayout, fabric: Fabric, inches: float) -> None:
+    """Draw servers as circles and switches as squares, smaller if they are closer to each other."""
     tier = tiers(fabric)
     levels = [np.flatnonzero(tier == level) for level in range(int(tier.max()) + 1)]
-    apart = [float(np.hypot(*np.diff(found.place[nodes], axis=0).T).min(initial=1.0)) for nodes in levels]
+    spacing = [float(np.hypot(*np.diff(places.place[nodes], axis=0).T).min(initial=1.0)) for nodes in levels]
     unit = _points(inches)
     for level, nodes in enumerate(levels):
-        near = apart[level] if found.shape == "tiers" else min(apart)
+        near = spacing[level] if places.shape == "tiers" else min(spacing)
         size = float(np.clip(MARK * unit * near, 1.2, 12))
-        axes.plot(*found.place[nodes].T, linestyle="", marker="s" if level else "o", markersize=size, color=NODE,
+        axes.plot(*places.place[nodes].T, linestyle="", marker="s" if level else "o", markersize=size, color=NODE,
                   markeredgecolor="white", markeredgewidth=min(0.8, size / 8), zorder=20)  # fmt: skip
 
 
-def _name_nodes(axes: Axes, found: Layout, fabric: Fabric, inches: float) -> None:
-    """Numbers of some servers, names of tiers and of groups."""
-    place, most = found.place, MAX_LABELS if inches > 5 else MAX_LABELS // 2
+def _name_nodes(axes: Axes, places: NetworkLayout, fabric: Fabric, inches: float) -> None:
+    """Write the numbers of some servers, and the names of tiers and of groups."""
+    place, most = places.place, MAX_LABELS if inches > 5 else MAX_LABELS // 2
     numbered = range(0, fabric.servers, _every(fabric.servers, most))
-    if found.shape == "circle":
+    if places.shape == "circle":
         for server in numbered:
             x, y = 1.08 * place[server]
             axes.text(x, y, str(server), ha="center", va="center", fontsize=8)
-    elif found.shape == "grid" and not fabric.has_switches and fabric.servers <= MAX_LABELS:
+    elif places.shape == "grid" and not fabric.has_switches and fabric.servers <= MAX_LABELS:
         for server, at in enumerate(place.tolist()):
             axes.annotate(str(server), at, (6, -6), textcoords="offset points", ha="left", va="top", fontsize=8)
-    elif found.shape == "tiers":
+    elif places.shape == "tiers":
         tier = tiers(fabric)
         for level, name in enumerate(tier_names(fabric)):
             axes.text(-1.06, TIER * level, f"{name} ({(tier == level).sum()})", ha="right", va="center", fontsize=8)
         for server in numbered:
             axes.text(place[server, 0], -0.06, str(server), ha="center", va="top", fontsize=7)
-    elif found.group is not None:
+    elif places.group is not None:
         switches = place[fabric.servers :]
-        for number in range(0, int(found.group.max()) + 1, _every(int(found.group.max()) + 1, MAX_GROUPS)):
-            x, y = switches[found.group == number].mean(axis=0)
-            name = fabric.nodes[fabric.servers + int(np.argmax(found.group == number))]
+        for number in range(0, int(places.group.max()) + 1, _every(int(places.group.max()) + 1, MAX_GROUPS)):
+            x, y = switches[places.group == number].mean(axis=0)
+            name = fabric.nodes[fabric.servers + int(np.argmax(places.group == number))]
             axes.text(x, y, name.rpartition(" ")[2].rpartition(".")[0], ha="center", va="center", fontsize=8, zorder=21,
                       bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.7})  # fmt: skip
 
 
-def _frame(axes: Axes, found: Layout, lines: Floats) -> None:
-    """Limits around all nodes, lines and numbers."""
-    points = np.concatenate((found.place, lines.reshape(-1, 2)))
+def _frame(axes: Axes, places: NetworkLayout, lines: Floats) -> None:
+    """Set limits around all nodes, lines and numbers."""
+    points = np.concatenate((places.place, lines.reshape(-1, 2)))
     low, high = points.min(axis=0), points.max(axis=0)
-    if found.shape == "tiers":  # names of tiers are left of -1, also where all nodes are in one column
+    if places.shape == "tiers":  # names of tiers are left of -1, also where all nodes are in one column
         low[0], high[0] = min(low[0], -1), max(high[0], 1)
-    room = 0.17 if found.shape == "circle" else 0.08
+    room = 0.17 if places.shape == "circle" else 0.08
     axes.set_xlim(low[0] - room, high[0] + room)
     axes.set_ylim(low[1] - room, high[1] + room)
-    if found.keeps_proportions:
+    if places.keeps_proportions:
         axes.set_aspect("equal")
 
 
 def _every(count: int, most: int) -> int:
-    """Every how many-th of ``count`` is named, a round number."""
+    """Return a round step with which at most ``most`` of ``count`` items are named."""
     step = 1
     while count > step * most:
         step = step * 5 // 2 if str(step)[0] == "2" else step * 2
