@@ -44,7 +44,8 @@ def sound_rows(rows: Sequence[Row], counts: Counter[str]) -> Sound:
         for row in rows
         if is_launch(row) and row.correlation is not None and not captured(row.start)
     }
-    impossible = _outside(rows, device, launches) | _containing(device)
+    impossible = _outside(rows, device, launches)
+    impossible |= _containing([row for row in device if row.place not in impossible])
     kept = [row for row in rows if row.place not in impossible]
     there = {row.correlation for row in kept if row.category in DEVICE}
     recorded = {row.correlation for row in device}
@@ -57,7 +58,7 @@ def sound_rows(rows: Sequence[Row], counts: Counter[str]) -> Sound:
 
 
 def _outside(rows: Sequence[Row], device: Sequence[Row], launches: Mapping[Any, Row]) -> set[str]:
-    """The places of kernels without a duration, and of device rows that the profile cannot have seen."""
+    """Return the places of kernels without a duration, and of device rows that the profile cannot have seen."""
     host = [row for row in rows if row.category not in DEVICE]
     begin = host[0].start if host else 0
     found = {row.place for row in device if row.category == "kernel" and row.end == row.start}
@@ -72,7 +73,7 @@ def _outside(rows: Sequence[Row], device: Sequence[Row], launches: Mapping[Any, 
 
 
 def _containing(device: Sequence[Row]) -> set[str]:
-    """The places of kernels during which a later kernel of their stream began and ended."""
+    """Return the places of kernels during which a later kernel of their stream began and ended."""
     running: dict[tuple[Any, Any], Row] = {}
     found = set()
     for row in device:
