@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from topoflow.capture.base import Communication, Compute, Event, Trace
-from topoflow.capture.merge.agree import Member, check_agreement, common_lengths
+from topoflow.capture.merge.agree import Member, check_agreement
 from topoflow.capture.merge.clocks import clock_offsets
 from topoflow.capture.merge.complete import complete
 from topoflow.capture.merge.ends import cut_ends
@@ -39,7 +39,7 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
             isinstance(event, Operation) and event.group is None and not event.group_of_all for event in part.events
         )
     parts = cut_ends(with_groups(parts, world_size, one_group), counts)
-    parts, hangs = common_window(_common_operations(parts, counts), counts)
+    parts, hangs = common_window(parts, counts)
     parts, iterations = _common_steps(parts, counts)
     ranks = _agreed_events(parts, world_size, counts)
     delays = dict(zip(ranks, _delays(parts), strict=True))
@@ -99,15 +99,6 @@ def _closed_world(parts: Sequence[Part], one_group: bool) -> int:
             "rank as well, or, if all ranks were the job's only group, topoflow capture import --one-group"
         )
     return count
-
-
-def _common_operations(parts: Sequence[Part], counts: Counter[str]) -> list[Part]:
-    """Return the ranks of a job that was cut off up to the first operation that not all of its members got to."""
-    if all(part.ended for part in parts):
-        return list(parts)
-    lengths = common_lengths(parts)
-    counts[CUT] += sum(isinstance(event, Operation) for part in parts for event in part.events[lengths[part.rank] :])
-    return [replace(part, events=part.events[: lengths[part.rank]]) for part in parts]
 
 
 def _common_steps(parts: Sequence[Part], counts: Counter[str]) -> tuple[list[Part], int]:

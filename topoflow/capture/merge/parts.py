@@ -76,8 +76,7 @@ class Part:
     rank_within: int | None = None  # ``rank`` is the place in a group of this many ranks, which must be all of the job
     timed: bool = True  # False: has no times, and may complete another part of the same rank
     lists_groups: bool = False  # True: it has no events, and completes another part of the same rank
-    recorded_from_start: bool = False  # has every operation from the job's start on; its end may be cut
-    ended: bool = True  # False: the job was cut off, so that the last events may be missing
+    ended: bool = True  # False: it has every operation from the job's start on, and its end may be cut off
     restart: int = 0  # how often the job had been started before
     derived: bool = False  # True: made of other traces; in a folder with these it says nothing more
     epoch_ns: int | None = None  # wall clock at time 0; None: all parts count from the same instant
