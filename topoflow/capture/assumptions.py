@@ -1,4 +1,4 @@
-"""What a trace does not say, and what is assumed instead, for a reader."""
+"""Tell a reader what a trace does not say, and what is assumed instead."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Unsized:
 
 
 def unsized(trace: Trace) -> tuple[Unsized, ...]:
-    """What communicated without a size, longest first."""
+    """Return the kernels that communicated an unknown number of bytes, by name, longest first."""
     counts, seconds = Counter[str](), defaultdict[str, float](float)
     for events in trace.ranks.values():
         for event in events:

@@ -35,7 +35,7 @@ class Period:
 
 @dataclass
 class _Seen:
-    """What an iteration's events say, as they are read."""
+    """Start of the first and end of the last event of an iteration, of those read so far; s."""
 
     start: float | None = None
     end: float | None = None
@@ -121,7 +121,7 @@ def _bounded(trace: Trace, numbers: Sequence[int]) -> Sequence[int]:
 
 
 def _communicates(trace: Trace) -> list[Hashable]:
-    """What the recorded ranks communicate in each iteration, for comparison."""
+    """Return the communications of all recorded ranks in each iteration, for comparison."""
     found: list[list[Hashable]] = [[] for _ in range(trace.iterations)]
     for rank in sorted(trace.ranks):
         for event in trace.ranks[rank]:

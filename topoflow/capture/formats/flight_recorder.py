@@ -34,7 +34,7 @@ NO_MESSAGES = "Flight Recorder does not record sends and receives over gloo"
 
 @dataclass(frozen=True)
 class Job:
-    """What a dump says of the whole job."""
+    """The job of a dump, and the rank that wrote it."""
 
     rank: int
     epoch: int  # ns, time 0

@@ -1,4 +1,4 @@
-"""What NCCL itself says of a job, one file per rank: the trace of the profiler plugin in ``integrations/nccl``.
+"""Traces that NCCL itself writes, one file per rank, with the profiler plugin in ``integrations/nccl``.
 
 Sizes, and groups in the order in which they reduce, are exact; there is no compute. A communicator has the same hash on
 all its ranks, and each rank knows its own place only, so the files of all ranks are needed. An operation begins with

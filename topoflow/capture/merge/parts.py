@@ -149,7 +149,7 @@ class Source:
 
     @cached_property
     def looks_like_json(self) -> bool:
-        """Whether the first character opens a JSON object or list."""
+        """True if the first character opens a JSON object or list."""
         return self.data[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
 
     @cached_property

@@ -32,7 +32,7 @@ NO_METADATA = "rows carry no metadata (another backend than NCCL) and are left o
 
 
 def has_metadata(rows: Sequence[Row]) -> bool:
-    """Whether the operators name their collective (torch 2.3 and later with NCCL)."""
+    """Return whether the operators name their collective (torch 2.3 and later with NCCL)."""
     return any(row.name == PARAM_COMMS and row.args.has("Collective name") for row in rows)
 
 
@@ -58,7 +58,7 @@ def from_metadata(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> 
 
 
 def from_kernel(row: Row, groups: Groups) -> Operation | None:
-    """What a kernel says of its collective, where no host row does (a CUDA graph replays it); None: not its size.
+    """Return the operation of a kernel without a host row (a CUDA graph replays it); None if it does not say its size.
 
     Its sequence number is that of the capture, the same in every replay, and is not taken.
     """

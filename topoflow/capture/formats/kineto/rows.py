@@ -35,7 +35,7 @@ class Row:
 
     @property
     def correlation(self) -> Any:
-        """What a kernel shares with the call that launched it."""
+        """The number that a kernel shares with the call that launched it."""
         value = self.args.values.get("correlation")
         return value if isinstance(value, (int, str)) else None
 

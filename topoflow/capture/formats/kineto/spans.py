@@ -1,4 +1,4 @@
-"""What ran on the device: which kernels carried which collective, what communicated unseen, and compute as spans.
+"""Device rows of a profile: kernels of collectives, kernels that communicated without a host row, and compute as spans.
 
 A kernel belongs to the collective within whose host row it was launched: kernel and launch share a ``correlation``,
 launch and host row a thread. ("External id" would do in newer files only; in older ones it is the correlation itself.)
@@ -117,7 +117,7 @@ def _launched(rows: Sequence[Row]) -> list[tuple[Launched, Row | None]]:
 
 
 def into_graphs(rows: Sequence[Row]) -> Callable[[int], bool]:
-    """Whether what the host issued at a moment was captured into a CUDA graph, to be run when that is launched."""
+    """Return a function that tells whether a call at a moment (ns) was captured into a CUDA graph, to be run later."""
     spans, begun = list[tuple[int, int]](), dict[tuple[Any, Any], int]()
     for row in rows:
         if is_call(row) and row.name.startswith(CAPTURE_BEGINS):
