@@ -54,13 +54,13 @@ def damage(rows: Rows, kernel: dict[str, Any], kind: str, untouched: Rows) -> No
     st.lists(st.integers(200, 3000), min_size=1, max_size=4),
     st.integers(1, STEPS - 1),
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, 99), st.sampled_from([*NOTED])), min_size=1, max_size=8),
-    st.booleans(),
+    st.sampled_from(["rows", "numbers", "events"]),
 )
 def test_the_time_of_a_step_is_that_of_the_undamaged_profile(
-    layers: list[int], whole: int, damages: list[tuple[int, int, str]], numbered: bool
+    layers: list[int], whole: int, damages: list[tuple[int, int, str]], waits: str
 ) -> None:
     """Steps ``whole - 1``, whose end is the beginning of ``whole``, and ``whole`` stay as they are on both ranks."""
-    ranks = [prefetching(layers, 1_000_000, numbered, STEPS) for _ in range(2)]
+    ranks = [prefetching(layers, 1_000_000, waits, STEPS) for _ in range(2)]
     kernels = [[row for row in rows if row["cat"] == "kernel"] for rows in ranks]
     per_step = len(kernels[0]) // STEPS
     safe = range(per_step * (whole - 1), per_step * (whole + 1))

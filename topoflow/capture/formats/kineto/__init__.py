@@ -8,7 +8,7 @@
 Kernels that a CUDA graph replays have no row of the host; what they say themselves is taken. Communication whose size
 no row records becomes a compute span that ``communicates``.
 
-What waits for an operation is known from the ``wait`` rows of the host, see ``kineto.waits``.
+What waits for an operation is known from the ``wait`` or ``cuda_sync`` rows, see ``kineto.waits``.
 
 Times: a collective's ``issue`` is its host row's start, ``start`` and ``end`` are its kernel's (None where the window
 of the profile cut the kernel off); compute spans are GPU kernels and copies, see ``kineto.spans``. Iterations are the
@@ -34,7 +34,7 @@ from topoflow.capture.formats.kineto.operations import (
 from topoflow.capture.formats.kineto.rows import Row, read_rows
 from topoflow.capture.formats.kineto.spans import BEFORE, Device, Order, Span, compute_spans, into_graphs, sort_out
 from topoflow.capture.formats.kineto.symmetric import symmetric
-from topoflow.capture.formats.kineto.waits import Waiters, waiters
+from topoflow.capture.formats.kineto.waits import waiters
 from topoflow.capture.iterations import between_marks, by_repetition
 from topoflow.capture.merge.parts import Operation, Part, Source
 from topoflow.capture.torch_names import STEP
@@ -97,7 +97,7 @@ def parse(source: Source) -> list[Part]:
             f"got none and {device.streams} communication streams"
         )
     steps = _steps(rows) or _repetitions(found)
-    waiting = waiters(rows, [row for row, _ in hosted], device) if described else Waiters()
+    waiting = waiters(rows, [row for row, _ in hosted], device)
     spans = compute_spans(device, [operation.order for operation in found], steps.starts, waiting.kernels)
     origin = rows[0].start if rows else 0
     events, after = _events(found, spans, device, steps, origin, waiting.operations)

@@ -17,6 +17,7 @@ from topoflow.capture.torch_names import PARAM_COMMS, STEP, SYMMETRIC, dtype_of
 from topoflow.fields import Fields
 
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+SYNC = "cuda_sync"
 CALLS = ("_runtime", "_driver")  # end the category of a call to the device
 DAMAGED = "rows are damaged and are left out; the first is"
 
@@ -74,7 +75,7 @@ def _matters(category: Any, name: Any) -> bool:
         return name == PARAM_COMMS or name.startswith("c10d::") or name in SYMMETRIC
     if category == "user_annotation":
         return name.startswith((STEP, "nccl:", "gloo:"))
-    return category in DEVICE or category.endswith(CALLS)
+    return category in DEVICE or category == SYNC or category.endswith(CALLS)
 
 
 def _row(place: str, fields: Fields) -> Row:

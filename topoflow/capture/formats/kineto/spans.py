@@ -59,6 +59,7 @@ class Device:
     transfers: Mapping[str, tuple[int, int]]  # row's place -> start of the first kernel, end of the last
     streams: int  # how many streams carried collectives
     compute: Sequence[Launched]  # by start
+    carried: Sequence[tuple[Launched, frozenset[str]]]  # kernels of operations, with the places of these
     described: Sequence[tuple[Launched, Operation]]  # operations that only their kernel records
     unsized: Sequence[Launched]  # communicate an unknown number of bytes
 
@@ -69,7 +70,7 @@ def sort_out(rows: Sequence[Row], issued: Sequence[Row], described: Callable[[Ro
     ``issued`` are the host rows of the collectives; ``described`` reads what a kernel without one says of itself.
     """
     transfers: dict[str, tuple[int, int]] = {}
-    operations, unsized, compute, streams = [], [], [], set()
+    operations, carried, unsized, compute, streams = [], [], [], [], set()
     claims = _Claims(rows, issued)
     for kernel, call in _launched(rows):
         row = kernel.row
@@ -83,11 +84,12 @@ def sort_out(rows: Sequence[Row], issued: Sequence[Row], described: Callable[[Ro
         for place in own or [row.place]:
             start, end = transfers.get(place, (row.start, row.end))
             transfers[place] = min(start, row.start), max(end, row.end)
+        carried.append((kernel, frozenset(own or [row.place])))
         if operation is not None:
             operations.append((kernel, operation))
         elif not own:
             unsized.append(kernel)
-    return Device(transfers, len(streams), compute, operations, unsized)
+    return Device(transfers, len(streams), compute, carried, operations, unsized)
 
 
 def _communicates(row: Row) -> bool:

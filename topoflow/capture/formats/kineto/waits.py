@@ -8,7 +8,7 @@
 A row names its operation by the number in its group, or, in older files, not at all. Then rows and operations of a
 group belong together in their order if there are equally many, otherwise a row to the operation issued last. It does
 not name the stream. A stream on which the first kernel launched after the row began before the operation ended does not
-wait for it.
+wait for it. In a profile with ``cuda_sync`` rows these say all of it, and name the streams (``kineto.events``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from topoflow.capture.formats.kineto.rows import Row
+from topoflow.capture.formats.kineto.events import STREAM_WAITS, stream_waits
+from topoflow.capture.formats.kineto.rows import SYNC, Row
 from topoflow.capture.formats.kineto.spans import Device, Launched
 from topoflow.capture.torch_names import PARAM_COMMS
 
@@ -44,6 +45,8 @@ class Waiters:
 
 def waiters(rows: Sequence[Row], operations: Sequence[Row], device: Device) -> Waiters:
     """Return what waited for ``operations``, which are among ``rows``, all in the order of their start."""
+    if any(row.category == SYNC and row.name == STREAM_WAITS for row in rows):
+        return _of_streams(rows, device)
     found = Waiters()
     lanes: dict[Any, list[Launched]] = defaultdict(list)
     for kernel in sorted(device.compute, key=lambda kernel: kernel.order):
@@ -66,6 +69,15 @@ def waiters(rows: Sequence[Row], operations: Sequence[Row], device: Device) -> W
             place = operations[at].place
             if place in device.transfers and device.transfers[place][0] >= end:
                 found.operations[place] = (*found.operations.get(place, ()), *wait.places)
+    return found
+
+
+def _of_streams(rows: Sequence[Row], device: Device) -> Waiters:
+    found = Waiters()
+    for kernel, own, awaited in stream_waits(rows, device).kernels:
+        ended = sorted(place for place in awaited - own if device.transfers[place][1] - CLOSE <= kernel.start)
+        places, waiting = (own, found.operations) if own else ({kernel.place}, found.kernels)
+        waiting.update({place: tuple(ended) for place in places})
     return found
 
 
