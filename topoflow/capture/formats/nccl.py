@@ -101,6 +101,7 @@ def parse(source: Source) -> list[Part]:
             world_size=header.integer("ranks", 1, LARGEST_WORLD) if header.has("ranks") else None,
             iterations=max(iterations, default=0) + 1,
             epoch_ns=epoch,
+            host=header.text("host") if header.has("host") else "",
             ended=False,
             counts=counts,
         )

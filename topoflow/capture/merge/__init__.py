@@ -212,7 +212,7 @@ def _clock_notes(offsets: Mapping[int, float]) -> list[str]:
         return []
     worst = max(offsets, key=lambda rank: abs(offsets[rank]))
     apart = f"at most {human(abs(offsets[worst]), 's')}, of rank {worst}"
-    return [f"the clocks of {len(offsets)} ranks are set by the ends of their collectives: {apart}"]
+    return [f"the clocks of {len(offsets)} ranks are set by the ends of their operations: {apart}"]
 
 
 def _shift(events: tuple[Event, ...], delay: float) -> tuple[Event, ...]:
