@@ -81,3 +81,52 @@ def test_the_time_of_a_step_is_that_of_the_undamaged_profile(
     for note in trace.notes:
         counted.update({sentence: int(note.split()[0]) for sentence in expected if sentence in note})
     assert counted == expected
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(1, STEPS - 1),
+    st.integers(0, 1),
+    st.integers(0, 999),
+    st.sampled_from(["ts", "dur", "name", "cat", "args", "pid", "tid"]),
+    st.sampled_from([None, {}, [], float("nan")]),
+    st.sampled_from(["rows", "numbers", "events"]),
+)
+def test_a_row_without_a_sound_field_does_not_change_the_time_of_a_step(
+    whole: int, rank: int, at: int, field: str, value: Any, waits: str
+) -> None:
+    """Steps ``whole - 1`` and ``whole``, and the mark that ends them, stay as they are."""
+    ranks = [prefetching([700, 500], 1_000_000, waits, STEPS) for _ in range(2)]
+    per_step = len(ranks[0]) // STEPS
+    safe = {*range(per_step * (whole - 1), per_step * (whole + 1)), per_step * (whole + 2) - 1}
+    exposed = [row for at, row in enumerate(ranks[rank]) if at not in safe]
+    with TemporaryDirectory() as folder:
+        write_profiles(Path(folder), ranks)
+        undamaged = representative(load([Path(folder)])).seconds
+        row = exposed[at % len(exposed)]
+        row[field] = value
+        if value is None:
+            del row[field]
+        write_profiles(Path(folder), ranks)
+        trace = load([Path(folder)])
+    assert representative(trace).seconds == pytest.approx(undamaged, rel=1e-9)
+
+
+def test_a_file_of_several_ranks_is_refused(tmp_path: Path) -> None:
+    rows = prefetching([700, 500], 1_000_000, "rows")
+    for rank in range(1, 4):
+        rows += [{**row, "pid": row["pid"] + 100 * rank} for row in prefetching([700, 500], 1_000_000, "rows")]
+    write_profiles(tmp_path, [rows])
+    with pytest.raises(
+        ValueError, match=r"rank0.json: must be the profile of one rank, got host rows of processes 1 and"
+    ):
+        load([tmp_path])
+
+
+def test_an_operation_that_is_damaged_in_every_step_is_refused(tmp_path: Path) -> None:
+    rows = prefetching([700, 500], 1_000_000, "rows")
+    for row in rows:
+        row["args"].pop("dtype", None)
+    write_profiles(tmp_path, [rows])
+    with pytest.raises(ValueError, match=r"traceEvents\[0\].args.dtype: must be given"):
+        load([tmp_path])

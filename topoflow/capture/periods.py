@@ -111,13 +111,14 @@ def whole_iterations(trace: Trace) -> Sequence[int]:
 
 
 def _bounded(trace: Trace, numbers: Sequence[int]) -> Sequence[int]:
-    """Return those of the iterations ``numbers`` whose beginning is known, or all where it is of none.
+    """Return the iterations of ``numbers`` whose beginning is known best.
 
-    An iteration begins when the one before, or set-up, has ended. If that was not recorded, or is incomplete, nobody
-    knows for how long the host was idle before the first event.
+    An iteration begins when the one before, or set-up, has ended. The end of an incomplete one may be too early. If
+    nothing was recorded before, nobody knows for how long the host was idle before the first event.
     """
     recorded = {event.iteration for events in trace.ranks.values() for event in events if event.end is not None}
-    return [at for at in numbers if at - 1 in recorded and at - 1 not in trace.incomplete] or numbers
+    after_recorded = [at for at in numbers if at - 1 in recorded]
+    return [at for at in after_recorded if at - 1 not in trace.incomplete] or after_recorded or numbers
 
 
 def _communicates(trace: Trace) -> list[Hashable]:

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from topoflow.capture.base import Communication, Compute, Event, Trace
-from topoflow.capture.merge.agree import Member, check_agreement
+from topoflow.capture.merge.agree import Member, check_agreement, unequal_steps
 from topoflow.capture.merge.clocks import clock_offsets
 from topoflow.capture.merge.complete import complete
 from topoflow.capture.merge.ends import cut_ends
 from topoflow.capture.merge.groups import all_inside, with_groups
 from topoflow.capture.merge.join import join_ranks
 from topoflow.capture.merge.parts import Operation, Part, without
+from topoflow.capture.merge.seen import seen
 from topoflow.capture.merge.windows import CUT, common_window
 from topoflow.units import DTYPE_BYTES, human
 
@@ -117,7 +118,17 @@ def _common_steps(parts: Sequence[Part], counts: Counter[str]) -> tuple[list[Par
         raise ValueError(
             f"{first.file} and {parts[-1].file}: must share a step, got {_steps(first)} and {_steps(parts[-1])}"
         )
-    return [_renumber(part, common, counts) for part in parts], len(common)
+    unequal = unequal_steps(parts)
+    return [_renumber(_without_sizes(part, unequal), common, counts) for part in parts], len(common)
+
+
+def _without_sizes(part: Part, steps: set[int]) -> Part:
+    """Return the part with the operations of ``steps`` as communication of unknown size, and these as incomplete."""
+    numbers = {number for number, step in enumerate(part.steps) if step in steps}
+    events = tuple(
+        seen(event) if isinstance(event, Operation) and event.iteration in numbers else event for event in part.events
+    )
+    return replace(part, events=events, incomplete=part.incomplete | numbers) if numbers else part
 
 
 def _steps(part: Part) -> str:

@@ -7,6 +7,7 @@ does not say.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 from topoflow.capture.base import Compute, Event
 from topoflow.fields import parse_json
 
+NO_NUMBER = re.compile(r"(?<=[:,\[\s])-?(?:nan|inf|NaN|Infinity)(?=\s*[,}\]])")  # printed by C, or by Python
 MOST_NESTED = 8  # objects that a row may hold at its end
 
 
@@ -76,6 +78,7 @@ class Part:
     rank_within: int | None = None  # ``rank`` is the place in a group of this many ranks, which must be all of the job
     timed: bool = True  # False: has no times, and may complete another part of the same rank
     lists_groups: bool = False  # True: it has no events, and completes another part of the same rank
+    damaged: bool = False  # rows are left out, and may have been operations or marks of steps
     ended: bool = True  # False: it has every operation from the job's start on, and its end may be cut off
     restart: int = 0  # how often the job had been started before
     derived: bool = False  # True: made of other traces; in a folder with these it says nothing more
@@ -126,13 +129,16 @@ class Source:
 
     @cached_property
     def whole_rows(self) -> Any:
-        """The document without its end, for a file that was cut off within a list of objects; None for others.
+        """The document with null for numbers that JSON does not have; without its end, if it was cut off within a list.
 
-        The objects of that list which are complete are kept; what the file has after the list is lost.
+        The objects of that list which are complete are kept; what the file has after the list is lost. None for others.
         """
         if not self.damage or not self.looks_like_json:
             return None
-        text = self.data.decode(errors="replace")
+        text, replaced = NO_NUMBER.subn("null", self.data.decode(errors="replace"))
+        if replaced:
+            with suppress(ValueError):
+                return parse_json(self.name, text)
         end = len(text)
         for _ in range(MOST_NESTED):
             end = text.rfind("},", 0, end)

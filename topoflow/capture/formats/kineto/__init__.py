@@ -31,7 +31,7 @@ from topoflow.capture.formats.kineto.operations import (
     has_metadata,
     listed_integers,
 )
-from topoflow.capture.formats.kineto.rows import Row, read_rows
+from topoflow.capture.formats.kineto.rows import DAMAGED, DEVICE, SYNC, Row, read_rows
 from topoflow.capture.formats.kineto.spans import BEFORE, Device, Order, Span, compute_spans, into_graphs, sort_out
 from topoflow.capture.formats.kineto.symmetric import symmetric
 from topoflow.capture.formats.kineto.waits import waiters
@@ -42,7 +42,8 @@ from topoflow.fields import LARGEST_WORLD, Fields
 
 AFTER = "events after the last ProfilerStep belong to no whole iteration and are left out"
 CAPTURED = "operations were captured into a CUDA graph: they count when it is launched"
-CUT_OFF = "files are cut off: what is missing at their end is left out"
+CUT_OFF = "files are damaged JSON: what is missing at their end, and numbers that JSON does not have, are left out"
+LEAST_OF_RANK = 0.1  # host rows of a rank, of those of another; a damaged row may name any process
 NO_KERNELS = "operations have no kernel in the profile: their times are unknown"
 
 
@@ -73,13 +74,15 @@ def matches(source: Source) -> bool:
 def parse(source: Source) -> list[Part]:
     """The one part: the operations and compute spans of a rank, in the order of issue."""
     document = Fields.of(f"{source.name}: ", source.document or source.whole_rows)
-    rank, world_size, groups = _job(document)
     counts = Counter[str]()
     counts[CUT_OFF] += source.document is None
     sound = sound_rows(read_rows(source.name, document, counts), counts)
     rows = sound.rows
+    _check_one_process(source.name, rows)
+    rank, world_size, groups = _job(document)
     described = has_metadata(rows)
-    known = (from_metadata if described else from_shapes)(rows, groups, counts)
+    damaged: list[tuple[Row, ValueError]] = []
+    known = from_metadata(rows, groups, counts, damaged) if described else from_shapes(rows, groups, counts)
     hosted = sorted([*known, *symmetric(rows, groups)], key=lambda one: one[0].start)
     device = sort_out(rows, [row for row, _ in hosted], lambda row: from_kernel(row, groups))
     captured = into_graphs(rows)
@@ -105,6 +108,12 @@ def parse(source: Source) -> list[Part]:
     untimed = [issued.order[0] for issued in found if issued.operation.place not in device.transfers]
     counts[NO_KERNELS] += len(untimed)
     missing = [*sound.untimed, *(untimed if device.transfers else ())]
+    missing += [row.start for row, _ in damaged]
+    incomplete = frozenset(between_marks([at for at in missing if at <= steps.end], steps.starts))
+    incomplete |= {at for span in sound.uncertain for at in _both_steps(span, steps)}
+    if damaged and (not steps.numbers or incomplete >= {*range(len(steps.starts))}):
+        raise damaged[0][1]
+    counts[f"{DAMAGED} {damaged[0][1] if damaged else ''}"] += len(damaged)
     base = document.integer("baseTimeNanoseconds") if document.has("baseTimeNanoseconds") else 0
     return [
         Part(
@@ -114,13 +123,24 @@ def parse(source: Source) -> list[Part]:
             source=f"Kineto {_generation(found, described)}",
             world_size=world_size,
             iterations=len(steps.starts) or 1,
-            incomplete=frozenset(between_marks([at for at in missing if at <= steps.end], steps.starts)),
+            incomplete=incomplete,
+            damaged=any(sentence.startswith(DAMAGED) and count for sentence, count in counts.items()),
             steps=steps.numbers,
             groups=groups,
             epoch_ns=base + origin,
             counts=counts,
         )
     ]
+
+
+def _check_one_process(file: str, rows: Sequence[Row]) -> None:
+    """Raise ``ValueError`` if several processes wrote the host rows: a tool merged the profiles of several ranks."""
+    written = Counter(row.lane[0] for row in rows if row.category not in (*DEVICE, SYNC)).most_common(2)
+    if len(written) > 1 and written[1][1] > LEAST_OF_RANK * written[0][1]:
+        raise ValueError(
+            f"{file}: must be the profile of one rank, got host rows of processes {written[0][0]} and {written[1][0]}: "
+            "give the files of all ranks instead of one that merges them"
+        )
 
 
 def _job(document: Fields) -> tuple[int, int, dict[str, tuple[int, ...]]]:
@@ -178,6 +198,12 @@ def _steps(rows: Sequence[Row]) -> Steps | None:
     ordered = sorted(marks, key=lambda number: marks[number][0])
     starts = tuple(marks[number][0] for number in ordered)
     return Steps(tuple(ordered), starts, max(end for _, end in marks.values()))
+
+
+def _both_steps(span: tuple[int, int], steps: Steps) -> list[int]:
+    """Return the iterations of the two ends of a time span, if they differ."""
+    first, last = between_marks(span, steps.starts)
+    return [first, last] if first != last else []
 
 
 def _repetitions(found: Sequence[Issued]) -> Steps:

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from topoflow.capture.formats.kineto.rows import DEVICE, Row, is_launch
+from topoflow.capture.formats.kineto.rows import DEVICE, Row, is_call, is_launch
 from topoflow.capture.formats.kineto.spans import into_graphs
 from topoflow.capture.torch_names import STEP
 
@@ -29,10 +29,11 @@ LOST = "launched kernels have no row in the profile: how long they took is unkno
 
 @dataclass(frozen=True)
 class Sound:
-    """The rows whose times are possible, and when the host launched the kernels whose times are unknown (ns)."""
+    """The rows whose times are possible, and when the host launched the kernels of which something is unknown (ns)."""
 
     rows: Sequence[Row]
-    untimed: Sequence[int]
+    untimed: Sequence[int] = ()
+    uncertain: Sequence[tuple[int, int]] = ()  # of kernels whose call was lost: not before, and not after
 
 
 def sound_rows(rows: Sequence[Row], counts: Counter[str]) -> Sound:
@@ -50,11 +51,13 @@ def sound_rows(rows: Sequence[Row], counts: Counter[str]) -> Sound:
     there = {row.correlation for row in kept if row.category in DEVICE}
     recorded = {row.correlation for row in device}
     if not device:
-        return Sound(kept, ())  # only the host was profiled
+        return Sound(kept)  # only the host was profiled
     counts[IMPOSSIBLE] += len(impossible)
     untimed = [launch for correlation, launch in launches.items() if correlation not in there]
     counts[LOST] += sum(launch.correlation not in recorded for launch in untimed)
-    return Sound(kept, sorted(launch.start for launch in untimed))
+    calls = {row.correlation: row.start for row in rows if is_call(row) and row.correlation is not None}
+    uncertain = _uncertain([row for row in kept if row.category in DEVICE], calls)
+    return Sound(kept, sorted(launch.start for launch in untimed), uncertain)
 
 
 def _outside(rows: Sequence[Row], device: Sequence[Row], launches: Mapping[Any, Row]) -> set[str]:
@@ -86,3 +89,21 @@ def _containing(device: Sequence[Row]) -> set[str]:
             found.add(before.place)
             running[row.lane] = row
     return found
+
+
+def _uncertain(device: Sequence[Row], calls: Mapping[Any, int]) -> list[tuple[int, int]]:
+    """Return when each kernel without a call was launched at the earliest and latest, as a stream works in order.
+
+    Kernels before the first call of their stream were launched before the profile began.
+    """
+    spans: list[tuple[int, int]] = []
+    latest: dict[tuple[Any, Any], int] = {}  # call of each stream
+    waiting: dict[tuple[Any, Any], list[Row]] = {}  # kernels since then
+    for row in device:
+        call = calls.get(row.correlation)
+        if call is not None:
+            spans += [(latest[row.lane], min(call, kernel.start)) for kernel in waiting.pop(row.lane, [])]
+            latest[row.lane] = max(call, latest.get(row.lane, call))
+        elif row.lane in latest:
+            waiting.setdefault(row.lane, []).append(row)
+    return spans + [(latest[lane], kernel.start) for lane, kernels in waiting.items() for kernel in kernels]

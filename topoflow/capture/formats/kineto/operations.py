@@ -36,8 +36,13 @@ def has_metadata(rows: Sequence[Row]) -> bool:
     return any(row.name == PARAM_COMMS and row.args.has("Collective name") for row in rows)
 
 
-def from_metadata(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> list[tuple[Row, Operation]]:
-    """One operation for every ``record_param_comms`` row that is a collective, in the order of issue."""
+def from_metadata(
+    rows: Sequence[Row], groups: Groups, counts: Counter[str], damaged: list[tuple[Row, ValueError]]
+) -> list[tuple[Row, Operation]]:
+    """Return an operation for every ``record_param_comms`` row that is a collective, in the order of issue.
+
+    Rows that do not say enough are added to ``damaged``, with the reason.
+    """
     found = []
     described = Enclosing([row for row in rows if row.category == "cpu_op" and row.name in SIGNATURES])
     empty = {row.place: row.name for row in rows if row.category == "cpu_op" and row.name in SIGNATURES}
@@ -47,12 +52,15 @@ def from_metadata(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> 
         outer = described.find(row.lane, row.start)
         if outer is not None:
             empty.pop(outer.place, None)
-        name = row.args.text("Collective name")
-        op = collective_of(name)
-        if op is None and name != "wait":  # see kineto.waits
-            counts[left_out(name)] += 1
-        elif op is not None:
-            found.append((row, _described(row, op, groups)))
+        try:
+            name = row.args.text("Collective name")
+            op = collective_of(name)
+            if op is not None:
+                found.append((row, _described(row, op, groups)))
+            elif name != "wait":  # see kineto.waits
+                counts[left_out(name)] += 1
+        except ValueError as error:
+            damaged.append((row, error))
     counts.update(f"{name} {NO_METADATA}" for name in empty.values())
     return found
 

@@ -70,7 +70,7 @@ def read_rows(file: str, document: Fields, counts: Counter[str]) -> list[Row]:
 
 def _matters(category: Any, name: Any) -> bool:
     if not isinstance(category, str) or not isinstance(name, str):
-        return False
+        return True  # damaged
     if category == "cpu_op":
         return name == PARAM_COMMS or name.startswith("c10d::") or name in SYMMETRIC
     if category == "user_annotation":
@@ -83,8 +83,8 @@ def _row(place: str, fields: Fields) -> Row:
     if duration < 0:
         fields.fail("dur", "must not be negative")
     lane = (fields.values.get("pid"), fields.values.get("tid"))
-    if not all(isinstance(part, (int, str, float)) or part is None for part in lane):
-        fields.fail("tid", "must be a number")
+    if not all(isinstance(part, (int, str, float)) for part in lane):
+        fields.fail("tid", "must be a number, and pid as well")
     args = Fields.of(f"{place}.args.", fields.values.get("args") or {})
     begin = round(start * 1000)
     return Row(place, fields.text("cat"), fields.text("name"), lane, begin, begin + round(duration * 1000), args)
