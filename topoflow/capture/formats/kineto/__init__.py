@@ -146,8 +146,8 @@ def _check_one_process(file: str, rows: Sequence[Row]) -> None:
 def _job(document: Fields) -> tuple[int, int, dict[str, tuple[int, ...]]]:
     """Return rank, world size and the ranks of every process group that the rank is in, where they are listed.
 
-    Profiles that dynolog asked for write the ranks as a text, which ends with "..." in large groups; the group is known
-    then only if it has all ranks.
+    Profiles that dynolog asked for write the ranks as a text, which is empty, or ends with "..." in large groups; the
+    group is known then only if it has all ranks.
     """
     if not document.has("distributedInfo"):
         raise ValueError(
@@ -159,14 +159,14 @@ def _job(document: Fields) -> tuple[int, int, dict[str, tuple[int, ...]]]:
     groups = {}
     for index, entry in enumerate(info.items("pg_config") if info.has("pg_config") else []):
         group = Fields.of(f"{info.place}pg_config[{index}].", entry)
-        ranks: tuple[int, ...] | None
-        if isinstance(group.values.get("ranks"), str):
-            ranks = listed_integers(group, "ranks", highest=world_size - 1)
-            if ranks is None and group.has("pg_size") and group.integer("pg_size") == world_size:
+        ranks: tuple[int, ...] | None = None
+        if isinstance(listed := group.values.get("ranks"), str) or not listed:
+            ranks = listed_integers(group, "ranks", highest=world_size - 1) if listed else None
+            if not ranks and group.has("pg_size") and group.integer("pg_size") == world_size:
                 ranks = tuple(range(world_size))
         else:
             ranks = group.integers("ranks", highest=world_size - 1)
-        if ranks is not None:
+        if ranks:
             groups[group.text("pg_name")] = ranks
     return info.integer("rank", highest=world_size - 1), world_size, groups
 
