@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from topoflow.capture.base import Compute, Event
+from topoflow.capture.event_list import EventList, event_list
 from topoflow.fields import parse_json
 
 NO_NUMBER = re.compile(r"(?<=[:,\[\s])-?(?:nan|inf|NaN|Infinity)(?=\s*[,}\]])")  # printed by C, or by Python
@@ -123,9 +124,19 @@ class Source:
     data: bytes
 
     @cached_property
+    def events(self) -> EventList | None:
+        """The list ``traceEvents``, not decoded yet; None if there is none."""
+        return event_list(self.data) if self.looks_like_json else None
+
+    @cached_property
     def document(self) -> Any:
-        """The parsed JSON, or None when the file is no JSON document (``damage`` says why)."""
-        return None if self.damage else self._parsed[0]
+        """The parsed JSON, without ``events``, or None when the file is no JSON document (``damage`` says why)."""
+        return self.whole if self.events is None else self.events.document
+
+    @property
+    def whole(self) -> Any:
+        """The parsed JSON with all events; None when the file is no JSON document."""
+        return self._parsed[0]
 
     @cached_property
     def whole_rows(self) -> Any:
@@ -148,7 +159,7 @@ class Source:
                 return parse_json(self.name, text[: end + 1] + "]}")
         return None
 
-    @cached_property
+    @property
     def damage(self) -> str:
         """Why the file is no JSON document; empty when it is one."""
         return self._parsed[1]

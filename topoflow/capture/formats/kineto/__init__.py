@@ -20,7 +20,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+
+import orjson
 
 from topoflow.capture.base import POINT_TO_POINT, Compute
 from topoflow.capture.formats.kineto.damage import sound_rows
@@ -73,10 +76,9 @@ def matches(source: Source) -> bool:
 
 def parse(source: Source) -> list[Part]:
     """The one part: the operations and compute spans of a rank, in the order of issue."""
-    document = Fields.of(f"{source.name}: ", source.document or source.whole_rows)
     counts = Counter[str]()
-    counts[CUT_OFF] += source.document is None
-    sound = sound_rows(read_rows(source.name, document, counts), counts)
+    document, read = _read(source, counts)
+    sound = sound_rows(read, counts)
     rows = sound.rows
     _check_one_process(source.name, rows)
     rank, world_size, groups = _job(document)
@@ -131,6 +133,22 @@ def parse(source: Source) -> list[Part]:
             counts=counts,
         )
     ]
+
+
+def _read(source: Source, counts: Counter[str]) -> tuple[Fields, list[Row]]:
+    """Return the document and its rows; if it is damaged, of what is whole."""
+    if source.events is not None:
+        found = Counter[str]()
+        with suppress(orjson.JSONDecodeError):
+            rows = read_rows(source.name, source.events, found)
+            counts.update(found)
+            return Fields.of(f"{source.name}: ", source.document), rows
+    whole = source.whole or source.whole_rows
+    if whole is None:
+        raise ValueError(source.damage)
+    counts[CUT_OFF] += source.whole is None
+    document = Fields.of(f"{source.name}: ", whole)
+    return document, read_rows(source.name, document.items("traceEvents"), counts)
 
 
 def _check_one_process(file: str, rows: Sequence[Row]) -> None:

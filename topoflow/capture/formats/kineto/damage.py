@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from topoflow.capture.formats.kineto.rows import DEVICE, Row, is_call, is_launch
+from topoflow.capture.formats.kineto.rows import DEVICE, Row, is_launch
 from topoflow.capture.formats.kineto.spans import into_graphs
 from topoflow.capture.torch_names import STEP
 
@@ -55,7 +55,7 @@ def sound_rows(rows: Sequence[Row], counts: Counter[str]) -> Sound:
     counts[IMPOSSIBLE] += len(impossible)
     untimed = [launch for correlation, launch in launches.items() if correlation not in there]
     counts[LOST] += sum(launch.correlation not in recorded for launch in untimed)
-    calls = {row.correlation: row.start for row in rows if is_call(row) and row.correlation is not None}
+    calls = {row.correlation: row.start for row in rows if row.is_call and row.correlation is not None}
     uncertain = _uncertain([row for row in kept if row.category in DEVICE], calls)
     return Sound(kept, sorted(launch.start for launch in untimed), uncertain)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from topoflow.capture.formats.kineto.rows import SYNC, Row, is_call
+from topoflow.capture.formats.kineto.rows import SYNC, Row
 from topoflow.capture.formats.kineto.spans import BEFORE, Device
 
 STREAM_WAITS = "Stream Wait Event"
@@ -63,7 +63,7 @@ class Streams:
 
 def stream_waits(rows: Sequence[Row], device: Device) -> Streams:
     """Return the streams after all calls of the host, in their order."""
-    calls = {row.correlation: row for row in rows if is_call(row) and row.correlation is not None}
+    calls: dict[Any, Row] = {row.correlation: row for row in rows if row.is_call and row.correlation is not None}
     kernels = [(kernel, frozenset[str]()) for kernel in device.compute] + [*device.carried]
     lanes = sorted({kernel.row.lane for kernel, _ in kernels}, key=str)
     streams = Streams()
@@ -88,5 +88,5 @@ def stream_waits(rows: Sequence[Row], device: Device) -> Streams:
 
 
 def _number(row: Row, argument: str) -> Any:
-    value = row.args.values.get(argument)
+    value = row.given.get(argument)
     return value if isinstance(value, int | str) else None

@@ -70,7 +70,7 @@ def from_kernel(row: Row, groups: Groups) -> Operation | None:
 
     Its sequence number is that of the capture, the same in every replay, and is not taken.
     """
-    name = row.args.values.get("Collective name")
+    name = row.given.get("Collective name")
     op = collective_of(name) if isinstance(name, str) else None
     if op is None:
         return None

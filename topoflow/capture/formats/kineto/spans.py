@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from topoflow.capture.formats.kineto.rows import DEVICE, Enclosing, Row, is_call
+from topoflow.capture.formats.kineto.rows import DEVICE, Enclosing, Row
 from topoflow.capture.kernel_names import communicates, copies_to_peer, is_nccl, short_name
 from topoflow.capture.merge.parts import Operation
 from topoflow.capture.torch_names import PARAM_COMMS, SYMMETRIC
@@ -95,7 +95,7 @@ def sort_out(rows: Sequence[Row], issued: Sequence[Row], described: Callable[[Ro
 def _communicates(row: Row) -> bool:
     if row.category != "kernel":
         return copies_to_peer(row.name)
-    return row.args.has("Collective name") or communicates(row.name)
+    return row.given.get("Collective name") is not None or communicates(row.name)
 
 
 def _launched(rows: Sequence[Row]) -> list[tuple[Launched, Row | None]]:
@@ -104,7 +104,7 @@ def _launched(rows: Sequence[Row]) -> list[tuple[Launched, Row | None]]:
     A stream works in order: a kernel whose launch the profile has not was launched no earlier than the one before it on
     its stream, and before the profile began if there is none. In a profile without any launch it began when launched.
     """
-    calls = {row.correlation: row for row in rows if is_call(row) and row.correlation is not None}
+    calls: dict[Any, Row] = {row.correlation: row for row in rows if row.is_call and row.correlation is not None}
     device = [row for row in rows if row.category in DEVICE]
     if not any(row.correlation in calls for row in device):
         return [(Launched(row.start, row), None) for row in device]
@@ -122,9 +122,9 @@ def into_graphs(rows: Sequence[Row]) -> Callable[[int], bool]:
     """Return a function that tells whether a call at a moment (ns) was captured into a CUDA graph, to be run later."""
     spans, begun = list[tuple[int, int]](), dict[tuple[Any, Any], int]()
     for row in rows:
-        if is_call(row) and row.name.startswith(CAPTURE_BEGINS):
+        if row.is_call and row.name.startswith(CAPTURE_BEGINS):
             begun[row.lane] = row.start
-        elif is_call(row) and row.name.startswith(CAPTURE_ENDS) and row.lane in begun:
+        elif row.is_call and row.name.startswith(CAPTURE_ENDS) and row.lane in begun:
             spans.append((begun.pop(row.lane), row.end))
     return lambda at: any(start <= at <= end for start, end in spans)
 
@@ -140,7 +140,7 @@ class _Claims:
         for row in rows:
             if row.place in places and row.name not in SYMMETRIC:
                 waiting.setdefault(row.lane, []).append(row.place)
-            elif row.name == PARAM_COMMS and row.args.values.get("Collective name") == "coalesced":
+            elif row.name == PARAM_COMMS and row.given.get("Collective name") == "coalesced":
                 wrappers.append(row)
                 self._wrapped[row.place] = waiting.pop(row.lane, [])
         self._wrappers = Enclosing(wrappers)

@@ -89,7 +89,7 @@ def _waits(rows: Sequence[Row], operations: set[str]) -> list[Wait]:
     for row in rows:
         if row.name != PARAM_COMMS:
             continue
-        name, group = row.args.values.get("Collective name"), _hashable(row.args.values.get("Process Group Name"))
+        name, group = row.given.get("Collective name"), _hashable(row.given.get("Process Group Name"))
         if row.place in operations:
             units[group].append([row])
             latest.setdefault((group, row.lane), []).append(units[group][-1])
@@ -109,11 +109,11 @@ def _matched(calls: Sequence[Row], units: Sequence[Sequence[Row]]) -> list[Wait]
     numbered: dict[Any, list[Sequence[Row]]] = defaultdict(list)
     for unit in units:
         for row in unit:
-            numbered[_hashable(row.args.values.get("Seq"))].append(unit)
+            numbered[_hashable(row.given.get("Seq"))].append(unit)
     found = []
     for index, call in enumerate(calls):
-        if call.args.has("Seq"):
-            before = [unit for unit in numbered[_hashable(call.args.values["Seq"])] if unit[0].start < call.start]
+        if call.given.get("Seq") is not None:
+            before = [unit for unit in numbered[_hashable(call.given["Seq"])] if unit[0].start < call.start]
             unit = before[-1] if before else []
         elif len(calls) == len(units):
             unit = units[index]
