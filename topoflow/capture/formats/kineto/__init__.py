@@ -81,11 +81,12 @@ def parse(source: Source) -> list[Part]:
     sound = sound_rows(read, counts)
     rows = sound.rows
     _check_one_process(source.name, rows)
+    said = [row for row in rows if not row.is_call and row.category not in DEVICE]  # by the host of what it does
     rank, world_size, groups = _job(document)
-    described = has_metadata(rows)
+    described = has_metadata(said)
     damaged: list[tuple[Row, ValueError]] = []
-    known = from_metadata(rows, groups, counts, damaged) if described else from_shapes(rows, groups, counts)
-    hosted = sorted([*known, *symmetric(rows, groups)], key=lambda one: one[0].start)
+    known = from_metadata(said, groups, counts, damaged) if described else from_shapes(said, groups, counts)
+    hosted = sorted([*known, *symmetric(said, groups)], key=lambda one: one[0].start)
     device = sort_out(rows, [row for row, _ in hosted], lambda row: from_kernel(row, groups))
     captured = into_graphs(rows)
     run = [one for one in hosted if one[0].place in device.transfers or not captured(one[0].start)]
@@ -101,7 +102,7 @@ def parse(source: Source) -> list[Part]:
             f"{collectives[0].place}: {collectives[0].name} must name its process group, "
             f"got none and {device.streams} communication streams"
         )
-    steps = _steps(rows) or _repetitions(found)
+    steps = _steps(said) or _repetitions(found)
     waiting = waiters(rows, [row for row, _ in hosted], device)
     spans = compute_spans(device, [operation.order for operation in found], steps.starts, waiting.kernels)
     origin = rows[0].start if rows else 0
@@ -153,7 +154,8 @@ def _read(source: Source, counts: Counter[str]) -> tuple[Fields, list[Row]]:
 
 def _check_one_process(file: str, rows: Sequence[Row]) -> None:
     """Raise ``ValueError`` if several processes wrote the host rows: a tool merged the profiles of several ranks."""
-    written = Counter(row.lane[0] for row in rows if row.category not in (*DEVICE, SYNC)).most_common(2)
+    device = {*DEVICE, SYNC}
+    written = Counter([row.lane[0] for row in rows if row.category not in device]).most_common(2)
     if len(written) > 1 and written[1][1] > LEAST_OF_RANK * written[0][1]:
         raise ValueError(
             f"{file}: must be the profile of one rank, got host rows of processes {written[0][0]} and {written[1][0]}: "

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from topoflow.capture.formats.kineto.rows import DEVICE, Row, is_launch
+from topoflow.capture.formats.kineto.rows import DEVICE, Row, launches
 from topoflow.capture.formats.kineto.spans import into_graphs
 from topoflow.capture.torch_names import STEP
 
@@ -39,34 +39,34 @@ class Sound:
 def sound_rows(rows: Sequence[Row], counts: Counter[str]) -> Sound:
     """Leave out device rows with impossible times; ``rows`` are in the order of their start."""
     device = [row for row in rows if row.category in DEVICE]
+    calls = {row.correlation: row for row in rows if row.is_call and row.correlation is not None}
     captured = into_graphs(rows)
-    launches = {
+    launched = {
         row.correlation: row
         for row in rows
-        if is_launch(row) and row.correlation is not None and not captured(row.start)
+        if row.is_call and launches(row.name) and row.correlation is not None and not captured(row.start)
     }
-    impossible = _outside(rows, device, launches)
+    impossible = _outside(rows, device, launched)
     impossible |= _containing([row for row in device if row.place not in impossible])
-    kept = [row for row in rows if row.place not in impossible]
-    there = {row.correlation for row in kept if row.category in DEVICE}
+    kept = [row for row in rows if row.place not in impossible] if impossible else rows
+    sound = [row for row in device if row.place not in impossible] if impossible else device
+    there = {row.correlation for row in sound}
     recorded = {row.correlation for row in device}
     if not device:
         return Sound(kept)  # only the host was profiled
     counts[IMPOSSIBLE] += len(impossible)
-    untimed = [launch for correlation, launch in launches.items() if correlation not in there]
+    untimed = [launch for correlation, launch in launched.items() if correlation not in there]
     counts[LOST] += sum(launch.correlation not in recorded for launch in untimed)
-    calls = {row.correlation: row.start for row in rows if row.is_call and row.correlation is not None}
-    uncertain = _uncertain([row for row in kept if row.category in DEVICE], calls)
-    return Sound(kept, sorted(launch.start for launch in untimed), uncertain)
+    return Sound(kept, sorted(launch.start for launch in untimed), _uncertain(sound, calls))
 
 
-def _outside(rows: Sequence[Row], device: Sequence[Row], launches: Mapping[Any, Row]) -> set[str]:
+def _outside(rows: Sequence[Row], device: Sequence[Row], launched: Mapping[Any, Row]) -> set[str]:
     """Return the places of kernels without a duration, and of device rows that the profile cannot have seen."""
     host = [row for row in rows if row.category not in DEVICE]
     begin = host[0].start if host else 0
     found = {row.place for row in device if row.category == "kernel" and row.end == row.start}
     for row in device:
-        call = launches.get(row.correlation)
+        call = launched.get(row.correlation)
         if row.start == 0 < begin or (call is not None and row.start < call.start - CLOCKS_APART):
             found.add(row.place)
     if any(row.name.startswith(STEP) for row in host):
@@ -91,7 +91,7 @@ def _containing(device: Sequence[Row]) -> set[str]:
     return found
 
 
-def _uncertain(device: Sequence[Row], calls: Mapping[Any, int]) -> list[tuple[int, int]]:
+def _uncertain(device: Sequence[Row], calls: Mapping[Any, Row]) -> list[tuple[int, int]]:
     """Return when each kernel without a call was launched at the earliest and latest, as a stream works in order.
 
     Kernels before the first call of their stream were launched before the profile began.
@@ -102,8 +102,9 @@ def _uncertain(device: Sequence[Row], calls: Mapping[Any, int]) -> list[tuple[in
     for row in device:
         call = calls.get(row.correlation)
         if call is not None:
-            spans += [(latest[row.lane], min(call, kernel.start)) for kernel in waiting.pop(row.lane, [])]
-            latest[row.lane] = max(call, latest.get(row.lane, call))
+            if row.lane in waiting:
+                spans += [(latest[row.lane], min(call.start, kernel.start)) for kernel in waiting.pop(row.lane)]
+            latest[row.lane] = max(call.start, latest.get(row.lane, call.start))
         elif row.lane in latest:
             waiting.setdefault(row.lane, []).append(row)
     return spans + [(latest[lane], kernel.start) for lane, kernels in waiting.items() for kernel in kernels]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import prod
 from operator import attrgetter
 from typing import Any, NamedTuple, NoReturn
@@ -43,9 +44,10 @@ class Row(NamedTuple):
         return Fields(f"{self.place}.args.", self.given)
 
 
-def is_launch(row: Row) -> bool:
-    """Return whether a row is a call that launches a kernel, not a function of the host."""
-    return row.is_call and "launch" in row.name.lower() and "hostfunc" not in row.name.lower()
+@lru_cache(maxsize=2**10)
+def launches(call: str) -> bool:
+    """Return whether a call of this name launches a kernel, not a function of the host."""
+    return "launch" in call.lower() and "hostfunc" not in call.lower()
 
 
 def read_rows(file: str, events: Iterable[Any], counts: Counter[str]) -> list[Row]:
@@ -54,7 +56,7 @@ def read_rows(file: str, events: Iterable[Any], counts: Counter[str]) -> list[Ro
     damage: list[str] = []
     known: dict[Any, Any] = {}  # names and lanes: each is kept once
     for index, event in enumerate(events):
-        if isinstance(event, dict) and (event.get("ph") != "X" or not _matters(event.get("cat"), event.get("name"))):
+        if type(event) is dict and (event.get("ph") != "X" or not _matters(event.get("cat"), event.get("name"))):
             continue
         place = f"{file}: traceEvents[{index}]"
         try:
@@ -68,13 +70,13 @@ def read_rows(file: str, events: Iterable[Any], counts: Counter[str]) -> list[Ro
 
 
 def _matters(category: Any, name: Any) -> bool:
-    if not isinstance(category, str) or not isinstance(name, str):
+    if type(category) is not str or type(name) is not str:
         return True  # damaged
     if category == "cpu_op":
         return name == PARAM_COMMS or name.startswith("c10d::") or name in SYMMETRIC
     if category == "user_annotation":
         return name.startswith((STEP, "nccl:", "gloo:"))
-    return category in DEVICE or category == SYNC or category.endswith(CALLS)
+    return category.endswith(CALLS) or category in DEVICE or category == SYNC
 
 
 def _row(place: str, event: Any, known: dict[Any, Any]) -> Row:
@@ -87,11 +89,10 @@ def _row(place: str, event: Any, known: dict[Any, Any]) -> Row:
         and type(duration) in NUMBERS
         and -LARGEST_INTEGER <= start <= LARGEST_INTEGER
         and 0 <= duration <= LARGEST_INTEGER
-        and isinstance(category, str)
-        and isinstance(name, str)
-        and isinstance(lane[0], LANE)
-        and isinstance(lane[1], LANE)
-        and isinstance(given, dict)
+        and type(category) is type(name) is str
+        and type(lane[0]) in LANE
+        and type(lane[1]) in LANE
+        and type(given) is dict
     ):
         _refuse(place, Fields.of(f"{place}.", event))
     correlation = given.get("correlation")

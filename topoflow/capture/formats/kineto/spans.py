@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from topoflow.capture.formats.kineto.rows import DEVICE, Enclosing, Row
 from topoflow.capture.kernel_names import communicates, copies_to_peer, is_nccl, short_name
@@ -40,8 +40,7 @@ class Span:
     waits: tuple[str, ...] = ()  # places of operations that its first kernel is known to wait for
 
 
-@dataclass(frozen=True)
-class Launched:
+class Launched(NamedTuple):
     """A row of the device and when the host launched it, ns."""
 
     launch: int
@@ -121,12 +120,13 @@ def _launched(rows: Sequence[Row]) -> list[tuple[Launched, Row | None]]:
 def into_graphs(rows: Sequence[Row]) -> Callable[[int], bool]:
     """Return a function that tells whether a call at a moment (ns) was captured into a CUDA graph, to be run later."""
     spans, begun = list[tuple[int, int]](), dict[tuple[Any, Any], int]()
-    for row in rows:
-        if row.is_call and row.name.startswith(CAPTURE_BEGINS):
+    names = {name for name in {row.name for row in rows} if name.startswith((*CAPTURE_BEGINS, *CAPTURE_ENDS))}
+    for row in rows if names else ():
+        if row.name in names and row.name.startswith(CAPTURE_BEGINS):
             begun[row.lane] = row.start
-        elif row.is_call and row.name.startswith(CAPTURE_ENDS) and row.lane in begun:
+        elif row.name in names and row.lane in begun:
             spans.append((begun.pop(row.lane), row.end))
-    return lambda at: any(start <= at <= end for start, end in spans)
+    return lambda at: any(start <= at <= end for start, end in spans) if spans else False
 
 
 class _Claims:
