@@ -80,8 +80,8 @@ def parse(source: Source) -> list[Part]:
     document, read = _read(source, counts)
     sound = sound_rows(read, counts)
     rows = sound.rows
-    _check_one_process(source.name, rows)
     said = [row for row in rows if not row.is_call and row.category not in DEVICE]  # by the host of what it does
+    _check_one_process(source.name, said)
     rank, world_size, groups = _job(document)
     described = has_metadata(said)
     damaged: list[tuple[Row, ValueError]] = []
@@ -153,9 +153,8 @@ def _read(source: Source, counts: Counter[str]) -> tuple[Fields, list[Row]]:
 
 
 def _check_one_process(file: str, rows: Sequence[Row]) -> None:
-    """Raise ``ValueError`` if several processes wrote the host rows: a tool merged the profiles of several ranks."""
-    device = {*DEVICE, SYNC}
-    written = Counter([row.lane[0] for row in rows if row.category not in device]).most_common(2)
+    """Raise ``ValueError`` if several processes wrote the rows: a tool merged the profiles of several ranks."""
+    written = Counter(row.lane[0] for row in rows if row.category != SYNC).most_common(2)
     if len(written) > 1 and written[1][1] > LEAST_OF_RANK * written[0][1]:
         raise ValueError(
             f"{file}: must be the profile of one rank, got host rows of processes {written[0][0]} and {written[1][0]}: "
