@@ -33,7 +33,7 @@ def read_bytes(path: Path) -> bytes:
         most = min(LARGEST_FILE, max(SMALL_FILE, LARGEST_RATIO * size)) if packed else LARGEST_FILE
         stream = gzip.GzipFile(fileobj=raw) if packed else raw
         try:
-            data = stream.read(most + 1)
+            data = stream.read(1 + (most if packed else min(most, size)))  # a buffer of that size is allocated
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{path}: must be a complete gzip file, got {error}") from error
     if len(data) > most:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from topoflow.capture.base import Communication, Compute, Event
 from topoflow.capture.load import load
-from topoflow.capture.merge.clocks import MOST_APART, clock_offsets
+from topoflow.capture.merge.clocks import LEAST_SHARE, clock_offsets
 from topoflow.capture.periods import representative
 
 
@@ -30,10 +30,45 @@ def rank(shift: float, groups: list[tuple[int, ...]], own: int) -> tuple[Event, 
 def test_offsets_are_found_along_the_groups(shifts: list[float]) -> None:
     groups = [(0, 1), (2, 3), (1, 3)]
     found = clock_offsets({own: rank(shift, groups, own) for own, shift in enumerate(shifts)})
+    least = LEAST_SHARE * 3.5  # s: the step of ranks 0 and 2, whose operations are the first or second, and three later
     for own, shift in enumerate(shifts):
         ahead = shift - shifts[0]
-        if abs(abs(ahead) - MOST_APART) > 1e-9:
-            assert found.get(own, 0.0) == pytest.approx(ahead if abs(ahead) > MOST_APART else 0.0, abs=1e-9)
+        if abs(abs(ahead) - least) > 1e-9:
+            assert found.get(own, 0.0) == pytest.approx(ahead if abs(ahead) > least else 0.0, abs=1e-9)
+
+
+@given(st.floats(-10, 10), st.lists(st.tuples(st.floats(0.001, 1), st.floats(0.001, 1)), min_size=1, max_size=8))
+def test_clocks_of_ranks_that_only_exchange_messages_are_known_to_half_a_round_trip(
+    ahead: float, latencies: list[tuple[float, float]]
+) -> None:
+    """Rank 1, whose clock is ``ahead``, answers each message of rank 0."""
+    events: dict[int, list[Event]] = {0: [], 1: []}
+    for number, (there, back) in enumerate(latencies):
+        for sender, latency in ((0, there), (1, back)):
+            for own, time in ((sender, 0.0), (1 - sender, latency)):
+                end = 10.0 * number + 5 * sender + time + ahead * own
+                op = "send" if own == sender else "recv"
+                events[own].append(
+                    Communication(op, (0, 1), "int8", 4, 4, peer=1 - own, start=end - 1, end=end, group_name="pair")
+                )
+    found = clock_offsets({own: tuple(each) for own, each in events.items()}).get(1, 0.0)
+    there, back = min(each for each, _ in latencies), min(each for _, each in latencies)
+    soonest = min(there + ahead, back - ahead)
+    if soonest > 1e-9:
+        assert found == 0, "no message arrived before it was sent"
+    elif soonest < -1e-9:
+        assert found - ahead == pytest.approx((there - back) / 2, abs=LEAST_SHARE * 10 * len(latencies))
+
+
+@given(st.lists(st.floats(0.1, 1), min_size=1, max_size=4), st.integers(1, 3))
+def test_a_clock_is_not_set_by_operations_that_end_at_other_times_on_each_rank(late: list[float], groups: int) -> None:
+    """Either of two ranks ends as often later, by as much."""
+    ranks: dict[int, list[Event]] = {0: [], 1: []}
+    for turn, seconds in enumerate(late * 2 * groups):
+        for own in (0, 1):
+            end = 2.0 * turn + seconds * (own == (turn // len(late)) % 2)
+            ranks[own].append(Communication("all_reduce", (0, 1), "int8", 4, 4, start=end - 1, end=end))
+    assert clock_offsets({own: tuple(events) for own, events in ranks.items()}) == {}
 
 
 def test_ranks_that_share_no_collective_keep_their_clocks() -> None:
@@ -69,7 +104,7 @@ def profile(path: Path, own: int, clock: float) -> None:
     path.write_text(json.dumps({"distributedInfo": info, "traceEvents": events}))
 
 
-@pytest.mark.parametrize(("clock", "said"), [(0.0, None), (70_000.0, "70 ms"), (-3_000_000.0, "3 s")])
+@pytest.mark.parametrize(("clock", "said"), [(0.0, None), (30.0, "30 us"), (70_000.0, "70 ms"), (-3_000_000.0, "3 s")])
 def test_a_clock_that_is_ahead_changes_no_time_and_is_noted(tmp_path: Path, clock: float, said: str | None) -> None:
     for own in (0, 1):
         profile(tmp_path / f"rank{own}.json", own, clock * own)
@@ -77,5 +112,5 @@ def test_a_clock_that_is_ahead_changes_no_time_and_is_noted(tmp_path: Path, cloc
     assert representative(trace).seconds == pytest.approx(100e-6)
     computes = [event for event in trace.ranks[1] if isinstance(event, Compute)]
     assert [event.start for event in computes] == pytest.approx([5e-6, 105e-6])
-    note = f"the clocks of 1 ranks are set by the ends of their collectives: at most {said}, of rank 1"
+    note = f"the clocks of 1 ranks are set by the ends of their operations: at most {said}, of rank 1"
     assert [each for each in trace.notes if "clocks" in each] == ([note] if said else [])

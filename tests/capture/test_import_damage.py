@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.capture.hosts import prefetching, profile_of
 from tests.capture.recordings import text_of, training
 from topoflow import files
 from topoflow.capture.base import Communication, Compute, Trace
@@ -105,6 +106,7 @@ def documents(shared_data: Path, dlrm_traces: tuple[Path, Path]) -> Samples:
             "old execution trace": _shrunk_execution_trace(executions / "dlrm_eg_0.json"),
             "profile": _shrunk_kineto(megatron / "kineto_rank0.pt.trace.json.gz"),
             "execution trace": _shrunk_execution_trace(megatron / "pytorch_et_0.json.gz"),
+            "stream events": profile_of(0, prefetching([200, 300], 1000, "events", steps=1)),
         }
     )
 
@@ -207,7 +209,7 @@ def mutate(document: Any, choose: st.DataObject) -> None:
             del container[key]
 
 
-@pytest.mark.parametrize("name", ["old profile", "old execution trace", "profile", "execution trace"])
+@pytest.mark.parametrize("name", ["old profile", "old execution trace", "profile", "execution trace", "stream events"])
 @damage
 @given(choose=st.data())
 def test_fields_that_are_gone_or_replaced_are_refused_or_harmless(

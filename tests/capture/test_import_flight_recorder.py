@@ -168,3 +168,10 @@ def test_a_file_without_a_rank_in_its_name_is_refused(tmp_path: Path) -> None:
     path.write_bytes(as_json(example(0)))
     with pytest.raises(ValueError, match="must have a name that ends with its rank"):
         load([path])
+
+
+def test_a_dump_without_entries_says_that_its_rank_had_begun_nothing(tmp_path: Path) -> None:
+    dumps = [example(0), {**example(1), "entries": []}]
+    dumps[0]["entries"] = [{**entry, "state": "scheduled"} for entry in dumps[0]["entries"] if not entry["is_p2p"]]
+    with pytest.raises(ValueError, match=r"rank 0 waits in number 1 of group '0', .*, which rank 1 had not begun$"):
+        load([write(tmp_path, dumps, as_json)])

@@ -303,7 +303,7 @@ def test_what_a_graph_captures_counts_when_the_graph_is_launched(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "missing", [{"dtype": None}, {"dtype": "Complex7"}, {"In msg nelems": "?"}, {"Process Group Name": "9"}]
+    "missing", [{"dtype": None}, {"dtype": "Strange"}, {"In msg nelems": "?"}, {"Process Group Name": "9"}]
 )
 def test_a_kernel_that_says_too_little_is_not_sized_but_stays(tmp_path: Path, missing: dict[str, Any]) -> None:
     trace = profile(tmp_path, graph(1), replayed(1, 2, 3, "ncclDevKernel_Generic", **described(8, **missing)))
@@ -442,3 +442,19 @@ def test_every_kernel_comes_in_and_its_time_once(rows: list[tuple[int, int, int,
     assert found == sent
     computed = sum(e.seconds for e in computes(trace, False))
     assert computed * 1e6 == pytest.approx(len(busy | {500}))
+
+
+@pytest.mark.parametrize(
+    ("written", "element"),
+    [("Bits4x2", 1), ("Bits16", 2), ("UInt4", 1), ("QInt32", 4), ("Float6_e2m3fn", 1), ("torch.bfloat16", 2)],
+)
+def test_an_element_type_without_a_name_here_counts_by_its_size(tmp_path: Path, written: str, element: int) -> None:
+    assert only(profile(tmp_path, host(0, "allreduce", dtype=written))).bytes == 8 * element
+
+
+@pytest.mark.parametrize("ranks", ["", "[0, 1, ...", None, []])
+def test_a_group_without_a_list_of_ranks_has_all_if_its_size_says_so(tmp_path: Path, ranks: Any) -> None:
+    info = {"rank": 0, "world_size": 40, "pg_config": [{"pg_name": "0", "pg_size": 40, "ranks": ranks}]}
+    file = tmp_path / "p.json"
+    file.write_text(json.dumps({"distributedInfo": info, "traceEvents": [host(0, "allreduce")]}))
+    assert only(load([file])).group == tuple(RANKS)

@@ -2,99 +2,62 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import topoflow
-
-STEPS = 3
-RECORDED = 100  # Gb/s
+from tests.capture.hosts import RECORDED, Host, prefetching, write_profiles
 
 
-class Host:
-    """A host that launches kernels and all-gathers of two ranks, and the rows that a profiler writes of them (us)."""
-
-    def __init__(self, numbered: bool) -> None:
-        self.rows: list[dict[str, Any]] = []
-        self.numbered, self.now, self.launches, self.gathers = numbered, 0.0, 0, 0
-
-    def row(self, category: str, name: str, start: float, duration: float, lane: int = 1, **args: Any) -> None:
-        row = {"ph": "X", "cat": category, "name": name, "pid": lane, "tid": lane, "ts": start, "dur": duration}
-        self.rows.append({**row, "args": args})
-
-    def call(self, name: str, elements: int, number: int) -> None:
-        self.now += 1
-        described = {
-            "Collective name": name,
-            "dtype": "Byte",
-            "In msg nelems": elements,
-            "Out msg nelems": 2 * elements,
-            "Process Group Name": "0",
-            "Process Group Ranks": "[0, 1]",
-            **({"Seq": number} if self.numbered else {}),
-        }
-        self.row("cpu_op", "record_param_comms", self.now, 0.5, **described)
-
-    def launch(self, name: str, start: float, duration: float, stream: int) -> None:
-        self.launches += 1
-        self.row("cuda_runtime", "cudaLaunchKernel", self.now + 0.1, 0.1, correlation=self.launches)
-        self.row("kernel", name, start, duration, stream, correlation=self.launches)
-        self.now += 0.5
-
-    def gather(self, start: float, duration: float, elements: int) -> int:
-        self.gathers += 1
-        self.call("_allgather_base", elements, self.gathers)
-        self.launch("ncclDevKernel_AllGather_RING_LL", start, duration, 20)
-        return self.gathers
-
-    def wait(self, number: int) -> None:
-        self.call("wait", 0, number)
-
-
-def prefetching(layers: list[int], elements: int, numbered: bool) -> list[dict[str, Any]]:
-    """Each layer computes for so many us while the parameters of the next are gathered, which it waits for."""
-    host, device = Host(numbered), 100.0
-    transfer = elements * 8 / RECORDED / 1e3
-    for step in range(STEPS):
-        host.now = device - 99.0
-        begin = host.now
-        pending = host.gather(device, transfer, elements)
-        device += transfer
-        for number, seconds in enumerate(layers):
-            host.wait(pending)
-            if number + 1 < len(layers):
-                pending = host.gather(device, transfer, elements)
-            host.launch("gemm", device, seconds, 7)
-            device += max(seconds, transfer) if number + 1 < len(layers) else seconds
-        host.row("user_annotation", f"ProfilerStep#{step}", begin - 0.5, device - begin - 1)
-        device += 100.0  # the host is idle
-    return host.rows
-
-
-@settings(max_examples=10)
-@given(st.lists(st.integers(200, 3000), min_size=1, max_size=5), st.integers(10, 100), st.booleans())
-def test_a_chain_of_waits_obeys_its_closed_form_at_any_bandwidth(
-    layers: list[int], kilobytes: int, numbered: bool
-) -> None:
-    rows = prefetching(layers, 10_000 * kilobytes, numbered)
-    info = {"rank": 0, "world_size": 2, "pg_config": [{"pg_name": "0", "ranks": [0, 1]}]}
+@settings(max_examples=20)
+@given(
+    st.lists(st.integers(200, 1500), min_size=2, max_size=5),
+    st.integers(50, 150),
+    st.sampled_from(["rows", "numbers", "events"]),
+)
+def test_a_chain_of_waits_obeys_its_closed_form_at_any_bandwidth(layers: list[int], kilobytes: int, waits: str) -> None:
+    rows = prefetching(layers, 10_000 * kilobytes, waits)
     with TemporaryDirectory() as folder:
-        (Path(folder) / "rank0.json").write_text(json.dumps({"distributedInfo": info, "traceEvents": rows}))
-        results = topoflow.compare(
-            f"workload.trace={folder}",
-            workload="captured",
-            fabric="ideal_switch",
-            degree=1,
-            latency_us=0,
-            bandwidth_gbps=[RECORDED, 25, 10],
-        )
-    for result, speed in zip(results, (RECORDED, 25, 10), strict=True):
+        write_profiles(Path(folder), [rows])
+        replayed = step_times(Path(folder))
+    for speed, microseconds in replayed.items():
         transfer = 10_000 * kilobytes * 8 / speed / 1e3
         computed = sum(max(seconds, transfer) for seconds in layers[:-1]) + layers[-1]
-        assert result.iteration_time * 1e6 == pytest.approx(transfer + computed + 100, rel=1e-3)
+        assert microseconds == pytest.approx(transfer + computed + 100, rel=1e-3)
+
+
+@pytest.mark.parametrize("waits", ["Context Sync", "Stream Sync", "Event Sync"])
+def test_what_the_host_launches_after_it_waited_for_a_transfer_waits_for_it(waits: str, tmp_path: Path) -> None:
+    # 2 ms of compute while 1 MB is gathered, for which the host waits, and 1 ms of compute after that
+    host = Host("events")
+    for step in range(3):
+        host.now = begin = 4000.0 * step
+        recorded = host.gather(begin + 100, 80, 1_000_000)
+        host.launch("gemm", begin + 100, 2000, 7)
+        described = {"wait_on_stream": 20, "wait_on_cuda_event_record_corr_id": recorded}
+        described["correlation"] = host.call("cudaSynchronize")
+        host.row("cuda_sync", waits, host.now, 0, -1 if waits == "Context Sync" else 20, **described)
+        host.wait_for_event(8, 7, -1)  # another pair of streams
+        host.launch("gemm", begin + 2100, 1000, 7)
+        host.row("user_annotation", f"ProfilerStep#{step}", begin, 3100)
+    write_profiles(tmp_path, [host.rows])
+    for speed, microseconds in step_times(tmp_path).items():
+        assert microseconds == pytest.approx(1000 + max(2000, 8e6 / speed / 1e3) + 1000, rel=1e-3)
+
+
+def step_times(folder: Path) -> dict[int, float]:
+    """The step time (us) of the job in a folder on an ideal switch, by bandwidth (Gb/s)."""
+    speeds = (RECORDED, 25, 2)
+    results = topoflow.compare(
+        f"workload.trace={folder}",
+        workload="captured",
+        fabric="ideal_switch",
+        degree=1,
+        latency_us=0,
+        bandwidth_gbps=[*speeds],
+    )
+    return {speed: result.iteration_time * 1e6 for speed, result in zip(speeds, results, strict=True)}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,3 +49,52 @@ def test_windows_that_begin_and_end_anywhere_give_whole_steps_of_all_ranks(cuts:
         for rank in ALL:
             steps = Counter(event.iteration for event in trace.communications(rank))
             assert all(steps[number] == 4 for number in range(trace.iterations)), "every step is whole"
+
+
+def hanging(groups: list[tuple[int, ...]], stuck: int, begun: int, ahead: list[int]) -> dict[int, list[Operation]]:
+    """The operations that each rank recorded of a job whose rank ``stuck`` begins ``begun`` operations and no more.
+
+    A rank completes its operations in order, each with all members, and begins up to ``ahead`` after the one it is held
+    up in.
+    """
+    numbers, recorded, held = Counter[tuple[int, ...]](), dict[int, list[Operation]](), dict[int, int]()
+    for group in groups:
+        numbers[group] += 1
+        if stuck in group and len(recorded.get(stuck, [])) == begun:
+            held[stuck] = 0
+        completed = not held.keys() & set(group)
+        for rank in group:
+            left = held.setdefault(rank, 1 + ahead[rank]) if not completed else 1
+            if left:
+                operation = Operation("", "all_reduce", group, str(group), "int8", 8, 8, sequence=numbers[group])
+                recorded.setdefault(rank, []).append(replace(operation, completed=completed))
+            if not completed:
+                held[rank] = max(left - 1, 0)
+    return recorded
+
+
+@given(
+    st.lists(st.sampled_from([ALL, EVEN, ODD, (0, 1), (1, 2, 3)]), min_size=1, max_size=30),
+    st.integers(0, 3),
+    st.integers(0, 29),
+    st.lists(st.integers(0, 3), min_size=4, max_size=4),
+)
+def test_a_job_that_hangs_keeps_what_it_completed_and_names_the_rank_that_is_missing(
+    groups: list[tuple[int, ...]], stuck: int, begun: int, ahead: list[int]
+) -> None:
+    recorded = hanging(groups, stuck, begun, ahead)
+    parts = [Part("file", rank, tuple(recorded.get(rank, [])), "test", world_size=4) for rank in ALL]
+    waiting = any(
+        not operation.completed and stuck in (operation.group or ()) for own in recorded.values() for operation in own
+    )
+    completed = {rank: sum(operation.completed for operation in recorded.get(rank, [])) for rank in ALL}
+    if not waiting:
+        return
+    if not all(completed.values()):
+        with pytest.raises(ValueError, match=r"file: must have completed .*, which ranks? .* had not begun$"):
+            merge(parts, "job")
+        return
+    trace = merge(parts, "job")
+    for rank in ALL:
+        assert len([*trace.communications(rank)]) == completed[rank]
+    assert any(f"which rank {stuck} had not begun" in note for note in trace.notes)

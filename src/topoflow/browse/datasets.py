@@ -30,7 +30,7 @@ def datasets_table(root: Path, names: Sequence[str]) -> str:
 
 
 def _row(root: Path, name: str) -> str:
-    """What a dataset says of itself, or what is wrong with it."""
+    """Return the cells of a dataset: its command, time and points, or what is wrong with it."""
     try:
         dataset = dataset_in(root, name)
         if dataset is None:
@@ -52,7 +52,7 @@ def dataset_page(dataset: Dataset) -> str:
 
 @lru_cache(KEPT)
 def _page_of(dataset: Dataset, changed: tuple[int, ...]) -> str:
-    """Of the files of these moments."""
+    """Return the page of a dataset whose files were last changed at these times, ns."""
     reader = Reader(dataset)
     return page(reader, parts(reader))
 

@@ -15,7 +15,7 @@ HERE = "."  # the name of a run that is the folder itself
 
 @dataclass(frozen=True)
 class Listed:
-    """What a list says of a run, or why it cannot be shown."""
+    """A run in the list: its command, time and state, or why it cannot be shown."""
 
     name: str
     what: str = ""  # command, or verb
@@ -77,7 +77,7 @@ def dataset_in(root: Path, name: str) -> Dataset | None:
 
 
 def lies_in(root: Path, dataset: Dataset) -> bool:
-    """Whether all of its files are in ``root``: a link may lead a reader elsewhere."""
+    """Return whether all files of a dataset are in ``root``: a link may lead a reader elsewhere."""
     base = Path(os.path.realpath(root))
     paths = (os.path.realpath(dataset.path(part[0])) for part in dataset.written)
     return all(Path(path).is_relative_to(base) for path in paths)

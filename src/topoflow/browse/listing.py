@@ -1,4 +1,4 @@
-"""The list of runs of a folder by versions: a browser that shows one version is sent what changed since then."""
+"""Versions of the list of runs in a folder: a browser that shows one version is sent what changed since then."""
 
 from __future__ import annotations
 

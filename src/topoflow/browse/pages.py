@@ -270,7 +270,7 @@ def _cost(row: Record | None) -> str:
 
 
 def message_page(title: str, text: str) -> str:
-    """What a server says in place of a page."""
+    """Return a page with one message."""
     return _page(title, paragraphs([text], "answer"), {}, top=HOME)
 
 

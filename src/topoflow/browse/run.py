@@ -42,7 +42,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Answer:
-    """What a list shows of a result."""
+    """The columns of a result in the list of runs."""
 
     verb: str
     command: str
@@ -109,7 +109,7 @@ class Run:
 
     @cached_property
     def has_report(self) -> bool:
-        """Whether the run wrote one: not a page of what was left of it."""
+        """True if the run wrote a report itself; a page made later of an unfinished run does not count."""
         if not self._has(REPORT):
             return False
         with (self.folder / REPORT).open("rb") as file:
@@ -122,7 +122,7 @@ class Run:
 
     @cached_property
     def rows(self) -> list[Record]:
-        """What was found: of the result, else what the run left of it."""
+        """The rows of the result, or those that an unfinished run left."""
         if self.state == "finished":
             return _rows(self.result)
         if self.progress is not None and self.progress.rows:
@@ -241,7 +241,7 @@ def problem(error: Exception) -> str:
 
 @lru_cache(CACHED)
 def _answer_of(path: Path, changed: int, size: int) -> Answer:
-    """Of a ``result.json`` of this moment and size."""
+    """Read a ``result.json`` that was last changed at ``changed`` (ns) and has ``size`` bytes."""
     result = _parsed(path)
     command = str(result.get("command", ""))
     words = command.split()
@@ -256,7 +256,7 @@ def _parsed(path: Path) -> Record:
 
 
 def _rows(result: Record) -> list[Record]:
-    """Of a comparison, a figure or searches."""
+    """Return the rows of the result of a comparison, a figure or searches."""
     rows = result.get("rows", result.get("plans"))
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 

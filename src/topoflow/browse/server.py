@@ -55,7 +55,7 @@ JSON, SCRIPT = "application/json", "text/javascript; charset=utf-8"
 
 
 class Absent(Exception):
-    """What is asked for is not here; the message says what would be."""
+    """Raised if a requested page or file does not exist; the message says what does."""
 
 
 class Server(ThreadingHTTPServer):
@@ -174,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._end_headers(0, {})
 
     def _is_local(self) -> bool:
-        """Whether the browser asked for this server by a local name, whatever the port is at its end of a tunnel."""
+        """Return whether the browser asked for this server by a local name, with any port (of a tunnel)."""
         hosts = self.headers.get_all("Host") or []
         name, _, port = hosts[0].partition(":") if len(hosts) == 1 else ("", "", "")
         return name.lower() in LOCAL_NAMES and (not port or port.isdecimal())

@@ -1,4 +1,4 @@
-"""What a person wants to know of a run first: its state, what is missing, how to continue."""
+"""Sentences on the state of a run, on what is missing, and on how to continue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def state_line(run: Run) -> str:
 
 
 def missing(run: Run) -> list[str]:
-    """What is not there of a run that was cut off, and what is."""
+    """Return sentences on what a run that was cut off has, and what is missing."""
     if run.state != "cut off":
         return []
     files = "report.html with its pictures" + ("" if run.verb in ("experiment", "place") else " and tables")
@@ -47,7 +47,7 @@ def missing(run: Run) -> list[str]:
 
 
 def _kept(run: Run, files: str) -> str:
-    """What is there in place of the result."""
+    """Return a sentence on what a run has in place of its result."""
     searches = [each for each in run.searches.values() if isinstance(each, Seen)]
     if searches:
         done = sum(each.done for each in searches)
@@ -64,7 +64,7 @@ def _kept(run: Run, files: str) -> str:
 
 
 def how_to_continue(run: Run) -> str:
-    """What the command of ``Run.again`` does."""
+    """Return what the command of ``Run.again`` does, as a sentence; empty if there is none."""
     if run.state != "cut off" or not run.again:
         return ""
     return CONTINUES.get(run.verb, BEGINS_ANEW)

@@ -1,4 +1,4 @@
-"""What a trace does not say, and what is assumed instead, for a reader."""
+"""Tell a reader what a trace does not say, and what is assumed instead."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from topoflow.capture.base import Compute, Trace
-from topoflow.capture.periods import whole_iterations
+from topoflow.capture.periods import representative, whole_iterations
 from topoflow.operations import ROOTED
 from topoflow.units import human
 
@@ -21,7 +21,7 @@ class Unsized:
 
 
 def unsized(trace: Trace) -> tuple[Unsized, ...]:
-    """What communicated without a size, longest first."""
+    """Return the kernels that communicated an unknown number of bytes, by name, longest first."""
     counts, seconds = Counter[str](), defaultdict[str, float](float)
     for events in trace.ranks.values():
         for event in events:
@@ -40,6 +40,10 @@ def assumptions(trace: Trace) -> tuple[str, ...]:
     notes = [f"{rootless} rooted collectives have no recorded root: taken to be their group's first rank"]
     if not whole_iterations(trace):
         notes.append("no iteration is whole: in each, something took an unknown time that counts as none")
+    period = representative(trace)
+    recorded = {event.iteration for events in trace.ranks.values() for event in events if event.end is not None}
+    if trace.iterations > 1 and period.seconds is not None and period.number - 1 not in recorded:
+        notes.append(f"what preceded iteration {period.number} was not recorded: its time begins with its first event")
     return (
         *trace.notes,
         *(notes if rootless else notes[1:]),

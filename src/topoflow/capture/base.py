@@ -24,7 +24,7 @@ def brief(ranks: Sequence[int]) -> str:
 
 
 class Work(NamedTuple):
-    """What operators compute, on whichever device: arithmetic, and bytes to and from memory."""
+    """The work of operators, which is the same on every device: arithmetic, and bytes to and from memory."""
 
     dtype: str  # of the arithmetic; "": there is none
     flops: float
@@ -45,7 +45,7 @@ class Compute:
     seconds: float  # s, the time the device was busy; end - start where both are known
     iteration: int = 0  # -1: before the first iteration (set-up)
     after: tuple[int, ...] | None = None  # None: not recorded, only the order is known
-    waits: tuple[int, ...] = ()  # communications of the rank, by position, that it waits for beside what times show
+    waits: tuple[int, ...] = ()  # communications of the rank, by position, that it is recorded to wait for
     communicates: bool = False
     work: tuple[Work, ...] | None = None  # of its operators, those of one arithmetic intensity together; None: unknown
 

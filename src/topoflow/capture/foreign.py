@@ -9,7 +9,7 @@ from topoflow.capture.merge.parts import Source
 
 
 def recognise(source: Source) -> str:
-    """What the file is and what to give instead, in one phrase; empty if it is none of these."""
+    """Return what the file is and what to give instead, in one phrase; empty if it is none of these."""
     head = source.data[:512]
     if b'"workload_graph"' in head:
         return "Chakra's graph as JSON: give its protobuf (.et), or the PyTorch execution traces that it was made from"

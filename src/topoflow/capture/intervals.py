@@ -20,7 +20,7 @@ def merge(spans: Spans) -> Spans:
 
 
 def intersection(one: Spans, other: Spans) -> Spans:
-    """What is in both of two merged sets: ``[[0, 3]], [[2, 5]] -> [[2, 3]]``."""
+    """Return the intersection of two merged sets: ``[[0, 3]], [[2, 5]] -> [[2, 3]]``."""
     found = []
     i = j = 0
     while i < len(one) and j < len(other):

@@ -1,4 +1,4 @@
-"""Where iterations begin: from the job's own step marks, or else from the repetition of what it communicates."""
+"""Number the iterations of a job by its own step marks, or else by the repetition of what it communicates."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def read(path: Path) -> Trace:
 
 
 def parse(name: str, data: bytes) -> Trace:
-    """As ``read``, from the unpacked content of the file ``name``."""
+    """Return the trace in ``data``, the unpacked content of the file ``name``; see ``read``."""
     lines = decode(name, data).split("\n")
     header = _header(f"{name}:1: ", parse_json(f"{name}:1", lines[0], unique=True))
     ranks: dict[int, list[Event]] = {rank: [] for rank in header.integers("ranks", highest=LARGEST_RANK)}

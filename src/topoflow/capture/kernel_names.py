@@ -21,17 +21,17 @@ PEER_COPY = "ptop"  # "Memcpy PtoP (Device -> Device)": from one GPU to another
 
 @lru_cache(maxsize=2**14)  # a profile has millions of kernels of some hundred names, each up to thousands of characters
 def communicates(name: str) -> bool:
-    """Whether a kernel of this name communicates with other ranks."""
+    """Return whether a kernel of this name communicates with other ranks."""
     return COMMUNICATES.search(name.lower()) is not None
 
 
 def copies_to_peer(name: str) -> bool:
-    """Whether a copy of this name is from one GPU to another."""
+    """Return whether a copy of this name is from one GPU to another."""
     return PEER_COPY in name.lower()
 
 
 def is_nccl(name: str) -> bool:
-    """Whether a kernel of this name is one of NCCL's, whose operations are recorded with their sizes."""
+    """Return whether a kernel of this name is one of NCCL's, whose operations are recorded with their sizes."""
     return "nccl" in name.lower()
 
 

@@ -20,13 +20,13 @@ from topoflow.files import read_bytes
 
 
 class Format(Protocol):
-    """What a module of ``topoflow.capture.formats`` offers."""
+    """The functions of a module of ``topoflow.capture.formats``."""
 
     def matches(self, source: Source) -> bool:
-        """Whether the file is of this format, by its content."""
+        """Return whether the file is of this format, by its content."""
 
     def parse(self, source: Source) -> list[Part]:
-        """What the file says, rank by rank."""
+        """Return the parts of the file, one or more for each rank."""
 
 
 def known_formats() -> dict[str, Format]:
@@ -56,8 +56,9 @@ def load(paths: Sequence[Path], one_group: bool = False) -> Trace:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """What is read has no cycles, but the collector would walk the growing document in search of them, again and again:
-    half of the time of a large file.
+    """Switch the collector off: it would search a growing document for cycles again and again, and there are none.
+
+    That takes half of the time of a large file.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -95,7 +96,7 @@ def _read_folder(folder: Path, notes: list[str]) -> list[Part]:
 
 
 def _read_file(path: Path, must_match: bool = True) -> list[Part]:
-    """What one file says, rank by rank; without ``must_match``, nothing for a file that is no trace."""
+    """Return the parts of one file; without ``must_match``, none for a file that is no trace."""
     source = Source(str(path), read_bytes(path))
     for module in known_formats().values():
         if module.matches(source):

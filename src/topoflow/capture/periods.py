@@ -35,7 +35,7 @@ class Period:
 
 @dataclass
 class _Seen:
-    """What an iteration's events say, as they are read."""
+    """Start of the first and end of the last event of an iteration, of those read so far; s."""
 
     start: float | None = None
     end: float | None = None
@@ -111,17 +111,18 @@ def whole_iterations(trace: Trace) -> Sequence[int]:
 
 
 def _bounded(trace: Trace, numbers: Sequence[int]) -> Sequence[int]:
-    """Return those of the iterations ``numbers`` whose beginning is known, or all where it is of none.
+    """Return the iterations of ``numbers`` whose beginning is known best.
 
-    An iteration begins when the one before, or set-up, has ended. If that was not recorded, or is incomplete, nobody
-    knows for how long the host was idle before the first event.
+    An iteration begins when the one before, or set-up, has ended. The end of an incomplete one may be too early. If
+    nothing was recorded before, nobody knows for how long the host was idle before the first event.
     """
     recorded = {event.iteration for events in trace.ranks.values() for event in events if event.end is not None}
-    return [at for at in numbers if at - 1 in recorded and at - 1 not in trace.incomplete] or numbers
+    after_recorded = [at for at in numbers if at - 1 in recorded]
+    return [at for at in after_recorded if at - 1 not in trace.incomplete] or after_recorded or numbers
 
 
 def _communicates(trace: Trace) -> list[Hashable]:
-    """What the recorded ranks communicate in each iteration, for comparison."""
+    """Return the communications of all recorded ranks in each iteration, for comparison."""
     found: list[list[Hashable]] = [[] for _ in range(trace.iterations)]
     for rank in sorted(trace.ranks):
         for event in trace.ranks[rank]:

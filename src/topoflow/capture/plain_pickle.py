@@ -16,7 +16,7 @@ TUPLES = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 def read(name: str, data: bytes) -> Any:
-    """What the pickle holds. Raises ``ValueError`` that names the file, the opcode and its place."""
+    """Return the data in the pickle. Raise ``ValueError`` that names the file, the opcode and its place."""
     stack = _Stack()
     opcode = None
     try:

@@ -50,7 +50,7 @@ class GroupLine:
 
 @dataclass(frozen=True)
 class RankShare:
-    """Where the time of one rank went; None where the trace has no times.
+    """Shares of the time of one rank in an iteration; None where the trace has no times.
 
     ``compute_time`` is what the device was busy, or the processor that recorded itself: the spans that hide
     communication are longer where either waited inside them.
@@ -177,7 +177,7 @@ def _kind(event: Event) -> str:
 
 
 def rank_share(trace: Trace, rank: int, period: Period) -> RankShare:
-    """Where the time of a rank went in one iteration. What ran before that began is no part of it."""
+    """Return the shares of time of a rank in one iteration. What ran before it began is no part of it."""
     spans = rank_spans(trace, rank, period.number)
     length = period.seconds or 0.0
     if period.begin is not None and period.end is not None:

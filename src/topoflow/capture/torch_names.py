@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from topoflow.units import DTYPE_BYTES
+
 # c10::ScalarType names ("dtype" of Kineto and execution traces) and C++ names ("Input type", "Tensor(float)").
 DTYPES = {
     "Float": "float32",
@@ -51,7 +53,7 @@ DTYPES = {
     "bool": "bool",
 }
 OF_BITS = {8: "uint8", 16: "uint16", 32: "uint32", 64: "uint64", 128: "complex128"}
-BITS = re.compile(r"[A-Za-z]+(\d+)(?![\dx])")  # QInt8 and Float8_e3m4 have 8 bits; Bits4x2 does not say so
+BITS = re.compile(r"[A-Za-z]+(\d{1,3})(?:x(\d))?(?!\d)")  # QInt8, Float8_e3m4 and Bits4x2 have 8 bits
 
 
 def dtype_of(written: str) -> str | None:
@@ -59,9 +61,11 @@ def dtype_of(written: str) -> str | None:
 
     None: the size of an element is unknown.
     """
-    name = written.removeprefix("c10::")
+    name = written.removeprefix("c10::").removeprefix("torch.")
     bits = BITS.match(name)
-    return DTYPES.get(name) or (OF_BITS.get(int(bits[1])) if bits is not None and len(bits[1]) < 4 else None)
+    if name in DTYPES or name in DTYPE_BYTES or bits is None:
+        return DTYPES.get(name, name if name in DTYPE_BYTES else None)
+    return OF_BITS.get(max(8, int(bits[1]) * int(bits[2] or 1)))  # smaller elements have a byte each, as UInt4
 
 
 PARAM_COMMS = "record_param_comms"  # the operator that describes a collective

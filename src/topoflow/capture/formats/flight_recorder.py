@@ -34,7 +34,7 @@ NO_MESSAGES = "Flight Recorder does not record sends and receives over gloo"
 
 @dataclass(frozen=True)
 class Job:
-    """What a dump says of the whole job."""
+    """The job of a dump, and the rank that wrote it."""
 
     rank: int
     epoch: int  # ns, time 0
@@ -105,7 +105,7 @@ def _groups(dump: Fields) -> tuple[dict[str, tuple[int, ...]], int | None]:
 
 def _operation(entry: Fields, job: Job, counts: Counter[str]) -> Operation | None:
     """The operation of an entry; None for one that is no collective, which is counted."""
-    _, _, text = entry.text("profiling_name").partition(":")
+    text = entry.text("profiling_name").rpartition(":")[2]
     name, _, ends = text.partition(" ")
     op = collective_of(name)
     if op is None:

@@ -47,7 +47,7 @@ class Call:
     fields: Fields
 
     def times(self, field: str) -> list[int]:
-        """What a verbose log has as ``field`` of its kernels, or of the call itself; us."""
+        """Return ``field`` of each kernel, or of the call itself, in us; nothing if the log is not verbose."""
         if not self.fields.has("event_trace_ts"):
             return []
         trace = Fields.of(f"{self.place}event_trace_ts.", self.fields.values["event_trace_ts"])

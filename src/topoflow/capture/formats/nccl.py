@@ -1,4 +1,4 @@
-"""What NCCL itself says of a job, one file per rank: the trace of the profiler plugin in ``integrations/nccl``.
+"""Traces that NCCL itself writes, one file per rank, with the profiler plugin in ``integrations/nccl``.
 
 Sizes, and groups in the order in which they reduce, are exact; there is no compute. A communicator has the same hash on
 all its ranks, and each rank knows its own place only, so the files of all ranks are needed. An operation begins with
@@ -101,7 +101,8 @@ def parse(source: Source) -> list[Part]:
             world_size=header.integer("ranks", 1, LARGEST_WORLD) if header.has("ranks") else None,
             iterations=max(iterations, default=0) + 1,
             epoch_ns=epoch,
-            recorded_from_start=True,
+            host=header.text("host") if header.has("host") else "",
+            ended=False,
             counts=counts,
         )
     ]

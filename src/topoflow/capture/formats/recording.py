@@ -227,9 +227,10 @@ def _work(row: Fields, entry: object) -> Work:
 
 
 def iteration_numbers(events: int, begin: int, steps: Sequence[int]) -> list[int]:
-    """Return the iteration of each of ``events`` events, the first of which begins at position ``begin``.
+    """Return the iteration of each of ``events`` events.
 
-    ``steps[k]`` is the first position after optimizer step k. No step: all from ``begin`` on is iteration 0.
+    Iteration 0 begins at position ``begin``. ``steps[k]`` is the first position after optimizer step k. Without steps
+    everything from ``begin`` on is iteration 0.
 
         iteration_numbers(7, 1, [3, 6]) -> [-1, 0, 0, 1, 1, 1, -1]
     """

@@ -149,7 +149,7 @@ class Line:
 
 @dataclass
 class Rank:
-    """What one rank has done so far; ``last`` are the events that its next one waits for."""
+    """The events of a rank so far; ``last`` are those that its next one waits for."""
 
     number: int
     file: str
@@ -180,11 +180,11 @@ class Rank:
         return len(self.events) - 1
 
     def _blocks(self, event: int) -> None:
-        """What comes next waits for ``event``, which waited for all before."""
+        """Let the next event wait for ``event``, which waited for all before."""
         self.last = (event,)
 
     def wait_for(self, event: int) -> None:
-        """What comes next waits for ``event`` too."""
+        """Let the next event wait for ``event`` too."""
         self.last = (*self.last, event)
         if len(self.last) > MOST_AWAITED:
             self._blocks(self._add(Compute("wait", None, None, 0.0, after=self.last, work=())))
@@ -373,7 +373,7 @@ def _files(source: Source) -> list[Path]:
 
 
 def _is_name(word: str) -> bool:
-    """Whether a word is the path of a file below a folder."""
+    """Return whether a word is the path of a file below a folder."""
     return len(word) < 256 and NAME.fullmatch(word) is not None and ".." not in Path(word).parts
 
 

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from topoflow.capture.base import Communication, Compute, Event, Trace
-from topoflow.capture.merge.agree import Member, check_agreement, common_lengths
+from topoflow.capture.merge.agree import Member, check_agreement, unequal_steps
 from topoflow.capture.merge.clocks import clock_offsets
 from topoflow.capture.merge.complete import complete
 from topoflow.capture.merge.ends import cut_ends
 from topoflow.capture.merge.groups import all_inside, with_groups
 from topoflow.capture.merge.join import join_ranks
 from topoflow.capture.merge.parts import Operation, Part, without
+from topoflow.capture.merge.seen import seen
 from topoflow.capture.merge.windows import CUT, common_window
 from topoflow.units import DTYPE_BYTES, human
 
@@ -39,7 +40,7 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
             isinstance(event, Operation) and event.group is None and not event.group_of_all for event in part.events
         )
     parts = cut_ends(with_groups(parts, world_size, one_group), counts)
-    parts, hangs = common_window(_common_operations(parts, counts), counts)
+    parts, hangs = common_window(parts, counts)
     parts, iterations = _common_steps(parts, counts)
     ranks = _agreed_events(parts, world_size, counts)
     delays = dict(zip(ranks, _delays(parts), strict=True))
@@ -101,15 +102,6 @@ def _closed_world(parts: Sequence[Part], one_group: bool) -> int:
     return count
 
 
-def _common_operations(parts: Sequence[Part], counts: Counter[str]) -> list[Part]:
-    """Return the ranks of a job that was cut off up to the first operation that not all of its members got to."""
-    if all(part.ended for part in parts):
-        return list(parts)
-    lengths = common_lengths(parts)
-    counts[CUT] += sum(isinstance(event, Operation) for part in parts for event in part.events[lengths[part.rank] :])
-    return [replace(part, events=part.events[: lengths[part.rank]]) for part in parts]
-
-
 def _common_steps(parts: Sequence[Part], counts: Counter[str]) -> tuple[list[Part], int]:
     """The parts with iterations numbered alike: only steps that every rank recorded, where steps have numbers."""
     first = parts[0]
@@ -126,7 +118,17 @@ def _common_steps(parts: Sequence[Part], counts: Counter[str]) -> tuple[list[Par
         raise ValueError(
             f"{first.file} and {parts[-1].file}: must share a step, got {_steps(first)} and {_steps(parts[-1])}"
         )
-    return [_renumber(part, common, counts) for part in parts], len(common)
+    unequal = unequal_steps(parts)
+    return [_renumber(_without_sizes(part, unequal), common, counts) for part in parts], len(common)
+
+
+def _without_sizes(part: Part, steps: set[int]) -> Part:
+    """Return the part with the operations of ``steps`` as communication of unknown size, and these as incomplete."""
+    numbers = {number for number, step in enumerate(part.steps) if step in steps}
+    events = tuple(
+        seen(event) if isinstance(event, Operation) and event.iteration in numbers else event for event in part.events
+    )
+    return replace(part, events=events, incomplete=part.incomplete | numbers) if numbers else part
 
 
 def _steps(part: Part) -> str:
@@ -221,7 +223,7 @@ def _clock_notes(offsets: Mapping[int, float]) -> list[str]:
         return []
     worst = max(offsets, key=lambda rank: abs(offsets[rank]))
     apart = f"at most {human(abs(offsets[worst]), 's')}, of rank {worst}"
-    return [f"the clocks of {len(offsets)} ranks are set by the ends of their collectives: {apart}"]
+    return [f"the clocks of {len(offsets)} ranks are set by the ends of their operations: {apart}"]
 
 
 def _shift(events: tuple[Event, ...], delay: float) -> tuple[Event, ...]:

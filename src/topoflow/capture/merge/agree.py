@@ -9,6 +9,7 @@ only some members recorded are cut.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -63,6 +64,26 @@ def common_lengths(parts: Sequence[Part]) -> dict[int, int]:
                     lengths[rank] = indices[shortest]
                     shrinks = True
     return lengths
+
+
+def unequal_steps(parts: Sequence[Part]) -> set[int]:
+    """Return the steps in which the members of a group recorded another number of operations, if rows are damaged."""
+    if not any(part.damaged for part in parts):
+        return set()
+    columns: dict[tuple[object, ...], dict[int, Counter[int]]] = {}  # rank -> step -> operations
+    steps = {part.rank: {*part.steps} for part in parts}
+    for part in parts:
+        for event in part.events:
+            if isinstance(event, Operation) and event.group is not None and event.iteration >= 0:
+                key, sides = _key(event, part.rank, event.group)
+                column = columns.setdefault(key, {rank: Counter() for rank in sides if rank in steps})
+                column.setdefault(part.rank, Counter())[part.steps[event.iteration]] += 1
+    return {
+        step
+        for column in columns.values()
+        for step in set().union(*column.values())
+        if len({counts[step] for rank, counts in column.items() if step in steps[rank]}) > 1
+    }
 
 
 def check_agreement(members: Sequence[Member]) -> Agreement:

@@ -1,8 +1,7 @@
-"""Ranks of a job that was ended: what all of them recorded, from the start on.
+"""Ranks of a job that was cut off: each up to the first operation that not all of its members got to.
 
-A process that is killed leaves a file that ends at another operation than those of the other ranks. The k-th operation
-of a group is the same on all its ranks if all recorded the job from its start, so each rank is cut at the first
-operation that another member lacks.
+A process that is killed leaves a file that ends at another operation than those of the other ranks. Its file has every
+operation from the job's start, so the k-th operation of a group is the same on all its ranks.
 """
 
 from __future__ import annotations
@@ -15,32 +14,30 @@ from topoflow.capture.base import Compute
 from topoflow.capture.iterations import by_repetition
 from topoflow.capture.merge.agree import common_lengths
 from topoflow.capture.merge.parts import Operation, Part
-
-CUT = "operations after the last iteration that all ranks recorded are left out"
+from topoflow.capture.merge.windows import CUT
 
 
 def cut_ends(parts: Sequence[Part], counts: Counter[str]) -> list[Part]:
-    """Return the parts up to the last iteration that all ranks recorded, if they recorded the job from its start.
+    """Return the parts of a job that was cut off without what not all ranks recorded; other parts as they are.
 
-    Parts whose ranks recorded the same are returned as they are.
+    Iterations that were numbered by the repetition of operations are numbered again, and the last is left out if it is
+    not whole.
     """
-    if not all(part.recorded_from_start for part in parts):
+    if all(part.ended for part in parts):
         return list(parts)
     ends = common_lengths(parts)
-    if all(ends[part.rank] == len(part.events) for part in parts) and len({part.iterations for part in parts}) == 1:
-        return list(parts)
-    numbered = {part.rank: _iterations(part.events[: ends[part.rank]]) for part in parts}
-    common = min(_whole(numbers) for numbers in numbered.values())
-    cut = []
-    for part in parts:
-        events = tuple(
-            replace(event, iteration=number)
-            for event, number in zip(part.events, numbered[part.rank], strict=False)
-            if number < common
-        )
-        counts[CUT] += len(part.events) - len(events)
-        cut.append(replace(part, events=events, iterations=common))
-    return cut
+    kept = [replace(part, events=part.events[: ends[part.rank]]) for part in parts]
+    repeats = not any(part.steps or isinstance(event, Compute) for part in parts for event in part.events)
+    if repeats and (kept != list(parts) or len({part.iterations for part in parts}) > 1):
+        numbered = [_iterations(part.events) for part in kept]
+        common = min(map(_whole, numbered))
+        kept = [_first(part, numbers, common) for part, numbers in zip(kept, numbered, strict=True)]
+    counts[CUT] += sum(
+        isinstance(event, Operation)
+        for before, after in zip(parts, kept, strict=True)
+        for event in before.events[len(after.events) :]
+    )
+    return kept
 
 
 def _iterations(events: Sequence[Compute | Operation]) -> list[int]:
@@ -53,3 +50,10 @@ def _whole(numbers: Sequence[int]) -> int:
     """Return the number of whole iterations: the last is not if it has fewer operations than the first."""
     sizes = Counter(number for number in numbers if number >= 0)
     return max(1, len(sizes) - (sizes[len(sizes) - 1] < sizes[0]))
+
+
+def _first(part: Part, numbers: Sequence[int], iterations: int) -> Part:
+    """Return the part up to its first ``iterations``; ``numbers`` are the iterations of its events."""
+    events = zip(part.events, numbers, strict=True)
+    kept = tuple(replace(event, iteration=number) for event, number in events if number < iterations)
+    return replace(part, events=kept, iterations=iterations)

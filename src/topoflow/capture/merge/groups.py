@@ -89,7 +89,7 @@ def strided(place: str, start: int, stride: int, size: int) -> tuple[int, ...] |
 
 
 def all_inside(parts: Sequence[Part], ranks: int) -> bool:
-    """Whether the first ``ranks`` ranks certainly communicate with no other."""
+    """Return whether the first ``ranks`` ranks certainly communicate with no other."""
     listed = (event.group for part in parts for event in part.events if isinstance(event, Operation) and event.group)
     unlisted = [operations for part in parts for operations in _without_ranks(part).values()]
     sizes = (shown_size(operations) for operations in unlisted if not operations[0].group_of_all)

@@ -7,6 +7,7 @@ does not say.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,8 +15,10 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from topoflow.capture.base import Compute, Event
+from topoflow.capture.event_list import EventList, event_list
 from topoflow.fields import parse_json
 
+NO_NUMBER = re.compile(r"(?<=[:,\[\s])-?(?:nan|inf|NaN|Infinity)(?=\s*[,}\]])")  # printed by C, or by Python
 MOST_NESTED = 8  # objects that a row may hold at its end
 
 
@@ -76,8 +79,8 @@ class Part:
     rank_within: int | None = None  # ``rank`` is the place in a group of this many ranks, which must be all of the job
     timed: bool = True  # False: has no times, and may complete another part of the same rank
     lists_groups: bool = False  # True: it has no events, and completes another part of the same rank
-    recorded_from_start: bool = False  # has every operation from the job's start on; its end may be cut
-    ended: bool = True  # False: the job was cut off, so that the last events may be missing
+    damaged: bool = False  # rows are left out, and may have been operations or marks of steps
+    ended: bool = True  # False: it has every operation from the job's start on, and its end may be cut off
     restart: int = 0  # how often the job had been started before
     derived: bool = False  # True: made of other traces; in a folder with these it says nothing more
     epoch_ns: int | None = None  # wall clock at time 0; None: all parts count from the same instant
@@ -121,19 +124,32 @@ class Source:
     data: bytes
 
     @cached_property
+    def events(self) -> EventList | None:
+        """The list ``traceEvents``, not decoded yet; None if there is none."""
+        return event_list(self.data) if self.looks_like_json else None
+
+    @cached_property
     def document(self) -> Any:
-        """The parsed JSON, or None when the file is no JSON document (``damage`` says why)."""
-        return None if self.damage else self._parsed[0]
+        """The parsed JSON, without ``events``, or None when the file is no JSON document (``damage`` says why)."""
+        return self.whole if self.events is None else self.events.document
+
+    @property
+    def whole(self) -> Any:
+        """The parsed JSON with all events; None when the file is no JSON document."""
+        return self._parsed[0]
 
     @cached_property
     def whole_rows(self) -> Any:
-        """The document without its end, for a file that was cut off within a list of objects; None for others.
+        """The document with null for numbers that JSON does not have; without its end, if it was cut off within a list.
 
-        The objects of that list which are complete are kept; what the file has after the list is lost.
+        The objects of that list which are complete are kept; what the file has after the list is lost. None for others.
         """
         if not self.damage or not self.looks_like_json:
             return None
-        text = self.data.decode(errors="replace")
+        text, replaced = NO_NUMBER.subn("null", self.data.decode(errors="replace"))
+        if replaced:
+            with suppress(ValueError):
+                return parse_json(self.name, text)
         end = len(text)
         for _ in range(MOST_NESTED):
             end = text.rfind("},", 0, end)
@@ -143,14 +159,14 @@ class Source:
                 return parse_json(self.name, text[: end + 1] + "]}")
         return None
 
-    @cached_property
+    @property
     def damage(self) -> str:
         """Why the file is no JSON document; empty when it is one."""
         return self._parsed[1]
 
     @cached_property
     def looks_like_json(self) -> bool:
-        """Whether the first character opens a JSON object or list."""
+        """True if the first character opens a JSON object or list."""
         return self.data[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Operators on symmetric memory whose size the files do not give: seen but not sized."""
+"""Operations whose size the files do not give, as those on symmetric memory may be: seen but not sized."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def without_operators(part: Part, *, of_unknown: bool = False) -> Part:
     ``of_unknown``: only those whose size or group is not known.
     """
     events = [
-        _seen(event)
+        seen(event)
         if isinstance(event, Operation) and event.operator and not (of_unknown and _known(event, part))
         else event
         for event in part.events
@@ -33,7 +33,10 @@ def _known(operation: Operation, part: Part) -> bool:
     return True
 
 
-def _seen(operation: Operation) -> Compute:
+def seen(operation: Operation) -> Compute:
+    """Return an operation as communication of an unknown size."""
     start, end = operation.start, operation.end
     seconds = 0.0 if start is None or end is None else end - start
-    return Compute(operation.operator, start, end, seconds, operation.iteration, operation.after, communicates=True)
+    return Compute(
+        operation.operator or operation.op, start, end, seconds, operation.iteration, operation.after, communicates=True
+    )

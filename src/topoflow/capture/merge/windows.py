@@ -7,36 +7,48 @@ k-th operation of a file is therefore not the k-th of another; its number in its
     rank 1            68 69 ... 100 101 102
 
 A rank works in order. If an operation was not recorded by all members of its group because one of them began later,
-what its rank did before it is left out, too; if one of them ended earlier, what it did afterwards.
+what its rank did before it is left out, too; if one of them ended earlier, what it did afterwards. If a member recorded
+no operation of the group, the window is cut at its end if the operation was under way, else at its nearer end.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.iterations import by_repetition
 from topoflow.capture.merge.parts import Operation, Part, without
 from topoflow.units import human
 
+Group = tuple[str, tuple[int, ...]]  # name and ranks
 CUT = "operations at the ends of the records were not recorded by all members and are left out"
+
+
+class _Numbered(NamedTuple):
+    """A collective with its position among the events of its rank and its number in its group."""
+
+    position: int
+    group: Group
+    number: int
+    completed: bool
 
 
 @dataclass
 class _Window:
-    """The numbered operations of a rank, (position, group, number), and the range of them that is common."""
+    """The numbered operations of a rank, and the range of them that is common."""
 
-    numbered: Sequence[tuple[int, Hashable, int]]
+    numbered: Sequence[_Numbered]
     first: int
     end: int
 
-    def numbers(self) -> dict[Hashable, list[int]]:
+    def numbers(self) -> dict[Group, list[int]]:
         """Return the numbers in the range by group, in the order of issue."""
-        found: dict[Hashable, list[int]] = defaultdict(list)
-        for _, group, number in self.numbered[self.first : self.end]:
-            found[group].append(number)
+        found: dict[Group, list[int]] = defaultdict(list)
+        for one in self.numbered[self.first : self.end]:
+            found[one.group].append(one.number)
         return found
 
 
@@ -44,51 +56,62 @@ def common_window(parts: Sequence[Part], counts: Counter[str]) -> tuple[list[Par
     """Return the parts cut to what all ranks recorded, with iterations numbered alike, and notes on a job that hangs.
 
     They stay as they are where the job marked its steps, where some collective has no number, and where nothing is
-    common, which ``merge.agree`` refuses.
+    common, which ``merge.agree`` refuses. ValueError if nothing is common because the job hangs.
     """
-    windows = {part.rank: _window(part) for part in parts}
-    if len(parts) < 2 or any(part.steps for part in parts) or not all(windows.values()):
-        return list(parts), []
-    known = {rank: window for rank, window in windows.items() if window is not None}
-    while _narrow(known):
+    windows: dict[int, _Window] = {}
+    for part in parts:
+        window = _window(part)
+        if window is None or part.steps:
+            return list(parts), []
+        windows[part.rank] = window
+    hangs = _hangs(parts, windows)
+    while _narrow(windows):
         pass
-    whole = all(window.first == 0 and window.end == len(window.numbered) for window in known.values())
-    if whole or any(window.first >= window.end for window in known.values()):
+    if any(window.first >= window.end for window in windows.values()):
+        if hangs:
+            raise ValueError(f"{parts[0].file}: must have completed an operation on every rank, but {hangs[0]}")
         return list(parts), []
-    found = [_cut(part, known[part.rank], counts) for part in parts]
+    if all(window.first == 0 and window.end == len(window.numbered) for window in windows.values()):
+        return list(parts), hangs
+    found = [_cut(part, windows[part.rank], counts) for part in parts]
     iterations = min(part.iterations for part in found)
-    return [_last(part, iterations) for part in found], _hangs(parts, known)
+    return [_last(part, iterations) for part in found], hangs
 
 
 def _window(part: Part) -> _Window | None:
-    """Return the whole window of a part; None where some collective of several ranks has no number, or none is."""
+    """Return the whole window of a part; None where some collective of several ranks has no number."""
     numbered = []
     for position, event in enumerate(part.events):
         if isinstance(event, Operation) and event.op not in POINT_TO_POINT and len(event.group or ()) > 1:
             if event.sequence is None:
                 return None
-            numbered.append((position, _group(event), event.sequence))
-    return _Window(numbered, 0, len(numbered)) if numbered else None
+            numbered.append(_Numbered(position, _group(event), event.sequence, event.completed))
+    return _Window(numbered, 0, len(numbered))
 
 
-def _group(operation: Operation) -> Hashable:
-    return operation.group_name, operation.group
+def _group(operation: Operation) -> Group:
+    return operation.group_name, operation.group or ()
 
 
 def _narrow(windows: Mapping[int, _Window]) -> bool:
     """Narrow every window to the numbers that all recorded members of a group have; return whether one changed."""
     numbers = {rank: window.numbers() for rank, window in windows.items()}
-    first: dict[Hashable, int] = {}
-    last: dict[Hashable, int] = {}
-    for by_group in numbers.values():
-        for group, seen in by_group.items():
-            first[group] = max(first.get(group, min(seen)), min(seen))
-            last[group] = min(last.get(group, max(seen)), max(seen))
+    common: dict[Group, tuple[int, int]] = {}
+    for group in {group for by_group in numbers.values() for group in by_group}:
+        members = [numbers[rank].get(group, []) for rank in group[1] if rank in numbers]
+        if all(members):
+            common[group] = max(map(min, members)), min(map(max, members))
     changed = False
     for window in windows.values():
         inside = window.numbered[window.first : window.end]
-        early = [at for at, (_, group, number) in enumerate(inside) if number < first[group]]
-        late = [at for at, (_, group, number) in enumerate(inside) if number > last[group]]
+        early, late = list[int](), list[int]()
+        for at, (_, group, number, completed) in enumerate(inside):
+            if group not in common:  # a member recorded none of its operations
+                (early if completed and 2 * at < len(inside) else late).append(at)
+            elif number < common[group][0]:
+                early.append(at)
+            elif number > common[group][1]:
+                late.append(at)
         begin = max(early, default=-1) + 1
         end = min((at for at in late if at >= begin), default=len(inside))
         changed |= begin > 0 or end < len(inside)
@@ -98,7 +121,7 @@ def _narrow(windows: Mapping[int, _Window]) -> bool:
 
 def _cut(part: Part, window: _Window, counts: Counter[str]) -> Part:
     """Return the part without operations outside of its window, its iterations numbered by their repetition."""
-    begin, end = window.numbered[window.first][0], window.numbered[window.end - 1][0]
+    begin, end = window.numbered[window.first].position, window.numbered[window.end - 1].position
     whole = len(window.numbered) == window.end - window.first
     outside = set() if whole else {at for at in range(len(part.events)) if not begin <= at <= end}
     counts[CUT] += sum(isinstance(part.events[at], Operation) for at in outside)
@@ -123,19 +146,18 @@ def _last(part: Part, iterations: int) -> Part:
 
 def _hangs(parts: Sequence[Part], windows: Mapping[int, _Window]) -> list[str]:
     """Return a line for each group some of whose ranks wait in an operation that others have not begun."""
-    waiting: dict[Hashable, dict[int, Operation]] = defaultdict(dict)  # group -> rank -> its first unfinished operation
-    latest: dict[Hashable, dict[int, int]] = defaultdict(dict)  # group -> rank -> its last number
+    waiting: dict[Group, dict[int, Operation]] = defaultdict(dict)  # group -> rank -> its first unfinished operation
+    latest: dict[Group, dict[int, int]] = defaultdict(dict)  # group -> rank -> its last number
     for part in parts:
-        for position, group, number in windows[part.rank].numbered:
+        for position, group, number, completed in windows[part.rank].numbered:
             operation = part.events[position]
-            assert isinstance(operation, Operation)
             latest[group][part.rank] = max(number, latest[group].get(part.rank, number))
-            if not operation.completed:
+            if not completed and isinstance(operation, Operation):
                 waiting[group].setdefault(part.rank, operation)
     notes = []
     for group, operations in waiting.items():
         number = min(operation.sequence or 0 for operation in operations.values())
-        absent = sorted(rank for rank, last in latest[group].items() if last < number)
+        absent = sorted(rank for rank in group[1] if rank in windows and latest[group].get(rank, -1) < number)
         held = sorted(rank for rank, operation in operations.items() if operation.sequence == number)
         if absent:
             one = operations[held[0]]

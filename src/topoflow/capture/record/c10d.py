@@ -1,4 +1,4 @@
-"""What each operator of torch's c10d namespaces sends: one table, from operator to row.
+"""The communication of each operator of torch's c10d namespaces: one table, from operator to row.
 
 Every communication of PyTorch, whoever asks for it (a script, DDP's C++ reducer, FSDP2, functional collectives), ends
 in one of these operators. Their schemas name the arguments, so a row of the table is the names of what goes in and

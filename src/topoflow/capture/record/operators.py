@@ -1,4 +1,4 @@
-"""What an operator of PyTorch computes and moves, by the shapes of its tensors: the same on every device.
+"""FLOPs and bytes of an operator of PyTorch, by the shapes of its tensors: the same on every device.
 
 FLOPs are those of ``torch.utils.flop_counter`` (matrix products, convolutions, attention; a multiply-add is two), and
 of kernels that only CPUs have. Everything else is counted as memory traffic alone. Bytes are those of the tensors that

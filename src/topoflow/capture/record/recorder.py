@@ -141,7 +141,7 @@ class Recorder(TorchDispatchMode):
         if self._active:
             self._active = False
             self._unfinished.clear()
-            say(f"{self._file.path}: recording ends here, the job goes on: {reason}")
+            say(f"{self._file.path}: recording stopped; the job continues: {reason}")
 
     def _forked(self) -> None:
         self._active = False

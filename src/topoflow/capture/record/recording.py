@@ -48,7 +48,7 @@ class Recording:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the main thread is in a communication."""
+        """True while the main thread is in a communication."""
         return self._open is None
 
     def pause(self) -> None:

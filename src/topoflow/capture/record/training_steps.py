@@ -1,4 +1,4 @@
-"""Where the iterations of a running training script begin and end.
+"""Count the iterations of a running training script.
 
     set-up (-1)  | iteration 0          | iteration 1          | ... | after the last step (-1)
                  ^ first forward pass   ^ optimizer step ends  ^

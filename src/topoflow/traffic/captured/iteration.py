@@ -42,7 +42,7 @@ def recorded_iteration(trace: Trace) -> Iteration:
 
 
 def _events(trace: Trace, iteration: int) -> dict[int, Events]:
-    """Those of each rank, by their positions in the trace."""
+    """Return the events of each rank in ``iteration``, by their positions in the trace."""
     return {
         rank: {position: event for position, event in enumerate(record) if event.iteration == iteration}
         for rank, record in trace.ranks.items()

@@ -198,7 +198,7 @@ def sent_bytes(event: Communication) -> list[float]:
 
 
 def _busiest_ranks(job: Sequence[Step], per_server: int) -> set[int]:
-    """Of each server, the rank that computes longest (the first among equals)."""
+    """Return the rank of each server that computes longest (the first among equals)."""
     seconds: dict[int, float] = defaultdict(float)
     for member in (step.members[0] for step in job):
         if isinstance(member.event, Compute):

@@ -1,4 +1,4 @@
-"""What waits for what in a recorded iteration: its events become steps of the whole job, in an order that can be run.
+"""Dependencies of a recorded iteration: its events become steps of the whole job, in an order that can be run.
 
 Where the record says what an event followed (``after``: recorder, task graphs), that holds. Elsewhere it is inferred
 from one rank's times, as a GPU runs one compute stream in parallel to its communicators:
@@ -130,9 +130,9 @@ def _event(iteration: Iteration, part: Part, op: str) -> Communication | None:
 
 
 def _met(iteration: Iteration, sender: Part, receiver: Part, limit: float) -> bool:
-    """Whether a transfer was still under way when its receive began, by more than times are rounded.
+    """Return whether a transfer was still under way when its receive began, by more than times are rounded.
 
-    Where the record does not say so: whether it is longer than the ``limit`` of eager ones.
+    If the record does not say so, return whether it has more bytes than the ``limit`` of eager ones.
     """
     send, receive = _event(iteration, sender, "send"), _event(iteration, receiver, "recv")
     if send is None or receive is None:
@@ -234,7 +234,7 @@ class _Seen:
 
 
 def _ended(event: Event, moment: float | None) -> bool:
-    """Whether ``event`` was over at ``moment``; yes when either time is unknown, as order is then all we know."""
+    """Return whether ``event`` was over at ``moment``; True if a time is unknown, since only order is known then."""
     return event.end is None or moment is None or event.end <= moment + ROUNDING
 
 

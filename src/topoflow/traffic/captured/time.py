@@ -44,7 +44,7 @@ class Times:
         self._over: dict[Part, float | None] = {}  # in recorded time, s
 
     def seconds(self, part: Part) -> float:
-        """Of a compute, until it has finished; of a communication, until the rank takes part in it.
+        """Return the time until a compute has finished, or until the rank takes part in a communication; s.
 
         Both count from the end of the last event that it follows, without one from the end of the iteration before.
         """

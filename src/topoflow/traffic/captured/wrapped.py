@@ -57,7 +57,7 @@ def wrapped(ranks: Mapping[int, Events], begin: float | None, end: float | None)
 
 
 def keys_of(rank: int, events: Events) -> dict[int, Key]:
-    """Of each communication, by position."""
+    """Return the key of each communication, by position."""
     counts: dict[Hashable, int] = defaultdict(int)
     keys: dict[int, Key] = {}
     for position, event in events.items():

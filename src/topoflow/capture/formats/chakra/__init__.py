@@ -161,7 +161,7 @@ def _groups(nodes: Sequence[Node]) -> tuple[dict[str, tuple[int, ...]], int | No
 
 
 def _operation(node: Node, rank: int, groups: Mapping[str, tuple[int, ...]], counts: Counter[str]) -> Operation | None:
-    """What the device communicates; None for all other nodes."""
+    """Return the communication of the device that a node records; None for all other nodes."""
     if not node.communicates or node.on_host:
         return None
     fields = Fields(f"{node.place}.", node.attributes)

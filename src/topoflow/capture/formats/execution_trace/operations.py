@@ -29,7 +29,7 @@ class Groups:
 
 
 def read_groups(nodes: Sequence[Node]) -> Groups:
-    """What the nodes that list process groups say. A group without ranks there has all of them."""
+    """Read the nodes that list process groups. A group without ranks there has all of them."""
     ranks: dict[str, tuple[int, ...]] = {}
     pointers: dict[int, str] = {}
     world_size: int | None = None

@@ -8,7 +8,7 @@
 Kernels that a CUDA graph replays have no row of the host; what they say themselves is taken. Communication whose size
 no row records becomes a compute span that ``communicates``.
 
-What waits for an operation is known from the ``wait`` rows of the host, see ``kineto.waits``.
+What waits for an operation is known from the ``wait`` or ``cuda_sync`` rows, see ``kineto.waits``.
 
 Times: a collective's ``issue`` is its host row's start, ``start`` and ``end`` are its kernel's (None where the window
 of the profile cut the kernel off); compute spans are GPU kernels and copies, see ``kineto.spans``. Iterations are the
@@ -20,7 +20,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+
+import orjson
 
 from topoflow.capture.base import POINT_TO_POINT, Compute
 from topoflow.capture.formats.kineto.damage import sound_rows
@@ -31,10 +34,10 @@ from topoflow.capture.formats.kineto.operations import (
     has_metadata,
     listed_integers,
 )
-from topoflow.capture.formats.kineto.rows import Row, read_rows
+from topoflow.capture.formats.kineto.rows import DAMAGED, DEVICE, SYNC, Row, read_rows
 from topoflow.capture.formats.kineto.spans import BEFORE, Device, Order, Span, compute_spans, into_graphs, sort_out
 from topoflow.capture.formats.kineto.symmetric import symmetric
-from topoflow.capture.formats.kineto.waits import Waiters, waiters
+from topoflow.capture.formats.kineto.waits import waiters
 from topoflow.capture.iterations import between_marks, by_repetition
 from topoflow.capture.merge.parts import Operation, Part, Source
 from topoflow.capture.torch_names import STEP
@@ -42,7 +45,8 @@ from topoflow.fields import LARGEST_WORLD, Fields
 
 AFTER = "events after the last ProfilerStep belong to no whole iteration and are left out"
 CAPTURED = "operations were captured into a CUDA graph: they count when it is launched"
-CUT_OFF = "files are cut off: what is missing at their end is left out"
+CUT_OFF = "files are damaged JSON: what is missing at their end, and numbers that JSON does not have, are left out"
+LEAST_OF_RANK = 0.1  # host rows of a rank, of those of another; a damaged row may name any process
 NO_KERNELS = "operations have no kernel in the profile: their times are unknown"
 
 
@@ -72,15 +76,17 @@ def matches(source: Source) -> bool:
 
 def parse(source: Source) -> list[Part]:
     """The one part: the operations and compute spans of a rank, in the order of issue."""
-    document = Fields.of(f"{source.name}: ", source.document or source.whole_rows)
-    rank, world_size, groups = _job(document)
     counts = Counter[str]()
-    counts[CUT_OFF] += source.document is None
-    sound = sound_rows(read_rows(source.name, document, counts), counts)
+    document, read = _read(source, counts)
+    sound = sound_rows(read, counts)
     rows = sound.rows
-    described = has_metadata(rows)
-    known = (from_metadata if described else from_shapes)(rows, groups, counts)
-    hosted = sorted([*known, *symmetric(rows, groups)], key=lambda one: one[0].start)
+    said = [row for row in rows if not row.is_call and row.category not in DEVICE]  # by the host of what it does
+    _check_one_process(source.name, said)
+    rank, world_size, groups = _job(document)
+    described = has_metadata(said)
+    damaged: list[tuple[Row, ValueError]] = []
+    known = from_metadata(said, groups, counts, damaged) if described else from_shapes(said, groups, counts)
+    hosted = sorted([*known, *symmetric(said, groups)], key=lambda one: one[0].start)
     device = sort_out(rows, [row for row, _ in hosted], lambda row: from_kernel(row, groups))
     captured = into_graphs(rows)
     run = [one for one in hosted if one[0].place in device.transfers or not captured(one[0].start)]
@@ -96,8 +102,8 @@ def parse(source: Source) -> list[Part]:
             f"{collectives[0].place}: {collectives[0].name} must name its process group, "
             f"got none and {device.streams} communication streams"
         )
-    steps = _steps(rows) or _repetitions(found)
-    waiting = waiters(rows, [row for row, _ in hosted], device) if described else Waiters()
+    steps = _steps(said) or _repetitions(found)
+    waiting = waiters(rows, [row for row, _ in hosted], device)
     spans = compute_spans(device, [operation.order for operation in found], steps.starts, waiting.kernels)
     origin = rows[0].start if rows else 0
     events, after = _events(found, spans, device, steps, origin, waiting.operations)
@@ -105,6 +111,12 @@ def parse(source: Source) -> list[Part]:
     untimed = [issued.order[0] for issued in found if issued.operation.place not in device.transfers]
     counts[NO_KERNELS] += len(untimed)
     missing = [*sound.untimed, *(untimed if device.transfers else ())]
+    missing += [row.start for row, _ in damaged]
+    incomplete = frozenset(between_marks([at for at in missing if at <= steps.end], steps.starts))
+    incomplete |= {at for span in sound.uncertain for at in _both_steps(span, steps)}
+    if damaged and (not steps.numbers or incomplete >= {*range(len(steps.starts))}):
+        raise damaged[0][1]
+    counts[f"{DAMAGED} {damaged[0][1] if damaged else ''}"] += len(damaged)
     base = document.integer("baseTimeNanoseconds") if document.has("baseTimeNanoseconds") else 0
     return [
         Part(
@@ -114,7 +126,8 @@ def parse(source: Source) -> list[Part]:
             source=f"Kineto {_generation(found, described)}",
             world_size=world_size,
             iterations=len(steps.starts) or 1,
-            incomplete=frozenset(between_marks([at for at in missing if at <= steps.end], steps.starts)),
+            incomplete=incomplete,
+            damaged=any(sentence.startswith(DAMAGED) and count for sentence, count in counts.items()),
             steps=steps.numbers,
             groups=groups,
             epoch_ns=base + origin,
@@ -123,11 +136,37 @@ def parse(source: Source) -> list[Part]:
     ]
 
 
+def _read(source: Source, counts: Counter[str]) -> tuple[Fields, list[Row]]:
+    """Return the document and its rows; if it is damaged, of what is whole."""
+    if source.events is not None:
+        found = Counter[str]()
+        with suppress(orjson.JSONDecodeError):
+            rows = read_rows(source.name, source.events, found)
+            counts.update(found)
+            return Fields.of(f"{source.name}: ", source.document), rows
+    whole = source.whole or source.whole_rows
+    if whole is None:
+        raise ValueError(source.damage)
+    counts[CUT_OFF] += source.whole is None
+    document = Fields.of(f"{source.name}: ", whole)
+    return document, read_rows(source.name, document.items("traceEvents"), counts)
+
+
+def _check_one_process(file: str, rows: Sequence[Row]) -> None:
+    """Raise ``ValueError`` if several processes wrote the rows: a tool merged the profiles of several ranks."""
+    written = Counter(row.lane[0] for row in rows if row.category != SYNC).most_common(2)
+    if len(written) > 1 and written[1][1] > LEAST_OF_RANK * written[0][1]:
+        raise ValueError(
+            f"{file}: must be the profile of one rank, got host rows of processes {written[0][0]} and {written[1][0]}: "
+            "give the files of all ranks instead of one that merges them"
+        )
+
+
 def _job(document: Fields) -> tuple[int, int, dict[str, tuple[int, ...]]]:
     """Return rank, world size and the ranks of every process group that the rank is in, where they are listed.
 
-    Profiles that dynolog asked for write the ranks as a text, which ends with "..." in large groups; the group is known
-    then only if it has all ranks.
+    Profiles that dynolog asked for write the ranks as a text, which is empty, or ends with "..." in large groups; the
+    group is known then only if it has all ranks.
     """
     if not document.has("distributedInfo"):
         raise ValueError(
@@ -139,14 +178,14 @@ def _job(document: Fields) -> tuple[int, int, dict[str, tuple[int, ...]]]:
     groups = {}
     for index, entry in enumerate(info.items("pg_config") if info.has("pg_config") else []):
         group = Fields.of(f"{info.place}pg_config[{index}].", entry)
-        ranks: tuple[int, ...] | None
-        if isinstance(group.values.get("ranks"), str):
-            ranks = listed_integers(group, "ranks", highest=world_size - 1)
-            if ranks is None and group.has("pg_size") and group.integer("pg_size") == world_size:
+        ranks: tuple[int, ...] | None = None
+        if isinstance(listed := group.values.get("ranks"), str) or not listed:
+            ranks = listed_integers(group, "ranks", highest=world_size - 1) if listed else None
+            if not ranks and group.has("pg_size") and group.integer("pg_size") == world_size:
                 ranks = tuple(range(world_size))
         else:
             ranks = group.integers("ranks", highest=world_size - 1)
-        if ranks is not None:
+        if ranks:
             groups[group.text("pg_name")] = ranks
     return info.integer("rank", highest=world_size - 1), world_size, groups
 
@@ -178,6 +217,12 @@ def _steps(rows: Sequence[Row]) -> Steps | None:
     ordered = sorted(marks, key=lambda number: marks[number][0])
     starts = tuple(marks[number][0] for number in ordered)
     return Steps(tuple(ordered), starts, max(end for _, end in marks.values()))
+
+
+def _both_steps(span: tuple[int, int], steps: Steps) -> list[int]:
+    """Return the iterations of the two ends of a time span, if they differ."""
+    first, last = between_marks(span, steps.starts)
+    return [first, last] if first != last else []
 
 
 def _repetitions(found: Sequence[Issued]) -> Steps:

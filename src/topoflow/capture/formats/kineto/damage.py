@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from topoflow.capture.formats.kineto.rows import DEVICE, Row, is_launch
+from topoflow.capture.formats.kineto.rows import DEVICE, Row, launches
 from topoflow.capture.formats.kineto.spans import into_graphs
 from topoflow.capture.torch_names import STEP
 
@@ -29,40 +29,44 @@ LOST = "launched kernels have no row in the profile: how long they took is unkno
 
 @dataclass(frozen=True)
 class Sound:
-    """The rows whose times are possible, and when the host launched the kernels whose times are unknown (ns)."""
+    """The rows whose times are possible, and when the host launched the kernels of which something is unknown (ns)."""
 
     rows: Sequence[Row]
-    untimed: Sequence[int]
+    untimed: Sequence[int] = ()
+    uncertain: Sequence[tuple[int, int]] = ()  # of kernels whose call was lost: not before, and not after
 
 
 def sound_rows(rows: Sequence[Row], counts: Counter[str]) -> Sound:
     """Leave out device rows with impossible times; ``rows`` are in the order of their start."""
     device = [row for row in rows if row.category in DEVICE]
+    calls = {row.correlation: row for row in rows if row.is_call and row.correlation is not None}
     captured = into_graphs(rows)
-    launches = {
+    launched = {
         row.correlation: row
         for row in rows
-        if is_launch(row) and row.correlation is not None and not captured(row.start)
+        if row.is_call and launches(row.name) and row.correlation is not None and not captured(row.start)
     }
-    impossible = _outside(rows, device, launches) | _containing(device)
-    kept = [row for row in rows if row.place not in impossible]
-    there = {row.correlation for row in kept if row.category in DEVICE}
+    impossible = _outside(rows, device, launched)
+    impossible |= _containing([row for row in device if row.place not in impossible])
+    kept = [row for row in rows if row.place not in impossible] if impossible else rows
+    sound = [row for row in device if row.place not in impossible] if impossible else device
+    there = {row.correlation for row in sound}
     recorded = {row.correlation for row in device}
     if not device:
-        return Sound(kept, ())  # only the host was profiled
+        return Sound(kept)  # only the host was profiled
     counts[IMPOSSIBLE] += len(impossible)
-    untimed = [launch for correlation, launch in launches.items() if correlation not in there]
+    untimed = [launch for correlation, launch in launched.items() if correlation not in there]
     counts[LOST] += sum(launch.correlation not in recorded for launch in untimed)
-    return Sound(kept, sorted(launch.start for launch in untimed))
+    return Sound(kept, sorted(launch.start for launch in untimed), _uncertain(sound, calls))
 
 
-def _outside(rows: Sequence[Row], device: Sequence[Row], launches: Mapping[Any, Row]) -> set[str]:
-    """The places of kernels without a duration, and of device rows that the profile cannot have seen."""
+def _outside(rows: Sequence[Row], device: Sequence[Row], launched: Mapping[Any, Row]) -> set[str]:
+    """Return the places of kernels without a duration, and of device rows that the profile cannot have seen."""
     host = [row for row in rows if row.category not in DEVICE]
     begin = host[0].start if host else 0
     found = {row.place for row in device if row.category == "kernel" and row.end == row.start}
     for row in device:
-        call = launches.get(row.correlation)
+        call = launched.get(row.correlation)
         if row.start == 0 < begin or (call is not None and row.start < call.start - CLOCKS_APART):
             found.add(row.place)
     if any(row.name.startswith(STEP) for row in host):
@@ -72,7 +76,7 @@ def _outside(rows: Sequence[Row], device: Sequence[Row], launches: Mapping[Any, 
 
 
 def _containing(device: Sequence[Row]) -> set[str]:
-    """The places of kernels during which a later kernel of their stream began and ended."""
+    """Return the places of kernels during which a later kernel of their stream began and ended."""
     running: dict[tuple[Any, Any], Row] = {}
     found = set()
     for row in device:
@@ -85,3 +89,22 @@ def _containing(device: Sequence[Row]) -> set[str]:
             found.add(before.place)
             running[row.lane] = row
     return found
+
+
+def _uncertain(device: Sequence[Row], calls: Mapping[Any, Row]) -> list[tuple[int, int]]:
+    """Return when each kernel without a call was launched at the earliest and latest, as a stream works in order.
+
+    Kernels before the first call of their stream were launched before the profile began.
+    """
+    spans: list[tuple[int, int]] = []
+    latest: dict[tuple[Any, Any], int] = {}  # call of each stream
+    waiting: dict[tuple[Any, Any], list[Row]] = {}  # kernels since then
+    for row in device:
+        call = calls.get(row.correlation)
+        if call is not None:
+            if row.lane in waiting:
+                spans += [(latest[row.lane], min(call.start, kernel.start)) for kernel in waiting.pop(row.lane)]
+            latest[row.lane] = max(call.start, latest.get(row.lane, call.start))
+        elif row.lane in latest:
+            waiting.setdefault(row.lane, []).append(row)
+    return spans + [(latest[lane], kernel.start) for lane, kernels in waiting.items() for kernel in kernels]

@@ -32,12 +32,17 @@ NO_METADATA = "rows carry no metadata (another backend than NCCL) and are left o
 
 
 def has_metadata(rows: Sequence[Row]) -> bool:
-    """Whether the operators name their collective (torch 2.3 and later with NCCL)."""
+    """Return whether the operators name their collective (torch 2.3 and later with NCCL)."""
     return any(row.name == PARAM_COMMS and row.args.has("Collective name") for row in rows)
 
 
-def from_metadata(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> list[tuple[Row, Operation]]:
-    """One operation for every ``record_param_comms`` row that is a collective, in the order of issue."""
+def from_metadata(
+    rows: Sequence[Row], groups: Groups, counts: Counter[str], damaged: list[tuple[Row, ValueError]]
+) -> list[tuple[Row, Operation]]:
+    """Return an operation for every ``record_param_comms`` row that is a collective, in the order of issue.
+
+    Rows that do not say enough are added to ``damaged``, with the reason.
+    """
     found = []
     described = Enclosing([row for row in rows if row.category == "cpu_op" and row.name in SIGNATURES])
     empty = {row.place: row.name for row in rows if row.category == "cpu_op" and row.name in SIGNATURES}
@@ -47,22 +52,25 @@ def from_metadata(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> 
         outer = described.find(row.lane, row.start)
         if outer is not None:
             empty.pop(outer.place, None)
-        name = row.args.text("Collective name")
-        op = collective_of(name)
-        if op is None and name != "wait":  # see kineto.waits
-            counts[left_out(name)] += 1
-        elif op is not None:
-            found.append((row, _described(row, op, groups)))
+        try:
+            name = row.args.text("Collective name")
+            op = collective_of(name)
+            if op is not None:
+                found.append((row, _described(row, op, groups)))
+            elif name != "wait":  # see kineto.waits
+                counts[left_out(name)] += 1
+        except ValueError as error:
+            damaged.append((row, error))
     counts.update(f"{name} {NO_METADATA}" for name in empty.values())
     return found
 
 
 def from_kernel(row: Row, groups: Groups) -> Operation | None:
-    """What a kernel says of its collective, where no host row does (a CUDA graph replays it); None: not its size.
+    """Return the operation of a kernel without a host row (a CUDA graph replays it); None if it does not say its size.
 
     Its sequence number is that of the capture, the same in every replay, and is not taken.
     """
-    name = row.args.values.get("Collective name")
+    name = row.given.get("Collective name")
     op = collective_of(name) if isinstance(name, str) else None
     if op is None:
         return None

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import prod
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple, NoReturn
 
 from topoflow.capture.torch_names import PARAM_COMMS, STEP, SYMMETRIC, dtype_of
-from topoflow.fields import Fields
+from topoflow.fields import LARGEST_INTEGER, Fields
 
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+SYNC = "cuda_sync"
 CALLS = ("_runtime", "_driver")  # end the category of a call to the device
+NUMBERS, LANE = (int, float), (int, str, float)
+NOTHING: dict[str, Any] = {}
 DAMAGED = "rows are damaged and are left out; the first is"
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One complete event. ``lane`` is the host thread, or the device's stream."""
 
     place: str
@@ -31,62 +34,92 @@ class Row:
     lane: tuple[Any, Any]
     start: int  # ns
     end: int  # ns
-    args: Fields
+    correlation: int | str | None  # that a kernel shares with the call that launched it
+    is_call: bool  # to the runtime or driver of the device: of CUDA, HIP, XPU, MTIA or another vendor
+    given: Mapping[str, Any]  # arguments; of calls, and of kernels that name no collective, none are kept
 
     @property
-    def correlation(self) -> Any:
-        """What a kernel shares with the call that launched it."""
-        value = self.args.values.get("correlation")
-        return value if isinstance(value, (int, str)) else None
+    def args(self) -> Fields:
+        """The arguments with their place."""
+        return Fields(f"{self.place}.args.", self.given)
 
 
-def is_call(row: Row) -> bool:
-    """Return whether a row is a call to the device's runtime or driver: of CUDA, HIP, XPU, MTIA or another vendor."""
-    return row.category.endswith(CALLS)
+@lru_cache(maxsize=2**10)
+def launches(call: str) -> bool:
+    """Return whether a call of this name launches a kernel, not a function of the host."""
+    return "launch" in call.lower() and "hostfunc" not in call.lower()
 
 
-def is_launch(row: Row) -> bool:
-    """Return whether a row is a call that launches a kernel, not a function of the host."""
-    return is_call(row) and "launch" in row.name.lower() and "hostfunc" not in row.name.lower()
-
-
-def read_rows(file: str, document: Fields, counts: Counter[str]) -> list[Row]:
+def read_rows(file: str, events: Iterable[Any], counts: Counter[str]) -> list[Row]:
     """Return the rows that matter, in the order of their start; one that is damaged is left out and counted."""
     rows: list[Row] = []
     damage: list[str] = []
-    for index, event in enumerate(document.items("traceEvents")):
-        if isinstance(event, dict) and (event.get("ph") != "X" or not _matters(event.get("cat"), event.get("name"))):
+    known: dict[Any, Any] = {}  # names and lanes: each is kept once
+    for index, event in enumerate(events):
+        if type(event) is dict and (event.get("ph") != "X" or not _matters(event.get("cat"), event.get("name"))):
             continue
         place = f"{file}: traceEvents[{index}]"
         try:
-            rows.append(_row(place, Fields.of(f"{place}.", event)))
+            rows.append(_row(place, event, known))
         except ValueError as error:
             damage.append(str(error))
     if damage:
         counts[f"{DAMAGED} {damage[0]}"] += len(damage)
-    return sorted(rows, key=lambda row: row.start)
+    rows.sort(key=attrgetter("start"))
+    return rows
 
 
 def _matters(category: Any, name: Any) -> bool:
-    if not isinstance(category, str) or not isinstance(name, str):
-        return False
+    if type(category) is not str or type(name) is not str:
+        return True  # damaged
     if category == "cpu_op":
         return name == PARAM_COMMS or name.startswith("c10d::") or name in SYMMETRIC
     if category == "user_annotation":
         return name.startswith((STEP, "nccl:", "gloo:"))
-    return category in DEVICE or category.endswith(CALLS)
+    return category.endswith(CALLS) or category in DEVICE or category == SYNC
 
 
-def _row(place: str, fields: Fields) -> Row:
-    start, duration = fields.number("ts"), fields.number("dur")
-    if duration < 0:
+def _row(place: str, event: Any, known: dict[Any, Any]) -> Row:
+    if not isinstance(event, dict):
+        Fields.of(f"{place}.", event)
+    start, duration, category, name = event.get("ts"), event.get("dur"), event.get("cat"), event.get("name")
+    lane, given = (event.get("pid"), event.get("tid")), event.get("args") or NOTHING
+    if not (
+        type(start) in NUMBERS
+        and type(duration) in NUMBERS
+        and -LARGEST_INTEGER <= start <= LARGEST_INTEGER
+        and 0 <= duration <= LARGEST_INTEGER
+        and type(category) is type(name) is str
+        and type(lane[0]) in LANE
+        and type(lane[1]) in LANE
+        and type(given) is dict
+    ):
+        _refuse(place, Fields.of(f"{place}.", event))
+    correlation = given.get("correlation")
+    is_call = category.endswith(CALLS)
+    begin = round(float(start) * 1000)
+    return Row(
+        place,
+        category,
+        known.setdefault(name, name),
+        known.setdefault(lane, lane),
+        begin,
+        begin + round(float(duration) * 1000),
+        correlation if isinstance(correlation, int | str) else None,
+        is_call,
+        NOTHING if is_call or (category in DEVICE and given.get("Collective name") is None) else given,
+    )
+
+
+def _refuse(place: str, fields: Fields) -> NoReturn:
+    """Raise ``ValueError`` with the field that is wrong."""
+    fields.number("ts")
+    if fields.number("dur") < 0:
         fields.fail("dur", "must not be negative")
-    lane = (fields.values.get("pid"), fields.values.get("tid"))
-    if not all(isinstance(part, (int, str, float)) or part is None for part in lane):
-        fields.fail("tid", "must be a number")
-    args = Fields.of(f"{place}.args.", fields.values.get("args") or {})
-    begin = round(start * 1000)
-    return Row(place, fields.text("cat"), fields.text("name"), lane, begin, begin + round(duration * 1000), args)
+    fields.text("cat")
+    fields.text("name")
+    Fields.of(f"{place}.args.", fields.values.get("args") or NOTHING)
+    fields.fail("tid", "must be a number, and pid as well")
 
 
 class Enclosing:

@@ -1,4 +1,4 @@
-"""What ran on the device: which kernels carried which collective, what communicated unseen, and compute as spans.
+"""Device rows of a profile: kernels of collectives, kernels that communicated without a host row, and compute as spans.
 
 A kernel belongs to the collective within whose host row it was launched: kernel and launch share a ``correlation``,
 launch and host row a thread. ("External id" would do in newer files only; in older ones it is the correlation itself.)
@@ -13,9 +13,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from topoflow.capture.formats.kineto.rows import DEVICE, Enclosing, Row, is_call
+from topoflow.capture.formats.kineto.rows import DEVICE, Enclosing, Row
 from topoflow.capture.kernel_names import communicates, copies_to_peer, is_nccl, short_name
 from topoflow.capture.merge.parts import Operation
 from topoflow.capture.torch_names import PARAM_COMMS, SYMMETRIC
@@ -40,8 +40,7 @@ class Span:
     waits: tuple[str, ...] = ()  # places of operations that its first kernel is known to wait for
 
 
-@dataclass(frozen=True)
-class Launched:
+class Launched(NamedTuple):
     """A row of the device and when the host launched it, ns."""
 
     launch: int
@@ -59,6 +58,7 @@ class Device:
     transfers: Mapping[str, tuple[int, int]]  # row's place -> start of the first kernel, end of the last
     streams: int  # how many streams carried collectives
     compute: Sequence[Launched]  # by start
+    carried: Sequence[tuple[Launched, frozenset[str]]]  # kernels of operations, with the places of these
     described: Sequence[tuple[Launched, Operation]]  # operations that only their kernel records
     unsized: Sequence[Launched]  # communicate an unknown number of bytes
 
@@ -69,7 +69,7 @@ def sort_out(rows: Sequence[Row], issued: Sequence[Row], described: Callable[[Ro
     ``issued`` are the host rows of the collectives; ``described`` reads what a kernel without one says of itself.
     """
     transfers: dict[str, tuple[int, int]] = {}
-    operations, unsized, compute, streams = [], [], [], set()
+    operations, carried, unsized, compute, streams = [], [], [], [], set()
     claims = _Claims(rows, issued)
     for kernel, call in _launched(rows):
         row = kernel.row
@@ -83,17 +83,18 @@ def sort_out(rows: Sequence[Row], issued: Sequence[Row], described: Callable[[Ro
         for place in own or [row.place]:
             start, end = transfers.get(place, (row.start, row.end))
             transfers[place] = min(start, row.start), max(end, row.end)
+        carried.append((kernel, frozenset(own or [row.place])))
         if operation is not None:
             operations.append((kernel, operation))
         elif not own:
             unsized.append(kernel)
-    return Device(transfers, len(streams), compute, operations, unsized)
+    return Device(transfers, len(streams), compute, carried, operations, unsized)
 
 
 def _communicates(row: Row) -> bool:
     if row.category != "kernel":
         return copies_to_peer(row.name)
-    return row.args.has("Collective name") or communicates(row.name)
+    return row.given.get("Collective name") is not None or communicates(row.name)
 
 
 def _launched(rows: Sequence[Row]) -> list[tuple[Launched, Row | None]]:
@@ -102,7 +103,7 @@ def _launched(rows: Sequence[Row]) -> list[tuple[Launched, Row | None]]:
     A stream works in order: a kernel whose launch the profile has not was launched no earlier than the one before it on
     its stream, and before the profile began if there is none. In a profile without any launch it began when launched.
     """
-    calls = {row.correlation: row for row in rows if is_call(row) and row.correlation is not None}
+    calls: dict[Any, Row] = {row.correlation: row for row in rows if row.is_call and row.correlation is not None}
     device = [row for row in rows if row.category in DEVICE]
     if not any(row.correlation in calls for row in device):
         return [(Launched(row.start, row), None) for row in device]
@@ -117,14 +118,15 @@ def _launched(rows: Sequence[Row]) -> list[tuple[Launched, Row | None]]:
 
 
 def into_graphs(rows: Sequence[Row]) -> Callable[[int], bool]:
-    """Whether what the host issued at a moment was captured into a CUDA graph, to be run when that is launched."""
+    """Return a function that tells whether a call at a moment (ns) was captured into a CUDA graph, to be run later."""
     spans, begun = list[tuple[int, int]](), dict[tuple[Any, Any], int]()
-    for row in rows:
-        if is_call(row) and row.name.startswith(CAPTURE_BEGINS):
+    names = {name for name in {row.name for row in rows} if name.startswith((*CAPTURE_BEGINS, *CAPTURE_ENDS))}
+    for row in rows if names else ():
+        if row.name in names and row.name.startswith(CAPTURE_BEGINS):
             begun[row.lane] = row.start
-        elif is_call(row) and row.name.startswith(CAPTURE_ENDS) and row.lane in begun:
+        elif row.name in names and row.lane in begun:
             spans.append((begun.pop(row.lane), row.end))
-    return lambda at: any(start <= at <= end for start, end in spans)
+    return lambda at: any(start <= at <= end for start, end in spans) if spans else False
 
 
 class _Claims:
@@ -138,7 +140,7 @@ class _Claims:
         for row in rows:
             if row.place in places and row.name not in SYMMETRIC:
                 waiting.setdefault(row.lane, []).append(row.place)
-            elif row.name == PARAM_COMMS and row.args.values.get("Collective name") == "coalesced":
+            elif row.name == PARAM_COMMS and row.given.get("Collective name") == "coalesced":
                 wrappers.append(row)
                 self._wrapped[row.place] = waiting.pop(row.lane, [])
         self._wrappers = Enclosing(wrappers)

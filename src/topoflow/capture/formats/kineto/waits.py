@@ -8,7 +8,7 @@
 A row names its operation by the number in its group, or, in older files, not at all. Then rows and operations of a
 group belong together in their order if there are equally many, otherwise a row to the operation issued last. It does
 not name the stream. A stream on which the first kernel launched after the row began before the operation ended does not
-wait for it.
+wait for it. In a profile with ``cuda_sync`` rows these say all of it, and name the streams (``kineto.events``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from topoflow.capture.formats.kineto.rows import Row
+from topoflow.capture.formats.kineto.events import STREAM_WAITS, stream_waits
+from topoflow.capture.formats.kineto.rows import SYNC, Row
 from topoflow.capture.formats.kineto.spans import Device, Launched
 from topoflow.capture.torch_names import PARAM_COMMS
 
@@ -44,6 +45,8 @@ class Waiters:
 
 def waiters(rows: Sequence[Row], operations: Sequence[Row], device: Device) -> Waiters:
     """Return what waited for ``operations``, which are among ``rows``, all in the order of their start."""
+    if any(row.category == SYNC and row.name == STREAM_WAITS for row in rows):
+        return _of_streams(rows, device)
     found = Waiters()
     lanes: dict[Any, list[Launched]] = defaultdict(list)
     for kernel in sorted(device.compute, key=lambda kernel: kernel.order):
@@ -69,6 +72,15 @@ def waiters(rows: Sequence[Row], operations: Sequence[Row], device: Device) -> W
     return found
 
 
+def _of_streams(rows: Sequence[Row], device: Device) -> Waiters:
+    found = Waiters()
+    for kernel, own, awaited in stream_waits(rows, device).kernels:
+        ended = sorted(place for place in awaited - own if device.transfers[place][1] - CLOSE <= kernel.start)
+        places, waiting = (own, found.operations) if own else ({kernel.place}, found.kernels)
+        waiting.update({place: tuple(ended) for place in places})
+    return found
+
+
 def _waits(rows: Sequence[Row], operations: set[str]) -> list[Wait]:
     """Return the waits of all groups. Operations that were coalesced are waited for together."""
     units: dict[Any, list[list[Row]]] = defaultdict(list)
@@ -77,7 +89,7 @@ def _waits(rows: Sequence[Row], operations: set[str]) -> list[Wait]:
     for row in rows:
         if row.name != PARAM_COMMS:
             continue
-        name, group = row.args.values.get("Collective name"), _hashable(row.args.values.get("Process Group Name"))
+        name, group = row.given.get("Collective name"), _hashable(row.given.get("Process Group Name"))
         if row.place in operations:
             units[group].append([row])
             latest.setdefault((group, row.lane), []).append(units[group][-1])
@@ -97,11 +109,11 @@ def _matched(calls: Sequence[Row], units: Sequence[Sequence[Row]]) -> list[Wait]
     numbered: dict[Any, list[Sequence[Row]]] = defaultdict(list)
     for unit in units:
         for row in unit:
-            numbered[_hashable(row.args.values.get("Seq"))].append(unit)
+            numbered[_hashable(row.given.get("Seq"))].append(unit)
     found = []
     for index, call in enumerate(calls):
-        if call.args.has("Seq"):
-            before = [unit for unit in numbered[_hashable(call.args.values["Seq"])] if unit[0].start < call.start]
+        if call.given.get("Seq") is not None:
+            before = [unit for unit in numbered[_hashable(call.given["Seq"])] if unit[0].start < call.start]
             unit = before[-1] if before else []
         elif len(calls) == len(units):
             unit = units[index]

@@ -23,7 +23,7 @@ class Record:
     position: int
 
     def has(self, slot: int) -> bool:
-        """Whether the field of ``slot`` is there."""
+        """Return whether the field of ``slot`` is there."""
         return self._field(slot) is not None
 
     def unsigned32(self, slot: int) -> int:
@@ -75,7 +75,7 @@ class Record:
         return start + 4, count
 
     def _field(self, slot: int) -> int | None:
-        """Where the field of ``slot`` is; None where it has its default."""
+        """Return the position of the field of ``slot``; None where it has its default."""
         table = self.position - int(self._read(types.SOffsetTFlags, self.position))
         if slot >= int(self._read(types.VOffsetTFlags, table)):
             return None
