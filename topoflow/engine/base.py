@@ -155,7 +155,7 @@ class World:
 
     @property
     def changes_circuits(self) -> bool:
-        """Whether circuits follow the demand while the job runs."""
+        """Return whether circuits follow the demand while the job runs."""
         return self.fabric is not None and not self.fabric.is_static
 
     def where_link(self, link: int) -> str:
@@ -165,7 +165,7 @@ class World:
 
 @dataclass(frozen=True)
 class Histogram:
-    """How many values lie in each of B ranges that do not overlap, ascending; the empty ones are left out."""
+    """The number of values in each of B ranges that do not overlap, ascending; empty ranges are left out."""
 
     low: Floats  # [B]
     high: Floats  # [B]
@@ -175,7 +175,7 @@ class Histogram:
 
     @property
     def mean(self) -> float:
-        """Of all values; 0 if there are none."""
+        """Return the mean of all values; 0 if there are none."""
         return self.total / max(int(self.count.sum()), 1)
 
     def quantile(self, share: float) -> float:
@@ -193,7 +193,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Queues:
-    """How deep queues were over time, as ``Ports.fullest`` counts what is in them: the most in each interval.
+    """The largest depth of queues in each interval of time, counted as ``Ports.fullest`` counts it.
 
     K ports, the fullest first, and I intervals of one length, from 0 on; the world ends in the last.
     """
@@ -205,7 +205,7 @@ class Queues:
 
 @dataclass(frozen=True)
 class Flows:
-    """What became of the packets of messages where some may be lost: sent = delivered + lost once a message has ended.
+    """The packets of messages where some may be lost: sent = delivered + lost once a message has ended.
 
     A packet that was lost is sent again, and counts again. Packets, and the bytes of messages in them.
     """
@@ -220,7 +220,7 @@ class Flows:
 
 @dataclass(frozen=True)
 class Ports:
-    """What the ports of a world saw that was simulated packet by packet; the port of a link sends on it.
+    """Counters of the ports of a world that was simulated packet by packet; the port of a link sends on it.
 
     A port is idle while it is neither active nor stalled.
     """
@@ -240,13 +240,13 @@ class Ports:
     flows: Flows | None = None  # None: nothing can be lost, and nothing is controlled
 
     def latencies(self) -> tuple[tuple[str, Histogram], tuple[str, Histogram]]:
-        """Of what, and which."""
+        """Return (name, histogram) for packets and for messages."""
         return ("packet", self.latency), ("message", self.message_latency)
 
 
 @dataclass(frozen=True)
 class Slots:
-    """What a world saw that was simulated slot by slot, in whole cells.
+    """Counters of a world that was simulated slot by slot, in whole cells.
 
     Shapes: T tasks, N nodes of the schedule, K samples.
     """
@@ -264,7 +264,7 @@ class Slots:
 
 @dataclass(frozen=True)
 class Timeline:
-    """When every task of one world ran, and what every link carried.
+    """The start and the end of every task of one world, and the bytes that every link carried.
 
     ``world`` is the world that was simulated. Where circuits change while it runs, it is the same tasks on all links
     that ever existed (``topoflow.engine.dynamic.reconfigure``).
@@ -292,7 +292,7 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Run:
-    """How worlds are simulated: where, with how many ``threads`` of the CPU (None: all), and who is informed.
+    """The device on which worlds are simulated, the ``threads`` of the CPU (None: all), and the observer.
 
     ``workers`` simulate in place of this process, on a device of their own. No answer depends on them; those of a CPU
     and of a GPU agree to 1e-9. What is known of graphs stays on the device between the launches of one run (``kept``).
@@ -316,7 +316,7 @@ class Fidelity(Protocol):
 
     @property
     def name(self) -> str:
-        """That of the package."""
+        """Name of the package."""
         ...
 
     @property
@@ -325,7 +325,7 @@ class Fidelity(Protocol):
         ...
 
     def refuses(self, world: World) -> str | None:
-        """Why the model cannot express ``world``, in one line: field, law, value. None: it can."""
+        """Return why the model cannot express ``world``, in one line: field, law, value. None: it can."""
         ...
 
     def keeps_bound(self, world: World) -> bool:
@@ -350,7 +350,7 @@ class SizedFidelity(Protocol):
 
     @property
     def name(self) -> str:
-        """That of the package."""
+        """Name of the package."""
         ...
 
     def decided(self, sends: int) -> Fidelity:
@@ -364,7 +364,7 @@ class ChoosingFidelity(Protocol):
 
     @property
     def name(self) -> str:
-        """That of the package."""
+        """Name of the package."""
         ...
 
     def chosen(self, world: World) -> Fidelity:
@@ -384,7 +384,7 @@ class Pause:
 
     @property
     def has_finished(self) -> bool:
-        """Whether every task had finished by then."""
+        """Return whether every task had finished by then."""
         return bool(np.isfinite(self.finish).all())
 
 
@@ -394,9 +394,9 @@ class PausingFidelity(Protocol):
 
     @property
     def name(self) -> str:
-        """That of the package."""
+        """Name of the package."""
         ...
 
     def pause(self, world: World, until: float, run: Run = ...) -> Pause:
-        """Where ``world`` is at ``until`` (s). Raises ``ValueError`` as ``simulate`` does."""
+        """Return the state of ``world`` at ``until`` (s). Raises ``ValueError`` as ``simulate`` does."""
         ...

@@ -16,7 +16,7 @@ class Observer(Protocol):
         """``done`` of the ``total`` parts of the present stage are done."""
 
     def record(self, **values: float | str) -> None:
-        """What the present stage has found so far, by name; numbers in SI units."""
+        """Take the results of the present stage so far, by name; numbers in SI units."""
 
 
 @dataclass(frozen=True)

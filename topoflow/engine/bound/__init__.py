@@ -65,7 +65,7 @@ class Bound:
         return self.refuses(world) is None
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
-        """When every task of every world would run if it were alone.
+        """Return when every task of every world would run if its transfers were alone.
 
         Raises ``ValueError`` where ``Fluid.simulate`` does, and where a task waits for a later one.
         """
@@ -90,7 +90,7 @@ def _needed(world: World) -> int:
 
 
 def condense(graph: Graph) -> CondensedGraph:
-    """What ``makespans`` has to know of a graph, for those who call it more than once for the same."""
+    """Return the condensed graph for ``makespans``, to call it more than once for the same graph."""
     return _condensed("graph", graph, collapses=True)
 
 

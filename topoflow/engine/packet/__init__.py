@@ -114,7 +114,7 @@ class Packet(Settings):
         return False
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
-        """When every task of every world ran, in the order of ``worlds``.
+        """Return when every task of every world ran, in the order of ``worlds``.
 
         Raises ``ValueError`` as ``Fluid.simulate`` does, and ``Unfinished`` naming the ports where full buffers wait
         for each other in a circle.
@@ -202,7 +202,7 @@ def _fabric(world: World) -> str:
 
 
 def _leaves_by_several(graph: Graph) -> bool:
-    """Whether alternatives of a path differ in their first link, or in whether it is their last one too."""
+    """Return whether alternatives of a path differ in their first link, or in whether it is also the last."""
     several = graph.alternatives
     assert several is not None, "the caller asks for graphs with alternatives"
     hops = np.diff(several.hop_offsets)
