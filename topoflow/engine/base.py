@@ -107,6 +107,17 @@ class Graph:
         return self._end(2)
 
     @cached_property
+    def path_bytes(self) -> Floats:
+        """[P] B that all tasks send over each path."""
+        return self.sent_on_paths(self.bytes)
+
+    def sent_on_paths(self, sent: Floats) -> Floats:
+        """Return the bytes on each path [P] where each task has sent ``sent`` [T] B of its bytes."""
+        on_network = self.path >= 0
+        paths = len(self.path_offsets) - 1
+        return np.bincount(self.path[on_network], sent[on_network], paths).astype(np.float64)
+
+    @cached_property
     def last_server(self) -> int:
         """The largest number of a server that sends or receives; -1 if none does, or the graph was not placed."""
         return -1 if self.ends is None else int(self.ends[:2].max(initial=-1))
@@ -263,6 +274,14 @@ class Slots:
 
 
 @dataclass(frozen=True)
+class Times:
+    """The times of every task of a world."""
+
+    start: Floats  # [T] s, when the task was ready
+    finish: Floats  # [T] s
+
+
+@dataclass(frozen=True)
 class Timeline:
     """The start and the end of every task of one world, and the bytes that every link carried.
 
@@ -271,12 +290,9 @@ class Timeline:
     """
 
     world: World
-    start: Floats  # [T] s, when the task was ready
-    finish: Floats  # [T] s
+    times: Times | Callable[[World], Times]  # a function computes them of ``world`` when they are first read
+    makespan: float  # s, until the last task has finished: the iteration time
     link_bytes: Floats  # [L] B
-    task_start: Floats  # [K] s, the same for the traffic's tasks: the first of its parts ...
-    task_finish: Floats  # [K] s, ... and the last
-    at_least: float = 0.0  # s, how long all of them take for another reason than the length of a chain of tasks
     ports: Ports | None = None  # None: the fidelity has no packets
     slots: Slots | None = None  # None: the fidelity has no slots
 
@@ -285,9 +301,38 @@ class Timeline:
         return self.world.name
 
     @property
-    def makespan(self) -> float:
-        """Seconds until the last task finished: the iteration time."""
-        return max(self.at_least, float(self.task_finish.max(initial=0.0)))
+    def start(self) -> Floats:
+        """[T] s, when each task was ready."""
+        return self._times.start
+
+    @property
+    def finish(self) -> Floats:
+        """[T] s, when each task finished."""
+        return self._times.finish
+
+    @cached_property
+    def task_start(self) -> Floats:
+        """[K] s, the first start of the parts of each task of the traffic; 0 for one without parts."""
+        first = np.full(self.world.graph.owners, np.inf)
+        np.minimum.at(first, *self._of_owners(np.minimum, self.start))
+        return np.where(np.isinf(first), 0.0, first)
+
+    @cached_property
+    def task_finish(self) -> Floats:
+        """[K] s, the last end of the parts of each task of the traffic; 0 for one without parts."""
+        last = np.zeros(self.world.graph.owners)
+        np.maximum.at(last, *self._of_owners(np.maximum, self.finish))
+        return last
+
+    @cached_property
+    def _times(self) -> Times:
+        return self.times(self.world) if callable(self.times) else self.times
+
+    def _of_owners(self, smallest_or_largest: np.ufunc, values: Floats) -> tuple[Ints, Floats]:
+        """Return the owner of each run of parts that follow each other, and the extreme of the ``values`` [T] of it."""
+        owner = self.world.graph.owner
+        runs = np.flatnonzero(np.diff(owner, prepend=-1))
+        return owner[runs], smallest_or_largest.reduceat(values, runs) if runs.size else values[:0]
 
 
 @dataclass(frozen=True)
