@@ -63,7 +63,7 @@ class Kernel:
     call: Callable[[], object]
     cancel: Any
     running: Callable[[], Sequence[str]] = tuple  # names of the worlds that it is at, for an error
-    done: Callable[[], int] = int  # worlds of this launch that have ended
+    done: Callable[[], float] = int  # worlds of this launch that have ended, and shares of those that run
 
 
 Steps = Generator[Kernel, None, T]  # what comes before a kernel, the kernel, and what comes after it
@@ -242,7 +242,7 @@ class _Batch(Generic[W, T]):
             self._end(future)
         self.observer.advance(self._done(), self.total)
 
-    def _done(self) -> int:
+    def _done(self) -> float:
         return sum(map(len, self.found.values())) + sum(begun.kernel.done() for *_, begun in self.busy.values())
 
     def _end(self, future: Future[object]) -> None:
