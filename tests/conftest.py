@@ -93,7 +93,8 @@ class Watching:
 
     def __init__(self) -> None:
         self.stages: list[str] = []
-        self.advances: list[tuple[int, int]] = []
+        self.advances: list[tuple[float, int]] = []
+        self.notes: list[str] = []
         self.records: list[dict[str, Any]] = []
         self.then: Callable[[], None] = lambda: None
 
@@ -101,8 +102,12 @@ class Watching:
         self.stages.append(name)
         self.then()
 
-    def advance(self, done: int, total: int) -> None:
+    def advance(self, done: float, total: int) -> None:
         self.advances.append((done, total))
+        self.then()
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
         self.then()
 
     def record(self, **values: Any) -> None:

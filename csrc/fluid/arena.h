@@ -16,9 +16,9 @@ class Arena : public Memory {
   }
 
   HD Tournament tournament(int64_t n) {
-    const int64_t blocks = Tournament::blocks(n);
-    return {take<double>(n), take<double>(blocks),    take<int32_t>(blocks),
-            list(blocks),    static_cast<int32_t>(n), Tournament::log_block(n)};
+    const int64_t blocks = Tournament::count_blocks(n), groups = Tournament::count_groups(n);
+    return {take<double>(n),         take<double>(blocks + groups), take<int32_t>(blocks + groups), list(blocks),
+            static_cast<int32_t>(n), Tournament::log_block(n),      static_cast<int32_t>(groups)};
   }
 };
 

@@ -1,8 +1,10 @@
-// Which of n items has the lowest key: blocks of about sqrt(n) items play first, their winners play second.
-//   16384 items, 100 of them get other keys   -> 100 blocks of 128 play again at most, then their 128 winners
+// A queue of n items by their keys, the lowest first: the items of a block play for its winner, and where there are
+// 2^14 items or more, the winners of a group of blocks play for the winner of the group.
+//   16,000 items, 100 of them get other keys     -> 100 blocks of 128 play again at most, then their 125 winners
+//   2,000,000 items, 100 of them get other keys  -> 100 blocks of 128, 100 groups of 128 blocks, then 123 winners
 //
-// Source: tournament trees (Knuth, The Art of Computer Programming 3, 2nd ed., 5.2.3), cut to two rounds: in each a
-// team reads memory in order, and nothing depends on the order in which its threads set keys.
+// Source: tournament trees (Knuth, The Art of Computer Programming 3, 2nd ed., 5.2.3), cut to two or three rounds: in
+// each a team reads memory in order, and nothing depends on the order in which its threads set keys.
 #pragma once
 
 #include "parallel/team.h"
@@ -11,26 +13,28 @@ namespace topoflow::BACKEND {
 
 struct Tournament {
   Global<double> key;     // [n] infinity: does not take part
-  Global<double> winner;  // [blocks] the lowest key of each
-  Global<int32_t> stale;  // [blocks] 1: has to play again
-  List again;             // blocks that have to
+  Global<double> winner;  // [blocks + groups] the lowest key of each
+  Global<int32_t> stale;  // [blocks + groups] 1: has to play again
+  List again;             // stale blocks
   int32_t n;
-  int32_t log;  // of a block's items
+  int32_t log;     // of a block's items, and of a group's blocks
+  int32_t groups;  // 0: the blocks are few
 
   HD static int32_t log_block(int64_t n) {
-    int32_t log = 4;
-    while (int64_t{1} << 2 * log < n) ++log;
+    int32_t log = grouped(n) ? kLog : 4;
+    while (int64_t{1} << (grouped(n) ? 3 : 2) * log < n) ++log;
     return log;
   }
-  HD static int64_t blocks(int64_t n) { return (n >> log_block(n)) + 1; }
+  HD static int64_t count_blocks(int64_t n) { return (n >> log_block(n)) + 1; }
+  HD static int64_t count_groups(int64_t n) { return grouped(n) ? (n >> 2 * log_block(n)) + 1 : 0; }
 
   DEVICE int32_t blocks() const { return (n >> log) + 1; }
 
   DEVICE void clear(const Team auto& team) const {
     team.for_each(n, [&](int32_t item) { key[item] = kInfinity; });
-    team.for_each(blocks(), [&](int32_t block) {
-      winner[block] = kInfinity;
-      stale[block] = 0;
+    team.for_each(blocks() + groups, [&](int32_t row) {
+      winner[row] = kInfinity;
+      stale[row] = 0;
     });
     again.clear(team);
   }
@@ -56,16 +60,19 @@ struct Tournament {
             winner[block(i)] = low;
             stale[block(i)] = 0;
           });
+      if (grouped()) play_groups(team, playing, block);
       again.forget(team);
     }
-    return team.min_of(blocks(), winner);
+    return team.min_of(grouped() ? groups : blocks(), winner + (grouped() ? blocks() : 0));
   }
 
   // Takes out the item with the lowest key, of several the first; -1 when there is none.
   DEVICE int32_t pop(const Team auto& team, double& low) const {
     low = lowest(team);
     if (low == kInfinity) return -1;
-    const int32_t block = team.first(blocks(), [&](int32_t i) { return winner[i] == low; });
+    const int32_t first =
+        grouped() ? team.first(groups, [&](int32_t i) { return winner[blocks() + i] == low; }) << log : 0;
+    const int32_t block = first + team.first(blocks() - first, [&](int32_t i) { return winner[first + i] == low; });
     const int32_t item =
         (block << log) + team.first(size(block), [&](int32_t i) { return key[(block << log) + i] == low; });
     team.wait();  // until all have found it
@@ -78,15 +85,20 @@ struct Tournament {
   template <class F>
   DEVICE void take(const Team auto& team, double most, const F& f) const {
     team.for_those(
-        blocks(), [&](int32_t block) { return winner[block] <= most; },
-        [&](int32_t block) {
-          team.for_each(size(block), [&](int32_t i) {
-            const int32_t item = (block << log) + i;
-            const double value = key[item];
-            if (value > most) return;
-            set(team, item, kInfinity);
-            f(item, value);
-          });
+        grouped() ? groups : 1, [&](int32_t group) { return !grouped() || winner[blocks() + group] <= most; },
+        [&](int32_t group) {
+          const int32_t first = group << log;
+          team.for_those(
+              grouped() ? blocks_of(group) : blocks(), [&](int32_t i) { return winner[first + i] <= most; },
+              [&](int32_t i) {
+                team.for_each(size(first + i), [&](int32_t place) {
+                  const int32_t item = ((first + i) << log) + place;
+                  const double value = key[item];
+                  if (value > most) return;
+                  set(team, item, kInfinity);
+                  f(item, value);
+                });
+              });
         });
   }
 
@@ -95,8 +107,37 @@ struct Tournament {
     int32_t size;
   };
 
-  // Items of a block.
-  DEVICE int32_t size(int32_t block) const { return n - (block << log) < 1 << log ? n - (block << log) : 1 << log; }
+ private:
+#ifdef TOPOFLOW_ON_GPU  // a warp reads 32 keys at once, and has no registers for groups
+  static constexpr bool kGrouped = false;
+#else
+  static constexpr bool kGrouped = true;
+#endif
+  static constexpr int32_t kLog = 7;  // of the items of a block where blocks are grouped, at least
+
+  HD static bool grouped(int64_t n) { return kGrouped && n >> 2 * kLog > 0; }
+  DEVICE bool grouped() const { return kGrouped && groups > 0; }
+
+  // The groups of blocks that have played.
+  template <class Block>
+  CALLED_ON_CPU void play_groups(const Team auto& team, int32_t played, const Block& block) const {
+    team.for_each(played, [&](int32_t i) { team.atomic_exchange(&stale[blocks() + (block(i) >> log)], 1); });
+    team.for_those(
+        groups, [&](int32_t group) { return stale[blocks() + group] != 0; },
+        [&](int32_t group) {
+          const double low = team.min_of(blocks_of(group), winner + (group << log));
+          team.once([&] {
+            winner[blocks() + group] = low;
+            stale[blocks() + group] = 0;
+          });
+        });
+    team.wait();
+  }
+
+  // Items of a block, and blocks of a group.
+  DEVICE int32_t size(int32_t block) const { return row(n - (block << log)); }
+  DEVICE int32_t blocks_of(int32_t group) const { return row(blocks() - (group << log)); }
+  DEVICE int32_t row(int32_t left) const { return left < 1 << log ? left : 1 << log; }
 };
 
 }  // namespace topoflow::BACKEND

@@ -23,14 +23,14 @@ constexpr int32_t kCables = 256;         // at most between two groups: a step i
 constexpr int32_t kUp = 0, kDown = 127;  // levels; those of links between routers lie between them
 constexpr int32_t kBetweenGroups = 2;    // of a dragonfly
 
-// Where a packet lies after an input and an output of a router; kNone: it has arrived.
+// The channel of a packet after an input and an output of a router; kNone: it has arrived.
 DEVICE int32_t channel_after(const Input& input, const Output& output) {
   if (output.level == kDown) return kNone;
   const bool rises = input.level != kUp && output.level <= input.level;
   return output.first_channel + input.virtual_channel + rises;
 }
 
-// Where a packet leaves its first router for its target or for a middle; kNone: there is no middle.
+// The steps of a packet from its first router to its target or to a middle; kNone: there is no middle.
 struct Steps {
   int32_t direct, around;
 };
@@ -67,7 +67,7 @@ class Addresses {
   DEVICE static int32_t cable(int32_t step) { return step % kCables; }
   DEVICE int32_t by_next_cable(int32_t step) const { return step_by(middle(step), (cable(step) + 1) % cables); }
 
-  // Whether the packet has come to the middle that it was on its way to.
+  // Returns whether the packet has reached its middle.
   DEVICE bool is_at_middle(int32_t router, int32_t step) const {
     const int32_t to = middle(step);
     if (to < 0) return false;
@@ -104,7 +104,7 @@ class Addresses {
 
   DEVICE int32_t drawn_direct(const Words& drawn) const { return step_by(kNone, below(drawn.word[0], cables)); }
 
-  // What a packet draws at its first router.
+  // The draws of a packet at its first router.
   DEVICE Steps drawn_steps(int32_t router, int32_t target, const Words& drawn) const {
     const int32_t direct = drawn_direct(drawn);
     if (routing == kMinimal || router == target) return {direct, kNone};

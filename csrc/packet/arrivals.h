@@ -17,7 +17,7 @@ namespace topoflow::BACKEND::packet {
 
 class Arrivals {
  public:
-  // Of routers `first` to `end`.
+  // Arrivals at routers `first` to `end`.
   DEVICE Arrivals(const State& state, int32_t first, int32_t end)
       : all_(state.arrivals),
         begin_(state.arriving),

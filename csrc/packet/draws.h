@@ -17,7 +17,7 @@ class Draws {
   DEVICE Draws(const PacketBatch& batch, int32_t world)
       : seed_(static_cast<uint64_t>(batch.seed[world])), by_message_(batch.by_message) {}
 
-  // Of a packet for a branch; `task` as Tasks::number, in which rounds differ.
+  // The draw of a packet at a branch; `task` as Tasks::number, in which rounds differ.
   DEVICE Words of(int64_t task, int64_t number, uint32_t branch) const {
     return of(kPurpose, task, static_cast<uint32_t>(by_message_ ? 0 : number) & kNumber, branch);
   }

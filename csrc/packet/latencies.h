@@ -1,4 +1,4 @@
-// How many latencies of each size there were, their sum and the most of them.
+// A histogram of latencies, their sum and the largest.
 //
 // Source: bins as those of HdrHistogram (Tene), which have the leading bits of a number.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace topoflow::BACKEND::packet {
 
-// What a part has of a world's state: it is number `rank` of some that share the world.
+// The share of a world's state that a part owns: part `rank` of several that share the world.
 struct Share {
   int32_t parts = 1, rank = 0;
   int64_t tasks_before = 0;  // how many tasks the parts before it follow

@@ -125,7 +125,7 @@ class LookAhead {
     }
   }
 
-  // Where a NIC's packet goes.
+  // The channel that a NIC's packet enters.
   void at_its_channel(int32_t p) const {
     const int32_t coming = s_.port[p].coming;
     if (s_.output[p].only != kNone || coming == kNone) return;

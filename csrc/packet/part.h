@@ -34,13 +34,13 @@
 
 namespace topoflow::BACKEND::packet {
 
-// When something happens next, ps: at all, and to a task.
+// The times of the next event, ps: of any kind, and of a task.
 struct Notice {
   int64_t first, tasks;
   bool gives_up;  // a message does
 };
 
-// Where a part begins, and the one before ends.
+// The first port, channel, queue and router of a part, at which the part before ends.
 struct Cut {
   int32_t port, channel, queue, router;
 };
@@ -81,7 +81,7 @@ struct Credit {
   int32_t channel, flits;
 };
 
-// What one part has for another.
+// Messages from one part to another.
 struct alignas(64) Mail {
   std::vector<Slot> packets;
   std::vector<Credit> credits;
@@ -89,7 +89,7 @@ struct alignas(64) Mail {
   std::vector<Event> offers;  // of messages to the ports that send them, in the window
 };
 
-// What the parts of one world share.
+// The state that the parts of one world share.
 struct Partition {
   Partition(const PacketBatch& batch, int32_t world, int32_t parts)
       : parts(parts),
@@ -256,7 +256,7 @@ class Part {
   Mail& mail_to(int32_t to) const { return all_.mail[rank_ * all_.parts + to]; }
   Mail& mail_from(int32_t from) const { return all_.mail[from * all_.parts + rank_]; }
 
-  // What several parts count.
+  // Counters that several parts share.
   static void add(int64_t& count, int64_t more) { std::atomic_ref(count).fetch_add(more, std::memory_order_relaxed); }
 
   // A packet of a task's message has arrived: whether it was the last one.

@@ -23,7 +23,7 @@ constexpr int32_t kWindows = 256;
 constexpr int32_t kWindows = 1;
 #endif
 
-// Whether packets follow paths, in virtual output queues, without a transport (kPlain of World).
+// Returns whether packets follow paths, in virtual output queues, without a transport (kPlain of World).
 DEVICE bool is_plain(const PacketBatch& batch, int32_t world) {
   return batch.output_queues && batch.routing[world] == kByPaths && !batch.transport.is_on;
 }
@@ -135,7 +135,7 @@ extern template int64_t run_kind<SstModel>(const PacketBatch& batch);
 class Shared {
  public:
   virtual ~Shared() = default;
-  // Until it has ended; all of its threads call it, with numbers from 0 on.
+  // Runs the world to its end; all of its threads call this, with numbers from 0 on.
   virtual void run(int32_t thread) = 0;
 };
 
@@ -196,7 +196,7 @@ class SharedWorld : public Shared {
     return true;
   }
 
-  // When the next window begins.
+  // Returns the begin of the next window.
   Status agree() {
     next_ = notices_[0];
     for (const Said& said : notices_) {

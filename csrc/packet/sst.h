@@ -634,7 +634,7 @@ class Sst {
   }
   DEVICE int32_t short_bytes(int32_t task) const { return static_cast<int32_t>(b_.bytes[task_ + task] % b_.size); }
 
-  // Whether it is the first.
+  // Returns whether it is the first.
   DEVICE bool append(HeadList& list, int32_t i) const {
     s_.slot[i].next = kNone;
     const bool is_first = list.first == kNone;

@@ -1,4 +1,4 @@
-// What a world of packets consists of while it runs.
+// The state of a world of packets while it runs.
 //
 // A packet has a slot from when it leaves its NIC until it has arrived, and is in the list of one queue after the
 // other. The room that it has left is a credit of its channel until the sender knows; up to four credits that are not
@@ -23,7 +23,7 @@ constexpr int64_t kMicrosecond = 1'000'000, kMillisecond = 1'000'000'000;  // ps
 
 enum Routing : int32_t { kByPaths = 0, kMinimal = 1, kValiant = 2, kAdaptive = 3, kUgal = 4 };  // addresses.h
 
-// Of a packet's number: it is the last one and not of the full size; it was marked; the rest.
+// Bits of a packet's number: it is the last one and not of the full size; it was marked; the number itself.
 constexpr uint32_t kShort = uint32_t{1} << 31, kMarked = uint32_t{1} << 30, kNumber = kMarked - 1;
 
 // A step from a queue to the next port (batch.h).
@@ -63,7 +63,7 @@ struct alignas(32) Queue {
 };
 constexpr uint32_t kLongDelay = ~uint32_t{0};  // of a queue: as long or longer
 
-// What one root sends of a message. A cache line.
+// The packets of a message that one root sends. A cache line.
 struct alignas(64) Sender {
   int64_t time;     // ps, since when it waits for its turn
   int64_t number;   // of the next packet

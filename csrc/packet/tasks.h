@@ -20,7 +20,7 @@ namespace topoflow::BACKEND::packet {
 
 constexpr int32_t kNone = -1;
 
-// All that a task asks of itself, in a cache line: what it is, and where it is.
+// The state of a task, in a cache line.
 struct alignas(64) Task {
   int64_t since;                     // ps, when it was ready in its last round; kNever: it has not been
   int64_t release, delay, waited;    // ps (batch.h); the delay of a message is that of its NIC, too
@@ -74,7 +74,7 @@ class Tasks {
 
   DEVICE bool repeats() const { return rounds_ > 1; }
 
-  // Of all tasks what parts share.
+  // The state of all tasks that parts share.
   DEVICE void begin() const {
     for (int32_t t = 0; t < count_; ++t) {
       begin_task(t);
@@ -94,11 +94,11 @@ class Tasks {
     finish_at_once(0);
   }
 
-  // Which part sends the message of a task; to be set after begin().
+  // The part that sends the message of a task; to be set after begin().
   DEVICE void set_part(int32_t t, int32_t part) const { s_.task[t].part = static_cast<int16_t>(part); }
   DEVICE int32_t part(int32_t t) const { return s_.task[t].part; }
 
-  // When something happens next, ps, and what.
+  // Returns the next event and its time, ps.
   DEVICE int64_t time() const {
     const int64_t time = s_.events->time();
     return at_ < due_ && s_.due[at_].time < time ? s_.due[at_].time : time;
@@ -166,7 +166,7 @@ class Tasks {
     finish_at_once(time);
   }
 
-  // Whether everything has finished, if nothing is left that could happen.
+  // Returns whether all tasks have finished, once no event is left.
   DEVICE bool have_finished() const {
     for (int32_t t = 0; t < count_; ++t)
       if (b_.finish[first_ + t] == kNever) return false;

@@ -1,4 +1,4 @@
-// What controls how fast a message is sent, and what waits for a port where packets can be lost or marked.
+// The rates of messages, and the packets that wait for a port where packets can be lost or marked.
 //
 // A message has a window of packets in flight. Receivers acknowledge each packet, and an acknowledgement takes the idle
 // time of a flit on the way back; the sender may then send another packet, or again the one that was lost.
@@ -29,7 +29,7 @@ enum News : int32_t {
 
 constexpr int32_t kWholeRate = 1 << 20, kWholeAlpha = 1 << 30;
 
-// How fast the sender of a message is.
+// The rate of a message's sender.
 struct Rate {
   int64_t timer, alpha_timer;  // ps, when they end next
   int64_t bytes;               // since the target last rose by bytes
@@ -85,7 +85,7 @@ struct Flow {
   bool waits;           // for its turn at the NIC
 };
 
-// What waits for a port where packets can be lost or marked.
+// The packets that wait for a port where packets can be lost or marked.
 struct Lane {
   int64_t arrives;  // ps, when the next packet comes
   int64_t pulls;    // ps, when the receiver whose first interface it is lets the next packet be sent

@@ -64,7 +64,7 @@ class World {
 
   World(const World&) = delete;  // its parts refer to each other
 
-  // All of the world's state, but for what each part has of its own.
+  // The world's state, except for the state of each part.
   DEVICE void begin() {
     for (int32_t p = 0; p < ports_; ++p) begin_port(p);
     begin_buffers();
@@ -94,7 +94,7 @@ class World {
     return kRunning;
   }
 
-  // What other parts have sent in the window before (part.h).
+  // The mail of other parts from the window before (part.h).
   DEVICE void take_mail() {
     for (int32_t from = 0; from < own_.parts(); ++from) {
       auto& mail = own_.mail_from(from);
@@ -107,10 +107,10 @@ class World {
     }
   }
 
-  // When something happens next in this part.
+  // Returns the time of the next event of this part.
   DEVICE Notice notice() const { return {soonest(), tasks_.time(), gives_up_}; }
 
-  // Whether there is another window, after all of `next` has been said.
+  // Returns whether there is another window, once all parts have set `next`.
   DEVICE Status status_of(const Notice& next) const {
     if (next.gives_up) return kStarved;
     if (next.first > b_.until[world_]) return kPaused;
@@ -125,7 +125,7 @@ class World {
     end_ = first + window_ < depths_.end() ? first + window_ : depths_.end();
   }
 
-  // What happens to tasks in the window.
+  // Runs the events of tasks in the window.
   DEVICE void do_tasks() {
     for (tasks_.begin_window(end_); tasks_.time() < end_;) {
       look_ahead_.at_tasks();
@@ -199,7 +199,7 @@ class World {
   DEVICE bool transports() const { return !kPlain && b_.transport.is_on; }
   DEVICE bool loses() const { return transports() && b_.transport.loss != kLossless; }
 
-  // When something happens next in this part, ps.
+  // Returns the time of the next event of this part, ps.
   DEVICE int64_t soonest() const {
     int64_t first = tasks_.time();
     if (transports() && s_.heard.time() < first) first = s_.heard.time();
@@ -344,7 +344,7 @@ class World {
     s_.message[task].arrival = 0;
   }
 
-  // Those messages that the ports of this part send.
+  // The messages that the ports of this part send.
   DEVICE void take_offers() {
     for (int32_t from = 0; from < own_.parts(); ++from) {
       auto& offers = own_.mail_from(from).offers;
@@ -357,7 +357,7 @@ class World {
     }
   }
 
-  // Whether everything has finished, nothing being left that could happen.
+  // Returns whether all tasks have finished, once no event is left.
   DEVICE Status ended() const {
     for (int32_t p = 0; p < ports_; ++p)
       if (has_packets(s_.port[p])) return kBlocked;
@@ -403,7 +403,7 @@ class World {
     return time < later || (time == later && is_before(one, other));
   }
 
-  // Whether it would come first if all rounds were written one after the other.
+  // Returns whether it would come first if all rounds were written one after the other.
   DEVICE bool is_before(int32_t one, int32_t other) const {
     if (!tasks_.repeats()) return one < other;
     const int64_t first = tasks_.number(s_.sender[one].task), second = tasks_.number(s_.sender[other].task);
@@ -429,7 +429,7 @@ class World {
     append(port, i);
   }
 
-  // Whether the NIC has a packet that can be sent at `now`; else `soonest` is at most when it may have one.
+  // Returns whether the NIC can send a packet at `now`; if not, lowers `soonest` to when it may have one.
   DEVICE bool nic_can_send(Port& port, int64_t now, int64_t& soonest, bool& waits) {
     while (port.coming != kNone && s_.sender[port.coming].time <= now) {
       const int32_t i = port.coming;
@@ -532,7 +532,8 @@ class World {
     return {static_cast<int32_t>(own[0] - days[0]), static_cast<int32_t>(own[1] - own[0]), c.credit_delay};
   }
 
-  // The same of those in the calendar. Goes on to the first day that still has a credit, for the time of the next one.
+  // Takes the credits of the calendar that are back by `now`, and sets `more_time` to the time of the next credit: it
+  // looks at the days up to the first one that still has a credit.
   CALLED_ON_CPU void collect_more(Channel& c, int64_t now) {
     const Calendar calendar = calendar_of(c);
     int64_t first = kNever, number = calendar.number(c.more_time);
@@ -567,7 +568,7 @@ class World {
     }
   }
 
-  // A packet has left: its last flit has gone. Its room is free.
+  // Frees the room of a packet whose last flit has left.
   DEVICE void give_back(int32_t channel, int32_t flits, int64_t gone) {
     if constexpr (!Own::kAlone) {
       if (!own_.template has<&Cut::channel>(channel)) {
@@ -696,7 +697,7 @@ class World {
 
   DEVICE Output& output_of(const Port& port) const { return s_.output[&port - s_.port]; }
 
-  // Whether packets wait for the port, but for those of the NIC.
+  // Returns whether packets wait for the port, other than those of the NIC.
   DEVICE static bool has_packets(const Port& port) { return port.occupied > 1; }
 
   DEVICE bool is_occupied(const Port& port, int32_t place) const {
@@ -733,7 +734,7 @@ class World {
     return kNone;
   }
 
-  // Whether the head of a queue can be sent at `now`; else `soonest` is at most when it may be.
+  // Returns whether the head of a queue can be sent at `now`; if not, lowers `soonest` to when it may be.
   DEVICE bool can_send(const Queue& queue, int64_t now, int64_t& soonest, bool& waits) {
     if (queue.ready > now) {
       if (queue.ready < soonest) soonest = queue.ready;
@@ -792,7 +793,7 @@ class World {
     return by_arrival() ? head.ready : head.packet.born;
   }
 
-  // All ports of this part send to the end of the window.
+  // Lets all ports of this part send to the end of the window.
   DEVICE void send_all(int64_t end) {
     int32_t *const awake = s_.awake + first_port_, *last = awake;
     for (int32_t p = first_port_; p < end_port_; ++p) {
@@ -829,7 +830,7 @@ class World {
     if (s_.lane[p].arrives < now) s_.next[p] = s_.lane[p].arrives;
   }
 
-  // When a port that has just begun to send may send again.
+  // Returns when a port that has just begun to send may send again.
   DEVICE int64_t next_try(const Port& port) const { return port.occupied ? port.free : kNever; }
 
   DEVICE int32_t earliest() const {
@@ -1004,7 +1005,7 @@ class World {
     free_slot(slot);
   }
 
-  // Whether the packets that take it wait in this part.
+  // Returns whether the packets that take it wait in this part.
   DEVICE bool has_edge(int32_t edge) const {
     return output_queues() ? own_.template has<&Cut::queue>(s_.edge[edge].queue)
                            : own_.template has<&Cut::port>(b_.edge_port[edge_ + edge]);
@@ -1025,7 +1026,7 @@ class World {
     remember(queue.port, place, ready);
   }
 
-  // Whether the packet is the head.
+  // Returns whether the packet is the head.
   DEVICE bool enqueue(Queue& queue, int32_t slot, int64_t ready) {
     s_.slot[slot].ready = ready;
     s_.slot[slot].packet.next = kNone;
@@ -1040,12 +1041,12 @@ class World {
     return is_head;
   }
 
-  // From when a port begins to send a packet until the next port can.
+  // Returns the time from when a port begins to send a packet until the next port can.
   DEVICE int64_t delay(const Port& port, const Port& next, int32_t size) const {
     return head_time(port, next, size) + port.latency + b_.switch_latency;
   }
 
-  // The same if there were no latencies.
+  // Returns the same time, without latencies.
   DEVICE int64_t head_time(const Port& port, const Port& next, int32_t size) const {
     const int64_t taken = size == full_ ? port.full_time : time(port, size);
     if (!b_.cut_through) return taken;

@@ -10,6 +10,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tests.twins.bound import bound as twin
+from topoflow import _C
 from topoflow.engine import bound
 from topoflow.engine.base import Run, World
 from topoflow.engine.bound import Bound
@@ -139,6 +140,15 @@ def nearby(world: World, count: int) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(0)
     factors = 1 + random.random((2, count, world.graph.links))
     return world.capacity * factors[0], world.latency * factors[1]
+
+
+def test_times_of_tasks_are_computed_when_they_are_read(monkeypatch):
+    world, kernel, calls = collective("all_reduce", "ring"), _C.bound, []
+    monkeypatch.setattr(_C, "bound", lambda arrays, *how: calls.append(len(arrays["start"])) or kernel(arrays, *how))
+    (timeline,) = Bound().simulate([world])
+    assert timeline.finish.max() == timeline.task_finish.max() <= timeline.makespan * (1 + 1e-12)
+    assert timeline.start[0] == timeline.task_start[0] == 0
+    assert calls == [0, world.graph.tasks]
 
 
 @pytest.mark.parametrize(("op", "algorithm"), [(op, name) for name, one in algorithms().items() for op in one.ops])

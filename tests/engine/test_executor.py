@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 import topoflow.engine.executor.base as executors
 from topoflow.engine.base import Run, World
+from topoflow.engine.bound import Bound
 from topoflow.engine.executor.base import MAX_LOSSES, Work, Workers, do_all
 from topoflow.engine.executor.processes import Processes
 from topoflow.engine.fluid import Fluid
@@ -190,7 +191,7 @@ def worlds() -> list[tuple[World, Any]]:
         bandwidth=100.0, degree=2, latency=0.01, interval=0.5, pause=0.1, forwarding=True, discount=0.5, paths=2
     )
     circuits = place(JOB, design.build(4, JOB.demand()), name="circuits", rings="flows")
-    return [(fat_tree, Fluid()), (ring, Fluid()), (circuits, Fluid()), (fat_tree, Packet())]
+    return [(fat_tree, Fluid()), (ring, Fluid()), (ring, Bound()), (circuits, Fluid()), (fat_tree, Packet())]
 
 
 def same(one: Any, other: Any) -> bool:
@@ -199,6 +200,8 @@ def same(one: Any, other: Any) -> bool:
         return all(same(getattr(one, each.name), getattr(other, each.name)) for each in fields(one) if each.compare)
     if isinstance(one, np.ndarray):
         return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    if isinstance(one, list):
+        return all(map(same, one, other))
     return callable(one) or bool(one == other)
 
 
@@ -213,6 +216,7 @@ def test_timelines_have_the_same_bytes_for_any_executor(open_: Callable[[], Exec
             (here,) = simulate([world], fidelity)
             (there,) = simulate([world], fidelity, Run(workers=Workers(executor)))
             assert same(here, there), world.name
+            assert same([here.start, here.finish], [there.start, there.finish]), world.name
 
 
 def test_a_process_that_is_killed_changes_no_byte() -> None:

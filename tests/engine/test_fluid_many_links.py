@@ -1,4 +1,4 @@
-"""Worlds in which hundreds of links are full at once, beyond what a team keeps in one block or in its fast memory."""
+"""Worlds with more links or tasks than a team keeps in one block, in one group of blocks, or in its fast memory."""
 
 from __future__ import annotations
 
@@ -57,3 +57,34 @@ def test_many_links_fill_in_one_event(flows, device):
     world = star(flows)
     (timeline,) = Fluid().simulate([world], Run(Device.named(device)))
     np.testing.assert_allclose(timeline.finish, ends(world), rtol=1e-9)
+
+
+def test_twenty_thousand_links_fill_in_one_event():
+    world = star(20_000)
+    (timeline,) = Fluid().simulate([world])
+    np.testing.assert_allclose(timeline.finish, ends(world), rtol=1e-9)
+
+
+def test_each_of_forty_thousand_waits_ends_when_it_is_over():
+    random = np.random.default_rng(1)
+    tasks = 40_000
+    delay, release = random.uniform(0, 1, tasks), random.uniform(0, 100, tasks)
+    after = random.integers(0, np.maximum(np.arange(tasks), 1))[1:].astype(np.int32)  # task i waits for after[i - 1]
+    graph = Graph(
+        delay=delay,
+        bytes=np.zeros(tasks),
+        release=release,
+        path=np.full(tasks, -1, np.int32),
+        after_offsets=np.arange(-1, tasks).clip(0),
+        after=after,
+        path_offsets=np.zeros(1, np.int64),
+        path_links=np.zeros(0, np.int32),
+        owner=np.arange(tasks, dtype=np.int32),
+        owners=tasks,
+        links=0,
+    )
+    (timeline,) = Fluid().simulate([World("waits", graph, np.zeros(0), np.zeros(0))])
+    finish = release + delay
+    for task in range(1, tasks):
+        finish[task] = max(release[task], finish[after[task - 1]]) + delay[task]
+    assert np.array_equal(timeline.finish, finish)

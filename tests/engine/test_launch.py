@@ -78,11 +78,11 @@ def test_a_batch_that_the_memory_does_not_hold_is_cut(
     assert watching.advances[-1] == (5, 5)
 
 
-@pytest.mark.parametrize("fidelity", [Fluid(), Bound()], ids=repr)
+@pytest.mark.parametrize(("fidelity", "room"), [(Fluid(), 1), (Bound(), 0)], ids=["fluid", "bound"])
 def test_a_world_that_is_too_large_for_the_device_is_named(
-    fidelity: Any, worlds: list[World], monkeypatch: pytest.MonkeyPatch
+    fidelity: Any, room: int, worlds: list[World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_room_for(1, monkeypatch)
+    with_room_for(room, monkeypatch)
     with pytest.raises(ValueError, match=r"^world 1: must fit in the memory of cpu, got CUDA out of memory\. Tried"):
         fidelity.simulate(worlds, Run(FAKE))
 

@@ -167,7 +167,7 @@ def test_the_answer_says_how_much_faster(found: SearchReport) -> None:
     assert 1 < times < 2
     assert f"{100 * (1 - 1 / times):.2g} % less" in found.answer
     assert "$12,345" in found.answer
-    late = replace(found.before, timeline=replace(found.before.timeline, at_least=3 * found.after.iteration_time))
+    late = replace(found.before, timeline=replace(found.before.timeline, makespan=3 * found.after.iteration_time))
     assert "3 times as fast" in replace(found, before=late).answer
 
 

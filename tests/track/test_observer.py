@@ -51,8 +51,11 @@ class Terminal:
     def stage(self, name: str) -> None:
         self.seen.append("stage")
 
-    def advance(self, done: int, total: int) -> None:
+    def advance(self, done: float, total: int) -> None:
         self.seen.append("advance")
+
+    def note(self, text: str) -> None:
+        self.seen.append("note")
 
     def record(self, **values: float | str) -> None:
         self.seen.append("record")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.engine.base import SAME, Floats, Graph, Offsets, Pause, Timeline, World
+from topoflow.engine.base import SAME, Floats, Graph, Offsets, Pause, Timeline, Times, World
 from topoflow.engine.fluid import checked
 
 
@@ -194,15 +194,4 @@ def _timeline(world: World, start: list[float], finish: list[float]) -> Timeline
     for bytes, path, weights in zip(graph.bytes.tolist(), *_paths(graph)[:2], strict=True):
         for link, weight in zip(path, weights, strict=True):
             link_bytes[link] += weight * bytes
-    task_start, task_finish = [math.inf] * graph.owners, [0.0] * graph.owners
-    for task, owner in enumerate(graph.owner.tolist()):
-        task_start[owner] = min(task_start[owner], start[task])
-        task_finish[owner] = max(task_finish[owner], finish[task])
-    return Timeline(
-        world=world,
-        start=np.array(start),
-        finish=np.array(finish),
-        link_bytes=np.array(link_bytes),
-        task_start=np.array([first if math.isfinite(first) else 0.0 for first in task_start]),
-        task_finish=np.array(task_finish),
-    )
+    return Timeline(world, Times(np.array(start), np.array(finish)), max(finish, default=0.0), np.array(link_bytes))

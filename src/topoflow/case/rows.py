@@ -103,11 +103,10 @@ def bandwidth_tax(graph: Graph, fabric: Fabric) -> float:
     is_relay = weight * (fabric.target[graph.path_links] < fabric.servers)  # [H]; the last hop of a path is no relay
     passed = np.concatenate(([0], np.cumsum(is_relay)))
     relays = np.maximum(passed[graph.path_offsets[1:]] - passed[graph.path_offsets[:-1]] - 1, 0)  # [P]
-    sends = graph.path >= 0
-    flow_bytes = graph.bytes[sends]
-    if not flow_bytes.sum() > 0:
+    path_bytes = graph.path_bytes
+    if not path_bytes.sum() > 0:
         return 1.0
-    return float((flow_bytes * (1 + relays[graph.path[sends]])).sum() / flow_bytes.sum())
+    return float((path_bytes * (1 + relays)).sum() / path_bytes.sum())
 
 
 def path_lengths(fabric: Fabric) -> NDArray[np.float64]:

@@ -51,9 +51,13 @@ class Terminal:
         """Begin a bar."""
         self._stage = self._progress.add_task(name, total=None)
 
-    def advance(self, done: int, total: int) -> None:
+    def advance(self, done: float, total: int) -> None:
         """Fill the bar of the present stage up to ``done`` of ``total``."""
         self._progress.update(self._stage, completed=done, total=total)
+
+    def note(self, text: str) -> None:
+        """Print a line above the bars, on stderr that is no terminal, too."""
+        self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def record(self, **values: float | str) -> None:
         """Of most work a person wants to know no more than how far it is."""

@@ -24,6 +24,7 @@ from topoflow.emulate.rank import PLAN
 from topoflow.emulate.sandbox import start
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.placement import place
+from topoflow.engine.timelines import timeline
 from topoflow.fabric.base import Fabric, Orders
 from topoflow.traffic.base import Collective, Task, Traffic, Transfer
 
@@ -105,7 +106,7 @@ def emulate_script(fabric: Fabric, script: Sequence[str], plan: Path | None, fol
     world = place(Traffic.from_tasks(script[0], fabric.servers, [task]), fabric, name="emulated")
     middle = np.array([statistics.median(durations)])
     zero = np.zeros(world.graph.tasks)
-    return Emulated(Timeline(world, zero, zero + middle, carried, np.zeros(1), middle), durations, ())
+    return Emulated(timeline(world, zero, zero + middle, carried), durations, ())
 
 
 def _run(fabric: Fabric, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], shaped: bool) -> None:
@@ -180,9 +181,10 @@ def _measured(world: World, fabric: Fabric, job: Job, marks: list[list[dict[str,
     # Counters are read at "end", which every rank notes before any starts the next iteration and sends through others.
     span = [(_mark(rank, "end", 0), _mark(rank, "end", job.iterations)) for rank in marks]
     carried = _carried(fabric, span, job.iterations)
-    timeline = Timeline(world, start[owner], finish[owner], carried, start, finish)
     return Emulated(
-        timeline, tuple(reduced[i] for i in iterations), tuple(reduced[i] - exchanged[i] for i in iterations)
+        timeline(world, start[owner], finish[owner], carried),
+        tuple(reduced[i] for i in iterations),
+        tuple(reduced[i] - exchanged[i] for i in iterations),
     )
 
 

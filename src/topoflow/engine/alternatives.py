@@ -15,7 +15,7 @@ from topoflow.arrays import Floats, Ints, Offsets, offsets
 
 @dataclass(frozen=True)
 class Alternatives:
-    """Of every path of a graph, one or more, each a chain of links from the source to the target.
+    """The alternatives of each path of a graph: one or more chains of links from the source to the target.
 
     Laws: shares are positive and sum to 1 for each path; the hops and weights of the path are their union.
     """
@@ -27,12 +27,12 @@ class Alternatives:
 
     @staticmethod
     def single(hop_offsets: Offsets, links: Ints) -> Alternatives:
-        """Those of paths [P+1] that are one chain of ``links`` each."""
+        """Return the alternatives of paths [P+1] that are one chain of ``links`` each."""
         paths = len(hop_offsets) - 1
         return Alternatives(np.arange(paths + 1), hop_offsets, links, np.ones(paths))
 
     def taken(self, paths: Ints | Offsets) -> Alternatives:
-        """Those of ``paths``, in that order."""
+        """Return the alternatives of ``paths``, in that order."""
         begins, row = rows_of(self.offsets, paths)
         hop_begins, hop = rows_of(self.hop_offsets, row)
         return Alternatives(begins, hop_begins, self.links[hop], self.share[row])

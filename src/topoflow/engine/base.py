@@ -108,6 +108,17 @@ class Graph:
         return self._end(2)
 
     @cached_property
+    def path_bytes(self) -> Floats:
+        """[P] B that all tasks send over each path."""
+        return self.sent_on_paths(self.bytes)
+
+    def sent_on_paths(self, sent: Floats) -> Floats:
+        """Return the bytes on each path [P] where each task has sent ``sent`` [T] B of its bytes."""
+        on_network = self.path >= 0
+        paths = len(self.path_offsets) - 1
+        return np.bincount(self.path[on_network], sent[on_network], paths).astype(np.float64)
+
+    @cached_property
     def last_server(self) -> int:
         """The largest number of a server that sends or receives; -1 if none does, or the graph was not placed."""
         return -1 if self.ends is None else int(self.ends[:2].max(initial=-1))
@@ -159,7 +170,7 @@ class World:
 
     @property
     def changes_circuits(self) -> bool:
-        """Whether circuits follow the demand while the job runs."""
+        """Return whether circuits follow the demand while the job runs."""
         return self.fabric is not None and not self.fabric.is_static
 
     def where_link(self, link: int) -> str:
@@ -169,7 +180,7 @@ class World:
 
 @dataclass(frozen=True)
 class Histogram:
-    """How many values lie in each of B ranges that do not overlap, ascending; the empty ones are left out."""
+    """The number of values in each of B ranges that do not overlap, ascending; empty ranges are left out."""
 
     low: Floats  # [B]
     high: Floats  # [B]
@@ -179,7 +190,7 @@ class Histogram:
 
     @property
     def mean(self) -> float:
-        """Of all values; 0 if there are none."""
+        """Return the mean of all values; 0 if there are none."""
         return self.total / max(int(self.count.sum()), 1)
 
     def quantile(self, share: float) -> float:
@@ -197,7 +208,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Queues:
-    """How deep queues were over time, as ``Ports.fullest`` counts what is in them: the most in each interval.
+    """The largest depth of queues in each interval of time, counted as ``Ports.fullest`` counts it.
 
     K ports, the fullest first, and I intervals of one length, from 0 on; the world ends in the last.
     """
@@ -209,7 +220,7 @@ class Queues:
 
 @dataclass(frozen=True)
 class Flows:
-    """What became of the packets of messages where some may be lost: sent = delivered + lost once a message has ended.
+    """The packets of messages where some may be lost: sent = delivered + lost once a message has ended.
 
     A packet that was lost is sent again, and counts again. Packets, and the bytes of messages in them.
     """
@@ -224,7 +235,7 @@ class Flows:
 
 @dataclass(frozen=True)
 class Ports:
-    """What the ports of a world saw that was simulated packet by packet; the port of a link sends on it.
+    """Counters of the ports of a world that was simulated packet by packet; the port of a link sends on it.
 
     A port is idle while it is neither active nor stalled.
     """
@@ -244,13 +255,13 @@ class Ports:
     flows: Flows | None = None  # None: nothing can be lost, and nothing is controlled
 
     def latencies(self) -> tuple[tuple[str, Histogram], tuple[str, Histogram]]:
-        """Of what, and which."""
+        """Return (name, histogram) for packets and for messages."""
         return ("packet", self.latency), ("message", self.message_latency)
 
 
 @dataclass(frozen=True)
 class Slots:
-    """What a world saw that was simulated slot by slot, in whole cells.
+    """Counters of a world that was simulated slot by slot, in whole cells.
 
     Shapes: T tasks, N nodes of the schedule, K samples.
     """
@@ -267,20 +278,25 @@ class Slots:
 
 
 @dataclass(frozen=True)
+class Times:
+    """The times of every task of a world."""
+
+    start: Floats  # [T] s, when the task was ready
+    finish: Floats  # [T] s
+
+
+@dataclass(frozen=True)
 class Timeline:
-    """When every task of one world ran, and what every link carried.
+    """The start and the end of every task of one world, and the bytes that every link carried.
 
     ``world`` is the world that was simulated. Where circuits change while it runs, it is the same tasks on all links
     that ever existed (``topoflow.engine.dynamic.reconfigure``).
     """
 
     world: World
-    start: Floats  # [T] s, when the task was ready
-    finish: Floats  # [T] s
+    times: Times | Callable[[World], Times]  # a function computes them of ``world`` when they are first read
+    makespan: float  # s, until the last task has finished: the iteration time
     link_bytes: Floats  # [L] B
-    task_start: Floats  # [K] s, the same for the traffic's tasks: the first of its parts ...
-    task_finish: Floats  # [K] s, ... and the last
-    at_least: float = 0.0  # s, how long all of them take for another reason than the length of a chain of tasks
     ports: Ports | None = None  # None: the fidelity has no packets
     slots: Slots | None = None  # None: the fidelity has no slots
 
@@ -292,14 +308,43 @@ class Timeline:
         return self.world.name
 
     @property
-    def makespan(self) -> float:
-        """Seconds until the last task finished: the iteration time."""
-        return max(self.at_least, float(self.task_finish.max(initial=0.0)))
+    def start(self) -> Floats:
+        """[T] s, when each task was ready."""
+        return self._times.start
+
+    @property
+    def finish(self) -> Floats:
+        """[T] s, when each task finished."""
+        return self._times.finish
+
+    @cached_property
+    def task_start(self) -> Floats:
+        """[K] s, the first start of the parts of each task of the traffic; 0 for one without parts."""
+        first = np.full(self.world.graph.owners, np.inf)
+        np.minimum.at(first, *self._of_owners(np.minimum, self.start))
+        return np.where(np.isinf(first), 0.0, first)
+
+    @cached_property
+    def task_finish(self) -> Floats:
+        """[K] s, the last end of the parts of each task of the traffic; 0 for one without parts."""
+        last = np.zeros(self.world.graph.owners)
+        np.maximum.at(last, *self._of_owners(np.maximum, self.finish))
+        return last
+
+    @cached_property
+    def _times(self) -> Times:
+        return self.times(self.world) if callable(self.times) else self.times
+
+    def _of_owners(self, smallest_or_largest: np.ufunc, values: Floats) -> tuple[Ints, Floats]:
+        """Return the owner of each run of parts that follow each other, and the extreme of the ``values`` [T] of it."""
+        owner = self.world.graph.owner
+        runs = np.flatnonzero(np.diff(owner, prepend=-1))
+        return owner[runs], smallest_or_largest.reduceat(values, runs) if runs.size else values[:0]
 
 
 @dataclass(frozen=True)
 class Run:
-    """How worlds are simulated: where, with how many ``threads`` of the CPU (None: all), and who is informed.
+    """The device on which worlds are simulated, the ``threads`` of the CPU (None: all), and the observer.
 
     ``workers`` simulate in place of this process, on a device of their own. No answer depends on them; those of a CPU
     and of a GPU agree to 1e-9. What is known of graphs stays on the device between the launches of one run (``kept``).
@@ -323,7 +368,7 @@ class Fidelity(Protocol):
 
     @property
     def name(self) -> str:
-        """That of the package."""
+        """Name of the package."""
         ...
 
     @property
@@ -332,7 +377,7 @@ class Fidelity(Protocol):
         ...
 
     def refuses(self, world: World) -> str | None:
-        """Why the model cannot express ``world``, in one line: field, law, value. None: it can."""
+        """Return why the model cannot express ``world``, in one line: field, law, value. None: it can."""
         ...
 
     def keeps_bound(self, world: World) -> bool:
@@ -357,7 +402,7 @@ class SizedFidelity(Protocol):
 
     @property
     def name(self) -> str:
-        """That of the package."""
+        """Name of the package."""
         ...
 
     def decided(self, sends: int) -> Fidelity:
@@ -371,7 +416,7 @@ class ChoosingFidelity(Protocol):
 
     @property
     def name(self) -> str:
-        """That of the package."""
+        """Name of the package."""
         ...
 
     def chosen(self, world: World) -> Fidelity:
@@ -391,7 +436,7 @@ class Pause:
 
     @property
     def has_finished(self) -> bool:
-        """Whether every task had finished by then."""
+        """Return whether every task had finished by then."""
         return bool(np.isfinite(self.finish).all())
 
 
@@ -401,9 +446,9 @@ class PausingFidelity(Protocol):
 
     @property
     def name(self) -> str:
-        """That of the package."""
+        """Name of the package."""
         ...
 
     def pause(self, world: World, until: float, run: Run = ...) -> Pause:
-        """Where ``world`` is at ``until`` (s). Raises ``ValueError`` as ``simulate`` does."""
+        """Return the state of ``world`` at ``until`` (s). Raises ``ValueError`` as ``simulate`` does."""
         ...

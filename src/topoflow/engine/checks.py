@@ -29,7 +29,7 @@ DTYPES = {"whole": (np.dtype(np.int32), np.dtype(np.int64)), "real": (np.dtype(n
 
 
 def counts(graph: Graph) -> dict[str, int]:
-    """What the kernels number."""
+    """Return the number of tasks, dependencies, paths and hops, which kernels count in 32 bits."""
     paths = len(graph.path_offsets) - 1
     return {"tasks": graph.tasks, "dependencies": len(graph.after), "paths": paths, "hops": len(graph.path_links)}
 
@@ -115,7 +115,7 @@ def check_each(where: str, array: Array, law: Law) -> None:
 
 
 def refuses_rounds(world: World, fidelity: str) -> str | None:
-    """Why a fidelity that needs every task cannot express ``world``; None: it has them."""
+    """Return why a fidelity that needs every task cannot express ``world``; None: it can."""
     if world.graph.rounds == 1:
         return None
     law = f"must be few enough to write all tasks of a job with fidelity={fidelity}"
@@ -123,7 +123,7 @@ def refuses_rounds(world: World, fidelity: str) -> str | None:
 
 
 def refuses_addresses(world: World, fidelity: str) -> str | None:
-    """Why a fidelity that needs every task and whole paths cannot express ``world``; None: it has them."""
+    """Return why a fidelity that needs every task and whole paths cannot express ``world``; None: it can."""
     if world.graph.rounds > 1:
         return refuses_rounds(world, fidelity)
     if world.graph.next_hops is None:

@@ -33,7 +33,7 @@ SHARE = 4  # of a GPU's free memory: arrays of the launch that runs and of the n
 
 @dataclass(frozen=True)
 class Device:
-    """Where the arrays of a launch lie and its kernel runs: numpy's memory (``torch`` None), or a device of torch.
+    """The memory of a launch's arrays, where its kernel runs: numpy's (``torch`` None), or a device of torch.
 
     ``others`` share the worlds of a batch with it (``topoflow.engine.launch.in_pieces``); all else is its own. Where it
     ``pins``, large copies to a GPU go through pinned memory, which is faster from the second one on.
@@ -102,7 +102,7 @@ class Device:
             yield
 
     def wait(self) -> None:
-        """Until what was begun on the caller's stream is done."""
+        """Wait until the work on the caller's stream is done."""
         if self.on_cuda:
             self.current_stream().synchronize()
 
@@ -118,7 +118,7 @@ class Device:
         return int(free + unused) // SHARE
 
     def lacks_memory(self, error: Exception) -> bool:
-        """Whether ``error`` says that the memory of this device is not enough."""
+        """Return whether ``error`` says that the memory of this device is not enough."""
         if self.torch is None:
             return False
         import torch
@@ -178,11 +178,11 @@ class Device:
         return found.pin_memory() if self.on_cuda else found
 
     def here(self, shared: Any) -> Any:
-        """What ``shared`` has made, where all other arrays are."""
+        """Return an array that ``shared`` has made, on the device of all other arrays."""
         return shared.to(self.torch) if self.on_cuda else shared
 
     def flag(self) -> Any:
-        """What is not 0 stops a kernel, int32 [1]."""
+        """Return the int32 [1] that stops a kernel once it is not 0."""
         return self.shared(1)
 
 
@@ -199,13 +199,13 @@ def check_name(name: object) -> None:
 
 
 class Kept:
-    """What stays on each device between launches: for each kind, that of the last objects it was made of."""
+    """A cache on each device between launches: for each kind, what was made of the last owners."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, Device], tuple[tuple[object, ...], Any]] = {}
 
     def get(self, kind: str, device: Device, owners: Sequence[object], make: Callable[[], T]) -> T:
-        """What ``make`` makes of ``owners``, or made of them before. Nothing is kept in numpy's memory."""
+        """Return what ``make`` makes of ``owners``, or made of them before. Nothing is kept in numpy's memory."""
         if device.torch is None:
             return make()
         known, found = self._last.get((kind, device), ((), None))
@@ -233,7 +233,7 @@ def build() -> str:
 
 
 def _missing_for_cuda(number: int | None) -> str | None:
-    """What this machine lacks to run on this GPU (None: torch's current one); None: nothing."""
+    """Return what this machine lacks to run on a GPU (``number`` None: torch's current one); None: nothing."""
     if not _C.has_cuda:
         return "topoflow._C built with nvcc on the path, got a CPU build"
     try:

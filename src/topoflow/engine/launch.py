@@ -32,7 +32,7 @@ SHARES = 4  # pieces for each of several GPUs, so that one that is done earlier 
 
 
 def count_threads(threads: int | None) -> int:
-    """What a kernel takes: 0 for all. Raises ``ValueError`` unless ``threads`` is None or within 1..MAX_THREADS."""
+    """Return the threads of a kernel, 0 for all. Raises ``ValueError`` unless they are None or 1..MAX_THREADS."""
     if threads is None:
         return 0
     if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MAX_THREADS:
@@ -63,7 +63,7 @@ class Kernel:
     call: Callable[[], object]
     cancel: Any
     running: Callable[[], Sequence[str]] = tuple  # names of the worlds that it is at, for an error
-    done: Callable[[], int] = int  # worlds of this launch that have ended
+    done: Callable[[], float] = int  # worlds of this launch that have ended, and shares of those that run
 
 
 Steps = Generator[Kernel, None, T]  # what comes before a kernel, the kernel, and what comes after it
@@ -99,7 +99,7 @@ def in_pieces(
     cut: Callable[[Sequence[W], int], Iterable[Sequence[W]]],
     steps: Callable[[Sequence[W], Device], Steps[list[T]]],
 ) -> list[T]:
-    """What ``steps`` return of the pieces of a batch, in the order of ``worlds``, wherever each piece runs.
+    """Return what ``steps`` return of the pieces of a batch, in the order of ``worlds``, on any device.
 
     ``cut`` makes pieces that fit in this much memory (B). One that does not after all is tried again without others,
     then in halves. ``observer`` is informed how many of the worlds are done.
@@ -132,7 +132,7 @@ def _shares(worlds: Sequence[W], devices: int) -> list[Sequence[W]]:
 
 
 class Lane:
-    """Where one kernel at a time runs: a stream of a GPU, number 0 the caller's, or the CPU."""
+    """A place for one kernel at a time: a stream of a GPU, number 0 the caller's, or the CPU."""
 
     def __init__(self, device: Device, number: int = 0) -> None:
         self.device, self.number = device, number
@@ -231,22 +231,22 @@ class _Batch(Generic[W, T]):
                 self.busy[begun.future] = piece, steps, begun
 
     def _excludes_others(self) -> bool:
-        """Whether the next piece waits for those that run, or one of these runs alone."""
+        """Return whether the next piece waits for those that run, or one of these runs alone."""
         return self.waiting[0].alone or any(piece.alone for piece, *_ in self.busy.values())
 
     def _wait(self) -> None:
-        """Until some kernel has ended, or a while."""
+        """Wait until a kernel has ended, at most ``POLL_INTERVAL``."""
         if not self.busy:
             return
         for future in wait(self.busy, timeout=POLL_INTERVAL, return_when=FIRST_COMPLETED).done:
             self._end(future)
         self.observer.advance(self._done(), self.total)
 
-    def _done(self) -> int:
+    def _done(self) -> float:
         return sum(map(len, self.found.values())) + sum(begun.kernel.done() for *_, begun in self.busy.values())
 
     def _end(self, future: Future[object]) -> None:
-        """What comes after a kernel."""
+        """Store what a kernel has found, and free its lane."""
         piece, steps, begun = self.busy.pop(future)
 
         def end() -> list[T]:
@@ -260,8 +260,8 @@ class _Batch(Generic[W, T]):
         self.free.append(begun.lane)
 
     def _tried(self, piece: _Piece[W], lane: Lane, step: Callable[[], S]) -> S | None:
-        """What ``step`` returns. None where memory is not enough: then the piece waits once more; and where worlds are
-        wrong: of several pieces, the error of the first is raised, whichever ends first."""
+        """Return what ``step`` returns. None where memory is not enough, so that the piece waits once more, and where
+        worlds are wrong: of several wrong pieces, the error of the first is raised, whichever ends first."""
         try:
             return step()
         except KernelFault:
@@ -291,7 +291,7 @@ class _Batch(Generic[W, T]):
 
 
 def _returned(steps: Steps[T]) -> T:
-    """What ``steps`` return after their kernel."""
+    """Return what ``steps`` return after their kernel."""
     try:
         next(steps)
     except StopIteration as stop:

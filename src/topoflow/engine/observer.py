@@ -12,11 +12,14 @@ class Observer(Protocol):
     def stage(self, name: str) -> None:
         """A stage begins, and the one before it has ended."""
 
-    def advance(self, done: int, total: int) -> None:
-        """``done`` of the ``total`` parts of the present stage are done."""
+    def advance(self, done: float, total: int) -> None:
+        """``done`` of the ``total`` parts of the present stage are done; a fraction counts for parts that run."""
+
+    def note(self, text: str) -> None:
+        """Show a line about the work that begins."""
 
     def record(self, **values: float | str) -> None:
-        """What the present stage has found so far, by name; numbers in SI units."""
+        """Take the results of the present stage so far, by name; numbers in SI units."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,8 @@ class Silent:
     """Shows nothing."""
 
     def stage(self, name: str) -> None: ...
-    def advance(self, done: int, total: int) -> None: ...
+    def advance(self, done: float, total: int) -> None: ...
+    def note(self, text: str) -> None: ...
     def record(self, **values: float | str) -> None: ...
 
 
@@ -38,8 +42,11 @@ class Part:
 
     def stage(self, name: str) -> None: ...
 
-    def advance(self, done: int, total: int) -> None:
+    def advance(self, done: float, total: int) -> None:
         self.observer.advance(self.earlier + done, self.total)
+
+    def note(self, text: str) -> None:
+        self.observer.note(text)
 
     def record(self, **values: float | str) -> None:
         self.observer.record(**values)

@@ -138,12 +138,15 @@ class Tracked:
         self.inner.stage(name)
         self._stage, self._share = name, -1
 
-    def advance(self, done: int, total: int) -> None:
+    def advance(self, done: float, total: int) -> None:
         self.inner.advance(done, total)
-        share = SHARES * done // max(total, 1)
+        share = int(SHARES * done / max(total, 1))
         if share > self._share:
             self._share = share
             self._record({"progress": done / max(total, 1)})
+
+    def note(self, text: str) -> None:
+        self.inner.note(text)
 
     def record(self, **values: float | str) -> None:
         self.inner.record(**values)

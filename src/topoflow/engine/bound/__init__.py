@@ -38,13 +38,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from topoflow import _C
-from topoflow.engine.base import Graph, Run, Timeline, World
+from topoflow.engine.base import Graph, Run, Timeline, Times, World
 from topoflow.engine.bound.condensed import CondensedGraph, condensed
 from topoflow.engine.checks import check_accepted, refuses_addresses
 from topoflow.engine.device import Array, Device, links_of
 from topoflow.engine.launch import Kernel, Steps, count_threads, cut_by_memory, in_pieces, launch
 from topoflow.engine.observer import Part
-from topoflow.engine.timelines import timeline
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class Bound:
         return self.refuses(world) is None
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
-        """When every task of every world would run if it were alone.
+        """Return when every task of every world would run if its transfers were alone.
 
         Raises ``ValueError`` where ``Fluid.simulate`` does, and where a task waits for a later one.
         """
@@ -76,21 +75,21 @@ class Bound:
         timelines: dict[int, Timeline] = {}
         for group in groups.values():
             alike = [worlds[index] for index in group]
-            known = partial(_condensed, alike[0].name, alike[0].graph, collapses=False)
+            known = partial(_condensed, alike[0].name, alike[0].graph, collapses=True)
             graph = run.kept.get("condensed", run.device, [alike[0].graph], known)
             observer = Part(run.observer, len(timelines), len(worlds))
-            cut, steps = partial(cut_by_memory, needed=_needed), partial(_alone, graph=graph, run=run)
+            cut, steps = partial(cut_by_memory, needed=_needed), partial(_makespans, graph=graph, run=run)
             timelines |= dict(zip(group, in_pieces(alike, run.device, observer, cut, steps), strict=True))
         return [timelines[index] for index in range(len(worlds))]
 
 
 def _needed(world: World) -> int:
-    """B of its answers."""
-    return 16 * max(world.graph.tasks, 1)
+    """Return the bytes of the numbers of its links and of its answer."""
+    return 16 * world.graph.links + 8
 
 
 def condense(graph: Graph) -> CondensedGraph:
-    """What ``makespans`` has to know of a graph, for those who call it more than once for the same."""
+    """Return the condensed graph for ``makespans``, to call it more than once for the same graph."""
     return _condensed("graph", graph, collapses=True)
 
 
@@ -128,34 +127,54 @@ def _kernel(arrays: dict[str, Any], device: Device, threads: int, names: Sequenc
     return Kernel(kernel, arrays["cancel"], lambda: names)
 
 
-def _alone(worlds: Sequence[World], device: Device, graph: CondensedGraph, run: Run) -> Steps[list[Timeline]]:
-    """Timelines of worlds of one graph whose nodes are its tasks: nothing is collapsed."""
-    count, tasks = len(worlds), worlds[0].graph.tasks
-    answers = {name: device.zeros(count * tasks) for name in ("start", "finish")} | {"makespan": device.zeros(count)}
-    rows = {
+def _makespans(worlds: Sequence[World], device: Device, graph: CondensedGraph, run: Run) -> Steps[list[Timeline]]:
+    """Simulate worlds of one graph; the times of their tasks are computed when they are read."""
+    makespan = device.zeros(len(worlds))
+    arrays = run.kept.get("bound", device, [graph], partial(device.put, graph.arrays))
+    arrays = arrays | device.put(_links(worlds)) | {"makespan": makespan}
+    yield _kernel(arrays, device, count_threads(run.threads), [world.name for world in worlds])
+    times, seconds = AloneTimes(), device.numpy(makespan).tolist()
+    _raise_starved([world for world, each in zip(worlds, seconds, strict=True) if np.isinf(each)], times)
+    carried = graph.arrays["link_bytes"]
+    return [Timeline(world, times, each, carried) for world, each in zip(worlds, seconds, strict=True)]
+
+
+class AloneTimes:
+    """The times of tasks as if their transfers were alone; the graph of the last world stays condensed.
+
+    Most sweeps read makespans only. Times of a large job take 1,000 times as long as its makespan.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[Graph, CondensedGraph] | None = None
+
+    def __call__(self, world: World) -> Times:
+        if self._last is None or self._last[0] is not world.graph:
+            self._last = world.graph, _condensed(world.name, world.graph, collapses=False)
+        graph, device = self._last[1], Device()
+        start, finish, makespan = (np.zeros(count) for count in (world.graph.tasks, world.graph.tasks, 1))
+        arrays = graph.arrays | _links([world]) | {"start": start, "finish": finish, "makespan": makespan}
+        launch(_kernel(arrays, device, 1, [world.name]), device)
+        return Times(start[graph.node], finish[graph.node])
+
+    def __reduce__(self) -> tuple[type[AloneTimes], tuple[()]]:
+        return AloneTimes, ()
+
+
+def _links(worlds: Sequence[World]) -> dict[str, Array]:
+    """Return the numbers of the links of worlds of one graph."""
+    return {
         "capacity": np.concatenate([world.capacity for world in worlds], dtype=np.float64),
         "latency": np.concatenate([world.latency for world in worlds], dtype=np.float64),
     }
-    known = run.kept.get("bound", device, [graph], partial(device.put, graph.arrays))
-    arrays = known | device.put(rows) | answers
-    yield _kernel(arrays, device, count_threads(run.threads), [world.name for world in worlds])
-    start, finish, makespan = (device.numpy(answer) for answer in answers.values())
-    start = start.reshape(count, tasks).take(graph.node, axis=1)
-    finish = finish.reshape(count, tasks).take(graph.node, axis=1)
-    _raise_starved(worlds, finish)
-    carried = graph.arrays["link_bytes"]
-    return [
-        timeline(world, start[index], finish[index], carried, float(makespan[index]))
-        for index, world in enumerate(worlds)
-    ]
 
 
-def _raise_starved(worlds: Sequence[World], finish: Array) -> None:
-    starved = np.isinf(finish)
+def _raise_starved(worlds: Sequence[World], times: AloneTimes) -> None:
+    """Raise ``ValueError`` that names a task without bandwidth in each of ``worlds``, all of which have one."""
     failures = [
-        f"{world.name}: every flow must get bandwidth, got none for {world.graph.where(int(row.argmax()))}"
-        for world, row in zip(worlds, starved, strict=True)
-        if row.any()
+        f"{world.name}: every flow must get bandwidth, got none for "
+        f"{world.graph.where(int(np.isinf(times(world).finish).argmax()))}"
+        for world in worlds
     ]
     if failures:
         raise ValueError("; ".join(failures))

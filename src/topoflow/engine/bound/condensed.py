@@ -37,7 +37,7 @@ class CondensedGraph:
 
 @dataclass(frozen=True)
 class _Costs:
-    """What tasks cost: every (path, bytes, delay) that occurs, once."""
+    """The costs of tasks: every (path, bytes, delay) that occurs, once."""
 
     of: Offsets  # [T]
     path: Ints  # [C] -1: none

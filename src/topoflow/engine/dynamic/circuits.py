@@ -18,7 +18,10 @@ from topoflow.fabric.circuits.reconfigurable import rewired
 
 
 def choose_circuits(demand: Matrix, degree: int, discount: float) -> Counts:
-    """As ``fabric.circuits.heuristic.choose_circuits``, its plain twin, says it; a job calls it some 100,000 times."""
+    """Return the circuits that ``fabric.circuits.heuristic.choose_circuits``, its plain twin, chooses.
+
+    A job calls this some 100,000 times.
+    """
     servers = len(demand)
     circuits = np.zeros(servers * servers, np.int64)
     arrays = {

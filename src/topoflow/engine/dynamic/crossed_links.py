@@ -1,4 +1,4 @@
-"""Which links the bytes of each task crossed, when routes change while they are sent.
+"""Links that the bytes of each task crossed, where routes change while they are sent.
 
 Shapes: T tasks, F flows of one step of time, P paths, H hops, L links.
 """
@@ -18,7 +18,7 @@ COMPACT_ABOVE = 2**18  # rows; merge duplicates only beyond this
 
 @dataclass(frozen=True)
 class _Rows:
-    """What some tasks sent over some links, a row each."""
+    """Bytes that tasks sent over links, a row for each task and link."""
 
     crossing: Offsets  # task and link as one number
     remaining: Offsets  # hops from there to the target

@@ -121,7 +121,10 @@ def _rounded(demand: Matrix) -> Matrix:
 
 
 def _is_matching(demand: Matrix) -> bool:
-    """Whether no server sends to two or receives from two: then circuits do not depend on how much is sent."""
+    """Return whether each server sends to one other at most and receives from one at most.
+
+    Circuits then do not depend on the bytes that are sent.
+    """
     wanted = demand > 0
     return bool(wanted.sum(0).max() <= 1 and wanted.sum(1).max() <= 1)
 

@@ -32,7 +32,7 @@ class Routes:
 
 @dataclass(frozen=True)
 class Sent:
-    """What the tasks of a step have sent in it."""
+    """The bytes that tasks have sent in a step."""
 
     task: Ints  # [M] ascending
     bytes: Floats  # [M] B

@@ -18,6 +18,7 @@ import platform
 import re
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
@@ -42,18 +43,18 @@ LONGEST_CHUNK = 20  # times the shortest
 MAX_LOSSES = 3  # times that an item is submitted again after its worker was lost
 
 
-class Work(Generic[I, A]):
+class Work(ABC, Generic[I, A]):
     """The work on each item. A subclass is a frozen dataclass; pickle can write it, its items and its answers."""
 
     is_batch = False  # many items at once take less time than one after the other
 
+    @abstractmethod
     def name(self, item: I) -> str:
         """Return what an error message calls the item."""
-        raise NotImplementedError
 
+    @abstractmethod
     def do(self, items: Sequence[I], run: Run) -> list[A]:
         """Return the answers, and tell ``run.observer`` how many are done. Raise ``ValueError`` for wrong items."""
-        raise NotImplementedError
 
     def weight(self, item: I) -> float:
         """Return a positive number, about proportional to the time that the item takes."""

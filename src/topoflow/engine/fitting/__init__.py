@@ -42,7 +42,7 @@ class Fitting(Settings):
         return Fluid(self.merge)
 
     def refuses(self, world: World) -> str | None:
-        """What the chosen one refuses."""
+        """Return why the chosen fidelity refuses ``world``; None: it does not."""
         return self.chosen(world).refuses(world)
 
     def keeps_bound(self, world: World) -> bool:

@@ -71,11 +71,11 @@ class Fluid:
         return not world.changes_circuits and self.decided(_concurrent_sends(world.graph)).merge == 0
 
     def pause(self, world: World, until: float, run: Run = Run()) -> Pause:
-        """Where ``world`` is at ``until`` (s), as the function ``pause`` says. Circuits do not change meanwhile."""
+        """Return the state of ``world`` at ``until`` (s), as ``pause`` does. Circuits do not change meanwhile."""
         return pause(world, until, merge=float(self.decided(_concurrent_sends(world.graph)).merge), run=run)
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
-        """When every task of every world ran, in the order of ``worlds``.
+        """Return when every task of every world ran, in the order of ``worlds``.
 
         The answer does not depend on the number of threads, nor on which worlds share the batch. A batch larger than
         the memory is cut into pieces.
@@ -124,7 +124,7 @@ def _concurrent_sends(graph: Graph) -> int:
 
 
 def pause(world: World, until: float, *, merge: float = 0.0, run: Run = Run()) -> Pause:
-    """Where ``world`` is at ``until`` (s): all events up to then have happened, none after it.
+    """Return the state of ``world`` at ``until`` (s): all events up to then have happened, none after it.
 
     ``engine.dynamic.reference`` makes the world of what is left. A flow without bandwidth is no error, it waits for
     another world; all else is as in ``Fluid.simulate``.
@@ -145,7 +145,7 @@ def pause(world: World, until: float, *, merge: float = 0.0, run: Run = Run()) -
 
 @dataclass(frozen=True)
 class Sweep:
-    """When every task ran in W worlds of one graph: arrays like those of the links' numbers, where those are.
+    """The times of every task in W worlds of one graph, in arrays on the device of the links' numbers.
 
     In a world whose ``status`` is not ``topoflow._C.DONE``, the tasks that never ended, and the makespan, are inf.
     """

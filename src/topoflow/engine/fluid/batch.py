@@ -44,7 +44,7 @@ SHARED = ("status", "cancel")
 
 @dataclass(frozen=True)
 class Batch:
-    """What one launch of a kernel runs: ``arrays`` by the names that ``csrc/fluid/batch.h`` gives them."""
+    """The worlds of one launch of a kernel: ``arrays`` by the names that ``csrc/fluid/batch.h`` gives them."""
 
     worlds: tuple[World, ...]
     graphs: tuple[Graph, ...]  # [G], no two equal
@@ -149,7 +149,7 @@ def _checksum(graph: Graph) -> tuple[int, ...]:
 
 
 def _run_alike(one: Graph, other: Graph) -> bool:
-    """Whether nothing differs but owners, which do not matter to the kernels."""
+    """Return whether the graphs are equal except for owners, which kernels do not read."""
     given = _given([one])
     return (
         one.links == other.links

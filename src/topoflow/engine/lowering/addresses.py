@@ -23,7 +23,7 @@ def paths(fabric: Fabric, connections: Connections, kind: str, seed: int) -> tup
 
 
 def is_by_address(routing: str) -> bool:
-    """Whether paths of this routing have their first and last link only."""
+    """Return whether paths of this routing have their first and last link only."""
     return has_ends_only(routing_named(routing))
 
 

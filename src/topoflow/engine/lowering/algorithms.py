@@ -43,7 +43,7 @@ def _not_pipelined(bytes: float, orders: int) -> int:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """What a module of ``collectives`` says of itself."""
+    """A collective algorithm: its schedule, its traffic and its needs."""
 
     ops: tuple[str, ...]  # the operations that it runs
     schedule: Callable[[Call], Schedule]
@@ -59,8 +59,8 @@ class Algorithm:
     sent: Callable[[str, int], float] = sent_by_all  # (op, n) -> bytes that all ranks send per byte of the buffer
 
     def phased(self, task: Collective | Operation) -> bool:
-        """Whether it runs between servers only, with one rank on each, around which is what ``INSIDE_BEFORE`` and
-        ``INSIDE_AFTER`` say: groups that are side by side have that in common, whatever the algorithm."""
+        """Return whether it runs between servers only, with one rank on each, between the phases ``INSIDE_BEFORE`` and
+        ``INSIDE_AFTER`` of the servers. Groups that are side by side always do."""
         return self.hierarchical or task.side_by_side > 1
 
 
@@ -106,5 +106,5 @@ def check_size(field: str, name: str, call: Call) -> None:
 
 
 def circuits_for(all_reduce: str) -> str:
-    """What circuits are built for where they follow an all-reduce (``TopoOpt.collective``): trees if it has trees."""
+    """Return the collective that circuits are built for (``TopoOpt.collective``): trees if it has trees."""
     return "double_binary_tree" if all_reduce in following("trees") else "ring"

@@ -64,7 +64,7 @@ def union(links: Ints, path: Offsets, share: Floats, paths: int) -> Hops:
 
 
 def routed(fabric: Fabric, routing: Routing, connections: Connections, kind: str, seed: int) -> Hops:
-    """What each of F ``connections`` between two nodes takes of the paths of ``fabric``, by ``routing``.
+    """Return the paths of ``fabric`` that each of F ``connections`` between two nodes takes, by ``routing``.
 
     Raises ``ValueError`` for two nodes without a path.
     """
@@ -148,21 +148,21 @@ class PathTable:
 
     @property
     def path_weight(self) -> Floats | None:
-        """As ``Graph`` has it, None: all bytes cross all hops."""
+        """Return ``Graph.path_weight``; None: all bytes cross all hops."""
         return self.weights if np.any(self.weights < 1) else None
 
     @property
     def path_limit(self) -> Floats | None:
-        """As ``Graph`` has it, None: no limits."""
+        """Return ``Graph.path_limit``; None: no limits."""
         return self.limits if np.any(self.limits < math.inf) else None
 
     @property
     def alternatives(self) -> Alternatives | None:
-        """As ``Graph`` has them, None: every path is one."""
+        """Return ``Graph.alternatives``; None: every path is one."""
         return None if self.subflows is None or len(self.subflows.share) == self.paths else self.subflows
 
     def taken(self, paths: Ints | Offsets) -> PathTable:
-        """Those of ``paths``, in that order."""
+        """Return the rows of ``paths``, in that order."""
         begins, hop = rows_of(self.offsets, paths)
         subflows = self.subflows.taken(paths) if self.subflows else None
         return PathTable(begins, self.links[hop], self.weights[hop], self.limits[paths], self.latency[paths], subflows)

@@ -37,7 +37,7 @@ SPEEDS = ("bandwidth", "latency", "interface_bandwidth", "bill")  # of a fabric;
 
 @dataclass(frozen=True)
 class Lowering:
-    """How traffic becomes a world.
+    """The settings by which traffic becomes a world.
 
     ``all_reduce`` is the algorithm of every all-reduce that does not name its own. Of several equal paths a connection
     takes one, keyed by ``seed``, or all at once, by ``routing`` ("ecmp" or "spray"). ``rings`` are sent in "steps", or
@@ -95,7 +95,7 @@ class Placer:
 
     @property
     def waits(self) -> bool:
-        """Whether a task that was placed waits for the latency of its path more often than its own flow does."""
+        """Return whether a task that was placed waits for the latency of its path more often than its flow does."""
         return any(block.waits.any() for blocks in self._blocks.values() for block in blocks.made.values())
 
     def _collectives(self, traffic: Traffic, blocks: Blocks) -> list[Placed]:
@@ -149,7 +149,7 @@ class Placements:
     waiting: set[str] = field(default_factory=set)  # what has a graph for each latency
 
     def place(self, traffic: Traffic, fabric: Fabric, lowering: Lowering, name: str) -> World:
-        """As ``Placer.place``."""
+        """Return the world of ``traffic``, as ``Placer.place`` does."""
         wiring = [getattr(fabric, each.name) for each in fields(fabric) if each.name not in SPEEDS]
         asked = digest([id(traffic), lowering, wiring])
         key = digest([asked, fabric.latency]) if asked in self.waiting else asked

@@ -14,6 +14,7 @@ Shapes: W worlds, T tasks, L links, N ports, C channels.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,6 +31,7 @@ from topoflow.engine.device import HOST_MEMORY, Device
 from topoflow.engine.launch import Kernel, Steps, count_threads, cut_by_memory, in_pieces, listed
 from topoflow.engine.packet.addresses import ADAPTIVE, AddressedLayout, by_ports_of_routers, lay_out_addresses
 from topoflow.engine.packet.batch import ANSWERS, SHARED, Batch, pack
+from topoflow.engine.packet.effort import count_packets, notice, packet_hops, share_done
 from topoflow.engine.packet.layout import Layout, lay_out
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.settings import (
@@ -114,7 +116,7 @@ class Packet(Settings):
         return False
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
-        """When every task of every world ran, in the order of ``worlds``.
+        """Return when every task of every world ran, in the order of ``worlds``.
 
         Raises ``ValueError`` as ``Fluid.simulate`` does, and ``Unfinished`` naming the ports where full buffers wait
         for each other in a circle.
@@ -128,6 +130,10 @@ class Packet(Settings):
             if key not in layouts:
                 layouts[key] = layout_of(world.graph, self, world.routing)
             prepared.append(Prepared(world, layouts[key], numbers(world, layouts[key], self), self.is_sst))
+        hops = sum(packet_hops(each.world.graph, each.layout, self._packets(each)) for each in prepared)
+        text = notice(hops, min(count_threads(run.threads) or os.cpu_count() or 1, len(prepared)))
+        if text and not run.device.on_cuda:
+            run.observer.note(text)
         return in_pieces(
             prepared,
             run.device,
@@ -159,6 +165,9 @@ class Packet(Settings):
             match=in_picoseconds(self.match),
         )
 
+    def _packets(self, prepared: Prepared) -> Floats:
+        return count_packets(prepared.amounts.bytes, self.size, prepared.world.graph.rounds)
+
     def _check(self, world: World) -> None:
         tasks = world.graph.tasks * world.graph.rounds
         if tasks > MAX_TASKS:
@@ -174,11 +183,21 @@ class Packet(Settings):
             arrays = device.put({name: arrays[name] for name in arrays if name not in SHARED})
             arrays |= {name: device.shared(len(batch.arrays[name])) for name in SHARED}
         status, count = np.asarray(arrays["status"]), count_threads(threads)
+        packets = [self._packets(each) for each in prepared] if device.torch is None else []
+
+        def done() -> float:
+            ended = np.count_nonzero((status != _C.PENDING) & (status != _C.RUNNING))
+            running = np.flatnonzero(status == _C.RUNNING).tolist() if packets else []
+            return float(ended) + sum(
+                share_done(packets[index], batch.of("finish", index), int(batch.latencies(index, "latency")[0].sum()))
+                for index in running
+            )
+
         yield Kernel(
             partial(_C.packets, arrays, self.kernel(), device.memory, device.stream, count, PORTS_OF_A_THREAD),
             arrays["cancel"],
             running=lambda: [batch.worlds[index].name for index in np.flatnonzero(status == _C.RUNNING)],
-            done=lambda: int(np.count_nonzero((status != _C.PENDING) & (status != _C.RUNNING))),
+            done=done,
         )
         if device.torch is not None:
             batch.arrays["status"][:] = status
@@ -202,7 +221,7 @@ def _fabric(world: World) -> str:
 
 
 def _leaves_by_several(graph: Graph) -> bool:
-    """Whether alternatives of a path differ in their first link, or in whether it is their last one too."""
+    """Return whether alternatives of a path differ in their first link, or in whether it is also the last."""
     several = graph.alternatives
     assert several is not None, "the caller asks for graphs with alternatives"
     hops = np.diff(several.hop_offsets)

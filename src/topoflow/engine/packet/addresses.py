@@ -1,4 +1,4 @@
-"""What packets cross where routers forward by address: every link of the network has a port, whoever uses it.
+"""Ports and channels where routers forward by address: every link of the network has a port, used or not.
 
 A link up has one channel; a link between routers has as many as routes need; a link down has none, as its endpoint
 takes what arrives. The queues of a port are those of all channels that end at its router, so there is no table of
@@ -161,7 +161,7 @@ def _by_ports(hops: NextHops, number: Ints, order: Offsets) -> NextHops:
 
 
 def tables_of(layout: Layout) -> Tables:
-    """Of any layout."""
+    """Return the tables of routers; those of a layout by paths are empty."""
     if isinstance(layout, AddressedLayout):
         return layout.tables
     nothing = np.zeros(0, np.int32)
@@ -170,12 +170,12 @@ def tables_of(layout: Layout) -> Tables:
 
 
 def sets_of(layout: Layout) -> LinkSets:
-    """Of any layout."""
+    """Return the sets of links by which routers forward; a layout by paths has none."""
     return layout.next_hops.sets if isinstance(layout, AddressedLayout) else NO_SETS
 
 
 def sizes_of(layout: Layout) -> dict[str, int]:
-    """How a world is routed, and how large its tables are."""
+    """Return the routing of a world, and the sizes of its tables."""
     if not isinstance(layout, AddressedLayout):
         return {"routing": BY_PATHS, "hops": 0, "groups": 0, "routers": 0, "cables": 0}
     hops = layout.next_hops

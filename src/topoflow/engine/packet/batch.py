@@ -66,7 +66,7 @@ LAYOUT = (
 
 @dataclass(frozen=True)
 class Batch:
-    """What one launch runs: ``arrays`` by the names that ``csrc/packet/batch.h`` gives them."""
+    """The worlds of one launch: ``arrays`` by the names that ``csrc/packet/batch.h`` gives them."""
 
     worlds: tuple[World, ...]
     layouts: tuple[Layout, ...]  # [W]
@@ -81,7 +81,7 @@ class Batch:
         return self.arrays[name][begin[world] : begin[world + 1]]
 
     def latencies(self, world: int, what: str) -> tuple[Array, int, int]:
-        """Of ``what``, latency or message_latency: how many lie in each bin; their sum and the most of them, ps."""
+        """Return the counts in each bin, the sum and the largest (ps) of ``what``: latency or message_latency."""
         name = {"latency": "latencies", "message_latency": "message_latencies"}[what]
         counts: Array = self.arrays[name].reshape(-1, _C.LATENCY_BINS)[world]
         return counts, int(self.of(f"{what}_sum", world)[0]), int(self.of(f"{what}_most", world)[0])
@@ -155,7 +155,7 @@ def _queues(layout: Layout) -> int:
 
 
 def _channels_of_queues(layouts: Sequence[Layout], begin: Array) -> Array:
-    """Of all queues; those of layouts by address are not read, so that no memory is touched for them."""
+    """Return the channel of every queue. Layouts by address have none that is read, and take no memory."""
     found = np.zeros(int(begin[-1]), np.int32)
     for first, layout in zip(begin[:-1].tolist(), layouts, strict=True):
         found[first : first + len(layout.queue_channel)] = layout.queue_channel
@@ -163,7 +163,7 @@ def _channels_of_queues(layouts: Sequence[Layout], begin: Array) -> Array:
 
 
 def _addresses(layouts: Sequence[Layout]) -> dict[str, Array]:
-    """How each world is routed, and the tables of those that are routed by address."""
+    """Return the routing of each world, and the tables of worlds that are routed by address."""
     tables, sizes = [tables_of(layout) for layout in layouts], [sizes_of(layout) for layout in layouts]
     arrays: dict[str, Array] = {name: np.array([each[name] for each in sizes], np.int32) for name in sizes[0]}
     for name in Tables._fields:
@@ -193,7 +193,7 @@ class Waits(NamedTuple):
 
     @staticmethod
     def of(graph: Graph, repeats: bool) -> Waits:
-        """Those of ``graph``; how a task ``repeats`` is in the last three."""
+        """Return the dependencies of ``graph``; the last three arrays are empty unless a task ``repeats``."""
         task = np.repeat(np.arange(graph.tasks), np.diff(graph.after_offsets))
         after, tokens = graph.after, np.zeros(len(task), np.int32)
         if graph.carried is not None:

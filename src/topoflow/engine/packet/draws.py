@@ -1,4 +1,4 @@
-"""Which of several paths a packet takes: random numbers by position, so that nothing depends on the order of draws."""
+"""Random numbers by which a packet takes one of several paths, by position: the order of draws has no effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What packets of a graph cross: ports, virtual channels and queues, and what may follow what.
+"""Ports, virtual channels and queues that the packets of a graph cross, and the order in which they do.
 
 A *port* is a link with the scheduler that sends on it. A *channel* is a part of the buffer at the end of a link:
 packets of one virtual channel of the link lie there until the next port has sent them on. A *queue* is what waits in
@@ -82,7 +82,7 @@ class Layout:
 
 
 class Hops(NamedTuple):
-    """What each hop of the alternatives is [H]."""
+    """The port, channel and queue of each hop of the alternatives [H]."""
 
     port: Ints
     channel: Ints  # NONE: the last hop
@@ -91,8 +91,9 @@ class Hops(NamedTuple):
 
 
 def lay_out(graph: Graph, virtual_channels: int | None, *, output_queues: bool) -> Layout:
-    """Of the paths that bytes take. ``virtual_channels`` None: as many as exclude every deadlock; else at most these.
+    """Return the layout of the paths that bytes take.
 
+    ``virtual_channels`` is the largest number of virtual channels of a link; None: as many as exclude every deadlock.
     A path that needs more stays in the last one.
     """
     rows, links = _taken(graph)

@@ -106,7 +106,7 @@ def by_switch(layout: Layout, node: Offsets) -> Layout:
 
 
 def numbering_of(channel_port: Ints, node: Offsets | Ints) -> Numbering:
-    """Of ports that switches ``node`` [N] are made of, and of channels that ports ``channel_port`` [C] send into."""
+    """Return the numbering of ports on switches ``node`` [N], and of channels of ports ``channel_port`` [C]."""
     port_order = np.argsort(node, kind="stable")
     port = _inverse(port_order)
     channel_order = np.argsort(port[channel_port], kind="stable")

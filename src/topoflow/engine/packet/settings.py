@@ -44,7 +44,7 @@ FIXED_BY_SST = {"switching": SWITCHING[0], "arbiter": ARBITERS[0], "draws": DRAW
 
 @dataclass(frozen=True)
 class Settings(Transport):
-    """How switches and NICs treat packets. Bytes and seconds.
+    """The settings of switches and NICs. Bytes and seconds.
 
     ``buffer`` "auto": ``SWITCH_BUFFER``, or twice what a link needs to send without a pause when nothing is in the way,
     if that is more. ``virtual_channels`` "auto": as many as exclude every deadlock (``layout``). ``draws``: who draws

@@ -108,7 +108,7 @@ class Transport:
 
     @property
     def has_transport(self) -> bool:
-        """Whether packets are lost or marked, or messages controlled."""
+        """Return whether packets are lost or marked, or messages controlled."""
         return any(getattr(self, name) != USUAL[name] for name in USUAL)
 
     @property
@@ -123,7 +123,7 @@ class Transport:
 
     @property
     def transport(self) -> _C.Transport:
-        """As the kernel takes it."""
+        """Return the settings in the type of the kernel."""
         return _C.Transport(
             is_on=self.has_transport,
             loss=LOSSES.index(self.loss),

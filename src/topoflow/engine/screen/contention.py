@@ -125,7 +125,7 @@ class Contention:
         return _integers("placement", rows, shape, self.strategies.choices)
 
     def _all_reduces(self, slowness: Floats) -> dict[str, Floats]:
-        """What the all-reduces of each choice take alone, and of every link; ``slowness`` [L] s/B."""
+        """Return the time of the all-reduces of each choice, alone and on every link; ``slowness`` [L] s/B."""
         arrays, job = self.strategies.arrays, self.strategies.job
         busy = arrays["ring_share"] * slowness[arrays["ring_link"]]
         if algorithms()[job.lowering.all_reduce].streams is None:

@@ -31,7 +31,7 @@ LOGS = ("best_log", "coldest_log", "accepted_log")
 
 @dataclass(frozen=True)
 class Log:
-    """What each of S steps found, on every ladder."""
+    """The best times and the accepted proposals of each of S steps, on every ladder."""
 
     best: Floats  # [A, S] s, the least so far
     coldest: Floats  # [A, S] s, of the chain at the lowest temperature

@@ -1,4 +1,4 @@
-"""What the estimate of placement strategies reads: a workload, a fabric and choices of holders as flat arrays.
+"""Flat arrays for the estimate of placement strategies: a workload, a fabric and choices of holders.
 
 ``csrc/screen/strategies.h`` names the arrays and says what is in them; nothing here depends on a placement.
 
@@ -33,7 +33,7 @@ LARGEST = 61  # bits of a load: what all layers' coflows put on a link fits in a
 
 @dataclass(frozen=True)
 class Job:
-    """What the arrays are made of."""
+    """The workload, the fabric and the choices that the arrays are made from."""
 
     workload: LayerGraph
     fabric: Fabric

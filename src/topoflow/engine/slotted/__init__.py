@@ -69,12 +69,12 @@ class Slotted(Settings):
         return False
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
-        """When every task of every world ran, in the order of ``worlds``. Raises ``ValueError`` as ``Fluid`` does."""
+        """Return when every task of every world ran, in their order. Raises ``ValueError`` as ``Fluid`` does."""
         found = self._run(worlds, run)
         return [_timeline(world, each) for world, each in zip(worlds, found, strict=True)]
 
     def pause(self, world: World, until: float, run: Run = Run()) -> Pause:
-        """Where ``world`` is at ``until`` (s); what has come to the rack of its target is not left."""
+        """Return the state of ``world`` at ``until`` (s); bytes that reached the rack of their target have arrived."""
         (found,) = self._run([replace(world, until=until)], run)
         came = found.delivered * np.float64(control_of(world).cell)
         left = np.maximum(world.graph.bytes - came, 0.0)
@@ -87,7 +87,7 @@ class Slotted(Settings):
 
 @dataclass(frozen=True)
 class Log:
-    """Where every cell was: in slots from the beginning, -1: it was not sent, or not sent on."""
+    """The slots in which every cell was sent, from the beginning; -1: it was not sent, or not sent on."""
 
     through: Ints  # [C] the node of the detour, -1: there was none
     sent: Offsets  # [C]
@@ -96,7 +96,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Found:
-    """What became of a world. Times are in ps, NEVER where it did not come to it."""
+    """The results of a world. Times are in ps, NEVER for what did not happen."""
 
     world: Cells
     start: Offsets  # [T]
@@ -114,13 +114,13 @@ class Found:
 
     @property
     def has_ended(self) -> bool:
-        """Whether every task has finished, or lost some of its cells and got the others."""
+        """Return whether every task has finished, or lost some of its cells and got the others."""
         lost = (self.dropped > 0) & (self.delivered + self.dropped == self.world.cells)
         return bool(((self.finish < NEVER) | lost).all())
 
 
 def _is_whole(world: World, control: Control) -> bool:
-    """Whether all links are there, as fast as they were made: the schedule knows no other ones."""
+    """Return whether all links have their full bandwidth: the schedule knows no other links."""
     fabric, racks = world.fabric, control.schedule.nodes
     assert fabric is not None
     if isinstance(control, OnDemand):
@@ -138,7 +138,7 @@ def _is_whole(world: World, control: Control) -> bool:
 
 
 def simulate_cells(worlds: Sequence[Cells], settings: Settings, run: Run = Run(), *, log: bool = False) -> list[Found]:
-    """What becomes of each of ``worlds``, in their order; they do not influence each other.
+    """Return the results of ``worlds``, in their order; they do not influence each other.
 
     Raises ``ValueError`` that names a world whose tasks wait for each other in a circle, or for one that lost cells, or
     whose cells get no slot.

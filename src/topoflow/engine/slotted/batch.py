@@ -57,7 +57,7 @@ SHARED = ("status", "cancel", "counts")  # what the host reads or writes, too
 
 @dataclass(frozen=True)
 class Batch:
-    """What one launch runs: ``arrays`` by the names that ``csrc/slotted/batch.h`` gives them."""
+    """The worlds of one launch: ``arrays`` by the names that ``csrc/slotted/batch.h`` gives them."""
 
     worlds: tuple[Cells, ...]
     arrays: dict[str, Array]
@@ -176,7 +176,7 @@ def _switches(world: Cells) -> int:
 
 
 def _carries(world: Cells) -> tuple[int, int]:
-    """Of a link in a slot: of a switch that holds its matching, and of one that turns at the end."""
+    """Return the cells of a link in a slot, of a switch that keeps its matching and of one that turns at the end."""
     if not isinstance(world.schedule, Rotors):
         return 0, 0
     schedule = world.schedule

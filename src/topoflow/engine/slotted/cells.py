@@ -29,7 +29,7 @@ MOST_IN_ALL = 2**34  # of a world: the words of their bits have numbers of 32 bi
 
 @dataclass(frozen=True)
 class Cells:
-    """What the servers of the nodes of a schedule send each other.
+    """The cells that servers of the nodes of a schedule send each other.
 
     A task is ready when those in ``after`` have finished and ``release`` has passed; after its ``delay`` its cells
     queue at its source. One without cells has finished then. Laws: as ``Graph`` has them; servers of a task differ.
@@ -108,12 +108,12 @@ def cells_of(world: World) -> Cells:
 
 
 def has_slots(fabric: Fabric | None) -> bool:
-    """Whether time on this network is slots."""
+    """Return whether the network has time slots."""
     return fabric is not None and isinstance(fabric.control, Control)
 
 
 def control_of(world: World) -> Control:
-    """What the links of its network follow."""
+    """Return the control that the links of its network follow."""
     assert world.fabric is not None
     control = world.fabric.control
     assert isinstance(control, Control), "others are refused"
@@ -121,7 +121,7 @@ def control_of(world: World) -> Control:
 
 
 def _timing(control: Control) -> dict[str, tuple[int, int]]:
-    """When packets arrive and when they can be sent on, where that is not at the end of a slot."""
+    """Return the times at which packets arrive and can be sent on, if they are not the end of a slot."""
     if isinstance(control, Cyclic):
         return {}
     if isinstance(control, Rotating):

@@ -16,7 +16,7 @@ WORD = 2**32
 
 @dataclass(frozen=True)
 class Settings:
-    """Who may send when, and how much a node has room for."""
+    """The settings of senders, and the buffer of a node."""
 
     protocol: str = "request_grant"
     queue: int = 4  # Q, cells at a node for each destination

@@ -76,7 +76,7 @@ def schedule(call: Call) -> Schedule:
 
 
 def streams(call: Call) -> Streams:
-    """What each rank sends to the next, in all."""
+    """Return all that each rank sends to the next, as one flow."""
     orders = call.orders
     rings, ranks = orders.shape
     steps = len(PHASES[call.op]) * (ranks - 1)

@@ -43,7 +43,7 @@ def schedule(call: Call) -> Schedule:
 
 
 def rho(step: int) -> int:
-    """How far an even rank's partner is in a step."""
+    """Return the distance to the partner of an even rank in a step."""
     return int(1 - (-2) ** (step + 1)) // 3
 
 

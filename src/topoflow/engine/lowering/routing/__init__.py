@@ -30,7 +30,7 @@ Index = NDArray[np.int64]
 
 
 class Connections(NamedTuple):
-    """What sends from a server to another; several between the same two differ in their channel."""
+    """Connections from one server to another; several between the same two differ in their channel."""
 
     source: Index  # [F] server
     target: Index  # [F] server
@@ -46,7 +46,7 @@ class Split(NamedTuple):
 
 
 class Routing(Protocol):
-    """What a module of this folder is."""
+    """A routing: the interface of a module of this folder."""
 
     def split(self, choices: Index, connections: Connections, seed: int) -> Split: ...
 
