@@ -1,4 +1,4 @@
-"""What the functions of ``topoflow`` return: results to look at, to compute with, and to save."""
+"""Results that the functions of ``topoflow`` return: to look at, to compute with, and to save."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Results(Sequence[Result]):
 
     @property
     def fastest(self) -> Result:
-        """Of what fits in memory and can be built, that with the shortest iteration; of equal ones the cheapest."""
+        """The fastest result among those that fit in memory and can be built; the cheapest of equals."""
         from topoflow.report.answer import recommended
 
         return recommended(self._report.ranking)[0]
@@ -107,7 +107,7 @@ class Results(Sequence[Result]):
 
 
 def printed(show: Any) -> str:
-    """What ``show(console)`` prints, as text."""
+    """Return what ``show(console)`` prints as text."""
     from topoflow.report.output import Output
 
     file = io.StringIO()

@@ -1,4 +1,4 @@
-"""What ``topoflow.search`` returns: each search's plan, and its results before and after."""
+"""Results of ``topoflow.search``: the plan of each search, and its results before and after."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SearchResults(Sequence[Found]):
-    """What searches found, in the order of their grid. As text it is a table.
+    """Results of searches, in the order of their grid. As text they are a table.
 
     ``found[0]`` and ``found["fabric=topoopt"]`` are one search's :class:`~topoflow.search.found.Found`. The properties
     are those of the search that the objective chooses, of several the cheapest.
@@ -38,12 +38,12 @@ class SearchResults(Sequence[Found]):
 
     @property
     def names(self) -> list[str]:
-        """What tells the searches from each other."""
+        """The names by which searches differ."""
         return [each.name for each in self._searched.searches]
 
     @property
     def chosen(self) -> list[Found]:
-        """What the objective chooses: one, or with ``pareto`` all that nothing beats in time and price."""
+        """The search that the objective chooses; with ``pareto`` all that nothing beats in both time and price."""
         return [self._searched.found[name] for name in self._searched.winners]
 
     @property

@@ -64,7 +64,7 @@ def _interrupted(verb: str, kept: str = "") -> int:
 
 
 def message(error: ValueError | OSError) -> str:
-    """What went wrong; the system's errors as ``file: No such file or directory``."""
+    """Return what went wrong; an error of the system as ``file: No such file or directory``."""
     if isinstance(error, OSError) and error.strerror is not None:
         # Files name themselves (``topoflow.files``): without a name is a folder that was deleted, or the output.
         unnamed = "the current folder" if error.errno == errno.ENOENT else "standard output"

@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Verb:
-    """What an application of Hydra needs to know of a verb."""
+    """The parts of a verb that an application of Hydra uses."""
 
     name: str  # of the file of configs/, too
     check: Check
@@ -61,7 +61,7 @@ class Verb:
 
 
 def is_asked(arguments: argparse.Namespace) -> bool:
-    """Whether a command line asks for more of Hydra than the points of a grid."""
+    """Return whether a command line asks for more of Hydra than the points of a grid."""
     keys = (each.lstrip("+~").partition("=")[0] for each in arguments.overrides if is_hydra_override(each))
     return any(getattr(arguments, flag) for flag in OF_JOBS) or any(key not in OF_POINTS for key in keys)
 
@@ -125,7 +125,7 @@ def _own_folder(arguments: argparse.Namespace, name: str, key: str) -> Iterator[
 
 @contextmanager
 def _one_line(arguments: argparse.Namespace, name: str) -> Iterator[None]:
-    """What Hydra raises as one line, which needs to know what there would have been."""
+    """Raise what Hydra raises as a ``ValueError`` of one line."""
     try:
         yield
     except (HydraException, OmegaConfBaseException, MarkedYAMLError) as error:
@@ -142,7 +142,7 @@ def _register_launcher() -> None:
 
 
 def _is_multirun(arguments: argparse.Namespace, name: str) -> bool:
-    """Whether jobs are asked for by the flag, an argument or the user's own configuration.
+    """Return whether the flag, an argument or the user's own configuration asks for several jobs.
 
     Composes the settings of Hydra in any case, as what is wrong with these is one line here. Raises ``ValueError`` for
     more jobs than Hydra's own sweeper could list.

@@ -58,7 +58,7 @@ def _script(words: str) -> list[str]:
 
 
 def _of_trace(trace: Path, fabric: Fabric) -> Timeline:
-    """What a simulation says of the job that was recorded, on ``fabric``."""
+    """Simulate the recorded job on ``fabric``."""
     (result,) = compare("workload=captured", workload={"trace": str(trace)}, servers=fabric.servers, fabric=fabric)
     return result.timeline
 
@@ -119,7 +119,7 @@ def _folder(out: Path | None) -> Iterator[Path]:
 
 
 def _table(fabric: Fabric, emulated: Emulated, predicted: Timeline | None) -> Table:
-    """What was measured next to what was predicted."""
+    """Return a table of measured and predicted times."""
     found = Table("", "predicted", "measured", "difference", title=f"{fabric.name}, {fabric.servers} servers")
     timeline = emulated.timeline
     spread = "" if len(emulated.iteration_times) < 2 else f" ({_range(emulated.iteration_times, 's')})"

@@ -73,7 +73,7 @@ def interrupts() -> Iterator[Interrupts]:
 
 
 def _is_handled(error: BaseException | None) -> bool:
-    """Whether ``error`` is, or was raised while handling, a ``KeyboardInterrupt``."""
+    """Return whether ``error`` is a ``KeyboardInterrupt``, or was raised while one was handled."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None

@@ -1,4 +1,4 @@
-"""Where a result is kept that was asked for without ``out``: a folder of its own, as Hydra's, named by when."""
+"""Keep a result without ``out`` in a folder of its own, which is named by the time, as Hydra's are."""
 
 from __future__ import annotations
 

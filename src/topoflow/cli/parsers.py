@@ -1,4 +1,4 @@
-"""What every verb takes and says about itself. Nothing here imports what a verb needs to run, so that help is at once.
+"""The arguments and the help of every verb. Nothing here imports what a verb needs to run, so that help is fast.
 
 A verb is a function ``_NAME`` here and a module NAME in ``topoflow.cli`` with ``run(arguments)``.
 """

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def answer(points: Sequence[Point], command: str, folder: Path | None = None) -> None:
-    """What requests get at each point; without ``out``, result.json is in ``folder``."""
+    """Place the requests at each point; without ``out``, result.json is in ``folder``."""
     with (
         output(points, "place") as out,
         tracked(points, "place", command, out or folder) as log,

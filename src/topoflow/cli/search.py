@@ -57,7 +57,7 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
 
 
 def show(searched: Searched, console: Console, folder: Path | None = None) -> Path | None:
-    """What was chosen, at length; of several searches, a line for each, the quickest first as on the page.
+    """Print the chosen search in detail; of several searches a line for each, the fastest first, as on the page.
 
     Without ``out``, plans are kept in ``folder``, else in one of this moment; returns where they are.
     """

@@ -28,7 +28,7 @@ class SearchTerminal(Terminal):
         self._stage = self._progress.add_task(name, total=None, found="")
 
     def record(self, **values: float | str) -> None:
-        """What the search has found so far."""
+        """Show the best that the search has found so far."""
         self._progress.update(self._stage, found=line(values))
 
 

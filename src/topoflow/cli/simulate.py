@@ -67,7 +67,7 @@ def _check(config: Mapping[str, Any]) -> None:
 
 
 def show(simulated: Simulated, console: Console) -> None:
-    """What a person wants to know first."""
+    """Print the makespan and the busiest link."""
     summary = Table("", "", title=simulated.world.name, show_header=False)
     for what, value in simulated.summary:
         summary.add_row(what, value)

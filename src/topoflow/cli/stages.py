@@ -60,4 +60,4 @@ class Terminal:
         self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def record(self, **values: float | str) -> None:
-        """Of most work a person wants to know no more than how far it is."""
+        """Ignore the numbers: of most work only the progress is shown."""

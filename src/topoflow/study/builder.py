@@ -149,7 +149,7 @@ class Builder:
 
 
 def settings(point: Point, job: Job, world: str, notes: tuple[str, ...]) -> Settings:
-    """What was asked for, as a report states it, with what was decided for it. A motif is called by its own name."""
+    """Return the settings of a point as a report states them, with the decided values. A motif has its own name."""
     return Settings(
         world=world,
         workload=job.workload.name if isinstance(job.workload, Motif) else point.choices["workload"],
@@ -182,7 +182,7 @@ def workload_of(point: Point) -> Workload:
 
 
 def servers_of(point: Point, workload: Workload) -> int | None:
-    """That the point asks for, else those of a strategy or a fabric made in Python; None: as a recorded job used."""
+    """Return the servers of the point, else of a strategy or a fabric made in Python; None: those of a recorded job."""
     servers: int | None = point.config["servers"]
     for group in ("strategy", "fabric"):
         made = point.objects.get(group)

@@ -41,7 +41,7 @@ def compare(points: Sequence[Point], run: Run, command: str = "") -> Report:
 
 
 def compare_each(points: Sequence[Point], commands: Sequence[str], run: Run) -> list[Report | ValueError]:
-    """What ``compare`` reports of each point alone, simulated as one batch; what is wrong with a point, in its place.
+    """Return the report of each point alone, simulated as one batch, or the error of a point in its place.
 
     ``commands``: what asked for each. Where a point is wrong there is no batch: they are compared one after the other.
     """

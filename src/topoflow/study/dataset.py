@@ -113,7 +113,7 @@ def _columns(result: Result) -> Row:
 
 
 def _swept(points: Sequence[Point], number: int) -> dict[str, str]:
-    """What the keys of a point are, though it may not be composed."""
+    """Return the keys and values of a point, without composing it."""
     if not isinstance(points, Grid):
         return dict(points[number].swept)
     pairs = (each.partition("=")[::2] for each in points.product[number])

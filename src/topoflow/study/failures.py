@@ -32,7 +32,7 @@ def surviving_fabrics(
     servers: Sequence[int] = (),
     rings: str = "faster",
 ) -> list[Fabric]:
-    """What may be left of ``fabric`` after a failure; the job uses the one on which it is fastest.
+    """Return the fabrics that may be left after a failure; the job uses the one on which it is fastest.
 
     Of ``rings`` that ``fabric.failed.without`` knows, one; of "faster" one for each that leaves other rings than those
     before. Raises as ``without`` does.
@@ -66,7 +66,7 @@ def fail_fibers(
     whole = place(traffic, fabric)
 
     def world(left: Fabric) -> World:
-        """Where no link is gone, and so no path, the same with less capacity."""
+        """Return the same world with less capacity, if no link and so no path is gone."""
         same = left.route is fabric.route and left.channels == fabric.channels
         return replace(whole, capacity=left.bandwidth, fabric=left) if same else place(traffic, left)
 

@@ -1,4 +1,4 @@
-"""Where requests for machines land, and how local their network is there: MOTION's Figure 3, or of any requests."""
+"""Place requests for machines, and measure how local their network is: MOTION's Figure 3, or for any requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``topoflow search`` writes: plan.json, result.json and report.html."""
+"""Files that ``topoflow search`` writes: plan.json, result.json and report.html."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Tick = Callable[[int, int], None]
 
 
 def report(problem: Problem, found: Found, command: str) -> SearchReport:
-    """What a person is shown of a search."""
+    """Return the report of a search for people."""
     return SearchReport(
         command=command,
         given=Job(problem.workload, problem.start),
@@ -57,7 +57,7 @@ def _history(found: Found) -> History:
 
 
 def row(name: str, point: Point, found: Found, chosen: bool) -> dict[str, Any]:
-    """What a program wants to know of one search; SI units."""
+    """Return the numbers of one search for programs, in SI units."""
     plan, steps = found.plan, found.history
     walked = len(steps.steps) > 0
     return {
@@ -82,7 +82,7 @@ def row(name: str, point: Point, found: Found, chosen: bool) -> dict[str, Any]:
 
 
 def memory_row(shown: SearchReport) -> dict[str, Any]:
-    """Of the same row, what was found, the start and the given strategy need on the fullest GPU (B)."""
+    """Return what the found, the first and the given strategy need on the fullest GPU, in bytes."""
     return {
         "memory_per_gpu": shown.after.memory,
         "start_memory_per_gpu": shown.before.memory,

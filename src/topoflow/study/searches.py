@@ -88,7 +88,7 @@ class Searched:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """What a program wants to know of each search."""
+        """Return the numbers of each search for programs."""
         return [
             row(each.name, each.point, self.found[each.name], each.name in self.winners)
             | memory_row(self.reports[each.name])
@@ -137,7 +137,7 @@ def check(config: Mapping[str, Any]) -> None:
 
 
 def names(points: Sequence[Point]) -> list[str]:
-    """Of the only search, its fabric; of several, what tells them from each other, which is also their folder."""
+    """Return the names of searches, which are also their folders: the fabric of the only one, else what differs."""
     return numbered([re.sub(r"[^\w.,=+-]", "_", name) for name in unique_names(points)])
 
 
@@ -151,7 +151,7 @@ def _search(name: str, point: Point, out: Path | None) -> Search:
 
 
 def _objective(searches: Sequence[Search]) -> str:
-    """What chooses between the searches. Raises ``ValueError`` where it is not one."""
+    """Return the objective that chooses between the searches. Raise ``ValueError`` if they have several."""
     named = dict.fromkeys(each.settings.objective for each in searches)
     if len(named) > 1:
         raise ValueError(f"search.objective: must be one, as it chooses between searches, got {', '.join(named)}")
@@ -195,7 +195,7 @@ class _Finding:
         return workers is not None and (len(self.searches) > 1 or workers.shortest_chunk > STRETCH_SECONDS)
 
     def find(self) -> dict[str, Found]:
-        """What each finds; where others are of the same job, also from what these found."""
+        """Run each search; one of the same job as others also begins from what these found."""
         for each in self.searches:
             for path in map(self._path, (each, each), CHECKPOINTS):
                 if path is not None and not each.point.config["resume"]:
@@ -210,7 +210,7 @@ class _Finding:
         }
 
     def _found(self, problems: Mapping[str, Problem], file: str) -> dict[str, Found]:
-        """What the searches of these ``problems`` find, by the names of the searches."""
+        """Return what the searches of these ``problems`` find, by the names of the searches."""
         chosen = [each for each in self.searches if each.name in problems]
         run, say = self.run, self.say
         if self.is_spread and chosen:
@@ -268,7 +268,7 @@ class _Finding:
 
 
 def _kept(each: Search) -> str:
-    """What can be resumed after Ctrl-C, and how."""
+    """Return what can be resumed after Ctrl-C, and how."""
     if each.checkpoint is None:
         return "; nothing is kept without out=DIR"
     if not each.checkpoint.exists():

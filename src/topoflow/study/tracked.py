@@ -98,7 +98,7 @@ def of_figure(summary: TableRows, rows: TableRows, folder: Path) -> Found:
 
 
 def files_of(folder: Path | None) -> dict[str, Path]:
-    """What is written in a folder, by its path there; not what is hidden, or of a tracker."""
+    """Return the files in a folder by their path in it, without hidden ones and those of a tracker."""
     if folder is None:
         return {}
     found = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.suffix in WRITTEN}
@@ -129,7 +129,7 @@ def _group() -> str | None:
 
 
 def merged(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What configurations have in common; where they differ, the list of their values."""
+    """Return the values that configurations share; where they differ, the list of their values."""
     found: dict[str, Any] = {}
     for key in dict.fromkeys(key for config in configs for key in config):
         values = [config[key] for config in configs if key in config]

@@ -54,7 +54,7 @@ class Optuna:
 
 @dataclass(frozen=True)
 class Trial:
-    """What is known of a point. ``time`` is None where it was pruned, ``error`` says why it cannot be."""
+    """The result of a point. ``time`` is None if it was pruned, ``error`` says why it cannot be simulated."""
 
     number: int  # of the point in the grid
     swept: Mapping[str, str]
@@ -66,7 +66,7 @@ class Trial:
 
 
 def is_sampled(points: Sequence[Point]) -> bool:
-    """Whether only some of the points are tried."""
+    """Return whether only some of the points are tried."""
     return GROUP in points[0].config
 
 
@@ -91,7 +91,7 @@ def sampled(points: Sequence[Point], run: Run, out: Path | None) -> list[Point]:
 
 
 def _values(trial: Trial, time: float, objective: str) -> Values:
-    """What the objective makes least, of a trial that takes ``time``."""
+    """Return the values that the objective minimizes, for a trial that takes ``time``."""
     price = trial.power if objective == "power" else trial.cost
     if objective == "time":
         return (time,)
@@ -101,7 +101,7 @@ def _values(trial: Trial, time: float, objective: str) -> Values:
 
 
 def is_beaten(values: Values, known: Sequence[Values]) -> bool:
-    """Whether some known values are as low everywhere, and lower somewhere."""
+    """Return whether some known values are as low everywhere, and lower somewhere."""
     return any(all(a <= b for a, b in zip(each, values, strict=True)) and each != values for each in known)
 
 
@@ -141,7 +141,7 @@ class _Study:
         return list(self.known.values())
 
     def _study(self, optuna: Any) -> Any:
-        """Of this grid and program; another is a study of its own in the same file."""
+        """Return the study of this grid and program; another one is a study of its own in the same file."""
         config = {
             key: value
             for key, value in self.points[0].config.items()
@@ -194,7 +194,7 @@ class _Study:
         return replace(found, time=timeline.makespan)
 
     def _is_hopeless(self, trial: Trial) -> bool:
-        """Whether a point is beaten even if it takes no longer than its bound."""
+        """Return whether a point is beaten even if it takes no longer than its bound."""
         known = [_values(each, each.time, self.objective) for each in self.known.values() if each.time is not None]
         return is_beaten(_values(trial, (trial.bound or 0.0) * (1 - ROUNDING), self.objective), known)
 
@@ -209,7 +209,7 @@ def _optuna() -> Any:
 
 
 def _kept(trial: Any) -> Trial | None:
-    """What an earlier run found; None of a trial that was cut off."""
+    """Return the trial of an earlier run; None if it was cut off."""
     text = trial.user_attrs.get("trial")
     return None if text is None or not trial.state.is_finished() else Trial(**json.loads(text))
 

@@ -34,12 +34,12 @@ class Given:
 
     @property
     def servers(self) -> int | None:
-        """That a strategy or a fabric has; None of a workload."""
+        """Number of servers of a strategy or a fabric; None for a workload."""
         return None if isinstance(self.made, Workload) else int(self.made.servers)
 
 
 def name_of(given: object) -> str:
-    """What an object is called in a table: its own name, that of its config, or that of its class."""
+    """Return the name of an object in a table: its own, that of its config, or that of its class."""
     made = given.made if isinstance(given, Given) else given
     named = getattr(made, "name", None)
     if isinstance(named, str):

@@ -36,12 +36,12 @@ def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
 
 
 def _is_group(key: str, there: DictConfig) -> bool:
-    """Whether a key may be a config group: one of the configuration, or a tracker, which is optional."""
+    """Return whether a key may be a config group: one of the configuration, or a tracker, which is optional."""
     return key in trackers() or (key in there and key != "hydra")
 
 
 def _elsewhere(config: DictConfig, key: str, name: str) -> str | None:
-    """Where a key is that another command has, or that a part of the configuration takes from another part."""
+    """Return a hint to the command that has a key, or to the part of the configuration that another part refers to."""
     first = key.partition(".")[0]
     others = [other for other in CONFIGS if other != name and first not in config and first in composed(other, [])]
     if others:

@@ -139,7 +139,7 @@ def _check_fail(fail: object) -> None:
 
 
 def each_of(fail: Mapping[str, Any]) -> tuple[str, ...]:
-    """What fails one after the other, of ``EACH``."""
+    """Return the kinds of parts that fail one after the other, of ``EACH``."""
     each = fail["each"]
     if each is None:
         return ()

@@ -1,4 +1,4 @@
-"""What the operating system says about a file, under the key that names the file."""
+"""Name the key of a file in an error of the operating system."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Files:
-    """What points of the same files have in common."""
+    """The parts that points of the same files share."""
 
     overrides: tuple[str, ...]  # that Hydra composed
     tree: Tree

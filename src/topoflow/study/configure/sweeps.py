@@ -1,4 +1,4 @@
-"""What a sweep may be: values, or one range, choice or glob, of so few points that they can be listed."""
+"""Check sweeps: values, or one range, choice or glob, with few enough points to list them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_count(overrides: Sequence[Override], most: int = MOST_POINTS) -> None:
 
 
 def has_sweep(value: Any) -> bool:
-    """Whether a value is a sweep, or a list or a mapping that holds one."""
+    """Return whether a value is a sweep, or a list or a mapping that holds one."""
     if isinstance(value, list | dict):
         return any(map(has_sweep, value.values() if isinstance(value, dict) else value))
     return isinstance(value, Sweep | Glob)
