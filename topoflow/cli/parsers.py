@@ -329,6 +329,23 @@ def _serve(parser: argparse.ArgumentParser) -> None:
 
 
 @_verb(
+    "the devices and links of a node: GPUs, NVLink, PCIe, NICs, rails",
+    "Print a node of the presets, or of a topology file that NCCL writes (NCCL_TOPO_DUMP_FILE), and draw it.",
+    """\
+Examples:
+
+  topoflow node hgx_h100
+  topoflow node gh200 --out gh200.png
+  NCCL_TOPO_DUMP_FILE=mine.xml all_reduce_perf -g 8   (on the machine)
+  topoflow node mine.xml --out mine.png
+""",
+)
+def _node(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("node", metavar="NAME|FILE.xml", help="a preset, or a topology file of NCCL")
+    parser.add_argument("--out", type=Path, metavar="FILE.png", help="draw the node")
+
+
+@_verb(
     "what this installation and machine can do, as one page to paste into an issue",
     "Print what was built, which extras are installed, what a GPU, NCCL and the rights of this user allow, and where "
     "configurations and runs are. Each line was checked just now; nothing is written or sent.",
