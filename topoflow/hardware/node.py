@@ -96,12 +96,12 @@ class Node:
         """Return the devices of one kind."""
         return tuple(device for device in self.devices if device.kind == kind)
 
-    @property
+    @cached_property
     def gpus(self) -> tuple[Device, ...]:
         """The GPUs, in the order of NCCL's local ranks."""
         return self.of_kind("GPU")
 
-    @property
+    @cached_property
     def switched(self) -> bool:
         """Whether NVSwitches join the GPUs."""
         return bool(self.of_kind("NVS"))
@@ -148,24 +148,28 @@ class Node:
         return "PXB" if len({device for device in inner if device.kind == "PCI"}) > 1 else "PIX"
 
     def ports_of(self, gpu: Device) -> tuple[Port, ...]:
-        """Return the nearest ports of a GPU: those with the nearest type of path, of them the fewest GPUs' each.
+        """Return the nearest ports of a GPU: those with the nearest type of path, shared evenly.
 
         GPUs at the same distance from the same ports take turns, as NCCL's ``ncclTopoGetLocalNet`` does.
         """
-        nearest = self._nearest_ports(gpu)
-        rivals = [each for each in self.gpus if self._nearest_ports(each) == nearest]
+        nearest = self._nearest[gpu]
+        rivals = [each for each in self.gpus if self._nearest[each] == nearest]
         place = rivals.index(gpu)
         if len(rivals) >= len(nearest):
-            return (nearest[place % len(nearest)],)
+            return nearest[place % len(nearest) :][:1] if nearest else ()
         return nearest[place :: len(rivals)]
 
-    def _nearest_ports(self, gpu: Device) -> tuple[Port, ...]:
+    @cached_property
+    def _nearest(self) -> Mapping[Device, tuple[Port, ...]]:
+        """GPU -> all ports at the nearest type of path."""
         kinds = get_args(PathKind)
-        near = [
-            (kinds.index(self.path_kind(gpu, port.nic)), port) for port in self.ports if port.nic in self._reached[gpu]
-        ]
-        least = min((distance for distance, _ in near), default=0)
-        return tuple(port for distance, port in near if distance == least)
+        nearest = {}
+        for gpu in self.gpus:
+            reached = [port for port in self.ports if port.nic in self._reached[gpu]]
+            distances = [kinds.index(self.path_kind(gpu, port.nic)) for port in reached]
+            least = min(distances, default=0)
+            nearest[gpu] = tuple(p for p, distance in zip(reached, distances, strict=True) if distance == least)
+        return nearest
 
     @cached_property
     def _reached(self) -> Mapping[Device, Mapping[Device, Link]]:

@@ -150,18 +150,19 @@ def mi355x() -> Node:
 
 
 def _pcie_cards(name: str, gpu: str, sm: int, lane: float) -> Node:
-    links = [join(Device("GPU", g), Device("CPU", g // 4), "PCI", pcie(lane), 16) for g in range(8)]
-    links += [join(Device("NIC", n), Device("CPU", n), "PCI", pcie(lane), 16) for n in range(2)]
-    return Node(name, gpu, sm, "intel", tuple(links + sockets(2, CPU_TO_CPU["intel"])), _ports(2, 200))
+    """8 GPUs, 2 below each NUMA domain, and 2 NICs; data sheets of cards do not say, so this is assumed."""
+    links = [join(Device("GPU", g), Device("CPU", g // 2), "PCI", pcie(lane), 16) for g in range(8)]
+    links += [join(Device("NIC", n), Device("CPU", 2 * n), "PCI", pcie(lane), 16) for n in range(2)]
+    return Node(name, gpu, sm, "intel", tuple(links + sockets(4, CPU_TO_CPU["intel"])), _ports(2, 200))
 
 
 def l40s() -> Node:
-    """Return 8 L40S on PCIe Gen4, 4 per CPU, without NVLink. Source: NVIDIA L40S data sheet; two NICs are assumed."""
+    """Return 8 L40S on PCIe Gen4, without NVLink. Source: NVIDIA L40S data sheet; see ``_pcie_cards``."""
     return _pcie_cards("l40s", "L40S", 89, 16)
 
 
 def rtx_pro_6000() -> Node:
-    """Return 8 RTX PRO 6000 Blackwell on PCIe Gen5, 4 per CPU, without NVLink. Source: its data sheet."""
+    """Return 8 RTX PRO 6000 Blackwell on PCIe Gen5, without NVLink. Source: its data sheet; see ``_pcie_cards``."""
     return _pcie_cards("rtx_pro_6000", "RTX PRO 6000", 120, 32)
 
 

@@ -1,0 +1,77 @@
+"""``benchmarks/nccl.py``: errors by size and cluster, of any file of measured collectives."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from topoflow.collectives.communicator import Communicator
+from topoflow.collectives.nccl_time import predict
+from topoflow.hardware.presets import preset
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT.parent / "shared" / "data" / "nccl_measurements"
+COLUMNS = ("gpu", "nodes", "gpus_per_node", "fabric", "collective", "bytes", "time_us", "nccl_version")
+
+
+def metrics(*files: Path) -> tuple[dict[str, float], str]:
+    words = [f"rows={file}" for file in files]
+    done = subprocess.run(
+        [sys.executable, "benchmarks/nccl.py", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    pairs = (line.split("  #")[0].rsplit(" ", 1) for line in done.stdout.splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, value in pairs}, done.stdout
+
+
+def write(path: Path, factor: float, *more: tuple[object, ...]) -> Path:
+    comm = Communicator(preset("hgx_h100"), 16, version="2.26.2")
+    rows: list[tuple[object, ...]] = []
+    for power in (13, 20, 30):
+        time_us = predict(comm, "all_reduce", 2**power).time * 1e6 * factor
+        rows.append(("NVIDIA H100 80GB", 2, 8, "8x NDR InfiniBand", "all_reduce", 2**power, time_us, "2.26.2"))
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, *rows, *more])
+    return path
+
+
+def test_errors_are_those_of_the_rows(tmp_path: Path) -> None:
+    found, _ = metrics(write(tmp_path / "rows.csv", 0.8))
+    assert found["nccl.rows"] == 3
+    for name in ("large", "small", "from_64KiB", "below_64KiB"):
+        assert found[f"nccl.median_error.{name}"] == pytest.approx(0.25)
+        assert found[f"nccl.hgx_h100.2x8.median_error.{name}"] == pytest.approx(0.25)
+
+
+def test_rows_that_cannot_be_said_are_counted_and_named(tmp_path: Path) -> None:
+    more = [("Gaudi 3", 1, 8, "", "all_reduce", 8, 1.0, ""), ("H100", 2, 8, "pigeons", "all_reduce", 8, 1.0, "")]
+    found, text = metrics(write(tmp_path / "rows.csv", 1.0, *more))
+    assert (found["nccl.rows"], found["nccl.unsaid"]) == (3, 2)
+    assert "1 rows cannot be said: no node with Gaudi 3" in text
+    assert "1 rows cannot be said: network: pigeons" in text
+
+
+def test_a_file_with_other_columns_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b\n1,2\n")
+    words = [sys.executable, "benchmarks/nccl.py", f"rows={path}"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "rows.csv: must have the columns" in done.stderr
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the measurements are not here")
+def test_measurements_that_nothing_was_calibrated_on_are_as_near_as_the_accuracy_page_says() -> None:
+    files = [DATA / name for name in ("aiconfigurator_one_host.csv.gz", "nccl_tests.csv", "alps_gh200_all_reduce.csv")]
+    found, _ = metrics(*files)
+    assert found["nccl.rows"] == 14537
+    assert found["nccl.inside.held_out.median_error.large"] < 0.065
+    assert found["nccl.inside.held_out.median_error.from_64KiB"] < 0.08
+    assert found["nccl.inside.held_out.median_error.below_64KiB"] < 0.06
+    assert found["nccl.between.held_out.median_error.large"] < 0.06
+    assert found["nccl.between.held_out.median_error.small"] < 0.1

@@ -1,0 +1,254 @@
+"""How long a collective of NCCL takes: launch, latency of its steps, bytes over its links, chunks that fill a pipeline.
+
+A time is a sum of terms, each a coefficient times what the algorithm does:
+
+    launch                                        of a kernel on all GPUs
+    hops * hop[protocol]                          a step inside a node
+    bytes / link rate * cost[protocol]            cost 1 is the data sheet; LL sends a flag for 4 bytes: 2
+    own bytes / link rate * copy                  a rank's own part, which moves within its memory
+    steps * (network hop + chunk / port rate)     between nodes; the port is busy with the chunk before it
+    bytes / port rate / efficiency                of all ports of a node
+
+NVLink and ports work at the same time, so the slower one counts. Coefficients are calibrated on part of the
+measurements and judged on the rest: docs/accuracy.md says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from topoflow.collectives.communicator import Communicator
+from topoflow.collectives.nccl import Choice, Overrides, choose
+from topoflow.collectives.tuning_tables import HOP, PROTOCOLS, Triple
+
+STEP_BYTES = {"LL": 32768, "LL128": 491520 // 8, "Simple": 524288}  # data of a chunk of one step (NCCL_BUFFSIZE / 8)
+WIRE = {"LL": 2.0, "LL128": 128 / 120, "Simple": 1.0}  # bytes sent per byte of data
+BANDWIDTHS = ("NVLink", "PCIe", "NIC")
+RING_STEPS = {"LL": 1, "LL128": 1, "Simple": 4}  # of a buffer in one chunk of a ring (``ALLREDUCE_CHUNKSTEPS``)
+
+
+@dataclass(frozen=True)
+class Inside:
+    """Coefficients of a node; triples are (LL, LL128, Simple)."""
+
+    launch: float  # s
+    hop: Triple  # s
+    cost: Triple  # times the data sheet
+    copy: float
+    copy_all_reduce: float
+    nvls_hop: float  # s
+    nvls_cost: float
+    p2p_hop: Triple  # s
+    p2p_cost: Triple
+    p2p_copy: float
+
+
+@dataclass(frozen=True)
+class Network:
+    """Coefficients of a network between nodes; triples are (LL, LL128, Simple)."""
+
+    hop: Triple  # s, of an empty message
+    message: float  # s more of a long one with LL
+    half: float  # B of a message that takes half of that
+    efficiency: float  # of a port
+
+
+# Least relative error over all-reduce, all-gather, reduce-scatter and all-to-all of half precision in one host, of
+# 1 KiB, 4 KiB, ... 256 MiB, with NCCL 2.27 to 2.29 on A100 (ampere), H100 (hopper), B200 (blackwell), RTX PRO 6000 and
+# two L40S (pcie). Source: aiconfigurator-core 0.12.0 (NVIDIA, Apache-2.0), systems/data/*/nccl. All other sizes,
+# versions, types of GPUs and elements are predicted. Costs are not below the bytes that a protocol sends.
+INSIDE: Mapping[str, Inside] = {
+    "ampere": Inside(
+        launch=9.98e-6,
+        hop=(0.79e-6, 2.28e-6, 11.31e-6),
+        cost=(3.61, 1.80, 1.22),
+        copy=0.920,
+        copy_all_reduce=0.784,
+        nvls_hop=0.0,
+        nvls_cost=1.0,
+        p2p_hop=(2.26e-6, 0.0, 7.19e-6),
+        p2p_cost=(11.5, 0.0, 1.64),
+        p2p_copy=0.378,
+    ),
+    "hopper": Inside(
+        launch=5.34e-6,
+        hop=(0.77e-6, 2.99e-6, 6.59e-6),
+        cost=(2.77, 1.32, 1.12),
+        copy=0.956,
+        copy_all_reduce=0.850,
+        nvls_hop=14.10e-6,
+        nvls_cost=1.68,
+        p2p_hop=(1.45e-6, 0.0, 7.71e-6),
+        p2p_cost=(25.1, 0.0, 1.53),
+        p2p_copy=0.156,
+    ),
+    "blackwell": Inside(
+        launch=7.78e-6,
+        hop=(1.31e-6, 9.53e-6, 8.21e-6),
+        cost=(3.43, 1.07, 1.10),
+        copy=1.13,
+        copy_all_reduce=1.14,
+        nvls_hop=21.83e-6,
+        nvls_cost=2.15,
+        p2p_hop=(2.23e-6, 0.0, 7.68e-6),
+        p2p_cost=(42.2, 0.0, 1.61),
+        p2p_copy=1.32,
+    ),
+    "pcie": Inside(
+        launch=4.45e-6,
+        hop=(1.42e-6, 1.42e-6, 3.59e-6),
+        cost=(2.0, 1.07, 1.0),
+        copy=0.091,
+        copy_all_reduce=0.029,
+        nvls_hop=0.0,
+        nvls_cost=1.0,
+        p2p_hop=(2.77e-6, 0.0, 5.95e-6),
+        p2p_cost=(5.76, 0.0, 1.15),
+        p2p_copy=0.0,
+    ),
+}
+# Hops: NCCL's own for trees (``hwLatencies``). InfiniBand: ``message`` is what NCCL's bandwidth of a tree with LL over
+# four nodes is at 64 KiB, by hop (20.4 GB/s of LL, times 0.85, 0.5 and the correction 0.6); ``efficiency`` is the
+# fastest speed of NCCL's search below a port of 50 GB/s (48). Slingshot: all but the hops of LL128 and Simple are
+# fitted to all-reduces on 2, 4 and 8 nodes of Alps (boeschf/nccl-benchmark-on-alps-2025); more nodes are predicted.
+NETWORKS: Mapping[str, Network] = {
+    "infiniband": Network(hop=(5.0e-6, 8.5e-6, 14e-6), message=3.2e-6, half=5000, efficiency=0.96),
+    "slingshot": Network(hop=(5.1e-6, 8.5e-6, 14e-6), message=14.1e-6, half=7200, efficiency=0.92),
+}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What one collective takes."""
+
+    op: str
+    size: int  # B
+    choice: Choice
+    terms: Mapping[str, float]  # s by limit; of NIC and the links inside nodes the longer counts
+    ranks: int
+
+    @property
+    def time(self) -> float:
+        """The time of the collective (s)."""
+        parallel = [self.terms[name] for name in BANDWIDTHS if name in self.terms]
+        return sum(self.terms.values()) - sum(parallel) + max(parallel)
+
+    @property
+    def algbw(self) -> float:
+        """Bytes of the buffer over the time (B/s)."""
+        return self.size / self.time
+
+    @property
+    def busbw(self) -> float:
+        """The bandwidth that nccl-tests calls bus bandwidth (B/s)."""
+        return self.algbw * volume(self.op, self.ranks)
+
+    @property
+    def limit(self) -> str:
+        """The term that takes the most time."""
+        return max(self.terms, key=lambda name: self.terms[name])
+
+
+def volume(op: str, ranks: int) -> float:
+    """Return bytes that a rank sends per byte of the buffer, without reduction in the network."""
+    return (2 if op == "all_reduce" else 1) * (ranks - 1) / ranks
+
+
+def predict(
+    comm: Communicator,
+    op: str,
+    size: int,
+    *,
+    network: str = "infiniband",
+    rails: bool = True,
+    dtype_bytes: int = 4,
+    overrides: Overrides | None = None,
+) -> Prediction:
+    """Return the choice of NCCL and its time."""
+    if network not in NETWORKS:
+        raise ValueError(f"network: must be one of {', '.join(NETWORKS)}, got {network!r}")
+    choice = choose(comm, op, size, dtype_bytes=dtype_bytes, overrides=overrides)
+    found = terms(comm, op, size, choice, INSIDE[calibrated(comm)], NETWORKS[network], rails=rails)
+    return Prediction(op, size, choice, found, comm.ranks)
+
+
+def calibrated(comm: Communicator) -> str:
+    """Return the name of the coefficients for a node."""
+    return comm.generation if comm.inside == "NVL" else "pcie"
+
+
+def terms(
+    comm: Communicator, op: str, size: int, choice: Choice, inside: Inside, network: Network, *, rails: bool = True
+) -> dict[str, float]:
+    """Return the time (s) of each limit: see ``Prediction.terms``.
+
+    With ``rails``, what an all-to-all sends to another rail crosses NVLink first (PXN).
+    """
+    link = "NVLink" if comm.inside == "NVL" else "PCIe"
+    place = PROTOCOLS.index(choice.protocol)
+    sent = size * volume(op, comm.ranks)
+    wire = WIRE[choice.protocol]
+    own = size / comm.ranks * (choice.protocol == "Simple")
+    hop, cost = inside.hop[place], inside.cost[place]
+    latency = crossing = between = 0.0  # s inside nodes; B between nodes, s of their steps
+    if choice.algorithm == "p2p":
+        within = size * (comm.used - 1) / comm.ranks
+        crossing = (sent - within) * comm.used  # of all GPUs of a node
+        within += (sent - within) * (comm.used - 1) / comm.used * rails
+        within = within * inside.p2p_cost[place] + own * inside.p2p_copy
+        latency, between = inside.p2p_hop[place], _message(network, choice, size)
+    elif choice.algorithm == "ring":
+        twice = 2 if op == "all_reduce" else 1
+        steps = twice * (comm.nodes - 1) if comm.nodes > 1 else 0
+        chunk = min(size / comm.ranks / choice.channels, STEP_BYTES[choice.protocol] * RING_STEPS[choice.protocol])
+        chunk *= choice.channels
+        within = sent * cost + own * (inside.copy_all_reduce if op == "all_reduce" else inside.copy)
+        crossing = sent
+        busy = chunk * wire / _ports(comm, network) if steps else 0.0  # a step is hidden behind the chunk before it
+        latency = (twice * (comm.ranks - 1) - steps) * max(hop + min(chunk * cost / comm.link_rate - busy, 0.0), 0.0)
+        between = steps * max(_message(network, choice, chunk) - busy / 2, 0.0)
+    elif choice.algorithm == "nvls":
+        at_once = choice.channels * comm.heads
+        within = inside.nvls_cost * (size + 2 * min(nvls_chunk(size, at_once) * at_once, size))
+        latency = inside.nvls_hop
+    else:  # trees: up to the root and down again, with a chain or NVLS inside each node
+        log = (comm.nodes - 1).bit_length()
+        if choice.algorithm == "tree":
+            latency = 2 * (comm.used - 1) * hop * HOP["NVL"]["tree"][place] / HOP["NVL"]["ring"][place]
+            chunk = min(size, STEP_BYTES[choice.protocol] * choice.channels)
+            chunk *= 2 - chunk / size  # a port serves two trees, unless all is one chunk
+            within = 2 * size * cost
+        elif choice.algorithm == "nvls_tree":
+            latency, at_once = inside.nvls_hop, choice.channels * comm.heads
+            chunk, within = min(nvls_tree_chunk(size, at_once) * at_once, size), size * inside.nvls_cost
+        else:
+            chunk, within = min(size / comm.ranks, STEP_BYTES["Simple"] * choice.channels), 0.0
+        crossing = sent if choice.algorithm == "pat" else (1 if comm.nodes == 2 else 2) * size
+        hops = (1 if choice.algorithm == "pat" else 2) * log
+        between = hops * (_message(network, choice, size) + chunk * wire / _ports(comm, network)) if log else 0.0
+    found = {"launch": inside.launch, f"{link} latency": latency, link: within / comm.link_rate}
+    if comm.nodes > 1:
+        found |= {"NIC latency": between, "NIC": crossing * wire / _ports(comm, network)}
+    return found
+
+
+def _ports(comm: Communicator, network: Network) -> float:
+    """Return the rate (B/s) of all ports of a node."""
+    return sum(comm.ports) * network.efficiency
+
+
+def _message(network: Network, choice: Choice, size: float) -> float:
+    """Return the latency (s) of one step between nodes."""
+    hop = network.hop[PROTOCOLS.index(choice.protocol)]
+    return hop + (network.message * size / (size + network.half) if choice.protocol != "Simple" else 0.0)
+
+
+def nvls_chunk(size: int, at_once: int) -> int:
+    """Return the bytes of a chunk of NVLS (``calcCollChunking`` in ``src/enqueue.cc``)."""
+    return next((chunk for chunk, n in ((131072, 64), (65536, 8), (32768, 2)) if size >= n * at_once * chunk), 16384)
+
+
+def nvls_tree_chunk(size: int, at_once: int) -> int:
+    """Return the bytes of a chunk of an NVLS tree (``calcCollChunking`` in ``src/enqueue.cc``)."""
+    return next((chunk for chunk, n in ((262144, 16), (131072, 4), (65536, 1)) if size >= n * at_once * chunk), 32768)
