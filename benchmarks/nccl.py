@@ -5,7 +5,8 @@
 A file is a CSV, ``.gz`` or not, with the columns gpu, nodes, gpus_per_node, fabric, collective, bytes, time_us and
 nccl_version, and optionally notes; or the table of boeschf/nccl-benchmark-on-alps-2025, of which the least time of the
 settings counts. Rows that cannot be said are counted by reason. Prints ``path.metric value``: medians of
-|predicted / measured - 1| from 16 MiB (large) and below (small), the latter also from and below 64 KiB.
+|predicted / measured - 1| from 16 MiB (large) and below (small), the latter also from and below 64 KiB; of all
+rows, and apart of those on which something was calibrated and of the others, for all clusters and for each.
 """
 
 from __future__ import annotations
@@ -168,10 +169,16 @@ def main(paths: list[Path]) -> None:
     by_group: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         found = error(row)
-        where = f"{row.node}.{row.nodes}x{row.per_node}" if row.nodes > 1 else f"{row.node}.1"
-        kinds = ["all", "held_out" if row.held_out else "calibrated", where, f"{where}.{row.op}"]
-        kinds.append(f"{'between' if row.nodes > 1 else 'inside'}.{'held_out' if row.held_out else 'calibrated'}")
-        for kind in kinds:
+        part, where = "held_out" if row.held_out else "calibrated", "between" if row.nodes > 1 else "inside"
+        cluster = f"{row.node}.{row.nodes}x{row.per_node}" if row.nodes > 1 else f"{row.node}.1"
+        for kind in (
+            "all",
+            part,
+            f"{part}.{where}",
+            f"{part}.{where}.{row.op}",
+            f"{part}.{cluster}",
+            f"{part}.{cluster}.{row.op}",
+        ):
             for size_class in row.size_classes:
                 by_group[kind][size_class].append(found)
     print(f"nccl.rows {len(rows)}")

@@ -44,7 +44,7 @@ def test_errors_are_those_of_the_rows(tmp_path: Path) -> None:
     assert found["nccl.rows"] == 3
     for name in ("large", "small", "from_64KiB", "below_64KiB"):
         assert found[f"nccl.median_error.{name}"] == pytest.approx(0.25)
-        assert found[f"nccl.hgx_h100.2x8.median_error.{name}"] == pytest.approx(0.25)
+        assert found[f"nccl.held_out.hgx_h100.2x8.median_error.{name}"] == pytest.approx(0.25)
 
 
 def test_rows_that_cannot_be_said_are_counted_and_named(tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_measurements_that_nothing_was_calibrated_on_are_as_near_as_the_accuracy
     files = [DATA / name for name in ("aiconfigurator_one_host.csv.gz", "nccl_tests.csv", "alps_gh200_all_reduce.csv")]
     found, _ = metrics(*files)
     assert found["nccl.rows"] == 14537
-    assert found["nccl.inside.held_out.median_error.large"] < 0.065
-    assert found["nccl.inside.held_out.median_error.from_64KiB"] < 0.08
-    assert found["nccl.inside.held_out.median_error.below_64KiB"] < 0.06
-    assert found["nccl.between.held_out.median_error.large"] < 0.06
-    assert found["nccl.between.held_out.median_error.small"] < 0.1
+    assert found["nccl.held_out.inside.median_error.large"] < 0.065
+    assert found["nccl.held_out.inside.median_error.from_64KiB"] < 0.08
+    assert found["nccl.held_out.inside.median_error.below_64KiB"] < 0.06
+    assert found["nccl.held_out.between.median_error.large"] < 0.06
+    assert found["nccl.held_out.between.median_error.small"] < 0.1

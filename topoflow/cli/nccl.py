@@ -39,8 +39,8 @@ CAUSES = {
     "launch": "starting the kernel: clocks of CPU and GPU, ranks that arrive late, CUDA graphs that are not used",
     "NVLink latency": "steps inside a node: clocks of the GPUs, NCCL_PROTO, NCCL_ALGO",
     "PCIe latency": "steps inside a node: clocks of the GPUs, NCCL_PROTO, NCCL_ALGO",
-    "NVLink": "NVLink: links that are down (nvidia-smi nvlink -s), NVLS that is off, fewer channels",
-    "PCIe": "PCIe: P2P that is off (ACS, a virtual machine), links of fewer lanes",
+    "NVLink": "links that are down (nvidia-smi nvlink -s), NVLS that is off, fewer channels",
+    "PCIe": "P2P that is off (ACS, a virtual machine), links of fewer lanes",
     "NIC latency": "steps between nodes: GPUDirect RDMA that is off, a network with more tiers, adaptive routing",
     "NIC": "ports that NCCL does not use (NCCL_IB_HCA), GPUDirect RDMA that is off, links that others share",
 }

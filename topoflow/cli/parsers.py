@@ -336,8 +336,7 @@ Examples:
 
   topoflow node hgx_h100
   topoflow node gh200 --out gh200.png
-  NCCL_TOPO_DUMP_FILE=mine.xml all_reduce_perf -g 8   (on the machine)
-  topoflow node mine.xml --out mine.png
+  NCCL_TOPO_DUMP_FILE=mine.xml all_reduce_perf -g 8   (on a machine: topoflow node mine.xml then shows it)
 """,
 )
 def _node(parser: argparse.ArgumentParser) -> None:
@@ -355,7 +354,7 @@ docs/clusters.md has how far it can be trusted. Examples:
 
   topoflow nccl all_reduce node=hgx_h100 gpus=64
   topoflow nccl all_gather node=gb200_nvl72 gpus=72 nccl.version=2.28.9 --csv all_gather.csv
-  topoflow nccl all_reduce node=hgx_h100 gpus=16 --measured all_reduce_perf.log
+  topoflow nccl all_reduce node=hgx_h100 gpus=16 --measured examples/all_reduce_perf.log
 """,
 )
 def _nccl(parser: argparse.ArgumentParser) -> None:

@@ -40,7 +40,8 @@ class Inside:
     nvls_hop: float  # s
     nvls_cost: float
     p2p_hop: Triple  # s
-    p2p_cost: Triple
+    p2p_peer: float  # s, of each peer in the node
+    p2p_cost: Triple  # LL: times a message to one peer, all of which leave at once
     p2p_copy: float
 
 
@@ -52,6 +53,7 @@ class Network:
     message: float  # s more of a long one with LL
     half: float  # B of a message that takes half of that
     efficiency: float  # of a port
+    peer: float  # s, of each peer in another node in an all-to-all
 
 
 # Least relative error over all-reduce, all-gather, reduce-scatter and all-to-all of half precision in one host, of
@@ -67,9 +69,10 @@ INSIDE: Mapping[str, Inside] = {
         copy_all_reduce=0.784,
         nvls_hop=0.0,
         nvls_cost=1.0,
-        p2p_hop=(2.26e-6, 0.0, 7.19e-6),
-        p2p_cost=(11.5, 0.0, 1.64),
-        p2p_copy=0.378,
+        p2p_hop=(0.80e-6, 0.0, 5.03e-6),
+        p2p_peer=0.31e-6,
+        p2p_cost=(17.9, 0.0, 1.64),
+        p2p_copy=0.395,
     ),
     "hopper": Inside(
         launch=5.34e-6,
@@ -79,9 +82,10 @@ INSIDE: Mapping[str, Inside] = {
         copy_all_reduce=0.850,
         nvls_hop=14.10e-6,
         nvls_cost=1.68,
-        p2p_hop=(1.45e-6, 0.0, 7.71e-6),
-        p2p_cost=(25.1, 0.0, 1.53),
-        p2p_copy=0.156,
+        p2p_hop=(1.00e-6, 0.0, 7.40e-6),
+        p2p_peer=0.14e-6,
+        p2p_cost=(48.6, 0.0, 1.50),
+        p2p_copy=0.196,
     ),
     "blackwell": Inside(
         launch=7.78e-6,
@@ -91,9 +95,10 @@ INSIDE: Mapping[str, Inside] = {
         copy_all_reduce=1.14,
         nvls_hop=21.83e-6,
         nvls_cost=2.15,
-        p2p_hop=(2.23e-6, 0.0, 7.68e-6),
-        p2p_cost=(42.2, 0.0, 1.61),
-        p2p_copy=1.32,
+        p2p_hop=(1.08e-6, 0.0, 6.82e-6),
+        p2p_peer=0.31e-6,
+        p2p_cost=(103.0, 0.0, 1.56),
+        p2p_copy=1.40,
     ),
     "pcie": Inside(
         launch=4.45e-6,
@@ -103,8 +108,9 @@ INSIDE: Mapping[str, Inside] = {
         copy_all_reduce=0.029,
         nvls_hop=0.0,
         nvls_cost=1.0,
-        p2p_hop=(2.77e-6, 0.0, 5.95e-6),
-        p2p_cost=(5.76, 0.0, 1.15),
+        p2p_hop=(1.76e-6, 0.0, 5.49e-6),
+        p2p_peer=0.44e-6,
+        p2p_cost=(20.0, 0.0, 1.10),
         p2p_copy=0.0,
     ),
 }
@@ -112,9 +118,11 @@ INSIDE: Mapping[str, Inside] = {
 # four nodes is at 64 KiB, by hop (20.4 GB/s of LL, times 0.85, 0.5 and the correction 0.6); ``efficiency`` is the
 # fastest speed of NCCL's search below a port of 50 GB/s (48). Slingshot: all but the hops of LL128 and Simple are
 # fitted to all-reduces on 2, 4 and 8 nodes of Alps (boeschf/nccl-benchmark-on-alps-2025); more nodes are predicted.
+# ``peer``: the slope of the latencies of all-to-all on 8 to 32 nodes of 8 H100 in meta-pytorch/autoparallel
+# (``h100_nvswitch_roce_400g.py``, fitted there): 174, 324 and 636 us.
 NETWORKS: Mapping[str, Network] = {
-    "infiniband": Network(hop=(5.0e-6, 8.5e-6, 14e-6), message=3.2e-6, half=5000, efficiency=0.96),
-    "slingshot": Network(hop=(5.1e-6, 8.5e-6, 14e-6), message=14.1e-6, half=7200, efficiency=0.92),
+    "infiniband": Network(hop=(5.0e-6, 8.5e-6, 14e-6), message=3.2e-6, half=5000, efficiency=0.96, peer=2.4e-6),
+    "slingshot": Network(hop=(5.1e-6, 8.5e-6, 14e-6), message=14.1e-6, half=7200, efficiency=0.92, peer=2.4e-6),
 }
 
 
@@ -196,8 +204,12 @@ def terms(
         within = size * (comm.used - 1) / comm.ranks
         crossing = (sent - within) * comm.used  # of all GPUs of a node
         within += (sent - within) * (comm.used - 1) / comm.used * rails
-        within = within * inside.p2p_cost[place] + own * inside.p2p_copy
-        latency, between = inside.p2p_hop[place], _message(network, choice, size)
+        if choice.protocol == "LL":
+            within = max(within, size / comm.ranks * inside.p2p_cost[place])
+        else:
+            within = within * inside.p2p_cost[place] + own * inside.p2p_copy
+        latency = inside.p2p_hop[place] + (comm.used - 1) * inside.p2p_peer
+        between = _message(network, choice, size) + (comm.ranks - comm.used) * network.peer + hop * rails
     elif choice.algorithm == "ring":
         twice = 2 if op == "all_reduce" else 1
         steps = twice * (comm.nodes - 1) if comm.nodes > 1 else 0
