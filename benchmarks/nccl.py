@@ -18,7 +18,7 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -26,7 +26,8 @@ from statistics import median
 from topoflow.collectives.communicator import Communicator
 from topoflow.collectives.nccl import OPERATIONS, Overrides
 from topoflow.collectives.nccl_time import predict
-from topoflow.hardware.presets import preset
+from topoflow.hardware import presets
+from topoflow.units import gbps
 
 NODES = {  # the first that the name of a GPU contains
     "GB200": "gb200_nvl72",
@@ -41,7 +42,8 @@ NODES = {  # the first that the name of a GPU contains
     "RTX PRO 6000": "rtx_pro_6000",
 }
 COLLECTIVES = {"alltoall": "all_to_all", **{op: op for op in OPERATIONS}}
-FABRICS = {"slingshot": "slingshot", "infiniband": "infiniband", "ndr": "infiniband"}  # a word of ``fabric``
+RDMA = ("infiniband", "roce", "connectx", "cx-", "hdr", "ndr", "xdr", "quantum", "spectrum-x")  # words of ``fabric``
+RATES = {"hdr": 200, "ndr": 400, "xdr": 800}  # Gb/s of a port
 GPUS_OF_ALPS = 4  # per node
 VERSION_OF_ALPS = "2.23"  # the data do not say; from 2.27.5 on LL128 would run over C2C
 COLUMNS = ("gpu", "nodes", "gpus_per_node", "fabric", "collective", "bytes", "time_us", "nccl_version")
@@ -58,6 +60,7 @@ class Row:
     nodes: int
     per_node: int
     network: str
+    port: int  # Gb/s, 0: as the preset
     op: str
     size: int  # B
     time: float  # s
@@ -112,23 +115,41 @@ def row_of(row: dict[str, str]) -> Row | str:
         return f"no node with {row['gpu']}"
     if op is None:
         return f"no collective {row['collective']}"
-    network = "infiniband"
-    if nodes > 1:
-        known = [name for word, name in FABRICS.items() if word in row["fabric"].lower()]
-        if not known or "misconfigured" in row["fabric"]:
-            return f"network: {row['fabric']}"
-        network = known[0]
+    if "pcie" in row["gpu"].lower() and preset(node).nvlink_bandwidth(preset(node).gpus[0]):
+        return f"no node with {row['gpu']}"
+    if not row["time_us"] or not row["bytes"]:
+        return "no time or no size"
+    nodes, per_node = nvlink_domains(node, nodes, int(row["gpus_per_node"]))
+    fabric = row["fabric"].lower()
+    network = "slingshot" if "slingshot" in fabric else "infiniband"
+    if nodes > 1 and ("misconfigured" in fabric or (network != "slingshot" and not any(w in fabric for w in RDMA))):
+        return f"network: {row['fabric']}"
     notes = row.get("notes") or ""
     algo = re.search(r"NCCL_ALGO=(\w+)", notes)
     version = re.fullmatch(r"\d+\.\d+(\.\d+)?", row["nccl_version"])
-    sizes = float(row["bytes"]), float(row["time_us"])
-    if min(sizes) <= 0:
+    try:
+        sizes = float(row["bytes"]), float(row["time_us"])
+    except ValueError:
+        sizes = 0.0, 0.0
+    if not all(0 < size < float("inf") for size in sizes):
         raise ValueError(f"bytes, time_us: must be positive, got {row['bytes']} and {row['time_us']}")
     dtype_bytes = 1 if "dtype int8" in notes else 2 if "dtype half" in notes else 4
     version_or_newest = version[0] if version and version[0].startswith("2.") else ""
-    per_node, size, time = int(row["gpus_per_node"]), int(sizes[0]), sizes[1] * 1e-6
-    named = algo[1] if algo else ""
-    return Row(node, nodes, per_node, network, op, size, time, version_or_newest, dtype_bytes, named)
+    size, time, named = int(sizes[0]), sizes[1] * 1e-6, algo[1] if algo else ""
+    rate = next((rate for word, rate in RATES.items() if word in fabric), 0)
+    stated = re.search(r"\b(?:ndr|hdr|xdr)?(100|200|400|800)\s*g?", fabric)
+    port = int(stated[1]) if stated and nodes > 1 else rate * (nodes > 1)
+    return Row(node, nodes, per_node, network, port, op, size, time, version_or_newest, dtype_bytes, named)
+
+
+def nvlink_domains(node: str, nodes: int, per_node: int) -> tuple[int, int]:
+    """Return the number of NVLink domains and the GPUs used in each: hosts of a rack are one."""
+    size = len(preset(node).gpus)
+    total = nodes * per_node
+    domains = -(-total // size)
+    if size <= 8 or total % domains:
+        return nodes, per_node
+    return domains, total // domains
 
 
 def alps(reader: csv.DictReader[str]) -> Iterator[Row]:
@@ -139,17 +160,24 @@ def alps(reader: csv.DictReader[str]) -> Iterator[Row]:
         if row["setting"] != "no_gdrcopy":
             times[key] = min(times.get(key, float("inf")), float(row["time_us"]) * 1e-6)
     for (nodes, size), time in times.items():
-        yield Row("gh200", nodes, GPUS_OF_ALPS, "slingshot", "all_reduce", size, time, VERSION_OF_ALPS, 4, "")
+        yield Row("gh200", nodes, GPUS_OF_ALPS, "slingshot", 0, "all_reduce", size, time, VERSION_OF_ALPS, 4, "")
+
+
+preset = cache(presets.preset)
 
 
 @cache
-def communicator(node: str, nodes: int, per_node: int, version: str) -> Communicator:
-    return Communicator(preset(node), nodes * per_node, per_node, version)
+def communicator(node: str, nodes: int, per_node: int, version: str, port: int) -> Communicator:
+    """Return the ranks of a row; ``port`` replaces the rate of the preset's ports."""
+    made = preset(node)
+    if port:
+        made = replace(made, ports=tuple(replace(each, bandwidth=gbps(port)) for each in made.ports))
+    return Communicator(made, nodes * per_node, per_node, version)
 
 
 def error(row: Row) -> float:
     """Return |predicted / measured - 1|."""
-    comm = communicator(row.node, row.nodes, row.per_node, row.version)
+    comm = communicator(row.node, row.nodes, row.per_node, row.version, row.port)
     made = predict(
         comm, row.op, row.size, network=row.network, dtype_bytes=row.dtype_bytes, overrides=Overrides(row.algo)
     )
@@ -167,8 +195,14 @@ def main(paths: list[Path]) -> None:
     unsaid: Counter[str] = Counter()
     rows = [row for path in paths for row in rows_of(path, unsaid)]
     by_group: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    said = 0
     for row in rows:
-        found = error(row)
+        try:
+            found = error(row)
+        except ValueError as refused:
+            unsaid[str(refused)] += 1
+            continue
+        said += 1
         part, where = "held_out" if row.held_out else "calibrated", "between" if row.nodes > 1 else "inside"
         cluster = f"{row.node}.{row.nodes}x{row.per_node}" if row.nodes > 1 else f"{row.node}.1"
         for kind in (
@@ -181,7 +215,7 @@ def main(paths: list[Path]) -> None:
         ):
             for size_class in row.size_classes:
                 by_group[kind][size_class].append(found)
-    print(f"nccl.rows {len(rows)}")
+    print(f"nccl.rows {said}")
     print(f"nccl.unsaid {unsaid.total()}")
     for reason, count in unsaid.most_common():
         print(f"# {count} rows cannot be said: {reason}")

@@ -55,6 +55,32 @@ def test_rows_that_cannot_be_said_are_counted_and_named(tmp_path: Path) -> None:
     assert "1 rows cannot be said: network: pigeons" in text
 
 
+def test_hosts_of_a_rack_are_one_node(tmp_path: Path) -> None:
+    time_us = predict(Communicator(preset("gb300_nvl72"), 36), "all_reduce", 2**30).time * 1e6
+    row = ("GB300", 9, 4, "NVLink5, one NVL72", "all_reduce", 2**30, time_us, "")
+    found, _ = metrics(write(tmp_path / "rows.csv", 1.0, row))
+    assert found["nccl.rows"] == 4
+    assert found["nccl.held_out.gb300_nvl72.1.median_error.large"] == pytest.approx(0.0)
+
+
+def test_the_rate_of_ports_is_that_of_the_row(tmp_path: Path) -> None:
+    row = ("H100", 2, 8, "8x 200G HDR InfiniBand", "all_reduce", 2**33, 1.0, "2.26.2")
+    slow, _ = metrics(write(tmp_path / "slow.csv", 1.0, row))
+    fast, _ = metrics(write(tmp_path / "fast.csv", 1.0, (*row[:3], "8x NDR400", *row[4:])))
+    name = "nccl.held_out.hgx_h100.2x8.median_error.large"
+    assert slow[name] > 1.2 * fast[name]
+
+
+@pytest.mark.parametrize(("size", "time_us"), [("x", 1.0), (8, "x"), (8, -1.0), (8, "nan"), (0, 1.0)])
+def test_a_number_that_cannot_be_is_refused_with_its_line(tmp_path: Path, size: object, time_us: object) -> None:
+    path = write(tmp_path / "rows.csv", 1.0, ("H100", 1, 8, "NVLink", "all_reduce", size, time_us, ""))
+    words = [sys.executable, "benchmarks/nccl.py", f"rows={path}"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "rows.csv:5: bytes, time_us: must be positive" in line
+
+
 def test_a_file_with_other_columns_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("a,b\n1,2\n")
