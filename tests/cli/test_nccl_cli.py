@@ -125,6 +125,16 @@ def test_wrong_input_is_refused_in_one_line(words: list[str], capsys: pytest.Cap
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_a_file_without_nvlinks_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gpu = '<pci busid="0000:0{}:00.0" class="0x030200" device="0x20b0" link_speed="16 GT/s" link_width="16"/>'
+    path = tmp_path / "cloud.xml"
+    path.write_text(f'<system version="1"><cpu numaid="0">{gpu.format(1)}{gpu.format(2)}</cpu></system>')
+    assert main(["nccl", "all_reduce", f"node={path}", "gpus=2"]) == 0
+    printed = capsys.readouterr().out
+    assert "it names no NVLink" in printed
+    assert "PCIe" in printed
+
+
 def test_rails_forward_an_all_to_all_over_nvlink(tmp_path: Path) -> None:
     rows = {}
     for fabric in ("rail_optimized", "fat_tree"):

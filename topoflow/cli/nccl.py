@@ -60,6 +60,8 @@ def run(arguments: argparse.Namespace) -> None:
         f"{arguments.operation} on {comm.ranks} {comm.node.gpu or 'GPUs'}, {comm.nodes} x {comm.node.name}, "
         f"{comm.channels} channels of rings, {'' if comm.ll128 else 'no '}LL128"
     )
+    for note in comm.node.notes:
+        console.print(f"Note: {settings['node']}: {note}.")
     console.print(table(rows, comm, settings, log))
     if log is not None:
         for line in shortfalls(rows, comm, log):
