@@ -77,7 +77,7 @@ class Row:
 
     @property
     def held_out(self) -> bool:
-        """Whether no coefficient was calibrated on it."""
+        """Return whether no coefficient was calibrated on it."""
         if self.nodes > 1:
             return self.network != "slingshot" or self.nodes > 8
         seen = self.node in CALIBRATED_NODES or (self.node == "l40s" and self.per_node == 2)

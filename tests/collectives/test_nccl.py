@@ -70,7 +70,9 @@ def test_more_nodes_are_never_faster_with_the_same_algorithm_and_protocol(name: 
     for size in SIZES[::3]:
         for algorithm, protocol in {(m.algorithm, m.protocol) for m in made_for(several[0], op, size)}:
             times = [time(c, op, size, Choice(algorithm, protocol, several[0].channels, 0.0)) for c in several]
-            assert all(fewer <= more * (1 + 1e-12) for fewer, more in pairwise(times))
+            # NCCL halves the chunks of a tree with LL128 when it has more steps.
+            tolerance = 0.04 if (algorithm, protocol) == ("tree", "LL128") else 1e-12
+            assert all(fewer <= more * (1 + tolerance) for fewer, more in pairwise(times))
 
 
 def made_for(comm: Communicator, op: str, size: int) -> list[Choice]:

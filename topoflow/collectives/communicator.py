@@ -120,7 +120,7 @@ class Communicator:
 
     @cached_property
     def ll128(self) -> bool:
-        """Whether NCCL enables LL128: NVLink inside, and near NICs (NVIDIA/nccl, ``tuning.cc``, ``pEnable``)."""
+        """Return whether NCCL enables LL128: NVLink inside, and near NICs (NVIDIA/nccl, ``tuning.cc``, ``pEnable``)."""
         if self.inside != "NVL":
             return False
         if self.nodes == 1:

@@ -42,7 +42,7 @@ P2P_LL_BYTES = 16384  # NCCL_P2P_LL_THRESHOLD: smaller messages to a peer use LL
 
 @dataclass(frozen=True)
 class Choice:
-    """What runs a collective."""
+    """The algorithm, protocol and channels of a collective."""
 
     algorithm: Algorithm | str  # "p2p" for an all-to-all, which is sends and receives
     protocol: Protocol
@@ -128,7 +128,7 @@ def why_not(comm: Communicator, op: str, algorithm: Algorithm, dtype_bytes: int)
         return f"has no {op}"
     if algorithm in ("nvls", "nvls_tree"):
         if comm.node.sm < 90 or not comm.node.switched:
-            return f"needs NVSwitches and GPUs from Hopper on, node {comm.node.name} has them not"
+            return f"needs NVSwitches and GPUs from Hopper on, node {comm.node.name} has none"
         if comm.graph(algorithm).channels < 2:
             return "needs two channels"
         if dtype_bytes < NVLS_DTYPE_BYTES and op != "all_gather":

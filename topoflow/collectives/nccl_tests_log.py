@@ -1,4 +1,4 @@
-"""What nccl-tests prints: the times of one operation by size.
+"""The output of nccl-tests: the times of one operation by size.
 
 Source of the format: NVIDIA/nccl-tests, ``src/common.cu`` (``writeBenchmarkLinePreamble`` and the lines after it).
 """

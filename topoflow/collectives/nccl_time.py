@@ -1,4 +1,4 @@
-"""How long a collective of NCCL takes: launch, latency of its steps, bytes over its links, chunks that fill a pipeline.
+"""The time of a collective of NCCL: launch, latency of its steps, bytes over links, chunks that fill a pipeline.
 
 A time is a sum of terms, each a coefficient times what the algorithm does:
 
@@ -22,7 +22,7 @@ from topoflow.collectives.communicator import Communicator
 from topoflow.collectives.nccl import Choice, Overrides, choose
 from topoflow.collectives.tuning_tables import HOP, PROTOCOLS, Triple
 
-STEP_BYTES = {"LL": 32768, "LL128": 491520 // 8, "Simple": 524288}  # data of a chunk of one step (NCCL_BUFFSIZE / 8)
+STEP_BYTES = {"LL": 32768, "LL128": 576000, "Simple": 524288}  # data in an eighth of a buffer (``NCCL_STEPS``)
 WIRE = {"LL": 2.0, "LL128": 128 / 120, "Simple": 1.0}  # bytes sent per byte of data
 BANDWIDTHS = ("NVLink", "PCIe", "NIC")
 RING_STEPS = {"LL": 1, "LL128": 1, "Simple": 4}  # of a buffer in one chunk of a ring (``ALLREDUCE_CHUNKSTEPS``)
@@ -128,7 +128,7 @@ NETWORKS: Mapping[str, Network] = {
 
 @dataclass(frozen=True)
 class Prediction:
-    """What one collective takes."""
+    """The choice of NCCL for one collective, and its time."""
 
     op: str
     size: int  # B
@@ -228,7 +228,10 @@ def terms(
         log = (comm.nodes - 1).bit_length()
         if choice.algorithm == "tree":
             latency = 2 * (comm.used - 1) * hop * HOP["NVL"]["tree"][place] / HOP["NVL"]["ring"][place]
-            chunk = min(size, STEP_BYTES[choice.protocol] * choice.channels)
+            step = STEP_BYTES[choice.protocol]
+            if choice.protocol == "LL128":
+                step = ll128_tree_chunk(size // choice.channels, 1 + log + 0.1 * comm.used, comm.used)
+            chunk = min(size, step * choice.channels)
             chunk *= 2 - chunk / size  # a port serves two trees, unless all is one chunk
             within = 2 * size * cost
         elif choice.algorithm == "nvls_tree":
@@ -254,6 +257,15 @@ def _message(network: Network, choice: Choice, size: float) -> float:
     """Return the latency (s) of one step between nodes."""
     hop = network.hop[PROTOCOLS.index(choice.protocol)]
     return hop + (network.message * size / (size + network.half) if choice.protocol != "Simple" else 0.0)
+
+
+def ll128_tree_chunk(size: int, steps: float, used: int) -> int:
+    """Return the bytes of a chunk of a tree with LL128 (``calcCollChunking``); ``size`` is that of a channel."""
+    chunk = STEP_BYTES["LL128"]
+    for pieces, least in ((64, 131072), (16, 32768)):
+        while size // chunk < steps * pieces / used and chunk > least:
+            chunk //= 2
+    return chunk
 
 
 def nvls_chunk(size: int, at_once: int) -> int:

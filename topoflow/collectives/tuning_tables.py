@@ -59,7 +59,7 @@ OLD_PLATEAU = 1.9  # before Ampere
 
 @dataclass(frozen=True)
 class Tables:
-    """What one version of NCCL believes of the hardware."""
+    """The constants of one version of NCCL."""
 
     version: tuple[int, ...]  # the first that has these values
     nvls_tree_network_hop: float  # us

@@ -103,7 +103,7 @@ class Node:
 
     @cached_property
     def switched(self) -> bool:
-        """Whether NVSwitches join the GPUs."""
+        """Return whether NVSwitches join the GPUs."""
         return bool(self.of_kind("NVS"))
 
     @property
@@ -174,11 +174,11 @@ class Node:
     @cached_property
     def _reached(self) -> Mapping[Device, Mapping[Device, Link]]:
         """Source -> device -> the last link of the shortest path; among equal ones that without CPUs."""
-        beside: defaultdict[Device, list[Link]] = defaultdict(list)
+        adjacent: defaultdict[Device, list[Link]] = defaultdict(list)
         order = {kind: place for place, kind in enumerate(get_args(LinkKind))}
         for link in sorted(self.links, key=lambda link: order[link.kind]):
             for end in link.ends:
-                beside[end].append(link)
+                adjacent[end].append(link)
         reached: dict[Device, dict[Device, Link]] = {}
         for source in self.devices:
             last: dict[Device, Link] = {}
@@ -187,7 +187,7 @@ class Node:
                 device = waiting.popleft()
                 if device.kind in ("GPU", "NIC") and device != source:
                     continue  # it forwards nothing
-                for link in beside[device]:
+                for link in adjacent[device]:
                     far = link.ends[0] if link.ends[1] == device else link.ends[1]
                     if far != source and far not in last:
                         last[far] = link
