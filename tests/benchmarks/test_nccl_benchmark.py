@@ -7,10 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nccl_calibration
 import pytest
 
 from topoflow.collectives.communicator import Communicator
-from topoflow.collectives.nccl_time import predict
+from topoflow.collectives.nccl_time import INSIDE, NETWORKS, predict
 from topoflow.hardware.presets import preset
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,3 +102,24 @@ def test_measurements_that_nothing_was_calibrated_on_are_as_near_as_the_accuracy
     assert found["nccl.held_out.inside.median_error.below_64KiB"] < 0.06
     assert found["nccl.held_out.between.median_error.large"] < 0.06
     assert found["nccl.held_out.between.median_error.small"] < 0.1
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the measurements are not here")
+def test_the_coefficients_are_those_that_the_calibration_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    nccl_calibration.main([DATA / "aiconfigurator_one_host.csv.gz"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 40
+    for line in lines:
+        name, value = line.removeprefix("nccl.inside.").split()
+        kind, field, *place = name.split(".")
+        shipped = getattr(INSIDE[kind], field)
+        assert (shipped[int(place[0])] if place else shipped) == pytest.approx(float(value), rel=0.006), name
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the measurements are not here")
+def test_the_network_is_that_which_the_calibration_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    nccl_calibration.main([DATA / "alps_gh200_all_reduce.csv"])
+    found = dict(line.rsplit(" ", 1) for line in capsys.readouterr().out.splitlines())
+    shipped = NETWORKS["slingshot"]
+    for name, value in (("hop.0", shipped.hop[0]), ("message", shipped.message), ("efficiency", shipped.efficiency)):
+        assert float(found[f"nccl.network.slingshot.{name}"]) == pytest.approx(value, rel=0.006)

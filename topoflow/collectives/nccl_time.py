@@ -41,7 +41,7 @@ class Inside:
     nvls_cost: float
     p2p_hop: Triple  # s
     p2p_peer: float  # s, of each peer in the node
-    p2p_cost: Triple  # LL: times a message to one peer, all of which leave at once
+    p2p_cost: Triple  # of LL: times a message to one peer, besides the bytes to all
     p2p_copy: float
 
 
@@ -56,73 +56,74 @@ class Network:
     peer: float  # s, of each peer in another node in an all-to-all
 
 
-# Least relative error over all-reduce, all-gather, reduce-scatter and all-to-all of half precision in one host, of
-# 1 KiB, 4 KiB, ... 256 MiB, with NCCL 2.27 to 2.29 on A100 (ampere), H100 (hopper), B200 (blackwell), RTX PRO 6000 and
-# two L40S (pcie). Source: aiconfigurator-core 0.12.0 (NVIDIA, Apache-2.0), systems/data/*/nccl. All other sizes,
-# versions, types of GPUs and elements are predicted. Costs are not below the bytes that a protocol sends.
+# Fitted by ``benchmarks/nccl_calibration.py``: least relative error over all-reduce, all-gather, reduce-scatter and
+# all-to-all of half precision in one host, of 1 KiB, 4 KiB, ... 256 MiB, with NCCL 2.27 to 2.29 on A100 (ampere), H100
+# (hopper), B200 (blackwell), RTX PRO 6000 and two L40S (pcie). Source: aiconfigurator-core 0.12.0 (NVIDIA, Apache-2.0),
+# systems/data/*/nccl. All other sizes, versions, types of GPUs and elements are predicted. Costs are not below the
+# bytes that a protocol sends.
 INSIDE: Mapping[str, Inside] = {
     "ampere": Inside(
         launch=9.98e-6,
-        hop=(0.79e-6, 2.28e-6, 11.31e-6),
-        cost=(3.61, 1.80, 1.22),
-        copy=0.920,
+        hop=(0.794e-6, 2.28e-6, 11.3e-6),
+        cost=(3.61, 1.8, 1.22),
+        copy=0.92,
         copy_all_reduce=0.784,
         nvls_hop=0.0,
         nvls_cost=1.0,
-        p2p_hop=(0.80e-6, 0.0, 5.03e-6),
-        p2p_peer=0.31e-6,
-        p2p_cost=(17.9, 0.0, 1.64),
-        p2p_copy=0.395,
+        p2p_hop=(0.576e-6, 0.0, 4.78e-6),
+        p2p_peer=0.344e-6,
+        p2p_cost=(50.4, 0.0, 1.64),
+        p2p_copy=0.399,
     ),
     "hopper": Inside(
         launch=5.34e-6,
-        hop=(0.77e-6, 2.99e-6, 6.59e-6),
-        cost=(2.77, 1.32, 1.12),
+        hop=(0.767e-6, 2.99e-6, 6.59e-6),
+        cost=(2.77, 1.31, 1.12),
         copy=0.956,
-        copy_all_reduce=0.850,
-        nvls_hop=14.10e-6,
+        copy_all_reduce=0.851,
+        nvls_hop=14.1e-6,
         nvls_cost=1.68,
-        p2p_hop=(1.00e-6, 0.0, 7.40e-6),
-        p2p_peer=0.14e-6,
-        p2p_cost=(48.6, 0.0, 1.50),
-        p2p_copy=0.196,
+        p2p_hop=(0.924e-6, 0.0, 7.36e-6),
+        p2p_peer=0.158e-6,
+        p2p_cost=(75.9, 0.0, 1.49),
+        p2p_copy=0.205,
     ),
     "blackwell": Inside(
         launch=7.78e-6,
         hop=(1.31e-6, 9.53e-6, 8.21e-6),
-        cost=(3.43, 1.07, 1.10),
+        cost=(3.42, 1.07, 1.09),
         copy=1.13,
         copy_all_reduce=1.14,
-        nvls_hop=21.83e-6,
+        nvls_hop=21.8e-6,
         nvls_cost=2.15,
-        p2p_hop=(1.08e-6, 0.0, 6.82e-6),
-        p2p_peer=0.31e-6,
-        p2p_cost=(103.0, 0.0, 1.56),
-        p2p_copy=1.40,
+        p2p_hop=(0.982e-6, 0.0, 6.73e-6),
+        p2p_peer=0.343e-6,
+        p2p_cost=(138.0, 0.0, 1.55),
+        p2p_copy=1.41,
     ),
     "pcie": Inside(
         launch=4.45e-6,
-        hop=(1.42e-6, 1.42e-6, 3.59e-6),
+        hop=(1.42e-6, 0.0, 3.59e-6),
         cost=(2.0, 1.07, 1.0),
-        copy=0.091,
-        copy_all_reduce=0.029,
+        copy=0.0912,
+        copy_all_reduce=0.0287,
         nvls_hop=0.0,
         nvls_cost=1.0,
-        p2p_hop=(1.76e-6, 0.0, 5.49e-6),
-        p2p_peer=0.44e-6,
-        p2p_cost=(20.0, 0.0, 1.10),
+        p2p_hop=(1.04e-6, 0.0, 4.96e-6),
+        p2p_peer=0.859e-6,
+        p2p_cost=(8.42, 0.0, 1.09),
         p2p_copy=0.0,
     ),
 }
 # Hops: NCCL's own for trees (``hwLatencies``). InfiniBand: ``message`` is what NCCL's bandwidth of a tree with LL over
 # four nodes is at 64 KiB, by hop (20.4 GB/s of LL, times 0.85, 0.5 and the correction 0.6); ``efficiency`` is the
 # fastest speed of NCCL's search below a port of 50 GB/s (48). Slingshot: all but the hops of LL128 and Simple are
-# fitted to all-reduces on 2, 4 and 8 nodes of Alps (boeschf/nccl-benchmark-on-alps-2025); more nodes are predicted.
+# fitted to all-reduces on 2, 4 and 8 nodes of Alps (boeschf/nccl-benchmark-on-alps-2025) by that script.
 # ``peer``: the slope of the latencies of all-to-all on 8 to 32 nodes of 8 H100 in meta-pytorch/autoparallel
 # (``h100_nvswitch_roce_400g.py``, fitted there): 174, 324 and 636 us.
 NETWORKS: Mapping[str, Network] = {
     "infiniband": Network(hop=(5.0e-6, 8.5e-6, 14e-6), message=3.2e-6, half=5000, efficiency=0.96, peer=2.4e-6),
-    "slingshot": Network(hop=(5.1e-6, 8.5e-6, 14e-6), message=14.1e-6, half=7200, efficiency=0.92, peer=2.4e-6),
+    "slingshot": Network(hop=(5.03e-6, 8.5e-6, 14e-6), message=13.0e-6, half=6240, efficiency=0.912, peer=2.4e-6),
 }
 
 
@@ -205,7 +206,7 @@ def terms(
         crossing = (sent - within) * comm.used  # of all GPUs of a node
         within += (sent - within) * (comm.used - 1) / comm.used * rails
         if choice.protocol == "LL":
-            within = max(within, size / comm.ranks * inside.p2p_cost[place])
+            within += size / comm.ranks * inside.p2p_cost[place]
         else:
             within = within * inside.p2p_cost[place] + own * inside.p2p_copy
         latency = inside.p2p_hop[place] + (comm.used - 1) * inside.p2p_peer
