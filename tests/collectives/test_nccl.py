@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from functools import cache
 from itertools import pairwise
 
@@ -11,7 +12,8 @@ from topoflow.collectives.communicator import Communicator
 from topoflow.collectives.nccl import OPERATIONS, RUNS, Choice, Overrides, choose, estimate, estimates, why_not
 from topoflow.collectives.nccl_time import INSIDE, NETWORKS, Prediction, calibrated, predict, terms, volume
 from topoflow.collectives.tuning_tables import tables
-from topoflow.hardware.presets import PRESETS, preset
+from topoflow.hardware import Device, Node, Port
+from topoflow.hardware.presets import PRESETS, join, preset, sockets
 
 NVIDIA = [name for name in PRESETS if preset(name).sm]
 SIZES = [2**power for power in range(3, 34)]
@@ -47,6 +49,42 @@ def test_no_collective_takes_less_than_its_launch_and_its_bytes_over_a_port(name
             elif made.choice.algorithm != "nvls":  # NVSwitches reduce
                 assert made.time >= size * volume(op, comm.ranks) / comm.link_rate
             assert made.busbw == pytest.approx(made.algbw * volume(op, comm.ranks))
+
+
+def random_node(draw: random.Random) -> Node:
+    """Return a node with any number of GPUs and NICs at any rates, switched, meshed or on PCIe."""
+    gpus, nics, cpus = draw.randint(2, 16), draw.randint(1, 12), draw.randint(1, 4)
+    width, rate = draw.randint(1, 18), draw.uniform(5e9, 60e9)
+    links = [join(Device("GPU", g), Device("CPU", g % cpus), "PCI", draw.uniform(4e9, 128e9), 16) for g in range(gpus)]
+    links += [join(Device("NIC", n), Device("CPU", n % cpus), "PCI", draw.uniform(4e9, 128e9), 16) for n in range(nics)]
+    links += sockets(cpus, draw.uniform(5e9, 100e9))
+    kind = draw.choice(["switched", "mesh", "PCIe"])
+    if kind == "switched":
+        links += [join(Device("GPU", g), Device("NVS", 0), "NVL", width * rate, width) for g in range(gpus)]
+    elif kind == "mesh":
+        pairs = [(a, b) for a in range(gpus) for b in range(a)]
+        links += [join(Device("GPU", a), Device("GPU", b), "NVL", width * rate, width) for a, b in pairs]
+    ports = tuple(Port(Device("NIC", n), n, draw.uniform(1e9, 100e9)) for n in range(nics))
+    sm, cpu = draw.choice([70, 80, 89, 90, 100, 103, 120]), draw.choice(["intel", "amd", "arm", ""])
+    return Node("random", "", sm, cpu, tuple(links), ports)
+
+
+@pytest.mark.parametrize("round", range(40))
+def test_the_laws_hold_on_random_nodes(round: int) -> None:
+    seed = random.randrange(2**32)
+    draw = random.Random(seed)
+    node = random_node(draw)
+    nodes = draw.choice([1, 1, 2, 3, 5, 16, 100])
+    comm = Communicator(node, len(node.gpus) * nodes, version=draw.choice(VERSIONS))
+    for op in OPERATIONS:
+        for size in SIZES[::4]:
+            made = predict(comm, op, size, network=draw.choice(list(NETWORKS)))
+            assert made.time > made.terms["launch"], seed
+            if nodes > 1:
+                assert made.time >= bytes_between(op, comm, size) / sum(comm.ports), seed
+            elif made.choice.algorithm != "nvls":
+                assert made.time >= size * volume(op, comm.ranks) / comm.link_rate, seed
+            assert 1 <= made.choice.channels <= 64, seed
 
 
 @pytest.mark.parametrize("name", NVIDIA)

@@ -350,7 +350,7 @@ def _node(parser: argparse.ArgumentParser) -> None:
     "FILE.xml), gpus, gpus_per_node, fabric (rail_optimized, rail_only, fat_tree), network (infiniband, slingshot), "
     "dtype, nccl.version, NCCL_ALGO, NCCL_PROTO, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS.",
     """\
-docs/clusters.md has how far it can be trusted. Examples:
+docs/accuracy.md says how far it can be trusted. Examples:
 
   topoflow nccl all_reduce node=hgx_h100 gpus=64
   topoflow nccl all_gather node=gb200_nvl72 gpus=72 nccl.version=2.28.9 --csv all_gather.csv

@@ -183,8 +183,8 @@ def predict(
 
 
 def calibrated(comm: Communicator) -> str:
-    """Return the name of the coefficients for a node."""
-    return comm.generation if comm.inside == "NVL" else "pcie"
+    """Return the name of the coefficients for a node; Volta, of which no rows were measured, has those of Ampere."""
+    return "pcie" if comm.inside != "NVL" else comm.generation.replace("volta", "ampere")
 
 
 def terms(
