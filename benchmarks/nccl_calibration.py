@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from topoflow.collectives.communicator import Communicator
 from topoflow.collectives.nccl import Choice, choose
 from topoflow.collectives.nccl_time import INSIDE, NETWORKS, Inside, Network, Prediction, calibrated, terms
+from topoflow.collectives.tuning_tables import HOP
 
 PROTOCOLS = 3
 ROUNDS = 80
@@ -36,6 +37,9 @@ TRIPLES = ("hop", "cost", "p2p_hop", "p2p_cost")
 COEFFICIENTS = [(f.name, i) for f in fields(Inside) for i in range(PROTOCOLS if f.name in TRIPLES else 1)]
 # What LL, LL128 and Simple send at least, in data sheets.
 BOUNDS = {("cost", 0): 2.0, ("cost", 1): 128 / 120, ("cost", 2): 1.0, ("p2p_cost", 2): 1.0, ("nvls_cost", 0): 1.0}
+
+LL, LL128 = COEFFICIENTS.index(("hop", 0)), COEFFICIENTS.index(("hop", 1))
+LL128_TO_LL = HOP["NVL"]["ring"][1] / HOP["NVL"]["ring"][0]  # a hop of LL128 is not longer than NCCL counts it
 
 Floats = NDArray[np.float64]
 
@@ -70,7 +74,9 @@ def fit(rows: list[Row]) -> Floats:
         values[free] = np.linalg.lstsq(matrix[:, free] * weight[:, None], rest * weight, rcond=None)[0]
         below = free & (values < bound)
         free &= ~below
-        if not below.any():
+        if free[LL128] and values[LL128] > LL128_TO_LL * values[LL]:
+            free[LL128], bound[LL128] = False, LL128_TO_LL * values[LL]
+        elif not below.any():
             weight = 1 / np.sqrt(np.maximum(np.abs(matrix @ values - target), SMALLEST_ERROR))
     return values
 

@@ -76,22 +76,22 @@ INSIDE: Mapping[str, Inside] = {
         p2p_copy=0.399,
     ),
     "hopper": Inside(
-        launch=5.34e-6,
-        hop=(0.767e-6, 2.99e-6, 6.59e-6),
-        cost=(2.77, 1.31, 1.12),
+        launch=5.35e-6,
+        hop=(0.766e-6, 2.54e-6, 6.58e-6),
+        cost=(2.77, 1.44, 1.12),
         copy=0.956,
-        copy_all_reduce=0.851,
+        copy_all_reduce=0.85,
         nvls_hop=14.1e-6,
         nvls_cost=1.68,
-        p2p_hop=(0.924e-6, 0.0, 7.36e-6),
+        p2p_hop=(0.921e-6, 0.0, 7.36e-6),
         p2p_peer=0.158e-6,
         p2p_cost=(75.9, 0.0, 1.49),
         p2p_copy=0.205,
     ),
     "blackwell": Inside(
         launch=7.78e-6,
-        hop=(1.31e-6, 9.53e-6, 8.21e-6),
-        cost=(3.42, 1.07, 1.09),
+        hop=(1.31e-6, 4.12e-6, 8.21e-6),
+        cost=(3.42, 2.22, 1.09),
         copy=1.13,
         copy_all_reduce=1.14,
         nvls_hop=21.8e-6,
@@ -237,7 +237,8 @@ def terms(
             within = 2 * size * cost
         elif choice.algorithm == "nvls_tree":
             latency, at_once = inside.nvls_hop, choice.channels * comm.heads
-            chunk, within = min(nvls_tree_chunk(size, at_once) * at_once, size), size * inside.nvls_cost
+            chunk = min(nvls_tree_chunk(size, at_once) * at_once, size)
+            within = inside.nvls_cost * (size + 2 * chunk)
         else:
             chunk, within = min(size / comm.ranks, STEP_BYTES["Simple"] * choice.channels), 0.0
         crossing = sent if choice.algorithm == "pat" else (1 if comm.nodes == 2 else 2) * size
