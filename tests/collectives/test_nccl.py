@@ -181,6 +181,18 @@ def test_channels_stay_within_their_bounds() -> None:
         assert choose(many, "all_reduce", size).channels == 32
 
 
+@pytest.mark.parametrize("name", ["dgx_a100", "hgx_h100", "hgx_b200"])
+def test_fewer_channels_are_never_faster(name: str) -> None:
+    node, ring = preset(name), Overrides("Ring")
+    for ranks in (8, 32):
+        for size in SIZES[::3]:
+            times = [
+                predict(Communicator(node, ranks, max_channels=most), "all_gather", size, overrides=ring).time
+                for most in (1, 2, 8, 64)
+            ]
+            assert all(few >= many * (1 - 1e-12) for few, many in pairwise(times))
+
+
 @pytest.mark.parametrize(
     ("name", "op", "overrides", "message"),
     [

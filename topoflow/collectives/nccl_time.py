@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from topoflow.collectives.communicator import Communicator
 from topoflow.collectives.nccl import Choice, Overrides, choose
@@ -187,6 +188,58 @@ def calibrated(comm: Communicator) -> str:
     return "pcie" if comm.inside != "NVL" else comm.generation.replace("volta", "ampere")
 
 
+@dataclass(frozen=True)
+class _Run:
+    """One collective with what runs it."""
+
+    comm: Communicator
+    op: str
+    size: int  # B
+    choice: Choice
+    inside: Inside
+    network: Network
+
+    @property
+    def place(self) -> int:
+        """The place of the protocol in a triple."""
+        return PROTOCOLS.index(self.choice.protocol)
+
+    @property
+    def sent(self) -> float:
+        """The bytes that a rank sends without reduction in the network."""
+        return self.size * volume(self.op, self.comm.ranks)
+
+    @property
+    def own(self) -> float:
+        """The bytes of a rank's own part that are copied."""
+        return self.size / self.comm.ranks * (self.choice.protocol == "Simple")
+
+    @property
+    def port_rate(self) -> float:
+        """The rate (B/s) at which all ports of a node send data of the protocol."""
+        return sum(self.comm.ports) * self.network.efficiency / WIRE[self.choice.protocol]
+
+    @property
+    def link_rate(self) -> float:
+        """The rate (B/s) of a GPU to its node: of its links, or of the channels where these are few."""
+        if self.choice.algorithm not in ("ring", "tree") or self.comm.inside != "NVL":
+            return self.comm.link_rate
+        per_channel = self.comm.tables.ring_ll128[self.comm.generation][0] * 1e9
+        return min(self.comm.link_rate, self.comm.channels * per_channel)
+
+    def message(self, size: float) -> float:
+        """Return the latency (s) of one step between nodes."""
+        long = 0.0 if self.choice.protocol == "Simple" else self.network.message * size / (size + self.network.half)
+        return self.network.hop[self.place] + long
+
+
+class _Work(NamedTuple):
+    within: float  # B over the links of a GPU, times their cost
+    latency: float  # s of steps inside nodes
+    crossing: float = 0.0  # B over the ports of a node
+    between: float = 0.0  # s of steps between nodes
+
+
 def terms(
     comm: Communicator, op: str, size: int, choice: Choice, inside: Inside, network: Network, *, rails: bool = True
 ) -> dict[str, float]:
@@ -194,71 +247,87 @@ def terms(
 
     With ``rails``, what an all-to-all sends to another rail crosses NVLink first (PXN).
     """
-    link = "NVLink" if comm.inside == "NVL" else "PCIe"
-    place = PROTOCOLS.index(choice.protocol)
-    sent = size * volume(op, comm.ranks)
-    wire = WIRE[choice.protocol]
-    own = size / comm.ranks * (choice.protocol == "Simple")
-    hop, cost = inside.hop[place], inside.cost[place]
-    latency = crossing = between = 0.0  # s inside nodes; B between nodes, s of their steps
+    run = _Run(comm, op, size, choice, inside, network)
     if choice.algorithm == "p2p":
-        within = size * (comm.used - 1) / comm.ranks
-        crossing = (sent - within) * comm.used  # of all GPUs of a node
-        within += (sent - within) * (comm.used - 1) / comm.used * rails
-        if choice.protocol == "LL":
-            within += size / comm.ranks * inside.p2p_cost[place]
-        else:
-            within = within * inside.p2p_cost[place] + own * inside.p2p_copy
-        latency = inside.p2p_hop[place] + (comm.used - 1) * inside.p2p_peer
-        between = _message(network, choice, size) + (comm.ranks - comm.used) * network.peer + hop * rails
-    elif choice.algorithm == "ring":
-        twice = 2 if op == "all_reduce" else 1
-        steps = twice * (comm.nodes - 1) if comm.nodes > 1 else 0
-        chunk = min(size / comm.ranks / choice.channels, STEP_BYTES[choice.protocol] * RING_STEPS[choice.protocol])
-        chunk *= choice.channels
-        within = sent * cost + own * (inside.copy_all_reduce if op == "all_reduce" else inside.copy)
-        crossing = sent
-        busy = chunk * wire / _ports(comm, network) if steps else 0.0  # a step is hidden behind the chunk before it
-        latency = (twice * (comm.ranks - 1) - steps) * max(hop + min(chunk * cost / comm.link_rate - busy, 0.0), 0.0)
-        between = steps * max(_message(network, choice, chunk) - busy / 2, 0.0)
-    elif choice.algorithm == "nvls":
-        at_once = choice.channels * comm.heads
-        within = inside.nvls_cost * (size + 2 * min(nvls_chunk(size, at_once) * at_once, size))
-        latency = inside.nvls_hop
-    else:  # trees: up to the root and down again, with a chain or NVLS inside each node
-        log = (comm.nodes - 1).bit_length()
-        if choice.algorithm == "tree":
-            latency = 2 * (comm.used - 1) * hop * HOP["NVL"]["tree"][place] / HOP["NVL"]["ring"][place]
-            step = STEP_BYTES[choice.protocol]
-            if choice.protocol == "LL128":
-                step = ll128_tree_chunk(size // choice.channels, 1 + log + 0.1 * comm.used, comm.used)
-            chunk = min(size, step * choice.channels)
-            chunk *= 2 - chunk / size  # a port serves two trees, unless all is one chunk
-            within = 2 * size * cost
-        elif choice.algorithm == "nvls_tree":
-            latency, at_once = inside.nvls_hop, choice.channels * comm.heads
-            chunk = min(nvls_tree_chunk(size, at_once) * at_once, size)
-            within = inside.nvls_cost * (size + 2 * chunk)
-        else:
-            chunk, within = min(size / comm.ranks, STEP_BYTES["Simple"] * choice.channels), 0.0
-        crossing = sent if choice.algorithm == "pat" else (1 if comm.nodes == 2 else 2) * size
-        hops = (1 if choice.algorithm == "pat" else 2) * log
-        between = hops * (_message(network, choice, size) + chunk * wire / _ports(comm, network)) if log else 0.0
-    found = {"launch": inside.launch, f"{link} latency": latency, link: within / comm.link_rate}
+        work = _send_to_all(run, rails)
+    else:
+        work = {"ring": _ring, "nvls": _nvls, "pat": _pat, "tree": _tree, "nvls_tree": _nvls_tree}[choice.algorithm](
+            run
+        )
+    link = "NVLink" if comm.inside == "NVL" else "PCIe"
+    found = {"launch": inside.launch, f"{link} latency": work.latency, link: work.within / run.link_rate}
     if comm.nodes > 1:
-        found |= {"NIC latency": between, "NIC": crossing * wire / _ports(comm, network)}
+        found |= {"NIC latency": work.between, "NIC": work.crossing / run.port_rate}
     return found
 
 
-def _ports(comm: Communicator, network: Network) -> float:
-    """Return the rate (B/s) of all ports of a node."""
-    return sum(comm.ports) * network.efficiency
+def _send_to_all(run: _Run, rails: bool) -> _Work:
+    comm, inside = run.comm, run.inside
+    within = run.size * (comm.used - 1) / comm.ranks
+    to_nodes = run.sent - within
+    within += to_nodes * (comm.used - 1) / comm.used * rails
+    if run.choice.protocol == "LL":
+        within += run.size / comm.ranks * inside.p2p_cost[run.place]
+    else:
+        within = within * inside.p2p_cost[run.place] + run.own * inside.p2p_copy
+    latency = inside.p2p_hop[run.place] + (comm.used - 1) * inside.p2p_peer
+    between = run.message(run.size) + (comm.ranks - comm.used) * run.network.peer + inside.hop[run.place] * rails
+    return _Work(within, latency, to_nodes * comm.used, between)
 
 
-def _message(network: Network, choice: Choice, size: float) -> float:
-    """Return the latency (s) of one step between nodes."""
-    hop = network.hop[PROTOCOLS.index(choice.protocol)]
-    return hop + (network.message * size / (size + network.half) if choice.protocol != "Simple" else 0.0)
+def _ring(run: _Run) -> _Work:
+    """Return the work of a ring; a step is hidden while a port is busy with the chunk before it."""
+    comm, inside, protocol = run.comm, run.inside, run.choice.protocol
+    hop, cost = inside.hop[run.place], inside.cost[run.place]
+    twice = 2 if run.op == "all_reduce" else 1
+    steps = twice * (comm.nodes - 1)
+    chunk = min(run.size / comm.ranks, STEP_BYTES[protocol] * RING_STEPS[protocol] * run.choice.channels)
+    busy = chunk / run.port_rate if steps else 0.0
+    latency = (twice * (comm.ranks - 1) - steps) * max(hop + min(chunk * cost / run.link_rate - busy, 0.0), 0.0)
+    copied = inside.copy_all_reduce if run.op == "all_reduce" else inside.copy
+    between = steps * max(run.message(chunk) - busy / 2, 0.0)
+    return _Work(run.sent * cost + run.own * copied, latency, run.sent, between)
+
+
+def _nvls(run: _Run) -> _Work:
+    at_once = run.choice.channels * run.comm.heads
+    chunk = min(nvls_chunk(run.size, at_once) * at_once, run.size)
+    return _Work(run.inside.nvls_cost * (run.size + 2 * chunk), run.inside.nvls_hop)
+
+
+def _pat(run: _Run) -> _Work:
+    chunk = min(run.size / run.comm.ranks, STEP_BYTES["Simple"] * run.choice.channels)
+    depth = (run.comm.nodes - 1).bit_length()
+    return _Work(0.0, 0.0, run.sent, depth * (run.message(run.size) + chunk / run.port_rate))
+
+
+def _tree(run: _Run) -> _Work:
+    """Return the work of two trees, up to the roots and down again, with a chain inside each node."""
+    comm, protocol = run.comm, run.choice.protocol
+    step = STEP_BYTES[protocol]
+    if protocol == "LL128":
+        steps = 1 + (comm.nodes - 1).bit_length() + 0.1 * comm.used
+        step = ll128_tree_chunk(run.size // run.choice.channels, steps, comm.used)
+    whole = min(run.size, step * run.choice.channels)
+    chunk = whole * (2 - whole / run.size)  # a port serves both trees, unless all is one chunk
+    hop = run.inside.hop[run.place] * HOP["NVL"]["tree"][run.place] / HOP["NVL"]["ring"][run.place]
+    return _between_nodes(run, 2 * run.size * run.inside.cost[run.place], 2 * (comm.used - 1) * hop, chunk)
+
+
+def _nvls_tree(run: _Run) -> _Work:
+    """Return the work of trees between nodes with NVLS inside each."""
+    at_once = run.choice.channels * run.comm.heads
+    chunk = min(nvls_tree_chunk(run.size, at_once) * at_once, run.size)
+    return _between_nodes(run, run.inside.nvls_cost * (run.size + 2 * chunk), run.inside.nvls_hop, chunk)
+
+
+def _between_nodes(run: _Run, within: float, latency: float, chunk: float) -> _Work:
+    """Return the work of a tree: the buffer crosses a port once between two nodes, and twice between more."""
+    if run.comm.nodes == 1:
+        return _Work(within, latency)
+    hops = 2 * (run.comm.nodes - 1).bit_length()
+    crossing = (1.0 if run.comm.nodes == 2 else 2.0) * run.size
+    return _Work(within, latency, crossing, hops * (run.message(run.size) + chunk / run.port_rate))
 
 
 def ll128_tree_chunk(size: int, steps: float, used: int) -> int:
