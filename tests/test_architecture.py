@@ -16,7 +16,7 @@ PACKAGE = ROOT / "src" / "topoflow"
 
 # A stage may import itself and the stages named here. traffic and fabric do not see each other: demand is between them.
 SHARED = {"arrays", "memory", "npz", "operations", "progress", "digest", "fields", "files", "printable", "units"}
-BEFORE_ENGINE = {"demand", "traffic", "fabric", "strategy", "workload", "capture"} | SHARED
+BEFORE_ENGINE = {"hardware", "collectives", "demand", "traffic", "fabric", "strategy", "workload", "capture"} | SHARED
 MAY_IMPORT = {
     "digest": set(),
     "fields": set(),
@@ -28,6 +28,8 @@ MAY_IMPORT = {
     "memory": {"units"},
     "npz": {"files", "memory"},
     "operations": set(),
+    "hardware": {"files", "units"},
+    "collectives": {"hardware", "files", "units"},
     "cluster": {"arrays", "fields", "files", "memory", "units"},
     "demand": {"operations", "units"},
     "capture": {"memory", "operations", "fields", "files", "printable", "units"},

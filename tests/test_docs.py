@@ -31,7 +31,7 @@ PAGES = [
     *sorted((ROOT / "examples").glob("*.md")),
 ]
 FENCE = re.compile(r'^```(\w+)(?: title="([^"]*)")?\n(.*?)^```$', flags=re.MULTILINE | re.DOTALL)
-VERBS = ("compare", "search", "experiment", "place", "simulate", "capture", "inspect")
+VERBS = ("compare", "search", "experiment", "place", "simulate", "capture", "inspect", "node", "nccl")
 
 
 @dataclass(frozen=True)

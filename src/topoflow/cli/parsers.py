@@ -359,6 +359,42 @@ def _config(parser: argparse.ArgumentParser) -> None:
 
 
 @_verb(
+    "the devices and links of a node: GPUs, NVLink, PCIe, NICs, rails",
+    "Print a node of the presets, or of a topology file that NCCL writes (NCCL_TOPO_DUMP_FILE), and draw it.",
+    """\
+Examples:
+
+  topoflow node hgx_h100
+  topoflow node gh200 --out gh200.png
+  NCCL_TOPO_DUMP_FILE=mine.xml all_reduce_perf -g 8   (on a machine: topoflow node mine.xml then shows it)
+""",
+)
+def _node(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("node", metavar="NAME|FILE.xml", help="a preset, or a topology file of NCCL")
+    parser.add_argument("--out", type=Path, metavar="FILE.png", help="draw the node")
+
+
+@_verb(
+    "what nccl-tests would print on a cluster: algorithm, protocol, channels, time and limit of a collective by size",
+    "Predict a collective of NCCL for 8 B to 8 GiB, and say which limit binds at each size. Keys: node (a preset or "
+    "FILE.xml), gpus, gpus_per_node, fabric (rail_optimized, rail_only, fat_tree), network (infiniband, slingshot), "
+    "dtype, nccl.version, NCCL_ALGO, NCCL_PROTO, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS.",
+    """\
+docs/accuracy.md says how far it can be trusted. Examples:
+
+  topoflow nccl all_reduce node=hgx_h100 gpus=64
+  topoflow nccl all_gather node=gb200_nvl72 gpus=72 nccl.version=2.28.9 --csv all_gather.csv
+  topoflow nccl all_reduce node=hgx_h100 gpus=16 --measured examples/all_reduce_perf.log
+""",
+)
+def _nccl(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("operation", metavar="OPERATION", help="all_reduce, all_gather, reduce_scatter or all_to_all")
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="the cluster, and what NCCL is told")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the rows")
+    parser.add_argument("--measured", type=Path, metavar="LOG", help="what nccl-tests printed on the cluster")
+
+
+@_verb(
     "what this installation and machine can do, as one page to paste into an issue",
     "Print what was built, which extras are installed, what a GPU, NCCL and the rights of this user allow, and where "
     "configurations and runs are. Each line was checked just now; nothing is written or sent.",

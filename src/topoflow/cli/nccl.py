@@ -1,0 +1,193 @@
+"""``topoflow nccl``: what nccl-tests would print on a cluster, and what a run of it falls short of."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from rich.table import Table
+
+from topoflow.cli.node import load
+from topoflow.collectives.communicator import MAX_CHANNELS, Communicator
+from topoflow.collectives.nccl import Overrides, estimates
+from topoflow.collectives.nccl_tests_log import DTYPE_BYTES, Log, read
+from topoflow.collectives.nccl_time import BANDWIDTHS, NETWORKS, Prediction, predict
+from topoflow.files import write_atomically
+from topoflow.report.output import Output
+
+SIZES = tuple(2**power for power in range(3, 34))  # 8 B to 8 GiB
+FABRICS = {"rail_optimized": True, "rail_only": True, "fat_tree": False}  # whether a port leads to its rail
+DEFAULTS = {
+    "node": "hgx_h100",
+    "gpus": "8",
+    "gpus_per_node": "0",
+    "fabric": "rail_optimized",
+    "network": "",
+    "dtype": "float",
+    "nccl.version": "",
+    "NCCL_ALGO": "",
+    "NCCL_PROTO": "",
+    "NCCL_MIN_NCHANNELS": "1",
+    "NCCL_MAX_NCHANNELS": str(MAX_CHANNELS),
+}
+COLUMNS = ("bytes", "time_us", "algbw", "busbw", "algorithm", "protocol", "channels", "limit")
+SHORT = 1.25  # times the predicted time: what takes longer falls short
+CAUSES = {
+    "launch": "starting the kernel: clocks of CPU and GPU, ranks that arrive late, CUDA graphs that are not used",
+    "NVLink latency": "steps inside a node: clocks of the GPUs, NCCL_PROTO, NCCL_ALGO",
+    "PCIe latency": "steps inside a node: clocks of the GPUs, NCCL_PROTO, NCCL_ALGO",
+    "NVLink": "links that are down (nvidia-smi nvlink -s), NVLS that is off, fewer channels",
+    "PCIe": "P2P that is off (ACS, a virtual machine), links of fewer lanes",
+    "NIC latency": "steps between nodes: GPUDirect RDMA that is off, a network with more tiers, adaptive routing",
+    "NIC": "ports that NCCL does not use (NCCL_IB_HCA), GPUDirect RDMA that is off, links that others share",
+}
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Predict each size, print, compare with a log."""
+    given = keys(arguments.settings)
+    log = None if arguments.measured is None else read(arguments.measured)
+    settings = DEFAULTS | ({"nccl.version": log.version, "dtype": log.dtype} if log else {}) | given
+    comm = communicator(settings)
+    if log is not None:
+        check(log, arguments.operation, comm)
+    rows = [one(comm, settings, arguments.operation, size) for size in (log.times if log else SIZES)]
+    console = Output(highlight=False)
+    console.print(
+        f"{arguments.operation} on {comm.ranks} {comm.node.gpu or 'GPUs'}, {comm.nodes} x {comm.node.name}, "
+        f"{comm.channels} channels of rings, {'' if comm.ll128 else 'no '}LL128"
+    )
+    for note in comm.node.notes:
+        console.print(f"Note: {settings['node']}: {note}.")
+    console.print(table(rows, comm, settings, log))
+    if log is not None:
+        for line in shortfalls(rows, comm, log):
+            console.print(line)
+    if arguments.csv is not None:
+        write_atomically(arguments.csv, text(rows).encode())
+        console.print(f"Written {arguments.csv}.")
+
+
+def keys(words: Iterable[str]) -> dict[str, str]:
+    """Return KEY=VALUE arguments; raise ``ValueError`` for keys that do not exist."""
+    given: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or key not in DEFAULTS:
+            raise ValueError(f"{key}: must be KEY=VALUE with one of the keys {', '.join(DEFAULTS)}, got {word!r}")
+        if key in given:
+            raise ValueError(f"{key}: must be given once, got {given[key]!r} and {value!r}")
+        given[key] = value
+    return given
+
+
+def communicator(settings: Mapping[str, str]) -> Communicator:
+    """Return the ranks that the keys describe."""
+    for key, known in (("fabric", FABRICS), ("dtype", DTYPE_BYTES), ("network", {"": 0, **NETWORKS})):
+        if settings[key] not in known:
+            raise ValueError(f"{key}: must be one of {', '.join(filter(None, known))}, got {settings[key]!r}")
+    return Communicator(
+        load(settings["node"]),
+        whole(settings, "gpus"),
+        whole(settings, "gpus_per_node"),
+        settings["nccl.version"],
+        whole(settings, "NCCL_MIN_NCHANNELS"),
+        whole(settings, "NCCL_MAX_NCHANNELS"),
+    )
+
+
+def whole(settings: Mapping[str, str], key: str) -> int:
+    """Return the value of a key as a whole number."""
+    if not settings[key].isdecimal() or len(settings[key]) > 9:
+        raise ValueError(f"{key}: must be a whole number, got {settings[key]!r}")
+    return int(settings[key])
+
+
+def one(comm: Communicator, settings: Mapping[str, str], op: str, size: int) -> Prediction:
+    """Return the prediction for one size."""
+    return predict(
+        comm,
+        op,
+        size,
+        network=settings["network"] or ("slingshot" if comm.node.name == "gh200" else "infiniband"),
+        rails=FABRICS[settings["fabric"]],
+        dtype_bytes=DTYPE_BYTES[settings["dtype"]],
+        overrides=Overrides(settings["NCCL_ALGO"], settings["NCCL_PROTO"]),
+    )
+
+
+def table(rows: Sequence[Prediction], comm: Communicator, settings: Mapping[str, str], log: Log | None) -> Table:
+    """Return the table of nccl-tests with the choice of NCCL, what it would take next, and the limit that binds."""
+    made = Table("size (B)", "algorithm", "protocol", "channels", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "limit")
+    made.add_column("measured (us)" if log else "next best for NCCL")
+    if log:
+        made.add_column("of predicted speed")
+    for row in rows:
+        choice = row.choice
+        cells = [str(row.size), choice.algorithm, choice.protocol, str(choice.channels), f"{row.time * 1e6:.2f}"]
+        cells += [f"{row.algbw / 1e9:.2f}", f"{row.busbw / 1e9:.2f}", row.limit]
+        if log:
+            measured = log.times[row.size]
+            cells += [f"{measured * 1e6:.2f}", f"{row.time / measured:.0%}"]
+        else:
+            cells += [next_best(row, comm, settings)]
+        made.add_row(*cells)
+    return made
+
+
+def next_best(row: Prediction, comm: Communicator, settings: Mapping[str, str]) -> str:
+    """Return what NCCL would choose next, and how much longer it expects that to take."""
+    if row.op == "all_to_all":
+        return "sends and receives"
+    overrides = Overrides(settings["NCCL_ALGO"], settings["NCCL_PROTO"])
+    all_made = estimates(comm, row.op, row.size, DTYPE_BYTES[settings["dtype"]], overrides)
+    made = sorted(all_made, key=lambda made: made.estimate)
+    if len(made) < 2:
+        return "nothing else may run"
+    return f"{made[1].algorithm}/{made[1].protocol} +{made[1].estimate / made[0].estimate - 1:.0%}"
+
+
+def check(log: Log, op: str, comm: Communicator) -> None:
+    """Raise ``ValueError`` where a log is of another operation or of other ranks."""
+    if log.op and log.op != op:
+        raise ValueError(f"{log.path}: is a run of {log.op}, got the operation {op}")
+    if log.ranks and log.ranks != comm.ranks:
+        raise ValueError(f"{log.path}: is a run of {log.ranks} ranks, got gpus={comm.ranks}")
+
+
+def shortfalls(rows: Sequence[Prediction], comm: Communicator, log: Log) -> list[str]:
+    """Say for which sizes the cluster is slower than predicted, by which limit, and what could be wrong."""
+    lines = []
+    for limit, group in groupby(rows, key=lambda row: row.limit if log.times[row.size] > SHORT * row.time else ""):
+        if not limit:
+            continue
+        found = list(group)
+        worst = max(found, key=lambda row: log.times[row.size] / row.time)
+        sizes = " to ".join(dict.fromkeys((str(found[0].size), str(found[-1].size))))
+        measured = log.times[worst.size]
+        lines.append(
+            f"{sizes} B: up to {measured / worst.time:.1f} times the predicted time. {limit}: {CAUSES[limit]}."
+        )
+        for name in BANDWIDTHS:
+            if limit in BANDWIDTHS and name in worst.terms:
+                part = worst.terms[name] / (measured - worst.time + worst.terms[limit])
+                ports = len(comm.ports)
+                working = (
+                    f"{part * ports:.1f} of {ports} ports of a node" if name == "NIC" else f"{part:.0%} of its rate"
+                )
+                lines.append(f"  {name} would explain {worst.size} B if {working} worked.")
+    return lines or [f"No size takes more than {SHORT} times the predicted time."]
+
+
+def text(rows: Sequence[Prediction]) -> str:
+    """Return the rows as CSV; bandwidths are in GB/s."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in rows:
+        numbers = [row.size, f"{row.time * 1e6:.3f}", f"{row.algbw / 1e9:.4f}", f"{row.busbw / 1e9:.4f}"]
+        writer.writerow([*numbers, row.choice.algorithm, row.choice.protocol, row.choice.channels, row.limit])
+    return out.getvalue()

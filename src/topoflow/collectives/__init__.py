@@ -1,0 +1,1 @@
+"""Statements about collectives of GPUs: what NCCL chooses for one, and how long it takes."""

@@ -1,0 +1,239 @@
+"""NCCL's choice of algorithm, protocol and channels for a collective.
+
+NCCL estimates latency + bytes / bandwidth for each algorithm and protocol, and takes the least. Its estimate is made
+for choosing, not for predicting: ``nccl_time`` has the times.
+
+Source: NVIDIA/nccl 2.30.7, ``src/graph/tuning.cc`` (``ncclTopoTuneModel``, ``ncclTopoGetAlgoTime``) and
+``src/enqueue.cc`` (``updateCollCostTable``, ``topoGetAlgoInfo``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from topoflow.collectives.communicator import MAX_NVLS_HEADS, Communicator
+from topoflow.collectives.tuning_tables import (
+    ALGORITHMS,
+    BASE,
+    HOP,
+    OLD_PLATEAU,
+    PLATEAU,
+    PROTOCOLS,
+    TREE_CORRECTION,
+    Algorithm,
+    Protocol,
+)
+
+OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+NAMES: dict[str, Algorithm] = {"tree": "tree", "ring": "ring", "nvls": "nvls", "nvlstree": "nvls_tree", "pat": "pat"}
+COLLNET = ("collnetdirect", "collnetchain")
+RUNS: dict[str, tuple[Algorithm, ...]] = {
+    "all_reduce": ("tree", "ring", "nvls", "nvls_tree"),
+    "all_gather": ("ring", "nvls", "pat"),
+    "reduce_scatter": ("ring", "nvls", "pat"),
+}
+NVLS_DTYPE_BYTES = 2  # NVLink SHARP reduces types of two bytes and more
+OVERHEAD = {"amd": 2.0}  # us to post to a NIC; 1 with other CPUs
+THREADS = {"LL": 512, "LL128": 640, "Simple": 512}
+BYTES_PER_THREAD = {"LL": 8, "LL128": 8, "Simple": 64}
+P2P_LL_BYTES = 16384  # NCCL_P2P_LL_THRESHOLD: smaller messages to a peer use LL
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The algorithm, protocol and channels of a collective."""
+
+    algorithm: Algorithm | str  # "p2p" for an all-to-all, which is sends and receives
+    protocol: Protocol
+    channels: int
+    estimate: float  # s, NCCL's own
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """NCCL_ALGO and NCCL_PROTO: names, comma-separated; ^ excludes them."""
+
+    algo: str = ""
+    proto: str = ""
+
+    def algorithms(self) -> tuple[Algorithm, ...]:
+        """Return the algorithms that may run; raise ``ValueError`` for a name that NCCL or this model has not."""
+        names = {name.lower() for name in _names(self.algo)}
+        for name in names & set(COLLNET):
+            raise ValueError(f"NCCL_ALGO: {name} needs a network that reduces, which is not modelled")
+        _check("NCCL_ALGO", names, NAMES)
+        return tuple(a for a in ALGORITHMS if _kept(self.algo, {NAMES[name] for name in names}, a))
+
+    def protocols(self) -> tuple[Protocol, ...]:
+        """Return the protocols that may run."""
+        names = {name.lower() for name in _names(self.proto)}
+        _check("NCCL_PROTO", names, {protocol.lower(): protocol for protocol in PROTOCOLS})
+        return tuple(p for p in PROTOCOLS if _kept(self.proto, names, p.lower()))
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.removeprefix("^").split(",") if text]
+
+
+def _check(field: str, names: set[str], known: dict[str, Algorithm] | dict[str, Protocol]) -> None:
+    for name in sorted(names - set(known)):
+        raise ValueError(f"{field}: must be of {', '.join(known)}, got {name!r}")
+
+
+def _kept(text: str, names: set[Algorithm] | set[str], each: str) -> bool:
+    return not text or (each in names) != text.startswith("^")
+
+
+def choose(
+    comm: Communicator, op: str, size: int, *, dtype_bytes: int = 4, overrides: Overrides | None = None
+) -> Choice:
+    """Return what NCCL runs an operation of ``size`` bytes with; raise ``ValueError`` where nothing may run it.
+
+    ``size`` is the larger of the buffers, as nccl-tests counts it.
+    """
+    if op not in OPERATIONS:
+        raise ValueError(f"operation: must be one of {', '.join(OPERATIONS)}, got {op!r}")
+    if op == "all_to_all":
+        protocol: Protocol = "LL" if size / comm.ranks <= P2P_LL_BYTES else "Simple"
+        return Choice("p2p", protocol, comm.channels, 0.0)
+    return min(estimates(comm, op, size, dtype_bytes, overrides or Overrides()), key=lambda made: made.estimate)
+
+
+def estimates(comm: Communicator, op: str, size: int, dtype_bytes: int, overrides: Overrides) -> Iterator[Choice]:
+    """Yield NCCL's estimate for each algorithm and protocol that may run."""
+    refusals = []
+    any_made = False
+    for algorithm in overrides.algorithms():
+        refusal = why_not(comm, op, algorithm, dtype_bytes)
+        if refusal:
+            refusals.append(f"{algorithm}: {refusal}")
+            continue
+        for protocol in overrides.protocols():
+            if algorithm not in ("ring", "tree") and protocol != "Simple":
+                refusals.append(f"{algorithm} runs with Simple only")
+            elif protocol == "LL128" and not comm.ll128:
+                refusals.append(f"LL128: is not enabled over {comm.inside} of node {comm.node.name}")
+            else:
+                any_made = True
+                channels = _channels(comm, algorithm, protocol, size)
+                yield Choice(algorithm, protocol, channels, estimate(comm, op, size, algorithm, protocol))
+    if not any_made:
+        raise ValueError(f"NCCL_ALGO, NCCL_PROTO: nothing may run {op}: {'; '.join(dict.fromkeys(refusals))}")
+
+
+def why_not(comm: Communicator, op: str, algorithm: Algorithm, dtype_bytes: int) -> str:
+    """Return why an algorithm does not run an operation on a communicator, or ""."""
+    if algorithm not in RUNS[op]:
+        return f"has no {op}"
+    if algorithm in ("nvls", "nvls_tree"):
+        if comm.node.sm < 90 or not comm.node.switched:
+            return f"needs NVSwitches and GPUs from Hopper on, node {comm.node.name} has none"
+        if comm.graph(algorithm).channels < 2:
+            return "needs two channels"
+        if dtype_bytes < NVLS_DTYPE_BYTES and op != "all_gather":
+            return f"reduces elements of {NVLS_DTYPE_BYTES} bytes and more, got {dtype_bytes}"
+        if algorithm == "nvls" and comm.nodes > 1:
+            return "needs a network that reduces between nodes"
+        if algorithm == "nvls_tree" and comm.nodes == 1:
+            return "runs between nodes"
+        if op != "all_reduce" and comm.used > MAX_NVLS_HEADS:
+            return f"gathers at most {MAX_NVLS_HEADS} GPUs of a node, got {comm.used}"
+    if algorithm == "pat" and (comm.used > 1 or comm.number < (2, 23)):
+        return f"runs with one GPU per node, got {comm.used}"
+    return ""
+
+
+def estimate(comm: Communicator, op: str, size: int, algorithm: Algorithm, protocol: Protocol) -> float:
+    """Return NCCL's estimate (s) for an algorithm and protocol that may run."""
+    bandwidth = _bandwidth(comm, op, algorithm, protocol)
+    latency = _latency(comm, op, algorithm, protocol)
+    place = (size >> 6).bit_length() - 1
+    if algorithm == "tree" and 0 <= place < len(TREE_CORRECTION[protocol]):
+        bandwidth *= TREE_CORRECTION[protocol][place]
+    many = comm.nodes > 1 and op == "all_reduce" and size / (comm.channels * comm.ranks) >= 64
+    if algorithm == "ring" and protocol == "Simple" and many:
+        latency *= PLATEAU if comm.node.sm >= 80 else OLD_PLATEAU
+    return latency * 1e-6 + size / (bandwidth * 1e9)
+
+
+def _bandwidth(comm: Communicator, op: str, algorithm: Algorithm, protocol: Protocol) -> float:
+    """Return NCCL's bandwidth (GB/s) of the buffer."""
+    table, nodes, ranks = comm.tables, comm.nodes, comm.ranks
+    column, generation = min(nodes, 3) - 1, comm.generation
+    graph = comm.graph(algorithm)
+    row = generation if nodes == 1 else "ampere" if comm.node.cpu == "amd" else "volta"
+    ll = table.ll[row][column]
+    bandwidth = graph.bandwidth
+    if algorithm in ("nvls", "nvls_tree"):
+        bandwidth = graph.channels * _nvls_speed(comm, op, algorithm)
+    elif algorithm == "ring" and protocol == "LL":
+        bandwidth = min(ll, bandwidth / 2)
+    elif algorithm == "ring" and protocol == "LL128":
+        bandwidth = min(bandwidth * 0.92, graph.channels * table.ring_ll128[generation][column])
+    elif algorithm == "tree":
+        bandwidth = min(bandwidth * 0.92, graph.channels * table.tree[generation][column])
+        if protocol == "LL":
+            bandwidth = min(bandwidth / 3.8, ll)
+        elif protocol == "LL128":
+            part = 7 / 9 if nodes == 1 else 120 / 128
+            bandwidth = min(bandwidth * part, graph.channels * table.tree_ll128[generation][column])
+        if comm.node.sm >= 90:  # the search ends with the plain pattern
+            bandwidth *= 0.85
+    elif algorithm == "pat":
+        bandwidth *= table.pat
+    if algorithm == "ring" or (algorithm in ("nvls", "nvls_tree") and op == "all_reduce"):
+        steps = (2 if op == "all_reduce" else 1) * (ranks - 1)
+        if algorithm != "ring" and not table.nvls:
+            return bandwidth * 5 / 6
+        return bandwidth * ranks / steps
+    return bandwidth * (0.5 if op == "all_reduce" else 1)
+
+
+def _nvls_speed(comm: Communicator, op: str, algorithm: Algorithm) -> float:
+    """Return NCCL's bandwidth (GB/s) of a channel of NVLS."""
+    graph, table = comm.graph(algorithm), comm.tables
+    rest = 1.0 if op == "all_reduce" else (comm.used - 1) / comm.used
+    if not table.nvls:
+        if algorithm == "nvls_tree" and comm.nodes > 2:
+            return graph.speed / 2
+        return graph.speed * (1.0 if op == "all_reduce" else min(rest, 0.9))
+    inside = graph.speed * table.nvls[comm.generation] * (graph.channels - 1) / graph.channels
+    inside *= 2 if op == "all_reduce" else rest
+    if algorithm == "nvls":
+        return inside
+    between = graph.speed * (2 if comm.nodes == 2 else 1)
+    return min(inside, between, table.nvls_tree[comm.generation][min(comm.nodes, 3) - 1])
+
+
+def _latency(comm: Communicator, op: str, algorithm: Algorithm, protocol: Protocol) -> float:
+    """Return NCCL's latency (us)."""
+    place, nodes = PROTOCOLS.index(protocol), comm.nodes
+    inside = HOP[comm.inside][algorithm][place]
+    between = HOP["NET"]["tree" if comm.used == 1 else algorithm][place]
+    if algorithm == "nvls_tree" and comm.used > 1:
+        between = comm.tables.nvls_tree_network_hop
+    base = BASE[algorithm][place]
+    log = nodes.bit_length() - 1
+    if algorithm == "ring":
+        twice = 2 if op == "all_reduce" else 1
+        if nodes > 1:
+            overhead = OVERHEAD.get(comm.node.cpu, 1.0) * (3 if protocol == "Simple" else 1)
+            inside = max(inside, overhead)
+        hops = twice * (nodes - 1) if nodes > 1 else 0
+        return base + (twice * (comm.ranks - 1) - hops) * inside + hops * between
+    if algorithm == "tree":
+        return base + 2 * ((comm.used - 1) * inside + log * between)
+    if algorithm == "nvls":
+        return inside
+    if algorithm == "nvls_tree":
+        return base + inside + 2 * log * between
+    return base + log * between / 3.5 + comm.ranks * 2.8
+
+
+def _channels(comm: Communicator, algorithm: Algorithm, protocol: Protocol, size: int) -> int:
+    """Return the number of channels for a size."""
+    if algorithm in ("nvls", "nvls_tree"):
+        return comm.nvls_channels
+    per_thread = BYTES_PER_THREAD[protocol] * (comm.ranks if algorithm == "ring" and protocol == "LL" else 1)
+    return max(min(comm.channels, int(size / (THREADS[protocol] * per_thread))), min(comm.min_channels, comm.channels))
