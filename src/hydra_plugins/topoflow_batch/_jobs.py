@@ -43,8 +43,8 @@ class UncheckedLoader:
 
 
 @dataclass(frozen=True, eq=False)
-class SharedFiles:
-    """What jobs have in common that choose the same files: what Hydra composed, and as plain Python."""
+class SharedConfiguration:
+    """The configuration that jobs of the same files share, as Hydra composed it and as plain Python."""
 
     whole: DictConfig
     task: Tree
@@ -66,7 +66,7 @@ class SharedFiles:
         return any(isinstance(value, str) and "${hydra:" in value for _, value in leaves(self.task.plain))
 
     @classmethod
-    def of(cls, whole: DictConfig) -> SharedFiles:
+    def of(cls, whole: DictConfig) -> SharedConfiguration:
         task = whole.copy()
         OmegaConf.set_readonly(task, False)
         OmegaConf.set_struct(task, False)
@@ -83,20 +83,20 @@ def _mappings(values: Iterable[Any]) -> Iterator[dict[Any, Any]]:
 
 
 @dataclass(frozen=True)
-class Job:
+class SweepJob:
     """``launcher.Launched``: the job number ``number`` of a sweep."""
 
     number: int
     overrides: list[str]
     changes: Mapping[tuple[str, ...], Any]  # values of the task that its files do not have
     dirname: str  # hydra.job.override_dirname
-    files: SharedFiles
+    shared: SharedConfiguration
     folder: Path
 
     @property
     def hydra(self) -> dict[str, Any]:
         """Hydra's own node of the job, with interpolations as text."""
-        shared = self.files.hydra
+        shared = self.shared.hydra
         job = {"override_dirname": self.dirname, "id": str(self.number), "num": self.number}
         return {
             **shared,
@@ -108,13 +108,13 @@ class Job:
     @property
     def config(self) -> DictConfig:
         """The configuration with Hydra's own node, which ``HydraConfig`` has from here on."""
-        config = deepcopy(self.files.whole)
+        config = deepcopy(self.shared.whole)
         OmegaConf.set_readonly(config.hydra, False)
         for path, value in self.changes.items():
             OmegaConf.update(config, ".".join(path), value)
         for name in ("overrides", "job", "runtime"):
             for key, value in self.hydra[name].items():
-                if value != self.files.hydra[name].get(key):
+                if value != self.shared.hydra[name].get(key):
                     config.hydra[name][key] = value
         HydraConfig.instance().cfg = config  # no copy of it, unlike set_config
         return config
@@ -125,7 +125,7 @@ class Jobs:
     """Makes the jobs of the sweep whose configuration is ``master``."""
 
     master: DictConfig
-    _shared: dict[int, SharedFiles] = field(default_factory=dict)  # by the identity of what points have in common
+    _shared: dict[tuple[str, ...], SharedConfiguration] = field(default_factory=dict)  # by what Hydra composed
     _mappings: dict[int, str] = field(default_factory=dict)  # texts of what jobs share, by identity
     _texts: dict[Any, str] = field(default_factory=dict)  # of keys and values
 
@@ -134,26 +134,26 @@ class Jobs:
         self._hydra_overrides = [str(text) for text in hydra.overrides.hydra]
         self._points = Points(str(hydra.job.config_name), lambda values: None, tuple(self._hydra_overrides))
 
-    def job(self, overrides: Sequence[str], number: int) -> Job:
+    def job(self, overrides: Sequence[str], number: int) -> SweepJob:
         """Return a job. Raise what Hydra raises for overrides that it cannot compose."""
-        files, changes = self._points.files(overrides)
-        if id(files) not in self._shared:
-            whole = composed(self._points.name, [*self._hydra_overrides, *files.overrides])
+        composition, changes = self._points.composition(overrides)
+        if composition.overrides not in self._shared:
+            whole = composed(self._points.name, [*self._hydra_overrides, *composition.overrides])
             OmegaConf.copy_cache(from_config=self.master, to_config=whole)
-            self._shared[id(files)] = SharedFiles.of(whole)
-        shared = self._shared[id(files)]
+            self._shared[composition.overrides] = SharedConfiguration.of(whole)
+        shared = self._shared[composition.overrides]
         task = [text for text in overrides if not is_hydra_override(text)]
         settings = shared.hydra["job"]["config"]["override_dirname"]
         named = sorted(text for text in task if self._points.argument(text).key not in settings["exclude_keys"])
         dirname = settings["item_sep"].join(named).replace("=", settings["kv_sep"])
-        job = Job(number, task, changes, dirname, shared, Path())
+        job = SweepJob(number, task, changes, dirname, shared, Path())
         folder, subfolder, _ = self._folders(job)
-        job = Job(number, task, changes, dirname, shared, Path(os.getcwd(), folder, subfolder))
+        job = SweepJob(number, task, changes, dirname, shared, Path(os.getcwd(), folder, subfolder))
         if shared.reads_hydra:
             job.config  # noqa: B018  HydraConfig has it
         return job
 
-    def write(self, job: Job) -> None:
+    def write(self, job: SweepJob) -> None:
         """Write ``config.yaml``, ``hydra.yaml`` and ``overrides.yaml``, byte for byte as Hydra's own launcher does."""
         make_folder(str(job.folder))
         output = self._folders(job)[2]
@@ -161,23 +161,23 @@ class Jobs:
             return
         target = os.path.join(job.folder, str(output))
         make_folder(target)
-        content = {"config": job.files.task.with_interpolations(job.changes), "hydra": {"hydra": job.hydra}}
+        content = {"config": job.shared.task.with_interpolations(job.changes), "hydra": {"hydra": job.hydra}}
         for name, values in content.items():
-            write_text(f"{target}/{name}.yaml", "".join(self._yaml(values, (), job.files.mappings)))
+            write_text(f"{target}/{name}.yaml", "".join(self._yaml(values, (), job.shared.mappings)))
         overrides = self._text((), "", job.overrides).partition("\n")[2] if job.overrides else "[]\n"
         write_text(f"{target}/overrides.yaml", overrides)
 
-    def _folders(self, job: Job) -> list[Any]:
+    def _folders(self, job: SweepJob) -> list[Any]:
         """Return the values of ``SETTINGS``."""
-        plain: list[Any] = [job.files.hydra["sweep"]["dir"], job.files.hydra["sweep"]["subdir"]]
-        plain.append(job.files.hydra["output_subdir"])
+        plain: list[Any] = [job.shared.hydra["sweep"]["dir"], job.shared.hydra["sweep"]["subdir"]]
+        plain.append(job.shared.hydra["output_subdir"])
         values: list[Any] = []
         config: Any = None
         for key, text in zip(SETTINGS, plain, strict=True):
             if text == NUMBER:
                 values.append(str(job.number))
             elif SAME_FOR_ALL.fullmatch(str(text)):
-                values.append(job.files.setting(key))
+                values.append(job.shared.setting(key))
             else:
                 config = config or job.config.hydra
                 values.append(OmegaConf.select(config, key))

@@ -248,7 +248,7 @@ class Launched(Protocol):
 
 
 @dataclass(frozen=True)
-class Job:
+class HydraJob:
     """The job of a point that Hydra has composed."""
 
     verb: Verb
@@ -261,7 +261,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class BatchedJob(Job):
+class BatchedHydraJob(HydraJob):
     """A job that the launcher ``topoflow_batch`` can run for many points at once."""
 
     answer_each: AnswerEach
@@ -282,8 +282,8 @@ class BatchedJob(Job):
         return [next(of_sound) if answer is None else answer for answer in answers]
 
 
-def _multirun(verb: Verb) -> Job:
-    return Job(verb) if verb.answer_each is None else BatchedJob(verb, verb.answer_each)
+def _multirun(verb: Verb) -> HydraJob:
+    return HydraJob(verb) if verb.answer_each is None else BatchedHydraJob(verb, verb.answer_each)
 
 
 def _job_of(verb: Verb, overrides: Sequence[str], folder: Path, points: Points) -> tuple[Point, str, Path]:

@@ -13,7 +13,7 @@ from topoflow.study.configure.composition import initialized
 from topoflow.study.configure.grid import Grid
 from topoflow.study.configure.keys import check
 from topoflow.study.configure.point import Point
-from topoflow.study.configure.points import Files, Points
+from topoflow.study.configure.points import Composition, Points
 from topoflow.study.configure.tree import Path
 
 VALUES = {  # of keys that interpolations read, directly and through others, are interpolations, lists, or wrong
@@ -63,7 +63,7 @@ def drawn(random_: random.Random) -> list[list[str]]:
 class ByHydra(Points):
     """Points of which Hydra composes every value."""
 
-    def files(self, overrides: Any) -> tuple[Files, dict[Path, Any]]:
+    def composition(self, overrides: Any) -> tuple[Composition, dict[Path, Any]]:
         for text in overrides:
             self.argument(text)  # raises for a group that is no name
         return self._composed(tuple(overrides)), {}
@@ -104,9 +104,9 @@ ORDERED = [
 @pytest.mark.parametrize("overrides", ORDERED, ids=" ".join)
 def test_the_order_of_arguments_counts_as_for_hydra(overrides: list[str]) -> None:
     with initialized():
-        files, changes = Points("compare", check).files(overrides)
+        composition, changes = Points("compare", check).composition(overrides)
         whole = compose("compare", overrides=overrides)
-        values = files.tree.with_interpolations(changes)
+        values = composition.tree.with_interpolations(changes)
         plain: Any = OmegaConf.to_container(whole)
         assert {**plain, "fidelity": "fluid"} == values
         assert list(plain) == list(values)
@@ -122,7 +122,7 @@ def test_hydra_composes_points_that_choose_the_same_files_once(monkeypatch: pyte
     composed: list[tuple[str, ...]] = []
     original = Points._composed
 
-    def counted(self: Points, overrides: tuple[str, ...]) -> Files:
+    def counted(self: Points, overrides: tuple[str, ...]) -> Composition:
         composed.append(overrides)
         return original(self, overrides)
 

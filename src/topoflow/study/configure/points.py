@@ -26,7 +26,7 @@ from topoflow.study.configure.point import FIDELITY, OPTIONAL_GROUPS, Point
 from topoflow.study.configure.tree import MISSING, Path, Tree
 
 HYDRA = "hydra"  # Hydra's own node of a configuration
-MAX_TREES = 64  # kept, of 1 MB each; a grid over many files uses each for a few points only
+MAX_COMPOSITIONS = 64  # kept, of 1 MB each; a grid over many files uses each for a few points only
 MAX_PARSED = 4096  # overrides kept; a grid may have millions of points
 
 WHOLE, NAME = re.compile(r"0|-?[1-9]\d{0,17}"), re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -50,8 +50,8 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Files:
-    """The parts that points of the same files share."""
+class Composition:
+    """A configuration that Hydra composed of ``overrides``; points that choose the same files share it."""
 
     overrides: tuple[str, ...]  # that Hydra composed
     tree: Tree
@@ -70,29 +70,29 @@ class Points:
     name: str
     check: Check
     hydra_overrides: tuple[str, ...] = ()
-    _files: dict[tuple[str, ...], Files] = field(default_factory=dict)  # by the overrides that Hydra composes
+    _compositions: dict[tuple[str, ...], Composition] = field(default_factory=dict)  # by their overrides
     _parsed: dict[str, Argument] = field(default_factory=dict)
     _groups: dict[str, list[str]] = field(default_factory=dict)
 
     def compose(self, overrides: Sequence[str], point: Point) -> Point:
         """Return ``point`` with the values and choices of ``overrides``. Raise ``ValueError`` in one line."""
         with one_line(overrides, self.name):
-            files, changes = self.files(overrides)
+            composition, changes = self.composition(overrides)
             for group, made in point.objects.items():
-                if group not in (FIDELITY, *files.choices):
+                if group not in (FIDELITY, *composition.choices):
                     raise ValueError(f"{group}: must be text, a number or a list of these, got {type(made).__name__}")
                 if group == "gpu":  # which workloads refer to
                     changes[(group,)] = described(made)
             try:
-                values = files.tree.with_values(changes)
-            except (ValueError, OmegaConfBaseException):
-                self._check(files, files.tree.with_interpolations(changes))  # which may know better what is wrong
+                values = composition.tree.with_values(changes)
+            except (ValueError, OmegaConfBaseException):  # the check may know better what is wrong
+                self._check(composition, composition.tree.with_interpolations(changes))
                 raise
-            self._check(files, values)
-        return _with_objects(point, files, values)
+            self._check(composition, values)
+        return _with_objects(point, composition, values)
 
-    def files(self, overrides: Sequence[str]) -> tuple[Files, dict[Path, Any]]:
-        """Return the files that ``overrides`` choose, and the values that they change in these.
+    def composition(self, overrides: Sequence[str]) -> tuple[Composition, dict[Path, Any]]:
+        """Return the composition of the files that ``overrides`` choose, and the values that they change in it.
 
         Hydra composes everything that is more than a plain value for a key that exists. Raises what Hydra raises.
         """
@@ -101,9 +101,9 @@ class Points:
         values = [one for one in arguments if one.is_value]
         others = [one.key for one in arguments if not one.is_value and not one.is_option]
         if not any(_is_related(one.key, other) for one in values for other in others):  # whose order counts
-            files = self._composed(by_hydra)
-            if all(files.tree.has_value(one.path) for one in values):
-                return files, {one.path: one.value for one in values}
+            composition = self._composed(by_hydra)
+            if all(composition.tree.has_value(one.path) for one in values):
+                return composition, {one.path: one.value for one in values}
         return self._composed(tuple(overrides)), {}
 
     def argument(self, text: str) -> Argument:
@@ -134,22 +134,22 @@ class Points:
             self._groups[group] = group_options(group, self.name, self.hydra_overrides)
         return self._groups[group]
 
-    def _composed(self, overrides: tuple[str, ...]) -> Files:
+    def _composed(self, overrides: tuple[str, ...]) -> Composition:
         """Return the files that Hydra composes."""
-        if overrides not in self._files:
+        if overrides not in self._compositions:
             config = composed(self.name, [*self.hydra_overrides, *overrides])
             choices = {str(group): str(option) for group, option in config.hydra.runtime.choices.items()}
             OmegaConf.set_readonly(config, False)
             OmegaConf.set_struct(config, False)
             config.pop(HYDRA)
             fidelities = _name_fidelity(config, choices, overrides)
-            if len(self._files) >= MAX_TREES:
-                self._files.clear()
-            self._files[overrides] = Files(overrides, Tree(config), choices, fidelities)
-        return self._files[overrides]
+            if len(self._compositions) >= MAX_COMPOSITIONS:
+                self._compositions.clear()
+            self._compositions[overrides] = Composition(overrides, Tree(config), choices, fidelities)
+        return self._compositions[overrides]
 
-    def _check(self, files: Files, values: Mapping[str, Any]) -> None:
-        self.check({key: values[key] for key in values if key not in (*files.fidelities, *OPTIONAL_GROUPS)})
+    def _check(self, composition: Composition, values: Mapping[str, Any]) -> None:
+        self.check({key: values[key] for key in values if key not in (*composition.fidelities, *OPTIONAL_GROUPS)})
 
 
 def _is_plain(value: Any) -> bool:
@@ -194,27 +194,27 @@ def _check_settings(chosen: str, overrides: Sequence[str]) -> None:
             )
 
 
-def _with_objects(point: Point, files: Files, values: dict[str, Any]) -> Point:
+def _with_objects(point: Point, composition: Composition, values: dict[str, Any]) -> Point:
     """Return ``point`` with its choices and values, the objects of Python in place of the files of their groups.
 
     Optional groups and the settings of all fidelities must be sound; those of fidelities that are not chosen are left
     out.
     """
-    found = dataclasses.replace(point, choices=files.choices, config=values)
+    found = dataclasses.replace(point, choices=composition.choices, config=values)
     for name in OPTIONAL_GROUPS:
         if name in values:
             build(found, name)
     if FIDELITY in values:
         chosen = values[FIDELITY]
-        if chosen not in files.fidelities and FIDELITY not in point.objects:
-            raise ValueError(f"{FIDELITY}: must be one of {', '.join(files.fidelities)}, got {chosen!r}")
-        for name in files.fidelities:
+        if chosen not in composition.fidelities and FIDELITY not in point.objects:
+            raise ValueError(f"{FIDELITY}: must be one of {', '.join(composition.fidelities)}, got {chosen!r}")
+        for name in composition.fidelities:
             build(found, name)
-        values = {key: value for key, value in values.items() if key == chosen or key not in files.fidelities}
+        values = {key: value for key, value in values.items() if key == chosen or key not in composition.fidelities}
     if not point.objects:
         return dataclasses.replace(found, config=values)
     names = {group: name_of(made) for group, made in point.objects.items()}
     values |= {group: described(made) for group, made in point.objects.items()}
     if FIDELITY in names:
         values[FIDELITY] = names[FIDELITY]
-    return dataclasses.replace(found, choices={**files.choices, **names}, config=values)
+    return dataclasses.replace(found, choices={**composition.choices, **names}, config=values)
