@@ -11,7 +11,7 @@ import pytest
 
 from topoflow.cli import main
 from topoflow.report.files import locked
-from topoflow.report.write import OWN
+from topoflow.report.write import OPTIONAL_FILES
 
 pytestmark = pytest.mark.usefixtures("without_pixels")
 
@@ -79,7 +79,7 @@ def test_a_comparison_removes_what_only_an_earlier_one_has(tmp_path: Path) -> No
     assert {"ports.png", "failures.png"} <= packet ^ failing
     assert files() == fluid
     assert (tmp_path / "mine.png").exists()
-    assert packet | failing <= {*OWN, *fluid}
+    assert packet | failing <= {*OPTIONAL_FILES, *fluid}
 
 
 def test_a_figure_removes_the_pictures_that_only_an_earlier_one_has(tmp_path: Path) -> None:

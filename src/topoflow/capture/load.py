@@ -70,8 +70,10 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def _read_folder(folder: Path, notes: list[str]) -> list[Part]:
-    """The parts in all files of a folder. A file with several ranks, which has all ranks of the others, is read alone:
-    the recorder leaves the merged trace in the folder of the ranks' traces. So does a tool that makes graphs of traces.
+    """Return the parts in all files of a folder.
+
+    A file with several ranks that has all ranks of the other files is read alone: the recorder leaves the merged trace
+    in the folder of the ranks' traces, and so does a tool that makes graphs of traces.
     """
     files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
     found = {file.name: _read_file(file, must_match=False) for file in files}

@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _files(plan: Plan, arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """(name, content)"""
+    """Yield the name and the content of each file."""
     if arguments.look_ahead is None:
         found = tables(plan, arguments.ports)
     else:

@@ -45,8 +45,9 @@ class Device:
 
     @classmethod
     def named(cls, name: str) -> Device:
-        """ "cpu"; "cuda", torch's current GPU; "cuda:1", the second; or "auto", the GPU if one is usable, else the CPU.
+        """Return the device of a name.
 
+        "cpu"; "cuda", torch's current GPU; "cuda:1", the second; "auto", the GPU if one is usable, else the CPU;
         "cuda:0,cuda:1": both share each batch. Raises ``ValueError`` for another name, and for a GPU where something is
         missing.
         """
@@ -66,7 +67,7 @@ class Device:
 
     @property
     def all(self) -> tuple[Device, ...]:
-        """This one and the others, each by itself."""
+        """Return this device and the others, each as a separate device."""
         return (Device(self.torch), *self.others)
 
     @property

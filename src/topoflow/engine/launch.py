@@ -260,8 +260,11 @@ class _Batch(Generic[W, T]):
         self.free.append(begun.lane)
 
     def _tried(self, piece: _Piece[W], lane: Lane, step: Callable[[], S]) -> S | None:
-        """Return what ``step`` returns. None where memory is not enough, so that the piece waits once more, and where
-        worlds are wrong: of several wrong pieces, the error of the first is raised, whichever ends first."""
+        """Return the result of ``step``, or None if it failed.
+
+        If memory is insufficient, the piece waits once more. If worlds are invalid, the error is stored: of several
+        invalid pieces, the error of the first in order is raised, even if another one ends first.
+        """
         try:
             return step()
         except KernelFault:

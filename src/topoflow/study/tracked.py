@@ -35,10 +35,9 @@ MOST_NAMES = 3  # of points, in the name of a run
 def tracked(
     points: Sequence[Point], verb: str, command: str, folder: Path | None, observer: Observer = Silent()
 ) -> Iterator[Tracked]:
-    """An observer that informs ``observer``, the trackers of the points and the progress file of ``folder``, until the
-    block ends.
+    """Yield an observer that informs ``observer``, the trackers of the points and the progress file of ``folder``.
 
-    Raises ``ValueError`` where points differ in these, or one is not installed.
+    Raises ``ValueError`` if points differ in their trackers, or if a tracker is not installed.
     """
     found = Tracked(observer)
     chosen = trackers_of(points)

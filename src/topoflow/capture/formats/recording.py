@@ -148,8 +148,10 @@ class _Rows:
         return self.header.integer("world_size", 1, LARGEST_WORLD)
 
     def _begin(self) -> int:
-        """Return the position where iteration 0 begins: the first training forward pass and the sends and receives that
-        led to it (a later pipeline stage receives before it computes), or else the first communication.
+        """Return the position where iteration 0 begins.
+
+        It begins with the first training forward pass and the sends and receives that led to it (a later pipeline stage
+        receives before it computes), or else with the first communication.
         """
         communications = [index for index, event in enumerate(self.events) if isinstance(event, Operation)]
         if self.begin is None:

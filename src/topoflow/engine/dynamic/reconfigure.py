@@ -89,8 +89,10 @@ MOST_SAMPLES = 2**30  # of an iteration: minutes where none finds other circuits
 
 
 def _check_ends(world: World, fabric: Fabric, interval: float) -> None:
-    """Raise ``ValueError`` for an iteration that would take more than ``MOST_SAMPLES`` samples, as far as is known
-    before: it takes at least the longest delay after a task's release, and all bytes over all links at once."""
+    """Raise ``ValueError`` for an iteration that is known to take more than ``MOST_SAMPLES`` samples.
+
+    It takes at least the longest delay after a task's release, and at least all bytes over all links at once.
+    """
     graph, together = world.graph, fabric.servers * fabric.degree * fabric.interface_bandwidth  # B/s
     with np.errstate(divide="ignore", over="ignore"):
         wires = float(np.divide(graph.bytes[graph.path >= 0].sum(), together))

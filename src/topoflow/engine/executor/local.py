@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Local:
-    """This process, without any workers."""
+    """An executor that runs work in this process, without workers."""
 
     def workers(self, device: str, threads: int | None, out: Path | None) -> None:
         """Return None: work is done where it is asked for."""

@@ -17,10 +17,10 @@ SYSTEMS = ("slurm", "local")
 
 @dataclass(frozen=True)
 class Slurm:
-    """Up to ``jobs`` at the same time, of ``minutes`` at most. None of ``memory`` (GB), ``partition`` or ``account``:
-    Slurm's default.
+    """Up to ``jobs`` jobs of Slurm at the same time, of at most ``minutes`` each.
 
-    ``system`` local: processes of this machine in place of jobs, to try it.
+    ``memory`` (GB), ``partition`` and ``account`` have Slurm's default if they are None. With ``system`` local,
+    processes of this machine replace jobs, for a trial.
     """
 
     jobs: int = 16

@@ -59,8 +59,11 @@ class Algorithm:
     sent: Callable[[str, int], float] = sent_by_all  # (op, n) -> bytes that all ranks send per byte of the buffer
 
     def phased(self, task: Collective | Operation) -> bool:
-        """Return whether it runs between servers only, with one rank on each, between the phases ``INSIDE_BEFORE`` and
-        ``INSIDE_AFTER`` of the servers. Groups that are side by side always do."""
+        """Return whether the algorithm runs between servers only, with one rank on each.
+
+        It then runs between the phases ``INSIDE_BEFORE`` and ``INSIDE_AFTER`` of the servers. Groups that are side by
+        side always do.
+        """
         return self.hierarchical or task.side_by_side > 1
 
 

@@ -88,8 +88,7 @@ class Assembly:
                 yield part, begin[part.tasks][:, None] + np.arange(placed.block.tasks)
 
     def _sends(self, begin: Offsets) -> tuple[Ints, Floats, Floats]:
-        """Return [T] the path of every task, its bytes on the network, and its seconds of compute, in a server, or
-        waiting."""
+        """Return [T] the path of every task, its bytes on the network, and its seconds off the network."""
         latency = np.append(self.table.latency, 0.0)  # [P+1] ends with that of ``NO_PATH``
         path, bytes, delay = np.full(begin[-1], NO_PATH, np.int32), np.zeros(begin[-1]), np.zeros(begin[-1])
         path[begin[:-1]] = self.path
@@ -173,8 +172,10 @@ class Assembly:
 
 
 def in_order(traffic: Traffic) -> tuple[Offsets, Offsets]:
-    """Offsets [K+1] and tasks [D] that each task waits for: its ``after``, and a compute for the one before on its
-    server."""
+    """Return offsets [K+1] and the tasks [D] that each task waits for.
+
+    These are the tasks in its ``after``, and for a compute the previous one on its server.
+    """
     tasks, count = len(traffic), np.diff(traffic.after_offsets)
     occupies = np.flatnonzero(traffic.server >= 0)
     by_server = occupies[np.argsort(traffic.server[occupies], kind="stable")]

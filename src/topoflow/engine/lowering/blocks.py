@@ -51,7 +51,7 @@ class Block:
 
     @property
     def tasks(self) -> int:
-        """B"""
+        """The number B of tasks of the block."""
         return len(self.share)
 
     def ends(self, groups: Offsets) -> tuple[Offsets, Offsets, Offsets]:
@@ -203,8 +203,10 @@ def _between_joins(
     waits: Floats,
     traffic_class: str,
 ) -> Block:
-    """Return the block of ``sends``: the first wait for the join before them, and the join after them waits for the
-    sends that no other send waits for."""
+    """Return the block of ``sends``, between a join before and a join after them.
+
+    The first sends wait for the join before; the join after waits for the sends that no other send waits for.
+    """
     earlier = sends.after if isinstance(sends, Schedule) else np.zeros(0, np.int64)
     awaited = np.diff(sends.after_offsets) if isinstance(sends, Schedule) else np.zeros(len(share), np.int64)
     last = np.setdiff1d(np.arange(len(share)), earlier)

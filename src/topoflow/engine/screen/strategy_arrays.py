@@ -72,8 +72,11 @@ def strategy_arrays(
     routing: str,
     seed: int,
 ) -> StrategyArrays:
-    """Raises ``ValueError`` for a choice that is no ascending set of servers, for one that is there twice, and for
-    servers without a path."""
+    """Return the arrays of a placement search.
+
+    Raises ``ValueError`` for a choice that is no ascending set of servers, for a choice that is listed twice, and for
+    servers without a path.
+    """
     arrays, samples = _choices(fabric.servers, choices)
     paths = Paths(fabric, seed, routing)
     blocks = Blocks(fabric, all_reduce, "flows")

@@ -66,7 +66,7 @@ class Cells:
 
     @property
     def epoch(self) -> int:
-        """ps"""
+        """The time of an epoch in ps."""
         return self.schedule.slots * self.slot
 
 

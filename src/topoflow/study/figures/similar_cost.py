@@ -1,5 +1,7 @@
-"""Networks of similar cost: TopoOpt's fat-tree of links d * B', "where B' is lower than B and is selected such that
-Fat-tree's cost is similar to TopoOpt" (5.1). The paper does not give B'. There are two rules (``RULES``):
+"""Networks of similar cost: TopoOpt's fat-tree of links d * B'.
+
+"B' is lower than B and is selected such that Fat-tree's cost is similar to TopoOpt" (5.1). The paper does not give B'.
+There are two rules (``RULES``):
 
 ``authors``: B' = B / 4, as the authors' public scripts imply (github.com/hipersys-team/TopoOpt, simulation/scripts).
 

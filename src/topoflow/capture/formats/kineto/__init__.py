@@ -1,4 +1,4 @@
-"""torch.profiler's Kineto JSON (``export_chrome_trace``), one rank per file, of three generations:
+"""torch.profiler's Kineto JSON (``export_chrome_trace``), with one rank per file, in three generations.
 
 - torch 2.2 and older, and gloo: collectives are ``c10d::`` operators, sized by ``Input Dims`` of the operator or of the
   ``nccl:`` annotation within it, if the profile has ``record_shapes=True``. The process group is not recorded.

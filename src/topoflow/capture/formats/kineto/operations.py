@@ -141,8 +141,9 @@ def _ranked(row: Row, group: tuple[int, ...], field: str) -> int:
 
 
 def from_shapes(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> list[tuple[Row, Operation]]:
-    """One operation for every ``c10d::`` row, and for every annotation outside of these, sized by the shapes of its
-    tensors where these were recorded.
+    """Return an operation for every ``c10d::`` row, and for every annotation outside of these rows.
+
+    Operations are sized by the shapes of their tensors if these were recorded.
     """
     issued = [row for row in rows if row.category == "cpu_op" and row.name in SIGNATURES]
     within = Enclosing(issued)

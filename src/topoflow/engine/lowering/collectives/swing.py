@@ -48,14 +48,17 @@ def rho(step: int) -> int:
 
 
 def _partner(ranks: Index, steps: int) -> Index:
-    """[steps, p]"""
+    """Return [steps, p] the partner of each rank in each step."""
     reach = np.array([rho(step) for step in range(steps)], np.int64).reshape(-1, 1)
     return (ranks + np.where(ranks % 2, -reach, reach)) % len(ranks)
 
 
 def _half(ranks: Index, steps: int) -> Index:
-    """[steps, p] which half each keeps. Ranks that still have the same range after step s are even ones that are equal
-    modulo 2^(s+2), and the partners of these in the next step: bit s + 1 of an even one tells the two halves apart."""
+    """Return [steps, p] the half that each rank keeps.
+
+    Ranks that still have the same range after step s are even ranks that are equal modulo 2^(s+2), and their partners
+    in the next step: bit s + 1 of the even rank distinguishes the two halves.
+    """
     partner = _partner(ranks, steps)
     half = np.zeros((steps, len(ranks)), np.int64)
     for step in range(steps - 1):
