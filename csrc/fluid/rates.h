@@ -134,7 +134,7 @@ struct Rates {
   // A path has `now` flows: what it used is free, what it will use is open.
   // give(link, what the path used, the weight that opens, how much more that is than before).
   template <class Give>
-  DEVICE void reopen(const Team auto& team, int32_t p, int32_t now, int32_t event, const Give& give) const {
+  INLINED_ON_CPU void reopen(const Team auto& team, int32_t p, int32_t now, int32_t event, const Give& give) const {
     const int32_t then = counted[p];
     const double had = then > 0 ? rate[p] : 0;
     paths.for_each_hop(p, [&](int32_t l, double weight) {

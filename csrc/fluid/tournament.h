@@ -84,22 +84,9 @@ struct Tournament {
   // again.
   template <class F>
   DEVICE void take(const Team auto& team, double most, const F& f) const {
-    team.for_those(
-        grouped() ? groups : 1, [&](int32_t group) { return !grouped() || winner[blocks() + group] <= most; },
-        [&](int32_t group) {
-          const int32_t first = group << log;
-          team.for_those(
-              grouped() ? blocks_of(group) : blocks(), [&](int32_t i) { return winner[first + i] <= most; },
-              [&](int32_t i) {
-                team.for_each(size(first + i), [&](int32_t place) {
-                  const int32_t item = ((first + i) << log) + place;
-                  const double value = key[item];
-                  if (value > most) return;
-                  set(team, item, kInfinity);
-                  f(item, value);
-                });
-              });
-        });
+    if (!grouped()) return take_of(team, 0, blocks(), most, f);
+    team.for_those_up_to(groups, winner + blocks(), most,
+                         [&](int32_t group) { take_of(team, group << log, blocks_of(group), most, f); });
   }
 
   struct Keys {
@@ -132,6 +119,19 @@ struct Tournament {
           });
         });
     team.wait();
+  }
+
+  // The items of `count` blocks.
+  template <class F>
+  DEVICE void take_of(const Team auto& team, int32_t first, int32_t count, double most, const F& f) const {
+    team.for_those_up_to(count, winner + first, most, [&](int32_t i) {
+      const int32_t item = (first + i) << log;
+      team.for_each_up_to(size(first + i), key + item, most, [&](int32_t place) {
+        const double value = key[item + place];
+        set(team, item + place, kInfinity);
+        f(item + place, value);
+      });
+    });
   }
 
   // Items of a block, and blocks of a group.

@@ -1,7 +1,8 @@
-// The lowest of an array of numbers, read once and in order.
+// The lowest of an array of numbers, and those up to a limit, read once and in order.
 #pragma once
 
 #include "backend.h"
+#include "bits.h"
 
 #if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
 #include <emmintrin.h>
@@ -61,6 +62,22 @@ DEVICE double lowest_above(int32_t n, const double* values, double floor) {
 #else
   return lowest(n, [=](int32_t i) { return values[i] > floor ? values[i] : kInfinity; });
 #endif
+}
+
+// Calls f(i), in order, for each i < n whose value is at most `limit`. f writes no value of another i.
+template <class F>
+DEVICE void for_each_up_to(int32_t n, const double* values, double limit, const F& f) {
+  int32_t i = 0;
+#if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
+  const __m128d most = _mm_set1_pd(limit);
+  const auto found = [=](int32_t first) { return _mm_movemask_pd(_mm_cmple_pd(_mm_loadu_pd(values + first), most)); };
+  for (; i + 8 <= n; i += 8) {
+    auto those = static_cast<uint32_t>(found(i) | found(i + 2) << 2 | found(i + 4) << 4 | found(i + 6) << 6);
+    for (; those != 0; those &= those - 1) f(i + lowest_bit(those));
+  }
+#endif
+  for (; i < n; ++i)
+    if (values[i] <= limit) f(i);
 }
 
 }  // namespace topoflow::BACKEND

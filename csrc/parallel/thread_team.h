@@ -51,6 +51,17 @@ class ThreadTeam {
       if (wanted(i)) f(i);
   }
 
+  // Calls f(i), with all threads or with the whole team, for each i < n whose value is at most `limit`. f writes no
+  // value of another i.
+  template <class F>
+  DEVICE void for_each_up_to(int32_t n, const double* values, double limit, const F& f) const {
+    BACKEND::for_each_up_to(n, values, limit, f);
+  }
+  template <class F>
+  DEVICE void for_those_up_to(int32_t n, const double* values, double limit, const F& f) const {
+    BACKEND::for_each_up_to(n, values, limit, f);
+  }
+
   // Calls put(i, the lowest of row(i)) for i < n.
   template <class Row, class Put>
   DEVICE void min_of_each(int32_t n, const Row& row, const Put& put) const {

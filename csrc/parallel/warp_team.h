@@ -82,6 +82,19 @@ class WarpTeam {
     }
   }
 
+  // Calls f(i), with all lanes or with the whole team, for each i < n whose value is at most `limit`. f writes no value
+  // of another i.
+  template <class F>
+  __device__ void for_each_up_to(int32_t n, const double* values, double limit, const F& f) const {
+    for_each(n, [&](int32_t i) {
+      if (values[i] <= limit) f(i);
+    });
+  }
+  template <class F>
+  __device__ void for_those_up_to(int32_t n, const double* values, double limit, const F& f) const {
+    for_those(n, [&](int32_t i) { return values[i] <= limit; }, f);
+  }
+
   template <class F>
   __device__ double min(int32_t n, const F& f) const {
     double lowest = kInfinity;
