@@ -261,7 +261,10 @@ def test_out_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     ("arguments", "message"),
     [
         ([], "topoflow: the following arguments are required: VERB; see topoflow --help\n"),
-        (["compare", "--servers"], "topoflow: unrecognized arguments: --servers; see topoflow --help\n"),
+        (
+            ["compare", "--servers"],
+            "topoflow: --servers: no such flag; a key has no dashes, as in servers=VALUE; see topoflow --help\n",
+        ),
         (
             ["capture", "import", "trace.json"],
             "topoflow capture import: the following arguments are required: --out; see topoflow capture import "

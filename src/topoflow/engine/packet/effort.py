@@ -32,8 +32,8 @@ def packet_hops(graph: Graph, layout: Layout, packets: Floats) -> float:
 
 
 def notice(packet_hops: float, teams: int) -> str:
-    """Return a line about a simulation that ``teams`` cores share; empty if it is short."""
-    seconds = packet_hops / (RATE * teams)
+    """Return a line about a simulation that ``teams`` cores share; empty if it is short, or there is no world."""
+    seconds = packet_hops / (RATE * max(teams, 1))
     if seconds < MIN_REPORTED_TIME:
         return ""
     return f"packet simulation: {packet_hops:.1e} packet-hops, about {_duration(seconds)} (half to twice of it)"
