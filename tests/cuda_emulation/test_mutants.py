@@ -189,16 +189,21 @@ def mutated(built: Path, mutant: Mutant, folder: Path) -> Path:
     assert count == 1, f"{mutant.header}: expected {mutant.before!r} once, got {count}"
     header.write_text(text)
     entries = json.loads((built.parent / "compile_commands.json").read_text())
-    (entry,) = [one for one in entries if one["file"].endswith(f"cuda/{mutant.kernel}.cu")]
-    command = entry["command"].replace(str(ROOT / "csrc"), str(folder / "csrc"))
-    command = re.sub(r" -o \S+ ", f" -o {folder}/{mutant.kernel}.o ", command)
-    subprocess.run(shlex.split(command), cwd=folder, check=True)
-    objects = [path for path in built.parent.rglob("*.o") if path.name != f"{mutant.kernel}.cu.o"]
+    mutants = []
+    for entry in entries:
+        name = Path(entry["file"]).name
+        if re.fullmatch(rf"{mutant.kernel}(_\w+)?\.cu", name):  # a kernel may be in several files
+            command = entry["command"].replace(str(ROOT / "csrc"), str(folder / "csrc"))
+            mutants.append(folder / f"{name}.o")
+            subprocess.run(shlex.split(re.sub(r" -o \S+ ", f" -o {mutants[-1]} ", command)), cwd=folder, check=True)
+    assert mutants
+    built_objects = [built.parent / entry["output"] for entry in entries]  # not what an earlier build has left there
+    objects = [path for path in built_objects if path.name not in {one.name for one in mutants}]
     kernels = [path for path in objects if path.name.endswith(".cu.o")]
     others = [path for path in objects if path not in kernels]
     library = folder / built.name
     # Kernels have functions in common, of which the linker takes the first: the mutant's.
-    link = ["g++", "-shared", "-o", str(library), *map(str, (*others, folder / f"{mutant.kernel}.o", *kernels))]
+    link = ["g++", "-shared", "-o", str(library), *map(str, (*others, *mutants, *kernels))]
     subprocess.run([*link, "-ldl", "-lgomp", "-lpthread"], check=True)
     return library
 
