@@ -101,7 +101,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     def listening(arrays: dict[str, Any], *how: Any, name: str, kernel: Any, array: str, position: int) -> Any:
         if isinstance(
             arrays[array], torch.Tensor
-        ):  # times of bound's tasks are computed on the host, when they are read
+        ):  # the host computes times of bound when they are read
             seen.append(Call(name, arrays[array].device.index, how[position]))
         return kernel(arrays, *how)
 
