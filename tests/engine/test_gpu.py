@@ -99,9 +99,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     seen: list[Call] = []
 
     def listening(arrays: dict[str, Any], *how: Any, name: str, kernel: Any, array: str, position: int) -> Any:
-        if isinstance(
-            arrays[array], torch.Tensor
-        ):  # the host computes times of bound when they are read
+        if isinstance(arrays[array], torch.Tensor):  # the host computes times of bound when they are read
             seen.append(Call(name, arrays[array].device.index, how[position]))
         return kernel(arrays, *how)
 
