@@ -116,7 +116,8 @@ class SweepJob:
             for key, value in self.hydra[name].items():
                 if value != self.shared.hydra[name].get(key):
                     config.hydra[name][key] = value
-        HydraConfig.instance().cfg = config  # no copy of it, unlike set_config
+        hydra: Any = HydraConfig.instance()
+        hydra.cfg = config  # no copy of it, unlike set_config
         return config
 
 

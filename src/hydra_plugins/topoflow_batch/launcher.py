@@ -18,7 +18,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobStatus, configure_log, filter_overrides
 from hydra.plugins.launcher import Launcher
-from hydra.types import HydraContext, TaskFunction
+from hydra.types import TaskFunction
 from omegaconf import DictConfig, open_dict
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class Launched(Protocol):
 class BatchLauncher(Launcher):
     """Runs all jobs at once, in this process."""
 
-    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+    def setup(self, *, hydra_context: Any, task_function: TaskFunction, config: DictConfig) -> None:
         """Let sweepers compose no job: the batch does."""
         from hydra_plugins.topoflow_batch._jobs import UncheckedLoader  # imports topoflow, only where it is asked for
 
