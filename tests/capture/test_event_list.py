@@ -34,7 +34,7 @@ def test_pieces_have_the_events_of_the_whole_document(
     events: list[Any], before: dict[str, Any], after: dict[str, Any], piece: int, indent: int | None
 ) -> None:
     document = {**before, "traceEvents": events, **after}
-    with patch.object(event_list, "PIECE", piece):
+    with patch.object(event_list, "PIECE_BYTES", piece):
         found = event_list.event_list(json.dumps(document, indent=indent).encode())
         assert found is not None
         assert list(found) == events

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -226,9 +227,9 @@ def test_what_a_node_or_an_operation_has_not_is_refused_in_one_line(
         (8, {"version": "two"}, "nccl.version"),
     ],
 )
-def test_a_communicator_that_cannot_be_is_refused(ranks: int, options: dict[str, int], message: str) -> None:
+def test_a_communicator_that_cannot_be_is_refused(ranks: int, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Communicator(preset("hgx_h100"), ranks, **options)  # type: ignore[arg-type]
+        Communicator(preset("hgx_h100"), ranks, **options)
 
 
 def test_rccl_is_not_nccl() -> None:

@@ -7,8 +7,8 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from topoflow.files import make_folder, write_text
 from topoflow.study.configure.composition import composed, is_hydra_override
 from topoflow.study.configure.points import Points
-from topoflow.study.configure.tree import Tree, leaves
+from topoflow.study.configure.tree import Tree, at, leaves
 
 SETTINGS = ("sweep.dir", "sweep.subdir", "output_subdir")  # of Hydra, that name folders
 SAME_FOR_ALL = re.compile(r"(?:[^$]|\$\{(?:now|oc\.env):[^${}]*\})*")
@@ -91,7 +91,8 @@ class SweepJob:
     changes: Mapping[tuple[str, ...], Any]  # values of the task that its files do not have
     dirname: str  # hydra.job.override_dirname
     shared: SharedConfiguration
-    folder: Path
+    folder: Path = Path()
+    output_subdir: str | None = None  # the folder in it for the configuration; None: it is not written
 
     @property
     def hydra(self) -> dict[str, Any]:
@@ -147,9 +148,9 @@ class Jobs:
         settings = shared.hydra["job"]["config"]["override_dirname"]
         named = sorted(text for text in task if self._points.argument(text).key not in settings["exclude_keys"])
         dirname = settings["item_sep"].join(named).replace("=", settings["kv_sep"])
-        job = SweepJob(number, task, changes, dirname, shared, Path())
-        folder, subfolder, _ = self._folders(job)
-        job = SweepJob(number, task, changes, dirname, shared, Path(os.getcwd(), folder, subfolder))
+        job = SweepJob(number, task, changes, dirname, shared)
+        folder, subfolder, output = map(partial(self._setting, job), SETTINGS)
+        job = replace(job, folder=Path(os.getcwd(), folder, subfolder), output_subdir=output)
         if shared.reads_hydra:
             job.config  # noqa: B018  HydraConfig has it
         return job
@@ -157,10 +158,9 @@ class Jobs:
     def write(self, job: SweepJob) -> None:
         """Write ``config.yaml``, ``hydra.yaml`` and ``overrides.yaml``, byte for byte as Hydra's own launcher does."""
         make_folder(str(job.folder))
-        output = self._folders(job)[2]
-        if output is None:
+        if job.output_subdir is None:
             return
-        target = os.path.join(job.folder, str(output))
+        target = os.path.join(job.folder, job.output_subdir)
         make_folder(target)
         content = {"config": job.shared.task.with_interpolations(job.changes), "hydra": {"hydra": job.hydra}}
         for name, values in content.items():
@@ -168,21 +168,13 @@ class Jobs:
         overrides = self._text((), "", job.overrides).partition("\n")[2] if job.overrides else "[]\n"
         write_text(f"{target}/overrides.yaml", overrides)
 
-    def _folders(self, job: SweepJob) -> list[Any]:
-        """Return the values of ``SETTINGS``."""
-        plain: list[Any] = [job.shared.hydra["sweep"]["dir"], job.shared.hydra["sweep"]["subdir"]]
-        plain.append(job.shared.hydra["output_subdir"])
-        values: list[Any] = []
-        config: Any = None
-        for key, text in zip(SETTINGS, plain, strict=True):
-            if text == NUMBER:
-                values.append(str(job.number))
-            elif SAME_FOR_ALL.fullmatch(str(text)):
-                values.append(job.shared.setting(key))
-            else:
-                config = config or job.config.hydra
-                values.append(OmegaConf.select(config, key))
-        return values
+    def _setting(self, job: SweepJob, key: str) -> Any:
+        """Return a setting of Hydra that names a folder of the job."""
+        text = at(job.shared.hydra, key.split("."))
+        if text == NUMBER:
+            return str(job.number)
+        same = SAME_FOR_ALL.fullmatch(str(text))
+        return job.shared.setting(key) if same else OmegaConf.select(job.config.hydra, key)
 
     def _yaml(self, content: Mapping[Any, Any], path: tuple[Any, ...], shared: frozenset[int]) -> Iterator[str]:
         """Yield the text of each key of a mapping at ``path``; mappings that jobs share are made text once."""

@@ -15,9 +15,9 @@ from typing import Any
 import orjson
 
 LIST = re.compile(rb'"traceEvents"\s*:\s*\[')
-PIECE = 2**17  # B; a piece takes eight times as much when it is decoded
-MOST_AROUND = 2**20  # B before the list, and after it
-MOST_TRIES = 256  # places where the list, or a piece, may end
+PIECE_BYTES = 2**17  # B; a piece takes eight times as much when it is decoded
+MAX_AROUND = 2**20  # B before the list, and after it
+MAX_TRIES = 256  # places where the list, or a piece, may end
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class EventList:
             yield from events
 
     def _piece(self, start: int) -> tuple[list[Any], int]:
-        stop = start + PIECE
-        for _ in range(MOST_TRIES):
+        stop = start + PIECE_BYTES
+        for _ in range(MAX_TRIES):
             stop = self.data.find(b"},", stop, self.end) + 1 or self.end
             try:
                 return orjson.loads(b"[%b]" % self.data[start:stop]), stop + 1
@@ -54,11 +54,11 @@ def event_list(data: bytes) -> EventList | None:
     The list ends at the first bracket from which on the object is whole: brackets of events leave their braces open.
     """
     begin = LIST.search(data)
-    if begin is None or begin.end() > MOST_AROUND:
+    if begin is None or begin.end() > MAX_AROUND:
         return None
     head, end, found = data[: begin.end()].removeprefix(b"\xef\xbb\xbf"), len(data), None
-    for _ in range(MOST_TRIES):
-        end = data.rfind(b"]", max(begin.end(), len(data) - MOST_AROUND), end)
+    for _ in range(MAX_TRIES):
+        end = data.rfind(b"]", max(begin.end(), len(data) - MAX_AROUND), end)
         if end < 0:
             break
         with suppress(orjson.JSONDecodeError):

@@ -34,7 +34,7 @@ DEFAULTS = {
     "NCCL_MAX_NCHANNELS": str(MAX_CHANNELS),
 }
 COLUMNS = ("bytes", "time_us", "algbw", "busbw", "algorithm", "protocol", "channels", "limit")
-SHORT = 1.25  # times the predicted time: what takes longer falls short
+MIN_SLOWDOWN = 1.25  # times the predicted time: what takes longer falls short
 CAUSES = {
     "launch": "starting the kernel: clocks of CPU and GPU, ranks that arrive late, CUDA graphs that are not used",
     "NVLink latency": "steps inside a node: clocks of the GPUs, NCCL_PROTO, NCCL_ALGO",
@@ -48,13 +48,13 @@ CAUSES = {
 
 def run(arguments: argparse.Namespace) -> None:
     """Predict each size, print, compare with a log."""
-    given = keys(arguments.settings)
+    chosen = keys(arguments.settings)
     log = None if arguments.measured is None else read(arguments.measured)
-    settings = DEFAULTS | ({"nccl.version": log.version, "dtype": log.dtype} if log else {}) | given
+    settings = DEFAULTS | ({"nccl.version": log.version, "dtype": log.dtype} if log else {}) | chosen
     comm = communicator(settings)
     if log is not None:
         check(log, arguments.operation, comm)
-    rows = [one(comm, settings, arguments.operation, size) for size in (log.times if log else SIZES)]
+    rows = [prediction(comm, settings, arguments.operation, size) for size in (log.times if log else SIZES)]
     console = Output(highlight=False)
     console.print(
         f"{arguments.operation} on {comm.ranks} {comm.node.gpu or 'GPUs'}, {comm.nodes} x {comm.node.name}, "
@@ -67,21 +67,21 @@ def run(arguments: argparse.Namespace) -> None:
         for line in shortfalls(rows, comm, log):
             console.print(line)
     if arguments.csv is not None:
-        write_atomically(arguments.csv, text(rows).encode())
+        write_atomically(arguments.csv, csv_text(rows).encode())
         console.print(f"Written {arguments.csv}.")
 
 
 def keys(words: Iterable[str]) -> dict[str, str]:
     """Return KEY=VALUE arguments; raise ``ValueError`` for keys that do not exist."""
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or key not in DEFAULTS:
             raise ValueError(f"{key}: must be KEY=VALUE with one of the keys {', '.join(DEFAULTS)}, got {word!r}")
-        if key in given:
-            raise ValueError(f"{key}: must be given once, got {given[key]!r} and {value!r}")
-        given[key] = value
-    return given
+        if key in values:
+            raise ValueError(f"{key}: must be given once, got {values[key]!r} and {value!r}")
+        values[key] = value
+    return values
 
 
 def communicator(settings: Mapping[str, str]) -> Communicator:
@@ -91,22 +91,22 @@ def communicator(settings: Mapping[str, str]) -> Communicator:
             raise ValueError(f"{key}: must be one of {', '.join(filter(None, known))}, got {settings[key]!r}")
     return Communicator(
         load(settings["node"]),
-        whole(settings, "gpus"),
-        whole(settings, "gpus_per_node"),
+        whole_number(settings, "gpus"),
+        whole_number(settings, "gpus_per_node"),
         settings["nccl.version"],
-        whole(settings, "NCCL_MIN_NCHANNELS"),
-        whole(settings, "NCCL_MAX_NCHANNELS"),
+        whole_number(settings, "NCCL_MIN_NCHANNELS"),
+        whole_number(settings, "NCCL_MAX_NCHANNELS"),
     )
 
 
-def whole(settings: Mapping[str, str], key: str) -> int:
+def whole_number(settings: Mapping[str, str], key: str) -> int:
     """Return the value of a key as a whole number."""
     if not settings[key].isdecimal() or len(settings[key]) > 9:
         raise ValueError(f"{key}: must be a whole number, got {settings[key]!r}")
     return int(settings[key])
 
 
-def one(comm: Communicator, settings: Mapping[str, str], op: str, size: int) -> Prediction:
+def prediction(comm: Communicator, settings: Mapping[str, str], op: str, size: int) -> Prediction:
     """Return the prediction for one size."""
     return predict(
         comm,
@@ -121,10 +121,10 @@ def one(comm: Communicator, settings: Mapping[str, str], op: str, size: int) -> 
 
 def table(rows: Sequence[Prediction], comm: Communicator, settings: Mapping[str, str], log: Log | None) -> Table:
     """Return the table of nccl-tests with the choice of NCCL, what it would take next, and the limit that binds."""
-    made = Table("size (B)", "algorithm", "protocol", "channels", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "limit")
-    made.add_column("measured (us)" if log else "next best for NCCL")
+    grid = Table("size (B)", "algorithm", "protocol", "channels", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "limit")
+    grid.add_column("measured (us)" if log else "next best for NCCL")
     if log:
-        made.add_column("of predicted speed")
+        grid.add_column("of predicted speed")
     for row in rows:
         choice = row.choice
         cells = [str(row.size), choice.algorithm, choice.protocol, str(choice.channels), f"{row.time * 1e6:.2f}"]
@@ -134,8 +134,8 @@ def table(rows: Sequence[Prediction], comm: Communicator, settings: Mapping[str,
             cells += [f"{measured * 1e6:.2f}", f"{row.time / measured:.0%}"]
         else:
             cells += [next_best(row, comm, settings)]
-        made.add_row(*cells)
-    return made
+        grid.add_row(*cells)
+    return grid
 
 
 def next_best(row: Prediction, comm: Communicator, settings: Mapping[str, str]) -> str:
@@ -143,11 +143,11 @@ def next_best(row: Prediction, comm: Communicator, settings: Mapping[str, str]) 
     if row.op == "all_to_all":
         return "sends and receives"
     overrides = Overrides(settings["NCCL_ALGO"], settings["NCCL_PROTO"])
-    all_made = estimates(comm, row.op, row.size, DTYPE_BYTES[settings["dtype"]], overrides)
-    made = sorted(all_made, key=lambda made: made.estimate)
-    if len(made) < 2:
+    choices = estimates(comm, row.op, row.size, DTYPE_BYTES[settings["dtype"]], overrides)
+    best, *others = sorted(choices, key=lambda choice: choice.estimate)
+    if not others:
         return "nothing else may run"
-    return f"{made[1].algorithm}/{made[1].protocol} +{made[1].estimate / made[0].estimate - 1:.0%}"
+    return f"{others[0].algorithm}/{others[0].protocol} +{others[0].estimate / best.estimate - 1:.0%}"
 
 
 def check(log: Log, op: str, comm: Communicator) -> None:
@@ -160,13 +160,17 @@ def check(log: Log, op: str, comm: Communicator) -> None:
 
 def shortfalls(rows: Sequence[Prediction], comm: Communicator, log: Log) -> list[str]:
     """Say for which sizes the cluster is slower than predicted, by which limit, and what could be wrong."""
+
+    def limit_of(row: Prediction) -> str:
+        return row.limit if log.times[row.size] > MIN_SLOWDOWN * row.time else ""
+
     lines = []
-    for limit, group in groupby(rows, key=lambda row: row.limit if log.times[row.size] > SHORT * row.time else ""):
+    for limit, group in groupby(rows, key=limit_of):
         if not limit:
             continue
-        found = list(group)
-        worst = max(found, key=lambda row: log.times[row.size] / row.time)
-        sizes = " to ".join(dict.fromkeys((str(found[0].size), str(found[-1].size))))
+        slow = list(group)
+        worst = max(slow, key=lambda row: log.times[row.size] / row.time)
+        sizes = " to ".join(dict.fromkeys((str(slow[0].size), str(slow[-1].size))))
         measured = log.times[worst.size]
         lines.append(
             f"{sizes} B: up to {measured / worst.time:.1f} times the predicted time. {limit}: {CAUSES[limit]}."
@@ -179,10 +183,10 @@ def shortfalls(rows: Sequence[Prediction], comm: Communicator, log: Log) -> list
                     f"{part * ports:.1f} of {ports} ports of a node" if name == "NIC" else f"{part:.0%} of its rate"
                 )
                 lines.append(f"  {name} would explain {worst.size} B if {working} worked.")
-    return lines or [f"No size takes more than {SHORT} times the predicted time."]
+    return lines or [f"No size takes more than {MIN_SLOWDOWN} times the predicted time."]
 
 
-def text(rows: Sequence[Prediction]) -> str:
+def csv_text(rows: Sequence[Prediction]) -> str:
     """Return the rows as CSV; bandwidths are in GB/s."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

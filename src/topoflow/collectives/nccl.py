@@ -58,18 +58,18 @@ class Overrides:
     proto: str = ""
 
     def algorithms(self) -> tuple[Algorithm, ...]:
-        """Return the algorithms that may run; raise ``ValueError`` for a name that NCCL or this model has not."""
+        """Return the algorithms that may run; raise ``ValueError`` for an unknown name."""
         names = {name.lower() for name in _names(self.algo)}
         for name in names & set(COLLNET):
             raise ValueError(f"NCCL_ALGO: {name} needs a network that reduces, which is not modelled")
         _check("NCCL_ALGO", names, NAMES)
-        return tuple(a for a in ALGORITHMS if _kept(self.algo, {NAMES[name] for name in names}, a))
+        return tuple(a for a in ALGORITHMS if _is_allowed(self.algo, {NAMES[name] for name in names}, a))
 
     def protocols(self) -> tuple[Protocol, ...]:
         """Return the protocols that may run."""
         names = {name.lower() for name in _names(self.proto)}
         _check("NCCL_PROTO", names, {protocol.lower(): protocol for protocol in PROTOCOLS})
-        return tuple(p for p in PROTOCOLS if _kept(self.proto, names, p.lower()))
+        return tuple(p for p in PROTOCOLS if _is_allowed(self.proto, names, p.lower()))
 
 
 def _names(text: str) -> list[str]:
@@ -81,8 +81,8 @@ def _check(field: str, names: set[str], known: dict[str, Algorithm] | dict[str, 
         raise ValueError(f"{field}: must be of {', '.join(known)}, got {name!r}")
 
 
-def _kept(text: str, names: set[Algorithm] | set[str], each: str) -> bool:
-    return not text or (each in names) != text.startswith("^")
+def _is_allowed(text: str, names: set[Algorithm] | set[str], name: str) -> bool:
+    return not text or (name in names) != text.startswith("^")
 
 
 def choose(
@@ -97,13 +97,13 @@ def choose(
     if op == "all_to_all":
         protocol: Protocol = "LL" if size / comm.ranks <= P2P_LL_BYTES else "Simple"
         return Choice("p2p", protocol, comm.channels, 0.0)
-    return min(estimates(comm, op, size, dtype_bytes, overrides or Overrides()), key=lambda made: made.estimate)
+    return min(estimates(comm, op, size, dtype_bytes, overrides or Overrides()), key=lambda choice: choice.estimate)
 
 
 def estimates(comm: Communicator, op: str, size: int, dtype_bytes: int, overrides: Overrides) -> Iterator[Choice]:
     """Yield NCCL's estimate for each algorithm and protocol that may run."""
     refusals = []
-    any_made = False
+    any_runs = False
     for algorithm in overrides.algorithms():
         refusal = why_not(comm, op, algorithm, dtype_bytes)
         if refusal:
@@ -115,10 +115,10 @@ def estimates(comm: Communicator, op: str, size: int, dtype_bytes: int, override
             elif protocol == "LL128" and not comm.ll128:
                 refusals.append(f"LL128: is not enabled over {comm.inside} of node {comm.node.name}")
             else:
-                any_made = True
+                any_runs = True
                 channels = _channels(comm, algorithm, protocol, size)
                 yield Choice(algorithm, protocol, channels, estimate(comm, op, size, algorithm, protocol))
-    if not any_made:
+    if not any_runs:
         raise ValueError(f"NCCL_ALGO, NCCL_PROTO: nothing may run {op}: {'; '.join(dict.fromkeys(refusals))}")
 
 
@@ -214,7 +214,7 @@ def _latency(comm: Communicator, op: str, algorithm: Algorithm, protocol: Protoc
     if algorithm == "nvls_tree" and comm.used > 1:
         between = comm.tables.nvls_tree_network_hop
     base = BASE[algorithm][place]
-    log = nodes.bit_length() - 1
+    depth = nodes.bit_length() - 1
     if algorithm == "ring":
         twice = 2 if op == "all_reduce" else 1
         if nodes > 1:
@@ -223,12 +223,12 @@ def _latency(comm: Communicator, op: str, algorithm: Algorithm, protocol: Protoc
         hops = twice * (nodes - 1) if nodes > 1 else 0
         return base + (twice * (comm.ranks - 1) - hops) * inside + hops * between
     if algorithm == "tree":
-        return base + 2 * ((comm.used - 1) * inside + log * between)
+        return base + 2 * ((comm.used - 1) * inside + depth * between)
     if algorithm == "nvls":
         return inside
     if algorithm == "nvls_tree":
-        return base + inside + 2 * log * between
-    return base + log * between / 3.5 + comm.ranks * 2.8
+        return base + inside + 2 * depth * between
+    return base + depth * between / 3.5 + comm.ranks * 2.8
 
 
 def _channels(comm: Communicator, algorithm: Algorithm, protocol: Protocol, size: int) -> int:

@@ -179,8 +179,8 @@ def predict(
     if network not in NETWORKS:
         raise ValueError(f"network: must be one of {', '.join(NETWORKS)}, got {network!r}")
     choice = choose(comm, op, size, dtype_bytes=dtype_bytes, overrides=overrides)
-    found = terms(comm, op, size, choice, INSIDE[calibrated(comm)], NETWORKS[network], rails=rails)
-    return Prediction(op, size, choice, found, comm.ranks)
+    seconds = terms(comm, op, size, choice, INSIDE[calibrated(comm)], NETWORKS[network], rails=rails)
+    return Prediction(op, size, choice, seconds, comm.ranks)
 
 
 def calibrated(comm: Communicator) -> str:
@@ -255,10 +255,10 @@ def terms(
             run
         )
     link = "NVLink" if comm.inside == "NVL" else "PCIe"
-    found = {"launch": inside.launch, f"{link} latency": work.latency, link: work.within / run.link_rate}
+    seconds = {"launch": inside.launch, f"{link} latency": work.latency, link: work.within / run.link_rate}
     if comm.nodes > 1:
-        found |= {"NIC latency": work.between, "NIC": work.crossing / run.port_rate}
-    return found
+        seconds |= {"NIC latency": work.between, "NIC": work.crossing / run.port_rate}
+    return seconds
 
 
 def _send_to_all(run: _Run, rails: bool) -> _Work:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 from omegaconf import OmegaConf
 
+from tests.study.configure.test_points import drawn
 from topoflow.cli import main
 from topoflow.study.configure.composition import composed, initialized
+from topoflow.study.configure.keys import check
 from topoflow.study.configure.options import options
+from topoflow.study.configure.point import Point
+from topoflow.study.configure.points import Points
 from topoflow.study.configure.schema import schema
 
 VERBS = ("compare", "search", "place", "simulate")
@@ -36,6 +41,20 @@ def test_it_accepts_every_preset(group: str) -> None:
     validator = Draft202012Validator(schema("compare"))
     for name in options(group):
         validator.validate(configuration("compare", f"{group}={name}"))
+
+
+def test_it_accepts_the_values_of_every_point_that_a_run_accepts() -> None:
+    validator, accepted = Draft202012Validator(schema("compare")), 0
+    with initialized():
+        points = Points("compare", check)
+        for overrides in [each for seed in range(6) for each in drawn(random.Random(seed))]:
+            try:
+                points.compose(overrides, Point({}, {}, {}))
+            except ValueError:
+                continue
+            accepted += 1
+            validator.validate(configuration("compare", *overrides))
+    assert accepted > 5
 
 
 @pytest.mark.parametrize(
