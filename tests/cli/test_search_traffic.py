@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from topoflow.fabric.channels.double_binary_tree import tree_edges
+from topoflow.collectives.trees import tree_edges
 from topoflow.report.search_report import SearchReport
 from topoflow.search.alternate import search
 from topoflow.study.configure.grid import grid

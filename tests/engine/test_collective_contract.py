@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.twins.fluid import simulate
+from topoflow.collectives.trees import NO_PARENT, binary_tree
 from topoflow.demand import Demand
 from topoflow.engine.lowering.algorithms import Algorithm, Call, algorithms, names
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.lowering.schedule import Schedule
 from topoflow.fabric.base import Fabric
-from topoflow.fabric.channels.double_binary_tree import NO_PARENT, binary_tree
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.ring import Ring
 from topoflow.operations import COLLECTIVES, ROOTED, bus_factor, sent_by_all

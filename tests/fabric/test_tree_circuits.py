@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topoflow.collectives.trees import NO_PARENT, PORTS, double_binary_tree, tree_edges
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Channels, Fabric
-from topoflow.fabric.channels.double_binary_tree import NO_PARENT, PORTS, double_binary_tree, tree_edges
 from topoflow.fabric.topoopt import TopoOpt
 from topoflow.fabric.topoopt.topology_finder import find_topology
 from topoflow.fabric.topoopt.totient_perms import totient_perms

@@ -9,9 +9,9 @@ import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
+from topoflow.collectives.trees import tree_edges
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
-from topoflow.fabric.channels.double_binary_tree import tree_edges
 from topoflow.fabric.dragonfly import Dragonfly
 from topoflow.fabric.dragonfly_plus import DragonflyPlus
 from topoflow.fabric.expander import Expander

@@ -10,12 +10,12 @@ from itertools import groupby
 
 from rich.table import Table
 
-from topoflow.cli.node import load
 from topoflow.collectives.communicator import MAX_CHANNELS, Communicator
 from topoflow.collectives.nccl import Overrides, estimates
 from topoflow.collectives.nccl_tests_log import DTYPE_BYTES, Log, read
-from topoflow.collectives.nccl_time import BANDWIDTHS, NETWORKS, Prediction, predict
+from topoflow.collectives.nccl_time import BANDWIDTHS, NETWORKS, Prediction, network_of, predict
 from topoflow.files import write_atomically
+from topoflow.hardware.presets import load
 from topoflow.report.output import Output
 
 SIZES = tuple(2**power for power in range(3, 34))  # 8 B to 8 GiB
@@ -112,7 +112,7 @@ def prediction(comm: Communicator, settings: Mapping[str, str], op: str, size: i
         comm,
         op,
         size,
-        network=settings["network"] or ("slingshot" if comm.node.name == "gh200" else "infiniband"),
+        network=settings["network"] or network_of(comm.node),
         rails=FABRICS[settings["fabric"]],
         dtype_bytes=DTYPE_BYTES[settings["dtype"]],
         overrides=Overrides(settings["NCCL_ALGO"], settings["NCCL_PROTO"]),

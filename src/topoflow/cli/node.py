@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from pathlib import Path
 
 from rich.table import Table
 
 from topoflow.files import write_atomically
 from topoflow.hardware import Device, Node
-from topoflow.hardware.presets import preset
+from topoflow.hardware.presets import load
 from topoflow.report.draw.node import draw
 from topoflow.report.draw.style import png
 from topoflow.report.output import Output
@@ -32,11 +31,6 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.out is not None:
         write_atomically(arguments.out, png(draw(node)))
         console.print(f"Open {arguments.out}.")
-
-
-def load(name: str) -> Node:
-    """Return the node of a preset's name, or of a topology file of NCCL."""
-    return Node.from_nccl_xml(Path(name)) if name.endswith(".xml") else preset(name)
 
 
 def summary(node: Node) -> str:

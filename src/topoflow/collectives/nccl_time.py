@@ -22,6 +22,7 @@ from typing import NamedTuple
 from topoflow.collectives.communicator import Communicator
 from topoflow.collectives.nccl import Choice, Overrides, choose
 from topoflow.collectives.tuning_tables import HOP, PROTOCOLS, Triple
+from topoflow.hardware import Node
 
 STEP_BYTES = {"LL": 32768, "LL128": 576000, "Simple": 524288}  # data in an eighth of a buffer (``NCCL_STEPS``)
 WIRE = {"LL": 2.0, "LL128": 128 / 120, "Simple": 1.0}  # bytes sent per byte of data
@@ -176,11 +177,21 @@ def predict(
     overrides: Overrides | None = None,
 ) -> Prediction:
     """Return the choice of NCCL and its time."""
-    if network not in NETWORKS:
-        raise ValueError(f"network: must be one of {', '.join(NETWORKS)}, got {network!r}")
     choice = choose(comm, op, size, dtype_bytes=dtype_bytes, overrides=overrides)
-    seconds = terms(comm, op, size, choice, INSIDE[calibrated(comm)], NETWORKS[network], rails=rails)
+    seconds = terms(comm, op, size, choice, INSIDE[calibrated(comm)], network_named(network), rails=rails)
     return Prediction(op, size, choice, seconds, comm.ranks)
+
+
+def network_named(name: str) -> Network:
+    """Return the coefficients of a network; raise ``ValueError`` if there are none of that name."""
+    if name not in NETWORKS:
+        raise ValueError(f"network: must be one of {', '.join(NETWORKS)}, got {name!r}")
+    return NETWORKS[name]
+
+
+def network_of(node: Node) -> str:
+    """Return the name of the network that nodes of this kind are sold with."""
+    return "slingshot" if node.name == "gh200" else "infiniband"
 
 
 def calibrated(comm: Communicator) -> str:
@@ -189,7 +200,7 @@ def calibrated(comm: Communicator) -> str:
 
 
 @dataclass(frozen=True)
-class _Run:
+class Run:
     """One collective with what runs it."""
 
     comm: Communicator
@@ -233,7 +244,9 @@ class _Run:
         return self.network.hop[self.place] + long
 
 
-class _Work(NamedTuple):
+class Work(NamedTuple):
+    """The bytes and the steps of a collective."""
+
     within: float  # B over the links of a GPU, times their cost
     latency: float  # s of steps inside nodes
     crossing: float = 0.0  # B over the ports of a node
@@ -247,13 +260,8 @@ def terms(
 
     With ``rails``, what an all-to-all sends to another rail crosses NVLink first (PXN).
     """
-    run = _Run(comm, op, size, choice, inside, network)
-    if choice.algorithm == "p2p":
-        work = _send_to_all(run, rails)
-    else:
-        work = {"ring": _ring, "nvls": _nvls, "pat": _pat, "tree": _tree, "nvls_tree": _nvls_tree}[choice.algorithm](
-            run
-        )
+    run = Run(comm, op, size, choice, inside, network)
+    work = work_of(run, rails)
     link = "NVLink" if comm.inside == "NVL" else "PCIe"
     seconds = {"launch": inside.launch, f"{link} latency": work.latency, link: work.within / run.link_rate}
     if comm.nodes > 1:
@@ -261,7 +269,15 @@ def terms(
     return seconds
 
 
-def _send_to_all(run: _Run, rails: bool) -> _Work:
+def work_of(run: Run, rails: bool) -> Work:
+    """Return what the chosen algorithm sends, and the steps that it waits for."""
+    if run.choice.algorithm == "p2p":
+        return _send_to_all(run, rails)
+    works = {"ring": _ring, "nvls": _nvls, "pat": _pat, "tree": _tree, "nvls_tree": _nvls_tree}
+    return works[run.choice.algorithm](run)
+
+
+def _send_to_all(run: Run, rails: bool) -> Work:
     comm, inside = run.comm, run.inside
     within = run.size * (comm.used - 1) / comm.ranks
     to_nodes = run.sent - within
@@ -272,10 +288,10 @@ def _send_to_all(run: _Run, rails: bool) -> _Work:
         within = within * inside.p2p_cost[run.place] + run.own * inside.p2p_copy
     latency = inside.p2p_hop[run.place] + (comm.used - 1) * inside.p2p_peer
     between = run.message(run.size) + (comm.ranks - comm.used) * run.network.peer + inside.hop[run.place] * rails
-    return _Work(within, latency, to_nodes * comm.used, between)
+    return Work(within, latency, to_nodes * comm.used, between)
 
 
-def _ring(run: _Run) -> _Work:
+def _ring(run: Run) -> Work:
     """Return the work of a ring; a step is hidden while a port is busy with the chunk before it."""
     comm, inside, protocol = run.comm, run.inside, run.choice.protocol
     hop, cost = inside.hop[run.place], inside.cost[run.place]
@@ -286,22 +302,22 @@ def _ring(run: _Run) -> _Work:
     latency = (twice * (comm.ranks - 1) - steps) * max(hop + min(chunk * cost / run.link_rate - busy, 0.0), 0.0)
     copied = inside.copy_all_reduce if run.op == "all_reduce" else inside.copy
     between = steps * max(run.message(chunk) - busy / 2, 0.0)
-    return _Work(run.sent * cost + run.own * copied, latency, run.sent, between)
+    return Work(run.sent * cost + run.own * copied, latency, run.sent, between)
 
 
-def _nvls(run: _Run) -> _Work:
+def _nvls(run: Run) -> Work:
     at_once = run.choice.channels * run.comm.heads
     chunk = min(nvls_chunk(run.size, at_once) * at_once, run.size)
-    return _Work(run.inside.nvls_cost * (run.size + 2 * chunk), run.inside.nvls_hop)
+    return Work(run.inside.nvls_cost * (run.size + 2 * chunk), run.inside.nvls_hop)
 
 
-def _pat(run: _Run) -> _Work:
+def _pat(run: Run) -> Work:
     chunk = min(run.size / run.comm.ranks, STEP_BYTES["Simple"] * run.choice.channels)
     depth = (run.comm.nodes - 1).bit_length()
-    return _Work(0.0, 0.0, run.sent, depth * (run.message(run.size) + chunk / run.port_rate))
+    return Work(0.0, 0.0, run.sent, depth * (run.message(run.size) + chunk / run.port_rate))
 
 
-def _tree(run: _Run) -> _Work:
+def _tree(run: Run) -> Work:
     """Return the work of two trees, up to the roots and down again, with a chain inside each node."""
     comm, protocol = run.comm, run.choice.protocol
     step = STEP_BYTES[protocol]
@@ -314,20 +330,20 @@ def _tree(run: _Run) -> _Work:
     return _between_nodes(run, 2 * run.size * run.inside.cost[run.place], 2 * (comm.used - 1) * hop, chunk)
 
 
-def _nvls_tree(run: _Run) -> _Work:
+def _nvls_tree(run: Run) -> Work:
     """Return the work of trees between nodes with NVLS inside each."""
     at_once = run.choice.channels * run.comm.heads
     chunk = min(nvls_tree_chunk(run.size, at_once) * at_once, run.size)
     return _between_nodes(run, run.inside.nvls_cost * (run.size + 2 * chunk), run.inside.nvls_hop, chunk)
 
 
-def _between_nodes(run: _Run, within: float, latency: float, chunk: float) -> _Work:
+def _between_nodes(run: Run, within: float, latency: float, chunk: float) -> Work:
     """Return the work of a tree: the buffer crosses a port once between two nodes, and twice between more."""
     if run.comm.nodes == 1:
-        return _Work(within, latency)
+        return Work(within, latency)
     hops = 2 * (run.comm.nodes - 1).bit_length()
     crossing = (1.0 if run.comm.nodes == 2 else 2.0) * run.size
-    return _Work(within, latency, crossing, hops * (run.message(run.size) + chunk / run.port_rate))
+    return Work(within, latency, crossing, hops * (run.message(run.size) + chunk / run.port_rate))
 
 
 def ll128_tree_chunk(size: int, steps: float, used: int) -> int:

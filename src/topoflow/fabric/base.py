@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.demand import Demand, Group
+from topoflow.hardware.cluster import Cluster
 from topoflow.units import LARGEST_BANDWIDTH, SMALLEST_RATE, check_bandwidth, check_not_negative, check_positive, gbps
 
 Path = tuple[int, ...]  # links, first to last
@@ -74,6 +75,7 @@ class Fabric:
     channels: Channels = field(default_factory=Channels)
     control: Control = Static()
     is_ideal: bool = False  # nobody can build it; no network has more bandwidth, but direct cables have less latency
+    cluster: Cluster | None = None  # the GPUs that are its endpoints; None: endpoints are servers
 
     def __post_init__(self) -> None:
         links = len(self.source)
@@ -94,7 +96,8 @@ class Fabric:
     def __repr__(self) -> str:
         switches, rates = len(self.nodes) - self.servers, np.unique(self.bandwidth)
         speed = " to ".join(f"{rate / gbps(1):g}" for rate in rates[[0, -1]][: len(rates)]) if self.links else "no"
-        return f"<{self.name}: {self.servers} servers, {switches} switches, {self.links} links of {speed} Gb/s>"
+        endpoints = f"{self.servers} {self.endpoint}s"
+        return f"<{self.name}: {endpoints}, {switches} switches, {self.links} links of {speed} Gb/s>"
 
     def _refuse(self, link: int) -> None:
         """Raise ``ValueError`` for the constraint that a link violates."""
@@ -110,6 +113,11 @@ class Fabric:
     @property
     def links(self) -> int:
         return len(self.source)
+
+    @property
+    def endpoint(self) -> str:
+        """Return what an endpoint is called: ``server`` or ``GPU``."""
+        return "server" if self.cluster is None else "GPU"
 
     def link_name(self, link: int) -> str:
         """Return the name of a link by its ends: ``leaf 0 to spine 1``."""

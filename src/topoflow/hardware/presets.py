@@ -12,6 +12,8 @@ Rates that several nodes share:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 
 from topoflow.hardware.node import Device, Link, LinkKind, Node, Port
@@ -172,8 +174,14 @@ PRESETS: Mapping[str, Callable[[], Node]] = MappingProxyType(
 )
 
 
+@cache
 def preset(name: str) -> Node:
     """Return the node of that name; raise ``ValueError`` if there is none."""
     if name not in PRESETS:
         raise ValueError(f"node: must be one of {', '.join(PRESETS)} or a file NAME.xml, got {name!r}")
     return PRESETS[name]()
+
+
+def load(name: str) -> Node:
+    """Return the node of a preset's name, or of a topology file of NCCL."""
+    return Node.from_nccl_xml(Path(name)) if name.endswith(".xml") else preset(name)

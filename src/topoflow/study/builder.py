@@ -12,8 +12,11 @@ from topoflow.cluster.placement_file import read_placement
 from topoflow.engine.base import ChoosingFidelity, World
 from topoflow.engine.lowering.placement import Placements
 from topoflow.engine.observer import Observer, Silent
+from topoflow.fabric.attached import Attached
 from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.channels.strides import WithStrides, check_fit
+from topoflow.hardware.cluster import Cluster
+from topoflow.hardware.presets import load
 from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.study.configure.build import build, fidelity_of
@@ -33,6 +36,9 @@ JOB = (
     "workload",
     "strategy",
     "servers",
+    "gpus",
+    "node",
+    "gpus_per_node",
     "efficiency",
     "global_batch",
     "micro_batch",
@@ -100,8 +106,8 @@ class Builder:
         check_fit(point.config["strides"], job.demand)
         fabric: Fabric = self._once(
             point,
-            (*JOB, "fabric", "strides"),
-            lambda point: design_of(point).build(job.servers, job.demand),
+            (*JOB, "fabric", "strides", "nccl"),
+            lambda point: design_of(point, job.servers).build(job.servers, job.demand),
         )
         return fabric
 
@@ -178,12 +184,23 @@ def workload_of(point: Point) -> Workload:
         raise ValueError(f"efficiency: {law}, got {efficiency}")
     with named(of_group("workload", point.config["workload"])):
         workload: Workload = build(point, "workload").build()
-        return workload
+    if point.config.get("node") is not None and isinstance(workload, LayerGraph):
+        return replace(workload, gpus_per_server=1)  # every GPU is an endpoint
+    return workload
 
 
 def servers_of(point: Point, workload: Workload) -> int | None:
-    """Return the servers of the point, else of a strategy or a fabric made in Python; None: those of a recorded job."""
+    """Return the servers of the point, else of a strategy or a fabric made in Python; None: those of a recorded job.
+
+    With nodes of GPUs these are the GPUs, each an endpoint.
+    """
     servers: int | None = point.config["servers"]
+    gpus = point.config.get("gpus")
+    if gpus is not None:
+        each = workload.gpus_per_server if isinstance(workload, LayerGraph) else 1
+        if gpus % each:
+            raise ValueError(f"gpus: must fill whole servers of {each}, got {gpus}")
+        servers = gpus // each
     for group in ("strategy", "fabric"):
         made = point.objects.get(group)
         if servers is None and isinstance(made, Given):
@@ -221,9 +238,12 @@ def _batched(point: Point, workload: Workload, servers: int | None) -> Workload:
     return workload.with_global_batch(samples, servers)
 
 
-def design_of(point: Point) -> FabricDesign:
-    """The kind of network of a point, with the ring orders that it asks for."""
+def design_of(point: Point, gpus: int = 0) -> FabricDesign:
+    """Return the kind of network of a point, with the ring orders that it asks for; with nodes, attached to GPUs."""
     design: FabricDesign = build(point, "fabric")
+    if point.config.get("node") is not None:
+        cluster = Cluster(load(point.config["node"]), gpus, point.config["gpus_per_node"] or 0)
+        design = Attached(design, cluster, build(point, "nccl").pxn)
     strides = point.config["strides"]
     return design if strides is None else WithStrides(design, tuple(strides))
 

@@ -14,12 +14,14 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Literal
 
+from topoflow.collectives import nccl_flows
 from topoflow.engine.lowering import collectives
 from topoflow.engine.lowering.schedule import Index, Schedule, Streams
 from topoflow.memory import check_memory
 from topoflow.operations import sent_by_all
 from topoflow.traffic.base import Collective, Operation
 
+NCCL = "nccl"  # the algorithm that NCCL chooses, on GPUs of nodes
 BYTES_PER_SEND = 256  # while a send is made, placed and simulated; measured: rings of 512, 1,024 and 2,048 ranks
 
 
@@ -90,15 +92,20 @@ def _default_first(able: Callable[[Algorithm], bool]) -> tuple[str, ...]:
 
 
 def name_for(op: str, named: str | None, all_reduce: str) -> str:
-    """The algorithm that ``op`` runs: the one ``named`` for it, else ``all_reduce`` if it is one, else the default."""
+    """Return the algorithm of ``op``: the one ``named`` for it, else ``all_reduce`` if it is one, else the default.
+
+    With ``NCCL`` for all-reduces, NCCL also chooses for the other operations that it has.
+    """
     if named is not None:
         return named
+    if all_reduce == NCCL and nccl_flows.runs(op):
+        return NCCL
     return all_reduce if op == "all_reduce" else names(op)[0]
 
 
 def check_algorithm(field: str, op: str, name: str) -> None:
     """Raise ``ValueError`` unless ``op`` may run the algorithm ``name``."""
-    if name not in names(op):
+    if name not in names(op) and not (name == NCCL and nccl_flows.runs(op)):
         raise ValueError(f"{field}: {op} must run one of {', '.join(names(op))}, got {name!r}")
 
 

@@ -18,8 +18,19 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.collectives import nccl_flows
+from topoflow.collectives.nccl_flows import Nccl
 from topoflow.engine.base import Floats, Ints, Offsets
-from topoflow.engine.lowering.algorithms import Algorithm, Call, algorithms, check_algorithm, check_size, name_for
+from topoflow.engine.lowering.algorithms import (
+    NCCL,
+    Algorithm,
+    Call,
+    algorithms,
+    check_algorithm,
+    check_size,
+    name_for,
+    names,
+)
 from topoflow.engine.lowering.local_ports import slowdowns
 from topoflow.engine.lowering.paths import NO_PATH
 from topoflow.engine.lowering.schedule import Schedule, Streams
@@ -47,6 +58,8 @@ class Block:
     after_count: Offsets  # [B]
     after: Offsets  # [D]
     traffic_class: str = "mp"  # of its routes
+    seconds: float = 0.0  # that each send waits; it holds the latency of the path where ``waits`` is -1
+    limit: Floats | None = None  # [C] B/s of each connection at most; None: all are unlimited
     between: tuple[int, int] | None = None  # the tasks that begin and end the phase between servers, where others are
 
     @property
@@ -84,6 +97,7 @@ class Blocks:
     fabric: Fabric
     all_reduce: str  # the algorithm of all-reduces that do not name theirs
     rings: str  # one of RINGS
+    nccl: Nccl = field(default_factory=Nccl)
     made: dict[tuple[object, ...], Block] = field(default_factory=dict)
 
     def of(self, task: Collective, where: str) -> Block:
@@ -91,6 +105,8 @@ class Blocks:
         name = self._algorithm(task, where)
         if task.bytes == 0 and task.splits is None:
             return JOINS
+        if name == NCCL:
+            return self._by_nccl(task, where)
         algorithm = algorithms()[name]
         orders = self._orders(task.group, algorithm)
         phased = algorithm.phased(task)
@@ -106,6 +122,20 @@ class Blocks:
             self.made[key] = _block(task, algorithm, call, self._sends(name, call, where))
         return self.made[key]
 
+    def _by_nccl(self, task: Collective, where: str) -> Block:
+        """Return the block of a collective for which NCCL chooses the algorithm."""
+        cluster = self.fabric.cluster
+        if cluster is None:
+            raise ValueError(
+                f"{where}.algorithm: nccl must be on GPUs of nodes (node=), got servers of {self.fabric.name}"
+            )
+        number: dict[int, int] = {}
+        members = tuple(number.setdefault(gpu // cluster.per_node, len(number)) for gpu in task.group)
+        key = task.op, NCCL, task.bytes, members
+        if key not in self.made:
+            self.made[key] = _nccl_block(nccl_flows.flows(cluster.node, self.nccl, task.op, task.bytes, members), task)
+        return self.made[key]
+
     def _algorithm(self, task: Collective, where: str) -> str:
         for name in ("local", "side_by_side"):
             if getattr(task, name) < 1:
@@ -114,6 +144,8 @@ class Blocks:
             got = f"{task.op} with local={task.local}"
             raise ValueError(f"{where}.splits: must belong to an all_to_all of one member per server, got {got}")
         name = name_for(task.op, task.algorithm, self.all_reduce)
+        if name == NCCL and task.splits is not None:
+            name = names(task.op)[0]
         check_algorithm(f"{where}.algorithm", task.op, name)
         return name
 
@@ -165,6 +197,24 @@ def _block(task: Collective, algorithm: Algorithm, call: Call, sends: Schedule |
         if task.local > 1 and block.tasks > 2:
             return _with_phases(block)
     return block
+
+
+def _nccl_block(flows: nccl_flows.Flows, task: Collective) -> Block:
+    """Return the flows of NCCL, each with its wait and its limit."""
+    if not flows.flows:
+        return JOINS
+    source, target, bytes, limit = (np.array(column) for column in zip(*flows.flows, strict=True))
+    streams = Streams(source, target, np.zeros_like(source), bytes / task.bytes, steps=1)
+    block = _between_joins(
+        streams,
+        share=streams.share,
+        local_share=np.zeros(len(source)),
+        connection=np.arange(len(source), dtype=np.int32),
+        connections=np.stack([source, target, streams.channel]),
+        waits=np.full(len(source), -1.0),
+        traffic_class="all_reduce" if task.op == "all_reduce" else "mp",
+    )
+    return replace(block, seconds=flows.wait, limit=limit)
 
 
 def _with_phases(block: Block) -> Block:

@@ -211,7 +211,8 @@ class Paths:
     routing: str = "ecmp"
     rule: Routing = field(init=False, repr=False)
     numbers: dict[float, dict[bytes, int]] = field(default_factory=dict, repr=False)  # limit -> contents -> path
-    taken: dict[str, dict[int, int]] = field(default_factory=dict, repr=False)  # class of traffic -> connection -> path
+    # class of traffic and limit -> connection -> path
+    taken: dict[tuple[str, float], dict[int, int]] = field(default_factory=dict, repr=False)
     parts: list[PathTable] = field(default_factory=lambda: [NO_PATHS], repr=False)  # of the table, in order
     entered: int = 0  # paths in the table
 
@@ -233,26 +234,41 @@ class Paths:
         paths = (tuple(row[row != NO_LINK].tolist()) for row in rows)
         return tuple(Subflow(path, weight) for path, weight in zip(paths, split.share.tolist(), strict=True))
 
-    def connections(self, source: Offsets, target: Offsets, channel: Offsets, kind: str) -> Ints:
-        """Return the path of each connection, in the shape of ``source``, ``target`` and ``channel``."""
+    def connections(
+        self, source: Offsets, target: Offsets, channel: Offsets, kind: str, limit: Floats | None = None
+    ) -> Ints:
+        """Return the path of each connection, in the shape of ``source``, ``target`` and ``channel`` [.., C].
+
+        ``limit`` [C] is the most (B/s) that a flow gets; None: any.
+        """
+        if limit is None:
+            return self._limited(source, target, channel, kind, math.inf)
+        paths = np.empty(source.shape, np.int32)
+        for most in np.unique(limit).tolist():
+            of = limit == most
+            paths[..., of] = self._limited(source[..., of], target[..., of], channel[..., of], kind, most)
+        return paths
+
+    def _limited(self, source: Offsets, target: Offsets, channel: Offsets, kind: str, limit: float) -> Ints:
+        """Return the path of each connection, all with the same limit."""
         servers = self.fabric.servers
         key, inverse = np.unique((channel * servers + source) * servers + target, return_inverse=True)
-        taken, keys = self.taken.setdefault(kind, {}), key.tolist()
+        taken, keys = self.taken.setdefault((kind, limit), {}), key.tolist()
         new = np.array([each for each in keys if each not in taken], np.int64)
         if len(new):
-            taken.update(zip(new.tolist(), self._connect(new, kind).tolist(), strict=True))
+            taken.update(zip(new.tolist(), self._connect(new, kind, limit).tolist(), strict=True))
         paths = np.fromiter(map(taken.__getitem__, keys), np.int32, len(keys))
         connected: Ints = paths[inverse.reshape(source.shape)]
         return connected
 
-    def _connect(self, key: Offsets, kind: str) -> Ints:
+    def _connect(self, key: Offsets, kind: str, limit: float) -> Ints:
         """The paths of connections that have none yet."""
         servers = self.fabric.servers
         source, target = key // servers % servers, key % servers
         apart = source != target
         connections = Connections(source[apart], target[apart], key[apart] // servers**2)
         paths = np.full(len(key), NO_PATH, np.int32)
-        paths[apart] = self._enter(routed(self.fabric, self.rule, connections, kind, self.seed), math.inf)
+        paths[apart] = self._enter(routed(self.fabric, self.rule, connections, kind, self.seed), limit)
         return paths
 
     def _enter(self, hops: Hops, limit: float) -> Ints:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 
 from topoflow.arrays import Ints, Offsets
+from topoflow.collectives.nccl_flows import Nccl
 from topoflow.digest import digest
 from topoflow.engine.base import AUTO, World
 from topoflow.engine.lowering.addresses import is_by_address, next_hops
@@ -49,6 +50,7 @@ class Lowering:
     routing: str = "ecmp"
     rings: str = "steps"
     seed: int = 0
+    nccl: Nccl = field(default_factory=Nccl)  # where ``all_reduce`` is "nccl"
 
     def __post_init__(self) -> None:
         check_algorithm("all_reduce", "all_reduce", self.all_reduce)
@@ -87,7 +89,9 @@ class Placer:
             most = f"{fabric.servers} of {fabric.name}"
             raise ValueError(f"{traffic.name}.servers: must be at most the {most}, got {traffic.servers}")
         rings = self.lowering.decided(traffic).rings
-        blocks = self._blocks.setdefault(rings, Blocks(self.fabric, self.lowering.all_reduce, rings))
+        blocks = self._blocks.setdefault(
+            rings, Blocks(self.fabric, self.lowering.all_reduce, rings, self.lowering.nccl)
+        )
         placed, path = self._collectives(traffic, blocks), self._transfers(traffic)
         graph = Assembly(traffic, placed, path, self._paths.arrays()).graph(fabric.links, self._next_hops)
         routing, seed = self._paths.routing, self._paths.seed
@@ -118,7 +122,7 @@ class Placer:
         number = {group: place for place, group in enumerate(dict.fromkeys(groups))}
         servers = np.array([*number] if block.connections.size else [()] * len(number), np.int64)
         ends = block.ends(servers)
-        path = self._paths.connections(*ends, block.traffic_class)
+        path = self._paths.connections(*ends, block.traffic_class, block.limit)
         group = np.repeat([number[each] for each in groups], [len(each) for each in tasks])
         return Placed(np.concatenate(tasks), block, group, ends, path)
 

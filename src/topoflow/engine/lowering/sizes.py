@@ -6,12 +6,12 @@ one ring, and an algorithm its ``most_sends``. A fabric with R rings for a group
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from topoflow.engine.lowering.algorithms import Algorithm, algorithms, name_for
-from topoflow.traffic.base import Traffic
+from topoflow.engine.lowering.algorithms import NCCL, Algorithm, algorithms, name_for
+from topoflow.traffic.base import Operation, Traffic
 
 # Sends in rings that are simulated step by step, at most. Each takes some 2 us and 200 B in ``fluid``: a job of this
 # many takes 2 s and 0.2 GB, or four times that where the fabric has four rings. A DLRM on 128 servers is 0.6 million
@@ -28,16 +28,25 @@ def ring_sends(traffic: Traffic, all_reduce: str) -> int:
 def concurrent_sends(traffic: Traffic, all_reduce: str) -> int:
     """Return the number of transfers, and of sends of collectives in which no send waits for another."""
     transfers = int(np.count_nonzero(traffic.is_transfer))
-    return transfers + _sends(traffic, all_reduce, lambda algorithm: algorithm.at_once)
+    sends = transfers + _sends(traffic, all_reduce, lambda algorithm: algorithm.at_once)
+    for operation, number in _collectives(traffic):
+        if name_for(operation.op, operation.algorithm, all_reduce) == NCCL:
+            sends += number * 2 * len(operation.group)  # inside nodes and between them
+    return sends
 
 
 def _sends(traffic: Traffic, all_reduce: str, counts: Callable[[Algorithm], bool]) -> int:
-    sends = traffic.is_collective & (traffic.bytes > 0)
-    collectives = np.bincount(traffic.operation[sends], minlength=len(traffic.operations))
     total = 0
-    for number, operation in zip(collectives.tolist(), traffic.operations, strict=True):
+    for operation, number in _collectives(traffic):
         algorithm = algorithms().get(name_for(operation.op, operation.algorithm, all_reduce))
         if algorithm is not None and counts(algorithm):  # an unknown one is refused later
             local = 1 if algorithm.phased(operation) else operation.local
             total += number * algorithm.most_sends(len(operation.group) * local)
     return total
+
+
+def _collectives(traffic: Traffic) -> Iterator[tuple[Operation, int]]:
+    """Yield each operation, and the number of its collectives that send bytes."""
+    sends = traffic.is_collective & (traffic.bytes > 0)
+    number = np.bincount(traffic.operation[sends], minlength=len(traffic.operations))
+    return zip(traffic.operations, number.tolist(), strict=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.fabric.channels.double_binary_tree import PORTS, tree_edges
+from topoflow.collectives.trees import PORTS, tree_edges
 from topoflow.fabric.topoopt.select_permutations import select_permutations
 from topoflow.fabric.wiring import Cable
 

@@ -8,16 +8,17 @@ from typing import Any
 from topoflow.engine.base import AUTO, SizedFidelity
 from topoflow.engine.lowering.placement import Lowering
 from topoflow.engine.lowering.sizes import MAX_STEPS, concurrent_sends, ring_sends
-from topoflow.study.configure.build import fidelity_of
+from topoflow.study.configure.build import build, fidelity_of
 from topoflow.study.configure.point import FIDELITY, Point
 from topoflow.traffic.base import Traffic
 
-LOWERING = ("all_reduce", "routing", "rings", "seed")  # keys that say how traffic becomes a world
+LOWERING = ("all_reduce", "routing", "rings", "seed", "nccl")  # keys that say how traffic becomes a world
 
 
 def lowering_of(point: Point) -> Lowering:
     """How the traffic of a point becomes a world."""
-    return Lowering(**{key: point.config[key] for key in LOWERING})
+    plain = {key: point.config[key] for key in LOWERING if key != "nccl"}
+    return Lowering(**plain, nccl=build(point, "nccl"))
 
 
 def decided(point: Point, traffic: Traffic) -> tuple[Point, tuple[str, ...]]:

@@ -9,7 +9,7 @@ from typing import Any
 from topoflow.engine.base import AUTO
 from topoflow.engine.device import check_name
 from topoflow.engine.launch import count_threads
-from topoflow.engine.lowering.algorithms import names
+from topoflow.engine.lowering.algorithms import NCCL, names
 from topoflow.engine.lowering.blocks import RINGS
 from topoflow.engine.lowering.routing import routings
 from topoflow.fabric.base import Fabric
@@ -21,6 +21,10 @@ from topoflow.units import LARGEST_BANDWIDTH, gbps
 GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")
 KEYS = (
     "servers",
+    "gpus",
+    "node",
+    "gpus_per_node",
+    "nccl",
     "efficiency",
     "global_batch",
     "micro_batch",
@@ -50,9 +54,26 @@ def check(config: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for a key or a value that ``configs/compare.yaml`` does not have, before it is used."""
     check_keys(config, (*GROUPS, *KEYS))
     check_job(config)
+    _check_node(config)
     check_among("rings", config["rings"], (*RINGS, AUTO))
     _check_fail(config["fail"])
     _check_placement(config)
+
+
+def _check_node(config: Mapping[str, Any]) -> None:
+    for key in ("gpus", "gpus_per_node"):
+        _whole(key, config[key], least=1, optional=True)
+    node, servers, gpus = config["node"], config["servers"], config["gpus"]
+    if node is not None and not isinstance(node, str):
+        raise ValueError(f"node: must be a preset or a file NAME.xml, got {node!r}")
+    if servers is not None and (gpus is not None or node is not None):
+        raise ValueError(f"servers: must be left out with {'gpus' if gpus is not None else 'node'}, got {servers}")
+    if node is None and config["gpus_per_node"] is not None:
+        raise ValueError(f"gpus_per_node: must be left out without node, got {config['gpus_per_node']}")
+    for key in ("fail", "placement"):
+        given = any(config["fail"][each] for each in (*LISTED, "each")) if key == "fail" else config[key] is not None
+        if node is not None and given:
+            raise ValueError(f"{key}: must be left out with node, got {config[key]}")
 
 
 def _check_placement(config: Mapping[str, Any]) -> None:
@@ -95,7 +116,7 @@ def check_job(config: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"{key}: must {'not be negative' if key == 'latency_us' else 'be positive'}, got {value!r}"
             )
-    check_among("all_reduce", config["all_reduce"], names("all_reduce"))
+    check_among("all_reduce", config["all_reduce"], (*names("all_reduce"), NCCL))
     check_among("routing", config["routing"], routings())
     check_strides(config["strides"])
     check_run(config)

@@ -22,6 +22,7 @@ from topoflow.study.configure.build import build
 from topoflow.study.configure.composition import composed, group_options
 from topoflow.study.configure.errors import one_line
 from topoflow.study.configure.given import described, name_of
+from topoflow.study.configure.nodes import with_node
 from topoflow.study.configure.point import FIDELITY, OPTIONAL_GROUPS, Point
 from topoflow.study.configure.tree import MISSING, Path, Tree
 
@@ -77,6 +78,7 @@ class Points:
     def compose(self, overrides: Sequence[str], point: Point) -> Point:
         """Return ``point`` with the values and choices of ``overrides``. Raise ``ValueError`` in one line."""
         with one_line(overrides, self.name):
+            overrides = with_node(overrides, point.objects, self._options("gpu"))
             composition, changes = self.composition(overrides)
             for group, made in point.objects.items():
                 if group not in (FIDELITY, *composition.choices):

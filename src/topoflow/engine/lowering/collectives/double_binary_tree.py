@@ -12,10 +12,10 @@ Computing 35(12), 2009; NCCL 2.30, src/graph/trees.cc (ncclGetBtree, ncclGetDtre
 
 from __future__ import annotations
 
+from topoflow.collectives.trees import double_binary_tree
 from topoflow.engine.lowering.algorithms import Algorithm, Call
 from topoflow.engine.lowering.pipelined_trees import MAX_CHUNKS, count_chunks, pipeline
 from topoflow.engine.lowering.schedule import Schedule
-from topoflow.fabric.channels.double_binary_tree import double_binary_tree
 
 
 def schedule(call: Call) -> Schedule:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.collectives.trees import tree_edges
 from topoflow.fabric.base import Fabric
-from topoflow.fabric.channels.double_binary_tree import tree_edges
 from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.report.draw.network.tiers import groups, tier_names, tiers
 from topoflow.report.draw.style import COLOURS

@@ -1,0 +1,135 @@
+"""The flows of a collective of NCCL: what each pair of ranks sends, and how long all wait before.
+
+The time of ``nccl_time`` is a wait, then bytes over links and ports. Here the same bytes are flows between ranks, so
+that an engine shares links among all that use them. Alone on its cluster, a ring takes exactly the predicted time.
+
+    inside a node      every GPU sends its bytes to the next; without NVSwitches an equal part to each of the others
+    ring               on each rail, from a node to the next
+    tree, nvls_tree    on each rail, along the edges of a double binary tree of nodes, half of the buffer each way
+    pat                on each rail, to the nodes at distances 1, 2, 4, ..
+    p2p                on each rail, from a node to each other node
+
+Flows stand for all channels together. A flow carries the bytes that its protocol puts on the wire.
+
+Shapes: n ranks, F flows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from topoflow.collectives.communicator import MAX_CHANNELS, Communicator
+from topoflow.collectives.nccl import OPERATIONS, Overrides, choose
+from topoflow.collectives.nccl_time import INSIDE, WIRE, Run, Work, calibrated, network_named, network_of, work_of
+from topoflow.collectives.trees import tree_edges
+from topoflow.hardware import Node
+
+Members = tuple[int, ...]  # of each rank, the number of its node among those of the group
+Edge = tuple[int, int, float]  # two nodes and the part of the bytes between nodes that goes from one to the other
+
+
+@dataclass(frozen=True)
+class Nccl:
+    """The version of NCCL and its settings; fields are those of its environment variables."""
+
+    version: str | None = None  # null: the newest that is known
+    algo: str = ""  # NCCL_ALGO: names, comma-separated; ^ excludes them
+    proto: str = ""  # NCCL_PROTO
+    min_channels: int = 1  # NCCL_MIN_NCHANNELS
+    max_channels: int = MAX_CHANNELS  # NCCL_MAX_NCHANNELS
+    network: str | None = None  # infiniband or slingshot; null: the one of the node
+    pxn: bool = True  # not NCCL_PXN_DISABLE
+
+    def __post_init__(self) -> None:
+        overrides = Overrides(self.algo, self.proto)
+        overrides.algorithms(), overrides.protocols()
+        if self.network is not None:
+            network_named(self.network)
+
+
+class Flow(NamedTuple):
+    """What one rank sends to another."""
+
+    source: int
+    target: int
+    bytes: float
+    limit: float  # B/s, at most
+
+
+class Flows(NamedTuple):
+    """A collective: all flows start after ``wait`` seconds."""
+
+    wait: float
+    flows: tuple[Flow, ...]
+    algorithm: str
+
+
+def runs(op: str) -> bool:
+    """Return whether NCCL's choice for an operation is known."""
+    return op in OPERATIONS
+
+
+@cache
+def flows(node: Node, nccl: Nccl, op: str, size: float, members: Members) -> Flows:
+    """Return the flows of a collective of ``size`` bytes among ranks whose nodes are ``members`` [n].
+
+    A group with unequal numbers of ranks on its nodes is chosen for as if all had the most.
+    """
+    places: dict[int, list[int]] = {}
+    for rank, number in enumerate(members):
+        places.setdefault(number, []).append(rank)
+    by_node = [*places.values()]
+    used = max(map(len, by_node))
+    if len(members) == 1:
+        return Flows(0.0, (), "")
+    comm = Communicator(node, used * len(by_node), used, nccl.version or "", nccl.min_channels, nccl.max_channels)
+    bytes = max(round(size), 1)
+    choice = choose(comm, op, bytes, overrides=Overrides(nccl.algo, nccl.proto))
+    network = network_named(nccl.network or network_of(node))
+    run = Run(comm, op, bytes, choice, INSIDE[calibrated(comm)], network)
+    work = work_of(run, nccl.pxn)
+    sent = [*_inside(run, work, by_node), *_between(run, work, by_node)]
+    steps = work.latency + (work.between if comm.nodes > 1 else 0.0)
+    return Flows(run.inside.launch + steps, tuple(sent), choice.algorithm)
+
+
+def _inside(run: Run, work: Work, by_node: Sequence[Sequence[int]]) -> Iterable[Flow]:
+    """Yield the flows inside nodes."""
+    for ranks in by_node:
+        size = len(ranks)
+        steps = range(1, 2 if run.comm.node.switched or run.comm.inside != "NVL" else size)
+        for place, rank in enumerate(ranks if size > 1 and work.within > 0 else ()):
+            for step in steps:
+                yield Flow(rank, ranks[(place + step) % size], work.within / len(steps), run.link_rate / len(steps))
+
+
+def _between(run: Run, work: Work, by_node: Sequence[Sequence[int]]) -> Iterable[Flow]:
+    """Yield the flows between nodes, as many at the same time as a node has ranks."""
+    nodes, rails = len(by_node), run.comm.used
+    bytes = work.crossing * WIRE[run.choice.protocol] / run.network.efficiency / rails
+    for source, target, part in edges(run.choice.algorithm, nodes) if nodes > 1 and bytes > 0 else ():
+        here, there = by_node[source], by_node[target]
+        for rail in range(rails):
+            yield Flow(here[rail % len(here)], there[rail % len(there)], part * bytes, float("inf"))
+
+
+@cache
+def edges(algorithm: str, nodes: int) -> tuple[Edge, ...]:
+    """Return the pairs of nodes between which an algorithm sends; a node sends 1 in all, of trees at most 1."""
+    if algorithm == "p2p":
+        return tuple((a, (a + step) % nodes, 1 / (nodes - 1)) for a in range(nodes) for step in range(1, nodes))
+    if algorithm == "pat":
+        distances = [step & -step for step in range(1, nodes)]
+        return tuple(
+            (a, (a + distance) % nodes, distances.count(distance) / (nodes - 1))
+            for a in range(nodes)
+            for distance in dict.fromkeys(distances)
+        )
+    if algorithm in ("tree", "nvls_tree"):
+        part = 0.5 if nodes == 2 else 0.25  # half of the buffer; a node between two others sends it twice
+        pairs = tree_edges(tuple(range(nodes)), 1)
+        return tuple((a, b, part) for child, parent in pairs for a, b in ((child, parent), (parent, child)))
+    return tuple((a, (a + 1) % nodes, 1.0) for a in range(nodes))

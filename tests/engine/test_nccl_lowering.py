@@ -1,0 +1,150 @@
+"""Laws of NCCL's collectives on GPUs of nodes: flows take the time that ``topoflow nccl`` predicts, and share links."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from topoflow.collectives.communicator import Communicator
+from topoflow.collectives.nccl_flows import Nccl, edges, flows
+from topoflow.collectives.nccl_time import network_of, predict
+from topoflow.demand import Demand
+from topoflow.engine.fluid import Fluid
+from topoflow.engine.lowering.placement import Lowering, Placer
+from topoflow.fabric.attached import Attached
+from topoflow.fabric.base import Fabric
+from topoflow.fabric.clos import Clos
+from topoflow.fabric.ideal_switch import IdealSwitch
+from topoflow.hardware.cluster import Cluster
+from topoflow.hardware.presets import preset
+from topoflow.traffic.base import Collective, Traffic
+
+SIZES = (2**10, 2**20, 2**24, 2**30)
+
+
+@cache
+def ideal(node: str, gpus: int, per_node: int = 0) -> Fabric:
+    """Nodes on one switch without contention."""
+    cluster = Cluster(preset(node), gpus, per_node)
+    rate = max(port.bandwidth for port in cluster.ports)
+    return Attached(IdealSwitch(rate, 1, 1e-6), cluster).build(gpus, Demand(gpus))
+
+
+def seconds(fabric: Fabric, *tasks: Collective, nccl: Nccl | None = None) -> float:
+    traffic = Traffic.from_tasks("collectives", fabric.servers, tasks)
+    placer = Placer(fabric, Lowering("nccl", nccl=nccl or Nccl()))
+    (timeline,) = Fluid().simulate([placer.place(traffic, "world")])
+    return timeline.makespan
+
+
+def predicted(node: str, gpus: int, op: str, size: int, per_node: int = 0) -> tuple[float, str]:
+    comm = Communicator(preset(node), gpus, per_node)
+    prediction = predict(comm, op, size, network=network_of(comm.node))
+    return prediction.time, prediction.choice.algorithm
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
+@pytest.mark.parametrize("node", ["hgx_h100", "hgx_b200", "gb200_nvl72", "dgx_a100", "gh200", "l40s"])
+def test_a_collective_alone_in_a_node_takes_the_time_that_nccl_predicts(node: str, op: str) -> None:
+    gpus = min(len(preset(node).gpus), 16)
+    fabric = ideal(node, gpus)
+    for size in SIZES:
+        time, _ = predicted(node, gpus, op, size)
+        assert seconds(fabric, Collective(op, size, tuple(range(gpus)))) == pytest.approx(time, rel=1e-9)
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
+@pytest.mark.parametrize(
+    ("node", "gpus", "per_node"), [("hgx_h100", 32, 0), ("gh200", 16, 0), ("hgx_h100", 4, 1), ("dgx_a100", 24, 0)]
+)
+def test_a_collective_alone_between_nodes_is_never_slower_than_predicted(
+    node: str, gpus: int, per_node: int, op: str
+) -> None:
+    """Rings take exactly the predicted time; trees may be faster where no node is between two others."""
+    fabric = ideal(node, gpus, per_node)
+    for size in SIZES:
+        time, algorithm = predicted(node, gpus, op, size, per_node)
+        found = seconds(fabric, Collective(op, size, tuple(range(gpus))))
+        if algorithm in ("tree", "nvls_tree"):
+            assert 0.75 * time < found <= time * (1 + 1e-9)
+        else:
+            assert found == pytest.approx(time, rel=1e-9)
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "tree", "pat", "p2p"])
+@pytest.mark.parametrize("nodes", [2, 3, 5, 8])
+def test_nodes_send_as_much_as_they_receive_in_all_and_at_most_their_bytes(algorithm: str, nodes: int) -> None:
+    sent, received = np.zeros(nodes), np.zeros(nodes)
+    for source, target, part in edges(algorithm, nodes):
+        assert source != target
+        sent[source] += part
+        received[target] += part
+    assert sent.sum() == pytest.approx(received.sum())
+    assert max(*sent, *received) <= 1 + 1e-12
+    if algorithm != "tree":
+        assert sent == pytest.approx(np.ones(nodes))
+
+
+def test_groups_on_one_rail_share_nothing_and_groups_on_one_port_share_it() -> None:
+    fabric = ideal("hgx_h100", 32)
+    size = 2**28
+    rail = [Collective("all_gather", size, tuple(range(first, 32, 8))) for first in range(8)]
+    alone = seconds(fabric, rail[0])
+    assert seconds(fabric, *rail) == pytest.approx(alone, rel=1e-9)
+    assert seconds(fabric, rail[0], rail[0]) > 1.8 * alone
+
+
+def test_separate_rails_carry_an_all_to_all_as_nvlink_joins_them() -> None:
+    cluster = Cluster(preset("hgx_h100"), 32)
+    everyone = Collective("all_to_all", 2**26, tuple(range(32)))
+    times = [
+        seconds(Attached(Clos(50e9, 1, 1e-6, rails=True, separate=separate), cluster).build(32, Demand(32)), everyone)
+        for separate in (True, False)
+    ]
+    assert times[0] == pytest.approx(times[1], rel=1e-9)
+
+
+def test_without_pxn_separate_rails_have_no_path_between_them() -> None:
+    fabric = Attached(Clos(50e9, 1, 1e-6, rails=True, separate=True), Cluster(preset("hgx_h100"), 16), pxn=False).build(
+        16, Demand(16)
+    )
+    assert fabric.route(0, 8, "mp")
+    assert not fabric.route(0, 9, "mp")
+
+
+def test_settings_of_nccl_are_obeyed() -> None:
+    fabric = ideal("hgx_h100", 8)
+    task = Collective("all_reduce", 2**28, tuple(range(8)))
+    by_ring = seconds(fabric, task, nccl=Nccl(algo="ring"))
+    assert by_ring > seconds(fabric, task)
+    assert seconds(fabric, task, nccl=Nccl(algo="ring", max_channels=2)) > 3 * by_ring
+    with pytest.raises(ValueError, match="NCCL_ALGO: must be of"):
+        Nccl(algo="rings")
+
+
+def test_a_collective_is_not_faster_than_its_launch_nor_than_its_bytes_over_a_port() -> None:
+    generator = np.random.default_rng(7)
+    node = preset("hgx_h100")
+    for _ in range(50):
+        nodes, used = int(generator.integers(1, 6)), int(generator.integers(1, 9))
+        if nodes * used < 2:
+            continue
+        members = tuple(np.repeat(np.arange(nodes), used).tolist())
+        size = float(2 ** generator.uniform(0, 34))
+        for op in ("all_gather", "reduce_scatter", "all_to_all"):
+            found = flows(node, Nccl(), op, size, members)
+            assert found.wait > 5e-6
+            if nodes > 1:
+                ranks = nodes * used
+                between = [flow for flow in found.flows if members[flow.source] != members[flow.target]]
+                sent = np.bincount([members[flow.source] for flow in between], [flow.bytes for flow in between])
+                least = (nodes - 1) / nodes * size * (used if op == "all_to_all" else 1)
+                assert sent.min() >= least * (1 - 1e-6) * (ranks > 1)
+
+
+def test_nccl_needs_nodes() -> None:
+    fabric = IdealSwitch(50e9, 1, 1e-6).build(8, Demand(8))
+    with pytest.raises(ValueError, match=r"nccl must be on GPUs of nodes \(node=\)"):
+        seconds(fabric, Collective("all_reduce", 8.0, tuple(range(8))))
