@@ -26,7 +26,7 @@ class PlannedRoutes(ListedRoutes):
     routes: Mapping[str, Routes]
     link_of: Mapping[Pair, int]
 
-    def is_minimal(self, kind: str) -> bool:
+    def has_equal_lengths(self, kind: str) -> bool:
         return False
 
     def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
@@ -42,7 +42,7 @@ class SinglePaths(ListedRoutes):
 
     paths: Mapping[Pair, Path]
 
-    def is_minimal(self, kind: str) -> bool:
+    def has_equal_lengths(self, kind: str) -> bool:
         return False
 
     def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:

@@ -276,6 +276,7 @@ class Result:
             strategy=settings.strategy,
             fabric=settings.fabric,
             servers=len(self.own_servers),
+            endpoint=self.fabric.endpoint,
             bandwidth=self.fabric.interface_bandwidth,
             degree=self.fabric.degree,
             latency=settings.latency,
@@ -319,5 +320,5 @@ class Result:
 
     def __repr__(self) -> str:
         settings, price = self.settings, "" if self.cost is None else f", ${self.cost:,.0f}"
-        job = f"{settings.workload}, {settings.strategy}, {len(self.own_servers)} servers"
+        job = f"{settings.workload}, {settings.strategy}, {len(self.own_servers)} {self.fabric.endpoint}s"
         return f"<{settings.world}: {human(self.iteration_time, 's')} per step of {job}{price}>"

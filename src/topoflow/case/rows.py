@@ -26,6 +26,7 @@ class ResultRow:
     strategy: str
     fabric: str
     servers: int
+    endpoint: str
     bandwidth: float
     degree: int
     latency: float
@@ -53,7 +54,8 @@ COLUMNS = {
     "workload": "the training job; of a motif its own name",
     "strategy": "how the job is spread over the servers",
     "fabric": "the network that joins the servers",
-    "servers": "servers that take part (one has several GPUs)",
+    "servers": "servers that take part (one has several GPUs); with node, endpoints",
+    "endpoint": "what an endpoint is: a server of several GPUs; with node, a GPU, or a node whose GPUs do the same",
     "bandwidth": "B/s of one network interface of a server, in each direction",
     "degree": "network interfaces per server",
     "latency": "seconds that a bit takes over one link",

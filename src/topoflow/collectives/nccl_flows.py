@@ -16,9 +16,11 @@ Shapes: n ranks, F flows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 from typing import NamedTuple
 
 from topoflow.collectives.communicator import MAX_CHANNELS, Communicator
@@ -57,6 +59,7 @@ class Flow(NamedTuple):
     target: int
     bytes: float
     limit: float  # B/s, at most
+    channel: int  # inside a node, the distance to the next rank; between nodes, tells apart flows of the same ranks
 
 
 class Flows(NamedTuple):
@@ -65,6 +68,21 @@ class Flows(NamedTuple):
     wait: float
     flows: tuple[Flow, ...]
     algorithm: str
+
+    @property
+    def alone(self) -> float:
+        """The time (s) of flows that share no link."""
+        return self.wait + max((flow.bytes / flow.limit for flow in self.flows), default=0.0)
+
+    def folded(self, members: Members, groups: int) -> Flows:
+        """Return the flows between nodes, for as many equal ``groups`` side by side as fill their GPUs."""
+        sums: dict[tuple[int, int, int], list[float]] = {}
+        for source, target, bytes, limit, channel in self.flows:
+            total = sums.setdefault((members[source], members[target], channel), [0.0, 0.0])
+            total[0] += groups * bytes
+            total[1] += groups * limit
+        flows = tuple(Flow(source, target, *total, channel) for (source, target, channel), total in sums.items())
+        return Flows(self.wait, flows, self.algorithm)
 
 
 def runs(op: str) -> bool:
@@ -103,17 +121,21 @@ def _inside(run: Run, work: Work, by_node: Sequence[Sequence[int]]) -> Iterable[
         steps = range(1, 2 if run.comm.node.switched or run.comm.inside != "NVL" else size)
         for place, rank in enumerate(ranks if size > 1 and work.within > 0 else ()):
             for step in steps:
-                yield Flow(rank, ranks[(place + step) % size], work.within / len(steps), run.link_rate / len(steps))
+                yield Flow(
+                    rank, ranks[(place + step) % size], work.within / len(steps), run.link_rate / len(steps), step
+                )
 
 
 def _between(run: Run, work: Work, by_node: Sequence[Sequence[int]]) -> Iterable[Flow]:
     """Yield the flows between nodes, as many at the same time as a node has ranks."""
     nodes, rails = len(by_node), run.comm.used
     bytes = work.crossing * WIRE[run.choice.protocol] / run.network.efficiency / rails
+    seen: Counter[tuple[int, int]] = Counter()
     for source, target, part in edges(run.choice.algorithm, nodes) if nodes > 1 and bytes > 0 else ():
-        here, there = by_node[source], by_node[target]
+        here, there, channel = by_node[source], by_node[target], seen[source, target]
+        seen[source, target] += 1
         for rail in range(rails):
-            yield Flow(here[rail % len(here)], there[rail % len(there)], part * bytes, float("inf"))
+            yield Flow(here[rail % len(here)], there[rail % len(there)], part * bytes, inf, channel)
 
 
 @cache

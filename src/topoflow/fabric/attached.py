@@ -11,7 +11,7 @@ Shapes: g GPUs, P ports and l links of a node, F pairs, H hops.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,18 +32,22 @@ class Attached:
     design: FabricDesign
     cluster: Cluster
     pxn: bool = True
+    folded: bool = False  # nodes are the endpoints: see ``fold``
 
     def build(self, servers: int, demand: Demand) -> Fabric:
-        """Return the network of ``servers`` GPUs. Raises ``ValueError`` where ports are not what the design wires."""
+        """Return the network of all GPUs. Raises ``ValueError`` where ports are not what the design wires."""
         cluster = self.cluster
-        if servers != cluster.gpus:
-            raise ValueError(f"gpus: must be the {cluster.gpus} of the cluster, got {servers}")
+        endpoints = cluster.nodes if self.folded else cluster.gpus
+        if servers != endpoints:
+            raise ValueError(f"gpus: must be the {endpoints} of the cluster, got {servers}")
         build_ports = getattr(self.design, "build_ports", None)
         ports = max(len(cluster.ports), 1)
         if build_ports is not None:
             outside: Fabric = build_ports(cluster.nodes, ports)
         else:
             outside = self.design.build(cluster.nodes * ports, Demand(cluster.nodes * ports))
+        if self.folded:
+            return fold(attach(cluster, outside, Demand(cluster.gpus), pxn=self.pxn))
         return attach(cluster, outside, demand, pxn=self.pxn)
 
 
@@ -92,6 +96,81 @@ def attach(cluster: Cluster, outside: Fabric, demand: Demand, *, pxn: bool = Tru
         is_ideal=outside.is_ideal,
         cluster=cluster,
     )
+
+
+def fold(fabric: Fabric) -> Fabric:
+    """Return a network of GPUs with nodes as endpoints, for jobs in which the GPUs of a node do the same.
+
+    The devices of one kind in a node are one, and so are the links between two kinds. A connection between two nodes is
+    one between each two GPUs with the same number, and each carries an equal part. One from a node to itself, on
+    channel s, goes from each GPU to the s-th next. A flow of a folded world stands for as many equal flows as a node
+    has GPUs, so that it takes as long as these where they meet equal links.
+    """
+    cluster = fabric.cluster
+    assert cluster is not None
+    inside = NodeLinks.of(cluster)
+    kinds = [*dict.fromkeys(device.kind for device in inside.others)]
+    nodes = np.arange(cluster.nodes)
+    of_kind = np.array([kinds.index(device.kind) for device in inside.others], np.int64)
+    devices = cluster.nodes + nodes[:, None] * len(kinds) + of_kind
+    switches = len(fabric.nodes) - cluster.gpus - devices.size
+    number = np.concatenate(
+        [np.repeat(nodes, cluster.per_node), devices.ravel(), cluster.nodes * (1 + len(kinds)) + np.arange(switches)]
+    )
+    within = 2 * len(inside.links) * cluster.nodes
+    pair = number[fabric.source] * len(number) + number[fabric.target]
+    _, first, bundle = np.unique(pair[:within], return_index=True, return_inverse=True)
+    between = np.arange(within, fabric.links)
+    bundle = np.concatenate([bundle.reshape(-1), len(first) + between - within])
+    chosen = np.concatenate([first, between])
+    names = [f"node {node}" for node in range(cluster.nodes)]
+    names += [f"{kind} {node}" for node in range(cluster.nodes) for kind in kinds]
+    return replace(
+        fabric,
+        servers=cluster.nodes,
+        nodes=(*names, *fabric.nodes[len(fabric.nodes) - switches :]),
+        source=number[fabric.source[chosen]].astype(np.int32),
+        target=number[fabric.target[chosen]].astype(np.int32),
+        bandwidth=np.bincount(bundle, fabric.bandwidth),
+        latency=fabric.latency[chosen],
+        route=FoldedRoutes(fabric, cluster.per_node, bundle),
+        channels=Channels(),
+    )
+
+
+class FoldedRoutes(Routes):
+    """Paths between nodes, of which each GPU takes its own.
+
+    ``gpus`` is the network of GPUs, and ``bundle`` the link in place of each of its links.
+    """
+
+    def __init__(self, gpus: Fabric, per_node: int, bundle: Index) -> None:
+        self.gpus, self.per_node, self._bundle = gpus, per_node, bundle
+        self._routes = as_routes(gpus.route)
+
+    def has_equal_lengths(self, kind: str) -> bool:
+        return self._routes.has_equal_lengths(kind)
+
+    def choices(self, source: Index, target: Index, kind: str) -> Index:
+        """Return the choices of the first GPUs of two nodes."""
+        return self._routes.choices(source * self.per_node, target * self.per_node, kind)
+
+    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+        """Return the links between the first GPUs of two nodes."""
+        return self.merged(self._routes.links(source * self.per_node, target * self.per_node, number, kind))
+
+    def merged(self, links: Links) -> Links:
+        """Return the links in place of links of the network of GPUs."""
+        merged: Links = np.where(links == NO_LINK, NO_LINK, self._bundle[links]).astype(np.int32)
+        return merged
+
+    def unfolded(self, source: Index, target: Index, channel: Index) -> tuple[Index, Index, Index]:
+        """Return source, target and channel of the connections between GPUs, ``per_node`` for each one of nodes."""
+        gpu = np.tile(np.arange(self.per_node), len(source))
+        first, last, channel = (np.repeat(column, self.per_node) for column in (source, target, channel))
+        step = np.where(first == last, channel, 0)
+        begin, end = first * self.per_node + gpu, last * self.per_node + (gpu + step) % self.per_node
+        return begin, end, np.where(first == last, 0, channel)
 
 
 def rings(cluster: Cluster, group: Group) -> Orders:
@@ -183,8 +262,8 @@ class AttachedRoutes(Routes):
         self._ports = max(len(cluster.ports), 1)
         self._out, self._in = inside.exits(self._ports), inside.entries(self._ports)
 
-    def is_minimal(self, kind: str) -> bool:
-        return False  # with PXN
+    def has_equal_lengths(self, kind: str) -> bool:
+        return self.outside.has_equal_lengths(kind)
 
     def choices(self, source: Index, target: Index, kind: str) -> Index:
         apart = self._apart(source, target)

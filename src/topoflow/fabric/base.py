@@ -116,8 +116,15 @@ class Fabric:
 
     @property
     def endpoint(self) -> str:
-        """Return what an endpoint is called: ``server`` or ``GPU``."""
-        return "server" if self.cluster is None else "GPU"
+        """Return what an endpoint is called: ``server``, ``GPU`` or, of a folded network, ``node``."""
+        if self.cluster is None:
+            return "server"
+        return "GPU" if self.servers == self.cluster.gpus else "node"
+
+    @property
+    def is_folded(self) -> bool:
+        """Return whether a flow stands for one of each GPU of a node (``fabric.attached.fold``)."""
+        return self.endpoint == "node"
 
     def link_name(self, link: int) -> str:
         """Return the name of a link by its ends: ``leaf 0 to spine 1``."""

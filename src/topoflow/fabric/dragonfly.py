@@ -140,7 +140,7 @@ class DragonflyRoutes(Routes):
         gate: Index = group * self.routers + port // max(self.global_ports, 1)
         return gate
 
-    def is_minimal(self, kind: str) -> bool:
+    def has_equal_lengths(self, kind: str) -> bool:
         return False  # two global cables may be shorter than a route of one global and two local cables
 
     def choices(self, source: Index, target: Index, kind: str) -> Index:

@@ -103,9 +103,9 @@ class Rerouted(ListedRoutes):
     number: Links  # [L] the new number of every original link; NO_LINK: it failed
     shortest: ShortestPaths
 
-    def is_minimal(self, kind: str) -> bool:
+    def has_equal_lengths(self, kind: str) -> bool:
         # An intact shortest path remains a shortest one.
-        return as_routes(self.intact.route).is_minimal(kind)
+        return as_routes(self.intact.route).has_equal_lengths(kind)
 
     def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
         before = self.intact.route(int(self.nodes[source]), int(self.nodes[target]), kind)

@@ -19,6 +19,8 @@ from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.presets import load
 from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy, StrategyRule
+from topoflow.strategy.grid import ParallelGrid
+from topoflow.strategy.shards import Shards
 from topoflow.study.configure.build import build, fidelity_of
 from topoflow.study.configure.decide import LOWERING, decided, lowering_of
 from topoflow.study.configure.given import Given
@@ -31,6 +33,7 @@ from topoflow.workload.base import LayerGraph, Motif, RecordedJob, Workload
 from topoflow.workload.efficiency import ROOFLINE
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
+MIN_FOLDED = 512  # GPUs of nodes; in a smaller job every GPU has its own tasks
 MOST_JOBS = 16  # kept between batches of points
 JOB = (
     "workload",
@@ -39,6 +42,7 @@ JOB = (
     "gpus",
     "node",
     "gpus_per_node",
+    "fold",
     "efficiency",
     "global_batch",
     "micro_batch",
@@ -107,7 +111,7 @@ class Builder:
         fabric: Fabric = self._once(
             point,
             (*JOB, "fabric", "strides", "nccl"),
-            lambda point: design_of(point, job.servers).build(job.servers, job.demand),
+            lambda point: design_of(point, job).build(job.servers, job.demand),
         )
         return fabric
 
@@ -184,9 +188,7 @@ def workload_of(point: Point) -> Workload:
         raise ValueError(f"efficiency: {law}, got {efficiency}")
     with named(of_group("workload", point.config["workload"])):
         workload: Workload = build(point, "workload").build()
-    if point.config.get("node") is not None and isinstance(workload, LayerGraph):
-        return replace(workload, gpus_per_server=1)  # every GPU is an endpoint
-    return workload
+        return workload
 
 
 def servers_of(point: Point, workload: Workload) -> int | None:
@@ -214,6 +216,8 @@ def job_of(point: Point) -> Job:
     micro_batch = point.config["micro_batch"]
     if micro_batch != getattr(rule, "micro_batch", None):
         raise ValueError(f"micro_batch: must be null, or that of the strategy (parallel, fsdp), got {micro_batch}")
+    if point.config.get("node") is not None:
+        return _on_nodes(point, workload, rule)
     file, request = (point.config.get(key) for key in ("placement", "request"))
     if file is None:
         asked = servers_of(point, workload)
@@ -228,6 +232,41 @@ def job_of(point: Point) -> Job:
     return Job(workload, rule.place(workload, servers), None, landed.servers, landed.cluster_servers)
 
 
+def _on_nodes(point: Point, workload: Workload, rule: StrategyRule) -> Job:
+    """Return the job on the GPUs of nodes: on every GPU or, where the GPUs of a node do the same, on every node."""
+    gpus, fold = point.config["gpus"], point.config["fold"]
+    if not isinstance(workload, LayerGraph):
+        if fold:
+            raise ValueError(f"fold: must be false for {workload.name}, which has no layers, got true")
+        return Job(workload, rule.place(workload, gpus))
+    cluster = Cluster(load(point.config["node"]), gpus or DEFAULT_SERVERS, point.config["gpus_per_node"] or 0)
+    if fold or (fold is None and cluster.gpus >= MIN_FOLDED):
+        per_node = replace(workload, gpus_per_server=cluster.per_node)
+        try:
+            per_node = _batched(point, per_node, cluster.nodes)
+            strategy = rule.place(per_node, cluster.nodes)
+            why = why_not_folded(strategy, cluster)
+        except ValueError as error:
+            why = str(error)
+        if not why:
+            return Job(per_node, strategy)
+        if fold:
+            raise ValueError(f"fold: must be false, as {why}")
+    workload = _batched(point, replace(workload, gpus_per_server=1), cluster.gpus)
+    return Job(workload, rule.place(workload, cluster.gpus))
+
+
+def why_not_folded(strategy: Strategy, cluster: Cluster) -> str:
+    """Return why the GPUs of a node do not do the same, or cannot be simulated as one; "" if they can."""
+    if cluster.per_node > 1 and not cluster.node.switched:
+        return f"no NVSwitch joins the GPUs of node {cluster.node.name}"
+    if isinstance(strategy, ParallelGrid) and strategy.expert == 1:
+        return ""
+    if isinstance(strategy, Shards) and strategy.group == strategy.servers:
+        return ""
+    return f"GPUs of a node do different work with strategy {strategy.name}"
+
+
 def _batched(point: Point, workload: Workload, servers: int | None) -> Workload:
     """Return the job with the samples that the point asks for on all servers."""
     samples = point.config["global_batch"]
@@ -238,12 +277,13 @@ def _batched(point: Point, workload: Workload, servers: int | None) -> Workload:
     return workload.with_global_batch(samples, servers)
 
 
-def design_of(point: Point, gpus: int = 0) -> FabricDesign:
+def design_of(point: Point, job: Job | None = None) -> FabricDesign:
     """Return the kind of network of a point, with the ring orders that it asks for; with nodes, attached to GPUs."""
     design: FabricDesign = build(point, "fabric")
-    if point.config.get("node") is not None:
-        cluster = Cluster(load(point.config["node"]), gpus, point.config["gpus_per_node"] or 0)
-        design = Attached(design, cluster, build(point, "nccl").pxn)
+    if job is not None and point.config.get("node") is not None:
+        each = job.workload.gpus_per_server if isinstance(job.workload, LayerGraph) else 1
+        cluster = Cluster(load(point.config["node"]), job.servers * each, point.config["gpus_per_node"] or 0)
+        design = Attached(design, cluster, build(point, "nccl").pxn, each > 1)
     strides = point.config["strides"]
     return design if strides is None else WithStrides(design, tuple(strides))
 

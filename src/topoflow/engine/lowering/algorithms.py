@@ -21,6 +21,7 @@ from topoflow.memory import check_memory
 from topoflow.operations import sent_by_all
 from topoflow.traffic.base import Collective, Operation
 
+HIERARCHICAL = "hierarchical"  # the algorithm of collectives that know servers of several GPUs only
 NCCL = "nccl"  # the algorithm that NCCL chooses, on GPUs of nodes
 BYTES_PER_SEND = 256  # while a send is made, placed and simulated; measured: rings of 512, 1,024 and 2,048 ranks
 
@@ -96,10 +97,10 @@ def name_for(op: str, named: str | None, all_reduce: str) -> str:
 
     With ``NCCL`` for all-reduces, NCCL also chooses for the other operations that it has.
     """
+    if all_reduce == NCCL and nccl_flows.runs(op) and named in (None, HIERARCHICAL):
+        return NCCL
     if named is not None:
         return named
-    if all_reduce == NCCL and nccl_flows.runs(op):
-        return NCCL
     return all_reduce if op == "all_reduce" else names(op)[0]
 
 

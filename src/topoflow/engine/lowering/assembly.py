@@ -100,8 +100,7 @@ class Assembly:
             path[own] = taken
             bytes[own] = block.share * unit
             local = block.local_share * unit / self.traffic.local_bandwidth
-            sends = block.connection != NO_PATH
-            delay[own] = np.maximum(local + block.seconds * sends + block.waits * latency[taken], 0.0)
+            delay[own] = np.maximum(local + block.seconds + block.waits * latency[taken], 0.0)
         return path, bytes, delay
 
     def _ends(self, begin: Offsets) -> Ints:

@@ -58,7 +58,7 @@ class Block:
     after_count: Offsets  # [B]
     after: Offsets  # [D]
     traffic_class: str = "mp"  # of its routes
-    seconds: float = 0.0  # that each send waits; it holds the latency of the path where ``waits`` is -1
+    seconds: Floats | float = 0.0  # [B] that a task waits; it holds the latency of the path where ``waits`` is -1
     limit: Floats | None = None  # [C] B/s of each connection at most; None: all are unlimited
     between: tuple[int, int] | None = None  # the tasks that begin and end the phase between servers, where others are
 
@@ -98,6 +98,7 @@ class Blocks:
     all_reduce: str  # the algorithm of all-reduces that do not name theirs
     rings: str  # one of RINGS
     nccl: Nccl = field(default_factory=Nccl)
+    nvlink_is_free: bool = False  # a collective inside a node shares its links with nothing else, and is a delay
     made: dict[tuple[object, ...], Block] = field(default_factory=dict)
 
     def of(self, task: Collective, where: str) -> Block:
@@ -129,11 +130,19 @@ class Blocks:
             raise ValueError(
                 f"{where}.algorithm: nccl must be on GPUs of nodes (node=), got servers of {self.fabric.name}"
             )
-        number: dict[int, int] = {}
-        members = tuple(number.setdefault(gpu // cluster.per_node, len(number)) for gpu in task.group)
+        folded, number = self.fabric.is_folded, dict[int, int]()
+        if folded:
+            members = tuple(node for node in range(len(task.group)) for _ in range(task.local))
+        else:
+            members = tuple(number.setdefault(gpu // cluster.per_node, len(number)) for gpu in task.group)
         key = task.op, NCCL, task.bytes, members
         if key not in self.made:
-            self.made[key] = _nccl_block(nccl_flows.flows(cluster.node, self.nccl, task.op, task.bytes, members), task)
+            groups = cluster.per_node // task.local if folded else 1  # side by side, of equal parts of the bytes
+            flows = nccl_flows.flows(cluster.node, self.nccl, task.op, task.bytes / groups, members)
+            if self.nvlink_is_free and len(set(members)) == 1:
+                self.made[key] = replace(JOINS, seconds=np.array([flows.alone, 0.0]))
+            else:
+                self.made[key] = _nccl_block(flows.folded(members, groups) if folded else flows, task)
         return self.made[key]
 
     def _algorithm(self, task: Collective, where: str) -> str:
@@ -203,8 +212,8 @@ def _nccl_block(flows: nccl_flows.Flows, task: Collective) -> Block:
     """Return the flows of NCCL, each with its wait and its limit."""
     if not flows.flows:
         return JOINS
-    source, target, bytes, limit = (np.array(column) for column in zip(*flows.flows, strict=True))
-    streams = Streams(source, target, np.zeros_like(source), bytes / task.bytes, steps=1)
+    source, target, bytes, limit, channel = (np.array(column) for column in zip(*flows.flows, strict=True))
+    streams = Streams(source, target, channel, bytes / task.bytes, steps=1)
     block = _between_joins(
         streams,
         share=streams.share,
@@ -214,7 +223,7 @@ def _nccl_block(flows: nccl_flows.Flows, task: Collective) -> Block:
         waits=np.full(len(source), -1.0),
         traffic_class="all_reduce" if task.op == "all_reduce" else "mp",
     )
-    return replace(block, seconds=flows.wait, limit=limit)
+    return replace(block, seconds=np.pad(np.full(len(source), flows.wait), 1), limit=limit)
 
 
 def _with_phases(block: Block) -> Block:

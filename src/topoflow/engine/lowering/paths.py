@@ -17,6 +17,7 @@ from topoflow.engine.alternatives import Alternatives, joined, rows_of
 from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.lowering.addresses import has_ends_only
 from topoflow.engine.lowering.routing import Connections, OwnPaths, Routing, Split, routing_named
+from topoflow.fabric.attached import FoldedRoutes
 from topoflow.fabric.base import Fabric, Path
 from topoflow.fabric.failed import Rerouted
 from topoflow.fabric.routing.base import NO_LINK, as_routes, padded
@@ -76,6 +77,8 @@ def _subflows(fabric: Fabric, routing: Routing, connections: Connections, kind: 
     """[S, most hops] the links of every path that is taken, and whose it is."""
     if isinstance(routing, OwnPaths) and has_ends_only(routing):  # a large network need not find any path
         return routing.paths(fabric, connections, kind, seed)
+    if isinstance(fabric.route, FoldedRoutes):
+        return _folded(fabric.route, routing, connections, kind, seed)
     if isinstance(fabric.route, Rerouted):
         return _rerouted(fabric, fabric.route, routing, connections, kind, seed)
     return _chosen(fabric, routing, connections, kind, seed)
@@ -94,6 +97,15 @@ def _chosen(fabric: Fabric, routing: Routing, connections: Connections, kind: st
     split = routing.split(choices, connections, seed)
     taken = split.connection
     return routes.links(source[taken], target[taken], split.number, kind), split
+
+
+def _folded(
+    route: FoldedRoutes, routing: Routing, connections: Connections, kind: str, seed: int
+) -> tuple[Ints, Split]:
+    """The same between the GPUs of nodes, each of which carries an equal part."""
+    links, split = _subflows(route.gpus, routing, Connections(*route.unfolded(*connections)), kind, seed)
+    parts = route.per_node
+    return route.merged(links), Split(split.connection // parts, split.number, split.share / parts)
 
 
 def _rerouted(
@@ -265,7 +277,7 @@ class Paths:
         """The paths of connections that have none yet."""
         servers = self.fabric.servers
         source, target = key // servers % servers, key % servers
-        apart = source != target
+        apart = (source != target) | (key >= servers**2)  # on channels inside a node
         connections = Connections(source[apart], target[apart], key[apart] // servers**2)
         paths = np.full(len(key), NO_PATH, np.int32)
         paths[apart] = self._enter(routed(self.fabric, self.rule, connections, kind, self.seed), limit)

@@ -76,7 +76,7 @@ class Placer:
         self.lowering = lowering
         self._paths = Paths(fabric, lowering.seed, lowering.routing)
         self._next_hops = next_hops(fabric) if is_by_address(lowering.routing) else None
-        self._blocks: dict[str, Blocks] = {}  # by what rings are
+        self._blocks: dict[tuple[str, bool], Blocks] = {}  # by what rings are, and ``nvlink_is_free``
 
     def place(self, traffic: Traffic, name: str) -> World:
         """``traffic`` as a world of that ``name``.
@@ -89,9 +89,9 @@ class Placer:
             most = f"{fabric.servers} of {fabric.name}"
             raise ValueError(f"{traffic.name}.servers: must be at most the {most}, got {traffic.servers}")
         rings = self.lowering.decided(traffic).rings
-        blocks = self._blocks.setdefault(
-            rings, Blocks(self.fabric, self.lowering.all_reduce, rings, self.lowering.nccl)
-        )
+        free = nvlink_is_free(traffic, fabric)
+        made = Blocks(fabric, self.lowering.all_reduce, rings, self.lowering.nccl, free)
+        blocks = self._blocks.setdefault((rings, free), made)
         placed, path = self._collectives(traffic, blocks), self._transfers(traffic)
         graph = Assembly(traffic, placed, path, self._paths.arrays()).graph(fabric.links, self._next_hops)
         routing, seed = self._paths.routing, self._paths.seed
@@ -138,6 +138,28 @@ class Placer:
         for task in own:
             path[task] = self._paths.transfer(traffic, task)
         return path
+
+
+def nvlink_is_free(traffic: Traffic, fabric: Fabric) -> bool:
+    """Return whether collectives inside a node meet no other flow on its NVLinks.
+
+    So it is if only they send between GPUs of a node, each GPU is in one group, and transfers keep their rail.
+    """
+    cluster = fabric.cluster
+    if cluster is None:
+        return False
+    size = 1 if fabric.is_folded else cluster.per_node
+    inside: dict[int, tuple[int, ...]] = {}
+    for operation in traffic.operations:
+        group = operation.group
+        nodes = {member // size for member in group}
+        if len(nodes) == len(group) * operation.local:
+            if operation.op == "all_to_all" and len(group) > 1:
+                return False
+        elif len(nodes) > 1 or any(inside.setdefault(member, group) != group for member in group):
+            return False
+    source, target = traffic.source[traffic.is_transfer], traffic.target[traffic.is_transfer]
+    return bool(np.all((source // size != target // size) & (source % size == target % size)))
 
 
 @dataclass

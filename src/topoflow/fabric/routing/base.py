@@ -31,8 +31,8 @@ class Routes(ABC):
     that of the first branch as the most significant. From a node to itself there is one path, without links.
     """
 
-    def is_minimal(self, kind: str) -> bool:
-        """Return whether every path of this class of traffic is a shortest one, counted in links."""
+    def has_equal_lengths(self, kind: str) -> bool:
+        """Return whether all paths of a pair, of this class of traffic, have equally many links."""
         return True
 
     @abstractmethod
@@ -47,7 +47,7 @@ class Routes(ABC):
         """Return [F, H] the links of path ``number`` [F] of each pair; ``NO_LINK`` where there is no hop."""
 
     def lengths(self, source: Index, target: Index, kind: str) -> Index:
-        """Return [F] the number of links on every path of each pair, if ``is_minimal``."""
+        """Return [F] the number of links on every path of each pair, if ``has_equal_lengths``."""
         first = self.links(source, target, np.zeros_like(source), kind)
         hops: Index = (first != NO_LINK).sum(axis=1)
         return hops
@@ -129,7 +129,7 @@ class FunctionRoutes(ListedRoutes):
     def __init__(self, route: Route) -> None:
         self.route = route
 
-    def is_minimal(self, kind: str) -> bool:
+    def has_equal_lengths(self, kind: str) -> bool:
         return False
 
     def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
@@ -151,7 +151,7 @@ def padded(paths: Sequence[Path]) -> Links:
 
 def mean_lengths(routes: Routes, source: Index, target: Index, kind: str) -> NDArray[np.float64]:
     """Return [F] the number of links from each source to its target, the mean over the pair's paths."""
-    if routes.is_minimal(kind):  # all paths of a pair are equally long
+    if routes.has_equal_lengths(kind):
         return routes.lengths(source, target, kind).astype(np.float64)
     paths = routes.choices(source, target, kind).prod(axis=1)
     pair = np.repeat(np.arange(len(source)), paths)

@@ -32,7 +32,7 @@ class KShortestPaths(ContentHashed, ListedRoutes):
         self.outgoing, self.target = self.shortest.outgoing, self.shortest.target
         self._paths: dict[tuple[int, int], tuple[Path, ...]] = {}
 
-    def is_minimal(self, kind: str) -> bool:
+    def has_equal_lengths(self, kind: str) -> bool:
         return False
 
     def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:

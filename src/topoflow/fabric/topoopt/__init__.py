@@ -142,8 +142,8 @@ class JobRoutes(ContentHashed, ListedRoutes):
         self.position = {group: {server: at for at, server in enumerate(group)} for group in strides}
         self.strides = {group: coin_change(len(group), coins) for group, coins in strides.items() if coins}
 
-    def is_minimal(self, kind: str) -> bool:
-        return kind != "all_reduce" and self.mp.is_minimal(kind)  # hops of rings may take long detours
+    def has_equal_lengths(self, kind: str) -> bool:
+        return kind != "all_reduce" and self.mp.has_equal_lengths(kind)  # hops of rings may take long detours
 
     def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
         if kind == "all_reduce":

@@ -24,6 +24,7 @@ KEYS = (
     "gpus",
     "node",
     "gpus_per_node",
+    "fold",
     "nccl",
     "efficiency",
     "global_batch",
@@ -54,9 +55,9 @@ def check(config: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for a key or a value that ``configs/compare.yaml`` does not have, before it is used."""
     check_keys(config, (*GROUPS, *KEYS))
     check_job(config)
-    _check_node(config)
     check_among("rings", config["rings"], (*RINGS, AUTO))
     _check_fail(config["fail"])
+    _check_node(config)
     _check_placement(config)
 
 
@@ -64,16 +65,18 @@ def _check_node(config: Mapping[str, Any]) -> None:
     for key in ("gpus", "gpus_per_node"):
         _whole(key, config[key], least=1, optional=True)
     node, servers, gpus = config["node"], config["servers"], config["gpus"]
+    if config["fold"] is not None and (node is None or not isinstance(config["fold"], bool)):
+        raise ValueError(f"fold: must be true or false with node, else null, got {config['fold']!r}")
     if node is not None and not isinstance(node, str):
         raise ValueError(f"node: must be a preset or a file NAME.xml, got {node!r}")
     if servers is not None and (gpus is not None or node is not None):
         raise ValueError(f"servers: must be left out with {'gpus' if gpus is not None else 'node'}, got {servers}")
     if node is None and config["gpus_per_node"] is not None:
         raise ValueError(f"gpus_per_node: must be left out without node, got {config['gpus_per_node']}")
-    for key in ("fail", "placement"):
-        given = any(config["fail"][each] for each in (*LISTED, "each")) if key == "fail" else config[key] is not None
-        if node is not None and given:
-            raise ValueError(f"{key}: must be left out with node, got {config[key]}")
+    if node is not None and config["placement"] is not None:
+        raise ValueError(f"placement: must be left out with node, got {config['placement']}")
+    if node is not None and any(config["fail"][key] for key in (*LISTED, "each")):
+        raise ValueError(f"fail: must be left out with node, got {config['fail']}")
 
 
 def _check_placement(config: Mapping[str, Any]) -> None:
