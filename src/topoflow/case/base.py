@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from topoflow.case.failures import Failures
 from topoflow.case.frame import frame
-from topoflow.case.rows import ResultRow, bandwidth_tax, compute_time, flows_between, path_lengths
+from topoflow.case.rows import ResultRow, bandwidth_tax, compute_time, endpoints, flows_between, path_lengths
 from topoflow.case.throughput import throughput
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
@@ -276,7 +276,7 @@ class Result:
             strategy=settings.strategy,
             fabric=settings.fabric,
             servers=len(self.own_servers),
-            endpoint=self.fabric.endpoint,
+            gpus=None if self.fabric.cluster is None else self.fabric.cluster.gpus,
             bandwidth=self.fabric.interface_bandwidth,
             degree=self.fabric.degree,
             latency=settings.latency,
@@ -320,5 +320,5 @@ class Result:
 
     def __repr__(self) -> str:
         settings, price = self.settings, "" if self.cost is None else f", ${self.cost:,.0f}"
-        job = f"{settings.workload}, {settings.strategy}, {len(self.own_servers)} {self.fabric.endpoint}s"
+        job = f"{settings.workload}, {settings.strategy}, {endpoints(self.row.servers, self.row.gpus)}"
         return f"<{settings.world}: {human(self.iteration_time, 's')} per step of {job}{price}>"

@@ -26,7 +26,7 @@ class ResultRow:
     strategy: str
     fabric: str
     servers: int
-    endpoint: str
+    gpus: int | None
     bandwidth: float
     degree: int
     latency: float
@@ -55,7 +55,7 @@ COLUMNS = {
     "strategy": "how the job is spread over the servers",
     "fabric": "the network that joins the servers",
     "servers": "servers that take part (one has several GPUs); with node, endpoints",
-    "endpoint": "what an endpoint is: a server of several GPUs; with node, a GPU, or a node whose GPUs do the same",
+    "gpus": "GPUs of nodes (null: without node); the endpoints are these, or nodes whose GPUs do the same",
     "bandwidth": "B/s of one network interface of a server, in each direction",
     "degree": "network interfaces per server",
     "latency": "seconds that a bit takes over one link",
@@ -87,6 +87,12 @@ COLUMNS = {
 
 MAX_PAIRS = 2**20  # ordered pairs of 1,024 servers; the mean over a sample of this size is within 0.1 %
 PAIRS_AT_ONCE = 2**18  # a path of 6 links takes some 200 bytes while it is computed
+
+
+def endpoints(servers: int, gpus: int | None) -> str:
+    """Return what a job runs on as text: ``16 servers``, or ``64 GPUs`` of nodes."""
+    count, what = (servers, "server") if gpus is None else (gpus, "GPU")
+    return f"{count} {what}{'s' if count > 1 else ''}"
 
 
 def compute_time(traffic: Traffic) -> float:

@@ -131,7 +131,7 @@ def fold(fabric: Fabric) -> Fabric:
         nodes=(*names, *fabric.nodes[len(fabric.nodes) - switches :]),
         source=number[fabric.source[chosen]].astype(np.int32),
         target=number[fabric.target[chosen]].astype(np.int32),
-        bandwidth=np.bincount(bundle, fabric.bandwidth),
+        bandwidth=np.bincount(bundle, fabric.bandwidth).astype(np.float64),
         latency=fabric.latency[chosen],
         route=FoldedRoutes(fabric, cluster.per_node, bundle),
         channels=Channels(),

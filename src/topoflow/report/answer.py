@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from topoflow.case.base import Result
+from topoflow.case.rows import endpoints
 from topoflow.report.base import Report
 from topoflow.report.packets import bottleneck
 from topoflow.units import human
@@ -160,7 +161,7 @@ def place(report: Report, outcome: Result) -> str:
     row, swept = outcome.row, outcome.settings.swept
     keys = [key for key in report.swept if key.partition(".")[0] in JOB_KEYS and key != "workload"]
     how = [f"{key}={swept[key]}" for key in keys if swept.get(key, row.workload) != row.workload]  # a motif's name
-    return ", ".join([f"{row.workload} on {row.servers} {row.endpoint}{'s' if row.servers > 1 else ''}", *how])
+    return ", ".join([f"{row.workload} on {endpoints(row.servers, row.gpus)}", *how])
 
 
 def _price(outcome: Result) -> str:

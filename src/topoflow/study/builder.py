@@ -241,9 +241,8 @@ def _on_nodes(point: Point, workload: Workload, rule: StrategyRule) -> Job:
         return Job(workload, rule.place(workload, gpus))
     cluster = Cluster(load(point.config["node"]), gpus or DEFAULT_SERVERS, point.config["gpus_per_node"] or 0)
     if fold or (fold is None and cluster.gpus >= MIN_FOLDED):
-        per_node = replace(workload, gpus_per_server=cluster.per_node)
         try:
-            per_node = _batched(point, per_node, cluster.nodes)
+            per_node = _batched(point, replace(workload, gpus_per_server=cluster.per_node), cluster.nodes)
             strategy = rule.place(per_node, cluster.nodes)
             why = why_not_folded(strategy, cluster)
         except ValueError as error:
@@ -252,8 +251,8 @@ def _on_nodes(point: Point, workload: Workload, rule: StrategyRule) -> Job:
             return Job(per_node, strategy)
         if fold:
             raise ValueError(f"fold: must be false, as {why}")
-    workload = _batched(point, replace(workload, gpus_per_server=1), cluster.gpus)
-    return Job(workload, rule.place(workload, cluster.gpus))
+    alone = _batched(point, replace(workload, gpus_per_server=1), cluster.gpus)
+    return Job(alone, rule.place(alone, cluster.gpus))
 
 
 def why_not_folded(strategy: Strategy, cluster: Cluster) -> str:
