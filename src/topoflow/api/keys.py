@@ -61,6 +61,11 @@ class JobKeys(TypedDict, total=False):
 class CompareKeys(JobKeys, total=False):
     """Keys of ``topoflow.compare``."""
 
+    gpus: OneOrMore[int | None]
+    node: OneOrMore[str | None]
+    gpus_per_node: OneOrMore[int | None]
+    fold: bool | None
+    nccl: Settings
     rings: OneOrMore[str]
     placement: str | PathLike[str] | None
     request: str | int | None

@@ -81,7 +81,7 @@ class Flows(NamedTuple):
             total = sums.setdefault((members[source], members[target], channel), [0.0, 0.0])
             total[0] += groups * bytes
             total[1] += groups * limit
-        flows = tuple(Flow(source, target, *total, channel) for (source, target, channel), total in sums.items())
+        flows = tuple(Flow(a, b, bytes, limit, channel) for (a, b, channel), (bytes, limit) in sums.items())
         return Flows(self.wait, flows, self.algorithm)
 
 
