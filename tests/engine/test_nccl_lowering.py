@@ -13,7 +13,7 @@ from topoflow.collectives.nccl_time import network_of, predict
 from topoflow.demand import Demand
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import Lowering, Placer
-from topoflow.fabric.attached import Attached
+from topoflow.fabric.attached import Attached, fold, rings
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.clos import Clos
 from topoflow.fabric.ideal_switch import IdealSwitch
@@ -148,3 +148,47 @@ def test_nccl_needs_nodes() -> None:
     fabric = IdealSwitch(50e9, 1, 1e-6).build(8, Demand(8))
     with pytest.raises(ValueError, match=r"nccl must be on GPUs of nodes \(node=\)"):
         seconds(fabric, Collective("all_reduce", 8.0, tuple(range(8))))
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter"])
+@pytest.mark.parametrize(("local", "side_by_side"), [(8, 1), (4, 2), (1, 8)])
+@pytest.mark.parametrize("size", SIZES)
+def test_a_folded_collective_takes_as_long_as_those_of_all_gpus(
+    op: str, local: int, side_by_side: int, size: int
+) -> None:
+    """Groups side by side, unfolded, and one collective of nodes, folded, on a network without hashing."""
+    cluster, nodes, total = Cluster(preset("hgx_h100"), 64), 8, 64
+    design = Clos(50e9, 1, 1e-6, rails=True)
+    gpus = Attached(design, cluster).build(total, Demand(total))
+    folded = Attached(design, cluster, folded=True).build(nodes, Demand(nodes))
+    groups = [
+        tuple(node * 8 + first * local + member for node in range(nodes) for member in range(local))
+        for first in range(side_by_side)
+    ]
+    unfolded = seconds(gpus, *(Collective(op, size, group) for group in groups))
+    whole = Collective(op, size * side_by_side, tuple(range(nodes)), local=local, side_by_side=side_by_side)
+    assert seconds(folded, whole) == pytest.approx(unfolded, rel=1e-9)
+
+
+def test_a_folded_network_has_the_bandwidth_of_all_gpus_of_a_node() -> None:
+    cluster = Cluster(preset("hgx_h100"), 32)
+    gpus = Attached(IdealSwitch(50e9, 1, 1e-6), cluster).build(32, Demand(32))
+    folded = fold(gpus)
+    assert folded.endpoint == "node"
+    assert folded.nodes[:2] == ("node 0", "node 1")
+    assert folded.bandwidth.sum() == pytest.approx(gpus.bandwidth.sum())
+    from_node = folded.bandwidth[folded.source == 0]
+    assert sorted(from_node) == pytest.approx([8 * 63.01e9, 8 * 450e9], rel=1e-3)
+
+
+def test_rings_join_equal_rails_and_pass_every_gpu_once() -> None:
+    cluster = Cluster(preset("hgx_h100"), 32)
+    for order in rings(cluster, tuple(range(32))):
+        assert sorted(order) == list(range(32))
+        for here, there in zip(order, (*order[1:], order[0]), strict=True):
+            assert here // 8 == there // 8 or here % 8 == there % 8
+    meshed = rings(Cluster(preset("mi300x"), 8), tuple(range(8)))
+    pairs = [(a, b) for order in meshed for a, b in zip(order, (*order[1:], order[0]), strict=True)]
+    assert len(set(pairs)) == len(pairs) == 4 * 8
+    starts = {order[0] for order in rings(cluster, tuple(range(32)))}
+    assert starts == set(range(8))

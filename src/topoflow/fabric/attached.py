@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import gcd
 
 import numpy as np
 
@@ -176,8 +177,9 @@ class FoldedRoutes(Routes):
 def rings(cluster: Cluster, group: Group) -> Orders:
     """Return a ring for each GPU of a node: it enters nodes on the rail of that GPU and leaves on the one before.
 
-    Every second node is passed the other way round, so that a cable joins equal rails (NCCL, ``NCCL_CROSS_NIC=2``). A
-    group with unequal numbers of GPUs on its nodes has its own order.
+    Every second node is passed the other way round, so that a cable joins equal rails (NCCL, ``NCCL_CROSS_NIC=2``).
+    Where GPUs are joined in pairs, rings take steps of different lengths, and so different links. A group with unequal
+    numbers of GPUs on its nodes has its own order.
     """
     members: dict[int, list[int]] = {}
     for gpu in sorted(group):
@@ -186,12 +188,14 @@ def rings(cluster: Cluster, group: Group) -> Orders:
     if len(sizes) > 1:
         return (tuple(sorted(group)),)
     (size,) = sizes
+    strides = [1] if cluster.node.switched else [step for step in range(1, size) if gcd(step, size) == 1] or [1]
     orders = []
-    for first in range(size if len(members) > 1 else 1):
+    for first in range(size if len(members) > 1 else len(strides)):
+        places = [(first + turn * strides[first % len(strides)]) % size for turn in range(size)]
         order: list[int] = []
         for turn, gpus in enumerate(members.values()):
-            turned = gpus[first:] + gpus[:first]
-            order += turned if turn % 2 == 0 else turned[::-1]
+            passed = [gpus[place] for place in places]
+            order += passed if turn % 2 == 0 else passed[::-1]
         orders.append(tuple(order))
     return tuple(orders)
 

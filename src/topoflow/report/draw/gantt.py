@@ -61,7 +61,7 @@ def draw(report: Report) -> Figure:
         factor, unit = scale(ends if shared else [outcome.row.iteration_time], "s")
         spans = lanes(outcome)
         kinds.update(dict.fromkeys(spans))
-        draw_lanes(axes, spans, factor, "server", range(outcome.fabric.servers))
+        draw_lanes(axes, spans, factor, outcome.fabric.endpoint, range(outcome.fabric.servers))
         end = outcome.row.iteration_time / factor
         axes.set_xlim(0, 1.02 * (max(ends) / factor if shared else end) or 1.0)
         axes.axvline(end, color="black", linewidth=1)

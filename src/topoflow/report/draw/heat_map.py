@@ -40,8 +40,10 @@ def draw(report: Report) -> Figure:
             rivals = [other[fabric] for (also, *_), other in panels_of.items() if also == how and fabric in other]
             names.append(report.labels(rivals)[rivals.index(outcome)])
         titles.append(f"{how}\non {_listed(names)}")
-    shown = [next(iter(worlds.values())).flows for worlds in panels_of.values()]
-    return draw_matrices(titles, [by_block(sent) for sent in shown], "server", [sent.servers for sent in shown])
+    first = [next(iter(worlds.values())) for worlds in panels_of.values()]
+    shown = [outcome.flows for outcome in first]
+    what = first[0].fabric.endpoint
+    return draw_matrices(titles, [by_block(sent) for sent in shown], what, [sent.servers for sent in shown])
 
 
 def by_block(sent: Demand) -> NDArray[np.float64]:

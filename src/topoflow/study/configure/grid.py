@@ -23,6 +23,7 @@ from topoflow.study.configure.build import forget
 from topoflow.study.configure.composition import composed, group_options, initialized, is_hydra_override
 from topoflow.study.configure.errors import one_line, reason
 from topoflow.study.configure.given import name_of
+from topoflow.study.configure.nodes import default_sweep
 from topoflow.study.configure.point import Point
 from topoflow.study.configure.points import Check, Points
 from topoflow.study.configure.sweeps import MOST_POINTS, check_sweeps, nested
@@ -156,7 +157,7 @@ def expand(
     with one_line(arguments, config):
         parser = checked_parser([*hydra_overrides, *arguments])
         added = _added_files(arguments, hydra_overrides, config)
-        defaults = composed(config, [*hydra_overrides, *added]).hydra.sweeper.params or {}
+        defaults = default_sweep(composed(config, [*hydra_overrides, *added]).hydra.sweeper.params or {}, arguments)
         swept = [f"{key}={value}" for key, value in defaults.items()]
         parsed = parser.parse_overrides([*swept, *arguments])
         check_sweeps(parsed, most)

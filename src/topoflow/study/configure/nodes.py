@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from topoflow.hardware.presets import load
 from topoflow.units import gbps
+
+
+ABSENT = ("null", "None", "")
+FABRICS = "rail_optimized,rail_only,fat_tree,ideal_switch"  # that a comparison of nodes sweeps by default
+
+
+def default_sweep(defaults: Mapping[str, str], arguments: Sequence[str]) -> dict[str, str]:
+    """Return the default sweep of a verb, of networks for nodes where ``arguments`` name any."""
+    has_node = any(key == "node" and value not in ABSENT for key, _, value in (a.partition("=") for a in arguments))
+    return {key: FABRICS if key == "fabric" and has_node else value for key, value in defaults.items()}
 
 
 def with_node(overrides: Sequence[str], made: Collection[str], gpus: Collection[str]) -> Sequence[str]:
@@ -16,19 +26,22 @@ def with_node(overrides: Sequence[str], made: Collection[str], gpus: Collection[
     """
     values = {key.lstrip("+"): value for key, _, value in (text.partition("=") for text in overrides)}
     name = values.get("node", "null").strip("'\"")
-    if name in ("null", ""):
+    if name in ABSENT:
         return overrides
     node = load(name)
     gpu = node.gpu.lower()
+    if gpu not in gpus and "gpu" not in values and "gpu" not in made:
+        known = f"{node.gpu or 'whose name the file does not have'}, is none of {', '.join(gpus)}"
+        raise ValueError(f"gpu: must be given for node {name}, as its GPU, {known}")
     follows = {
-        "gpu": gpu if gpu in gpus else None,
+        "gpu": gpu,
         "bandwidth_gbps": max((port.bandwidth for port in node.ports), default=gbps(100)) / gbps(1),
         "degree": 1,
-        "all_reduce": "nccl" if node.sm else None,
+        "all_reduce": "nccl" if node.sm else "ring",
     }
     added = [
         f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
         for key, value in follows.items()
-        if value is not None and key not in values and key not in made
+        if key not in values and key not in made
     ]
     return [*overrides, *added]

@@ -32,7 +32,7 @@ def tier_names(fabric: Fabric) -> list[str]:
     """Return the name of the nodes of every tier."""
     names: dict[int, dict[str, None]] = {}
     for node, tier in enumerate(tiers(fabric).tolist()):
-        names.setdefault(tier, {})["server" if node < fabric.servers else _word(fabric.nodes[node])] = None
+        names.setdefault(tier, {})[fabric.endpoint if node < fabric.servers else _word(fabric.nodes[node])] = None
     return ["/".join(list(names[tier])[:3]) for tier in sorted(names)]
 
 
