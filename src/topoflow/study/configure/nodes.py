@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from topoflow.hardware.presets import load
 from topoflow.units import gbps
 
-
 ABSENT = ("null", "None", "")
 FABRICS = "rail_optimized,rail_only,fat_tree,ideal_switch"  # that a comparison of nodes sweeps by default
 
