@@ -7,8 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from topoflow.collectives.algorithms import named
 from topoflow.collectives.communicator import Communicator
-from topoflow.collectives.nccl_flows import Nccl, edges, flows
+from topoflow.collectives.nccl_flows import Nccl, flows
 from topoflow.collectives.nccl_time import network_of, predict
 from topoflow.demand import Demand
 from topoflow.engine.fluid import Fluid
@@ -65,25 +66,25 @@ def test_a_collective_alone_between_nodes_is_never_slower_than_predicted(
     """Rings take exactly the predicted time; trees may be faster where no node is between two others."""
     fabric = ideal(node, gpus, per_node)
     for size in SIZES:
-        time, algorithm = predicted(node, gpus, op, size, per_node)
+        time, chosen = predicted(node, gpus, op, size, per_node)
         found = seconds(fabric, Collective(op, size, tuple(range(gpus))))
-        if algorithm in ("tree", "nvls_tree"):
+        if chosen in ("tree", "nvls_tree"):
             assert 0.75 * time < found <= time * (1 + 1e-9)
         else:
             assert found == pytest.approx(time, rel=1e-9)
 
 
-@pytest.mark.parametrize("algorithm", ["ring", "tree", "pat", "p2p"])
+@pytest.mark.parametrize("name", ["ring", "tree", "pat", "p2p"])
 @pytest.mark.parametrize("nodes", [2, 3, 5, 8])
-def test_nodes_send_as_much_as_they_receive_in_all_and_at_most_their_bytes(algorithm: str, nodes: int) -> None:
+def test_nodes_send_as_much_as_they_receive_in_all_and_at_most_their_bytes(name: str, nodes: int) -> None:
     sent, received = np.zeros(nodes), np.zeros(nodes)
-    for source, target, part in edges(algorithm, nodes):
+    for source, target, part in named(name).edges(nodes):
         assert source != target
         sent[source] += part
         received[target] += part
     assert sent.sum() == pytest.approx(received.sum())
     assert max(*sent, *received) <= 1 + 1e-12
-    if algorithm != "tree":
+    if name != "tree":
         assert sent == pytest.approx(np.ones(nodes))
 
 

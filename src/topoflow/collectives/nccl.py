@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from topoflow.collectives.algorithms import named
 from topoflow.collectives.communicator import MAX_NVLS_HEADS, Communicator
 from topoflow.collectives.tuning_tables import (
     ALGORITHMS,
@@ -28,11 +29,6 @@ from topoflow.collectives.tuning_tables import (
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 NAMES: dict[str, Algorithm] = {"tree": "tree", "ring": "ring", "nvls": "nvls", "nvlstree": "nvls_tree", "pat": "pat"}
 COLLNET = ("collnetdirect", "collnetchain")
-RUNS: dict[str, tuple[Algorithm, ...]] = {
-    "all_reduce": ("tree", "ring", "nvls", "nvls_tree"),
-    "all_gather": ("ring", "nvls", "pat"),
-    "reduce_scatter": ("ring", "nvls", "pat"),
-}
 NVLS_DTYPE_BYTES = 2  # NVLink SHARP reduces types of two bytes and more
 OVERHEAD = {"amd": 2.0}  # us to post to a NIC; 1 with other CPUs
 THREADS = {"LL": 512, "LL128": 640, "Simple": 512}
@@ -124,7 +120,7 @@ def estimates(comm: Communicator, op: str, size: int, dtype_bytes: int, override
 
 def why_not(comm: Communicator, op: str, algorithm: Algorithm, dtype_bytes: int) -> str:
     """Return why an algorithm does not run an operation on a communicator, or ""."""
-    if algorithm not in RUNS[op]:
+    if op not in named(algorithm).OPERATIONS:
         return f"has no {op}"
     if algorithm in ("nvls", "nvls_tree"):
         if comm.node.sm < 90 or not comm.node.switched:

@@ -23,14 +23,22 @@ from functools import cache
 from math import inf
 from typing import NamedTuple
 
+from topoflow.collectives.algorithms import named
 from topoflow.collectives.communicator import MAX_CHANNELS, Communicator
 from topoflow.collectives.nccl import OPERATIONS, Overrides, choose
-from topoflow.collectives.nccl_time import INSIDE, WIRE, Run, Work, calibrated, network_named, network_of, work_of
-from topoflow.collectives.trees import tree_edges
+from topoflow.collectives.nccl_time import (
+    INSIDE,
+    WIRE,
+    Run,
+    Work,
+    calibrated,
+    network_named,
+    network_of,
+    work_of,
+)
 from topoflow.hardware import Node
 
 Members = tuple[int, ...]  # of each rank, the number of its node among those of the group
-Edge = tuple[int, int, float]  # two nodes and the part of the bytes between nodes that goes from one to the other
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ class Nccl:
 
 
 class Flow(NamedTuple):
-    """What one rank sends to another."""
+    """The bytes that one rank sends to another."""
 
     source: int
     target: int
@@ -131,27 +139,8 @@ def _between(run: Run, work: Work, by_node: Sequence[Sequence[int]]) -> Iterable
     nodes, rails = len(by_node), run.comm.used
     bytes = work.crossing * WIRE[run.choice.protocol] / run.network.efficiency / rails
     seen: Counter[tuple[int, int]] = Counter()
-    for source, target, part in edges(run.choice.algorithm, nodes) if nodes > 1 and bytes > 0 else ():
+    for source, target, part in named(run.choice.algorithm).edges(nodes) if nodes > 1 and bytes > 0 else ():
         here, there, channel = by_node[source], by_node[target], seen[source, target]
         seen[source, target] += 1
         for rail in range(rails):
             yield Flow(here[rail % len(here)], there[rail % len(there)], part * bytes, inf, channel)
-
-
-@cache
-def edges(algorithm: str, nodes: int) -> tuple[Edge, ...]:
-    """Return the pairs of nodes between which an algorithm sends; a node sends 1 in all, of trees at most 1."""
-    if algorithm == "p2p":
-        return tuple((a, (a + step) % nodes, 1 / (nodes - 1)) for a in range(nodes) for step in range(1, nodes))
-    if algorithm == "pat":
-        distances = [step & -step for step in range(1, nodes)]
-        return tuple(
-            (a, (a + distance) % nodes, distances.count(distance) / (nodes - 1))
-            for a in range(nodes)
-            for distance in dict.fromkeys(distances)
-        )
-    if algorithm in ("tree", "nvls_tree"):
-        part = 0.5 if nodes == 2 else 0.25  # half of the buffer; a node between two others sends it twice
-        pairs = tree_edges(tuple(range(nodes)), 1)
-        return tuple((a, b, part) for child, parent in pairs for a, b in ((child, parent), (parent, child)))
-    return tuple((a, (a + 1) % nodes, 1.0) for a in range(nodes))

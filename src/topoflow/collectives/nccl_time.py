@@ -19,9 +19,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from topoflow.collectives.algorithms import named
 from topoflow.collectives.communicator import Communicator
 from topoflow.collectives.nccl import Choice, Overrides, choose
-from topoflow.collectives.tuning_tables import HOP, PROTOCOLS, Triple
+from topoflow.collectives.tuning_tables import PROTOCOLS, Triple
 from topoflow.hardware import Node
 
 STEP_BYTES = {"LL": 32768, "LL128": 576000, "Simple": 524288}  # data in an eighth of a buffer (``NCCL_STEPS``)
@@ -271,95 +272,5 @@ def terms(
 
 def work_of(run: Run, rails: bool) -> Work:
     """Return what the chosen algorithm sends, and the steps that it waits for."""
-    if run.choice.algorithm == "p2p":
-        return _send_to_all(run, rails)
-    works = {"ring": _ring, "nvls": _nvls, "pat": _pat, "tree": _tree, "nvls_tree": _nvls_tree}
-    return works[run.choice.algorithm](run)
-
-
-def _send_to_all(run: Run, rails: bool) -> Work:
-    comm, inside = run.comm, run.inside
-    within = run.size * (comm.used - 1) / comm.ranks
-    to_nodes = run.sent - within
-    within += to_nodes * (comm.used - 1) / comm.used * rails
-    if run.choice.protocol == "LL":
-        within += run.size / comm.ranks * inside.p2p_cost[run.place]
-    else:
-        within = within * inside.p2p_cost[run.place] + run.own * inside.p2p_copy
-    latency = inside.p2p_hop[run.place] + (comm.used - 1) * inside.p2p_peer
-    between = run.message(run.size) + (comm.ranks - comm.used) * run.network.peer + inside.hop[run.place] * rails
-    return Work(within, latency, to_nodes * comm.used, between)
-
-
-def _ring(run: Run) -> Work:
-    """Return the work of a ring; a step is hidden while a port is busy with the chunk before it."""
-    comm, inside, protocol = run.comm, run.inside, run.choice.protocol
-    hop, cost = inside.hop[run.place], inside.cost[run.place]
-    twice = 2 if run.op == "all_reduce" else 1
-    steps = twice * (comm.nodes - 1)
-    chunk = min(run.size / comm.ranks, STEP_BYTES[protocol] * RING_STEPS[protocol] * run.choice.channels)
-    busy = chunk / run.port_rate if steps else 0.0
-    latency = (twice * (comm.ranks - 1) - steps) * max(hop + min(chunk * cost / run.link_rate - busy, 0.0), 0.0)
-    copied = inside.copy_all_reduce if run.op == "all_reduce" else inside.copy
-    between = steps * max(run.message(chunk) - busy / 2, 0.0)
-    return Work(run.sent * cost + run.own * copied, latency, run.sent, between)
-
-
-def _nvls(run: Run) -> Work:
-    at_once = run.choice.channels * run.comm.heads
-    chunk = min(nvls_chunk(run.size, at_once) * at_once, run.size)
-    return Work(run.inside.nvls_cost * (run.size + 2 * chunk), run.inside.nvls_hop)
-
-
-def _pat(run: Run) -> Work:
-    chunk = min(run.size / run.comm.ranks, STEP_BYTES["Simple"] * run.choice.channels)
-    depth = (run.comm.nodes - 1).bit_length()
-    return Work(0.0, 0.0, run.sent, depth * (run.message(run.size) + chunk / run.port_rate))
-
-
-def _tree(run: Run) -> Work:
-    """Return the work of two trees, up to the roots and down again, with a chain inside each node."""
-    comm, protocol = run.comm, run.choice.protocol
-    step = STEP_BYTES[protocol]
-    if protocol == "LL128":
-        steps = 1 + (comm.nodes - 1).bit_length() + 0.1 * comm.used
-        step = ll128_tree_chunk(run.size // run.choice.channels, steps, comm.used)
-    whole = min(run.size, step * run.choice.channels)
-    chunk = whole * (2 - whole / run.size)  # a port serves both trees, unless all is one chunk
-    hop = run.inside.hop[run.place] * HOP["NVL"]["tree"][run.place] / HOP["NVL"]["ring"][run.place]
-    return _between_nodes(run, 2 * run.size * run.inside.cost[run.place], 2 * (comm.used - 1) * hop, chunk)
-
-
-def _nvls_tree(run: Run) -> Work:
-    """Return the work of trees between nodes with NVLS inside each."""
-    at_once = run.choice.channels * run.comm.heads
-    chunk = min(nvls_tree_chunk(run.size, at_once) * at_once, run.size)
-    return _between_nodes(run, run.inside.nvls_cost * (run.size + 2 * chunk), run.inside.nvls_hop, chunk)
-
-
-def _between_nodes(run: Run, within: float, latency: float, chunk: float) -> Work:
-    """Return the work of a tree: the buffer crosses a port once between two nodes, and twice between more."""
-    if run.comm.nodes == 1:
-        return Work(within, latency)
-    hops = 2 * (run.comm.nodes - 1).bit_length()
-    crossing = (1.0 if run.comm.nodes == 2 else 2.0) * run.size
-    return Work(within, latency, crossing, hops * (run.message(run.size) + chunk / run.port_rate))
-
-
-def ll128_tree_chunk(size: int, steps: float, used: int) -> int:
-    """Return the bytes of a chunk of a tree with LL128 (``calcCollChunking``); ``size`` is that of a channel."""
-    chunk = STEP_BYTES["LL128"]
-    for pieces, least in ((64, 131072), (16, 32768)):
-        while size // chunk < steps * pieces / used and chunk > least:
-            chunk //= 2
-    return chunk
-
-
-def nvls_chunk(size: int, at_once: int) -> int:
-    """Return the bytes of a chunk of NVLS (``calcCollChunking`` in ``src/enqueue.cc``)."""
-    return next((chunk for chunk, n in ((131072, 64), (65536, 8), (32768, 2)) if size >= n * at_once * chunk), 16384)
-
-
-def nvls_tree_chunk(size: int, at_once: int) -> int:
-    """Return the bytes of a chunk of an NVLS tree (``calcCollChunking`` in ``src/enqueue.cc``)."""
-    return next((chunk for chunk, n in ((262144, 16), (131072, 4), (65536, 1)) if size >= n * at_once * chunk), 32768)
+    work: Work = named(run.choice.algorithm).work(run, rails)
+    return work
