@@ -7,11 +7,14 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 
 from rich.table import Table
 
+from topoflow.collectives.calibration import read as read_calibration
 from topoflow.collectives.communicator import MAX_CHANNELS, Communicator
 from topoflow.collectives.nccl import Overrides, estimates
+from topoflow.collectives.nccl_flows import Nccl
 from topoflow.collectives.nccl_tests_log import DTYPE_BYTES, Log, read
 from topoflow.collectives.nccl_time import BANDWIDTHS, NETWORKS, Prediction, network_of, predict
 from topoflow.files import write_atomically
@@ -28,6 +31,7 @@ DEFAULTS = {
     "network": "",
     "dtype": "float",
     "nccl.version": "",
+    "calibration": "",
     "NCCL_ALGO": "",
     "NCCL_PROTO": "",
     "NCCL_MIN_NCHANNELS": "1",
@@ -54,12 +58,15 @@ def run(arguments: argparse.Namespace) -> None:
     comm = communicator(settings)
     if log is not None:
         check(log, arguments.operation, comm)
+    found = None if not settings["calibration"] else read_calibration(Path(settings["calibration"]))
     rows = [prediction(comm, settings, arguments.operation, size) for size in (log.times if log else SIZES)]
     console = Output(highlight=False)
     console.print(
         f"{arguments.operation} on {comm.ranks} {comm.node.gpu or 'GPUs'}, {comm.nodes} x {comm.node.name}, "
         f"{comm.channels} channels of rings, {'' if comm.ll128 else 'no '}LL128"
     )
+    if found is not None:
+        console.print(f"Note: {found.note}.")
     for note in comm.node.notes:
         console.print(f"Note: {settings['node']}: {note}.")
     console.print(table(rows, comm, settings, log))
@@ -116,6 +123,9 @@ def prediction(comm: Communicator, settings: Mapping[str, str], op: str, size: i
         rails=FABRICS[settings["fabric"]],
         dtype_bytes=DTYPE_BYTES[settings["dtype"]],
         overrides=Overrides(settings["NCCL_ALGO"], settings["NCCL_PROTO"]),
+        coefficients=Nccl(
+            calibration=settings["calibration"] or None, network=settings["network"] or None
+        ).coefficients(comm),
     )
 
 

@@ -378,7 +378,7 @@ def _node(parser: argparse.ArgumentParser) -> None:
     "what nccl-tests would print on a cluster: algorithm, protocol, channels, time and limit of a collective by size",
     "Predict a collective of NCCL for 8 B to 8 GiB, and say which limit binds at each size. Keys: node (a preset or "
     "FILE.xml), gpus, gpus_per_node, fabric (rail_optimized, rail_only, fat_tree), network (infiniband, slingshot), "
-    "dtype, nccl.version, NCCL_ALGO, NCCL_PROTO, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS.",
+    "dtype, nccl.version, calibration, NCCL_ALGO, NCCL_PROTO, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS.",
     """\
 docs/accuracy.md says how far it can be trusted. Examples:
 
@@ -392,6 +392,27 @@ def _nccl(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="the cluster, and what NCCL is told")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write the rows")
     parser.add_argument("--measured", type=Path, metavar="LOG", help="what nccl-tests printed on the cluster")
+
+
+@_verb(
+    "latencies and rates of NCCL on a cluster of your own, fitted to what nccl-tests measured there",
+    "Fit the coefficients of NCCL's times to logs of nccl-tests (text, or JSON of -J FILE), starting from those that "
+    "are shipped, and write a file for calibration=FILE of topoflow nccl and nccl.calibration=FILE of topoflow compare. "
+    "Every second row is held out: the file says how well these are predicted. Keys: node, gpus and nccl.version (where "
+    "a log does not say), gpus_per_node, network.",
+    """\
+Example:
+
+  topoflow calibrate nccl examples/all_reduce_perf.log node=hgx_h100 gpus=16 --out cluster.json
+  topoflow nccl all_gather node=hgx_h100 gpus=64 calibration=cluster.json
+""",
+)
+def _calibrate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=["nccl"], help="what is calibrated")
+    parser.add_argument("logs", nargs="+", metavar="LOG|KEY=VALUE", help="logs of nccl-tests, and the cluster")
+    parser.add_argument(
+        "--out", type=Path, default=Path("nccl_calibration.json"), metavar="FILE", help="nccl_calibration.json"
+    )
 
 
 @_verb(

@@ -18,17 +18,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from math import inf
+from pathlib import Path
 from typing import NamedTuple
 
 from topoflow.collectives.algorithms import named
+from topoflow.collectives.calibration import Calibration, read
 from topoflow.collectives.communicator import MAX_CHANNELS, Communicator
 from topoflow.collectives.nccl import OPERATIONS, Overrides, choose
 from topoflow.collectives.nccl_time import (
     INSIDE,
     WIRE,
+    Inside,
+    Network,
     Run,
     Work,
     calibrated,
@@ -52,12 +56,25 @@ class Nccl:
     max_channels: int = MAX_CHANNELS  # NCCL_MAX_NCHANNELS
     network: str | None = None  # infiniband or slingshot; null: the one of the node
     pxn: bool = True  # not NCCL_PXN_DISABLE
+    calibration: str | None = None  # FILE of topoflow calibrate nccl
+    found: Calibration | None = field(init=False)  # the content of that file
 
     def __post_init__(self) -> None:
         overrides = Overrides(self.algo, self.proto)
         overrides.algorithms(), overrides.protocols()
         if self.network is not None:
             network_named(self.network)
+        found = None if self.calibration is None else read(Path(self.calibration))
+        object.__setattr__(self, "found", found)
+
+    def coefficients(self, comm: Communicator) -> tuple[Inside, Network]:
+        """Return the coefficients of times; raise ``ValueError`` where the calibration is of another kind of node."""
+        if self.found is None:
+            return INSIDE[calibrated(comm)], network_named(self.network or network_of(comm.node))
+        if self.found.kind != calibrated(comm):
+            rule = f"must be {calibrated(comm)}, as node {comm.node.name} is"
+            raise ValueError(f"{self.calibration}: kind: {rule}, got {self.found.kind}")
+        return self.found.inside, self.found.network
 
 
 class Flow(NamedTuple):
@@ -114,8 +131,7 @@ def flows(node: Node, nccl: Nccl, op: str, size: float, members: Members) -> Flo
     comm = Communicator(node, used * len(by_node), used, nccl.version or "", nccl.min_channels, nccl.max_channels)
     bytes = max(round(size), 1)
     choice = choose(comm, op, bytes, overrides=Overrides(nccl.algo, nccl.proto))
-    network = network_named(nccl.network or network_of(node))
-    run = Run(comm, op, bytes, choice, INSIDE[calibrated(comm)], network)
+    run = Run(comm, op, bytes, choice, *nccl.coefficients(comm))
     work = work_of(run, nccl.pxn)
     sent = [*_inside(run, work, by_node), *_between(run, work, by_node)]
     steps = work.latency + (work.between if comm.nodes > 1 else 0.0)

@@ -5,6 +5,7 @@ Source of the format: NVIDIA/nccl-tests, ``src/common.cu`` (``writeBenchmarkLine
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ class Log:
 def read(path: Path) -> Log:
     """Return the rows of a file; raise ``ValueError`` in one line where it is not what nccl-tests prints."""
     text = read_bytes(path).decode(errors="replace")
+    if text.lstrip().startswith("{"):
+        return _json(path, text)
     times: dict[int, float] = {}
     column, dtype = 5, ""
     for number, line in enumerate(text.splitlines(), start=1):
@@ -62,3 +65,33 @@ def read(path: Path) -> Log:
     ranks = len(re.findall(r"^#\s+Rank\s+\d+", text, flags=re.MULTILINE))
     op = TESTS.get(test[1], test[1]) if test else ""
     return Log(path, op, ranks, version[1] if version else "", dtype, times)
+
+
+def _json(path: Path, text: str) -> Log:
+    """Return the rows of what ``-J FILE`` writes (``src/util.cu``)."""
+    try:
+        content = json.loads(text)
+        program = Path(content["args"][0]).name
+        code, devices, rows = int(content["nccl_version"]), content["config"]["devices"], content["results"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise ValueError(f"{path}: must be what nccl-tests -J writes: {type(error).__name__} {error}") from None
+    times: dict[int, float] = {}
+    dtype = ""
+    for number, row in enumerate(rows):
+        place = f"{path}: results[{number}]"
+        measured = row.get("out_of_place") if isinstance(row, dict) else None
+        if measured is None:
+            continue  # a test that runs in place only
+        if row.get("type") not in DTYPE_BYTES:
+            raise ValueError(f"{place}: type: must be one of {', '.join(DTYPE_BYTES)}, got {row.get('type')!r}")
+        dtype = dtype or row["type"]
+        for name, value in (("size", row.get("size")), ("time", measured.get("time"))):
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise ValueError(f"{place}: {name}: must be a number, got {value!r}")
+            check_positive(f"{place}: {name}", value)
+        times[int(row["size"])] = measured["time"] * 1e-6
+    if not times:
+        raise ValueError(f"{path}: results: must have rows that ran out of place, got none")
+    version = f"{code // 10000}.{code // 100 % 100}.{code % 100}"
+    op = program.removesuffix("_perf")
+    return Log(path, TESTS.get(op, op), len(devices), version, dtype, times)

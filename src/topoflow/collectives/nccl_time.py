@@ -176,11 +176,12 @@ def predict(
     rails: bool = True,
     dtype_bytes: int = 4,
     overrides: Overrides | None = None,
+    coefficients: tuple[Inside, Network] | None = None,
 ) -> Prediction:
-    """Return the choice of NCCL and its time."""
+    """Return the choice of NCCL and its time, by the ``coefficients`` of a calibration or those that are shipped."""
     choice = choose(comm, op, size, dtype_bytes=dtype_bytes, overrides=overrides)
-    seconds = terms(comm, op, size, choice, INSIDE[calibrated(comm)], network_named(network), rails=rails)
-    return Prediction(op, size, choice, seconds, comm.ranks)
+    inside, between = coefficients or (INSIDE[calibrated(comm)], network_named(network))
+    return Prediction(op, size, choice, terms(comm, op, size, choice, inside, between, rails=rails), comm.ranks)
 
 
 def network_named(name: str) -> Network:

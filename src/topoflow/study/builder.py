@@ -87,6 +87,8 @@ class Builder:
                     self.left_out.append(f"{name}: {error}")
                     continue
                 point, notes = decided(point, job.traffic)
+                calibration = build(point, "nccl").found
+                notes += () if calibration is None else (f"{calibration.note}.",)
                 left = self._after_failure(point, job, fabric)
                 built.append(Asked(point, self._cases(point, settings(point, job, name, notes), *left)))
         observer.advance(len(points), len(points))
