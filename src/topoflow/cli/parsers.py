@@ -397,9 +397,9 @@ def _nccl(parser: argparse.ArgumentParser) -> None:
 @_verb(
     "latencies and rates of NCCL on a cluster of your own, fitted to what nccl-tests measured there",
     "Fit the coefficients of NCCL's times to logs of nccl-tests (text, or JSON of -J FILE), starting from those that "
-    "are shipped, and write a file for calibration=FILE of topoflow nccl and nccl.calibration=FILE of topoflow compare. "
-    "Every second row is held out: the file says how well these are predicted. Keys: node, gpus and nccl.version (where "
-    "a log does not say), gpus_per_node, network.",
+    "are shipped, and write a file for calibration=FILE of topoflow nccl, nccl.calibration=FILE of topoflow compare. "
+    "Every second row is held out: the file says how well these are predicted. Keys: node, gpus and nccl.version "
+    "(where a log does not say), gpus_per_node, network.",
     """\
 Example:
 
