@@ -112,7 +112,7 @@ def test_a_log_without_rows_is_refused(tmp_path: Path) -> None:
         ["all_reduce", "gpus=-8"],
         ["all_reduce", "node=dgx_a100", "NCCL_ALGO=NVLS"],
         ["all_reduce", "node=l40s", "NCCL_PROTO=LL128"],
-        ["all_reduce", "fabric=torus"],
+        ["all_reduce", "fabric=toru"],
         ["all_reduce", "dtype=float7"],
         ["all_reduce", "network=token_ring"],
         ["all_reduce", "nccl.version=two"],
@@ -135,12 +135,12 @@ def test_a_file_without_nvlinks_is_noted(tmp_path: Path, capsys: pytest.CaptureF
     assert "PCIe" in printed
 
 
-def test_rails_forward_an_all_to_all_over_nvlink(tmp_path: Path) -> None:
+def test_pxn_forwards_an_all_to_all_over_nvlink(tmp_path: Path) -> None:
     rows = {}
-    for fabric in ("rail_optimized", "fat_tree"):
-        out = tmp_path / f"{fabric}.csv"
-        words = ["all_to_all", "node=gb200_nvl72", "gpus=144", f"fabric={fabric}", "--csv", str(out)]
-        assert main(["nccl", *words]) == 0
-        rows[fabric] = [float(row["time_us"]) for row in csv.DictReader(out.open())]
-    assert all(rail >= tree for rail, tree in zip(*rows.values(), strict=True))
-    assert rows["rail_optimized"] != rows["fat_tree"]
+    for disabled in ("0", "1"):
+        out = tmp_path / f"{disabled}.csv"
+        words = ["all_to_all", "node=gb200_nvl72", "gpus=144", f"NCCL_PXN_DISABLE={disabled}", "fabric=ideal_switch"]
+        assert main(["nccl", *words, "--csv", str(out)]) == 0
+        rows[disabled] = [float(row["time_us"]) for row in csv.DictReader(out.open())]
+    assert all(pxn >= direct for pxn, direct in zip(rows["0"], rows["1"], strict=True))
+    assert rows["0"] != rows["1"]

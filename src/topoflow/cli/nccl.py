@@ -16,13 +16,14 @@ from topoflow.collectives.communicator import MAX_CHANNELS, Communicator
 from topoflow.collectives.nccl import Overrides, estimates
 from topoflow.collectives.nccl_flows import Nccl
 from topoflow.collectives.nccl_tests_log import DTYPE_BYTES, Log, read
-from topoflow.collectives.nccl_time import BANDWIDTHS, NETWORKS, Prediction, network_of, predict
+from topoflow.collectives.nccl_time import NETWORKS, NIC, Prediction, network_of, predict
 from topoflow.files import write_atomically
 from topoflow.hardware.presets import load
 from topoflow.report.output import Output
+from topoflow.study.configure.options import options
+from topoflow.study.nccl_network import NcclNetwork
 
 SIZES = tuple(2**power for power in range(3, 34))  # 8 B to 8 GiB
-FABRICS = {"rail_optimized": True, "rail_only": True, "fat_tree": False}  # whether a port leads to its rail
 DEFAULTS = {
     "node": "hgx_h100",
     "gpus": "8",
@@ -32,6 +33,7 @@ DEFAULTS = {
     "dtype": "float",
     "nccl.version": "",
     "calibration": "",
+    "NCCL_PXN_DISABLE": "0",
     "NCCL_ALGO": "",
     "NCCL_PROTO": "",
     "NCCL_MIN_NCHANNELS": "1",
@@ -50,6 +52,9 @@ CAUSES = {
 }
 
 
+CABLES = "cables to these switches: oversubscription, hash collisions (ECMP), links that are down"
+
+
 def run(arguments: argparse.Namespace) -> None:
     """Predict each size, print, compare with a log."""
     chosen = keys(arguments.settings)
@@ -60,6 +65,9 @@ def run(arguments: argparse.Namespace) -> None:
         check(log, arguments.operation, comm)
     found = None if not settings["calibration"] else read_calibration(Path(settings["calibration"]))
     rows = [prediction(comm, settings, arguments.operation, size) for size in (log.times if log else SIZES)]
+    if comm.nodes > 1:
+        network = NcclNetwork(settings["fabric"], comm, settings["NCCL_PXN_DISABLE"] == "0")
+        rows = [network.on(row) for row in rows]
     console = Output(highlight=False)
     console.print(
         f"{arguments.operation} on {comm.ranks} {comm.node.gpu or 'GPUs'}, {comm.nodes} x {comm.node.name}, "
@@ -93,7 +101,12 @@ def keys(words: Iterable[str]) -> dict[str, str]:
 
 def communicator(settings: Mapping[str, str]) -> Communicator:
     """Return the ranks that the keys describe."""
-    for key, known in (("fabric", FABRICS), ("dtype", DTYPE_BYTES), ("network", {"": 0, **NETWORKS})):
+    for key, known in (
+        ("fabric", options("fabric")),
+        ("NCCL_PXN_DISABLE", ("0", "1")),
+        ("dtype", DTYPE_BYTES),
+        ("network", {"": 0, **NETWORKS}),
+    ):
         if settings[key] not in known:
             raise ValueError(f"{key}: must be one of {', '.join(filter(None, known))}, got {settings[key]!r}")
     return Communicator(
@@ -120,7 +133,7 @@ def prediction(comm: Communicator, settings: Mapping[str, str], op: str, size: i
         op,
         size,
         network=settings["network"] or network_of(comm.node),
-        rails=FABRICS[settings["fabric"]],
+        rails=settings["NCCL_PXN_DISABLE"] == "0",
         dtype_bytes=DTYPE_BYTES[settings["dtype"]],
         overrides=Overrides(settings["NCCL_ALGO"], settings["NCCL_PROTO"]),
         coefficients=Nccl(
@@ -182,17 +195,13 @@ def shortfalls(rows: Sequence[Prediction], comm: Communicator, log: Log) -> list
         worst = max(slow, key=lambda row: log.times[row.size] / row.time)
         sizes = " to ".join(dict.fromkeys((str(slow[0].size), str(slow[-1].size))))
         measured = log.times[worst.size]
-        lines.append(
-            f"{sizes} B: up to {measured / worst.time:.1f} times the predicted time. {limit}: {CAUSES[limit]}."
-        )
-        for name in BANDWIDTHS:
-            if limit in BANDWIDTHS and name in worst.terms:
-                part = worst.terms[name] / (measured - worst.time + worst.terms[limit])
-                ports = len(comm.ports)
-                working = (
-                    f"{part * ports:.1f} of {ports} ports of a node" if name == "NIC" else f"{part:.0%} of its rate"
-                )
-                lines.append(f"  {name} would explain {worst.size} B if {working} worked.")
+        cause = CAUSES.get(limit, CABLES)
+        lines.append(f"{sizes} B: up to {measured / worst.time:.1f} times the predicted time. {limit}: {cause}.")
+        for name in worst.bandwidths if limit in worst.bandwidths else ():
+            part = worst.terms[name] / (measured - worst.time + worst.terms[limit])
+            ports = len(comm.ports)
+            working = f"{part * ports:.1f} of {ports} ports of a node" if name == NIC else f"{part:.0%} of its rate"
+            lines.append(f"  {name} would explain {worst.size} B if {working} worked.")
     return lines or [f"No size takes more than {MIN_SLOWDOWN} times the predicted time."]
 
 

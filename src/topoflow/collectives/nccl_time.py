@@ -27,7 +27,7 @@ from topoflow.hardware import Node
 
 STEP_BYTES = {"LL": 32768, "LL128": 576000, "Simple": 524288}  # data in an eighth of a buffer (``NCCL_STEPS``)
 WIRE = {"LL": 2.0, "LL128": 128 / 120, "Simple": 1.0}  # bytes sent per byte of data
-BANDWIDTHS = ("NVLink", "PCIe", "NIC")
+NIC = "NIC"
 RING_STEPS = {"LL": 1, "LL128": 1, "Simple": 4}  # of a buffer in one chunk of a ring (``ALLREDUCE_CHUNKSTEPS``)
 
 
@@ -143,8 +143,13 @@ class Prediction:
     @property
     def time(self) -> float:
         """The time of the collective (s)."""
-        parallel = [self.terms[name] for name in BANDWIDTHS if name in self.terms]
+        parallel = [self.terms[name] for name in self.bandwidths]
         return sum(self.terms.values()) - sum(parallel) + max(parallel)
+
+    @property
+    def bandwidths(self) -> tuple[str, ...]:
+        """The terms that run at the same time: bytes over links."""
+        return tuple(name for name in self.terms if name != "launch" and not name.endswith(" latency"))
 
     @property
     def algbw(self) -> float:
@@ -267,7 +272,7 @@ def terms(
     link = "NVLink" if comm.inside == "NVL" else "PCIe"
     seconds = {"launch": inside.launch, f"{link} latency": work.latency, link: work.within / run.link_rate}
     if comm.nodes > 1:
-        seconds |= {"NIC latency": work.between, "NIC": work.crossing / run.port_rate}
+        seconds |= {f"{NIC} latency": work.between, NIC: work.crossing / run.port_rate}
     return seconds
 
 
