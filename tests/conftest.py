@@ -93,6 +93,7 @@ class Watching:
 
     def __init__(self) -> None:
         self.stages: list[str] = []
+        self.sizes: list[str] = []
         self.advances: list[tuple[float, int]] = []
         self.notes: list[str] = []
         self.records: list[dict[str, Any]] = []
@@ -100,6 +101,10 @@ class Watching:
 
     def stage(self, name: str) -> None:
         self.stages.append(name)
+        self.then()
+
+    def size(self, text: str) -> None:
+        self.sizes.append(text)
         self.then()
 
     def advance(self, done: float, total: int) -> None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from topoflow.case.failures import Failures
 from topoflow.case.frame import frame
-from topoflow.case.rows import ResultRow, bandwidth_tax, compute_time, flows_between, path_lengths
+from topoflow.case.rows import ResultRow, bandwidth_tax, compute_time, flows_between, host_time, path_lengths
 from topoflow.case.throughput import throughput
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
@@ -33,7 +33,7 @@ from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.jobs import on_servers
 from topoflow.traffic.lower import Lowerer
-from topoflow.units import human
+from topoflow.units import counted, human
 from topoflow.workload.base import RecordedJob, Workload
 
 
@@ -55,6 +55,13 @@ class Job:
     def servers(self) -> int:
         """Return the number of servers in the network."""
         return self.strategy.servers if self.landed is None else self.cluster_servers
+
+    @property
+    def size(self) -> str:
+        """Return the size of the job, e.g. "bert on 16 servers, 146 layers"."""
+        layers = getattr(self.workload, "layers", None)
+        many = "" if layers is None else f", {counted(len(layers), 'layer')}"
+        return f"{self.workload.name} on {counted(self.strategy.servers, 'server')}{many}"
 
     @cached_property
     def traffic(self) -> Traffic:
@@ -269,7 +276,8 @@ class Result:
         settings, lowering = self.settings, self.case.lowering
         recorded = self.case.job.recorded
         rate = throughput(self.case.job.workload, len(self.own_servers), self.iteration_time)
-        compute = None if recorded is not None and not recorded.computes else compute_time(self.traffic)
+        compute, host = compute_time(self.traffic), host_time(self.traffic)
+        known = recorded is None or recorded.computes
         return ResultRow(
             world=settings.world,
             workload=settings.workload,
@@ -285,8 +293,9 @@ class Result:
             fidelity=settings.fidelity,
             seed=lowering.seed,
             iteration_time=self.iteration_time,
-            compute_time=compute,
-            network_time=None if compute is None else max(0.0, self.iteration_time - compute),
+            compute_time=compute if known else None,
+            host_time=host if known else None,
+            network_time=max(0.0, self.iteration_time - compute - host) if known else None,
             bandwidth_tax=bandwidth_tax(self.world.graph, self.fabric),
             path_length_mean=float(self.path_lengths.mean()) if self.path_lengths.size else 0.0,
             cost_usd=self.cost,

@@ -26,6 +26,12 @@ class SearchTerminal(Terminal):
     def stage(self, name: str) -> None:
         """Begin the line of a search."""
         self._stage = self._progress.add_task(name, total=None, found="")
+        self._begin(name)
+
+    def size(self, text: str) -> None:
+        """Keep the size for the line of a search that takes long; the bar has no room for it."""
+        self._size = text
+        self._announce()
 
     def record(self, **values: float | str) -> None:
         """Show the best that the search has found so far."""

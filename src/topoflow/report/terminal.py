@@ -44,6 +44,8 @@ def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
         * any(outcome.recorded_time for outcome in job),
         Cell("vs fastest", lambda outcome, best: _ratio(outcome, best), spare=1, field="iteration_time"),
         Cell("computing", lambda outcome, _: _seconds(outcome.row.compute_time), spare=2, field="compute_time"),
+        *[Cell("waiting for host", lambda outcome, _: _seconds(outcome.row.host_time), spare=2, field="host_time")]
+        * any(outcome.row.host_time for outcome in job),
         Cell("not computing", lambda outcome, _: _seconds(outcome.row.network_time), field="network_time"),
         Cell("bandwidth tax", lambda outcome, _: f"{outcome.row.bandwidth_tax:.2f}", spare=3, field="bandwidth_tax"),
         Cell("mean path", lambda outcome, _: f"{outcome.row.path_length_mean:.2f}", spare=4, field="path_length_mean"),
