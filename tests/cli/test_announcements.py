@@ -53,7 +53,7 @@ def test_short_work_says_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         (["search", *SMALL, "search.proposals=8"], ["composing: 2 points", "ring: up to 4 rounds of 8 proposals"]),
         (
             ["experiment", "topoopt_fig14", "workload.tables=8", "servers=8", "out=f"],
-            ["composing: 7 points", "of 7 points"],
+            ["simulating: 4 of 4 points"],
         ),
         (["place", "requests.count=9"], ["placing: 9 requests for 6,144 servers"]),
         (["simulate", "world=examples/two_flows.json"], ["reading: 1 file, ", "two_flows.json: 3 tasks on 3 links"]),

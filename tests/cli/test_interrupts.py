@@ -136,7 +136,7 @@ def run(arguments):
         ctypes.CDLL(None).pthread_mutex_lock(mutex)
 
 compare.run = run
-main(["compare"])
+sys.exit(main(["compare"]))
 """
 
 

@@ -34,7 +34,7 @@ class Terminal:
     """A progress bar per stage on stderr, shown within ``with``.
 
     Where stderr is no terminal, a line says what is done and how large it is if the work takes longer than
-    ``MAX_SILENCE``, a line each further stage, and a line each minute how far it is.
+    ``MAX_SILENCE``, a line each further stage that has a size, and a line each minute how far it is.
 
     with Terminal() as terminal:
         terminal.stage("simulating")
@@ -99,8 +99,8 @@ class Terminal:
 
     def _announce(self) -> None:
         """Print the stage and its size, once, if the work takes long."""
-        line = f"{self._name}: {self._size}" if self._size else self._name
-        if self._announces and line and line != self._said:
+        line = f"{self._name}: {self._size}"
+        if self._announces and self._size and line != self._said:
             self._said = line
             self.note(line)
 
