@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import ceil
 
 import numpy as np
@@ -55,10 +56,12 @@ def _show_shares(summary: Summary, console: Console) -> None:
     )
     table = _table("", "rank", "iteration time", "busy computing", "in communication", "not hidden")
     for share in summary.shares[:MAX_ROWS]:
-        if share.iteration_time is not None:
-            table.add_row(str(share.rank), human(share.iteration_time, "s"), human(share.compute_time, "s"),
-                          f"{share.communication:.1%}", f"{share.exposed:.1%}")  # fmt: skip
+        table.add_row(str(share.rank), _known(share.iteration_time, lambda time: human(time, "s")),
+                      human(share.compute_time, "s"), _known(share.communication, "{:.1%}".format),
+                      _known(share.exposed, "{:.1%}".format))  # fmt: skip
     console.print(table)
+    if len(summary.shares) > MAX_ROWS:
+        console.print(f"{len(summary.shares) - MAX_ROWS} more ranks; --json has all")
 
 
 def _show_heat(trace: Trace, console: Console) -> None:
@@ -84,6 +87,10 @@ def _table(title: str, *columns: str) -> Table:
                              "in communication", "not hidden")  # fmt: skip
         table.add_column(column, justify="right" if numeric else "left")
     return table
+
+
+def _known(value: float | None, text: Callable[[float], str]) -> str:
+    return "-" if value is None else text(value)
 
 
 def _number(value: Number) -> str:
