@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from topoflow import operations
-from topoflow.units import DTYPE_BYTES, check_not_negative, check_positive, counted
+from topoflow.printable import html_table
+from topoflow.units import DTYPE_BYTES, check_not_negative, check_positive, counted, human
 
 COLLECTIVES = (*operations.COLLECTIVES, "barrier")
 POINT_TO_POINT = ("send", "recv")
@@ -134,6 +135,20 @@ class Trace:
 
     def __repr__(self) -> str:
         return f"<trace {self.name}: {self.size}>"
+
+    def _repr_html_(self) -> str:
+        first = min(self.ranks)
+        sent: dict[str, list[int]] = {}
+        for event in self.communications(first):
+            if event.iteration >= 0:
+                sent.setdefault(event.op, []).append(event.bytes)
+        share = 1 / self.iterations
+        rows = [
+            (op, f"{len(sizes) * share:g} of {human(sum(sizes) * share, 'B')} in an iteration of rank {first}")
+            for op, sizes in sent.items()
+        ]
+        notes = (("note", note) for note in self.notes)
+        return html_table(self.name, [("size", self.size), ("source", self.source), *rows, *notes])
 
     def __post_init__(self) -> None:
         if self.world_size < 1:

@@ -29,6 +29,7 @@ from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.placement import Lowering
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.prices import Prices
+from topoflow.printable import html_table
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.jobs import on_servers
@@ -325,6 +326,25 @@ class Result:
                 "finish": timeline.task_finish,
             }
         )
+
+    def _repr_html_(self) -> str:
+        row = self.row
+        times = {
+            "step time": row.iteration_time,
+            "computing": row.compute_time,
+            "waiting for host": row.host_time or None,
+            "not computing": row.network_time,
+            "recorded": row.recorded_time,
+        }
+        texts = {
+            "price": None if row.cost_usd is None else f"${row.cost_usd:,.0f}",
+            "power": None if row.power_w is None else f"{row.power_w:,.0f} W",
+            "GPU memory": None if row.memory_per_gpu is None else human(row.memory_per_gpu, "B"),
+            "samples/s": None if row.samples_per_second is None else f"{row.samples_per_second:,.0f}",
+            "MFU": None if row.mfu is None else f"{row.mfu:.1%}",
+        }
+        known = {name: human(time, "s") for name, time in times.items() if time is not None}
+        return html_table(self.settings.world, {**known, **{k: v for k, v in texts.items() if v is not None}}.items())
 
     def __repr__(self) -> str:
         settings, price = self.settings, "" if self.cost is None else f", ${self.cost:,.0f}"

@@ -16,6 +16,7 @@ from topoflow.cli.stages import Terminal, size_of
 from topoflow.files import write_atomically
 from topoflow.printable import printable
 from topoflow.report.files import check_folder, whole_folder
+from topoflow.report.trace_terminal import next_step
 from topoflow.study.configure.os_errors import named
 from topoflow.units import human
 
@@ -60,7 +61,7 @@ def _import(arguments: argparse.Namespace) -> None:
             raise ValueError(f"{arguments.files[0]}: must record a job that can be replayed, got {error}") from error
     with named({"--out": out}):
         write_atomically(out, *lines)
-    print(printable("\n".join([*summary(trace), f"written to {out}"])))
+    print(printable("\n".join([*summary(trace), f"written to {out}", next_step([out])])))
 
 
 def _read(files: Sequence[Path], one_group: bool, terminal: Terminal) -> Trace:

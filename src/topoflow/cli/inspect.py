@@ -15,7 +15,7 @@ from topoflow.report.draw.style import png
 from topoflow.report.draw.trace_pictures import draw_timeline, draw_traffic
 from topoflow.report.files import sole_writer, whole_folder
 from topoflow.report.output import Output
-from topoflow.report.trace_terminal import show
+from topoflow.report.trace_terminal import next_step, show
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -36,6 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
     show(trace, summary, console)
     if pictures:
         console.print(f"Open {' and '.join(map(str, pictures))}.")
+    console.print(next_step(arguments.trace), soft_wrap=True)
 
 
 def write(trace: Trace, text: str, out: Path) -> list[Path]:

@@ -28,11 +28,6 @@ class SearchTerminal(Terminal):
         self._stage = self._progress.add_task(name, total=None, found="")
         self._begin(name)
 
-    def size(self, text: str) -> None:
-        """Keep the size for the line of a search that takes long; the bar has no room for it."""
-        self._size = text
-        self._announce()
-
     def record(self, **values: float | str) -> None:
         """Show the best that the search has found so far."""
         self._progress.update(self._stage, found=line(values))

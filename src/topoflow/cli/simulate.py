@@ -47,7 +47,12 @@ def run(arguments: argparse.Namespace) -> None:
         simulated = Simulated(file, timeline)
         if out is not None:
             simulated.save(out)
-    show(simulated, Output())
+    console = Output(highlight=False)
+    show(simulated, console)
+    files = "when each task ran is in flows.csv, and the load of each link in links.csv"
+    console.print(
+        f"Add out=DIR: {files}." if out is None else f"{files[0].upper()}{files[1:]}, in {out}.", soft_wrap=True
+    )
 
 
 def parse(settings: Sequence[str]) -> Point:

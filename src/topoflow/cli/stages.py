@@ -20,6 +20,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
 from topoflow.printable import one_line
 from topoflow.units import counted, human
@@ -52,6 +53,7 @@ class Terminal:
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
+            TextColumn("{task.fields[size]}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
         )
         self._progress = Progress(*(columns or usual), console=console, transient=True, disable=not console.is_terminal)
         self._stage = TaskID(0)
@@ -73,13 +75,13 @@ class Terminal:
 
     def stage(self, name: str) -> None:
         """Begin a bar."""
-        self._stage = self._progress.add_task(name, total=None)
+        self._stage = self._progress.add_task(name, total=None, size="")
         self._begin(name)
 
     def size(self, text: str) -> None:
-        """Show ``text`` next to the name of the present stage."""
+        """Show ``text`` behind the bar of the present stage."""
         self._size = text
-        self._progress.update(self._stage, description=f"{self._name}: {text}")
+        self._progress.update(self._stage, size=text)
         self._announce()
 
     def advance(self, done: float, total: int) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from math import ceil
+from pathlib import Path
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -17,6 +19,13 @@ from topoflow.units import human
 
 MAX_ROWS = 16  # groups or ranks in a table
 MAX_CELLS = 64  # rows of the heat map
+
+
+def next_step(paths: Sequence[Path]) -> str:
+    """Return a line with the command that replays a job; the files of its ranks are given as their folder."""
+    path = paths[0] if len(paths) == 1 else paths[0].parent
+    command = shlex.join(["topoflow", "compare", "workload=captured", f"workload.trace={path}"])
+    return f"{command} replays it on several networks."
 
 
 def show(trace: Trace, summary: Summary, console: Console) -> None:
