@@ -19,6 +19,7 @@ from hydra.utils import instantiate
 from hypothesis import HealthCheck, settings
 
 from topoflow import _C
+from topoflow.cli import stages
 from topoflow.engine.lowering.algorithms import circuits_for
 from topoflow.study.configure.composition import composed, initialized
 from topoflow.units import register_resolvers
@@ -31,6 +32,8 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 settings.register_profile("anew", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", settings.get_profile("anew"), derandomize=True)
 settings.load_profile("same")
+
+stages.MAX_SILENCE = 1e9  # s: a busy machine adds no line to what a test expects on stderr
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -93,6 +96,7 @@ class Watching:
 
     def __init__(self) -> None:
         self.stages: list[str] = []
+        self.sizes: list[str] = []
         self.advances: list[tuple[float, int]] = []
         self.notes: list[str] = []
         self.records: list[dict[str, Any]] = []
@@ -100,6 +104,10 @@ class Watching:
 
     def stage(self, name: str) -> None:
         self.stages.append(name)
+        self.then()
+
+    def size(self, text: str) -> None:
+        self.sizes.append(text)
         self.then()
 
     def advance(self, done: float, total: int) -> None:

@@ -1,6 +1,9 @@
-"""Escaping of text before it is printed: a name in a trace can hold terminal control sequences."""
+"""Text before it is shown: a name in a trace can hold terminal control sequences, or tags of HTML."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
 
 LONGEST_LINE = 300  # characters of an error
 
@@ -21,3 +24,9 @@ def one_line(text: str) -> str:
         return line
     half = (LONGEST_LINE - 5) // 2
     return f"{line[:half]} ... {line[-half:]}"
+
+
+def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
+    """Return a small table for a notebook: a ``title``, and a name and a value in each row."""
+    body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
+    return f"<table><caption>{escape(title)}</caption>{body}</table>"

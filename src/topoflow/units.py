@@ -158,3 +158,8 @@ def human(value: float, unit: str) -> str:
     highest = 0 if unit == "s" else 15
     exponent = min(max(3 * math.floor(math.log10(abs(value)) / 3), lowest), highest)
     return f"{value / 10**exponent:.4g} {prefixes[exponent]}{unit}"
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things, e.g. "1 world" or "6,000 worlds"."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -309,6 +309,37 @@ def test_a_module_records_one_rank_of_a_fake_process_group(tmp_path) -> None:
     assert "1 of 1024 ranks ran, the others were fake: nothing was sent or received" in trace.notes
 
 
+FAKE_TENSORS = """
+import sys
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+dist.init_process_group("fake", rank=0, world_size=1024, store=FakeStore())
+traced = torch.compile(lambda x: functional.all_reduce(x, "sum", dist.group.WORLD) + 1, backend="eager")
+with FakeTensorMode():
+    gradient, whole = torch.ones(1000), torch.empty(1024_000)
+    dist.all_reduce(gradient)
+    dist.all_gather_into_tensor(whole, gradient)
+    functional.all_reduce(gradient, "sum", dist.group.WORLD) + 1
+    functional.all_gather_tensor(gradient, 0, dist.group.WORLD) + 1
+print(traced(torch.ones(500)).shape)
+"""
+
+
+def test_communications_of_fake_tensors_are_recorded_and_those_of_a_compiler_are_not(tmp_path) -> None:
+    (tmp_path / "fake.py").write_text(FAKE_TENSORS)
+    run = [sys.executable, "-m", "topoflow.capture", "run", "--out", "out", "fake.py"]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=200, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    trace = load([tmp_path / "out"])
+    sent = Counter((event.op, event.bytes) for event in trace.communications(0))
+    assert sent == {("all_reduce", 4000): 2, ("all_gather", 4_096_000): 2, ("all_reduce", 2000): 1}
+    assert "4 communications were of FakeTensors, whose computation is not recorded" in trace.notes
+
+
 def test_no_message_lists_all_ranks_of_a_large_group() -> None:
     group = tuple(range(1, 1025))
     with pytest.raises(ValueError, match=r"got \[1, 2, .*, 8, ...\] \(1024 ranks\)$") as caught:

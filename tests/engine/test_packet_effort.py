@@ -57,6 +57,14 @@ def test_the_time_is_that_of_the_rate(hops: float, text: str) -> None:
     assert bool(notice(hops, 1)) == bool(text)
 
 
+def test_a_simulation_that_does_not_end_within_a_month_is_refused_before_it_starts(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(effort, "RATE", 1e-6)
+    with pytest.raises(ValueError, match=r"fidelity: must take at most 720 h, got packet with .* packet-hops"):
+        Packet().simulate([chain(make_world, 5)], Run(threads=1))
+
+
 @pytest.mark.parametrize(
     ("finish", "delivered", "share"),
     [([0, 0, 0], 0, 0), ([_C.NEVER] * 3, 4, 0.4), ([7, 5, _C.NEVER], 4, 0.5), ([7, 5, 9], 4, 1), ([7, 5, 9], 99, 1)],

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
+import topoflow
 from tests.report.chromium import check_contrast, check_keyboard, check_quiet, needs_browser, opened, pointed_at, until
 from tests.report.test_port_pictures import DRAGONFLY, simulated
 from topoflow.case.base import Result
@@ -72,6 +73,16 @@ return chart.view && chart.source.data.left.length === arguments[0];
 """
 
 
+IN_VIEW = """
+const { top, bottom } = document.getElementById(arguments[0]).getBoundingClientRect();
+return top >= 0 && bottom <= innerHeight;
+"""
+
+CUT_OFF = """
+return [...document.querySelectorAll(".wide")].filter((each) => each.scrollWidth > each.clientWidth).length;
+"""
+
+
 @pytest.fixture(scope="module")
 def folder(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("browser") / "out"
@@ -85,6 +96,21 @@ def test_a_page_draws_without_an_error_and_loads_nothing(browser: Any, folder: P
     drawn = page.execute_script("return topoflow.charts.map((each) => each.id)")
     assert set(drawn) == {"bars", "scatter", "parallel", "timeline", "network"}
     assert (folder / "report.html").stat().st_size < 3e6
+
+
+def test_no_column_is_cut_off_on_a_small_screen(browser: Any, tmp_path: Path) -> None:
+    """A table of a job with throughput, price and memory, and two swept keys: 15 columns."""
+    out = tmp_path / "out"
+    topoflow.compare(workload="llama2_7b", servers=4, bandwidth_gbps=[100, 200], strategy=["fsdp", "parallel"]).save(
+        out
+    )
+    page = opened(browser, out / "report.html")
+    before = page.get_window_size()
+    page.set_window_size(1200, 800)
+    assert page.execute_script(CUT_OFF) == 0
+    fabrics = page.execute_script("return Object.keys(page.fabrics)")
+    assert page.find_element("id", "legend").text == "".join(fabrics)
+    page.set_window_size(before["width"], before["height"])
 
 
 def test_every_task_that_ran_is_drawn_and_says_what_it_waited_for(browser: Any, folder: Path, report: Report) -> None:
@@ -175,6 +201,7 @@ def test_a_point_says_which_world_it_is_and_a_click_shows_its_configuration(
             continue
         assert report.labels(report.ranking)[number] in pointed_at(page, chart, *place, click=True)
         until(page, "return document.getElementById('chosen').textContent === arguments[0]", world.settings.world)
+        assert page.execute_script(IN_VIEW, "chosen"), "what a click fills can be seen"
         assert json.loads(page.find_element("id", "config").text) == dict(world.settings.config)
         assert page.execute_script("return location.hash") == f"#{row_id(report, world)}"
 

@@ -47,10 +47,16 @@ def test_a_delay_that_occupies_nobody_is_not_computing(make_outcome: Make, fabri
     assert (outcome.row.compute_time, outcome.row.network_time) == (1.0, 6.0)
 
 
-def test_network_time_and_compute_time_add_up_to_the_iteration(report: Report) -> None:
+def test_waiting_for_the_host_is_neither_computing_nor_network_time(make_outcome: Make, fabrics: Fabrics) -> None:
+    tasks = (Compute(3.0, None), Compute(1.0, 2, (0,)), Transfer(2.0, 0, 2, (1,)))
+    outcome = make_outcome(fabrics["star"](4.0), Traffic.from_tasks("stalls", 4, tasks, idle={2: 3.0}))
+    assert (outcome.row.compute_time, outcome.row.host_time, outcome.row.network_time) == (1.0, 3.0, 0.5)
+
+
+def test_the_parts_of_an_iteration_add_up_to_it(report: Report) -> None:
     for row in report.rows:
         assert row.network_time >= 0
-        assert row.compute_time + row.network_time == pytest.approx(row.iteration_time, rel=1e-12)
+        assert row.compute_time + row.host_time + row.network_time == pytest.approx(row.iteration_time, rel=1e-12)
 
 
 def test_iteration_time_of_a_lone_transfer_is_bytes_over_bandwidth(make_outcome: Make, fabrics: Fabrics) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+import topoflow
 from topoflow.case.base import Result
 from topoflow.fabric.base import Fabric
 from topoflow.report.answer import answers
@@ -31,7 +32,17 @@ def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers(report: Report, 
     assert max(map(len, text.splitlines())) <= width
     for title in ("fabric", "bandwidth_gbps", "iteration time", "not computing", "cost"):
         assert title in text
-    assert ("The terminal is too narrow for power" in text) == (width < 130)
+    assert ("The terminal is too narrow for mean path" in text) == (width < 130)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_what_decides_is_in_every_table(width: int) -> None:
+    """Step time, price, and GPU memory where a strategy does not fit; what explains them is left out first."""
+    for batch, titles in ((64, ["vs fastest"]), (2**20, ["GPU memory"])):
+        results = topoflow.compare(f"workload.batch_per_gpu={batch}", workload="vgg16", servers=16)
+        head = next(line for line in printed(results._report, width).splitlines() if "iteration time" in line)
+        assert all(title in head for title in ("fabric", "iteration time", "cost", *titles)), head
+        assert "mean path" not in head
 
 
 def test_a_single_interface_is_singular(report: Report) -> None:

@@ -51,6 +51,9 @@ class Terminal:
     def stage(self, name: str) -> None:
         self.seen.append("stage")
 
+    def size(self, text: str) -> None:
+        self.seen.append("size")
+
     def advance(self, done: float, total: int) -> None:
         self.seen.append("advance")
 

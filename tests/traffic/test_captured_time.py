@@ -10,6 +10,7 @@ from tests.twins.fluid import simulate
 from topoflow.capture.base import Communication, Compute, Event, Trace
 from topoflow.capture.load import load
 from topoflow.capture.periods import representative
+from topoflow.case.rows import compute_time, host_time
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.as_captured import AsCaptured
@@ -53,6 +54,24 @@ def test_what_the_host_held_up_is_part_of_the_job() -> None:
         compute("c2", 7.25, 8.0, 0.75),  # waited for B: 8.0 - 7.0
     )
     assert told == pytest.approx({"c0": 2.0, "A": 0.5, "c1": 1.5, "B": 0.5, "c2": 1.0})
+
+
+def test_only_the_time_in_which_kernels_ran_is_computing() -> None:
+    events = (
+        compute("c0", 0.0, 2.0, 1.5),
+        reduce("A", 2.5, 4.0),
+        compute("c1", 3.0, 3.5, 0.25),
+        compute("c2", 7.25, 8.0, 0.75),
+    )
+    traffic = lower(job := RecordedJob(Trace("toy", 1, 1, {0: events}), GPU), AsCaptured().place(job, None))
+    assert compute_time(traffic) == pytest.approx(1.5 + 0.25 + 0.75)
+    assert host_time(traffic) == pytest.approx(8.0 - 2.5 - 0.5)  # 0.5: c2 waited for A after c1
+
+
+def test_compute_that_is_cut_where_communications_begin_is_as_busy_as_whole() -> None:
+    events = (compute("c0", 0.0, 4.0, 1.0), reduce("A", 1.0, 3.0))
+    traffic = lower(job := RecordedJob(Trace("toy", 1, 1, {0: events}), GPU), AsCaptured().place(job, None))
+    assert (compute_time(traffic), host_time(traffic)) == pytest.approx((1.0, 3.0))
 
 
 def test_an_iteration_begins_where_the_one_before_ended() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,9 @@ class SearchResults(Sequence[Found]):
         check_folder(Path(out), "search")
         self._searched.write(Path(out), lambda done, total: None)
         return Path(out) / "report.html"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>"
 
     def __repr__(self) -> str:
         from topoflow.report.search_terminal import show_all

@@ -11,6 +11,7 @@ from typing import Any
 
 from topoflow.case.frame import frame
 from topoflow.engine.base import Timeline, World
+from topoflow.printable import html_table
 from topoflow.report.files import check_folder, whole_folder
 from topoflow.units import human
 from topoflow.worldfile.world_file import WorldFile
@@ -75,6 +76,9 @@ class Simulated:
             found.append(("busiest link", f"{link}: {source} to {target}"))
             found.append(("its load", f"{human(carried, 'B')}, {utilization:.1%} of what it could carry"))
         return found
+
+    def _repr_html_(self) -> str:
+        return html_table(self.world.name, self.summary)
 
     def __repr__(self) -> str:
         width = max(len(what) for what, _ in self.summary)

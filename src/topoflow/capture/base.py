@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from topoflow import operations
-from topoflow.units import DTYPE_BYTES, check_not_negative, check_positive
+from topoflow.printable import html_table
+from topoflow.units import DTYPE_BYTES, check_not_negative, check_positive, counted, human
 
 COLLECTIVES = (*operations.COLLECTIVES, "barrier")
 POINT_TO_POINT = ("send", "recv")
@@ -125,10 +126,29 @@ class Trace:
     incomplete: tuple[int, ...] = ()  # iterations in which something took an unknown time on some rank
     chosen: int | None = None  # the iteration that stands for the job, where the times that decide it were taken away
 
-    def __repr__(self) -> str:
-        ranks = f"{len(self.ranks)} of {self.world_size} ranks"
+    @property
+    def size(self) -> str:
+        """Return the size of the job, e.g. "4 of 8 ranks, 1 iteration, 1,200 events"."""
         events = sum(map(len, self.ranks.values()))
-        return f"<trace {self.name}: {ranks}, {self.iterations} iterations, {events:,} events>"
+        ranks = f"{len(self.ranks):,} of {counted(self.world_size, 'rank')}"
+        return f"{ranks}, {counted(self.iterations, 'iteration')}, {counted(events, 'event')}"
+
+    def __repr__(self) -> str:
+        return f"<trace {self.name}: {self.size}>"
+
+    def _repr_html_(self) -> str:
+        first = min(self.ranks)
+        sent: dict[str, list[int]] = {}
+        for event in self.communications(first):
+            if event.iteration >= 0:
+                sent.setdefault(event.op, []).append(event.bytes)
+        share = 1 / self.iterations
+        rows = [
+            (op, f"{len(sizes) * share:g} of {human(sum(sizes) * share, 'B')} in an iteration of rank {first}")
+            for op, sizes in sent.items()
+        ]
+        notes = (("note", note) for note in self.notes)
+        return html_table(self.name, [("size", self.size), ("source", self.source), *rows, *notes])
 
     def __post_init__(self) -> None:
         if self.world_size < 1:

@@ -177,12 +177,18 @@ def _kind(event: Event) -> str:
 
 
 def rank_share(trace: Trace, rank: int, period: Period) -> RankShare:
-    """Return the shares of time of a rank in one iteration. What ran before it began is no part of it."""
+    """Return the shares of time of a rank in one iteration. What ran before it began is no part of it.
+
+    A rank that does not communicate in the job's period, as its groups wait for no other, has a period of its own.
+    """
     spans = rank_spans(trace, rank, period.number)
     length = period.seconds or 0.0
     if period.begin is not None and period.end is not None:
-        window = np.array([[period.begin, period.end]])
-        spans = {name: intersection(ran, window) for name, ran in spans.items()}
+        clipped = _clipped(spans, period.begin, period.end)
+        if any(len(ran) for name, ran in clipped.items() if name != COMPUTE) or not spans:
+            spans = clipped
+        else:
+            length = max(ran[-1, 1] for ran in spans.values()) - min(ran[0, 0] for ran in spans.values())
     computed = spans.get(COMPUTE, np.zeros((0, 2)))
     events = [event for event in trace.ranks[rank] if event.iteration == period.number]
     timed = all(event.start is not None and event.end is not None for event in events)
@@ -196,6 +202,12 @@ def rank_share(trace: Trace, rank: int, period: Period) -> RankShare:
     busy = total(communication)
     exposed = max(0.0, busy - total(intersection(communication, computed)))
     return RankShare(rank, compute_time, length, busy / length, exposed / length)
+
+
+def _clipped(spans: Mapping[str, Spans], begin: float, end: float) -> dict[str, Spans]:
+    """Return the parts of spans within a window."""
+    window = np.array([[begin, end]])
+    return {name: intersection(ran, window) for name, ran in spans.items()}
 
 
 def _mean_of(values: Iterable[float | None]) -> float | None:

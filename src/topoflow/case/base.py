@@ -22,18 +22,27 @@ from numpy.typing import NDArray
 
 from topoflow.case.failures import Failures
 from topoflow.case.frame import frame
-from topoflow.case.rows import ResultRow, bandwidth_tax, compute_time, endpoints, flows_between, path_lengths
+from topoflow.case.rows import (
+    ResultRow,
+    bandwidth_tax,
+    compute_time,
+    endpoints,
+    flows_between,
+    host_time,
+    path_lengths,
+)
 from topoflow.case.throughput import throughput
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.placement import Lowering
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.prices import Prices
+from topoflow.printable import html_table
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.jobs import on_servers
 from topoflow.traffic.lower import Lowerer
-from topoflow.units import human
+from topoflow.units import counted, human
 from topoflow.workload.base import RecordedJob, Workload
 
 
@@ -55,6 +64,13 @@ class Job:
     def servers(self) -> int:
         """Return the number of servers in the network."""
         return self.strategy.servers if self.landed is None else self.cluster_servers
+
+    @property
+    def size(self) -> str:
+        """Return the size of the job, e.g. "bert on 16 servers, 146 layers"."""
+        layers = getattr(self.workload, "layers", None)
+        many = "" if layers is None else f", {counted(len(layers), 'layer')}"
+        return f"{self.workload.name} on {counted(self.strategy.servers, 'server')}{many}"
 
     @cached_property
     def traffic(self) -> Traffic:
@@ -175,6 +191,11 @@ class Result:
         return np.arange(self.fabric.servers) if landed is None else np.array(landed, np.int64)
 
     @property
+    def gpus(self) -> int | None:
+        """Return the number of GPUs of nodes; None where endpoints are servers."""
+        return None if self.fabric.cluster is None else self.fabric.cluster.gpus
+
+    @property
     def iteration_time(self) -> float:
         """Return the time (s) until the last task of the iteration has finished."""
         return self.timeline.makespan
@@ -269,14 +290,15 @@ class Result:
         settings, lowering = self.settings, self.case.lowering
         recorded = self.case.job.recorded
         rate = throughput(self.case.job.workload, len(self.own_servers), self.iteration_time)
-        compute = None if recorded is not None and not recorded.computes else compute_time(self.traffic)
+        compute, host = compute_time(self.traffic), host_time(self.traffic)
+        known = recorded is None or recorded.computes
         return ResultRow(
             world=settings.world,
             workload=settings.workload,
             strategy=settings.strategy,
             fabric=settings.fabric,
             servers=len(self.own_servers),
-            gpus=None if self.fabric.cluster is None else self.fabric.cluster.gpus,
+            gpus=self.gpus,
             bandwidth=self.fabric.interface_bandwidth,
             degree=self.fabric.degree,
             latency=settings.latency,
@@ -286,8 +308,9 @@ class Result:
             fidelity=settings.fidelity,
             seed=lowering.seed,
             iteration_time=self.iteration_time,
-            compute_time=compute,
-            network_time=None if compute is None else max(0.0, self.iteration_time - compute),
+            compute_time=compute if known else None,
+            host_time=host if known else None,
+            network_time=max(0.0, self.iteration_time - compute - host) if known else None,
             bandwidth_tax=bandwidth_tax(self.world.graph, self.fabric),
             path_length_mean=float(self.path_lengths.mean()) if self.path_lengths.size else 0.0,
             cost_usd=self.cost,
@@ -318,7 +341,26 @@ class Result:
             }
         )
 
+    def _repr_html_(self) -> str:
+        row = self.row
+        times = {
+            "step time": row.iteration_time,
+            "computing": row.compute_time,
+            "waiting for host": row.host_time or None,
+            "not computing": row.network_time,
+            "recorded": row.recorded_time,
+        }
+        texts = {
+            "price": None if row.cost_usd is None else f"${row.cost_usd:,.0f}",
+            "power": None if row.power_w is None else f"{row.power_w:,.0f} W",
+            "GPU memory": None if row.memory_per_gpu is None else human(row.memory_per_gpu, "B"),
+            "samples/s": None if row.samples_per_second is None else f"{row.samples_per_second:,.0f}",
+            "MFU": None if row.mfu is None else f"{row.mfu:.1%}",
+        }
+        known = {name: human(time, "s") for name, time in times.items() if time is not None}
+        return html_table(self.settings.world, {**known, **{k: v for k, v in texts.items() if v is not None}}.items())
+
     def __repr__(self) -> str:
         settings, price = self.settings, "" if self.cost is None else f", ${self.cost:,.0f}"
-        job = f"{settings.workload}, {settings.strategy}, {endpoints(self.row.servers, self.row.gpus)}"
+        job = f"{settings.workload}, {settings.strategy}, {endpoints(len(self.own_servers), self.gpus)}"
         return f"<{settings.world}: {human(self.iteration_time, 's')} per step of {job}{price}>"

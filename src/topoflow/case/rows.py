@@ -37,6 +37,7 @@ class ResultRow:
     seed: int
     iteration_time: float
     compute_time: float | None
+    host_time: float | None
     network_time: float | None
     bandwidth_tax: float
     path_length_mean: float
@@ -71,8 +72,9 @@ COLUMNS = {
     "seed": "of random wiring and of the choice among equal paths",
     "iteration_time": "seconds for one training step: until the last computation and transfer are done",
     "compute_time": "seconds that the busiest server computes in one step (null: nobody recorded it)",
-    "network_time": "seconds that this server does not compute: iteration_time - compute_time; transfers that are not "
-    "hidden and, in a pipeline, waiting for other stages",
+    "host_time": "seconds in which its GPU waits for its host, which has launched no kernel, as recorded (null: not)",
+    "network_time": "seconds that remain, iteration_time - compute_time - host_time: transfers that are not hidden "
+    "and, in a pipeline, waiting for other stages",
     "bandwidth_tax": "bytes sent by servers, relayed ones included, over bytes asked for; 1 if no server relays",
     "path_length_mean": "links between two servers, mean over all ordered pairs",
     "cost_usd": "price of the network's parts in US dollars (null: no bill of materials)",
@@ -97,9 +99,18 @@ def endpoints(servers: int, gpus: int | None) -> str:
 
 def compute_time(traffic: Traffic) -> float:
     """Return the seconds that the busiest server computes, a lower bound of the iteration time."""
+    return float(_seconds_of_servers(traffic).max()) * traffic.rounds
+
+
+def host_time(traffic: Traffic) -> float:
+    """Return the seconds that the GPU of the busiest server waits for its host."""
+    return traffic.idle.get(int(_seconds_of_servers(traffic).argmax()), 0.0) * traffic.rounds
+
+
+def _seconds_of_servers(traffic: Traffic) -> NDArray[np.float64]:
+    """Return the seconds that each server computes."""
     occupied = traffic.server >= 0
-    seconds = np.bincount(traffic.server[occupied], traffic.seconds[occupied], traffic.servers)
-    return float(seconds.max()) * traffic.rounds
+    return np.bincount(traffic.server[occupied], traffic.seconds[occupied], traffic.servers)
 
 
 def bandwidth_tax(graph: Graph, fabric: Fabric) -> float:

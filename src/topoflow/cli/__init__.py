@@ -14,7 +14,7 @@ import sys
 from importlib import import_module
 
 from topoflow import __version__
-from topoflow.cli.interrupts import interrupts
+from topoflow.cli.interrupts import INTERRUPTED, Interrupts, interrupts
 from topoflow.printable import one_line
 
 # When a process ends, Python looks for cycles among the objects of all libraries, several times, half a second in all
@@ -37,20 +37,21 @@ def main(argv: list[str] | None = None) -> int:
                 return 0
             arguments = parser(__version__).parse_args(argv)
             verb = arguments.verb
+            pressed.command = f"topoflow {verb}"
             import_module(f"topoflow.cli.{verb}").run(arguments)
         except BrokenPipeError:  # the reader, say `head`, has seen enough; there is no reader to flush to at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         except KeyboardInterrupt as stop:  # its text, where a verb raised it anew: what is kept
             pressed.end()  # while it is handled: after that, a retry would be raised where nobody handles it
-            return _interrupted(verb, str(stop))
+            return _interrupted(pressed, str(stop))
         except MemoryError as error:
             print(f"topoflow {verb}: needs more memory than there is {error}".strip(), file=sys.stderr)
             return 2
         except Exception as error:
             if pressed.requested:  # what a library raised instead
                 pressed.end()
-                return _interrupted(verb)
+                return _interrupted(pressed)
             if not isinstance(error, ValueError | OSError):
                 raise
             print(one_line(f"topoflow {verb}: {message(error)}"), file=sys.stderr)
@@ -58,9 +59,9 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _interrupted(verb: str, kept: str = "") -> int:
-    print(f"{' '.join(['topoflow', verb]).strip()}: interrupted{kept}", file=sys.stderr)
-    return 130
+def _interrupted(pressed: Interrupts, kept: str = "") -> int:
+    print(f"{pressed.command}: interrupted{kept}", file=sys.stderr)
+    return INTERRUPTED
 
 
 def message(error: ValueError | OSError) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Sequence
 from os.path import realpath
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from topoflow.capture import jsonl
 from topoflow.capture.assumptions import assumptions
 from topoflow.capture.base import Trace
 from topoflow.capture.load import load
+from topoflow.cli.stages import Terminal, size_of
 from topoflow.files import write_atomically
 from topoflow.printable import printable
 from topoflow.report.files import check_folder, whole_folder
+from topoflow.report.trace_terminal import next_step
 from topoflow.study.configure.os_errors import named
 from topoflow.units import human
 
@@ -28,7 +31,8 @@ def _export(arguments: argparse.Namespace) -> None:
     from topoflow.traffic.captured.as_chakra import chakra_files
 
     check_folder(arguments.out, "capture")
-    files = chakra_files(load(arguments.files))
+    with Terminal() as terminal:
+        files = chakra_files(_read(arguments.files, False, terminal))
     with whole_folder(arguments.out) as folder:
         for name, content in files.items():
             (folder / name).write_bytes(content)
@@ -44,17 +48,26 @@ def _import(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--out: must not be one of the files to import, got {out}")
     if out.is_dir():
         raise ValueError(f"--out: must be a file, got the folder {out}")
-    trace = load(arguments.files, arguments.one_group)
-    lines = jsonl.content(trace)
-    try:
-        written = jsonl.parse("trace", b"".join(lines))
-        if len(written.ranks) == written.world_size:  # else it is to be merged with the other ranks
-            replayed(written)
-    except ValueError as error:
-        raise ValueError(f"{arguments.files[0]}: must record a job that can be replayed, got {error}") from error
+    with Terminal() as terminal:
+        trace = _read(arguments.files, arguments.one_group, terminal)
+        terminal.stage("checking")
+        terminal.size(trace.size)
+        lines = jsonl.content(trace)
+        try:
+            written = jsonl.parse("trace", b"".join(lines))
+            if len(written.ranks) == written.world_size:  # else it is to be merged with the other ranks
+                replayed(written)
+        except ValueError as error:
+            raise ValueError(f"{arguments.files[0]}: must record a job that can be replayed, got {error}") from error
     with named({"--out": out}):
         write_atomically(out, *lines)
-    print(printable("\n".join([*summary(trace), f"written to {out}"])))
+    print(printable("\n".join([*summary(trace), f"written to {out}", next_step([out])])))
+
+
+def _read(files: Sequence[Path], one_group: bool, terminal: Terminal) -> Trace:
+    terminal.stage("reading")
+    terminal.size(size_of(files))
+    return load(files, one_group)
 
 
 def summary(trace: Trace) -> list[str]:

@@ -28,6 +28,7 @@ from topoflow.study.configure.point import Point
 from topoflow.study.configure.sweeps import MOST_POINTS, MOST_SAMPLED
 from topoflow.study.dataset import dataset_of, write_dataset
 from topoflow.study.tracked import of_comparison, of_dataset, tracked, trackers_of
+from topoflow.units import counted
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -41,6 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
         most = MOST_SAMPLED if large else MOST_POINTS
         asked = Grid.of(arguments.overrides, check, folders=folders(arguments), most=most)
         is_lazy = large and is_dataset(asked[0].config["out"])
+        terminal.size(counted(len(asked), "point"))
         points: Sequence[Point] = asked if is_lazy else asked.compose(observer=terminal)
     answer(points, command_of(arguments))
 

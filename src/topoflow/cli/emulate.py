@@ -14,6 +14,7 @@ from rich.table import Table
 from topoflow.api.functions import compare
 from topoflow.api.worlds import Simulated, named
 from topoflow.apply.orders import read_plan
+from topoflow.cli.stages import Terminal
 from topoflow.emulate.base import Emulated, Job, emulate, emulate_script, world_of
 from topoflow.emulate.sandbox import why_not
 from topoflow.emulate.scenario import Scenario
@@ -22,7 +23,7 @@ from topoflow.engine.fluid import Fluid
 from topoflow.engine.simulation import simulate
 from topoflow.fabric.base import Fabric
 from topoflow.report.output import Output
-from topoflow.units import human
+from topoflow.units import counted, human
 
 MEGA = 1e6
 MIN_MBPS, MAX_MBPS = 1e-3, 1e6
@@ -38,14 +39,15 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.job is None:
         job = job_of(arguments, fabric.servers)
         (predicted,) = simulate([world_of(fabric, job)], Fluid())
-        with _folder(arguments.out) as folder:
-            emulated = _saved(emulate(fabric, job, scenario.orders, folder), arguments.out)
+        with _folder(arguments.out) as folder, _terminal("built-in job", arguments.mbps, fabric, predicted) as terminal:
+            emulated = emulate(fabric, job, scenario.orders, folder, observer=terminal)
     else:
         script = _script(arguments.job)
         predicted = None if arguments.trace is None else _of_trace(arguments.trace, fabric)
-        with _folder(arguments.out) as folder:
-            rings = None if scenario.own_order else plan
-            emulated = _saved(emulate_script(fabric, script, rings, folder), arguments.out)
+        with _folder(arguments.out) as folder, _terminal(script[0], arguments.mbps, fabric, predicted) as terminal:
+            emulated = emulate_script(fabric, script, None if scenario.own_order else plan, folder, terminal)
+    if arguments.out is not None:
+        Simulated(named(emulated.timeline.world), emulated.timeline).save(arguments.out)
     Output().print(_table(fabric, emulated, predicted))
 
 
@@ -63,10 +65,14 @@ def _of_trace(trace: Path, fabric: Fabric) -> Timeline:
     return result.timeline
 
 
-def _saved(emulated: Emulated, out: Path | None) -> Emulated:
-    if out is not None:
-        Simulated(named(emulated.timeline.world), emulated.timeline).save(out)
-    return emulated
+@contextmanager
+def _terminal(job: str, mbps: float, fabric: Fabric, predicted: Timeline | None) -> Iterator[Terminal]:
+    """Show the optimizer steps of an emulation."""
+    with Terminal() as terminal:
+        terminal.stage("emulating")
+        step = "" if predicted is None else f", a step is predicted to take {human(predicted.makespan, 's')}"
+        terminal.size(f"{job} on {counted(fabric.servers, 'server')} with links of {mbps:g} Mb/s{step}")
+        yield terminal
 
 
 def scenario_of(arguments: argparse.Namespace) -> Scenario:

@@ -23,6 +23,7 @@ from topoflow.study.figures.measure import identified, measure, setups
 from topoflow.study.figures.points import Points
 from topoflow.study.figures.write import columns, headed, write
 from topoflow.study.tracked import of_figure, tracked
+from topoflow.units import counted
 
 CHECKPOINT = "checkpoint.jsonl"
 TITLES = (80, 24, 16, 12, 8)  # characters of a line of a title: the first with which all columns fit
@@ -43,10 +44,13 @@ def run(arguments: argparse.Namespace) -> None:
             with Terminal() as terminal:
                 observer = log.informing(terminal)
                 observer.stage("composing")
+                observer.size(counted(len(points), "point"))
                 todo = identified(experiment, points, observer)
-                if done := sum(point in stored for point, _ in todo):
+                done = sum(point in stored for point, _ in todo)
+                if done:
                     print(f"Continuing from {done} of {len(todo)} points in {stored.path}.", flush=True)
                 observer.stage("simulating")
+                observer.size(f"{len(todo) - done:,} of {counted(len(todo), 'point')}")
                 rows = measure(experiment, todo, stored, how, observer)
                 experiment = experiment.titled(rows)
                 write(experiment, rows, command, out)

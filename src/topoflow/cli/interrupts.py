@@ -1,28 +1,38 @@
-"""Ctrl-C ends a command within a second, whatever a library makes of the KeyboardInterrupt that it raises.
+"""Ctrl-C ends a command within two seconds, whatever a library makes of the KeyboardInterrupt that it raises.
 
 Libraries catch it: while they import each other, in callbacks whose errors Python only prints, or to raise an error
 of their own in its place. So it is remembered that it came, it is raised again while nothing handles it, and Python
 prints no traceback of it.
+
+Python raises nothing while a library's function runs, and one of numpy's can take ten seconds. A thread that still
+sees no ``KeyboardInterrupt`` after ``MAX_DELAY`` ends the process. What a run writes it writes atomically, so the same
+command continues it, as after kill -9.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 RETRY_INTERVAL = 0.2  # s
+MAX_DELAY = 1.0  # s from Ctrl-C to KeyboardInterrupt
+INTERRUPTED = 130  # exit status: 128 + SIGINT
 
 
 class Interrupts:
-    """``requested`` once Ctrl-C was pressed."""
+    """``requested`` once Ctrl-C was pressed. ``command`` names the program in a message."""
 
     def __init__(self) -> None:
         self.requested = False
+        self.command = "topoflow"
         self._ended = False
         self._handler_before: Any = None  # of SIGALRM
 
@@ -41,6 +51,16 @@ class Interrupts:
         signal.setitimer(signal.ITIMER_REAL, RETRY_INTERVAL)
         if not _is_handled(sys.exc_info()[1]):
             raise KeyboardInterrupt
+
+    def watch(self, arrivals: socket.socket) -> None:
+        """End the process if ``interrupt`` is not called soon after SIGINT; ``arrivals`` has a byte per signal."""
+        while arrived := arrivals.recv(1):
+            if arrived[0] == signal.SIGINT:
+                time.sleep(MAX_DELAY)
+                if not self.requested:
+                    os.write(2, f"{self.command}: interrupted\n".encode(errors="replace"))
+                    os._exit(INTERRUPTED)
+        arrivals.close()
 
     def end(self) -> None:
         """No more retries, also not while it ends. The timer of a program that was not interrupted is never touched."""
@@ -64,10 +84,16 @@ def interrupts() -> Iterator[Interrupts]:
             printed_before(what)
 
     sys.unraisablehook = print_others
+    arrivals, arrives = socket.socketpair()
+    arrives.setblocking(False)
+    wakeup_before = signal.set_wakeup_fd(arrives.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=found.watch, args=(arrivals,), daemon=True).start()
     try:
         yield found
     finally:
         found.end()
+        signal.set_wakeup_fd(wakeup_before)
+        arrives.close()
         signal.signal(signal.SIGINT, before)
         sys.unraisablehook = printed_before
 

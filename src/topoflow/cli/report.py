@@ -10,11 +10,13 @@ from rich.table import Table
 
 from topoflow.browse.run import REPORT, run_at
 from topoflow.browse.words import how_to_continue, missing, state_line
+from topoflow.cli.stages import Terminal
 from topoflow.files import write_atomically
 from topoflow.report.dataset.base import Dataset, is_dataset
 from topoflow.report.dataset.reading import Reader
 from topoflow.report.dataset.summary import parts, state
 from topoflow.report.output import Output
+from topoflow.units import counted
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -27,8 +29,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 def of_dataset(folder: Path, out: Path | None, console: Output) -> Path:
     """Print and write what a dataset says. Returns where the page is."""
-    reader = Reader(Dataset.open(folder))
-    lines, found = state(reader), parts(reader)
+    with Terminal() as terminal:
+        terminal.stage("reading")
+        dataset = Dataset.open(folder)
+        terminal.size(f"{counted(len(dataset.written), 'file')} of up to {counted(dataset.points, 'row')}")
+        reader = Reader(dataset)
+        lines, found = state(reader), parts(reader)
     for each in (table for part in found for table in part.tables):
         shown = Table(*each.head, title=each.title, title_justify="left", box=SIMPLE_HEAD)
         for row in each.rows:
@@ -37,7 +43,9 @@ def of_dataset(folder: Path, out: Path | None, console: Output) -> Path:
     from topoflow.report.dataset.page import page  # a second to import
 
     out = out or Path(f"{folder.absolute().with_suffix('')}.html")
-    write_atomically(out, page(reader, found).encode())
+    with Terminal() as terminal:
+        terminal.stage("drawing")
+        write_atomically(out, page(reader, found).encode())
     for line in lines:
         console.print(line, highlight=False)
     return out

@@ -24,6 +24,7 @@ from topoflow.study.configure.sweeps import MOST_POINTS, MOST_SAMPLED
 from topoflow.study.searches import CONFIG, Searched, check, search_all
 from topoflow.study.tracked import of_searches, tracked
 from topoflow.study.trials import GROUP, is_sampled
+from topoflow.units import counted
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -36,6 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
         samples = any(each.startswith(f"{GROUP}=") for each in arguments.overrides)
         most = MOST_SAMPLED if samples else MOST_POINTS
         asked = Grid.of(arguments.overrides, check, CONFIG, folders=folders(arguments), most=most)
+        terminal.size(counted(len(asked), "point"))
         points: Sequence[Point] = asked if samples else asked.compose(observer=terminal)
     answer(points, command_of(arguments))
 

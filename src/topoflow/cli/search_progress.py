@@ -26,6 +26,7 @@ class SearchTerminal(Terminal):
     def stage(self, name: str) -> None:
         """Begin the line of a search."""
         self._stage = self._progress.add_task(name, total=None, found="")
+        self._begin(name)
 
     def record(self, **values: float | str) -> None:
         """Show the best that the search has found so far."""

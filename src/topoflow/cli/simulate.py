@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from topoflow.api.worlds import Simulated
+from topoflow.cli.stages import Terminal, size_of
 from topoflow.engine.simulation import simulate
 from topoflow.report.output import Output
 from topoflow.study.configure.build import fidelity_of, run_of
@@ -21,6 +22,7 @@ from topoflow.study.configure.os_errors import named
 from topoflow.study.configure.output import output
 from topoflow.study.configure.point import Point
 from topoflow.study.tracked import tracked
+from topoflow.units import counted
 from topoflow.worldfile.world_file import read
 
 CONFIG = "simulate"
@@ -33,15 +35,24 @@ def run(arguments: argparse.Namespace) -> None:
     path, fidelity = Path(str(point.config["world"])), fidelity_of(point)
     command = shlex.join(["topoflow", "simulate", *arguments.settings])
     with output([point], "simulate") as out, tracked([point], "simulate", command, out) as log:
-        how = run_of([point], log, out)
-        with named({"world": path}):
-            file = read(path)
-        log.stage(file.world.name)
-        (timeline,) = simulate([file.world], fidelity, how)
+        with Terminal() as terminal:
+            how = run_of([point], log.informing(terminal), out)
+            with named({"world": path}):
+                log.stage("reading")
+                log.size(size_of([path]))
+                file = read(path)
+            log.stage(file.world.name)
+            log.size(f"{counted(file.world.graph.tasks, 'task')} on {counted(len(file.world.capacity), 'link')}")
+            (timeline,) = simulate([file.world], fidelity, how)
         simulated = Simulated(file, timeline)
         if out is not None:
             simulated.save(out)
-    show(simulated, Output())
+    console = Output(highlight=False)
+    show(simulated, console)
+    files = "when each task ran is in flows.csv, and the load of each link in links.csv"
+    console.print(
+        f"Add out=DIR: {files}." if out is None else f"{files[0].upper()}{files[1:]}, in {out}.", soft_wrap=True
+    )
 
 
 def parse(settings: Sequence[str]) -> Point:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from topoflow.emulate.rank import PLAN
 from topoflow.emulate.sandbox import start
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.placement import place
+from topoflow.engine.observer import Observer, Silent
 from topoflow.engine.timelines import timeline
 from topoflow.fabric.base import Fabric, Orders
 from topoflow.traffic.base import Collective, Task, Traffic, Transfer
@@ -74,19 +76,30 @@ def world_of(fabric: Fabric, job: Job) -> World:
     return place(job.traffic(fabric.servers), fabric, name="emulated", rings="steps")
 
 
-def emulate(fabric: Fabric, job: Job, orders: Orders | None, folder: Path, shaped: bool = True) -> Emulated:
+def emulate(
+    fabric: Fabric,
+    job: Job,
+    orders: Orders | None,
+    folder: Path,
+    shaped: bool = True,
+    observer: Observer = Silent(),
+) -> Emulated:
     """Run ``job`` on ``fabric`` with PermutedRings in ``orders``, or in DDP's own order (None).
 
     ``fabric`` has one path for each pair (``apply.network.forwarded``), or is one switch. Without ``shaped``, links
-    have no rate limit. Raises ``ValueError`` where this machine cannot emulate, or the job fails.
+    have no rate limit. ``observer`` sees the optimizer steps of rank 0. Raises ``ValueError`` where this machine cannot
+    emulate, or the job fails.
     """
     plain = {**asdict(job), "orders": orders}
     (folder / "job.json").write_text(json.dumps(plain))
-    _run(fabric, ["-m", "topoflow.emulate.rank", str(Path(__file__).with_name("job.py"))], folder, {}, shaped)
+    command = ["-m", "topoflow.emulate.rank", str(Path(__file__).with_name("job.py"))]
+    _run(fabric, command, folder, {}, shaped, partial(_advance, folder, observer, job.iterations + 1))
     return _measured(world_of(fabric, job), fabric, job, _marks(folder, fabric.servers))
 
 
-def emulate_script(fabric: Fabric, script: Sequence[str], plan: Path | None, folder: Path) -> Emulated:
+def emulate_script(
+    fabric: Fabric, script: Sequence[str], plan: Path | None, folder: Path, observer: Observer = Silent()
+) -> Emulated:
     """Run a PyTorch script with its arguments; an iteration ends with the step of an optimizer.
 
     Its DistributedDataParallel models take the rings of ``plan``, if one is given. The first iteration, which opens the
@@ -94,7 +107,8 @@ def emulate_script(fabric: Fabric, script: Sequence[str], plan: Path | None, fol
     and for less than three steps.
     """
     environment = {} if plan is None else {PLAN: str(plan)}
-    _run(fabric, ["-m", "topoflow.emulate.rank", *script], folder, environment, True)
+    command = ["-m", "topoflow.emulate.rank", *script]
+    _run(fabric, command, folder, environment, True, partial(_advance, folder, observer, 0))
     ends = [[mark for mark in of_rank if mark["what"] == "step"] for of_rank in _marks(folder, fabric.servers)]
     steps = min(map(len, ends))
     if steps < 3:
@@ -109,7 +123,21 @@ def emulate_script(fabric: Fabric, script: Sequence[str], plan: Path | None, fol
     return Emulated(timeline(world, zero, zero + middle, carried), durations, ())
 
 
-def _run(fabric: Fabric, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], shaped: bool) -> None:
+def _advance(folder: Path, observer: Observer, steps: int) -> None:
+    """Say how many optimizer steps rank 0 has made, of all ``steps``; 0 is an unknown number."""
+    notes = folder / "rank0.jsonl"
+    if notes.exists():
+        observer.advance(notes.read_text().count('"what": "step"'), steps)
+
+
+def _run(
+    fabric: Fabric,
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    shaped: bool,
+    watch: Callable[[], None],
+) -> None:
     servers = fabric.servers
     if not 2 <= servers <= MAX_SERVERS:
         raise ValueError(f"servers: must be within 2..{MAX_SERVERS} to be emulated, got {servers}")
@@ -127,7 +155,7 @@ def _run(fabric: Fabric, arguments: Sequence[str], folder: Path, environment: Ma
         "GLOO_SOCKET_IFNAME": "uplink" if extra else "host",
         "PYTHONUNBUFFERED": "1",
     }
-    code = start(folder, network, [*torchrun, *arguments], {**variables, **environment})
+    code = start(folder, network, [*torchrun, *arguments], {**variables, **environment}, watch)
     if code:
         raise ValueError(f"{arguments[2]}: must end with exit code 0, got {code}: {_reason(folder)}")
 

@@ -11,10 +11,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+POLL_INTERVAL = 0.5  # s
 PROGRAMS = ("ip", "tc", "mount", "unshare", "setpriv", "sysctl")
 UNSHARE = ("unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc")
 
@@ -37,10 +39,17 @@ def why_not() -> str | None:
     return None
 
 
-def start(folder: Path, network: Mapping[str, Any], command: Sequence[str], environment: Mapping[str, str]) -> int:
+def start(
+    folder: Path,
+    network: Mapping[str, Any],
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    watch: Callable[[], None] = lambda: None,
+) -> int:
     """Run ``command`` in ``network`` (fields of ``inside.Network``); return its exit code after all processes ended.
 
-    ``job.log`` in ``folder`` holds the output. Raises ``ValueError`` where the network cannot be built.
+    ``watch`` is called every ``POLL_INTERVAL`` while it runs. ``job.log`` in ``folder`` holds the output.
+    Raises ``ValueError`` where the network cannot be built.
     """
     if (refusal := why_not()) is not None:
         raise ValueError(refusal)
@@ -56,7 +65,11 @@ def start(folder: Path, network: Mapping[str, Any], command: Sequence[str], envi
             start_new_session=True,  # Ctrl-C reaches only this process, which then ends the program
         )
         try:
-            code = program.wait()
+            code = None
+            while code is None:
+                with suppress(subprocess.TimeoutExpired):
+                    code = program.wait(POLL_INTERVAL)
+                watch()
         finally:
             program.kill()
             program.wait()

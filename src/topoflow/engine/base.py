@@ -39,6 +39,7 @@ from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.next_hops import NextHops
+from topoflow.printable import html_table
 from topoflow.units import human
 
 if TYPE_CHECKING:
@@ -302,6 +303,15 @@ class Timeline:
 
     def __repr__(self) -> str:
         return f"<timeline of {self.name}: {len(self.task_start):,} tasks in {human(self.makespan, 's')}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("makespan", human(self.makespan, "s")), ("tasks", f"{len(self.task_start):,}")]
+        if len(self.link_bytes) and self.makespan > 0:
+            load = self.link_bytes / np.maximum(self.world.capacity * self.makespan, np.finfo(float).tiny)
+            busiest = int(load.argmax())
+            carried = f"{human(float(self.link_bytes[busiest]), 'B')}, {load[busiest]:.1%} of what it could"
+            rows += [("busiest link", self.world.where_link(busiest)), ("it carried", carried)]
+        return html_table(f"timeline of {self.name}", rows)
 
     @property
     def name(self) -> str:

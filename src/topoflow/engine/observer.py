@@ -12,8 +12,14 @@ class Observer(Protocol):
     def stage(self, name: str) -> None:
         """A stage begins, and the one before it has ended."""
 
+    def size(self, text: str) -> None:
+        """Say how large the present stage is, e.g. "6 worlds of up to 12,000 tasks"."""
+
     def advance(self, done: float, total: int) -> None:
-        """``done`` of the ``total`` parts of the present stage are done; a fraction counts for parts that run."""
+        """``done`` of the ``total`` parts of the present stage are done; a fraction counts for parts that run.
+
+        A ``total`` of 0 is unknown.
+        """
 
     def note(self, text: str) -> None:
         """Show a line about the work that begins."""
@@ -27,6 +33,7 @@ class Silent:
     """Shows nothing."""
 
     def stage(self, name: str) -> None: ...
+    def size(self, text: str) -> None: ...
     def advance(self, done: float, total: int) -> None: ...
     def note(self, text: str) -> None: ...
     def record(self, **values: float | str) -> None: ...
@@ -41,6 +48,7 @@ class Part:
     total: int
 
     def stage(self, name: str) -> None: ...
+    def size(self, text: str) -> None: ...
 
     def advance(self, done: float, total: int) -> None:
         self.observer.advance(self.earlier + done, self.total)

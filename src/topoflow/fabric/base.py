@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 
 from topoflow.demand import Demand, Group
 from topoflow.hardware.cluster import Cluster
-from topoflow.units import LARGEST_BANDWIDTH, SMALLEST_RATE, check_bandwidth, check_not_negative, check_positive, gbps
+from topoflow.printable import html_table
+from topoflow.units import (
+    LARGEST_BANDWIDTH,
+    SMALLEST_RATE,
+    check_bandwidth,
+    check_not_negative,
+    check_positive,
+    counted,
+    gbps,
+    human,
+)
 
 Path = tuple[int, ...]  # links, first to last
 Orders = tuple[Group, ...]  # each is a permutation of a group's servers
@@ -94,10 +104,26 @@ class Fabric:
             self._refuse(int(np.argmax(wrong)))
 
     def __repr__(self) -> str:
-        switches, rates = len(self.nodes) - self.servers, np.unique(self.bandwidth)
+        switches = len(self.nodes) - self.servers
+        what = f"{self.servers} {self.endpoint}s, {switches} switches"
+        return f"<{self.name}: {what}, {self.links} links of {self._speed}>"
+
+    def _repr_html_(self) -> str:
+        parts = (("part", f"{item.count:,} x {item.component}") for item in self.bill)
+        latency = "" if not self.links else f", {human(float(self.latency.max()), 's')} each at most"
+        rows = [
+            (f"{self.endpoint}s", f"{self.servers:,}, with {counted(self.degree, 'interface')} each"),
+            ("switches", f"{len(self.nodes) - self.servers:,}"),
+            ("links", f"{self.links:,} of {self._speed}{latency}"),
+            *parts,
+        ]
+        return html_table(self.name, rows)
+
+    @property
+    def _speed(self) -> str:
+        rates = np.unique(self.bandwidth)
         speed = " to ".join(f"{rate / gbps(1):g}" for rate in rates[[0, -1]][: len(rates)]) if self.links else "no"
-        endpoints = f"{self.servers} {self.endpoint}s"
-        return f"<{self.name}: {endpoints}, {switches} switches, {self.links} links of {speed} Gb/s>"
+        return f"{speed} Gb/s"
 
     def _refuse(self, link: int) -> None:
         """Raise ``ValueError`` for the constraint that a link violates."""

@@ -132,8 +132,12 @@ def _limit(fastest: Result) -> str:
     row = fastest.row
     if not row.compute_time or row.network_time is None or row.network_time > COMPUTE_BOUND * row.iteration_time:
         return ""
-    share = f"{row.compute_time / row.iteration_time:.1%}"
-    return f" The network does not limit this job: computing on the busiest server takes {share} of the step."
+    text = " The network does not limit this job: computing on the busiest server takes "
+    text += f"{row.compute_time / row.iteration_time:.1%} of the step"
+    if row.host_time:
+        share = f"{row.host_time / row.iteration_time:.1%}"
+        text += f", and its GPU waits for the host, which has launched no kernel, for {share}"
+    return f"{text}."
 
 
 def _ideal(fitting: tuple[Result, ...], names: Mapping[str, str]) -> str:

@@ -32,24 +32,30 @@ class Cell:
 
 
 def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
-    """Return the columns: the fabric, other differences between the worlds of a job, then the numbers."""
+    """Return the columns: the fabric, other differences between the worlds of a job, then the numbers.
+
+    A narrow terminal leaves out columns that explain before those that decide: step time, price, memory that is short.
+    """
     swept = [key for key in report.swept if key != "fabric"]
     swept = [key for key in swept if len({outcome.settings.swept.get(key) for outcome in job}) > 1]
+    fit = all(outcome.fits for outcome in job)  # else memory decides
     return [
         Cell("fabric", lambda outcome, _: outcome.settings.fabric, right=False),
         *map(_swept_cell, swept),
         *[Cell("fidelity", lambda outcome, _: outcome.settings.fidelity, right=False)] * (len(_fidelities(job)) > 1),
         Cell("iteration time", lambda outcome, _: human(outcome.row.iteration_time, "s"), field="iteration_time"),
-        *[Cell("recorded", lambda outcome, _: _seconds(outcome.recorded_time), spare=2, field="recorded_time")]
+        *[Cell("recorded", lambda outcome, _: _seconds(outcome.recorded_time), spare=3, field="recorded_time")]
         * any(outcome.recorded_time for outcome in job),
         Cell("vs fastest", lambda outcome, best: _ratio(outcome, best), spare=1, field="iteration_time"),
-        Cell("computing", lambda outcome, _: _seconds(outcome.row.compute_time), spare=2, field="compute_time"),
+        Cell("computing", lambda outcome, _: _seconds(outcome.row.compute_time), spare=4, field="compute_time"),
+        *[Cell("waiting for host", lambda outcome, _: _seconds(outcome.row.host_time), spare=4, field="host_time")]
+        * any(outcome.row.host_time for outcome in job),
         Cell("not computing", lambda outcome, _: _seconds(outcome.row.network_time), field="network_time"),
-        Cell("bandwidth tax", lambda outcome, _: f"{outcome.row.bandwidth_tax:.2f}", spare=3, field="bandwidth_tax"),
-        Cell("mean path", lambda outcome, _: f"{outcome.row.path_length_mean:.2f}", spare=4, field="path_length_mean"),
+        Cell("bandwidth tax", lambda outcome, _: f"{outcome.row.bandwidth_tax:.2f}", spare=9, field="bandwidth_tax"),
+        Cell("mean path", lambda outcome, _: f"{outcome.row.path_length_mean:.2f}", spare=10, field="path_length_mean"),
         Cell("cost", lambda outcome, _: "-" if outcome.cost is None else f"${outcome.cost:,.0f}", field="cost_usd"),
-        Cell("power", lambda outcome, _: _watts(outcome.power), spare=5, field="power_w"),
-        *[Cell("GPU memory", lambda outcome, _: _memory(outcome), spare=6, field="memory_per_gpu")]
+        Cell("power", lambda outcome, _: _watts(outcome.power), spare=8, field="power_w"),
+        *[Cell("GPU memory", lambda outcome, _: _memory(outcome), spare=2 * fit, field="memory_per_gpu")]
         * any(outcome.memory for outcome in job),
         *_rate_cells(job),
     ]
@@ -58,8 +64,8 @@ def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
 def _rate_cells(job: tuple[Result, ...]) -> list[Cell]:
     """Return the columns of training throughput, if the job's workload defines it."""
     samples = Cell("samples/s", lambda out, _: _count(out.row.samples_per_second), spare=7, field="samples_per_second")
-    tokens = Cell("tokens/s", lambda out, _: _count(out.row.tokens_per_second), spare=8, field="tokens_per_second")
-    share = Cell("MFU", lambda out, _: "-" if out.row.mfu is None else f"{out.row.mfu:.1%}", spare=9, field="mfu")
+    tokens = Cell("tokens/s", lambda out, _: _count(out.row.tokens_per_second), spare=6, field="tokens_per_second")
+    share = Cell("MFU", lambda out, _: "-" if out.row.mfu is None else f"{out.row.mfu:.1%}", spare=5, field="mfu")
     return [
         *[samples] * any(outcome.row.samples_per_second for outcome in job),
         *[tokens] * any(outcome.row.tokens_per_second for outcome in job),

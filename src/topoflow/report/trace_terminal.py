@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable, Sequence
 from math import ceil
+from pathlib import Path
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -16,6 +19,13 @@ from topoflow.units import human
 
 MAX_ROWS = 16  # groups or ranks in a table
 MAX_CELLS = 64  # rows of the heat map
+
+
+def next_step(paths: Sequence[Path]) -> str:
+    """Return a line with the command that replays a job; the files of its ranks are given as their folder."""
+    path = paths[0] if len(paths) == 1 else paths[0].parent
+    command = shlex.join(["topoflow", "compare", "workload=captured", f"workload.trace={path}"])
+    return f"{command} replays it on several networks."
 
 
 def show(trace: Trace, summary: Summary, console: Console) -> None:
@@ -55,10 +65,12 @@ def _show_shares(summary: Summary, console: Console) -> None:
     )
     table = _table("", "rank", "iteration time", "busy computing", "in communication", "not hidden")
     for share in summary.shares[:MAX_ROWS]:
-        if share.iteration_time is not None:
-            table.add_row(str(share.rank), human(share.iteration_time, "s"), human(share.compute_time, "s"),
-                          f"{share.communication:.1%}", f"{share.exposed:.1%}")  # fmt: skip
+        table.add_row(str(share.rank), _known(share.iteration_time, lambda time: human(time, "s")),
+                      human(share.compute_time, "s"), _known(share.communication, "{:.1%}".format),
+                      _known(share.exposed, "{:.1%}".format))  # fmt: skip
     console.print(table)
+    if len(summary.shares) > MAX_ROWS:
+        console.print(f"{len(summary.shares) - MAX_ROWS} more ranks; --json has all")
 
 
 def _show_heat(trace: Trace, console: Console) -> None:
@@ -84,6 +96,10 @@ def _table(title: str, *columns: str) -> Table:
                              "in communication", "not hidden")  # fmt: skip
         table.add_column(column, justify="right" if numeric else "left")
     return table
+
+
+def _known(value: float | None, text: Callable[[float], str]) -> str:
+    return "-" if value is None else text(value)
 
 
 def _number(value: Number) -> str:

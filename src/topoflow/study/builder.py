@@ -78,7 +78,7 @@ class Builder:
         for done, (point, name) in enumerate(zip(points, unique_names(points), strict=True)):
             observer.advance(done, len(points))
             with at_point(point):
-                job = self.job(point)
+                job = self.job(point, observer=observer)
                 try:
                     fabric = self._fabric(point, job)
                 except ValueError as error:
@@ -103,9 +103,9 @@ class Builder:
         self.placements.forget(MOST_JOBS)
         self.left_out.clear()
 
-    def job(self, point: Point, fewer: int = 0) -> Job:
-        """The job of a point, on ``fewer`` servers less than the point has."""
-        made: Job = self._once(point, JOB, lambda point: _job(point, fewer), f"{fewer} fewer")
+    def job(self, point: Point, fewer: int = 0, observer: Observer = Silent()) -> Job:
+        """The job of a point, on ``fewer`` servers less than the point has. ``observer`` sees its size."""
+        made: Job = self._once(point, JOB, lambda point: _job(point, fewer, observer), f"{fewer} fewer")
         return made
 
     def _fabric(self, point: Point, job: Job) -> Fabric:
@@ -302,8 +302,9 @@ def problem_of(point: Point) -> Problem:
     )
 
 
-def _job(point: Point, fewer: int) -> Job:
+def _job(point: Point, fewer: int, observer: Observer) -> Job:
     job = job_of(point)
+    observer.size(job.size)
     if fewer:
         workload = _batched(point, job.workload, job.servers - fewer)
         job = Job(workload, _smaller(build(point, "strategy"), workload, job.servers - fewer))

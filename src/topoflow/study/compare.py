@@ -24,6 +24,7 @@ from topoflow.study.configure.keys import each_of
 from topoflow.study.configure.point import Point, at_point
 from topoflow.study.failures import fail_fibers, fail_servers
 from topoflow.traffic.base import Traffic
+from topoflow.units import counted
 
 
 def compare(points: Sequence[Point], run: Run, command: str = "") -> Report:
@@ -62,13 +63,22 @@ def _compare(points: Sequence[Point], run: Run) -> tuple[list[Result | ValueErro
     """The results of the points, or why there is none, and what of the default sweep was left out."""
     builder = Builder()
     run.observer.stage("placing")
+    run.observer.size(counted(len(points), "point"))
     asked = builder.build(points, run.observer)
     run.observer.stage("simulating")
+    run.observer.size(_size([case.world for each in asked for case in each.cases]))
     found = [
         _with_failures(each.point, result, builder, run) if isinstance(result, Result) else result
         for each, result in zip(asked, _simulated(asked, run), strict=True)
     ]
     return found, tuple(builder.left_out)
+
+
+def _size(worlds: Sequence[World]) -> str:
+    """Return how large the simulation of these worlds is."""
+    tasks = max(world.graph.tasks for world in worlds)
+    links = max(len(world.capacity) for world in worlds)
+    return f"{counted(len(worlds), 'world')} of up to {counted(tasks, 'task')} on {counted(links, 'link')}"
 
 
 def _simulated(asked: Sequence[Asked], run: Run) -> Sequence[Result | ValueError]:
@@ -126,6 +136,7 @@ def _with_failures(point: Point, result: Result, builder: Builder, run: Run) -> 
     each = each_of(point.config["fail"])
     if each:
         run.observer.stage(f"{result.fabric.name} failing")
+        run.observer.size(f"{counted(result.fabric.links, 'link')}, {counted(result.fabric.servers, 'server')}")
     return replace(result, failures=tuple(_failures(what, point, result, builder, run) for what in each))
 
 

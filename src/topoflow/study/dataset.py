@@ -19,6 +19,7 @@ from topoflow.study.compare import simulate, simulate_alone
 from topoflow.study.configure.grid import Grid, swept_values
 from topoflow.study.configure.keys import each_of
 from topoflow.study.configure.point import Point
+from topoflow.units import counted
 
 BATCH = 256  # points in memory; the worlds of jobs on 1,000 servers take MB each
 MOST_TRIED = 256  # values of a key
@@ -57,6 +58,7 @@ def write_dataset(points: Sequence[Point], dataset: Dataset, missing: Sequence[r
     """
     done, builder = dataset.points - sum(map(len, missing)), Builder()
     run.observer.stage("worlds")
+    run.observer.size(f"{sum(map(len, missing)):,} of {counted(dataset.points, 'point')}")
     for part in missing:
         rows: list[Row] = []
         for first in range(part[0], part[-1] + 1, BATCH):

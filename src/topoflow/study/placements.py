@@ -22,6 +22,7 @@ from topoflow.study.configure.keys import check_among, check_keys, check_seed
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.configure.point import Point, at_point
 from topoflow.study.figures.base import Heading, Picture, Row, distinct, number, where
+from topoflow.units import counted
 
 CONFIG = "place"
 KEYS = ("requests", "cluster", "policy", "seed", "out")
@@ -95,6 +96,7 @@ def place(points: Sequence[Point], observer: Observer) -> list[Placed]:
                 drawn[key] = _requests(point)
             cluster: Cluster = build(point, "cluster")
             part = Part(observer, before * len(drawn[key]), len(points) * len(drawn[key]))
+            observer.size(f"{counted(len(drawn[key]), 'request')} for {counted(cluster.servers, 'server')}")
             done = schedule(cluster, drawn[key], policy_named(point.config["policy"]), part.advance)
             found.append(Placed(_label(point), cluster, done))
     return found

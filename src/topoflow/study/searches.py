@@ -32,6 +32,7 @@ from topoflow.study.configure.point import Point, at_point, numbered, unique_nam
 from topoflow.study.figures.similar_cost import unwired
 from topoflow.study.search_files import memory_row, report, row, write_overview, write_plan, write_result
 from topoflow.study.trials import is_sampled, sampled
+from topoflow.units import counted
 
 CONFIG = "search"
 CHECKPOINTS = ("checkpoint.npz", "checkpoint_others.npz")  # of a search, and of that from what others found
@@ -221,6 +222,7 @@ class _Finding:
     def _spread(self, chosen: Sequence[Search], problems: Mapping[str, Problem], file: str) -> None:
         """Have workers bring checkpoints to the end."""
         self.run.observer.stage("searching" if file == CHECKPOINTS[0] else "searching from the best on other fabrics")
+        self.run.observer.size(f"{counted(len(chosen), 'network')}, {_size(chosen[0])} each")
         asked = []
         for each in chosen:
             path = self._path(each, file)
@@ -238,6 +240,7 @@ class _Finding:
         """Says from where it resumes, and what is kept when it is stopped."""
         others = file != CHECKPOINTS[0]
         run.observer.stage(f"{each.name}, from the best on other fabrics" if others else each.name)
+        run.observer.size(_size(each))
         path = self._path(each, file)
         if path is not None and path.exists() and not others:
             known = space(problem, each.settings)
@@ -265,6 +268,12 @@ class _Finding:
         if each.out is not None:
             return each.out / file
         return self.aside / each.name / file if self.is_spread else None
+
+
+def _size(each: Search) -> str:
+    """Return how large a search is."""
+    made, rounds = each.settings.proposals, each.settings.rounds
+    return f"up to {counted(rounds, 'round')} of {counted(made, 'proposal')}"
 
 
 def _kept(each: Search) -> str:

@@ -31,6 +31,7 @@ from topoflow.study.builder import problem_of
 from topoflow.study.configure.build import build
 from topoflow.study.configure.grid import Product, swept_values
 from topoflow.study.configure.point import EXECUTOR, Point
+from topoflow.units import counted
 
 GROUP = "study"
 ROUNDING = 1e-9  # share by which rounding may put a time below its bound
@@ -125,6 +126,7 @@ class _Study:
         self.known = {trial.number: trial for trial in map(_kept, study.trials) if trial is not None}
         total = min(self.settings.trials, len(self.points))
         self.run_.observer.stage("trials")
+        self.run_.observer.size(f"{total:,} of {counted(len(self.points), 'point')}")
         while len(self.known) < total:
             self.run_.observer.advance(len(self.known), total)
             asked = study.ask()

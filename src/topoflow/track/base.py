@@ -138,6 +138,9 @@ class Tracked:
         self.inner.stage(name)
         self._stage, self._share = name, -1
 
+    def size(self, text: str) -> None:
+        self.inner.size(text)
+
     def advance(self, done: float, total: int) -> None:
         self.inner.advance(done, total)
         share = int(SHARES * done / max(total, 1))

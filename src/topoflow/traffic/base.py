@@ -91,6 +91,7 @@ class Traffic:
     local_bandwidth: float = math.inf  # B/s between members that share a server
     queued: Mapping[int, int] = field(default_factory=dict)  # collective -> the previous one on its communicator
     rounds: int = 1  # how often every task runs
+    idle: Mapping[int, float] = field(default_factory=dict)  # server -> s that its GPU waits for its host; others: 0
     carried: tuple[Offsets, Offsets] | None = None  # [C] tasks and those of the previous round that they wait for
 
     def __post_init__(self) -> None:
@@ -102,7 +103,13 @@ class Traffic:
         return f"<traffic {self.name}: {self.servers} servers, {len(self.kind):,} tasks: {what}>"
 
     @staticmethod
-    def from_tasks(name: str, servers: int, tasks: Sequence[Task], local_bandwidth: float = math.inf) -> Traffic:
+    def from_tasks(
+        name: str,
+        servers: int,
+        tasks: Sequence[Task],
+        local_bandwidth: float = math.inf,
+        idle: Mapping[int, float] | None = None,
+    ) -> Traffic:
         """Return a traffic from single tasks."""
         for position, task in enumerate(tasks):
             check_object(position, task, servers)
@@ -132,6 +139,7 @@ class Traffic:
             limit={index: task.limit for index, task in transfers.items() if task.limit != math.inf},
             subflows={index: task.subflows for index, task in transfers.items() if task.subflows},
             local_bandwidth=local_bandwidth,
+            idle=idle or {},
         )
 
     def __len__(self) -> int:

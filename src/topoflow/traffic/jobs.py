@@ -24,6 +24,7 @@ def on_servers(traffic: Traffic, servers: Sequence[int], cluster: int) -> Traffi
         server=moved[traffic.server],
         source=moved[traffic.source],
         target=moved[traffic.target],
+        idle={servers[server]: seconds for server, seconds in traffic.idle.items()},
         operations=tuple(_on(operation, servers) for operation in traffic.operations),
     )
 

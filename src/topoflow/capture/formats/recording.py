@@ -119,6 +119,8 @@ class _Rows:
             counts["communications of threads that the script started are not recorded"] = self.state.integer(
                 "other_threads"
             )
+            if self.state.has("on_fakes") and (on_fakes := self.state.integer("on_fakes")):
+                counts["communications were of FakeTensors, whose computation is not recorded"] = on_fakes
             if on_device := self.state.integer("on_device"):  # a device's backward pass runs on a thread of its own
                 counts["communications were on a device: their ends and compute were not timed"] = on_device
                 events = [replace(event, work=None) if isinstance(event, Compute) else event for event in events]

@@ -7,7 +7,7 @@ out. Source: ``torch/csrc/distributed/c10d/Ops.cpp`` and ``Functional.cpp`` (tor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -111,19 +111,18 @@ def communication(call: Call, group: Group, arguments: Mapping[str, Any], result
     Also return whether it was on another device than the CPU, as the tensor of a barrier tells.
     A dtype that Trace does not know is recorded as bytes (uint8), its size being what matters.
     """
-    inputs = list(tensors_of(arguments.get(call.inputs)))
-    outputs = (
-        inputs
-        if call.inputs == call.outputs
-        else list(tensors_of(result if call.outputs == RESULT else arguments.get(call.outputs)))
-    )
+    inputs = outputs = tensors_of(arguments.get(call.inputs))
+    received = sent = sum([tensor.nbytes for tensor in inputs])
+    if call.inputs != call.outputs:
+        outputs = tensors_of(result if call.outputs == RESULT else arguments.get(call.outputs))
+        received = sum([tensor.nbytes for tensor in outputs])
     row: Row = {
         "kind": "communication",
         "op": call.op,
         "group": group.name,
         "dtype": _dtype(inputs or outputs),
-        "in": sum(tensor.nbytes for tensor in inputs),
-        "out": sum(tensor.nbytes for tensor in outputs),
+        "in": sent,
+        "out": received,
     }
     if call.op == "all_to_all":
         row["splits_in"] = _splits(call, arguments.get(call.splits_in, ()), inputs)
@@ -134,7 +133,7 @@ def communication(call: Call, group: Group, arguments: Mapping[str, Any], result
     elif call.other:
         row["root"] = group.ranks[arguments[call.other]]
     seen = inputs or outputs or tensors_of(arguments.get("tensor"))
-    return row, any(not tensor.is_cpu for tensor in seen)
+    return row, not all([tensor.is_cpu for tensor in seen])
 
 
 def are_plain(values: Sequence[Any]) -> bool:
@@ -164,13 +163,13 @@ def group_of(arguments: Mapping[str, Any]) -> ProcessGroup:
     return dist.distributed_c10d._resolve_process_group(named) if isinstance(named, str) else named
 
 
-def tensors_of(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors of an argument: a tensor, a list of them, a list of lists; anything else has none."""
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """Return the tensors of an argument: a tensor, a list of them, a list of lists; anything else has none."""
     if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from tensors_of(item)
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in tensors_of(item)]
+    return []
 
 
 def _splits(call: Call, sizes: Sequence[int], tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:

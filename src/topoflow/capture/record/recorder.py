@@ -34,6 +34,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
+from torch._guards import TracingContext
 from torch.distributed import ProcessGroup, Work
 from torch.utils._python_dispatch import TorchDispatchMode, _len_torch_dispatch_stack, _pop_mode, _push_mode
 
@@ -71,6 +72,7 @@ class Recorder(TorchDispatchMode):
         self._unknown: Counter[str] = Counter()
         self._backends: set[str] = set()
         self._on_device = 0
+        self._on_fakes = 0
         self._job: tuple[int, int] | None = None  # rank and world size of the default process group
         self._others = OtherThreads()
         self._hooks = TrainingHooks(
@@ -132,6 +134,7 @@ class Recorder(TorchDispatchMode):
             "backends": sorted(self._backends),
             "job": self._job,
             "on_device": self._on_device,
+            "on_fakes": self._on_fakes,
             "other_threads": self._others.communications,
             "unknown": dict(self._unknown),
         }
@@ -159,8 +162,9 @@ class Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         if any(kind.__module__.startswith("torch.distributed") for kind in types):
             return NotImplemented  # DTensor, AsyncCollectiveTensor: what they send comes back here as plain tensors
-        # FakeTensor: only shapes are asked for, nothing is sent
-        if not self._active or any(kind.__module__.startswith("torch._subclasses") for kind in types):
+        is_fake = any(kind.__module__.startswith("torch._subclasses") for kind in types)
+        # FakeTensors that a compiler traces with ask for shapes; those of a script stand for what it would send.
+        if not self._active or (is_fake and not self._stands_for_data(func)):
             return func(*args, **kwargs)
         on_main = threading.get_ident() == self._main
         if on_main:
@@ -171,6 +175,12 @@ class Recorder(TorchDispatchMode):
         if on_main and func.namespace == "aten":
             self._guarded(self._count, func, args, kwargs, result)
         return result
+
+    def _stands_for_data(self, func: Any) -> bool:
+        """Return whether an operator of FakeTensors is a communication of the script, and count it."""
+        sends = func.namespace in c10d.NAMESPACES and TracingContext.try_get() is None
+        self._on_fakes += sends and func._schema.name in c10d.CALLS
+        return sends
 
     def _count(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Add the operator's work to the running compute span, which this does not lengthen."""
@@ -213,7 +223,7 @@ class Recorder(TorchDispatchMode):
         name = func._schema.name
         arguments = {**dict(zip((argument.name for argument in func._schema.arguments), args, strict=False)), **kwargs}
         if name == c10d.WAIT:
-            late = self._tensors.pop(arguments["tensor"].untyped_storage().data_ptr(), None)
+            late = self._tensors.pop(arguments["tensor"].untyped_storage()._cdata, None)
             if late is not None:
                 self._recording.done(late)
                 self._recording.waited(late)
@@ -312,7 +322,7 @@ class Recorder(TorchDispatchMode):
             self._recording.waited(late)
         else:
             for tensor in c10d.tensors_of(result):
-                self._tensors[tensor.untyped_storage().data_ptr()] = late
+                self._tensors[tensor.untyped_storage()._cdata] = late
 
     def _waiting(self, wait: Callable[..., Any]) -> Callable[..., Any]:
         """Return a ``Work.wait`` that also records what was waited for."""

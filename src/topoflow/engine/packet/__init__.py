@@ -130,10 +130,10 @@ class Packet(Settings):
             if key not in layouts:
                 layouts[key] = layout_of(world.graph, self, world.routing)
             prepared.append(Prepared(world, layouts[key], numbers(world, layouts[key], self), self.is_sst))
-        hops = sum(packet_hops(each.world.graph, each.layout, self._packets(each)) for each in prepared)
-        text = notice(hops, min(count_threads(run.threads) or os.cpu_count() or 1, len(prepared)))
-        if text and not run.device.on_cuda:
-            run.observer.note(text)
+        if not run.device.on_cuda:
+            hops = sum(packet_hops(each.world.graph, each.layout, self._packets(each)) for each in prepared)
+            if text := notice(hops, min(count_threads(run.threads) or os.cpu_count() or 1, len(prepared))):
+                run.observer.note(text)
         return in_pieces(
             prepared,
             run.device,

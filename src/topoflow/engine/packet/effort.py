@@ -16,6 +16,7 @@ from topoflow.engine.packet.layout import Layout
 # Packet-hops per second of one core: the cases of benchmarks/results/packet.txt have 20 to 86 million.
 RATE = 40e6
 MIN_REPORTED_TIME = 2.0  # s
+MAX_TIME = 30 * 86_400.0  # s; a longer simulation does not end before its machine does
 
 
 def count_packets(bytes: Offsets, size: int, rounds: int) -> Floats:
@@ -32,8 +33,16 @@ def packet_hops(graph: Graph, layout: Layout, packets: Floats) -> float:
 
 
 def notice(packet_hops: float, teams: int) -> str:
-    """Return a line about a simulation that ``teams`` cores share; empty if it is short, or there is no world."""
+    """Return a line about a simulation that ``teams`` cores share; empty if it is short, or there is no world.
+
+    Raises ``ValueError`` for one that takes longer than ``MAX_TIME``.
+    """
     seconds = packet_hops / (RATE * max(teams, 1))
+    if seconds > MAX_TIME:
+        got = f"{packet_hops:.1e} packet-hops, about {_duration(seconds)}"
+        raise ValueError(
+            f"fidelity: must take at most {_duration(MAX_TIME)}, got packet with {got}; a larger packet.size takes less"
+        )
     if seconds < MIN_REPORTED_TIME:
         return ""
     return f"packet simulation: {packet_hops:.1e} packet-hops, about {_duration(seconds)} (half to twice of it)"

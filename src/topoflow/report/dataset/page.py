@@ -80,6 +80,7 @@ def _row(reader: Reader, row: Values, front: set[int], jobs: dict[str, int]) -> 
         "fabric": row["fabric"],
         "time": row["iteration_time"],
         "compute": row["compute_time"],
+        "host": row.get("host_time"),
         "cost": row["cost_usd"],
         "on_front": row["point"] in front,
         "job": jobs.setdefault(repr([row[key] for key in reader.job]), len(jobs)),

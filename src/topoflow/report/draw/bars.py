@@ -1,4 +1,4 @@
-"""Bars of the iteration time of every world: computing on the busiest server, and the rest."""
+"""Bars of the iteration time of every world: computing on the busiest server, waiting for its host, and the rest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 from topoflow.case.base import Result
 from topoflow.report.answer import place
 from topoflow.report.base import Report
-from topoflow.report.draw.style import COMPUTE, fabric_looks, plain, scale
+from topoflow.report.draw.style import COMPUTE, HOST, fabric_looks, plain, scale
 from topoflow.units import human
 
 MAX_BARS = 40  # bars that can be read on one page
@@ -21,7 +21,7 @@ Group = tuple[Result, ...]  # one job at one bandwidth, fastest first
 
 
 def draw(report: Report) -> Figure:
-    """Draw horizontal bars, one panel per job: the busiest server's computing time, then the time without compute."""
+    """Draw horizontal bars, one panel per job: the busiest server's computing time, its host's, then what remains."""
     jobs = report.jobs[:JOBS]
     groups_of_jobs = [_groups(job, MAX_BARS // len(jobs)) for job in jobs]
     bars = [sum(map(len, groups)) for groups in groups_of_jobs]
@@ -35,10 +35,11 @@ def draw(report: Report) -> Figure:
     figure.legend(
         handles=[
             Patch(color=COMPUTE, label="computing (busiest server)"),
+            *[Patch(color=HOST, label="waiting for its host")] * any(each.row.host_time for each in report.outcomes),
             Patch(facecolor="none", edgecolor="black", label="coloured: not computing (transfers, pipeline bubbles)"),
         ],
         loc="outside lower center",
-        ncols=2,
+        ncols=3,
         frameon=False,
     )
     return figure
@@ -69,7 +70,9 @@ def _draw_job(axes: Axes, report: Report, groups: list[Group]) -> None:
             compute = (row.compute_time or 0.0) / factor
             exposed = (row.iteration_time if row.network_time is None else row.network_time) / factor
             axes.barh(position, compute, color=COMPUTE, height=0.7)
-            axes.barh(position, exposed, left=compute, color=looks[outcome.settings.fabric].colour, height=0.7)
+            host = (row.host_time or 0.0) / factor
+            axes.barh(position, host, left=compute, color=HOST, height=0.7)
+            axes.barh(position, exposed, left=compute + host, color=looks[outcome.settings.fabric].colour, height=0.7)
             price = "" if row.cost_usd is None else f"  (${row.cost_usd:,.0f})"
             memory = "" if outcome.fits else ", too little GPU memory"
             text = f" {row.iteration_time / factor:.4g} {unit}{price}{memory}"

@@ -22,6 +22,7 @@ HATCHES = ("", "///", "...", "xxx")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 COMPUTE = "#717C88"
+HOST = "#C9CED4"  # a GPU that waits for its host
 KINDS = {  # colours of sends in a timeline
     "all_reduce": "#D55E00",
     "transfer": "#0072B2",

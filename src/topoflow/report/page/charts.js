@@ -12,11 +12,12 @@ const clickable = (found) => {
 const colours = (rows) => rows.map((row) => page.fabrics[row.fabric]);
 const numbered = page.rows.map((row, number) => ({ ...row, number }));
 
-// Bars: what the busiest server computes, then what it does not.
+// Bars: what the busiest server computes, how long it waits for its host, then the rest.
 function bars() {
   const shown = numbered.slice(0, 60);
   const ys = shown.map((_, n) => shown.length - n);
-  const kinds = [["computing", (row) => 0, (row) => row.compute ?? 0, () => page.kinds.compute], ["not computing", (row) => row.compute ?? 0, (row) => row.time, (row) => page.fabrics[row.fabric]]];
+  const busy = (row) => row.compute ?? 0, waited = (row) => busy(row) + (row.host ?? 0);
+  const kinds = [["computing", () => 0, busy, () => page.kinds.compute], ["waiting for its host", busy, waited, () => page.kinds.host], ["not computing", waited, (row) => row.time, (row) => page.fabrics[row.fabric]]];
   const data = { y: [], left: [], right: [], colour: [], what: [], label: [], took: [], whole: [], number: [] };
   for (const [what, left, right, colour] of kinds) {
     shown.forEach((row, n) => {

@@ -18,7 +18,7 @@ from topoflow.report.draw.network.layout import layout
 from topoflow.report.draw.network.topology import wirings
 from topoflow.report.draw.ports import with_queues, worlds
 from topoflow.report.draw.price import frontier
-from topoflow.report.draw.style import KINDS, OTHER_KIND, fabric_looks, kind_colour
+from topoflow.report.draw.style import HOST, KINDS, OTHER_KIND, fabric_looks, kind_colour
 from topoflow.report.load import BINS, bytes_over_time
 from topoflow.report.tasks import NOTHING, Tasks, drawn, servers_of
 from topoflow.units import human
@@ -67,7 +67,7 @@ def page_data(report: Report) -> Plain:
 
 def kind_colours() -> dict[str, str]:
     """Return kind of task -> its colour in a timeline."""
-    return {kind: kind_colour(kind) for kind in ("compute", *KINDS)} | {"other": OTHER_KIND}
+    return {kind: kind_colour(kind) for kind in ("compute", *KINDS)} | {"other": OTHER_KIND, "host": HOST}
 
 
 def as_script(data: Plain) -> str:
@@ -99,6 +99,7 @@ def _rows(report: Report) -> tuple[list[Plain], Plain]:
                 "fabric": row.fabric,
                 "time": row.iteration_time,
                 "compute": row.compute_time,
+                "host": row.host_time,
                 "cost": row.cost_usd,
                 "on_front": id(result) in on_front,
                 "recommended": id(result) in best,

@@ -42,7 +42,7 @@ function addSorting(table) {
   [...table.tHead.rows[0].cells].forEach((cell, column) => {
     const button = document.createElement("button");
     button.type = "button"; // a table in a form sorts, and sends nothing
-    button.textContent = cell.textContent;
+    button.append(...cell.childNodes);
     cell.replaceChildren(button);
     button.addEventListener("click", () => sortBy(table, column, cell.getAttribute("aria-sort") !== "ascending"));
   });

@@ -209,7 +209,7 @@ def _tables(report: Report) -> str:
     for job in report.jobs:
         columns = cells(report, job)
         best, choice = job[0].row.iteration_time, recommended(job)[0]
-        titles = "".join(f"<th>{escape(cell.title)}</th>" for cell in columns)
+        titles = "".join(f"<th>{escape(cell.title).replace('_', '_<wbr>')}</th>" for cell in columns)
         body = "".join(_row(report, outcome, best, choice, columns) for outcome in job)
         parts.append(
             f"<h3>{escape(setting(report, job))}</h3><div class=wide><table class='numbers sortable'>"

@@ -7,7 +7,8 @@
       send 1 -> 2                      ->  transfer 0 -> 1
 
 Which iteration: ``captured.iteration``; what waits for what: ``captured.order``. Compute of the busiest rank of a
-server occupies the server; the other ranks have GPUs of their own and compute at the same time.
+server occupies the server; the other ranks have GPUs of their own and compute at the same time. The time of a span in
+which no kernel ran, since its host had launched none, is a delay before it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def lower_captured(workload: Workload, strategy: Recorded) -> base.Traffic:
     name = f"{workload.name} {strategy.name} iteration {iteration.number}"
     if iteration.mirrored:
         name += f" ({len(iteration.mirrored)} of {trace.world_size} ranks mirror rank {iteration.model})"
-    return base.Traffic.from_tasks(name, strategy.servers, lowering.tasks, workload.gpu.exchange_bandwidth)
+    bandwidth = workload.gpu.exchange_bandwidth
+    return base.Traffic.from_tasks(name, strategy.servers, lowering.tasks, bandwidth, lowering.idle)
 
 
 class _Lowering:
@@ -53,6 +55,7 @@ class _Lowering:
 
     def __init__(self, per_server: int, busiest: set[int], local_bandwidth: float) -> None:
         self.tasks: list[base.Task] = []
+        self.idle = defaultdict[int, float](float)  # by server, of its busiest rank
         self._per_server = per_server
         self._local_bandwidth = local_bandwidth
         self._busiest = busiest
@@ -102,8 +105,14 @@ class _Lowering:
         server = self._server(rank) if rank in self._busiest and not event.communicates else None
         if rank in self._last_compute:
             after = tuple(sorted({*after, self._last_compute[rank]}))
+        busy = _busy_seconds(member)
+        if busy < member.seconds:
+            self._delay(member.seconds - busy, after, f"host rank {rank}")
+            after = (len(self.tasks) - 1,)
+            if server is not None:
+                self.idle[server] += member.seconds - busy
         self._last_compute[rank] = len(self.tasks)
-        self.tasks.append(base.Compute(member.seconds, server, after, f"{event.name} rank {rank}"))
+        self.tasks.append(base.Compute(busy, server, after, f"{event.name} rank {rank}"))
 
     def _transfer(self, rank: int, event: Communication, after: tuple[int, ...]) -> None:
         assert event.peer is not None
@@ -197,12 +206,18 @@ def sent_bytes(event: Communication) -> list[float]:
     return [event.bytes_in * share / max(sum(shares), 1) for share in shares]
 
 
+def _busy_seconds(member: Member) -> float:
+    """Return the time of a compute span in which kernels ran."""
+    assert isinstance(member.event, Compute)
+    return min(member.event.seconds, member.seconds)
+
+
 def _busiest_ranks(job: Sequence[Step], per_server: int) -> set[int]:
     """Return the rank of each server that computes longest (the first among equals)."""
     seconds: dict[int, float] = defaultdict(float)
     for member in (step.members[0] for step in job):
         if isinstance(member.event, Compute):
-            seconds[member.rank] += member.seconds
+            seconds[member.rank] += _busy_seconds(member)
     ranks: dict[int, list[int]] = defaultdict(list)
     for rank in sorted(seconds):
         ranks[rank // per_server].append(rank)

@@ -75,7 +75,9 @@ def _pieces(
         inside = cuts[bisect_right(cuts, begin) : bisect_left(cuts, end)]
         edges = [begin, *dict.fromkeys(inside), end]
         for first, last in pairwise(edges):
-            fields = (compute.name, first, last, last - first, compute.iteration, None, waits, compute.communicates)
+            share = (last - first) / (compute.end - compute.start) if compute.end > compute.start else 0.0
+            busy = min(last - first, share * compute.seconds)
+            fields = (compute.name, first, last, busy, compute.iteration, None, waits, compute.communicates)
             pieces.append((first, position, Piece(*fields, continues=first == reached)))
             reached, waits = last, ()
     return pieces

@@ -1,0 +1,30 @@
+"""The last line of a command says where its result is and what to try next."""
+
+from __future__ import annotations
+
+import pytest
+
+from topoflow.cli import main
+
+SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "fabric=ring")
+TRACE = "examples/ddp_4_ranks.jsonl.gz"
+REPLAY = "topoflow compare workload=captured workload.trace="
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["compare", *SMALL], "Add out=DIR for report.html"),
+        (["compare", *SMALL, "out={out}"], "Open {out}/report.html"),
+        (["search", *SMALL, "search.proposals=8"], "Add out=DIR for report.html"),
+        (["place", "requests.count=9"], "Add out=DIR for report.html"),
+        (["simulate", "world=examples/two_flows.json"], "Add out=DIR: when each task ran is in flows.csv"),
+        (["simulate", "world=examples/two_flows.json", "out={out}"], "in links.csv, in {out}."),
+        (["inspect", TRACE], f"{REPLAY}{TRACE} replays it"),
+        (["capture", "import", TRACE, "--out", "{out}.jsonl"], f"{REPLAY}{{out}}.jsonl replays it"),
+    ],
+)
+def test_the_last_line_says_what_to_try_next(arguments, words, tmp_path, capsys) -> None:
+    out = str(tmp_path / "out")
+    assert main([each.format(out=out) for each in arguments]) == 0
+    assert words.format(out=out) in capsys.readouterr().out.splitlines()[-1]
