@@ -44,7 +44,7 @@ def lower_captured(workload: Workload, strategy: Recorded) -> base.Traffic:
         lowering.add(step)
     name = f"{workload.name} {strategy.name} iteration {iteration.number}"
     if iteration.mirrored:
-        name += f" ({len(iteration.mirrored)} of {trace.world_size} ranks mirror rank {iteration.model})"
+        name += f" ({iteration.mirrored} of {trace.world_size} ranks do the same as others)"
     return base.Traffic.from_tasks(name, strategy.servers, lowering.tasks, workload.gpu.exchange_bandwidth)
 
 
