@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import Counter
+from collections.abc import Mapping
 from os.path import realpath
 from pathlib import Path
 
@@ -15,12 +17,12 @@ from topoflow.files import write_atomically
 from topoflow.printable import printable
 from topoflow.report.files import check_folder, whole_folder
 from topoflow.study.configure.os_errors import named
-from topoflow.units import human
+from topoflow.units import check_positive, human
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Import or export."""
-    {"import": _import, "export": _export}[arguments.action](arguments)
+    """Import, predict or export."""
+    {"import": _import, "predict": _predict, "export": _export}[arguments.action](arguments)
 
 
 def _export(arguments: argparse.Namespace) -> None:
@@ -33,6 +35,38 @@ def _export(arguments: argparse.Namespace) -> None:
         for name, content in files.items():
             (folder / name).write_bytes(content)
     print(printable(f"{len(files) - 1} ranks written to {arguments.out}"))
+
+
+def _predict(arguments: argparse.Namespace) -> None:
+    """Run the script on shapes, write what all ranks would do, and print it with the memory that a GPU needs."""
+    try:
+        from topoflow.capture.predict import predict
+    except ModuleNotFoundError as error:
+        raise ValueError(f"capture predict: needs PyTorch, pip install 'topoflow[torch]' ({error})") from error
+    from topoflow.capture.record.script import Script
+
+    for name in ("world_size", "ranks_per_node", "iterations"):
+        check_positive(f"--{name.replace('_', '-')}", getattr(arguments, name))
+    script = Script(arguments.script, arguments.module)
+    script.check()
+    sizes = arguments.world_size, arguments.ranks_per_node, arguments.iterations
+    prediction = predict(script, arguments.arguments, *sizes, lambda line: print(line, file=sys.stderr))
+    with named({"--out": arguments.out}):
+        jsonl.write(prediction.trace, arguments.out)
+    lines = summary(prediction.trace)
+    for rank, memory in prediction.memory.items():
+        lines.append(f"  memory of rank {rank}: {memory_line(memory)}")
+    print(printable("\n".join([*lines, f"written to {arguments.out}"])))
+
+
+def memory_line(memory: Mapping[str, int]) -> str:
+    """Return the bytes of a GPU's memory that tensors take at once, and what holds them."""
+    held = {name: size for name, size in memory.items() if name != "peak"}
+    rest = memory["peak"] - sum(held.values())
+    parts = [*held.items(), ("activations and others at the peak", max(0, rest))]
+    return f"{human(memory['peak'], 'B')} at the peak: " + ", ".join(
+        f"{human(size, 'B')} {name}" for name, size in parts
+    )
 
 
 def _import(arguments: argparse.Namespace) -> None:

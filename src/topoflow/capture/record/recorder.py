@@ -159,8 +159,7 @@ class Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         if any(kind.__module__.startswith("torch.distributed") for kind in types):
             return NotImplemented  # DTensor, AsyncCollectiveTensor: what they send comes back here as plain tensors
-        # FakeTensor: only shapes are asked for, nothing is sent
-        if not self._active or any(kind.__module__.startswith("torch._subclasses") for kind in types):
+        if not self._active or self._asks_for_shapes(types, args):
             return func(*args, **kwargs)
         on_main = threading.get_ident() == self._main
         if on_main:
@@ -171,6 +170,10 @@ class Recorder(TorchDispatchMode):
         if on_main and func.namespace == "aten":
             self._guarded(self._count, func, args, kwargs, result)
         return result
+
+    def _asks_for_shapes(self, types: Any, args: Any) -> bool:
+        """Return whether the operator runs on FakeTensors: it computes and sends nothing."""
+        return any(kind.__module__.startswith("torch._subclasses") for kind in types)
 
     def _count(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Add the operator's work to the running compute span, which this does not lengthen."""
@@ -213,7 +216,7 @@ class Recorder(TorchDispatchMode):
         name = func._schema.name
         arguments = {**dict(zip((argument.name for argument in func._schema.arguments), args, strict=False)), **kwargs}
         if name == c10d.WAIT:
-            late = self._tensors.pop(arguments["tensor"].untyped_storage().data_ptr(), None)
+            late = self._tensors.pop(arguments["tensor"].untyped_storage()._cdata, None)
             if late is not None:
                 self._recording.done(late)
                 self._recording.waited(late)
@@ -312,7 +315,7 @@ class Recorder(TorchDispatchMode):
             self._recording.waited(late)
         else:
             for tensor in c10d.tensors_of(result):
-                self._tensors[tensor.untyped_storage().data_ptr()] = late
+                self._tensors[tensor.untyped_storage()._cdata] = late
 
     def _waiting(self, wait: Callable[..., Any]) -> Callable[..., Any]:
         """Return a ``Work.wait`` that also records what was waited for."""
