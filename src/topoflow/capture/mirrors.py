@@ -11,8 +11,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from topoflow.capture.base import POINT_TO_POINT, Communication, Event, brief
+from topoflow.capture.base import POINT_TO_POINT, Communication, Event, Trace, brief
 from topoflow.capture.layout import Layout, Ranks
+
+
+def layout_of(trace: Trace) -> Layout:
+    """Return the layout of the job; without one, every rank does the same (SPMD) if all talk to all; ValueError."""
+    if trace.layout is not None:
+        return trace.layout
+    for rank in trace.ranks:
+        for event in trace.communications(rank):
+            if len(event.group) < trace.world_size or event.op in POINT_TO_POINT:
+                raise ValueError(
+                    f"trace {trace.name}: must have all {trace.world_size} ranks, or a layout by which others do the "
+                    f"same (topoflow capture import --layout tp=8,dp=2), got {len(trace.ranks)} ranks and a "
+                    f"{event.op!r} of rank {rank} within {brief(event.group)}"
+                )
+    return Layout({"dp": trace.world_size})
 
 
 class Mirrors:
@@ -21,7 +36,7 @@ class Mirrors:
     def __init__(self, layout: Layout, ranks: Mapping[int, Sequence[Event]]) -> None:
         """Check that the recorded ranks, and their groups, are enough for ``layout``; ValueError."""
         self._layout = layout
-        self._recorded = layout.spanned(ranks)
+        self._recorded = [sorted(positions) for positions in layout.spanned(ranks)]
         if layout.box(self._recorded) != tuple(sorted(ranks)):
             raise ValueError(
                 f"layout: the recorded ranks must be all combinations of their positions in {layout}, "
@@ -37,7 +52,7 @@ class Mirrors:
     def model(self, rank: int) -> int:
         """Return the recorded rank that stands for ``rank``."""
         pairs = zip(self._layout.position(rank), self._recorded, strict=True)
-        return self._layout.rank([at if at in recorded else min(recorded) for at, recorded in pairs])
+        return self._layout.rank([at if at in recorded else recorded[at % len(recorded)] for at, recorded in pairs])
 
     def events(self, rank: int, recorded: Mapping[int, Event]) -> dict[int, Event]:
         """Return the events of ``rank``, from those of its model by position."""

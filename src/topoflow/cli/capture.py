@@ -12,6 +12,7 @@ from pathlib import Path
 from topoflow.capture import jsonl
 from topoflow.capture.assumptions import assumptions
 from topoflow.capture.base import Trace
+from topoflow.capture.layout import Layout
 from topoflow.capture.load import load
 from topoflow.files import write_atomically
 from topoflow.printable import printable
@@ -78,11 +79,12 @@ def _import(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--out: must not be one of the files to import, got {out}")
     if out.is_dir():
         raise ValueError(f"--out: must be a file, got the folder {out}")
-    trace = load(arguments.files, arguments.one_group)
+    layout = None if arguments.layout is None else Layout.parse(arguments.layout)
+    trace = load(arguments.files, arguments.one_group, layout, arguments.rank)
     lines = jsonl.content(trace)
     try:
         written = jsonl.parse("trace", b"".join(lines))
-        if len(written.ranks) == written.world_size:  # else it is to be merged with the other ranks
+        if len(written.ranks) == written.world_size or layout is not None:  # else it is to be merged with other ranks
             replayed(written)
     except ValueError as error:
         raise ValueError(f"{arguments.files[0]}: must record a job that can be replayed, got {error}") from error

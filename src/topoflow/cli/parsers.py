@@ -223,6 +223,12 @@ def _capture(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the job had one process group, of all ranks: for files of PyTorch 2.2 and earlier, which do not say",
     )
+    importer.add_argument(
+        "--layout",
+        metavar="AXES",
+        help="the mesh of the job, the axis that varies fastest first, as tp=8,dp=16: recorded ranks stand for others",
+    )
+    importer.add_argument("--rank", type=int, metavar="R", help="take what the files have of this rank alone")
     predictor = _subparser(
         actions,
         "predict",

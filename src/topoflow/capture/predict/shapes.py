@@ -97,6 +97,8 @@ class Shapes(TorchDispatchMode):
                 result = func(*args, **kwargs)
         except DynamicOutputShapeException:
             raise Unpredictable(f"{func._schema.name} returns a shape that depends on values") from None
+        # A module that is converted swaps its parameters, which no one else may refer to.
+        self._fake.fake_tensor_converter.meta_converter.tensor_memo.clear()
         if func._schema.is_mutable:
             for argument, value in zip(func._schema.arguments, args, strict=False):
                 if argument.is_write:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -13,6 +14,7 @@ import torch._dynamo
 import torch.distributed as dist
 from torch.distributed import device_mesh, distributed_c10d
 from torch.distributed.fsdp._fully_shard import _fsdp_param
+from torch.overrides import TorchFunctionMode
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 CPU = "cpu"
@@ -37,6 +39,7 @@ def one_rank(rank: int, world_size: int, ranks_per_node: int) -> Iterator[None]:
     torch._dynamo.config.disable = True  # what is compiled runs as it is written
     dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world_size)
     with ExitStack() as stack:
+        stack.enter_context(OnProcessor())
 
         def replaced(owner: Any, name: str, function: Callable[..., Any]) -> None:
             stack.enter_context(patch.object(owner, name, function))
@@ -81,6 +84,25 @@ def _without(replaced: Callable[..., None], owner: Any, *arguments: str) -> None
         construct(self, *args[:1], **{name: value for name, value in kwargs.items() if name not in arguments})
 
     replaced(owner, "__init__", construct_without)
+
+
+class OnProcessor(TorchFunctionMode):
+    """Puts tensors on the processor where a script asks for a GPU."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.cuda or (func is torch.Tensor.to and len(args) > 1 and type(args[1]) is int):
+            func, args, kwargs = torch.Tensor.to, (args[0], CPU), {}
+        result = func(*map(_processor, args), **{name: _processor(value) for name, value in (kwargs or {}).items()})
+        if func is torch.Tensor.to and result is args[0] and isinstance(result, torch.nn.Parameter):
+            return result.detach()  # a module swaps a parameter with what it became, not with itself
+        return result
+
+
+def _processor(value: Any) -> Any:
+    """Return the processor for a GPU, and anything else as it is."""
+    if isinstance(value, torch.device):
+        return torch.device(CPU) if value.type == "cuda" else value
+    return CPU if isinstance(value, str) and re.fullmatch(r"cuda(:\d+)?", value) else value
 
 
 class Chunks:

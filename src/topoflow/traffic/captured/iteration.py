@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from topoflow.capture.base import POINT_TO_POINT, Event, Trace, brief
-from topoflow.capture.layout import Layout
-from topoflow.capture.mirrors import Mirrors
+from topoflow.capture.base import Event, Trace
+from topoflow.capture.mirrors import Mirrors, layout_of
 from topoflow.capture.periods import representative
 from topoflow.traffic.captured.carried import carried
 from topoflow.traffic.captured.united import united
@@ -31,7 +30,7 @@ def recorded_iteration(trace: Trace) -> Iteration:
     """
     period = representative(trace)
     mirrored = trace.world_size - len(trace.ranks)
-    mirrors = Mirrors(_layout(trace), trace.ranks) if mirrored else None
+    mirrors = Mirrors(layout_of(trace), trace.ranks) if mirrored else None
     own = carried(_events(trace, period.number), _events(trace, period.number - 1))
     ranks = {rank: united(events) for rank, events in wrapped(own, period.begin, period.end).items()}
     if mirrors is not None:
@@ -47,18 +46,3 @@ def _events(trace: Trace, iteration: int) -> dict[int, Events]:
         rank: {position: event for position, event in enumerate(record) if event.iteration == iteration}
         for rank, record in trace.ranks.items()
     }
-
-
-def _layout(trace: Trace) -> Layout:
-    """Return the layout of the job; without one, every rank does the same (SPMD) if all talk to all; ValueError."""
-    if trace.layout is not None:
-        return trace.layout
-    for rank in trace.ranks:
-        for event in trace.communications(rank):
-            if len(event.group) < trace.world_size or event.op in POINT_TO_POINT:
-                raise ValueError(
-                    f"trace {trace.name}: must have all {trace.world_size} ranks, or a layout by which others do the "
-                    f"same (topoflow capture import --layout tp=8,dp=2), got {len(trace.ranks)} ranks and a "
-                    f"{event.op!r} of rank {rank} within {brief(event.group)}"
-                )
-    return Layout({"dp": trace.world_size})
