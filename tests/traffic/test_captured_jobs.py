@@ -174,7 +174,7 @@ def test_the_set_up_is_not_traffic() -> None:
 def test_ranks_that_were_not_recorded_do_as_the_recorded_one() -> None:
     recorded = (Compute("forward", 0.0, 1.0, 1.0), collective("all_reduce", 3, 8))
     job = traffic(trace(recorded, world_size=3))
-    assert "2 of 3 ranks mirror rank 0" in job.name
+    assert "2 of 3 ranks do the same as others" in job.name
     assert [task.server for task in job.tasks if isinstance(task, base.Compute)] == [0, 1, 2]
     assert sums(job) == {"all_reduce": 8}
 
@@ -183,7 +183,9 @@ def test_ranks_that_were_not_recorded_do_as_the_recorded_one() -> None:
 
 
 def test_a_rank_that_cannot_be_told_from_another_is_missed() -> None:
-    with pytest.raises(ValueError, match=r"^trace toy: must have all 4 ranks, got 1; .* 'all_reduce' within \[0, 1\]$"):
+    with pytest.raises(
+        ValueError, match=r"^trace toy: must have all 4 ranks, .* 'all_reduce' of rank 0 within \[0, 1\]$"
+    ):
         traffic(trace((collective("all_reduce", 2, 8),), world_size=4))
 
 
@@ -279,7 +281,7 @@ def test_megatron_all_reduces_ten_large_and_three_small(shared_data) -> None:
 
 def test_resnet_all_reduces_its_parameters_though_one_of_two_ranks_was_recorded(shared_data) -> None:
     job = lowered([shared_data / "hta_single_rank" / "nccl_parser_config_nccl_data.json.gz"])
-    assert "1 of 2 ranks mirror rank 0" in job.name
+    assert "1 of 2 ranks do the same as others" in job.name
     # running means and variances of 53 batch norms in fp32, and as many int64 counters
     assert sums(job) == {"all_reduce": 4 * 25_557_032, "broadcast": 4 * 53_120 + 8 * 53}
 

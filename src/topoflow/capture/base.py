@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from topoflow import operations
+from topoflow.capture.layout import Layout
 from topoflow.printable import html_table
 from topoflow.units import DTYPE_BYTES, check_not_negative, check_positive, counted, human
 
@@ -124,6 +125,8 @@ class Trace:
     notes: tuple[str, ...] = ()  # what the importer left out, counted: "13 'wait' rows are no collectives"
     bandwidth: float | None = None  # B/s that a rank sent at, where it is recorded; decides only what is computed first
     incomplete: tuple[int, ...] = ()  # iterations in which something took an unknown time on some rank
+    layout: Layout | None = None  # by which ranks that were not recorded do what others did (``capture.mirrors``)
+    memory: float | None = None  # B of a GPU's memory that the fullest rank needs at once
     chosen: int | None = None  # the iteration that stands for the job, where the times that decide it were taken away
 
     @property
@@ -161,6 +164,10 @@ class Trace:
             raise ValueError(f"incomplete: must be within 0..{self.iterations - 1}, got {list(self.incomplete)[:8]}")
         if self.bandwidth is not None:
             check_positive("bandwidth", self.bandwidth)
+        if self.memory is not None:
+            check_positive("memory", self.memory)
+        if self.layout is not None and self.layout.world_size != self.world_size:
+            raise ValueError(f"layout: must have the {self.world_size} ranks of the job, got {self.layout}")
         if not self.ranks:
             raise ValueError("ranks: must have at least one, got none")
         for rank, events in self.ranks.items():

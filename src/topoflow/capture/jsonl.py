@@ -10,8 +10,9 @@ The first line is the header, every other line one event, rank by rank in the or
      "bytes_in": 4096, "bytes_out": 4096, "issue": 0.009, "start": 0.01, "end": 0.02, "group_name": "0", "after": [0]}
 
 (each on one line). ``ranks`` are the ranks the file records: a file of one rank of a larger job is a partial trace,
-which ``topoflow.capture.load`` merges with the others. Fields have the names, units and meaning of
-``topoflow.capture.base``; one that has its default there may be left out, and unknown ones are an error.
+which ``topoflow.capture.load`` merges with the others, or which stands for them by its ``layout``. Fields have the
+names, units and meaning of ``topoflow.capture.base``; one that has its default there may be left out, and unknown ones
+are an error.
 ``read(write(trace)) == trace``.
 """
 
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from topoflow.capture.base import Communication, Compute, Event, Trace, Work
+from topoflow.capture.layout import Layout
 from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, MOST_ITERATIONS, Fields, decode, parse_json
 from topoflow.files import read_bytes, write_atomically
 from topoflow.json_lines import json_lines
@@ -33,7 +35,7 @@ VERSION = 1
 KINDS: dict[str, type[Event]] = {"compute": Compute, "communication": Communication}
 _HEADER = (
     *("format", "version", "name", "world_size", "iterations", "ranks", "groups", "source", "notes", "bandwidth"),
-    "incomplete",
+    *("incomplete", "layout", "memory"),
 )
 _REQUIRED = {"compute": ("name", "seconds"), "communication": ("op", "group", "dtype", "bytes_in", "bytes_out")}
 _ALLOWED = {kind: {"rank", "kind", *(field.name for field in dataclasses.fields(KINDS[kind]))} for kind in KINDS}
@@ -79,6 +81,8 @@ def parse(name: str, data: bytes) -> Trace:
             notes=header.texts("notes") if header.has("notes") else (),
             bandwidth=header.number("bandwidth") if header.has("bandwidth") else None,
             incomplete=header.integers("incomplete") if header.has("incomplete") else (),
+            layout=_layout(name, header),
+            memory=header.number("memory") if header.has("memory") else None,
         )
     except ValueError as error:
         message = str(error)
@@ -98,6 +102,8 @@ def _rows(trace: Trace) -> Iterator[Mapping[str, Any]]:
         "notes": trace.notes,
         **({} if trace.bandwidth is None else {"bandwidth": trace.bandwidth}),
         **({"incomplete": trace.incomplete} if trace.incomplete else {}),
+        **({} if trace.layout is None else {"layout": dict(trace.layout.axes)}),
+        **({} if trace.memory is None else {"memory": float(trace.memory)}),
     }
     for rank in sorted(trace.ranks):
         for event in trace.ranks[rank]:
@@ -127,6 +133,13 @@ def _groups(name: str, header: Fields) -> dict[str, tuple[int, ...]]:
         return {}
     groups = Fields.of(f"{name}:1: groups.", header.values["groups"])
     return {group: groups.integers(group, highest=LARGEST_RANK) for group in groups.values}
+
+
+def _layout(name: str, header: Fields) -> Layout | None:
+    if not header.has("layout"):
+        return None
+    axes = Fields.of(f"{name}:1: layout.", header.values["layout"])
+    return Layout({axis: axes.integer(axis, 1, LARGEST_WORLD) for axis in axes.values})
 
 
 def _event(row: Fields) -> Event:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from topoflow.capture import formats
-from topoflow.capture.base import Trace
+from topoflow.capture.base import Trace, brief
 from topoflow.capture.foreign import recognise
+from topoflow.capture.layout import Layout
 from topoflow.capture.merge import merge
 from topoflow.capture.merge.parts import Part, Source
 from topoflow.files import read_bytes
@@ -35,12 +36,15 @@ def known_formats() -> dict[str, Format]:
     return {name: cast(Format, import_module(f"{formats.__name__}.{name}")) for name in names}
 
 
-def load(paths: Sequence[Path], one_group: bool = False) -> Trace:
+def load(
+    paths: Sequence[Path], one_group: bool = False, layout: Layout | None = None, rank: int | None = None
+) -> Trace:
     """The job recorded in ``paths``: files, or folders of them, one or more ranks each, formats recognised by content.
 
     ValueError names file, place, law and value: a damaged file, sizes that no file records, ranks that disagree. In a
     folder, files that are no trace are passed over and named in the notes; a file given by name must be a trace.
     ``one_group``: the job had one process group, so that operations whose group no file describes are of all ranks.
+    ``layout``: the mesh of the job, by which recorded ranks stand for others. ``rank``: the only one to take.
     """
     paths = [Path(path) for path in paths]
     if not paths:
@@ -50,8 +54,20 @@ def load(paths: Sequence[Path], one_group: bool = False) -> Trace:
     with _no_garbage_collection():
         for path in paths:
             parts += _read_folder(path, notes) if path.is_dir() else _read_file(path)
+        if rank is not None:
+            parts = _only(parts, rank)
+        if layout is not None:
+            parts = [replace(part, layout=layout, world_size=part.world_size or layout.world_size) for part in parts]
         trace = merge(parts, _job_name(paths), one_group)
     return replace(trace, notes=(*trace.notes, *notes))
+
+
+def _only(parts: Sequence[Part], rank: int) -> list[Part]:
+    found = [part for part in parts if part.rank == rank]
+    if not found:
+        ranks = brief(sorted({part.rank for part in parts}))
+        raise ValueError(f"--rank: must be one that the files record, {ranks}, got {rank}")
+    return found
 
 
 @contextmanager

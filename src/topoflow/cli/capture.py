@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os.path import realpath
 from pathlib import Path
 
 from topoflow.capture import jsonl
 from topoflow.capture.assumptions import assumptions
 from topoflow.capture.base import Trace
+from topoflow.capture.layout import Layout
 from topoflow.capture.load import load
 from topoflow.cli.stages import Terminal, size_of
 from topoflow.files import write_atomically
@@ -18,12 +20,12 @@ from topoflow.printable import printable
 from topoflow.report.files import check_folder, whole_folder
 from topoflow.report.trace_terminal import next_step
 from topoflow.study.configure.os_errors import named
-from topoflow.units import human
+from topoflow.units import check_positive, human
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Import or export."""
-    {"import": _import, "export": _export}[arguments.action](arguments)
+    """Import, predict or export."""
+    {"import": _import, "predict": _predict, "export": _export}[arguments.action](arguments)
 
 
 def _export(arguments: argparse.Namespace) -> None:
@@ -32,11 +34,43 @@ def _export(arguments: argparse.Namespace) -> None:
 
     check_folder(arguments.out, "capture")
     with Terminal() as terminal:
-        files = chakra_files(_read(arguments.files, False, terminal))
+        files = chakra_files(_read(arguments.files, terminal))
     with whole_folder(arguments.out) as folder:
         for name, content in files.items():
             (folder / name).write_bytes(content)
     print(printable(f"{len(files) - 1} ranks written to {arguments.out}"))
+
+
+def _predict(arguments: argparse.Namespace) -> None:
+    """Run the script on shapes, write what all ranks would do, and print it with the memory that a GPU needs."""
+    try:
+        from topoflow.capture.predict import predict
+    except ModuleNotFoundError as error:
+        raise ValueError(f"capture predict: needs PyTorch, pip install 'topoflow[torch]' ({error})") from error
+    from topoflow.capture.record.script import Script
+
+    for name in ("world_size", "ranks_per_node", "iterations"):
+        check_positive(f"--{name.replace('_', '-')}", getattr(arguments, name))
+    script = Script(arguments.script, arguments.module)
+    script.check()
+    sizes = arguments.world_size, arguments.ranks_per_node, arguments.iterations
+    prediction = predict(script, arguments.arguments, *sizes, lambda line: print(line, file=sys.stderr))
+    with named({"--out": arguments.out}):
+        jsonl.write(prediction.trace, arguments.out)
+    lines = summary(prediction.trace)
+    for rank, memory in prediction.memory.items():
+        lines.append(f"  memory of rank {rank}: {memory_line(memory)}")
+    print(printable("\n".join([*lines, f"written to {arguments.out}"])))
+
+
+def memory_line(memory: Mapping[str, int]) -> str:
+    """Return the bytes of a GPU's memory that tensors take at once, and what holds them."""
+    held = {name: size for name, size in memory.items() if name != "peak"}
+    rest = memory["peak"] - sum(held.values())
+    parts = [*held.items(), ("activations and others at the peak", max(0, rest))]
+    return f"{human(memory['peak'], 'B')} at the peak: " + ", ".join(
+        f"{human(size, 'B')} {name}" for name, size in parts
+    )
 
 
 def _import(arguments: argparse.Namespace) -> None:
@@ -49,13 +83,14 @@ def _import(arguments: argparse.Namespace) -> None:
     if out.is_dir():
         raise ValueError(f"--out: must be a file, got the folder {out}")
     with Terminal() as terminal:
-        trace = _read(arguments.files, arguments.one_group, terminal)
+        layout = None if arguments.layout is None else Layout.parse(arguments.layout)
+        trace = _read(arguments.files, terminal, arguments.one_group, layout, arguments.rank)
         terminal.stage("checking")
         terminal.size(trace.size)
         lines = jsonl.content(trace)
         try:
             written = jsonl.parse("trace", b"".join(lines))
-            if len(written.ranks) == written.world_size:  # else it is to be merged with the other ranks
+            if len(written.ranks) == written.world_size or trace.layout is not None:  # else it is to be merged
                 replayed(written)
         except ValueError as error:
             raise ValueError(f"{arguments.files[0]}: must record a job that can be replayed, got {error}") from error
@@ -64,10 +99,16 @@ def _import(arguments: argparse.Namespace) -> None:
     print(printable("\n".join([*summary(trace), f"written to {out}", next_step([out])])))
 
 
-def _read(files: Sequence[Path], one_group: bool, terminal: Terminal) -> Trace:
+def _read(
+    files: Sequence[Path],
+    terminal: Terminal,
+    one_group: bool = False,
+    layout: Layout | None = None,
+    rank: int | None = None,
+) -> Trace:
     terminal.stage("reading")
     terminal.size(size_of(files))
-    return load(files, one_group)
+    return load(files, one_group, layout, rank)
 
 
 def summary(trace: Trace) -> list[str]:

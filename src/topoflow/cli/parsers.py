@@ -223,6 +223,36 @@ def _capture(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the job had one process group, of all ranks: for files of PyTorch 2.2 and earlier, which do not say",
     )
+    importer.add_argument(
+        "--layout",
+        metavar="AXES",
+        help="the mesh of the job, the axis that varies fastest first, as tp=8,dp=16: recorded ranks stand for others",
+    )
+    importer.add_argument("--rank", type=int, metavar="R", help="take what the files have of this rank alone")
+    predictor = _subparser(
+        actions,
+        "predict",
+        "predict the trace of a PyTorch script on many GPUs, without any",
+        "Run a training script on tensors without values, with a fake process group, as one rank for each kind of "
+        "position in its mesh, and write what all ranks would send and compute.",
+        """\
+  topoflow capture predict --world-size 1024 --out runs/fsdp.jsonl.gz examples/train_fsdp.py
+  topoflow compare workload=captured workload.trace=runs/fsdp.jsonl.gz gpu=h100 strategy.ranks_per_server=8
+""",
+    )
+    predictor.add_argument("--world-size", type=int, required=True, metavar="N", help="number of ranks of the job")
+    predictor.add_argument(
+        "--out", type=Path, required=True, metavar="TRACE", help="where to write, e.g. trace.jsonl.gz"
+    )
+    predictor.add_argument(
+        "--ranks-per-node", type=int, default=8, metavar="N", help="as LOCAL_WORLD_SIZE says to the script (default 8)"
+    )
+    predictor.add_argument(
+        "--iterations", type=int, default=3, metavar="N", help="to run; the trace has the last one (default 3)"
+    )
+    predictor.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module, as of python -m")
+    predictor.add_argument("script", metavar="SCRIPT", help="the training script, or a module after -m")
+    predictor.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="what the script gets")
     exporter = _subparser(
         actions,
         "export",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.words import Row
 from topoflow.units import check_positive
@@ -23,9 +26,11 @@ class Recorded(Strategy):
         check_positive("servers", self.servers)
         check_positive("strategy.ranks_per_server", self.ranks_per_server)
 
-    def bytes_per_gpu(self, workload: Workload) -> None:
-        """Return None: the layers are unknown."""
-        return
+    def bytes_per_gpu(self, workload: Workload) -> NDArray[np.float64] | None:
+        """Return what the trace says that its fullest rank needs; None if it does not."""
+        if not isinstance(workload, RecordedJob) or workload.trace.memory is None:
+            return None
+        return np.full(self.servers, workload.trace.memory)
 
     def rows(self) -> list[Row]:
         return [("the whole job", "as it was recorded")]

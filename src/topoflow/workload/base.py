@@ -10,7 +10,7 @@ from typing import Protocol
 
 from topoflow.arrays import Floats, Offsets
 from topoflow.capture.assumptions import assumptions
-from topoflow.capture.base import Compute, Trace
+from topoflow.capture.base import Compute, Trace, brief
 from topoflow.capture.periods import Period, representative
 from topoflow.units import DTYPE_BYTES, check_not_negative, check_positive, human
 from topoflow.workload.gpu import TF32, Gpu
@@ -181,7 +181,8 @@ class RecordedJob:
         trace, period = self.trace, self.period
         took = "" if period.seconds is None else f", which took {human(period.seconds, 's')} when it was recorded"
         missing = trace.world_size - len(trace.ranks)
-        mirrored = f"{missing} of {trace.world_size} ranks were not recorded: they do as rank {min(trace.ranks)} did"
+        models = f"rank{'s' if len(trace.ranks) > 1 else ''} {brief(sorted(trace.ranks)).strip('[]')}"
+        mirrored = f"{missing} of {trace.world_size} ranks were not recorded: they do as {models} did"
         return (
             f"iteration {period.number} (of {trace.iterations}, the first is 0) is replayed{took}",
             *([mirrored] if missing else []),

@@ -10,7 +10,8 @@ from typing import Literal
 from topoflow.capture.base import Communication, Compute, Event, Trace, Work
 from topoflow.capture.load import load
 from topoflow.capture.periods import representative
-from topoflow.units import check_not_negative
+from topoflow.capture.rescale import rescaled
+from topoflow.units import check_not_negative, check_positive
 from topoflow.workload.base import RecordedJob
 from topoflow.workload.gpu import Gpu
 
@@ -26,22 +27,29 @@ class Captured:
     bandwidth of ``gpu`` is used, where ranks share a server. ``roofline``: the least times of the recorded operators
     on ``gpu``, without the host's launch times. ``auto``: the roofline where operators were recorded, as topoflow's
     recorder does on CPUs; otherwise the recorded times. ``eager`` (B): in traces without times (MPI), a longer message
-    between two ranks is sent only when its receive is posted.
+    between two ranks is sent only when its receive is posted. ``ranks`` is the size of the job, if not that of the
+    trace: its data parallelism grows or shrinks (``capture.rescale``).
     """
 
     trace: str
     gpu: Gpu
     compute: Literal["auto", "recorded", "roofline"] = "auto"
     eager: float | None = None
+    ranks: int | None = None
 
     def __post_init__(self) -> None:
         if self.eager is not None:
             check_not_negative("workload.eager", self.eager)
+        if self.ranks is not None:
+            check_positive("workload.ranks", self.ranks)
         if self.compute not in COMPUTE:
             raise ValueError(f"workload.compute: must be one of {', '.join(COMPUTE)}, got {self.compute!r}")
 
     def build(self) -> RecordedJob:
-        return RecordedJob(_timed(load([Path(self.trace)]), self.gpu, self.compute), self.gpu, self.eager)
+        trace = load([Path(self.trace)])
+        if self.ranks is not None:
+            trace = rescaled(trace, self.ranks)
+        return RecordedJob(_timed(trace, self.gpu, self.compute), self.gpu, self.eager)
 
 
 def _timed(trace: Trace, gpu: Gpu, compute: str) -> Trace:

@@ -28,6 +28,8 @@ def parse(source: Source) -> list[Part]:
             name=trace.name,
             notes=trace.notes,
             bandwidth=trace.bandwidth,
+            layout=trace.layout,
+            memory=trace.memory,
         )
         for rank, events in trace.ranks.items()
     ]

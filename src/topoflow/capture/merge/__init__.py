@@ -64,6 +64,8 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
             dict.fromkeys((*texts, *left_out, *(() if has_compute else (NO_COMPUTE,)), *_clock_notes(offsets)))
         ),
         bandwidth=next((part.bandwidth for part in parts if part.bandwidth is not None), None),
+        layout=next((part.layout for part in parts if part.layout is not None), None),
+        memory=max((part.memory for part in parts if part.memory is not None), default=None),
         incomplete=tuple(sorted(set[int]().union(*(part.incomplete for part in parts)) - {-1})),
     )
 

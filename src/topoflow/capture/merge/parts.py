@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from topoflow.capture.base import Compute, Event
 from topoflow.capture.event_list import EventList, event_list
+from topoflow.capture.layout import Layout
 from topoflow.fields import parse_json
 
 NO_NUMBER = re.compile(r"(?<=[:,\[\s])-?(?:nan|inf|NaN|Infinity)(?=\s*[,}\]])")  # printed by C, or by Python
@@ -87,6 +88,8 @@ class Part:
     host: str = ""  # whose clock that is, where the file says so
     name: str = ""
     bandwidth: float | None = None  # B/s that the rank sent at
+    layout: Layout | None = None  # of the job
+    memory: float | None = None  # B of a GPU's memory that the fullest rank needs at once
     counts: Mapping[str, int] = field(default_factory=dict)  # what was left out: sentence -> how many
     notes: tuple[str, ...] = ()
 

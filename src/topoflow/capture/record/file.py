@@ -159,7 +159,7 @@ class RecordFile:
             data = data[os.write(self._file, data) :]
 
 
-def describe(error: Exception) -> str:
+def describe(error: BaseException) -> str:
     """An error in one line, with its place: most are the disk's, any other one is ours."""
     if isinstance(error, OSError):
         return error.strerror or str(error)

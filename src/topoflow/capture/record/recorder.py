@@ -162,9 +162,7 @@ class Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         if any(kind.__module__.startswith("torch.distributed") for kind in types):
             return NotImplemented  # DTensor, AsyncCollectiveTensor: what they send comes back here as plain tensors
-        is_fake = any(kind.__module__.startswith("torch._subclasses") for kind in types)
-        # FakeTensors that a compiler traces with ask for shapes; those of a script stand for what it would send.
-        if not self._active or (is_fake and not self._stands_for_data(func)):
+        if not self._active or self._asks_for_shapes(types, func, args):
             return func(*args, **kwargs)
         on_main = threading.get_ident() == self._main
         if on_main:
@@ -176,11 +174,16 @@ class Recorder(TorchDispatchMode):
             self._guarded(self._count, func, args, kwargs, result)
         return result
 
-    def _stands_for_data(self, func: Any) -> bool:
-        """Return whether an operator of FakeTensors is a communication of the script, and count it."""
+    def _asks_for_shapes(self, types: Any, func: Any, args: Any) -> bool:
+        """Return whether an operator runs on FakeTensors with which a compiler traces: it computes and sends nothing.
+
+        A communication on FakeTensors of a script stands for what it would send, and is counted.
+        """
+        if not any(kind.__module__.startswith("torch._subclasses") for kind in types):
+            return False
         sends = func.namespace in c10d.NAMESPACES and TracingContext.try_get() is None
         self._on_fakes += sends and func._schema.name in c10d.CALLS
-        return sends
+        return not sends
 
     def _count(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Add the operator's work to the running compute span, which this does not lengthen."""

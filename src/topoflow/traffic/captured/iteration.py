@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from topoflow.capture.base import POINT_TO_POINT, Event, Trace, brief
+from topoflow.capture.base import Event, Trace
+from topoflow.capture.mirrors import Mirrors, layout_of
 from topoflow.capture.periods import representative
 from topoflow.traffic.captured.carried import carried
 from topoflow.traffic.captured.united import united
@@ -19,8 +20,7 @@ class Iteration:
     number: int
     ranks: Mapping[int, Mapping[int, Event]]
     began: float | None  # s, when the iteration before had ended; None where that was not recorded
-    mirrored: tuple[int, ...]  # ranks that were not recorded
-    model: int  # the recorded rank that they do the same as
+    mirrored: int  # ranks that were not recorded, and do the same as others
 
 
 def recorded_iteration(trace: Trace) -> Iteration:
@@ -29,16 +29,15 @@ def recorded_iteration(trace: Trace) -> Iteration:
     ValueError when the ranks that were not recorded cannot be distinguished from those that were.
     """
     period = representative(trace)
-    missing = tuple(rank for rank in range(trace.world_size) if rank not in trace.ranks)
-    model = min(trace.ranks, default=-1)
-    if missing:
-        _check_mirrors(trace)
+    mirrored = trace.world_size - len(trace.ranks)
+    mirrors = Mirrors(layout_of(trace), trace.ranks) if mirrored else None
     own = carried(_events(trace, period.number), _events(trace, period.number - 1))
-    recorded = {rank: united(events) for rank, events in wrapped(own, period.begin, period.end).items()}
-    ranks = {rank: recorded[model if rank in missing else rank] for rank in range(trace.world_size)}
+    ranks = {rank: united(events) for rank, events in wrapped(own, period.begin, period.end).items()}
+    if mirrors is not None:
+        ranks = {rank: mirrors.events(rank, ranks[mirrors.model(rank)]) for rank in range(trace.world_size)}
     if not any(ranks.values()):
         raise ValueError(f"trace {trace.name}: must have events in an iteration, got none in iteration {period.number}")
-    return Iteration(period.number, ranks, period.begin, missing, model)
+    return Iteration(period.number, ranks, period.begin, mirrored)
 
 
 def _events(trace: Trace, iteration: int) -> dict[int, Events]:
@@ -47,16 +46,3 @@ def _events(trace: Trace, iteration: int) -> dict[int, Events]:
         rank: {position: event for position, event in enumerate(record) if event.iteration == iteration}
         for rank, record in trace.ranks.items()
     }
-
-
-def _check_mirrors(trace: Trace) -> None:
-    """Every rank does the same (SPMD) when all talk to all; then one record stands for the others."""
-    for rank in trace.ranks:
-        for event in trace.communications(rank):
-            if len(event.group) < trace.world_size or event.op in POINT_TO_POINT:
-                raise ValueError(
-                    f"trace {trace.name}: must have all {trace.world_size} ranks, got {len(trace.ranks)}; the others "
-                    f"need not do the same, as rank {rank} has a {event.op!r} within {brief(event.group)}"
-                )
-    if not trace.ranks:
-        raise ValueError(f"trace {trace.name}: must have at least one rank, got none")

@@ -45,7 +45,7 @@ def lower_captured(workload: Workload, strategy: Recorded) -> base.Traffic:
         lowering.add(step)
     name = f"{workload.name} {strategy.name} iteration {iteration.number}"
     if iteration.mirrored:
-        name += f" ({len(iteration.mirrored)} of {trace.world_size} ranks mirror rank {iteration.model})"
+        name += f" ({iteration.mirrored} of {trace.world_size} ranks do the same as others)"
     bandwidth = workload.gpu.exchange_bandwidth
     return base.Traffic.from_tasks(name, strategy.servers, lowering.tasks, bandwidth, lowering.idle)
 

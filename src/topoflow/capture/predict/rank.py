@@ -1,0 +1,172 @@
+"""Run a script as one rank of a job, on shapes, in a process of its own, and write what it would do."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import torch
+from torch.distributed import ProcessGroup
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_iter
+
+from topoflow.capture.predict.mailbox import Mailbox
+from topoflow.capture.predict.memory import Memory, held_by
+from topoflow.capture.predict.shapes import Shapes
+from topoflow.capture.predict.world import one_rank
+from topoflow.capture.record import c10d
+from topoflow.capture.record.file import FORMAT, VERSION, Late, Row, describe
+from topoflow.capture.record.recorder import Recorder
+from topoflow.capture.record.recording import Recording
+from topoflow.capture.record.script import Script
+
+
+@dataclass(frozen=True)
+class Job:
+    """A script with its arguments, and the job that it runs in. Its ranks write to ``folder``."""
+
+    script: Script
+    arguments: tuple[str, ...]
+    world_size: int
+    ranks_per_node: int
+    iterations: int
+    folder: Path
+
+    def rows(self, rank: int) -> Path:
+        """Return the file with what a rank would record."""
+        return self.folder / f"rank{rank}.jsonl"
+
+    def about(self, rank: int) -> Path:
+        """Return the file with everything else about a rank, or its error."""
+        return self.folder / f"rank{rank}.json"
+
+
+class Enough(BaseException):
+    """The script has run as many iterations as are needed."""
+
+
+@dataclass
+class Rows:
+    """Rows in memory, in place of the recorder's file."""
+
+    rows: list[Row | Late] = field(default_factory=list)
+    path: str = "prediction"
+    is_stuck: bool = False
+
+    def append(self, row: Row | Late) -> None:
+        """Keep a row."""
+        self.rows.append(row)
+
+    def start(self, source: object, failed: object) -> None:
+        """Start nothing: no thread writes."""
+
+    def wake(self) -> None:
+        """Wake nothing."""
+
+
+class Predictor(Recorder):
+    """A recorder of a rank that runs on shapes: nothing takes time, and the script ends after some iterations."""
+
+    def __init__(self, rows: Rows, shapes: Shapes, mailbox: Mailbox, memory: Memory, iterations: int) -> None:
+        super().__init__(rows)  # type: ignore[arg-type]
+        self._recording = Recording(rows.append, clock=lambda: 0, busy=lambda: 0)
+        self._shapes = shapes
+        self._mailbox = mailbox
+        self._memory = memory
+        self._iterations = iterations
+        self.purposes: dict[str, tuple[int, ...]] = {}  # of a group, as PyTorch describes it -> its ranks
+
+    def _group(self, group: ProcessGroup) -> c10d.Group:
+        known = super()._group(group)
+        self.purposes[group.group_desc] = known.ranks
+        return known
+
+    def pause(self) -> None:
+        """Close the last compute span."""
+        self._recording.pause()
+
+    def _asks_for_shapes(self, types: Any, func: Any, args: Any) -> bool:
+        tensors = (leaf for leaf in tree_iter(args) if isinstance(leaf, torch.Tensor))
+        return bool(types) and not all(map(self._shapes.owns, tensors))
+
+    def _guarded(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(*arguments)  # an error ends the prediction
+
+    def _before_wait(self) -> None:
+        super()._before_wait()
+        with _disable_current_modes():
+            self._mailbox.wait()
+
+    def _after_step(self, ends_iteration: bool) -> None:
+        super()._after_step(ends_iteration)
+        self._iterations -= ends_iteration
+        if self._iterations == 0:
+            raise Enough
+        if ends_iteration:
+            self._memory.begin()
+
+
+def start(job: Job, rank: int, stands_for: Callable[[int], int]) -> int:
+    """Start a process that runs the script as ``rank``; return its id. ``stands_for``: see ``Mailbox``."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    gc.freeze()
+    process = os.fork()
+    if process:
+        return process
+    try:
+        about = _run(job, rank, stands_for)
+    except BaseException as error:  # whatever the script raised: the process ends here
+        about = {"error": describe(error)}
+    with suppress(OSError):
+        job.about(rank).write_bytes(orjson.dumps(about))
+    os._exit(0)
+
+
+def _run(job: Job, rank: int, stands_for: Callable[[int], int]) -> dict[str, Any]:
+    """Run the script, write its rows, and return what else there is to say."""
+    torch.set_num_threads(1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)  # the numbers that the script prints mean nothing
+    if rank != 0:
+        os.dup2(nowhere, 2)  # warnings are said once
+    memory, rows = Memory(), Rows()
+    mailbox = Mailbox(job.folder, rank, stands_for)
+    shapes = Shapes(mailbox, memory)
+    predictor = Predictor(rows, shapes, mailbox, memory, job.iterations)
+    optimizers: dict[int, torch.optim.Optimizer] = {}
+    held: dict[str, int] = {}
+
+    def stepped(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        optimizers[id(optimizer)] = optimizer
+        held.update(held_by(list(optimizers.values())))
+
+    register_optimizer_step_post_hook(stepped)
+    with one_rank(rank, job.world_size, job.ranks_per_node), memory, shapes, predictor:
+        try:
+            job.script.run(list(job.arguments))
+        except Enough:
+            pass
+        except SystemExit as exit_:
+            if exit_.code not in (None, 0):
+                raise ValueError(f"the script ended with status {exit_.code}") from None
+        predictor.pause()
+    header = {"format": FORMAT, "version": VERSION, "name": job.script.title, "world_size": job.world_size}
+    header |= {"host": "", "start": 0, "epoch": 0, "rank": rank, "restart": 0}
+    lines = [
+        header,
+        *(row.row if isinstance(row, Late) else row for row in rows.rows),
+        predictor.state(),
+        {"kind": "ended"},
+    ]
+    job.rows(rank).write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    about = {"memory": memory.peak, "held": held, "assumed": dict(shapes.assumed), "purposes": predictor.purposes}
+    return {**about, "torch": torch.__version__}
