@@ -26,7 +26,8 @@ class Parallel:
 
     A replica has tensor * context * pipeline GPUs and that many times ``batch_per_gpu`` samples. They are divided into
     ``microbatches``, or into microbatches of ``micro_batch`` samples; None: one sample each in a pipeline, all samples
-    at once without one. Each pipeline rank has ``virtual`` stages; more than one are interleaved.
+    at once without one. Each pipeline rank has ``virtual`` stages; more than one are interleaved. ZeRO (``zero``)
+    divides the state among the data, context and expert ranks of each of ``replicate`` replicas.
     """
 
     tensor: int = 1
@@ -38,6 +39,10 @@ class Parallel:
     bucket_bytes: int = 80_000_000
     micro_batch: int | None = None
     recompute: str = "none"
+    zero: int = 0
+    replicate: int = 1
+    prefetch: int = 1
+    reduce_dtype: str | None = None
 
     def place(self, workload: Workload, servers: int | None) -> ParallelGrid:
         """Return the grid. Raises ``ValueError`` where ``workload`` or ``servers`` cannot be divided like this."""
@@ -49,9 +54,10 @@ class Parallel:
                 f"parallel.pipeline: must divide the {servers} servers, as a stage has whole ones, got {self.pipeline}"
             )
         ranks = servers // self.pipeline * job.gpus_per_server
-        cut = self.tensor * self.context * self.expert
+        cut = self.tensor * self.context * self.expert * self.replicate
         if ranks % cut:
-            raise ValueError(f"parallel: tensor * context * expert must divide the {ranks} GPUs of a stage, got {cut}")
+            product = "tensor * context * expert" + (" * replicate" if self.replicate > 1 else "")
+            raise ValueError(f"parallel: {product} must divide the {ranks} GPUs of a stage, got {cut}")
         return ParallelGrid(
             tensor=self.tensor,
             context=self.context,
@@ -62,6 +68,10 @@ class Parallel:
             gpus_per_server=job.gpus_per_server,
             stages=_stages(job, self.pipeline, self.virtual),
             recompute=self.recompute,
+            zero=self.zero,
+            replicate=self.replicate,
+            prefetch=self.prefetch,
+            reduce_dtype=self.reduce_dtype,
             bucket_bytes=self.bucket_bytes,
         )
 
@@ -94,7 +104,7 @@ class Parallel:
         return self.microbatches
 
     def _check_degrees(self) -> None:
-        for name in ("tensor", "pipeline", "context", "expert", "microbatches", "virtual"):
+        for name in ("tensor", "pipeline", "context", "expert", "microbatches", "virtual", "replicate"):
             value = getattr(self, name)
             if name == "microbatches" and value is None:
                 continue

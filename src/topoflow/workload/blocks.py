@@ -27,7 +27,7 @@ class Stream:
     sequence: int
     bias: bool
     causal: bool = True
-    flash: bool = True
+    kernel: str = "flash"  # of attention
     rotary: bool = False
 
     @property
@@ -51,7 +51,8 @@ class Stream:
         cut, prefix = Cut(block), f"block{block}."
         key_values = 2 * self.hidden * key_value_heads // heads
         rotated = self.hidden + key_values // 2 if self.rotary else 0
-        qkv = self._linear(f"{prefix}qkv", self.hidden, self.hidden + key_values, source, 2 * rotated)
+        matrices = (self.hidden, key_values // 2, key_values // 2)
+        qkv = self._linear(f"{prefix}qkv", self.hidden, self.hidden + key_values, source, 2 * rotated, matrices)
         scores = attention(
             f"{prefix}attention",
             self.hidden,
@@ -60,10 +61,10 @@ class Stream:
             heads=heads,
             key_value_heads=key_value_heads,
             causal=self.causal,
-            flash=self.flash,
+            kernel=self.kernel,
         )
         after = [scores.name, *added]
-        projection = self._linear(f"{prefix}projection", self.hidden, self.hidden, after, 3 * self.hidden)
+        projection = self._linear(f"{prefix}projection", self.hidden, self.hidden, after, 3 * self.hidden, (), 3)
         return [
             cut.column(qkv, self.elements, heads=key_value_heads),
             cut.heads(scores, positions=self.sequence, heads=key_value_heads, key_values=key_values * self.sequence),
@@ -75,8 +76,9 @@ class Stream:
     ) -> list[Layer]:
         """Return two matrices; with a gate (SwiGLU) the first has twice as many outputs."""
         cut, (first, second) = Cut(block), (f"block{block}.{name}" for name in names)
-        up = self._linear(first, self.hidden, 2 * wide if gated else wide, source, (3 if gated else 2) * wide)
-        down = self._linear(second, wide, self.hidden, [first, *added], 3 * self.hidden)
+        matrices = (wide, wide) if gated else (wide,)
+        up = self._linear(first, self.hidden, sum(matrices), source, (3 if gated else 2) * wide, matrices, 4)
+        down = self._linear(second, wide, self.hidden, [first, *added], 3 * self.hidden, (), 4 + len(matrices))
         return [cut.column(up, self.elements), cut.row(down)]
 
     def head(self, vocabulary: int, source: str, shares: str | None) -> Layer:
@@ -92,5 +94,24 @@ class Stream:
         )
         return Cut(None).column(layer, self.elements, shares=shares)
 
-    def _linear(self, name: str, inputs: int, outputs: int, after: Sequence[str], elementwise: int) -> Layer:
-        return linear(name, inputs, outputs, after, positions=self.sequence, bias=self.bias, elementwise=elementwise)
+    def _linear(
+        self,
+        name: str,
+        inputs: int,
+        outputs: int,
+        after: Sequence[str],
+        elementwise: int,
+        matrices: tuple[int, ...] = (),
+        matrix: int = 0,
+    ) -> Layer:
+        return linear(
+            name,
+            inputs,
+            outputs,
+            after,
+            positions=self.sequence,
+            bias=self.bias,
+            elementwise=elementwise,
+            matrices=matrices,
+            matrix=matrix,
+        )

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.blocks import Stream
+from topoflow.workload.efficiency import ATTENTION_KERNELS
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.layers import check_sizes, embedding, graph_of
 from topoflow.workload.sharding import Cut
 
-ATTENTION = ("flash", "unfused")
+ATTENTION = (*ATTENTION_KERNELS, "unfused")
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Transformer:
     ``feed_forward`` is the inner width. ``key_value_heads`` below ``heads`` is grouped-query attention. ``gated``:
     two up matrices instead of one (SwiGLU). ``tied``: the head uses the embedding's matrix. ``bias``: linear layers
     and norms have a bias (without, a norm is an RMS norm). ``learned_positions``: a table of ``sequence`` positions.
-    ``attention``: ``flash``, one kernel that keeps scores on the chip, or ``unfused``, which writes them to memory.
+    ``attention``: a kernel that keeps scores on the chip (``flash``: the fastest that was measured on the GPU;
+    ``flash2``, ``flash1``: FlashAttention-2, and version 1 in Triton), or ``unfused``, which writes them to memory.
     """
 
     gpu: Gpu
@@ -61,9 +63,7 @@ class Transformer:
             raise ValueError(f"transformer.attention: must be one of {', '.join(ATTENTION)}, got {self.attention!r}")
 
     def build(self) -> LayerGraph:
-        stream = Stream(
-            self.hidden, self.sequence, self.bias, flash=self.attention == "flash", rotary=not self.learned_positions
-        )
+        stream = Stream(self.hidden, self.sequence, self.bias, kernel=self.attention, rotary=not self.learned_positions)
         layers = [stream.embedding(self.vocabulary)]
         source = ["embedding"]
         if self.learned_positions:
