@@ -68,17 +68,21 @@ class Framework:
     reduce_dtype: str | None = None  # of gradients
     recompute: Mapping[str, str] = field(default_factory=dict)  # its word for a kind of recomputation -> ours
     local_batch: bool = False  # one microbatch per pipeline rank
+    eager_loss: bool = False
 
 
+TORCHTITAN = Framework(
+    attention="flash2", reduce_dtype="float32", recompute={"selective": "selective_op"}, local_batch=True
+)
 # By the beginning of a source's name.
 FRAMEWORKS = {
     # mosaicml/llm-foundry 5e85bd62, scripts/train/benchmarking/submit_benchmarks.py: attn_impl "triton"
     "MosaicML LLM Foundry": Framework(attention="flash1"),
     # pytorch/torchtitan ba246978: F.scaled_dot_product_attention, of which PyTorch 2.6 runs FlashAttention-2;
     # mixed_precision_reduce "float32"; selective_ac_option "op"; as many microbatches as pipeline ranks
-    "torchtitan": Framework(
-        attention="flash2", reduce_dtype="float32", recompute={"selective": "selective_op"}, local_batch=True
-    ),
+    # 2025: the loss is compiled
+    "torchtitan benchmarks/llama3_h100_202412": replace(TORCHTITAN, eager_loss=True),
+    "torchtitan": TORCHTITAN,
 }
 
 
@@ -320,7 +324,8 @@ def model_of(row: Row, gpu: Gpu, per_server: int) -> LayerGraph:
     elif "16" not in row["precision"]:
         raise ValueError(f"precision: must be of 16 bits or FP8, got {row['precision']}")
     sizes = sizes_of(row["model"])
-    sizes = {"attention": framework_of(row).attention} | sizes
+    framework = framework_of(row)
+    sizes = {"attention": framework.attention, "eager_loss": framework.eager_loss} | sizes
     sequence = whole(row, "seq")
     return Transformer(gpu, gpus_per_server=per_server, precision=precision, sequence=sequence, **sizes).build()
 

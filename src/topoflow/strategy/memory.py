@@ -79,7 +79,8 @@ def activation_elements(layers: Sequence[Layer], recompute: str) -> tuple[float,
             kept += (1 - recomputed_part(layer, recompute)[0]) * layer.output_elements
         else:
             kept += layer.output_elements + scores
-    return kept + sum(ends.values()), max(blocks.values(), default=0.0)
+    temporary = max((layer.temporary for layer in layers), default=0)
+    return kept + sum(ends.values()), max([temporary, *blocks.values()])
 
 
 def layer_bytes_per_gpu(workload: LayerGraph, layer: Layer, holders: int, servers: int) -> float:

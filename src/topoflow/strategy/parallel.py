@@ -149,13 +149,27 @@ def blocks(workload: LayerGraph) -> int:
 def _stages(workload: LayerGraph, pipeline: int, virtual: int) -> tuple[tuple[str, ...], ...]:
     """Return the layers of each stage: blocks are spread evenly, with the layers around them."""
     number, count = blocks(workload), pipeline * virtual
-    if number < count:
+    slots = stage_slots(number, count)
+    if slots < count:
         field = "pipeline" if virtual == 1 else "pipeline * virtual"
         raise ValueError(f"parallel.{field}: must be at most the {number} blocks of {workload.name}, got {count}")
     stages: list[list[str]] = [[] for _ in range(count)]
-    latest = 0
+    stage = 0
     for layer in workload.layers:
-        if layer.sharding is not None and layer.sharding.block is not None:
-            latest = layer.sharding.block * count // number
-        stages[latest].append(layer.name)
+        block = None if layer.sharding is None else layer.sharding.block
+        if block is not None:
+            stage = (block + (slots - number) // 2) * count // slots
+        elif stage and slots > number:
+            stage = count - 1
+        stages[stage].append(layer.name)
     return tuple(map(tuple, stages))
+
+
+def stage_slots(number: int, stages: int) -> int:
+    """Return the units of equal size that are spread over the ``stages``: the ``number`` of blocks, or two more.
+
+    The embedding and the head count as a block each where only this makes the stages even, as the 126 blocks of Llama 3
+    405B on 16 ranks with 8 stages each (Dubey et al., 2024, section 3.3.2; in Megatron-LM,
+    ``--account-for-embedding-in-pipeline-split`` and ``--account-for-loss-in-pipeline-split``).
+    """
+    return number + 2 if number % stages and (number + 2) % stages == 0 else number

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from topoflow.strategy.grid import DIVISION, ZERO, ParallelGrid
 from topoflow.strategy.memory import staged_bytes
-from topoflow.strategy.parallel import Parallel, blocks, shardings
+from topoflow.strategy.parallel import Parallel, blocks, shardings, stage_slots
 from topoflow.strategy.placement import servers_to_place
 from topoflow.units import human
 from topoflow.workload.base import LayerGraph
@@ -100,7 +100,8 @@ def _degrees(workload: LayerGraph, servers: int, given: Parallel) -> Iterator[Pa
         ranks, left = divmod(servers // pipeline * workload.gpus_per_server, given.replicate)
         if left or pipeline > blocks(workload):
             continue
-        chunks = given.virtual if pipeline > 1 and pipeline * given.virtual <= blocks(workload) else 1
+        stages = pipeline * given.virtual
+        chunks = given.virtual if pipeline > 1 and stages <= stage_slots(blocks(workload), stages) else 1
         for tensor in _divisors(ranks, heads):
             for context in _divisors(ranks // tensor, positions):
                 for expert in _divisors(ranks // tensor // context, experts):

@@ -6,7 +6,7 @@ norm -> qkv -> attention -> projection (+)        norm -> up -> down (+)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from topoflow.workload.base import Layer
 from topoflow.workload.layers import attention, embedding, linear, norm
@@ -19,8 +19,9 @@ class Stream:
 
     Element-wise kernels read their operands and write their result. A residual takes three accesses per element, an
     activation two, and SwiGLU, which has two operands, three. The loss reads the scores, writes and reads them in
-    float32, and writes their gradient: five accesses of 16 bits. Rotary positions (``rotary``) read and write queries
-    and keys.
+    float32, and writes their gradient: five accesses of 16 bits. An ``eager_loss`` of PyTorch, which is not compiled,
+    takes six, and its backward pass holds the logarithms of the softmax and two gradients in float32. Rotary positions
+    (``rotary``) read and write queries and keys.
     """
 
     hidden: int
@@ -29,6 +30,7 @@ class Stream:
     causal: bool = True
     kernel: str = "flash"  # of attention
     rotary: bool = False
+    eager_loss: bool = False
 
     @property
     def elements(self) -> int:
@@ -90,8 +92,10 @@ class Stream:
             [source],
             positions=self.sequence,
             bias=False,
-            elementwise=5 * vocabulary,
+            elementwise=(6 if self.eager_loss else 5) * vocabulary,
         )
+        if self.eager_loss:
+            layer = replace(layer, temporary=5 * layer.output_elements)  # three of float32, less the scores
         return Cut(None).column(layer, self.elements, shares=shares)
 
     def _linear(

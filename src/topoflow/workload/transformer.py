@@ -28,6 +28,7 @@ class Transformer:
     and norms have a bias (without, a norm is an RMS norm). ``learned_positions``: a table of ``sequence`` positions.
     ``attention``: a kernel that keeps scores on the chip (``flash``: the fastest that was measured on the GPU;
     ``flash2``, ``flash1``: FlashAttention-2, and version 1 in Triton), or ``unfused``, which writes them to memory.
+    ``eager_loss``: the loss runs as single kernels of PyTorch in float32.
     """
 
     gpu: Gpu
@@ -49,6 +50,7 @@ class Transformer:
     bias: bool = True
     optimizer: str = "adam"
     attention: str = "flash"
+    eager_loss: bool = False
 
     def __post_init__(self) -> None:
         check_sizes(self)
@@ -63,7 +65,14 @@ class Transformer:
             raise ValueError(f"transformer.attention: must be one of {', '.join(ATTENTION)}, got {self.attention!r}")
 
     def build(self) -> LayerGraph:
-        stream = Stream(self.hidden, self.sequence, self.bias, kernel=self.attention, rotary=not self.learned_positions)
+        stream = Stream(
+            self.hidden,
+            self.sequence,
+            self.bias,
+            kernel=self.attention,
+            rotary=not self.learned_positions,
+            eager_loss=self.eager_loss,
+        )
         layers = [stream.embedding(self.vocabulary)]
         source = ["embedding"]
         if self.learned_positions:
