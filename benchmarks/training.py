@@ -69,6 +69,7 @@ class Framework:
     recompute: Mapping[str, str] = field(default_factory=dict)  # its word for a kind of recomputation -> ours
     local_batch: bool = False  # one microbatch per pipeline rank
     eager_loss: bool = False
+    bucket_bytes: int = 80_000_000  # of gradients
 
 
 TORCHTITAN = Framework(
@@ -80,6 +81,8 @@ FRAMEWORKS = {
     "MosaicML LLM Foundry": Framework(attention="flash1"),
     # pytorch/torchtitan ba246978: F.scaled_dot_product_attention, of which PyTorch 2.6 runs FlashAttention-2;
     # mixed_precision_reduce "float32"; selective_ac_option "op"; as many microbatches as pipeline ranks
+    # configs/strategy: use_fp32_accum_grad, not grad_reduce_in_bf16; "no overlap": all gradients are one bucket
+    "SimuMax": Framework(reduce_dtype="float32", bucket_bytes=10**15),
     # 2025: the loss is compiled
     "torchtitan benchmarks/llama3_h100_202412": replace(TORCHTITAN, eager_loss=True),
     "torchtitan": TORCHTITAN,
@@ -345,6 +348,7 @@ def sizes_of(model: str) -> dict[str, Any]:
 
 def strategy_of(row: Row, given: Mapping[str, str]) -> Parallel:
     degrees = {name: positive(name, given[name]) for name in ("tp", "pp", "cp", "ep", "vpp", "micro_batch", "dp")}
+    framework = framework_of(row)
     reduced_wide = row["precision"].startswith("amp")  # Composer's mixed_precision "DEFAULT": reduce_dtype float32
     return Parallel(
         tensor=degrees["tp"],
@@ -355,7 +359,8 @@ def strategy_of(row: Row, given: Mapping[str, str]) -> Parallel:
         micro_batch=degrees["micro_batch"],
         recompute=given["recompute"],
         zero=zero_of(row, degrees["pp"]),
-        reduce_dtype="float32" if reduced_wide else framework_of(row).reduce_dtype,
+        reduce_dtype="float32" if reduced_wide else framework.reduce_dtype,
+        bucket_bytes=framework.bucket_bytes,
     )
 
 

@@ -10,8 +10,8 @@ A layer that k of n servers hold needs on each GPU of a holder
 
 Source: Rajbhandari et al., "ZeRO", SC 2020, section 3.1, for the first three. Activations: Korthikanti et al.,
 "Reducing Activation Recomputation in Large Transformer Models", 2022, section 4.1, count 34 s b h bytes per block of
-16-bit numbers (with attention that keeps no scores). The outputs of our layers are 24 of these; the other 10 are the
-masks of dropout, which we do not model (2), and the output of the GELU, which is recomputed from its input (8).
+16-bit numbers (with attention that keeps no scores). The outputs of our layers and of the GELU are 32 of these; the
+other 2 are the masks of dropout, which we do not model.
 
 If a part of the forward pass is recomputed, only its input is kept. With ``recompute=full``, that is the output of the
 previous block, plus the activations of one block during its backward pass. With ``recompute=selective``, attention
@@ -74,11 +74,11 @@ def activation_elements(layers: Sequence[Layer], recompute: str) -> tuple[float,
         scores = 0.0 if recompute == "selective" else ELEMENTS_PER_SCORE * layer.scores
         block = None if layer.sharding is None else layer.sharding.block
         if recompute in ("full", "selective_op") and block is not None:
-            blocks[block] += layer.output_elements + scores
+            blocks[block] += layer.output_elements + layer.activation + scores
             ends[block] = layer.output_elements
             kept += (1 - recomputed_part(layer, recompute)[0]) * layer.output_elements
         else:
-            kept += layer.output_elements + scores
+            kept += layer.output_elements + layer.activation + scores
     temporary = max((layer.temporary for layer in layers), default=0)
     return kept + sum(ends.values()), max([temporary, *blocks.values()])
 
@@ -94,7 +94,7 @@ def layer_bytes_per_gpu(workload: LayerGraph, layer: Layer, holders: int, server
         gathered = samples * workload.gpus_per_server * (layer.memory_elements - layer.output_elements)
         gradients = gradients if holders > 1 else min(gradients, gathered)
         parameters, gradients = parameters / workload.gpus_per_server, gradients / workload.gpus_per_server
-    elements = parameters + gradients + samples * layer.output_elements
+    elements = parameters + gradients + samples * (layer.output_elements + layer.activation)
     return elements * workload.element_bytes + parameters * state_bytes(workload.optimizer, workload.dtype)
 
 

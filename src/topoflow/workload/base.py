@@ -59,6 +59,7 @@ class Layer:
     matrices: tuple[int, ...] = ()  # outputs of the matrices that frameworks multiply one by one; (): one matrix
     matrix: int = 0  # position of the first of them among the matrices of its block
     scores: int = 0  # elements per sample of the attention scores written to memory; 0: they stay on the chip
+    activation: int = 0  # elements per sample of the output of its activation function, which the next layer keeps
     temporary: int = 0  # elements per sample that its backward pass holds beside its output
     elementwise: int = 0  # elements per sample moved by element-wise functions that the roofline counts as fused
 

@@ -80,6 +80,7 @@ class Stream:
         cut, (first, second) = Cut(block), (f"block{block}.{name}" for name in names)
         matrices = (wide, wide) if gated else (wide,)
         up = self._linear(first, self.hidden, sum(matrices), source, (3 if gated else 2) * wide, matrices, 4)
+        up = replace(up, activation=wide * self.sequence)
         down = self._linear(second, wide, self.hidden, [first, *added], 3 * self.hidden, (), 4 + len(matrices))
         return [cut.column(up, self.elements), cut.row(down)]
 
