@@ -47,6 +47,21 @@ SIMUMAX = {
     **dict.fromkeys(("a100", "h100", "h200"), "a100_pcie"),
     **dict.fromkeys(("b200", "gb200", "gb300"), BLACKWELL),
 }
+# FlashAttention-2 on an H100 SXM5, heads of 128, 512 to 16,384 positions, TFLOP/s over the peak: Shah et al.,
+# FlashAttention-3, 2024, figure 5 (forward, causal) and figure 6 (backward). The A100's own kernels are of its kind.
+HOPPER_FLASH2 = {
+    "sequence": SEQUENCES,
+    "forward": [round(speed / 989.5, 3) for speed in (191, 260, 298, 319, 333, 335)],
+    "backward": [round(speed / 989.5, 3) for speed in (214, 260, 291, 310, 318, 322)],
+}
+FLASH2 = {
+    "a100": {"sequence": [512], "forward": [1.0], "backward": [1.0]},
+    **dict.fromkeys(("h100", "h200"), HOPPER_FLASH2),
+}
+# Multiplications of cuBLAS on an H100 occupy all SMs, so that they take twice as long beside NCCL, which occupies some
+# (pytorch/pytorch issue 143988). Of other GPUs no such measurement is known.
+OVERLAP = {"h100": 0.5, "h200": 0.5}
+FLASH2_ORIGIN = "; Shah et al., FlashAttention-3, 2024, figures 5 and 6: flash2; pytorch/pytorch issue 143988: overlap"
 SAME_GPU = ("b200",)  # of which SimuMax has measurements, not of a card with other clocks
 
 
@@ -63,14 +78,17 @@ def main(wheel: str, simumax: str, out: str) -> None:
                 + ("" if own else ", memory-bound kernels")
                 + f"; SimuMax 4dcaae5 (Apache-2.0), configs/system/{SIMUMAX[gpu]}.json: backward kernels"
                 + (", scale of BF16 GEMM, memory-bound kernels" if own else "")
+                + (FLASH2_ORIGIN if gpu in OVERLAP else "")
                 + "; made by benchmarks/efficiency_tables.py"
             ),
             "matmul": matmul(archive, gpu, peaks, forward_of(training) if own else {}),
             "attention": attention(archive, gpu, peaks),
+            "flash2": FLASH2.get(gpu),
             "backward": backward(training),
             "memory": moving["efficient_factor"] if own else number(archive, gpu, "mem_bw_empirical_scaling_factor"),
             "launch_us": moving["latency_us"] if own else number(archive, gpu, "mem_empirical_constant_latency") * 1e6,
             "links": links(archive, gpu, peaks["links"]),
+            "overlap": OVERLAP.get(gpu, 1.0),
         }
         Path(out, f"{gpu}.json").write_text(text(table))
 

@@ -16,7 +16,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -28,7 +28,7 @@ from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.base import Strategy
-from topoflow.strategy.fsdp import Fsdp
+from topoflow.strategy.memory import RECOMPUTE
 from topoflow.strategy.parallel import Parallel
 from topoflow.traffic.lower import lower
 from topoflow.units import gbps, us
@@ -47,13 +47,46 @@ MERGE = 0.001  # of a transfer's duration, by which it may end early
 
 @dataclass(frozen=True)
 class Machine:
-    """A GPU of ``configs/gpu`` with what differs, the NIC of each GPU, and the GPUs of a server and NVLink domain."""
+    """A GPU of ``configs/gpu`` with what differs, the NIC of each GPU, and the GPUs of a server and NVLink domain.
+
+    ``clock`` is relative to that of the GPU at its full power.
+    """
 
     gpu: str
     nic: float  # B/s
     per_server: int = 8
     domain: int = 8
     changed: Mapping[str, float] | None = None
+    clock: float = 1.0
+
+
+@dataclass(frozen=True)
+class Framework:
+    """The documented defaults of a source's recipes, for what its rows do not say."""
+
+    attention: str = "flash"  # its kernel
+    reduce_dtype: str | None = None  # of gradients
+    recompute: Mapping[str, str] = field(default_factory=dict)  # its word for a kind of recomputation -> ours
+    local_batch: bool = False  # one microbatch per pipeline rank
+    eager_loss: bool = False
+    bucket_bytes: int = 80_000_000  # of gradients
+
+
+TORCHTITAN = Framework(
+    attention="flash2", reduce_dtype="float32", recompute={"selective": "selective_op"}, local_batch=True
+)
+# By the beginning of a source's name.
+FRAMEWORKS = {
+    # mosaicml/llm-foundry 5e85bd62, scripts/train/benchmarking/submit_benchmarks.py: attn_impl "triton"
+    "MosaicML LLM Foundry": Framework(attention="flash1"),
+    # pytorch/torchtitan ba246978: F.scaled_dot_product_attention, of which PyTorch 2.6 runs FlashAttention-2;
+    # mixed_precision_reduce "float32"; selective_ac_option "op"; as many microbatches as pipeline ranks
+    # configs/strategy: use_fp32_accum_grad, not grad_reduce_in_bf16; "no overlap": all gradients are one bucket
+    "SimuMax": Framework(reduce_dtype="float32", bucket_bytes=10**15),
+    # 2025: the loss is compiled
+    "torchtitan benchmarks/llama3_h100_202412": replace(TORCHTITAN, eager_loss=True),
+    "torchtitan": TORCHTITAN,
+}
 
 
 A100_80GB = {"memory_bandwidth": 2039e9, "memory": 80e9}  # datasheet, A100 80GB SXM
@@ -63,9 +96,10 @@ MACHINES = {
     "a100 80gb (selene)": Machine("a100", gbps(200), changed=A100_80GB),
     "h100": Machine("h100", gbps(400)),
     "h100_80gb": Machine("h100", gbps(400)),
-    # Six stacks of HBM2e, of which the H100 PCIe has five with 2.0 TB/s; clocks are those of 700 W
+    # Six stacks of HBM2e, of which the H100 PCIe has five with 2.0 TB/s. Power is proportional to f V^2 and V to f, so
+    # the clock to the cube root of the power, of 700 W in the datasheet
     "h100 96gb hbm2e, 500 w (grand teton)": Machine(
-        "h100", gbps(400), changed={"memory_bandwidth": 2.4e12, "memory": 96e9}
+        "h100", gbps(400), changed={"memory_bandwidth": 2.4e12, "memory": 96e9}, clock=(500 / 700) ** (1 / 3)
     ),
     "h200": Machine("h200", gbps(400)),
     "b200": Machine("b200", gbps(400)),
@@ -107,7 +141,7 @@ MODELS = {
     "mpt-7b": gpt(32, 4096, 32, 50368, bias=False),
     "mpt-13b": gpt(40, 5120, 40, 50368, bias=False),
     "mpt-30b": gpt(48, 7168, 56, 50368, bias=False),
-    "mpt-70b": gpt(64, 8192, 64, 50368, bias=False),
+    "mpt-70b": gpt(80, 8192, 64, 50368, bias=False),
     "8b": preset("llama3_8b"),
     "70b": preset("llama3_70b"),
     "405b": preset("llama3_405b"),
@@ -229,13 +263,25 @@ def predict(row: Row, efficiency: str, known: dict[str, float]) -> Said:
 
 def with_defaults(row: Row) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the degrees and sizes of a row, and the defaults that were taken for those that it lacks, by name."""
+    framework = framework_of(row)
     found, taken = {}, []
-    for name, default in (("tp", "1"), ("pp", "1"), ("cp", "1"), ("ep", "1"), ("vpp", "1"), ("micro_batch", "1")):
-        found[name] = row[name] or default
-        if not row[name]:
-            taken.append(f"{name}={default}")
+    for name in ("tp", "pp", "cp", "ep", "vpp", "dp"):
+        found[name] = row[name] or "1"
+        if not row[name] and name != "dp":
+            taken.append(f"{name}=1")
+    found["micro_batch"] = row["micro_batch"]
+    if not row["micro_batch"]:
+        found["micro_batch"] = "1"
+        if framework.local_batch:  # of one data rank, in as many microbatches as pipeline ranks
+            local = whole(row, "global_batch") // positive("dp", found["dp"])
+            found["micro_batch"] = str(max(local // positive("pp", found["pp"]), 1))
+        taken.append(f"micro_batch={found['micro_batch']}")
+    if found["vpp"] == "interleaved":
+        found["vpp"] = "2"  # torchtitan's schedule has two stages on each rank
+        taken.append("vpp=2")
     recompute = row["recompute"].split(" ")[0]
-    found["recompute"] = recompute if recompute in ("none", "selective", "full") else "none"
+    recompute = framework.recompute.get(recompute, recompute)
+    found["recompute"] = recompute if recompute in RECOMPUTE else "none"
     if recompute != found["recompute"]:
         taken.append(f"recompute=none for {row['recompute']!r}")
     return found, tuple(taken)
@@ -261,7 +307,8 @@ def machine_of(row: Row) -> Machine:
 def gpu_of(machine: Machine, efficiency: str) -> Gpu:
     plain = OmegaConf.create({"efficiency": efficiency, "gpu": OmegaConf.load(CONFIGS / "gpu" / f"{machine.gpu}.yaml")})
     gpu: Gpu = instantiate(plain.gpu)
-    return replace(gpu, **(machine.changed or {}))
+    flops = {rate: peak * machine.clock for rate, peak in gpu.flops.items()}
+    return replace(gpu, flops=flops, **(machine.changed or {}))
 
 
 def assumed(machine: Machine, row: Row, gpus: int) -> list[str]:
@@ -280,6 +327,8 @@ def model_of(row: Row, gpu: Gpu, per_server: int) -> LayerGraph:
     elif "16" not in row["precision"]:
         raise ValueError(f"precision: must be of 16 bits or FP8, got {row['precision']}")
     sizes = sizes_of(row["model"])
+    framework = framework_of(row)
+    sizes = {"attention": framework.attention, "eager_loss": framework.eager_loss} | sizes
     sequence = whole(row, "seq")
     return Transformer(gpu, gpus_per_server=per_server, precision=precision, sequence=sequence, **sizes).build()
 
@@ -297,14 +346,10 @@ def sizes_of(model: str) -> dict[str, Any]:
     return sizes | ({"layers": int(part[1])} if part else {})
 
 
-def strategy_of(row: Row, given: Mapping[str, str]) -> Fsdp | Parallel:
-    degrees = {name: positive(name, given[name]) for name in ("tp", "pp", "cp", "ep", "vpp", "micro_batch")}
-    if "fsdp" in row["zero"].lower():
-        for name in ("tp", "pp", "cp", "ep"):
-            if degrees[name] > 1:
-                raise ValueError(f"{name}: must be 1 with FSDP, got {degrees[name]}")
-        stage = 2 if row["zero"].startswith("2") else 3
-        return Fsdp(stage=stage, micro_batch=degrees["micro_batch"], recompute=given["recompute"])
+def strategy_of(row: Row, given: Mapping[str, str]) -> Parallel:
+    degrees = {name: positive(name, given[name]) for name in ("tp", "pp", "cp", "ep", "vpp", "micro_batch", "dp")}
+    framework = framework_of(row)
+    reduced_wide = row["precision"].startswith("amp")  # Composer's mixed_precision "DEFAULT": reduce_dtype float32
     return Parallel(
         tensor=degrees["tp"],
         pipeline=degrees["pp"],
@@ -313,7 +358,22 @@ def strategy_of(row: Row, given: Mapping[str, str]) -> Fsdp | Parallel:
         virtual=degrees["vpp"],
         micro_batch=degrees["micro_batch"],
         recompute=given["recompute"],
+        zero=zero_of(row, degrees["pp"]),
+        reduce_dtype="float32" if reduced_wide else framework.reduce_dtype,
+        bucket_bytes=framework.bucket_bytes,
     )
+
+
+def zero_of(row: Row, pipeline: int) -> int:
+    """Return the stage of ZeRO; FSDP2 in a pipeline keeps gathered parameters, so that only its state is divided."""
+    text = row["zero"].lower()
+    if "fsdp" in text and not text.startswith(("1", "2")):
+        return 3 if pipeline == 1 else 1
+    return int(text[0]) if text[:1] in ("1", "2", "3") else 0
+
+
+def framework_of(row: Row) -> Framework:
+    return next((known for name, known in FRAMEWORKS.items() if row["source"].startswith(name)), Framework())
 
 
 def network(machine: Machine, gpu: Gpu, gpus: int, per_server: int) -> IdealSwitch:

@@ -75,7 +75,7 @@ def test_accumulated_gradients_are_computed_of_all_samples_and_updated_once(stag
     once, often = lower(workload, whole), lower(workload, parts)
     assert count(often, "forward") == 4 * count(once, "forward")
     assert count(often, "optimizer") == count(once, "optimizer") == SERVERS
-    reduces = "all_reduce" if stage == 0 else "reduce_scatter"
+    reduces = "bucket" if stage == 0 else "reduce_scatter"
     assert count(often, reduces) == (4 if stage >= 2 else 1) * count(once, reduces) > 0
     assert least_seconds(workload, parts) >= least_seconds(workload, whole)
     assert parts.memory_per_gpu(workload) < whole.memory_per_gpu(workload)

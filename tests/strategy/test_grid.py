@@ -29,15 +29,19 @@ def grids(draw: st.DrawFn) -> ParallelGrid:
     tensor, context, expert = (draw(powers) for _ in range(3))
     cut = tensor * context * expert
     data = draw(powers) * (gpus // cut if gpus > cut else 1)
-    return ParallelGrid(tensor, context, expert, data, stages, stages, gpus, ((),) * stages)
+    replicate = draw(powers)
+    zero = 1 if replicate > 1 else 0
+    names = ((),) * stages
+    return ParallelGrid(tensor, context, expert, data, stages, stages, gpus, names, zero=zero, replicate=replicate)
 
 
 def by_hand(grid: ParallelGrid, stage: int, axes: tuple[str, ...]) -> Counter[tuple[tuple[int, ...], int]]:
     """(servers, members on each) of all groups, from Megatron-LM's numbering of the ranks."""
     groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for d, e, c, t in product(*(range(getattr(grid, axis)) for axis in AXES)):
-        rank = t + grid.tensor * (c + grid.context * (e + grid.expert * (d + grid.data * stage)))
-        place = dict(zip(AXES, (d, e, c, t), strict=True))
+    for r, d, e, c, t in product(*(range(getattr(grid, axis)) for axis in AXES)):
+        replica = d + grid.data * (r + grid.replicate * stage)
+        rank = t + grid.tensor * (c + grid.context * (e + grid.expert * replica))
+        place = dict(zip(AXES, (r, d, e, c, t), strict=True))
         groups[tuple(place[axis] for axis in AXES if axis not in axes)].append(rank // grid.gpus_per_server)
     found: Counter[tuple[tuple[int, ...], int]] = Counter()
     for servers in groups.values():

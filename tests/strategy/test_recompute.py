@@ -10,7 +10,7 @@ from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.fsdp import Fsdp
-from topoflow.strategy.memory import activation_elements, is_recomputed
+from topoflow.strategy.memory import activation_elements, recomputed_part
 from topoflow.strategy.parallel import Parallel
 from topoflow.traffic.grid.pipelined import held_by_stage
 from topoflow.traffic.grid.stage_work import backward_work, forward_work
@@ -43,11 +43,11 @@ def test_the_backward_pass_contains_the_forward_pass_of_what_is_recomputed(recom
     plain = Parallel(tensor=4, pipeline=2).place(workload, 2)
     grid = Parallel(tensor=4, pipeline=2, recompute=recompute).place(workload, 2)
     for stage in held_by_stage(workload, grid):
-        again = forward_work(workload, grid, [each for each in stage if is_recomputed(each[0], recompute)])
+        again = forward_work(workload, grid, [each for each in stage if recomputed_part(each[0], recompute)[0]])
         without, found = backward_work(workload, plain, stage), backward_work(workload, grid, stage)
         assert found.seconds == pytest.approx(without.seconds + again.seconds)
         assert found.sent["all_reduce"] == pytest.approx(without.sent["all_reduce"] + again.sent["all_reduce"])
-    kinds = {layer.kind for layer in workload.layers if is_recomputed(layer, recompute)}
+    kinds = {layer.kind for layer in workload.layers if recomputed_part(layer, recompute)[0]}
     assert kinds == {"none": set(), "selective": {"attention"}, "full": {"norm", "dense", "attention"}}[recompute]
 
 
@@ -81,11 +81,27 @@ def test_more_recomputation_takes_longer_and_less_memory(rule: type[Parallel | F
 def test_an_unknown_name_is_refused() -> None:
     for rule in (Parallel(recompute="some"), Fsdp(recompute="some")):
         with pytest.raises(
-            ValueError, match=r"^strategy\.recompute: must be one of none, selective, full, got 'some'$"
+            ValueError, match=r"^strategy\.recompute: must be one of none, selective, selective_op, full, got 'some'$"
         ):
             rule.place(job(), 2)
-    with pytest.raises(ValueError, match=r"^transformer\.attention: must be one of flash, unfused, got 'fast'$"):
+    with pytest.raises(
+        ValueError, match=r"^transformer\.attention: must be one of flash, flash2, flash1, unfused, got 'fast'$"
+    ):
         job("fast")
+
+
+def test_selective_op_keeps_the_outputs_of_attention_and_of_every_second_matrix() -> None:
+    """torchtitan's Llama block: wq, wv, w1, w2 and attention are kept, wk, wo and w3 run again."""
+    sizes = {"layers": 1, "hidden": HIDDEN, "heads": HEADS, "key_value_heads": 2, "feed_forward": 96}
+    workload = Transformer(GPU, gated=True, bias=False, learned_positions=False, **sizes).build()
+    parts = {layer.name: recomputed_part(layer, "selective_op") for layer in workload.layers}
+    key_values = HIDDEN * 2 // HEADS
+    assert parts["block0.qkv"] == (key_values / (HIDDEN + 2 * key_values), 1)
+    assert parts["block0.projection"] == (1, 1)
+    assert parts["block0.ffn_up"] == (0.5, 1)
+    assert parts["block0.ffn_down"] == (0, 1)
+    assert parts["block0.attention"] == parts["embedding"] == parts["head"] == (0, 0)
+    assert parts["block0.norm1"] == (1, 1)
 
 
 @pytest.mark.parametrize("recompute", ["selective", "full"])

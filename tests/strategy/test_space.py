@@ -57,13 +57,13 @@ def test_a_stage_keeps_as_many_microbatches_as_it_has_begun() -> None:
     sizes = {"layers": 12, "learned_positions": False, "vocabulary": 1, "tied": False}
     workload = Transformer(A100, batch_per_gpu=8, **sizes).build()
     needed = Parallel(pipeline=4, microbatches=32).place(workload, 4).bytes_per_gpu(workload)
-    one = 24 * 1024 * 768 * 3  # bytes: 24 per token and column and block, one sample in a microbatch
+    one = 32 * 1024 * 768 * 3  # bytes: 32 per token and column and block, one sample in a microbatch
     assert needed[1] - needed[2] == one
 
 
 def test_tensor_and_context_ranks_share_the_activations() -> None:
     workload = replace(Transformer(A100, layers=12, tied=False).build(), optimizer="sgd")
-    kept = 12 * 2 * sum(layer.output_elements for layer in workload.layers)  # samples, bytes
+    kept = 12 * 2 * sum(layer.output_elements + layer.activation for layer in workload.layers)  # samples, bytes
     for rule in (Parallel(), Parallel(tensor=4), Parallel(context=4), Parallel(tensor=2, context=2)):
         # a replica has as many times the samples as ranks share it: each keeps as much of the activations
         grid = rule.place(workload, 4)

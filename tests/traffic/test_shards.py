@@ -16,13 +16,14 @@ from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.data_parallel import DataParallel
 from topoflow.strategy.fsdp import Fsdp
-from topoflow.strategy.shards import Shards, model_state_bytes
+from topoflow.strategy.grid import ParallelGrid, is_root, units_of
+from topoflow.strategy.memory import model_state_bytes
+from topoflow.strategy.parallel import Parallel
 from topoflow.traffic.base import Collective, Traffic
+from topoflow.traffic.grid.pipelined import held_by_stage
 from topoflow.traffic.least_seconds import least_seconds
 from topoflow.traffic.lower import lower
-from topoflow.traffic.program import BACKWARD, FORWARD, UPDATE
 from topoflow.traffic.roofline import step_seconds
-from topoflow.traffic.shards import GATHER, SCATTER, of_shards
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.moe import Moe
@@ -45,8 +46,10 @@ def simulate(traffic: Traffic, **switch: float) -> Timeline:
     return Fluid().simulate([place(traffic, fabric, name="one", all_reduce="hierarchical", rings="flows")])[0]
 
 
-def root_parameters(workload: LayerGraph, strategy: Shards) -> int:
-    return sum(layer.parameters for layer in workload.layers if layer.name in strategy.root)
+def root_parameters(workload: LayerGraph, strategy: ParallelGrid) -> float:
+    (held,) = held_by_stage(workload, strategy)
+    units = units_of(held, workload.element_bytes, strategy.bucket_bytes)
+    return sum(parameters for unit in units if is_root(unit) for _, parameters in unit)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
@@ -192,41 +195,94 @@ def test_the_collectives_of_a_group_run_one_after_another(stage: int, group: int
     assert set(ends) == ({(0, 1, 2, 3)} if group is None else {(0, 1), (2, 3), (0, 2), (1, 3)})
 
 
-def shards(units: int, root: bool, prefetch: int, stage: int = 3) -> Shards:
-    return Shards(1, stage, 1, tuple((f"unit{number}",) for number in range(units)), ("root",) * root, prefetch)
+def blocks_of(layers: int) -> LayerGraph:
+    sizes = {"hidden": 64, "heads": 4, "key_value_heads": 4, "feed_forward": 64, "vocabulary": 64, "sequence": 16}
+    return Transformer(A100, layers=layers, tied=False, gpus_per_server=1, **sizes).build()
 
 
-@given(st.integers(1, 6), st.booleans(), st.integers(0, 4))
+def order(workload: LayerGraph, rule: Fsdp) -> list[str]:
+    """Return gathers, passes of the first server and reductions, in the order in which they are issued."""
+    tasks = lower(workload, rule.place(workload, 2)).tasks
+    return [task.name.removesuffix(" @0") for task in tasks if not task.name.endswith(" @1")]
+
+
+@given(st.integers(1, 6), st.integers(0, 4), st.integers(1, 2))
 def test_units_are_gathered_before_they_are_needed_and_no_more_than_are_prefetched(
-    count: int, root: bool, prefetch: int
+    blocks: int, prefetch: int, samples: int
 ) -> None:
-    units = [*range(count + root), *[0] * root]  # a root around the others
-    held: set[int] = set()
-    passed: Counter[int] = Counter()
-    for one in of_shards(shards(count, root, prefetch), units):
-        if one.name == GATHER:
-            assert one.of not in held
-            held.add(one.of)
-        elif one.name in (FORWARD, BACKWARD):
-            unit = units[one.of]
-            assert unit in held
+    workload = replace(blocks_of(blocks), batch_per_gpu=samples)
+    held: set[str] = set()
+    passed: Counter[str] = Counter()
+    for name in order(workload, Fsdp(prefetch=prefetch, micro_batch=1)):
+        unit = name.split()[-1].split(".")[0]
+        if name.startswith("all_gather"):
+            assert unit not in held or unit == "embedding"  # the root is gathered for every microbatch
+            held.add(unit)
+        elif name.startswith(("forward", "backward")):
             passed[unit] += 1
-            if not (root and unit == 0):
+            if unit.startswith("block"):
                 held.remove(unit)
-        elif one.name == SCATTER:
-            assert passed[one.of] == 2 * units.count(one.of)
-        assert len(held - ({0} if root else set())) <= 1 + prefetch
-    assert passed == Counter(units + units)
+            else:
+                assert "embedding" in held
+        assert len(held - {"embedding"}) <= 1 + prefetch
+    units = [f"block{number}" for number in range(blocks)]
+    assert {unit: passed[unit] for unit in units} == dict.fromkeys(units, 2 * samples)
 
 
-def test_the_program_of_a_root_and_two_units_is_the_one_in_its_docstring() -> None:
-    program = of_shards(shards(2, True, 1), [0, 1, 2, 0])
-    found = [f"{one.name.upper()} {one.of}".replace("UPDATE 0", "UPDATE") for one in program]
-    text = " ".join((of_shards.__doc__ or "").split())
-    assert ", ".join(found) in text
-    none, *stages = ([one.name for one in of_shards(shards(2, True, 1, stage), [0, 1, 2, 0])] for stage in (0, 1, 2))
-    assert stages[0] == stages[1] == none + [GATHER] * 3
-    assert stages[0][-4:] == [UPDATE, GATHER, GATHER, GATHER]
+def test_a_unit_is_gathered_before_each_pass_and_reduced_after_its_backward_pass() -> None:
+    """Two blocks and the root around them, one unit ahead; the last block is gathered again once it has been freed."""
+    first, second = "block0.norm1", "block1.norm1"
+    expected = [
+        *("all_gather embedding", f"all_gather {first}", "forward 0.0 position", f"all_gather {second}"),
+        *("forward 0.0 block0.ffn_down", "forward 0.0 block1.ffn_down", "forward 0.0 head"),
+        *(f"all_gather {second}", "backward 0.0 norm", f"all_gather {first}", f"backward 0.0 {second}"),
+        *(f"reduce_scatter {second}", f"backward 0.0 {first}", f"reduce_scatter {first}"),
+        *("backward 0.0 embedding", "reduce_scatter embedding", "optimizer"),
+    ]
+    assert order(blocks_of(2), Fsdp()) == expected
+
+
+@pytest.mark.parametrize("stage", [1, 2])
+def test_up_to_stage_two_parameters_are_gathered_after_the_update(stage: int) -> None:
+    names = order(blocks_of(2), Fsdp(stage=stage, unit_bytes=1))
+    update = names.index("optimizer")
+    assert {name.split()[0] for name in names[update + 1 :]} == {"all_gather"}
+    reduced = sum(name.startswith("reduce_scatter") for name in names[:update])
+    assert len(names) - update - 1 == reduced > 0
+
+
+def test_compute_waits_for_the_part_of_a_collective_that_slows_it_down() -> None:
+    """Half of each gather and reduction is hidden where multiplications run at half of their speed beside them."""
+    measured = replace(GPT.gpu, name="H100", flops=A100.flops, efficiency="measured")
+    workload = replace(GPT, gpu=measured, gpus_per_server=8)
+    strategy = Fsdp().place(workload, 4)
+    alone = simulate(lower(workload, strategy), bandwidth=1e17, latency=0.0).makespan
+    traffic = lower(workload, strategy)
+    collectives = [task for task in traffic.tasks if isinstance(task, Collective)]
+    halves = Counter((task.name, task.bytes) for task in collectives)
+    assert set(halves.values()) <= {2, 4}  # each twice, and gathers of blocks for both passes
+    assert simulate(traffic).makespan > alone
+
+
+@pytest.mark.parametrize("zero", [1, 2, 3])
+@pytest.mark.parametrize(
+    "degrees",
+    [{"tensor": 4}, {"context": 2}, {"pipeline": 2, "microbatches": 2}, {"expert": 2}, {"tensor": 2, "pipeline": 2}],
+    ids=str,
+)
+def test_zero_composes_with_every_axis(zero: int, degrees: dict[str, int]) -> None:
+    """The state of a GPU is gathered and reduced among the ranks that hold a copy of it, whatever cuts the layers."""
+    workload = WORKLOADS["moe"]
+    plain, divided = (Parallel(zero=number, **degrees).place(workload, 16) for number in (0, zero))
+    assert divided.memory_per_gpu(workload) < plain.memory_per_gpu(workload)
+    sent = [simulate(lower(workload, strategy)).link_bytes.sum() for strategy in (plain, divided)]
+    if zero == 1:
+        assert sent[1] == pytest.approx(sent[0], rel=1e-9)
+    assert sent[1] >= sent[0] * (1 - 1e-9)
+    for strategy in (plain, divided):
+        assert strategy.samples(workload) * strategy.microbatches * strategy.replicas == 16
+        found = simulate(lower(workload, strategy), bandwidth=1e9, degree=1, latency=0.0).makespan
+        assert found >= least_seconds(workload, strategy, 1e9) * (1 - 1e-9)
 
 
 def test_hybrid_sharding_gathers_inside_a_group_and_all_reduces_a_part_between_groups() -> None:
@@ -252,7 +308,7 @@ def test_one_gpu_alone_gathers_nothing() -> None:
     [
         ({"stage": 4}, "fsdp.stage: must be one of 0, 1, 2, 3, got 4"),
         ({"group": 3}, "fsdp.group: must divide the 4 servers, got 3"),
-        ({"group": 0}, "fsdp.group: must be a whole number of at least 1, got 0"),
+        ({"group": 0}, "fsdp.group: must be positive, got 0"),
         ({"prefetch": -1}, "fsdp.prefetch: must be a whole number of at least 0, got -1"),
         ({"unit_bytes": 0}, "fsdp.unit_bytes: must be positive, got 0"),
     ],

@@ -33,10 +33,12 @@ def plain() -> dict[str, Any]:
         "origin": "made up",
         "matmul": {"bfloat16": sizes},
         "attention": {"bfloat16": heads},
+        "flash2": None,
         "backward": {"inputs": 1.0, "parameters": 0.5, "attention": 1.0},
         "memory": 0.5,
         "launch_us": 2.0,
         "links": 0.5,
+        "overlap": 1.0,
     }
 
 
@@ -69,6 +71,36 @@ def test_a_kernel_that_moves_memory_takes_its_launch_and_its_bytes(tmp_path: Pat
     moved = 2 * (10 * norm.memory_elements + norm.parameters)
     times = gpu_times(workload, norm, 10.0, norm.parameters)
     assert times.forward == pytest.approx(2e-6 + moved / (0.5 * 1e12))
+
+
+def test_an_older_attention_kernel_is_never_faster() -> None:
+    """On an H100, FlashAttention-2 reaches 335 TFLOP/s forward and 322 backward with long sequences (Shah et al.)."""
+    kernels = ("flash", "flash2", "flash1")
+    for sequence in (1024, 16384):
+        times = []
+        for kernel in kernels:
+            workload = job(MEASURED, attention=kernel) if sequence == 1024 else long_job(kernel)
+            times.append(gpu_times(workload, layer(workload, "block0.attention"), 16.0, 0))
+        assert [time.forward for time in times] == sorted(time.forward for time in times)
+        assert [time.backward for time in times] == sorted(time.backward for time in times)
+    workload = long_job("flash2")
+    attention = layer(workload, "block0.attention")
+    computed = 16 * attention.forward_flops / 2
+    times = gpu_times(workload, attention, 16.0, 0)
+    assert computed / times.forward == pytest.approx(335e12, rel=0.01)
+    assert 2.5 * computed / times.backward == pytest.approx(322e12, rel=0.01)
+
+
+def long_job(kernel: str) -> LayerGraph:
+    sizes = {"layers": 1, "hidden": 2048, "heads": 16, "key_value_heads": 16, "sequence": 16384}
+    return Transformer(MEASURED, attention=kernel, **sizes).build()
+
+
+def test_an_attention_kernel_that_was_not_measured_is_refused() -> None:
+    workload = job(replace(MEASURED, name="B200"), attention="flash2")
+    rule = "must be flash, as FlashAttention-2 was not measured on B200"
+    with pytest.raises(ValueError, match=f"^workload.attention: {rule}, got flash2$"):
+        gpu_times(workload, layer(workload, "block0.attention"), 1.0, 0)
 
 
 def test_causal_attention_computes_half_of_the_scores(tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ GPU r is in server r // gpus_per_server. Ranks are numbered as Megatron-LM does 
 
     r = t + tensor (c + context (e + expert (d + data p)))
 
-so that tensor ranks are adjacent and each stage of the pipeline has consecutive servers. An example with 2 servers of
-4 GPUs, tensor = 2, data = 2, pipeline = 2 (one row is a server):
+so that tensor ranks are adjacent and each stage of the pipeline has consecutive servers. Replicas of a divided state
+(``replicate``) are between data and pipeline. An example with 2 servers of 4 GPUs, tensor = 2, data = 2, pipeline = 2
+(one row is a server):
 
     stage 0     d0t0 d0t1 d1t0 d1t1        tensor groups and both data groups, t0 and t1, are inside a server
     stage 1     d0t0 d0t1 d1t0 d1t1
@@ -13,6 +14,17 @@ so that tensor ranks are adjacent and each stage of the pipeline has consecutive
 Parallel groups along the same axes that use the same servers are side by side: they communicate concurrently, each
 between its own GPUs. Gradients of experts are reduced over context and data ranks, all others over expert ranks too.
 Source: megatron/core/parallel_state.py, ``initialize_model_parallel(order="tp-cp-ep-dp-pp")``.
+
+ZeRO divides the state of the model among the ranks that reduce gradients (Rajbhandari et al., SC 2020, section 5):
+
+    zero 0    nothing: gradients are all-reduced once per iteration
+    zero 1    the optimizer's state: gradients are reduce-scattered, and the updated parameters all-gathered
+    zero 2    gradients too: they are reduce-scattered in every microbatch
+    zero 3    parameters too: a unit is gathered before its forward pass and again before its backward pass. A block is
+              a unit; layers around the blocks are gathered once per microbatch, as FSDP keeps its root
+
+``replicate`` groups of ranks hold the whole state each, and all-reduce the parts of the gradients (hybrid sharding;
+Zhao et al., "PyTorch FSDP", VLDB 2023, section 3.2.2).
 """
 
 from __future__ import annotations
@@ -20,6 +32,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from math import log2
 from typing import Any
 
@@ -27,13 +40,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.strategy.base import Strategy
-from topoflow.strategy.memory import activation_elements, check_recompute, staged_bytes
+from topoflow.strategy.memory import activation_elements, check_recompute, staged_bytes, state_bytes_per_gpu
 from topoflow.strategy.words import MAX_ROWS, Row, layers, on_servers
-from topoflow.units import check_positive
+from topoflow.units import DTYPE_BYTES, check_positive
 from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
 
-AXES = ("data", "expert", "context", "tensor")  # axes of a stage, the slowest first
+AXES = ("replicate", "data", "expert", "context", "tensor")  # axes of a stage, the slowest first
 GRADIENTS = {"dense": ("context", "expert", "data"), "expert": ("context", "data")}  # axes that replicate a parameter
+ZERO = (0, 1, 2, 3)
+DIVIDED = ("optimizer state", "gradients", "parameters")  # by stage of ZeRO
+DIVISION = ("zero", "replicate", "prefetch", "reduce_dtype")
 DEGREES = ("tensor", "context", "expert", "data", "pipeline")
 CHOSEN = ("tensor", "pipeline", "context", "expert", "microbatches")  # independent choices for a given job
 
@@ -66,18 +82,32 @@ class ParallelGrid(Strategy):
     microbatches: int
     gpus_per_server: int
     stages: tuple[tuple[str, ...], ...]
-    recompute: str = "none"  # parts of the forward pass that run again in the backward pass: none, scores or blocks
+    recompute: str = "none"  # parts of the forward pass that run again in the backward pass: ``memory.RECOMPUTE``
+    zero: int = 0  # one of ZERO
+    replicate: int = 1  # copies of a divided state
+    prefetch: int = 1  # units whose parameters may be gathered while those before them compute
+    reduce_dtype: str | None = None  # of gradients while they are reduced; None: that of the workload
     bucket_bytes: int = 80_000_000
     name: str = "parallel"
     servers: int = field(init=False)
 
     def __post_init__(self) -> None:
-        for name in (*DEGREES, "microbatches", "gpus_per_server"):
+        for name in (*DEGREES, "replicate", "microbatches", "gpus_per_server"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"parallel.{name}: must be a positive integer, got {value!r}")
         check_positive("strategy.bucket_bytes", self.bucket_bytes)
         check_recompute(self.recompute)
+        if self.zero not in ZERO:
+            raise ValueError(f"{self.name}.zero: must be one of {', '.join(map(str, ZERO))}, got {self.zero!r}")
+        if self.replicate > 1 and not self.zero:
+            raise ValueError(f"{self.name}.replicate: must be 1 where ZeRO divides nothing, got {self.replicate}")
+        if not isinstance(self.prefetch, int) or isinstance(self.prefetch, bool) or self.prefetch < 0:
+            rule = "must be a whole number of at least 0"
+            raise ValueError(f"{self.name}.prefetch: {rule}, got {self.prefetch!r}")
+        if self.reduce_dtype not in (None, *DTYPE_BYTES):
+            rule = f"must be null or one of {', '.join(DTYPE_BYTES)}"
+            raise ValueError(f"strategy.reduce_dtype: {rule}, got {self.reduce_dtype!r}")
         if not self.stages or len(self.stages) % self.pipeline:
             rule = f"must be a multiple of the {self.pipeline} pipeline ranks"
             raise ValueError(f"parallel.stages: {rule}, got {len(self.stages)}")
@@ -87,11 +117,12 @@ class ParallelGrid(Strategy):
             rule = f"must be a multiple of the {self.pipeline} pipeline ranks where stages are interleaved"
             raise ValueError(f"parallel.microbatches: {rule}, got {self.microbatches}")
         ranks, names = 1, []
-        for name in ("tensor", "context", "expert", "data"):
+        for name in reversed(AXES):
             ranks *= getattr(self, name)
             names.append(name)
-            if ranks % self.gpus_per_server and (name == "data" or self.gpus_per_server % ranks):
-                rule = "be a multiple of" if name == "data" else "divide or be a multiple of"
+            last = name == "replicate"
+            if ranks % self.gpus_per_server and (last or self.gpus_per_server % ranks):
+                rule = "be a multiple of" if last else "divide or be a multiple of"
                 raise ValueError(
                     f"parallel.{name}: {' * '.join(names)} must {rule} the {self.gpus_per_server} GPUs of a server, "
                     f"got {ranks}"
@@ -101,7 +132,7 @@ class ParallelGrid(Strategy):
     @property
     def replicas(self) -> int:
         """Return the number of copies of the model, each with its own samples."""
-        return self.data * self.expert
+        return self.data * self.expert * self.replicate
 
     @property
     def sharing(self) -> int:
@@ -146,6 +177,14 @@ class ParallelGrid(Strategy):
             return 1
         return (self.tensor if sharding.tensor else 1) * (self.expert if sharding.experts > 1 else 1)
 
+    def divided(self, kind: str) -> int:
+        """Return the number of ranks that divide the state of parameters of a ``kind`` (key of ``GRADIENTS``)."""
+        return self.members(GRADIENTS[kind]) if self.zero else 1
+
+    def gradient_bytes(self, workload: LayerGraph) -> int:
+        """Return the bytes of an element of a gradient that is reduced."""
+        return DTYPE_BYTES[self.reduce_dtype or workload.dtype]
+
     def gradients(self, layer: Layer) -> str:
         """Return the key of ``GRADIENTS`` for ``layer``: "expert" if its parameters are divided among expert ranks."""
         experts = layer.sharding.experts if layer.sharding is not None else 1
@@ -176,13 +215,51 @@ class ParallelGrid(Strategy):
     def bytes_per_gpu(self, workload: Workload) -> NDArray[np.float64]:
         """Return bytes [servers]; all GPUs of a pipeline rank need the same."""
         job = layer_graph(workload)
-        held = np.array([sum(parameters.values()) for parameters in self.rank_parameters(job)])
         samples = self.samples(job) / self.sharing
-        needed = staged_bytes(job, self.pipeline, self.microbatches, samples, held, *self.activations(job))
+        states = self.state_bytes(job)
+        needed = staged_bytes(job, self.pipeline, self.microbatches, samples, states, *self.activations(job))
         return np.repeat(needed, self.servers_per_stage)
+
+    def state_bytes(self, workload: LayerGraph) -> NDArray[np.float64]:
+        """Return bytes [stages]: weights, gradients and optimizer state, and the units that are whole for a while."""
+        layers = {layer.name: layer for layer in workload.layers}
+        needed = []
+        for held in self.rank_parameters(workload):
+            elements = dict.fromkeys(GRADIENTS, 0.0)
+            for name, size in held.items():
+                elements[self.gradients(layers[name])] += size
+            states = (
+                state_bytes_per_gpu(workload, size, self.zero, self.divided(kind), self.gradient_bytes(workload))
+                for kind, size in elements.items()
+            )
+            needed.append(sum(states) + self._whole_bytes(workload, [(layers[name], held[name]) for name in held]))
+        return np.array(needed)
+
+    def _whole_bytes(self, workload: LayerGraph, held: Sequence[tuple[Layer, float]]) -> float:
+        """Return the bytes of gathered parameters, and of gradients that are not reduced yet.
+
+        They belong to the root, to the unit that computes and, for parameters, to the units that are gathered ahead.
+        """
+        if self.zero < 2:
+            return 0.0
+        root, units = 0.0, []
+        for unit in units_of(held, workload.element_bytes, self.bucket_bytes):
+            size = sum(parameters for _, parameters in unit)
+            if is_root(unit):
+                root += size
+            else:
+                units.append(size)
+        needed = (root + max(units, default=0.0)) * self.gradient_bytes(workload)
+        if self.zero == 3:
+            together = min(1 + self.prefetch, len(units))
+            ahead = float(np.convolve(units, np.ones(together), "valid").max()) if units else 0.0
+            needed += (root + ahead) * workload.element_bytes
+        return needed
 
     def rows(self) -> list[Row]:
         """Return the degrees and the stages of a pipeline; if there are many, only the first ones and the last."""
+        if self.name == "fsdp":
+            return [("all layers", self._division())]
         head = ("all layers", self.degrees())
         if self.pipeline == 1:
             return [head]
@@ -193,33 +270,43 @@ class ParallelGrid(Strategy):
             stages = [*stages[: MAX_ROWS - 1], between, stages[-1]]
         return [head, *stages]
 
+    def _division(self) -> str:
+        """Return the division as text: ``gradients and optimizer state divided among the GPUs of ... (ZeRO-2)``."""
+        if not self.zero:
+            return "on all servers (data parallel)"
+        state = " and ".join(filter(None, (", ".join(DIVIDED[self.zero - 1 : 0 : -1]), DIVIDED[0])))
+        group = self.servers // self.replicate
+        return f"{state} divided among the GPUs of {group} server{'s' if group > 1 else ''} (ZeRO-{self.zero})"
+
     def degrees(self) -> str:
         """Return the degrees as text: ``tensor 4, context 1, expert 1, data 2, pipeline 2; 8 microbatches``."""
         named = ", ".join(f"{name} {getattr(self, name)}" for name in DEGREES)
         named += f" with {self.virtual} stages each" if self.virtual > 1 else ""
         named += f"; {self.microbatches} microbatch{'es' if self.microbatches > 1 else ''}"
+        if self.zero:
+            copies = f" in each of {self.replicate} replicas" if self.replicate > 1 else ""
+            named += f"; ZeRO-{self.zero}{copies}"
         return named if self.recompute == "none" else f"{named}; {self.recompute} recomputation"
 
     def difference(self, given: Strategy) -> str:
-        return self.degrees()
+        return self._division() if self.name == "fsdp" else self.degrees()
 
     def alternatives(self, workload: Workload) -> list[ParallelGrid]:
-        """Return all degrees and microbatch counts that fit in memory, with the same stages per pipeline rank."""
-        from topoflow.strategy.space import parallel_choices  # imported here because it imports this module
+        """Return all degrees and microbatch counts, or for FSDP all divisions of the state, that fit in memory."""
+        from topoflow.strategy.space import degrees, divisions  # imported here because it imports this module
 
-        job = layer_graph(workload)
-        return [
-            choice.place(job, self.servers)
-            for choice in parallel_choices(job, self.servers, self.virtual, self.recompute)
-        ]
+        return (divisions if self.name == "fsdp" else degrees)(layer_graph(workload), self)
 
     def distance(self, other: Strategy) -> float:
         """Return how many doublings and halvings of degrees lead from one grid to the other."""
-        return sum(abs(log2(getattr(self, axis) / getattr(other, axis))) for axis in CHOSEN)
+        doublings = sum(abs(log2(getattr(self, axis) / getattr(other, axis))) for axis in CHOSEN)
+        assert isinstance(other, ParallelGrid)
+        return doublings + abs(self.zero - other.zero) + len(ZERO) * float(self.replicate != other.replicate)
 
     def to_json(self) -> dict[str, Any]:
         plain = {
-            name: getattr(self, name) for name in (*DEGREES, "microbatches", "gpus_per_server", "stages", "recompute")
+            name: getattr(self, name)
+            for name in (*DEGREES, "microbatches", "gpus_per_server", "stages", "recompute", *DIVISION)
         }
         return self._plan_fields(
             placement=self.layer_servers,
@@ -232,3 +319,31 @@ class ParallelGrid(Strategy):
     def layer_servers(self) -> dict[str, tuple[int, ...]]:
         """Return layer -> the servers of its stage."""
         return {layer: tuple(self.stage_servers(number)) for number, stage in enumerate(self.stages) for layer in stage}
+
+
+def units_of(
+    held: Sequence[tuple[Layer, float]], element_bytes: int, unit_bytes: float
+) -> list[list[tuple[Layer, float]]]:
+    """Return the layers of a stage in runs that are gathered together with ZeRO 3, in order.
+
+    Each block of a transformer is a unit. The layers before and after the blocks are the root, in one or two runs. If
+    there are no blocks, layers join a unit until it has ``unit_bytes`` of parameters.
+    """
+    if any(layer.sharding is not None for layer, _ in held):
+        runs = groupby(held, lambda each: None if each[0].sharding is None else each[0].sharding.block)
+        return [list(run) for _, run in runs]
+    units: list[list[tuple[Layer, float]]] = [[]]
+    bytes = 0.0
+    for layer, elements in held:
+        if bytes >= unit_bytes:
+            units.append([])
+            bytes = 0.0
+        units[-1].append((layer, elements))
+        bytes += elements * element_bytes
+    return units
+
+
+def is_root(unit: Sequence[tuple[Layer, float]]) -> bool:
+    """Return whether a run of ``units_of`` is a part of the root."""
+    sharding = unit[0][0].sharding
+    return sharding is not None and sharding.block is None

@@ -10,12 +10,13 @@ A layer that k of n servers hold needs on each GPU of a holder
 
 Source: Rajbhandari et al., "ZeRO", SC 2020, section 3.1, for the first three. Activations: Korthikanti et al.,
 "Reducing Activation Recomputation in Large Transformer Models", 2022, section 4.1, count 34 s b h bytes per block of
-16-bit numbers (with attention that keeps no scores). The outputs of our layers are 24 of these; the other 10 are the
-masks of dropout, which we do not model (2), and the output of the GELU, which is recomputed from its input (8).
+16-bit numbers (with attention that keeps no scores). The outputs of our layers and of the GELU are 32 of these; the
+other 2 are the masks of dropout, which we do not model.
 
 If a part of the forward pass is recomputed, only its input is kept. With ``recompute=full``, that is the output of the
 previous block, plus the activations of one block during its backward pass. With ``recompute=selective``, attention
-keeps no scores, which otherwise take 5 bytes each (softmax, mask and output of dropout, section 4.1).
+keeps no scores, which otherwise take 5 bytes each (softmax, mask and output of dropout, section 4.1). With
+``recompute=selective_op``, the outputs of attention and of every second matrix are kept too.
 
 A stage of a pipeline keeps the activations of all microbatches that it has begun but not finished: under 1F1B, p - i
 in stage i of p, or all of them if there are fewer (Narayanan et al., SC 2021, section 2.2.1). Tensor and context ranks
@@ -36,7 +37,7 @@ from numpy.typing import NDArray
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.optimizer import state_bytes
 
-RECOMPUTE = ("none", "selective", "full")
+RECOMPUTE = ("none", "selective", "selective_op", "full")
 ELEMENTS_PER_SCORE = 2.5  # kept elements of 16 bits for each attention score
 
 
@@ -46,11 +47,24 @@ def check_recompute(recompute: object) -> None:
         raise ValueError(f"strategy.recompute: must be one of {', '.join(RECOMPUTE)}, got {recompute!r}")
 
 
-def is_recomputed(layer: Layer, recompute: str) -> bool:
-    """Return whether the forward pass of ``layer`` runs again in the backward pass."""
-    if recompute == "full":
-        return layer.sharding is not None and layer.sharding.block is not None
-    return recompute == "selective" and layer.scores > 0
+def recomputed_part(layer: Layer, recompute: str) -> tuple[float, float]:
+    """Return the parts of the main kernel of ``layer``, and of its element-wise functions, that run again.
+
+    ``selective_op`` keeps the outputs of attention and of every second matrix of a block, as torchtitan's per-operator
+    selective activation checkpointing does (torchtitan/parallelisms/parallelize_llama.py, ``_save_list``, 2024).
+    """
+    in_block = layer.sharding is not None and layer.sharding.block is not None
+    if recompute == "selective":
+        return (1.0, 1.0) if layer.scores else (0.0, 0.0)
+    if recompute == "none" or not in_block:
+        return 0.0, 0.0
+    if recompute == "full" or not layer.forward_flops:
+        return 1.0, 1.0
+    if layer.kind == "attention":
+        return 0.0, 0.0
+    matrices = layer.matrices or layer.shape[1:]
+    again = sum(outputs for number, outputs in enumerate(matrices, layer.matrix) if number % 2)
+    return again / sum(matrices), 1.0
 
 
 def activation_elements(layers: Sequence[Layer], recompute: str) -> tuple[float, float]:
@@ -59,12 +73,14 @@ def activation_elements(layers: Sequence[Layer], recompute: str) -> tuple[float,
     for layer in layers:
         scores = 0.0 if recompute == "selective" else ELEMENTS_PER_SCORE * layer.scores
         block = None if layer.sharding is None else layer.sharding.block
-        if recompute == "full" and block is not None:
-            blocks[block] += layer.output_elements + scores
+        if recompute in ("full", "selective_op") and block is not None:
+            blocks[block] += layer.output_elements + layer.activation + scores
             ends[block] = layer.output_elements
+            kept += (1 - recomputed_part(layer, recompute)[0]) * layer.output_elements
         else:
-            kept += layer.output_elements + scores
-    return kept + sum(ends.values()), max(blocks.values(), default=0.0)
+            kept += layer.output_elements + layer.activation + scores
+    temporary = max((layer.temporary for layer in layers), default=0)
+    return kept + sum(ends.values()), max([temporary, *blocks.values()])
 
 
 def layer_bytes_per_gpu(workload: LayerGraph, layer: Layer, holders: int, servers: int) -> float:
@@ -78,7 +94,7 @@ def layer_bytes_per_gpu(workload: LayerGraph, layer: Layer, holders: int, server
         gathered = samples * workload.gpus_per_server * (layer.memory_elements - layer.output_elements)
         gradients = gradients if holders > 1 else min(gradients, gathered)
         parameters, gradients = parameters / workload.gpus_per_server, gradients / workload.gpus_per_server
-    elements = parameters + gradients + samples * layer.output_elements
+    elements = parameters + gradients + samples * (layer.output_elements + layer.activation)
     return elements * workload.element_bytes + parameters * state_bytes(workload.optimizer, workload.dtype)
 
 
@@ -87,20 +103,44 @@ def staged_bytes(
     pipeline: int,
     microbatches: int,
     samples: float,
-    parameters: NDArray[np.float64],
+    states: NDArray[np.float64],
     outputs: NDArray[np.float64],
     working: float = 0.0,
 ) -> NDArray[np.float64]:
     """Return the bytes [pipeline] on each GPU of every pipeline rank under (interleaved) 1F1B.
 
-    A GPU computes ``samples`` of each of the ``microbatches``. For a stage it holds ``parameters`` [stages] elements,
-    keeps ``outputs`` [stages] elements per sample until their backward pass, and needs ``working`` elements during one.
+    A GPU computes ``samples`` of each of the ``microbatches``. For a stage it holds ``states`` [stages] bytes of the
+    model, keeps ``outputs`` [stages] elements per sample until their backward pass, and needs ``working`` elements
+    during one.
     """
-    per_parameter = 2 * workload.element_bytes + state_bytes(workload.optimizer, workload.dtype)
-    begun = begun_microbatches(pipeline, len(parameters) // pipeline, microbatches)
-    needed = parameters * per_parameter + begun * samples * outputs * workload.element_bytes
+    begun = begun_microbatches(pipeline, len(states) // pipeline, microbatches)
+    needed = states + begun * samples * outputs * workload.element_bytes
     summed: NDArray[np.float64] = needed.reshape(-1, pipeline).sum(axis=0)
     return summed + samples * working * workload.element_bytes
+
+
+def state_bytes_per_gpu(workload: LayerGraph, elements: float, zero: int, ranks: int, gradient: int) -> float:
+    """Return the bytes of ``elements`` parameters with their gradients and optimizer state.
+
+    ZeRO divides the state among ``ranks``. An element of a gradient has ``gradient`` bytes. With ZeRO 3 and gradients
+    in float32, the weights are the optimizer's float32 copy (Zhao et al., VLDB 2023, section 4.4).
+    """
+    weight, optimizer = workload.element_bytes, state_bytes(workload.optimizer, workload.dtype)
+    if zero == 3 and gradient > weight:
+        gradient = weight
+    return model_state_bytes(elements, weight=weight, gradient=gradient, optimizer=optimizer, stage=zero, ranks=ranks)
+
+
+def model_state_bytes(
+    parameters: float, *, weight: float, gradient: float, optimizer: float, stage: int, ranks: int
+) -> float:
+    """Return the bytes on each of ``ranks`` GPUs; ``weight``, ``gradient``, ``optimizer`` are bytes per parameter.
+
+    Source: Rajbhandari et al., SC 2020, figure 1 and section 5: (2 + 2 + K) P in all. Stage 1 divides K P of them,
+    stage 2 (2 + K) P, stage 3 all.
+    """
+    divided = sum([optimizer, gradient, weight][:stage])
+    return parameters * (weight + gradient + optimizer - divided + divided / ranks)
 
 
 def begun_microbatches(pipeline: int, virtual: int, microbatches: int) -> NDArray[np.int64]:

@@ -26,7 +26,8 @@ class Parallel:
 
     A replica has tensor * context * pipeline GPUs and that many times ``batch_per_gpu`` samples. They are divided into
     ``microbatches``, or into microbatches of ``micro_batch`` samples; None: one sample each in a pipeline, all samples
-    at once without one. Each pipeline rank has ``virtual`` stages; more than one are interleaved.
+    at once without one. Each pipeline rank has ``virtual`` stages; more than one are interleaved. ZeRO (``zero``)
+    divides the state among the data, context and expert ranks of each of ``replicate`` replicas.
     """
 
     tensor: int = 1
@@ -38,6 +39,10 @@ class Parallel:
     bucket_bytes: int = 80_000_000
     micro_batch: int | None = None
     recompute: str = "none"
+    zero: int = 0
+    replicate: int = 1
+    prefetch: int = 1
+    reduce_dtype: str | None = None
 
     def place(self, workload: Workload, servers: int | None) -> ParallelGrid:
         """Return the grid. Raises ``ValueError`` where ``workload`` or ``servers`` cannot be divided like this."""
@@ -49,9 +54,10 @@ class Parallel:
                 f"parallel.pipeline: must divide the {servers} servers, as a stage has whole ones, got {self.pipeline}"
             )
         ranks = servers // self.pipeline * job.gpus_per_server
-        cut = self.tensor * self.context * self.expert
+        cut = self.tensor * self.context * self.expert * self.replicate
         if ranks % cut:
-            raise ValueError(f"parallel: tensor * context * expert must divide the {ranks} GPUs of a stage, got {cut}")
+            product = "tensor * context * expert" + (" * replicate" if self.replicate > 1 else "")
+            raise ValueError(f"parallel: {product} must divide the {ranks} GPUs of a stage, got {cut}")
         return ParallelGrid(
             tensor=self.tensor,
             context=self.context,
@@ -62,6 +68,10 @@ class Parallel:
             gpus_per_server=job.gpus_per_server,
             stages=_stages(job, self.pipeline, self.virtual),
             recompute=self.recompute,
+            zero=self.zero,
+            replicate=self.replicate,
+            prefetch=self.prefetch,
+            reduce_dtype=self.reduce_dtype,
             bucket_bytes=self.bucket_bytes,
         )
 
@@ -94,7 +104,7 @@ class Parallel:
         return self.microbatches
 
     def _check_degrees(self) -> None:
-        for name in ("tensor", "pipeline", "context", "expert", "microbatches", "virtual"):
+        for name in ("tensor", "pipeline", "context", "expert", "microbatches", "virtual", "replicate"):
             value = getattr(self, name)
             if name == "microbatches" and value is None:
                 continue
@@ -139,13 +149,27 @@ def blocks(workload: LayerGraph) -> int:
 def _stages(workload: LayerGraph, pipeline: int, virtual: int) -> tuple[tuple[str, ...], ...]:
     """Return the layers of each stage: blocks are spread evenly, with the layers around them."""
     number, count = blocks(workload), pipeline * virtual
-    if number < count:
+    slots = stage_slots(number, count)
+    if slots < count:
         field = "pipeline" if virtual == 1 else "pipeline * virtual"
         raise ValueError(f"parallel.{field}: must be at most the {number} blocks of {workload.name}, got {count}")
     stages: list[list[str]] = [[] for _ in range(count)]
-    latest = 0
+    stage = 0
     for layer in workload.layers:
-        if layer.sharding is not None and layer.sharding.block is not None:
-            latest = layer.sharding.block * count // number
-        stages[latest].append(layer.name)
+        block = None if layer.sharding is None else layer.sharding.block
+        if block is not None:
+            stage = (block + (slots - number) // 2) * count // slots
+        elif stage and slots > number:
+            stage = count - 1
+        stages[stage].append(layer.name)
     return tuple(map(tuple, stages))
+
+
+def stage_slots(number: int, stages: int) -> int:
+    """Return the units of equal size that are spread over the ``stages``: the ``number`` of blocks, or two more.
+
+    The embedding and the head count as a block each where only this makes the stages even, as the 126 blocks of Llama 3
+    405B on 16 ranks with 8 stages each (Dubey et al., 2024, section 3.3.2; in Megatron-LM,
+    ``--account-for-embedding-in-pipeline-split`` and ``--account-for-loss-in-pipeline-split``).
+    """
+    return number + 2 if number % stages and (number + 2) % stages == 0 else number

@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.strategy.grid import ParallelGrid
+from topoflow.strategy.grid import DIVISION, ZERO, ParallelGrid
 from topoflow.strategy.memory import staged_bytes
-from topoflow.strategy.parallel import Parallel, blocks, shardings
+from topoflow.strategy.parallel import Parallel, blocks, shardings, stage_slots
 from topoflow.strategy.placement import servers_to_place
 from topoflow.units import human
 from topoflow.workload.base import LayerGraph
@@ -24,18 +24,43 @@ from topoflow.workload.base import LayerGraph
 MAX_MICROBATCHES_PER_STAGE = 8
 
 
-def parallel_choices(workload: LayerGraph, servers: int, virtual: int = 1, recompute: str = "none") -> list[Parallel]:
+def degrees(workload: LayerGraph, grid: ParallelGrid) -> list[ParallelGrid]:
+    """Return the grids of all degrees and microbatch counts that fit in memory; what else ``grid`` says stays."""
+    same = {name: getattr(grid, name) for name in ("virtual", "recompute", "bucket_bytes", *DIVISION)}
+    return [
+        choice.place(workload, grid.servers) for choice in parallel_choices(workload, grid.servers, Parallel(**same))
+    ]
+
+
+def divisions(workload: LayerGraph, grid: ParallelGrid) -> list[ParallelGrid]:
+    """Return every stage of ZeRO with every number of replicas that fits in memory; what else ``grid`` says stays."""
+    ranks = grid.data * grid.replicate
+    options = [replace(grid, zero=0, replicate=1, data=ranks)]
+    for group in _divisors(grid.servers):
+        copies = grid.servers // group
+        options += [replace(grid, zero=zero, replicate=copies, data=ranks // copies) for zero in ZERO[1:]]
+    needs = [float(option.bytes_per_gpu(workload).max()) for option in options]
+    fits = [option for option, need in zip(options, needs, strict=True) if need <= workload.gpu.usable_memory]
+    if not fits:
+        raise ValueError(
+            f"gpu.memory: {workload.name} on {grid.servers} servers must fit in the {workload.gpu.room} of "
+            f"{workload.gpu.name}, got at least {human(min(needs), 'B')} however its state is divided"
+        )
+    return fits
+
+
+def parallel_choices(workload: LayerGraph, servers: int, given: Parallel | None = None) -> list[Parallel]:
     """Return all choices that fit in memory, in the order of (pipeline, tensor, context, expert, microbatches).
 
-    A pipeline rank has ``virtual`` stages, or one if there are fewer blocks than stages. Raises ``ValueError`` for a
-    workload that is no transformer, and where nothing fits.
+    All but the degrees and the microbatches are those of ``given``; None: the defaults. A pipeline rank has its virtual
+    stages, or one if there are fewer blocks than stages. Raises ``ValueError`` for a workload that is no transformer,
+    and where nothing fits.
     """
     servers_to_place("parallel", workload, servers)
     fits: list[Parallel] = []
     least: tuple[float, Parallel] | None = None
     needs = _Needs(workload)
-    for choice in _degrees(workload, servers, virtual):
-        choice = replace(choice, recompute=recompute)
+    for choice in _degrees(workload, servers, given or Parallel()):
         if not choice.divides(workload):
             continue
         grid = choice.place(workload, servers)
@@ -65,22 +90,32 @@ def _nothing_fits(workload: LayerGraph, servers: int, need: float, choice: Paral
     )
 
 
-def _degrees(workload: LayerGraph, servers: int, virtual: int) -> Iterator[Parallel]:
+def _degrees(workload: LayerGraph, servers: int, given: Parallel) -> Iterator[Parallel]:
     """Yield every valid combination of degrees, without microbatches."""
     cuts = shardings(workload)
     heads = np.gcd.reduce([cut.heads for cut in cuts])  # 0 without heads; every number divides 0
     positions = np.gcd.reduce([cut.positions for cut in cuts])
     experts = np.gcd.reduce([cut.experts for cut in cuts if cut.experts > 1] or [1])
     for pipeline in _divisors(servers):
-        ranks = servers // pipeline * workload.gpus_per_server
-        if pipeline > blocks(workload):
+        ranks, left = divmod(servers // pipeline * workload.gpus_per_server, given.replicate)
+        if left or pipeline > blocks(workload):
             continue
-        chunks = virtual if pipeline > 1 and pipeline * virtual <= blocks(workload) else 1
+        stages = pipeline * given.virtual
+        chunks = given.virtual if pipeline > 1 and stages <= stage_slots(blocks(workload), stages) else 1
         for tensor in _divisors(ranks, heads):
             for context in _divisors(ranks // tensor, positions):
                 for expert in _divisors(ranks // tensor // context, experts):
                     if _even(workload.gpus_per_server, tensor, context, expert):
-                        yield Parallel(tensor, pipeline, context, expert, virtual=chunks)
+                        yield replace(
+                            given,
+                            tensor=tensor,
+                            pipeline=pipeline,
+                            context=context,
+                            expert=expert,
+                            virtual=chunks,
+                            microbatches=None,
+                            micro_batch=None,
+                        )
 
 
 def _even(gpus: int, *degrees: int) -> bool:
@@ -102,17 +137,16 @@ class _Needs:
 
     def __init__(self, workload: LayerGraph) -> None:
         self.workload = workload
-        self.held: dict[tuple[int, int, int], NDArray[np.float64]] = {}
+        self.states: dict[tuple[int, ...], NDArray[np.float64]] = {}
         self.outputs: dict[int, tuple[NDArray[np.float64], float]] = {}
 
     def of(self, grid: ParallelGrid) -> float:
-        cuts = len(grid.stages), grid.tensor, grid.expert
-        if cuts not in self.held:
-            stages = grid.rank_parameters(self.workload)
-            self.held[cuts] = np.array([sum(stage.values()) for stage in stages])
+        cuts = (len(grid.stages), grid.tensor, grid.expert, *((grid.context, grid.data) if grid.zero else ()))
+        if cuts not in self.states:
+            self.states[cuts] = grid.state_bytes(self.workload)
         if len(grid.stages) not in self.outputs:
             self.outputs[len(grid.stages)] = grid.activations(self.workload)
         samples = grid.samples(self.workload) / grid.sharing
-        held, outputs = self.held[cuts], self.outputs[len(grid.stages)]
-        needed = staged_bytes(self.workload, grid.pipeline, grid.microbatches, samples, held, *outputs)
+        states, outputs = self.states[cuts], self.outputs[len(grid.stages)]
+        needed = staged_bytes(self.workload, grid.pipeline, grid.microbatches, samples, states, *outputs)
         return float(needed.max())

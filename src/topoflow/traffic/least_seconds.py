@@ -51,7 +51,10 @@ def of_grid(grid: ParallelGrid, workload: Workload, bandwidth: float) -> float:
     handovers = [bytes / bandwidth for bytes in handover_bytes(workload, grid)]
     before = [0.0, *accumulate(ahead + sent for ahead, sent in zip(forward, handovers, strict=False))]
     later = [0.0, *accumulate(back + sent for back, sent in zip(backward, handovers, strict=False))]
-    updates = [step_seconds(workload, sum(size for _, size in stage)) for stage in stages]
+    updates = [
+        step_seconds(workload, sum(size / grid.divided(grid.gradients(layer)) for layer, size in stage))
+        for stage in stages
+    ]
     ends = []
     for number, stage in enumerate(stages):
         worked = before[number] + grid.microbatches * (forward[number] + backward[number])
@@ -89,11 +92,14 @@ class _Least:
         return self.grid.microbatches * (handovers + sum(sent))
 
     def of_gradients(self, held: Sequence[tuple[Layer, float]], inside: bool = True) -> float:
-        """Return the time of a stage's all-reduces: both kinds are queued and share the same ports."""
+        """Return the time of a stage's reductions: both kinds are queued and share the same ports.
+
+        A reduce-scatter, which ZeRO has in place of an all-reduce, takes half as long. Its gathers are left out.
+        """
         longest = outside = 0.0
         for kind in GRADIENTS:
             elements = sum(size for layer, size in held if self.grid.gradients(layer) == kind)
-            bytes = elements * self.workload.element_bytes
+            bytes = elements * self.grid.gradient_bytes(self.workload) * (0.5 if self.grid.zero else 1.0)
             longest = max(longest, least_seconds_queued(bytes, self.groups[kind], *self.rates))
             outside += outside_seconds("all_reduce", bytes, self.groups[kind], self.rates[1])
         return max(longest, outside) if inside else outside

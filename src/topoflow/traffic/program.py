@@ -29,7 +29,8 @@ from topoflow.traffic.buckets import Bucket
 from topoflow.traffic.grid.one_f_one_b import Pass
 from topoflow.workload.base import LayerGraph
 
-FORWARD, BACKWARD, SEND, REDUCE, TIE, UPDATE = "forward", "backward", "send", "reduce", "tie", "update"
+FORWARD, BACKWARD, SEND, TIE, UPDATE = "forward", "backward", "send", "tie", "update"
+GATHER, REDUCE = "gather", "reduce"  # the parameters of a bucket, and its gradients
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Instruction:
     name: str
     of: int = 0  # the layer, the stage, or the bucket
     microbatch: int = 0
-    part: slice | None = None  # layers of a stage, last one first, in this backward pass; None: all
+    part: slice | None = None  # layers of a stage in the order of this pass; None: all
     to: int = 0  # the stage that receives the output of a pass
 
 
@@ -59,41 +60,42 @@ def of_placement(workload: LayerGraph, buckets: Sequence[Bucket]) -> Program:
     return [*program, Instruction(UPDATE)]
 
 
-class BackwardPart(NamedTuple):
-    """Layers of a stage in one part of the backward pass, and the bucket that the last of them completes, if any."""
+class Part(NamedTuple):
+    """Layers of a stage that a pass computes together, with the buckets that it gathers before and reduces after."""
 
-    layers: slice  # layers of the stage, last one first
-    bucket: int | None
+    layers: slice | None = None  # layers of the stage in the order of the pass; None: all
+    gathers: tuple[int, ...] = ()  # buckets whose gathers are issued before the part computes
+    reduces: int | None = None  # the bucket that its gradients complete
 
 
-def of_grid(passes: Sequence[Pass], parts: Sequence[Sequence[BackwardPart]], ties: int) -> Program:
+class StageParts(NamedTuple):
+    """The parts of the passes of a stage; the ``last`` backward pass completes the gradients of all microbatches."""
+
+    forward: Sequence[Part]
+    backward: Sequence[Part]
+    last: Sequence[Part]
+
+
+def of_grid(passes: Sequence[Pass], parts: Sequence[StageParts], ties: int, gathered: int = 0) -> Program:
     """Return the program of a pipeline: passes, sends to the next stage, then ties and updates.
 
-    ``parts`` of each stage divide its last backward pass, which completes its gradients.
+    ``parts`` has those of each stage. The parameters of the first ``gathered`` buckets are gathered after the update.
     """
     stages = len(parts)
     last = {backward.stage: backward for backward in passes if not backward.forward}
     program = []
     for next_pass in passes:
         stage, microbatch = next_pass.stage, next_pass.microbatch
-        if next_pass.forward:
-            program.append(Instruction(FORWARD, stage, microbatch))
-        elif next_pass != last[stage]:
-            program.append(Instruction(BACKWARD, stage, microbatch))
-        else:
-            program += _completed(next_pass, parts[stage])
+        name = FORWARD if next_pass.forward else BACKWARD
+        of_pass = parts[stage].forward if next_pass.forward else parts[stage].backward
+        for part in parts[stage].last if next_pass == last[stage] else of_pass:
+            program += [Instruction(GATHER, bucket) for bucket in part.gathers]
+            program.append(Instruction(name, stage, microbatch, part.layers))
+            if part.reduces is not None:
+                program.append(Instruction(REDUCE, part.reduces))
         to = stage + (1 if next_pass.forward else -1)
         if 0 <= to < stages:
             program.append(Instruction(SEND, stage, microbatch, to=to))
     program += [Instruction(TIE, tie) for tie in range(ties)]
-    return program + [Instruction(UPDATE, stage) for stage in range(stages)]
-
-
-def _completed(backward: Pass, parts: Sequence[BackwardPart]) -> Program:
-    """Return the last backward pass of a stage in parts, each followed by the reduction of its bucket."""
-    program = []
-    for part in parts:
-        program.append(Instruction(BACKWARD, backward.stage, backward.microbatch, part.layers))
-        if part.bucket is not None:
-            program.append(Instruction(REDUCE, part.bucket))
-    return program
+    program += [Instruction(UPDATE, stage) for stage in range(stages)]
+    return program + [Instruction(GATHER, bucket) for bucket in range(gathered)]

@@ -60,11 +60,17 @@ def gpu_times(
         least = gpu.seconds(flops, moved, rate)
         return KernelTimes(least, 2 * least)
     times = _kernel_times(workload, gpu.measured, layer, samples, gpu.seconds(0.0, moved, rate), ranks)
-    if not layer.elementwise:
-        return times
-    bytes = samples * layer.elementwise * workload.element_bytes
-    elementwise = gpu.measured.launch + gpu.seconds(0.0, bytes, workload.dtype)
+    elementwise = elementwise_seconds(workload, layer, samples)
     return KernelTimes(times.forward + elementwise, times.backward + 2 * elementwise)
+
+
+def elementwise_seconds(workload: LayerGraph, layer: Layer, samples: float) -> float:
+    """Return the seconds of the layer's element-wise functions in the forward pass, beside its main kernel."""
+    measured = workload.gpu.measured
+    if measured is None or not layer.elementwise:
+        return 0.0
+    bytes = samples * layer.elementwise * workload.element_bytes
+    return measured.launch + workload.gpu.seconds(0.0, bytes, workload.dtype)
 
 
 def _kernel_times(
@@ -86,9 +92,9 @@ def _kernel_times(
         backward = sum(forward / measured.backward[gradient] for gradient in ("inputs", "parameters"))
     elif layer.kind == "attention":
         heads, size, sequence = layer.shape
-        reached = measured.reached("attention", rate, size, sequence, max(samples * heads, 1.0))
-        forward = peak * (0.5 if layer.causal else 1.0) / reached
-        backward = ATTENTION_BACKWARD * forward / measured.backward["attention"]
+        computed = peak * (0.5 if layer.causal else 1.0)
+        reached = measured.attention(layer.attention_kernel, rate, size, sequence, max(samples * heads, 1.0))
+        forward, backward = computed / reached[0], ATTENTION_BACKWARD * computed / reached[1]
     else:
         forward = peak / measured.reached("matmul", rate, *_multiplied(layer, samples, ranks))
         backward = sum(forward / measured.backward[gradient] for gradient in ("inputs", "parameters"))

@@ -55,7 +55,12 @@ class Layer:
     kernel: str = ""  # its name in files of measured kernels, "Dense_4096_4096" (``kernels.py``); "": none
     shape: tuple[int, ...] = ()  # (inputs, outputs) of a matrix; (heads, size of a head, positions) of attention
     causal: bool = False  # attention kernels that compute half the scores
+    attention_kernel: str = "flash"  # of attention that keeps scores on the chip (``efficiency.ATTENTION_KERNELS``)
+    matrices: tuple[int, ...] = ()  # outputs of the matrices that frameworks multiply one by one; (): one matrix
+    matrix: int = 0  # position of the first of them among the matrices of its block
     scores: int = 0  # elements per sample of the attention scores written to memory; 0: they stay on the chip
+    activation: int = 0  # elements per sample of the output of its activation function, which the next layer keeps
+    temporary: int = 0  # elements per sample that its backward pass holds beside its output
     elementwise: int = 0  # elements per sample moved by element-wise functions that the roofline counts as fused
 
     def __post_init__(self) -> None:

@@ -6,7 +6,7 @@ norm -> qkv -> attention -> projection (+)        norm -> up -> down (+)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from topoflow.workload.base import Layer
 from topoflow.workload.layers import attention, embedding, linear, norm
@@ -19,16 +19,18 @@ class Stream:
 
     Element-wise kernels read their operands and write their result. A residual takes three accesses per element, an
     activation two, and SwiGLU, which has two operands, three. The loss reads the scores, writes and reads them in
-    float32, and writes their gradient: five accesses of 16 bits. Rotary positions (``rotary``) read and write queries
-    and keys.
+    float32, and writes their gradient: five accesses of 16 bits. An ``eager_loss`` of PyTorch, which is not compiled,
+    takes six, and its backward pass holds the logarithms of the softmax and two gradients in float32. Rotary positions
+    (``rotary``) read and write queries and keys.
     """
 
     hidden: int
     sequence: int
     bias: bool
     causal: bool = True
-    flash: bool = True
+    kernel: str = "flash"  # of attention
     rotary: bool = False
+    eager_loss: bool = False
 
     @property
     def elements(self) -> int:
@@ -51,7 +53,8 @@ class Stream:
         cut, prefix = Cut(block), f"block{block}."
         key_values = 2 * self.hidden * key_value_heads // heads
         rotated = self.hidden + key_values // 2 if self.rotary else 0
-        qkv = self._linear(f"{prefix}qkv", self.hidden, self.hidden + key_values, source, 2 * rotated)
+        matrices = (self.hidden, key_values // 2, key_values // 2)
+        qkv = self._linear(f"{prefix}qkv", self.hidden, self.hidden + key_values, source, 2 * rotated, matrices)
         scores = attention(
             f"{prefix}attention",
             self.hidden,
@@ -60,10 +63,10 @@ class Stream:
             heads=heads,
             key_value_heads=key_value_heads,
             causal=self.causal,
-            flash=self.flash,
+            kernel=self.kernel,
         )
         after = [scores.name, *added]
-        projection = self._linear(f"{prefix}projection", self.hidden, self.hidden, after, 3 * self.hidden)
+        projection = self._linear(f"{prefix}projection", self.hidden, self.hidden, after, 3 * self.hidden, (), 3)
         return [
             cut.column(qkv, self.elements, heads=key_value_heads),
             cut.heads(scores, positions=self.sequence, heads=key_value_heads, key_values=key_values * self.sequence),
@@ -75,8 +78,10 @@ class Stream:
     ) -> list[Layer]:
         """Return two matrices; with a gate (SwiGLU) the first has twice as many outputs."""
         cut, (first, second) = Cut(block), (f"block{block}.{name}" for name in names)
-        up = self._linear(first, self.hidden, 2 * wide if gated else wide, source, (3 if gated else 2) * wide)
-        down = self._linear(second, wide, self.hidden, [first, *added], 3 * self.hidden)
+        matrices = (wide, wide) if gated else (wide,)
+        up = self._linear(first, self.hidden, sum(matrices), source, (3 if gated else 2) * wide, matrices, 4)
+        up = replace(up, activation=wide * self.sequence)
+        down = self._linear(second, wide, self.hidden, [first, *added], 3 * self.hidden, (), 4 + len(matrices))
         return [cut.column(up, self.elements), cut.row(down)]
 
     def head(self, vocabulary: int, source: str, shares: str | None) -> Layer:
@@ -88,9 +93,30 @@ class Stream:
             [source],
             positions=self.sequence,
             bias=False,
-            elementwise=5 * vocabulary,
+            elementwise=(6 if self.eager_loss else 5) * vocabulary,
         )
+        if self.eager_loss:
+            layer = replace(layer, temporary=5 * layer.output_elements)  # three of float32, less the scores
         return Cut(None).column(layer, self.elements, shares=shares)
 
-    def _linear(self, name: str, inputs: int, outputs: int, after: Sequence[str], elementwise: int) -> Layer:
-        return linear(name, inputs, outputs, after, positions=self.sequence, bias=self.bias, elementwise=elementwise)
+    def _linear(
+        self,
+        name: str,
+        inputs: int,
+        outputs: int,
+        after: Sequence[str],
+        elementwise: int,
+        matrices: tuple[int, ...] = (),
+        matrix: int = 0,
+    ) -> Layer:
+        return linear(
+            name,
+            inputs,
+            outputs,
+            after,
+            positions=self.sequence,
+            bias=self.bias,
+            elementwise=elementwise,
+            matrices=matrices,
+            matrix=matrix,
+        )

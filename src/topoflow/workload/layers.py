@@ -62,6 +62,8 @@ def linear(
     positions: int = 1,
     bias: bool = True,
     elementwise: int = 0,
+    matrices: tuple[int, ...] = (),
+    matrix: int = 0,
 ) -> Layer:
     """Return a linear layer ``inputs -> outputs`` at each of ``positions`` (1, or the length of a sequence).
 
@@ -78,6 +80,8 @@ def linear(
         kernel=f"Dense_{inputs}_{outputs}",
         shape=(inputs, outputs),
         elementwise=elementwise * positions,
+        matrices=matrices,
+        matrix=matrix,
     )
 
 
@@ -144,15 +148,16 @@ def attention(
     heads: int,
     key_value_heads: int | None = None,
     causal: bool = True,
-    flash: bool = True,
+    kernel: str = "flash",
 ) -> Layer:
     """Return the attention of all heads without projections: scores and weighted values, 4 sequence^2 hidden FLOPs.
 
-    This is the count of Narayanan et al., SC 2021, appendix (the causal half is not discounted). With ``flash``, scores
-    stay on the chip (Dao et al., FlashAttention, NeurIPS 2022); queries, keys, values and outputs go through memory.
-    Otherwise one matrix multiplication writes all scores, softmax and dropout read and write them (and a mask of a
-    byte), and another multiplication reads them, as in Megatron-LM of 2021.
+    This is the count of Narayanan et al., SC 2021, appendix (the causal half is not discounted). With a ``kernel`` of
+    FlashAttention, scores stay on the chip (Dao et al., NeurIPS 2022); queries, keys, values and outputs go through
+    memory. Otherwise (``unfused``) one matrix multiplication writes all scores, softmax and dropout read and write them
+    (and a mask of a byte), and another multiplication reads them, as in Megatron-LM of 2021.
     """
+    flash = kernel != "unfused"
     scores = 0 if flash else heads * sequence**2
     key_values = 2 * hidden * (key_value_heads or heads) // heads
     return Layer(
@@ -165,6 +170,7 @@ def attention(
         after=tuple(after),
         shape=(heads, hidden // heads, sequence),
         causal=causal and flash,
+        attention_kernel=kernel,
         scores=scores,
         elementwise=9 * scores // 2,
     )

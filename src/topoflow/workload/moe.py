@@ -94,13 +94,17 @@ class Moe:
             layers += stream.feed_forward(block, ("shared_up", "shared_down"), [source], [], wide, gated=True)
             outputs.append(layers[-1].name)
         wide, after = self.feed_forward, [source, router.name]
-        up = self._expert(prefix + "experts_up", self.hidden, 2 * wide, after, 3 * wide)
+        up = self._expert(prefix + "experts_up", self.hidden, 2 * wide, after, 3 * wide, wide)
         down = self._expert(prefix + "experts_down", wide, self.hidden, [up.name, *outputs], 3 * self.hidden)
         down = replace(down, output_elements=stream.elements)  # the sum over the experts of a token
         return [*layers, *cut.experts(up, down, self.experts, self.top_k * stream.elements)]
 
-    def _expert(self, name: str, inputs: int, outputs: int, after: list[str], elementwise: int) -> Layer:
+    def _expert(
+        self, name: str, inputs: int, outputs: int, after: list[str], elementwise: int, activation: int = 0
+    ) -> Layer:
         """Return one matrix per expert. A token uses ``top_k`` of them; all are read."""
         positions = self.top_k * self.sequence
         layer = linear(name, inputs, outputs, after, positions=positions, bias=False, elementwise=elementwise)
-        return replace(layer, kind="expert", parameters=self.experts * layer.parameters)
+        return replace(
+            layer, kind="expert", parameters=self.experts * layer.parameters, activation=activation * positions
+        )

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.blocks import Stream
+from topoflow.workload.efficiency import ATTENTION_KERNELS
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.layers import check_sizes, embedding, graph_of
 from topoflow.workload.sharding import Cut
 
-ATTENTION = ("flash", "unfused")
+ATTENTION = (*ATTENTION_KERNELS, "unfused")
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,9 @@ class Transformer:
     ``feed_forward`` is the inner width. ``key_value_heads`` below ``heads`` is grouped-query attention. ``gated``:
     two up matrices instead of one (SwiGLU). ``tied``: the head uses the embedding's matrix. ``bias``: linear layers
     and norms have a bias (without, a norm is an RMS norm). ``learned_positions``: a table of ``sequence`` positions.
-    ``attention``: ``flash``, one kernel that keeps scores on the chip, or ``unfused``, which writes them to memory.
+    ``attention``: a kernel that keeps scores on the chip (``flash``: the fastest that was measured on the GPU;
+    ``flash2``, ``flash1``: FlashAttention-2, and version 1 in Triton), or ``unfused``, which writes them to memory.
+    ``eager_loss``: the loss runs as single kernels of PyTorch in float32.
     """
 
     gpu: Gpu
@@ -47,6 +50,7 @@ class Transformer:
     bias: bool = True
     optimizer: str = "adam"
     attention: str = "flash"
+    eager_loss: bool = False
 
     def __post_init__(self) -> None:
         check_sizes(self)
@@ -62,7 +66,12 @@ class Transformer:
 
     def build(self) -> LayerGraph:
         stream = Stream(
-            self.hidden, self.sequence, self.bias, flash=self.attention == "flash", rotary=not self.learned_positions
+            self.hidden,
+            self.sequence,
+            self.bias,
+            kernel=self.attention,
+            rotary=not self.learned_positions,
+            eager_loss=self.eager_loss,
         )
         layers = [stream.embedding(self.vocabulary)]
         source = ["embedding"]

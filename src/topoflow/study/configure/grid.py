@@ -26,6 +26,7 @@ from topoflow.study.configure.given import name_of
 from topoflow.study.configure.nodes import default_sweep
 from topoflow.study.configure.point import Point
 from topoflow.study.configure.points import Check, Points
+from topoflow.study.configure.recipe import with_recipe
 from topoflow.study.configure.sweeps import MOST_POINTS, check_sweeps, nested
 
 CONFIG = "compare"
@@ -98,6 +99,7 @@ class Grid(Sequence[Point]):
     ) -> Grid:
         """Return the grid of ``arguments``. Raise ``ValueError`` for a wrong one, or for more than ``most`` points."""
         forget()
+        arguments = with_recipe(arguments)
         arguments = [re.sub(SEVERAL_GPUS, r"\1'\2'", argument) for argument in arguments]
         hydra_overrides = [argument for argument in arguments if is_hydra_override(argument)]
         with initialized(folders):

@@ -4,14 +4,20 @@
     backward   computes its layers, then the collectives of the layers follow
     send       activations, or their gradients, go to the server at the same position of the next stage
     reduce     the backward pass that completes the gradients is cut where it completes a bucket; the bucket is then
-               all-reduced among the replicas, concurrently with the rest of the pass
+               all-reduced among the replicas, concurrently with the rest of the pass. With ZeRO it is reduce-scattered,
+               with ZeRO 2 and 3 in every microbatch, and all-reduced between replicas of the divided state
+    gather     parameters are all-gathered after the update (ZeRO 1 and 2), or before the passes of their unit (ZeRO 3),
+               at most ``prefetch`` units ahead
     tie        a tied head and its embedding, in two stages, add up their gradients
-    update     once per server, after its last all-reduce
+    update     once per server, after its last reduction; with ZeRO each rank updates its part
 
 Aggregation: the GPUs of a server do equal work, so a pass is one task per server. The collectives of one kind in a pass
 are one task after its compute, with the bytes of all its layers; a real job has two per block, between its computes.
 Bytes and seconds are complete, but the network's latency counts once instead of once per collective. A GPU begins its
 next pass when these collectives are done; the send to the next stage overlaps with that pass.
+
+Overlap: while a collective runs, multiplications run at ``Efficiency.overlap`` of their speed. So that part of each
+gather and reduction is concurrent with compute, and compute waits for the rest.
 
 The all-reduces of norms' gradients among tensor ranks, and of the loss, are left out, since they are small.
 
@@ -20,20 +26,22 @@ Shapes: N servers, n of a stage; Ends [N, w] as in ``side_by_side.py``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
 from topoflow.arrays import Offsets
-from topoflow.strategy.grid import GRADIENTS, ParallelGrid
+from topoflow.strategy.grid import GRADIENTS, ParallelGrid, is_root, units_of
 from topoflow.traffic.base import Label, Traffic
 from topoflow.traffic.buckets import fill
 from topoflow.traffic.columns import Columns
 from topoflow.traffic.grid.one_f_one_b import Pass, interleaved, one_f_one_b
 from topoflow.traffic.grid.side_by_side import CollectiveWriter, EqualGroups
 from topoflow.traffic.grid.stage_work import AMONG, PassWork, backward_work, forward_work
-from topoflow.traffic.program import BackwardPart, Instruction, of_grid
+from topoflow.traffic.program import Instruction, Part, StageParts, of_grid
 from topoflow.traffic.roofline import step_seconds
 from topoflow.traffic.tasks import NONE
 from topoflow.workload.base import Layer, LayerGraph
@@ -42,12 +50,17 @@ Held = Sequence[tuple[Layer, float]]  # layers, and the parameters that a GPU ho
 
 
 class StageBucket(NamedTuple):
-    """Gradients of one stage that are reduced together."""
+    """Parameters of one stage that are gathered and reduced together."""
 
     stage: int
     kind: str  # key of ``GRADIENTS``: the axes of the replicas
-    bytes: float
-    layer: str  # the layer whose gradients complete the bucket
+    elements: float
+    layers: tuple[str, ...]  # in the order of the backward pass
+
+    @property
+    def layer(self) -> str:
+        """Return the layer whose gradients complete the bucket."""
+        return self.layers[-1]
 
 
 class Tie(NamedTuple):
@@ -68,7 +81,8 @@ def lower_pipelined(workload: LayerGraph, grid: ParallelGrid, passes: Sequence[P
             else interleaved(grid.pipeline, grid.microbatches, grid.virtual)
         )
     parts = [iteration.parts(stage) for stage in range(len(grid.stages))]
-    for instruction in of_grid(passes, parts, len(iteration.ties)):
+    gathered = len(iteration.buckets) if grid.zero in (1, 2) else 0
+    for instruction in of_grid(passes, parts, len(iteration.ties), gathered):
         getattr(iteration, instruction.name)(instruction)
     name = f"{workload.name} {grid.name}"
     return iteration.tasks.traffic(name, grid.servers, workload.gpu.exchange_bandwidth)
@@ -85,55 +99,148 @@ class _Iteration:
         self.servers = [np.array(grid.stage_servers(stage)) for stage in range(len(grid.stages))]
         self.busy = self.exchange.none(2)  # the tasks that end a server's latest pass
         self.arrived: dict[Pass, Offsets] = {}  # pass -> [n] the transfers that bring its input to each server
-        self.reduced = self.exchange.none(len(GRADIENTS))  # a server's latest all-reduce of each kind
+        self.reduced = self.exchange.none(2 * len(GRADIENTS))  # a server's latest reductions of each kind
+        measured = workload.gpu.measured
+        self.overlap = 1.0 if measured is None else measured.overlap
+        self.gathered: dict[int, Offsets] = {}  # bucket -> [N] the latest gather
+        self.incomplete: set[int] = set()  # buckets whose latest gather is the part that is concurrent with compute
         self.handover = handover_bytes(workload, grid)
-        self.works = [(forward_work(workload, grid, held), backward_work(workload, grid, held)) for held in self.held]
+        self.works: dict[tuple[int, bool, str, int], PassWork] = {}
         self.groups = {
             (stage, kind): EqualGroups.of(grid.groups(stage, along))
             for stage in range(len(grid.stages))
-            for kind, along in (AMONG | GRADIENTS).items()
+            for kind, along in (AMONG | GRADIENTS | {"replicate": ("replicate",)}).items()
             if grid.members(along) > 1
         }
+        runs = [self._units(held) for held in self.held]
+        self.units = [[tuple(layer.name for layer, _ in run) for run in stage] for stage in runs]
+        self.root = {run[0][0].name for stage in runs for run in stage if is_root(run)}  # first layers of its runs
         self.buckets = [bucket for stage in range(len(grid.stages)) for bucket in self._buckets_of(stage)]
+        self.needed = self._needed() if grid.zero == 3 else {}
         self.ties = ties_of(workload, grid)
 
-    def parts(self, stage: int) -> list[BackwardPart]:
-        """Return the last backward pass of a stage, cut after each layer that completes a bucket."""
-        layers = [layer.name for layer, _ in reversed(self.held[stage])]
+    def _units(self, held: Held) -> list[list[tuple[Layer, float]]]:
+        return units_of(held, self.workload.element_bytes, self.grid.bucket_bytes) if self.grid.zero == 3 else []
+
+    def _needed(self) -> dict[str, tuple[int, ...]]:
+        """Return the buckets that a pass of each unit needs, by the first layer of the unit, in both directions."""
+        bucket_of = defaultdict[str, list[int]](list)
+        for number, bucket in enumerate(self.buckets):
+            for name in bucket.layers:
+                bucket_of[name].append(number)
+        needed = {}
+        for unit in (unit for stage in self.units for unit in stage):
+            buckets = tuple(dict.fromkeys(number for name in unit for number in bucket_of[name]))
+            needed[unit[0]] = needed[unit[-1]] = buckets
+        return needed
+
+    def parts(self, stage: int) -> StageParts:
+        """Return the parts of the passes of a stage.
+
+        The last backward pass is cut after each layer that completes a bucket, with ZeRO 2 and 3 every one. With ZeRO 3
+        all passes are cut between units too.
+        """
+        names = [layer.name for layer, _ in self.held[stage]]
         completes = {bucket.layer: number for number, bucket in enumerate(self.buckets) if bucket.stage == stage}
-        ends = [number + 1 for number, name in enumerate(layers) if name in completes or name == layers[-1]]
-        return [
-            BackwardPart(slice(first, end), completes.get(layers[end - 1]))
-            for first, end in zip([0, *ends], ends, strict=False)
+        units = self.units[stage]
+        forward = _cut(names, [unit[-1] for unit in units])
+        gathers = self._gathers_ahead([names[first] for first, _ in forward], {unit[0]: unit for unit in units})
+        names.reverse()
+        backward = _cut(names, [*completes, *(unit[0] for unit in units)])
+        again = {unit[-1]: unit for unit in units if unit[0] not in self.root}
+        gathers_again = self._gathers_ahead([names[first] for first, _ in backward], again)
+        last = [
+            Part(slice(first, end), gathers, completes.get(names[end - 1]))
+            for (first, end), gathers in zip(backward, gathers_again, strict=True)
         ]
+        if self.grid.zero < 2:
+            return StageParts([Part()], [Part()], last)
+        if self.grid.zero == 2:
+            return StageParts([Part()], last, last)
+        ahead = [Part(slice(*run), buckets) for run, buckets in zip(forward, gathers, strict=True)]
+        return StageParts(ahead, last, last)
+
+    def _gathers_ahead(self, firsts: Sequence[str], units: Mapping[str, Sequence[str]]) -> list[tuple[int, ...]]:
+        """Return the buckets that are gathered before each part of a pass: ``prefetch`` units before they are needed.
+
+        ``firsts`` has the first layer of each part, ``units`` the gathered units by their first layer in the pass. A
+        bucket is gathered once in a pass.
+        """
+        starts = [number for number, first in enumerate(firsts) if first in self.needed]
+        ahead: list[tuple[int, ...]] = [() for _ in firsts]
+        issued: set[int] = set()
+        for number, start in enumerate(starts):
+            unit = units.get(firsts[start], ())
+            buckets = dict.fromkeys(bucket for name in unit for bucket in self.needed.get(name, ()))
+            ahead[starts[max(number - self.grid.prefetch, 0)]] += tuple(buckets.keys() - issued)
+            issued |= buckets.keys()
+        return ahead
 
     def forward(self, instruction: Instruction) -> None:
-        stage = instruction.of
-        self._work(instruction, True, self.works[stage][0], f"forward {stage}.{instruction.microbatch}")
+        self._work(instruction, True)
 
     def backward(self, instruction: Instruction) -> None:
-        stage = instruction.of
-        name, work = f"backward {stage}.{instruction.microbatch}", self.works[stage][1]
-        if instruction.part is not None:
-            part = self.held[stage][::-1][instruction.part]
-            name, work = f"{name} {part[-1][0].name}", backward_work(self.workload, self.grid, part)
-        self._work(instruction, False, work, name)
+        self._work(instruction, False)
 
-    def _work(self, instruction: Instruction, forward: bool, work: PassWork, name: str) -> None:
+    def _work(self, instruction: Instruction, forward: bool) -> None:
         """Add compute and collectives on every server of the stage."""
-        servers = self.servers[instruction.of]
+        stage, servers = instruction.of, self.servers[instruction.of]
+        part = self.held[stage]
+        if instruction.part is not None:
+            part = (part if forward else part[::-1])[instruction.part]
+        work = self._part_work(stage, forward, part)
+        name = f"{'forward' if forward else 'backward'} {stage}.{instruction.microbatch}"
+        if instruction.part is not None:
+            name = f"{name} {part[-1][0].name}"
+        needed = [bucket for layer, _ in part for bucket in self.needed.get(layer.name, ())]
+        for bucket in needed:
+            self._gather_rest(bucket)
         computes = self.tasks.compute(Label(name, True), servers, work.seconds)
         self.tasks.wait(computes[:, None], self.busy[servers])
-        arrived = self.arrived.pop(Pass(instruction.of, instruction.microbatch, forward), None)
+        for bucket in needed:
+            self.tasks.wait(computes, self.gathered[bucket][servers])
+        arrived = self.arrived.pop(Pass(stage, instruction.microbatch, forward), None)
         if arrived is not None:
             self.tasks.wait(computes, arrived)
         ends = self.exchange.none(2)
         ends[servers, 0] = computes
         for op, bytes in work.sent.items():
-            groups = self.groups.get((instruction.of, op))
+            groups = self.groups.get((stage, op))
             if groups is not None and bytes:
                 ends = self.exchange.collective(op, bytes, groups, ends, Label(f"{op} {name}"))
         self.busy[servers] = ends[servers]
+
+    def _part_work(self, stage: int, forward: bool, part: Held) -> PassWork:
+        key = stage, forward, part[0][0].name, len(part)
+        if key not in self.works:
+            self.works[key] = (forward_work if forward else backward_work)(self.workload, self.grid, part)
+        return self.works[key]
+
+    def gather(self, instruction: Instruction) -> None:
+        """Gather the parameters of a bucket: with ZeRO 3 the part that is concurrent with compute."""
+        bucket = instruction.of
+        if self.grid.zero < 3:
+            self._gather(bucket, 1.0)
+        else:
+            for earlier in sorted(self.incomplete):
+                self._gather_rest(earlier)
+            self._gather(bucket, self.overlap)
+            self.incomplete.add(bucket)
+
+    def _gather_rest(self, bucket: int) -> None:
+        if bucket in self.incomplete and self.overlap < 1:
+            self._gather(bucket, 1 - self.overlap)
+        self.incomplete.discard(bucket)
+
+    def _gather(self, number: int, part: float) -> None:
+        bucket = self.buckets[number]
+        groups = self.groups.get((bucket.stage, bucket.kind))
+        if groups is None:
+            self.gathered[number] = self.exchange.none()[:, 0]
+            return
+        bytes = part * bucket.elements * self.workload.element_bytes
+        label = Label(f"all_gather {bucket.layer}")
+        self.gathered[number] = self.exchange.queued("all_gather", bytes, groups, self.busy, label)
 
     def send(self, instruction: Instruction) -> None:
         """Add transfers from every server of the stage to the server at the same position of the other stage."""
@@ -145,10 +252,25 @@ class _Iteration:
         self.arrived[Pass(to, microbatch, forward)] = sends
 
     def reduce(self, instruction: Instruction) -> None:
-        stage, kind, bytes, layer = self.buckets[instruction.of]
-        label, servers = Label(f"bucket {layer}"), self.servers[stage]
-        reduces = self.exchange.queued("all_reduce", bytes, self.groups[stage, kind], self.busy, label)
-        self.reduced[servers, list(GRADIENTS).index(kind)] = reduces[servers]
+        bucket = self.buckets[instruction.of]
+        bytes = bucket.elements * self.grid.gradient_bytes(self.workload)
+        column = list(GRADIENTS).index(bucket.kind)
+        self._reduce("reduce_scatter" if self.grid.zero else "all_reduce", bytes, bucket, bucket.kind, column)
+        bytes /= self.grid.divided(bucket.kind)
+        self._reduce("all_reduce", bytes, bucket, "replicate", column + len(GRADIENTS))
+
+    def _reduce(self, op: str, bytes: float, bucket: StageBucket, kind: str, column: int) -> None:
+        """Add a collective in which compute can be concurrent with a part of it, and waits for the rest."""
+        groups, servers = self.groups.get((bucket.stage, kind)), self.servers[bucket.stage]
+        if groups is None:
+            return
+        label = Label(f"{op} {bucket.layer}" if self.grid.zero else f"bucket {bucket.layer}")
+        after = np.concatenate([self.busy, self.reduced], axis=1) if kind == "replicate" else self.busy
+        tasks = self.exchange.queued(op, self.overlap * bytes, groups, after, label)
+        if self.overlap < 1:
+            tasks = self.exchange.queued(op, (1 - self.overlap) * bytes, groups, after, label)
+            self.busy[servers] = np.stack([tasks, self.exchange.none()[:, 0]], axis=1)[servers]
+        self.reduced[servers, column] = tasks[servers]
 
     def tie(self, instruction: Instruction) -> None:
         """Add up the gradients of a matrix that two stages hold, between GPUs at the same position."""
@@ -161,22 +283,47 @@ class _Iteration:
 
     def update(self, instruction: Instruction) -> None:
         servers = self.servers[instruction.of]
-        seconds = step_seconds(self.workload, sum(elements for _, elements in self.held[instruction.of]))
-        updates = self.tasks.compute(Label("optimizer", True), servers, seconds)
+        elements = (size / self.grid.divided(self.grid.gradients(layer)) for layer, size in self.held[instruction.of])
+        updates = self.tasks.compute(Label("optimizer", True), servers, step_seconds(self.workload, sum(elements)))
         self.tasks.wait(updates[:, None], np.concatenate([self.busy, self.reduced], axis=1)[servers])
+        if self.grid.zero:
+            self.busy[servers] = self.exchange.none(2)[servers]
+            self.busy[servers, 0] = updates
 
     def _buckets_of(self, stage: int) -> list[StageBucket]:
+        """Return the buckets of a stage: by size, or with ZeRO 3 those of each unit and of the root."""
         buckets = []
         for kind in GRADIENTS:
-            sizes = [
+            held = [
                 (layer.name, elements * self.workload.element_bytes)
                 for layer, elements in reversed(self.held[stage])
                 if elements and self.grid.gradients(layer) == kind
             ]
-            if (stage, kind) in self.groups:
-                filled = fill((), sizes, self.grid.bucket_bytes, self.grid.bucket_bytes)
-                buckets += [StageBucket(stage, kind, bucket.bytes, bucket.layers[-1]) for bucket in filled]
+            if not ({(stage, kind), (stage, "replicate")} & self.groups.keys()):
+                continue
+            if self.grid.zero < 3:
+                filled = fill((), held, self.grid.bucket_bytes, self.grid.bucket_bytes)
+            else:
+                filled = [
+                    bucket
+                    for names in self._gathered_together(stage)
+                    for bucket in fill((), [each for each in held if each[0] in names], inf, inf)
+                ]
+            buckets += [
+                StageBucket(stage, kind, bucket.bytes / self.workload.element_bytes, bucket.layers) for bucket in filled
+            ]
         return buckets
+
+    def _gathered_together(self, stage: int) -> list[tuple[str, ...]]:
+        """Return the layers of the root, and those of each unit."""
+        root = tuple(name for unit in self.units[stage] if unit[0] in self.root for name in unit)
+        return [root, *(unit for unit in self.units[stage] if unit[0] not in self.root)]
+
+
+def _cut(names: Sequence[str], last: Collection[str]) -> list[tuple[int, int]]:
+    """Return the bounds of the parts of a pass over the layers ``names``, which end with the layers ``last``."""
+    ends = [number + 1 for number, name in enumerate(names) if name in last or name == names[-1]]
+    return list(zip([0, *ends], ends, strict=False))
 
 
 def held_by_stage(workload: LayerGraph, grid: ParallelGrid) -> list[Held]:

@@ -21,8 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from topoflow.strategy.grid import ParallelGrid
-from topoflow.strategy.memory import is_recomputed
-from topoflow.traffic.roofline import SharingDegrees, gpu_times
+from topoflow.strategy.memory import recomputed_part
+from topoflow.traffic.roofline import SharingDegrees, elementwise_seconds, gpu_times
 from topoflow.workload.base import Layer, LayerGraph, Sharding
 from topoflow.workload.kernels import KernelTimes
 
@@ -54,16 +54,28 @@ def forward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tupl
 def backward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tuple[Layer, float]]) -> PassWork:
     """Return the work of the backward pass; keys and values are gathered again, and their gradients scattered.
 
-    Recomputed layers run forward again with their collectives, except that one gather serves both passes.
+    Recomputed layers run forward again; where whole blocks are, so do their collectives, except that one gather serves
+    both passes.
     """
     seconds = sum(_times(workload, grid, layer, parameters).backward for layer, parameters in layers)
     cuts = [layer.sharding for layer, _ in layers if layer.sharding is not None]
     sent = _sent(workload, grid, cuts, sum(cut.reduced_backward for cut in cuts))
-    again = forward_work(workload, grid, [held for held in layers if is_recomputed(held[0], grid.recompute)])
-    for op in ("all_reduce", "all_to_all"):
-        sent[op] += again.sent[op]
+    seconds += sum(_recomputed_seconds(workload, grid, layer, parameters) for layer, parameters in layers)
+    if grid.recompute == "full":
+        blocks = [cut for cut in cuts if cut.block is not None]
+        again = _sent(workload, grid, blocks, sum(cut.reduced_forward for cut in blocks))
+        for op in ("all_reduce", "all_to_all"):
+            sent[op] += again[op]
     sent = {"all_gather": sent["all_gather"], "reduce_scatter": sent["all_gather"], **sent}
-    return PassWork(seconds + again.seconds, sent)
+    return PassWork(seconds, sent)
+
+
+def _recomputed_seconds(workload: LayerGraph, grid: ParallelGrid, layer: Layer, parameters: float) -> float:
+    kernel, elementwise = recomputed_part(layer, grid.recompute)
+    if kernel == elementwise:
+        return kernel * _times(workload, grid, layer, parameters).forward
+    apart = elementwise_seconds(workload, layer, grid.samples(workload) / grid.sharing)
+    return kernel * (_times(workload, grid, layer, parameters).forward - apart) + elementwise * apart
 
 
 def _sent(workload: LayerGraph, grid: ParallelGrid, cuts: Sequence[Sharding], reduced: float) -> dict[str, float]:
@@ -78,7 +90,11 @@ def _sent(workload: LayerGraph, grid: ParallelGrid, cuts: Sequence[Sharding], re
 
 def _times(workload: LayerGraph, grid: ParallelGrid, layer: Layer, parameters: float) -> KernelTimes:
     if workload.kernels is not None:
-        rule = "must be null where ranks share layers, as whole layers were measured"
-        raise ValueError(f"workload.kernels: {rule}, got {workload.kernels.name}")
+        if grid.sharing * grid.expert > 1:
+            rule = "must be null where ranks share layers, as whole layers were measured"
+            raise ValueError(f"workload.kernels: {rule}, got {workload.kernels.name}")
+        if workload.kernels.has(layer.kernel):
+            samples = grid.samples(workload) * workload.gpus_per_server
+            return workload.kernels.times(layer.kernel, samples, workload.gpus_per_server)
     ranks = SharingDegrees(grid.tensor, grid.context, grid.expert)
     return gpu_times(workload, layer, grid.samples(workload) / grid.sharing, parameters, ranks)

@@ -7,10 +7,12 @@ the logarithms of the measured sizes; outside of these the nearest size counts.
     origin      where the numbers are from
     matmul      by rate of ``gpu.flops``: rows, inputs, outputs (ascending sizes), reached [rows][inputs][outputs]
     attention   by rate: size (of a head), sequence, heads (of a batch), reached [size][sequence][heads]
+    flash2      the most that FlashAttention-2 reaches: sequence (ascending), forward, backward; null: not measured
     backward    inputs, parameters (gradients of a matrix multiplication), attention: relative to the forward kernels
     memory      of the memory bandwidth, for kernels with little arithmetic
     launch_us   additional time of such a kernel
     links       of the bandwidth to the other GPUs of a server, for collectives
+    overlap     speed of matrix multiplications while collectives run beside them
 
 ``benchmarks/efficiency_tables.py`` makes the shipped files, one for each GPU.
 """
@@ -32,9 +34,13 @@ from topoflow.files import read_bytes
 from topoflow.units import us
 
 ROOFLINE, MEASURED = "roofline", "measured"
-FIELDS = ("gpu", "origin", "matmul", "attention", "backward", "memory", "launch_us", "links")
+FIELDS = ("gpu", "origin", "matmul", "attention", "flash2", "backward", "memory", "launch_us", "links", "overlap")
 MATMUL, ATTENTION = ("rows", "inputs", "outputs"), ("size", "sequence", "heads")
 BACKWARD = ("inputs", "parameters", "attention")
+ATTENTION_KERNELS = ("flash", "flash2", "flash1")  # the fastest that was measured, and versions of FlashAttention
+# FlashAttention-2 is 1.3 to 1.5 times as fast as version 1 in Triton forward, and twice as fast backward (Dao,
+# FlashAttention-2, 2023, section 4.1).
+FLASH1_SLOWDOWN = {"forward": 1.4, "backward": 2.0}
 EQUAL_RATES = {"float16": "bfloat16", "float8_e5m2": "float8_e4m3fn"}  # the same tensor cores compute both
 
 
@@ -64,10 +70,12 @@ class Efficiency:
     gpu: str
     origin: str
     tables: Mapping[str, Mapping[str, EfficiencyTable]]  # operation -> rate -> its table
+    flash2: Mapping[str, EfficiencyTable] | None  # direction -> by length of the sequence
     backward: Mapping[str, float]
     memory: float
     launch: float  # s
     links: float
+    overlap: float
 
     @staticmethod
     def load(file: str) -> Efficiency:
@@ -85,10 +93,12 @@ class Efficiency:
                 "matmul": _tables(f"{file}.matmul", plain["matmul"], MATMUL),
                 "attention": _tables(f"{file}.attention", plain["attention"], ATTENTION),
             },
+            flash2=_flash2(f"{file}.flash2", plain["flash2"]),
             backward={name: _part(f"{file}.backward.{name}", backward[name]) for name in BACKWARD},
             memory=_part(f"{file}.memory", plain["memory"]),
             launch=us(_number(f"{file}.launch_us", plain["launch_us"], 0.0)),
             links=_part(f"{file}.links", plain["links"]),
+            overlap=_part(f"{file}.overlap", plain["overlap"]),
         )
 
     def reached(self, operation: str, rate: str, *sizes: float) -> float:
@@ -98,6 +108,19 @@ class Efficiency:
         if table is None:
             raise ValueError(f"{self.file}.{operation}: must have the rate {rate}, got {', '.join(by_rate)}")
         return table.at(*sizes)
+
+    def attention(self, kernel: str, rate: str, size: int, sequence: int, heads: float) -> tuple[float, float]:
+        """Return the fractions of the peak that ``kernel`` reaches in the forward and in the backward pass."""
+        fastest = self.reached("attention", rate, size, sequence, heads)
+        reached = {"forward": fastest, "backward": fastest * self.backward["attention"]}
+        if kernel != "flash":
+            if self.flash2 is None:
+                rule = f"must be flash, as FlashAttention-2 was not measured on {self.gpu}"
+                raise ValueError(f"workload.attention: {rule}, got {kernel}")
+            reached = {way: min(part, self.flash2[way].at(sequence)) for way, part in reached.items()}
+        if kernel == "flash1":
+            reached = {way: part / FLASH1_SLOWDOWN[way] for way, part in reached.items()}
+        return reached["forward"], reached["backward"]
 
 
 def load_efficiency(efficiency: str, gpu: str) -> Efficiency | None:
@@ -120,6 +143,14 @@ def _tables(place: str, plain: object, axes: tuple[str, ...]) -> dict[str, Effic
     if not isinstance(plain, dict) or not plain:
         raise ValueError(f"{place}: must be tables by rate, as bfloat16, got {shorten(plain)}")
     return {rate: _table(f"{place}.{rate}", table, axes) for rate, table in plain.items()}
+
+
+def _flash2(place: str, plain: object) -> dict[str, EfficiencyTable] | None:
+    if plain is None:
+        return None
+    table = _fields(place, plain, ("sequence", "forward", "backward"))
+    ways = ("forward", "backward")
+    return {way: _table(place, {"sequence": table["sequence"], "reached": table[way]}, ("sequence",)) for way in ways}
 
 
 def _table(place: str, plain: object, axes: tuple[str, ...]) -> EfficiencyTable:

@@ -1,0 +1,343 @@
+"""Recipes of other programs as keys of the command line: ``recipe=FILE``.
+
+A file whose name ends in ``.toml`` is a configuration of torchtitan, any other text a command line of Megatron-LM, or a
+shell script with one. Keys that the command line gives itself replace those of the file.
+
+    torchrun ... pretrain_gpt.py --num-layers 32 --tensor-model-parallel-size 8 --use-distributed-optimizer ...
+    workload=transformer workload.layers=32 strategy=parallel strategy.tensor=8 strategy.zero=1 ...
+
+Options that only change what a run reads, logs or learns are not read. An option that changes the time of a step and
+has no key is an error. Two things are always as these programs recommend them: tensor ranks divide the positions too
+(``--sequence-parallel``), and gradients are reduced while the backward pass computes (``--overlap-grad-reduce``).
+
+Sources: megatron/training/arguments.py of Megatron-LM core_v0.14.0; torchtitan/config_manager.py, June 2025.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from topoflow.files import read_bytes
+from topoflow.strategy.grid import ParallelGrid
+from topoflow.units import check_count
+from topoflow.workload.base import LayerGraph
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+KEY = "recipe"
+GPUS_PER_SERVER = 8  # of a DGX; the files do not say it
+FP8 = "float8_e4m3fn"
+LLAMA3 = {"8B": "llama3_8b", "70B": "llama3_70b", "405B": "llama3_405b"}  # flavors of torchtitan -> workloads
+# Options of Megatron-LM that are one key each: a whole number.
+MEGATRON = {
+    "num-layers": "workload.layers",
+    "hidden-size": "workload.hidden",
+    "num-attention-heads": "workload.heads",
+    "seq-length": "workload.sequence",
+    "vocab-size": "workload.vocabulary",
+    "tensor-model-parallel-size": "strategy.tensor",
+    "pipeline-model-parallel-size": "strategy.pipeline",
+    "context-parallel-size": "strategy.context",
+    "expert-model-parallel-size": "strategy.expert",
+    "num-distributed-optimizer-instances": "strategy.replicate",
+    "micro-batch-size": "micro_batch",
+    "global-batch-size": "global_batch",
+    "num-experts": "workload.experts",
+    "moe-router-topk": "workload.top_k",
+}
+NEEDED = ("num-layers", "hidden-size", "num-attention-heads", "seq-length", "vocab-size", "global-batch-size")
+REFUSED = (
+    *("tp-comm-overlap", "optimizer-cpu-offload", "cpu-offloading", "multi-latent-attention", "mtp-num-layers"),
+    *(
+        "decoder-first-pipeline-num-layers",
+        "decoder-last-pipeline-num-layers",
+        "window-size",
+        "pipeline-model-parallel-layout",
+    ),
+    *(
+        "moe-shared-expert-intermediate-size",
+        "moe-layer-freq",
+        "kv-channels",
+        "expert-tensor-parallel-size",
+        "use-torch-fsdp2",
+    ),
+)
+SHARDED = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
+
+
+def with_recipe(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with the keys of ``recipe=FILE`` in place of it, without those that are given.
+
+    Raise ``ValueError`` in one line with the file and the option that cannot be said.
+    """
+    files = [each.partition("=")[2].strip("'\"") for each in arguments if each.partition("=")[0] == KEY]
+    given = [each for each in arguments if each.partition("=")[0] != KEY]
+    if not files:
+        return given
+    if len(files) > 1 or not files[0]:
+        raise ValueError(f"{KEY}: must be one file, got {', '.join(files) or 'none'}")
+    keys = dict(each.lstrip("+").partition("=")[::2] for each in given)
+    found = recipe_keys(Path(files[0]), keys)
+    return [*(f"{key}={value}" for key, value in found.items() if key.lstrip("+") not in keys), *given]
+
+
+def recipe_keys(file: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the keys of a file; ``given`` has those of the command line, which a file may leave out."""
+    try:
+        text = read_bytes(file).decode("utf-8")
+    except OSError as error:
+        raise ValueError(f"{KEY}: must be a file that can be read, got {file} ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: must be text in UTF-8, got {error.reason}") from error
+    return _torchtitan(file, text, given or {}) if file.suffix == ".toml" else _megatron(file, text, given or {})
+
+
+# --- Megatron-LM
+
+
+def _megatron(file: Path, text: str, given: Mapping[str, str]) -> dict[str, str]:
+    options = _options(file, text)
+    for name in REFUSED:
+        if name in options:
+            raise ValueError(
+                f"{file}: --{name}: must be left out, as topoflow has no key for it, got {options[name] or 'it'}"
+            )
+    for name in NEEDED:
+        if name not in options and MEGATRON[name] not in given:
+            raise ValueError(f"{file}: --{name}: must be given, or {MEGATRON[name]}=, got neither")
+    numbers = {name: _number(f"{file}: --{name}", options[name]) for name in MEGATRON if name in options}
+    keys = {"workload": "transformer", "strategy": "parallel"}
+    keys |= {key: str(numbers[name]) for name, key in MEGATRON.items() if name in numbers}
+    keys.setdefault("micro_batch", "1")
+    keys["workload.gpus_per_server"] = str(GPUS_PER_SERVER)
+    heads = numbers.get("num-attention-heads", 1)
+    groups = _number(f"{file}: --num-query-groups", options.get("num-query-groups", "1"))
+    channels = options.get("kv-channels")
+    if channels is not None and _number(f"{file}: --kv-channels", channels) * heads != numbers.get("hidden-size"):
+        raise ValueError(f"{file}: --kv-channels: must be hidden-size / num-attention-heads, got {channels}")
+    keys["workload.key_value_heads"] = str(groups if "group-query-attention" in options else heads)
+    wide = options.get("moe-ffn-hidden-size", "") or options.get("ffn-hidden-size", "")
+    if wide or "hidden-size" in numbers:
+        by_default = 4 * numbers.get("hidden-size", 0)
+        if "swiglu" in options:
+            by_default = by_default * 2 // 3 // 64 * 64
+        keys["workload.feed_forward"] = str(_number(f"{file}: --ffn-hidden-size", wide) if wide else by_default)
+    if "num-experts" in numbers:
+        if not {"swiglu", "disable-bias-linear", "untie-embeddings-and-output-weights"} <= options.keys():
+            rule = "must come with --swiglu, --disable-bias-linear and --untie-embeddings-and-output-weights"
+            raise ValueError(f"{file}: --num-experts: {rule}, got {numbers['num-experts']}")
+        keys["workload"] = "moe"
+        keys.setdefault("workload.top_k", "2")
+    else:
+        keys["workload.gated"] = _said("swiglu" in options)
+        keys["workload.tied"] = _said("untie-embeddings-and-output-weights" not in options)
+        keys["workload.bias"] = _said("disable-bias-linear" not in options)
+        rotary = options.get("position-embedding-type", "learned_absolute") in ("rope", "none")
+        keys["workload.learned_positions"] = _said(not (rotary or "use-rotary-position-embeddings" in options))
+        keys["workload.attention"] = "unfused" if options.get("attention-backend") == "unfused" else "flash"
+    return keys | _megatron_training(file, options, numbers)
+
+
+def _megatron_training(file: Path, options: Mapping[str, str], numbers: Mapping[str, int]) -> dict[str, str]:
+    keys = {"workload.dtype": "bfloat16" if "bf16" in options else "float16" if "fp16" in options else "float32"}
+    if "fp8-format" in options:
+        keys["++workload.precision.dense"] = FP8
+    if "bf16" in options and "grad-reduce-in-bf16" not in options:
+        keys["strategy.reduce_dtype"] = "float32"
+    keys["strategy.zero"] = "1" if "use-distributed-optimizer" in options else "0"
+    if "use-custom-fsdp" in options or "use-megatron-fsdp" in options:
+        sharded = options.get("data-parallel-sharding-strategy", "no_shard")
+        if sharded not in SHARDED:
+            rule = f"must be one of {', '.join(SHARDED)}"
+            raise ValueError(f"{file}: --data-parallel-sharding-strategy: {rule}, got {sharded}")
+        keys["strategy.zero"] = str(SHARDED[sharded])
+    recompute = "selective" if "recompute-activations" in options else options.get("recompute-granularity", "none")
+    if recompute not in ("none", "selective", "full"):
+        raise ValueError(f"{file}: --recompute-granularity: must be selective or full, got {recompute}")
+    if recompute == "full" and (options.get("recompute-method"), options.get("recompute-num-layers", "1")) != (
+        "uniform",
+        "1",
+    ):
+        got = f"{options.get('recompute-method')} of {options.get('recompute-num-layers', '1')} layers"
+        raise ValueError(f"{file}: --recompute-method: must be uniform, of 1 layer each, got {got}")
+    keys["strategy.recompute"] = recompute
+    per_rank = options.get("num-virtual-stages-per-pipeline-rank")
+    if "num-layers-per-virtual-pipeline-stage" in options:
+        layers = _number(
+            f"{file}: --num-layers-per-virtual-pipeline-stage", options["num-layers-per-virtual-pipeline-stage"]
+        )
+        stages = numbers.get("pipeline-model-parallel-size", 1) * layers
+        if numbers["num-layers"] % stages:
+            rule = f"must divide the {numbers['num-layers']} layers of the pipeline's ranks"
+            raise ValueError(f"{file}: --num-layers-per-virtual-pipeline-stage: {rule}, got {layers}")
+        per_rank = str(numbers["num-layers"] // stages)
+    if per_rank is not None:
+        keys["strategy.virtual"] = str(_number(f"{file}: --num-virtual-stages-per-pipeline-rank", per_rank))
+    return keys
+
+
+def _options(file: Path, text: str) -> dict[str, str]:
+    """Return the options of a command line or shell script by their name; a switch has an empty value."""
+    joined = re.sub(r"\\\r?\n", " ", re.sub(r"(?m)^\s*#.*$", "", text))
+    try:
+        words = shlex.split(joined.replace("(", " ").replace(")", " "), comments=True)
+    except ValueError as error:
+        raise ValueError(f"{file}: must be a command line, got {error}") from error
+    options: dict[str, str] = {}
+    for word, following in zip(words, [*words[1:], "--"], strict=True):
+        if word.startswith("--") and len(word) > 2:
+            name, _, value = word[2:].partition("=")
+            options[name.replace("_", "-")] = value or ("" if following.startswith("-") else following)
+    if not options:
+        raise ValueError(f"{file}: must be options of Megatron-LM, as --num-layers 32, got none")
+    return options
+
+
+# --- torchtitan
+
+PARALLELISM = {
+    "tensor_parallel_degree": "strategy.tensor",
+    "pipeline_parallel_degree": "strategy.pipeline",
+    "context_parallel_degree": "strategy.context",
+    "data_parallel_replicate_degree": "strategy.replicate",
+}
+SCHEDULES = {"1f1b": "1", "interleaved1f1b": "2"}  # stages of a rank, torchtitan's default for multi-stage schedules
+
+
+def _torchtitan(file: Path, text: str, given: Mapping[str, str]) -> dict[str, str]:
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{file}: must be TOML, got {error}") from error
+    model, training = _table(file, tables, "model"), _table(file, tables, "training")
+    parallel = _table(file, tables, "experimental") | _table(file, tables, "parallelism")
+    workload = LLAMA3.get(str(model.get("flavor"))) if model.get("name", "llama3") == "llama3" else None
+    if workload is None:
+        got = f"{model.get('name')} {model.get('flavor')}"
+        raise ValueError(f"{file}: model.flavor: must be {', '.join(LLAMA3)} of llama3, got {got}")
+    if parallel.get("enable_async_tensor_parallel"):
+        rule = "must be false, as topoflow has no overlap of tensor parallel collectives"
+        raise ValueError(f"{file}: parallelism.enable_async_tensor_parallel: {rule}, got true")
+    degrees = {key: _number(f"{file}: parallelism.{name}", parallel.get(name, 1)) for name, key in PARALLELISM.items()}
+    tensor, pipeline, context, _ = degrees.values()
+    local = _number(
+        f"{file}: training.local_batch_size", training.get("local_batch_size", training.get("batch_size", 8))
+    )
+    keys = {"workload": workload, "strategy": "parallel", "workload.gpus_per_server": str(GPUS_PER_SERVER)}
+    keys["workload.sequence"] = str(_number(f"{file}: training.seq_len", training.get("seq_len", 2048)))
+    keys["workload.attention"] = "flash2"  # of PyTorch's scaled_dot_product_attention
+    compiled = _table(file, tables, "compile").get("enable", training.get("compile", False))
+    keys["workload.eager_loss"] = _said(not compiled)
+    if any("float8" in str(each) for each in model.get("converters", [])):
+        keys["++workload.precision.dense"] = FP8
+    shard = parallel.get("data_parallel_shard_degree", -1)
+    if shard == 1 and context == 1:
+        degrees["strategy.replicate"], zero = 1, 0
+    else:
+        zero = 3 if pipeline == 1 else 1  # in a pipeline, FSDP keeps what it has gathered
+        kept = 2 if pipeline == 1 else 1
+        zero = {"always": 3, "never": kept}.get(str(parallel.get("fsdp_reshard_after_forward")), zero)
+    keys |= {key: str(degree) for key, degree in degrees.items()}
+    keys |= {
+        "strategy.zero": str(zero),
+        "strategy.reduce_dtype": str(training.get("mixed_precision_reduce", "float32")),
+    }
+    keys["strategy.recompute"] = _checkpointing(file, _table(file, tables, "activation_checkpoint"))
+    keys["micro_batch"] = str(local)
+    if pipeline > 1:
+        schedule = str(parallel.get("pipeline_parallel_schedule", "1F1B")).lower()
+        if schedule not in SCHEDULES:
+            rule = "must be 1F1B or Interleaved1F1B"
+            raise ValueError(f"{file}: parallelism.pipeline_parallel_schedule: {rule}, got {schedule}")
+        keys["strategy.virtual"] = SCHEDULES[schedule]
+        keys["micro_batch"] = str(_microbatch(file, parallel, local))
+    keys["global_batch"] = str(training.get("global_batch_size", -1))
+    if keys["global_batch"] == "-1" and "global_batch" not in given:
+        servers, per_server = (given.get(key, str(GPUS_PER_SERVER)) for key in ("servers", "workload.gpus_per_server"))
+        if "servers" not in given or not (servers.isdigit() and per_server.isdigit()):
+            rule = "must be in the file, or servers= one number, as each data rank has a local batch"
+            raise ValueError(f"{file}: training.global_batch_size: {rule}, got neither")
+        keys["global_batch"] = str(local * int(servers) * int(per_server) // (tensor * pipeline * context))
+    return keys
+
+
+def _checkpointing(file: Path, table: Mapping[str, Any]) -> str:
+    mode, option = table.get("mode", "selective"), str(table.get("selective_ac_option", "2"))
+    if mode == "selective" and option != "op":
+        raise ValueError(f"{file}: activation_checkpoint.selective_ac_option: must be op, got {option}")
+    modes = {"none": "none", "full": "full", "selective": "selective_op"}
+    if mode not in modes:
+        raise ValueError(f"{file}: activation_checkpoint.mode: must be one of {', '.join(modes)}, got {mode}")
+    return modes[mode]
+
+
+def _microbatch(file: Path, parallel: Mapping[str, Any], local: int) -> int:
+    if "pipeline_parallel_microbatches" not in parallel:
+        name = "pipeline_parallel_microbatch_size"
+        return _number(f"{file}: parallelism.{name}", parallel.get(name, 1))
+    count = _number(f"{file}: parallelism.pipeline_parallel_microbatches", parallel["pipeline_parallel_microbatches"])
+    if local % count:
+        rule = f"must divide the local batch of {local}"
+        raise ValueError(f"{file}: parallelism.pipeline_parallel_microbatches: {rule}, got {count}")
+    return local // count
+
+
+def _table(file: Path, tables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    table = tables.get(name, {})
+    if not isinstance(table, dict):
+        raise ValueError(f"{file}: {name}: must be a table, got {table!r}")
+    return table
+
+
+def _number(field: str, value: object) -> int:
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if not isinstance(number, int):
+        raise ValueError(f"{field}: must be a whole number, got {value!r}")
+    check_count(field, number)
+    return number
+
+
+def _said(value: bool) -> str:
+    return str(value).lower()
+
+
+# --- the winner of a search
+
+
+def megatron_options(workload: LayerGraph, grid: ParallelGrid) -> str:
+    """Return a grid as options of Megatron-LM, one a line; ``recipe=FILE`` reads them with the sizes of the model."""
+    samples = round(grid.samples(workload))
+    options = {
+        "tensor-model-parallel-size": grid.tensor,
+        "pipeline-model-parallel-size": grid.pipeline,
+        "context-parallel-size": grid.context,
+        "expert-model-parallel-size": grid.expert,
+        "micro-batch-size": samples,
+        "global-batch-size": samples * grid.microbatches * grid.replicas,
+    }
+    if grid.virtual > 1:
+        options["num-virtual-stages-per-pipeline-rank"] = grid.virtual
+    if grid.replicate > 1:
+        options["num-distributed-optimizer-instances"] = grid.replicate
+    lines = [f"--{name} {value}" for name, value in options.items() if value > 1 or name.endswith("batch-size")]
+    lines += ["--sequence-parallel"] if grid.tensor > 1 else []
+    lines += ["--use-distributed-optimizer"] if grid.zero == 1 else []
+    if grid.zero > 1:
+        sharded = next(name for name, zero in SHARDED.items() if zero == grid.zero)
+        lines += ["--use-megatron-fsdp", f"--data-parallel-sharding-strategy {sharded}"]
+    if grid.recompute in ("selective", "full"):
+        lines.append(f"--recompute-granularity {grid.recompute}")
+    lines += ["--recompute-method uniform", "--recompute-num-layers 1"] if grid.recompute == "full" else []
+    if workload.dtype != "float32":
+        lines.append("--bf16" if workload.dtype == "bfloat16" else "--fp16")
+    if workload.dtype == "bfloat16" and grid.reduce_dtype != "float32":
+        lines.append("--grad-reduce-in-bf16")
+    return "\n".join(lines) + "\n"

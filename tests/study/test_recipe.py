@@ -1,0 +1,199 @@
+"""Recipes of Megatron-LM and torchtitan as keys, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import topoflow
+from topoflow.strategy.parallel import Parallel
+from topoflow.study.configure.recipe import megatron_options, recipe_keys, with_recipe
+from topoflow.workload.gpu import Gpu
+from topoflow.workload.transformer import Transformer
+
+GPT = """#!/bin/bash
+# --num-layers 1
+MODEL=(
+    --num-layers 4
+    --hidden-size 512
+    --num-attention-heads 8
+    --seq-length 128
+    --vocab-size 1024
+)
+torchrun ${DISTRIBUTED[@]} pretrain_gpt.py ${MODEL[@]} --micro-batch-size 2 \\
+    --global-batch-size=16 --bf16 --tensor-model-parallel-size 2 --use-distributed-optimizer --lr 1e-4
+"""
+LLAMA = """--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --group-query-attention
+--num-query-groups 8 --seq-length 8192 --vocab-size 128256 --swiglu --disable-bias-linear --normalization RMSNorm
+--untie-embeddings-and-output-weights --position-embedding-type rope --bf16 --grad-reduce-in-bf16 --fp8-format hybrid
+--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 2 --recompute-granularity full
+--recompute-method uniform --recompute-num-layers 1 --global-batch-size 128
+"""
+TITAN = """
+[model]
+name = "llama3"
+flavor = "70B"
+[training]
+local_batch_size = 16
+seq_len = 8192
+compile = true
+[parallelism]
+tensor_parallel_degree = 8
+[activation_checkpoint]
+mode = "full"
+"""
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    (folder / name).write_text(text)
+    return folder / name
+
+
+def test_a_script_of_megatron_is_read_as_keys(tmp_path: Path) -> None:
+    keys = recipe_keys(write(tmp_path, "gpt.sh", GPT))
+    expected = {
+        "workload": "transformer",
+        "workload.layers": "4",
+        "workload.feed_forward": "2048",
+        "workload.key_value_heads": "8",
+        "workload.learned_positions": "true",
+        "workload.tied": "true",
+        "workload.dtype": "bfloat16",
+        "strategy": "parallel",
+        "strategy.tensor": "2",
+        "strategy.zero": "1",
+        "strategy.reduce_dtype": "float32",
+        "strategy.recompute": "none",
+        "micro_batch": "2",
+        "global_batch": "16",
+    }
+    assert expected.items() <= keys.items()
+
+
+def test_a_llama_of_megatron_is_read_as_keys(tmp_path: Path) -> None:
+    keys = recipe_keys(write(tmp_path, "llama.txt", LLAMA))
+    expected = {
+        "workload.feed_forward": "14336",
+        "workload.key_value_heads": "8",
+        "workload.gated": "true",
+        "workload.tied": "false",
+        "workload.bias": "false",
+        "workload.learned_positions": "false",
+        "++workload.precision.dense": "float8_e4m3fn",
+        "strategy.pipeline": "4",
+        "strategy.virtual": "4",
+        "strategy.recompute": "full",
+        "micro_batch": "1",
+    }
+    assert expected.items() <= keys.items()
+    assert "strategy.reduce_dtype" not in keys
+
+
+def test_a_configuration_of_torchtitan_is_read_as_keys(tmp_path: Path) -> None:
+    """256 GPUs are 32 data ranks of 16 samples each."""
+    keys = recipe_keys(write(tmp_path, "70b.toml", TITAN), {"servers": "32"})
+    expected = {
+        "workload": "llama3_70b",
+        "workload.sequence": "8192",
+        "workload.eager_loss": "false",
+        "strategy.tensor": "8",
+        "strategy.zero": "3",
+        "strategy.reduce_dtype": "float32",
+        "strategy.recompute": "full",
+        "micro_batch": "16",
+        "global_batch": "512",
+    }
+    assert expected.items() <= keys.items()
+
+
+def test_a_given_key_replaces_that_of_the_file(tmp_path: Path) -> None:
+    file = write(tmp_path, "gpt.sh", GPT)
+    found = with_recipe(["strategy.tensor=4", f"recipe={file}", "servers=2"])
+    assert [each for each in found if each.startswith("strategy.tensor=")] == ["strategy.tensor=4"]
+    assert found[-2:] == ["strategy.tensor=4", "servers=2"]
+    assert with_recipe(["servers=2"]) == ["servers=2"]
+
+
+def test_a_recipe_is_simulated_as_its_keys_are(tmp_path: Path) -> None:
+    file = write(tmp_path, "gpt.sh", GPT)
+    asked = {"servers": 2, "fabric": "ideal_switch"}
+    by_file = topoflow.compare(recipe=file, **asked)
+    by_keys = topoflow.compare(*(f"{key}={value}" for key, value in recipe_keys(file).items()), **asked)
+    assert [row.iteration_time for row in by_file] == [row.iteration_time for row in by_keys]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Parallel(tensor=4, pipeline=2, zero=1, micro_batch=1, reduce_dtype="float32"),
+        Parallel(pipeline=2, virtual=2, micro_batch=2, recompute="full"),
+        Parallel(context=2, zero=3, replicate=2, micro_batch=1, recompute="selective"),
+    ],
+)
+def test_a_grid_that_is_written_is_read_again(tmp_path: Path, rule: Parallel) -> None:
+    gpu = Gpu("gpu", {"bfloat16": 1e12}, 1e12, 1e11, 1e12)
+    model = Transformer(gpu, layers=4, hidden=512, heads=8, key_value_heads=8, sequence=128, gpus_per_server=8)
+    workload = model.build().with_global_batch(64, 4)
+    grid = rule.place(workload, 4)
+    sizes = "--num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 128 --vocab-size 1024\n"
+    keys = recipe_keys(write(tmp_path, "found.txt", sizes + megatron_options(workload, grid)))
+    names = ("tensor", "pipeline", "context", "expert", "virtual", "zero", "replicate", "recompute", "reduce_dtype")
+    read = {name: keys.get(f"strategy.{name}", str(getattr(Parallel(), name))) for name in names}
+    assert read == {name: str(getattr(rule, name)) for name in names}
+    assert (keys["micro_batch"], keys["global_batch"]) == (str(rule.micro_batch), "64")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.sh", "python train.py", "must be options of Megatron-LM, as --num-layers 32, got none"),
+        (
+            "a.sh",
+            GPT.replace("--num-layers 4", "--num-layers ${N}"),
+            "--num-layers: must be a whole number, got '${N}'",
+        ),
+        (
+            "a.sh",
+            GPT.replace("--vocab-size 1024", ""),
+            "--vocab-size: must be given, or workload.vocabulary=, got neither",
+        ),
+        (
+            "a.sh",
+            GPT + " --tp-comm-overlap",
+            "--tp-comm-overlap: must be left out, as topoflow has no key for it, got it",
+        ),
+        ("a.sh", GPT + " 'open", "must be a command line, got No closing quotation"),
+        (
+            "a.sh",
+            LLAMA.replace("uniform", "block"),
+            "--recompute-method: must be uniform, of 1 layer each, got block of",
+        ),
+        ("a.toml", "[model", "must be TOML, got "),
+        ("a.toml", TITAN.replace("70B", "3B"), "model.flavor: must be 8B, 70B, 405B of llama3, got llama3 3B"),
+        ("a.toml", TITAN, "training.global_batch_size: must be in the file, or servers= one number"),
+        (
+            "a.toml",
+            TITAN.replace('"full"', '"selective"'),
+            "activation_checkpoint.selective_ac_option: must be op, got 2",
+        ),
+        (
+            "a.toml",
+            TITAN.replace("[activation", "enable_async_tensor_parallel = true\n[activation"),
+            "parallelism.enable_async_tensor_parallel: must be false",
+        ),
+    ],
+)
+def test_what_cannot_be_said_is_one_line_with_the_file_and_the_option(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    file = write(tmp_path, name, text)
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the beginning of the message is compared
+        recipe_keys(file)
+    assert str(error.value).startswith(f"{file}: {message}")
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^recipe: must be a file that can be read, got .*none\.sh"):
+        recipe_keys(tmp_path / "none.sh")
