@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from topoflow import operations
-from topoflow.units import DTYPE_BYTES, check_not_negative, check_positive
+from topoflow.units import DTYPE_BYTES, check_not_negative
 
 COLLECTIVES = (*operations.COLLECTIVES, "barrier")
 POINT_TO_POINT = ("send", "recv")
@@ -121,7 +121,6 @@ class Trace:
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # name -> ranks in group order
     source: str = ""  # format and producer, e.g. "kineto (torch 2.4+)"
     notes: tuple[str, ...] = ()  # what the importer left out, counted: "13 'wait' rows are no collectives"
-    bandwidth: float | None = None  # B/s that a rank sent at, where it is recorded; decides only what is computed first
     incomplete: tuple[int, ...] = ()  # iterations in which something took an unknown time on some rank
     chosen: int | None = None  # the iteration that stands for the job, where the times that decide it were taken away
 
@@ -139,8 +138,6 @@ class Trace:
             raise ValueError(f"chosen: must be within 0..{self.iterations - 1}, got {self.chosen}")
         if not all(0 <= number < self.iterations for number in self.incomplete):
             raise ValueError(f"incomplete: must be within 0..{self.iterations - 1}, got {list(self.incomplete)[:8]}")
-        if self.bandwidth is not None:
-            check_positive("bandwidth", self.bandwidth)
         if not self.ranks:
             raise ValueError("ranks: must have at least one, got none")
         for rank, events in self.ranks.items():

@@ -32,8 +32,7 @@ FORMAT = "topoflow-trace"
 VERSION = 1
 KINDS: dict[str, type[Event]] = {"compute": Compute, "communication": Communication}
 _HEADER = (
-    *("format", "version", "name", "world_size", "iterations", "ranks", "groups", "source", "notes", "bandwidth"),
-    "incomplete",
+    *("format", "version", "name", "world_size", "iterations", "ranks", "groups", "source", "notes", "incomplete"),
 )
 _REQUIRED = {"compute": ("name", "seconds"), "communication": ("op", "group", "dtype", "bytes_in", "bytes_out")}
 _ALLOWED = {kind: {"rank", "kind", *(field.name for field in dataclasses.fields(KINDS[kind]))} for kind in KINDS}
@@ -77,7 +76,6 @@ def parse(name: str, data: bytes) -> Trace:
             groups=_groups(name, header),
             source=header.text("source") if header.has("source") else "",
             notes=header.texts("notes") if header.has("notes") else (),
-            bandwidth=header.number("bandwidth") if header.has("bandwidth") else None,
             incomplete=header.integers("incomplete") if header.has("incomplete") else (),
         )
     except ValueError as error:
@@ -96,7 +94,6 @@ def _rows(trace: Trace) -> Iterator[Mapping[str, Any]]:
         "groups": dict(trace.groups),
         "source": trace.source,
         "notes": trace.notes,
-        **({} if trace.bandwidth is None else {"bandwidth": trace.bandwidth}),
         **({"incomplete": trace.incomplete} if trace.incomplete else {}),
     }
     for rank in sorted(trace.ranks):

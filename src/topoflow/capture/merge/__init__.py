@@ -63,7 +63,6 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
         notes=tuple(
             dict.fromkeys((*texts, *left_out, *(() if has_compute else (NO_COMPUTE,)), *_clock_notes(offsets)))
         ),
-        bandwidth=next((part.bandwidth for part in parts if part.bandwidth is not None), None),
         incomplete=tuple(sorted(set[int]().union(*(part.incomplete for part in parts)) - {-1})),
     )
 

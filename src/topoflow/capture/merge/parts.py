@@ -86,7 +86,6 @@ class Part:
     epoch_ns: int | None = None  # wall clock at time 0; None: all parts count from the same instant
     host: str = ""  # whose clock that is, where the file says so
     name: str = ""
-    bandwidth: float | None = None  # B/s that the rank sent at
     counts: Mapping[str, int] = field(default_factory=dict)  # what was left out: sentence -> how many
     notes: tuple[str, ...] = ()
 

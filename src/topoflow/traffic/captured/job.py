@@ -6,8 +6,8 @@
       all_reduce of S in [0, 1]        ->  a delay of 2 * 1/2 * S / local_bandwidth
       send 1 -> 2                      ->  transfer 0 -> 1
 
-Which iteration: ``captured.iteration``; what waits for what: ``captured.order``. Compute of the busiest rank of a
-server occupies the server; the other ranks have GPUs of their own and compute at the same time.
+Which iteration: ``captured.iteration``; what waits for what: ``captured.dependencies``. Compute of the busiest rank of
+a server occupies the server; the other ranks have GPUs of their own and compute at the same time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from topoflow.capture.base import Communication, Compute
 from topoflow.operations import ROOTED, bus_factor
 from topoflow.strategy.as_captured import Recorded
 from topoflow.traffic import base
-from topoflow.traffic.captured.order import Member, Step, replayed
+from topoflow.traffic.captured.dependencies import Member, Step, replayed
 from topoflow.workload.base import RecordedJob, Workload
 
 
@@ -39,7 +39,9 @@ def lower_captured(workload: Workload, strategy: Recorded) -> base.Traffic:
             f"so {trace.world_size / per_server:g} servers, got {strategy.servers} (strategy=as_captured finds it)"
         )
     iteration, job = replayed(trace, workload.eager)
-    lowering = _Lowering(per_server, _busiest_ranks(job, per_server), workload.gpu.exchange_bandwidth)
+    lowering = _Lowering(
+        per_server, _busiest_ranks(job, per_server), _ranks_by_readiness(job), workload.gpu.exchange_bandwidth
+    )
     for step in job:
         lowering.add(step)
     name = f"{workload.name} {strategy.name} iteration {iteration.number}"
@@ -51,13 +53,13 @@ def lower_captured(workload: Workload, strategy: Recorded) -> base.Traffic:
 class _Lowering:
     """The tasks so far; ``_finish[s]`` are the tasks that end step s."""
 
-    def __init__(self, per_server: int, busiest: set[int], local_bandwidth: float) -> None:
+    def __init__(self, per_server: int, busiest: set[int], by_readiness: set[int], local_bandwidth: float) -> None:
         self.tasks: list[base.Task] = []
         self._per_server = per_server
         self._local_bandwidth = local_bandwidth
         self._busiest = busiest
+        self._by_readiness = by_readiness
         self._finish: list[tuple[int, ...]] = []
-        self._last_compute: dict[int, int] = {}  # rank -> its last task: a rank computes one span at a time
 
     def add(self, step: Step) -> None:
         member = step.members[0]
@@ -98,12 +100,11 @@ class _Lowering:
 
     def _compute(self, member: Member, event: Compute) -> None:
         """Compute occupies the server; communication without a size does not, but its rank does nothing else then."""
-        rank, after = member.rank, self._awaited(member)
+        rank = member.rank
         server = self._server(rank) if rank in self._busiest and not event.communicates else None
-        if rank in self._last_compute:
-            after = tuple(sorted({*after, self._last_compute[rank]}))
-        self._last_compute[rank] = len(self.tasks)
-        self.tasks.append(base.Compute(member.seconds, server, after, f"{event.name} rank {rank}"))
+        resource = rank if rank in self._by_readiness else None
+        name = f"{event.name} rank {rank}"
+        self.tasks.append(base.Compute(member.seconds, server, self._awaited(member), name, resource=resource))
 
     def _transfer(self, rank: int, event: Communication, after: tuple[int, ...]) -> None:
         assert event.peer is not None
@@ -195,6 +196,15 @@ def sent_bytes(event: Communication) -> list[float]:
     """Bytes that one member of an all-to-all sends to each member, in group order."""
     shares = event.splits_in or (1,) * len(event.group)
     return [event.bytes_in * share / max(sum(shares), 1) for share in shares]
+
+
+def _ranks_by_readiness(job: Sequence[Step]) -> set[int]:
+    """Return the ranks whose record says what a compute followed: what is ready first runs first there.
+
+    The computes of other ranks follow each other.
+    """
+    members = (step.members[0] for step in job)
+    return {m.rank for m in members if isinstance(m.event, Compute) and m.event.after is not None}
 
 
 def _busiest_ranks(job: Sequence[Step], per_server: int) -> set[int]:
