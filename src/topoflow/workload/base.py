@@ -181,7 +181,10 @@ class RecordedJob:
         trace, period = self.trace, self.period
         took = "" if period.seconds is None else f", which took {human(period.seconds, 's')} when it was recorded"
         missing = trace.world_size - len(trace.ranks)
-        mirrored = f"{missing} of {trace.world_size} ranks were not recorded: they do as rank {min(trace.ranks)} did"
+        mirrored = (
+            f"{missing} of {trace.world_size} ranks were not recorded: they do as rank {min(trace.ranks)} did, "
+            "so it waits for none that is slower, and an iteration takes at least what is said"
+        )
         return (
             f"iteration {period.number} (of {trace.iterations}, the first is 0) is replayed{took}",
             *([mirrored] if missing else []),
