@@ -5,9 +5,10 @@
     python benchmarks/sst.py sst=PATH/bin/sst cases=storm,groups routing=valiant_group,adaptive_local seeds=9
 
 Prints ``case.cables.routing.metric value`` lines. A case is a script of each rank, most of them motifs of topoflow,
-which SST's Ember replays. Routers, links and NICs have the parameters of the tapered dragonfly. With ``hosts=none``
-hosts take no time, and all messages are eager: the network and its NICs alone. With ``hosts=firefly`` they take what
-firefly's do, on our side ``workload.library=firefly``.
+which SST's Ember replays as traces. A trace of Ember 16 can neither wait for a long isend alone nor call an all-to-all.
+So in both the last send of a step blocks, and a collective is its messages. Routers, links and NICs have the
+parameters of the tapered dragonfly. With ``hosts=none`` hosts take no time, and all messages are eager: the network and
+its NICs alone. With ``hosts=firefly`` they take what firefly's do, on our side ``workload.library=firefly``.
 
 Where hosts take nothing, SST's ranks begin 10 ns after the start, and 2 ns for each receive that they have posted
 (``Script.handed``); so do ours, as who is first decides much: ``ours_least_us`` to ``ours_most_us`` is what twelve runs
@@ -23,7 +24,8 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -134,11 +136,29 @@ CASES: Mapping[str, Case] = {
 }
 
 
-class Headed(Writer):
+class Traced(Writer):
+    """What SST replays of a trace: the last send of a step blocks, and a collective is its messages (``Script``)."""
+
+    @contextmanager
+    def one_call(self) -> Iterator[None]:
+        yield
+        self.step()
+
+    def step(self, only: Any = None) -> None:
+        later, split = np.zeros(self.ranks, np.bool_), []
+        for source, target, bytes, blocking in reversed(self._pending):
+            for mask, blocks in ((~later[source], True), (later[source], blocking)):
+                split.append((source[mask], target[mask], bytes[mask], blocks))
+            later[source] = True
+        self._pending = split[::-1]
+        super().step(only)
+
+
+class Headed(Traced):
     """Messages with what firefly puts before them."""
 
-    def send(self, source: Any, target: Any, bytes: Any) -> None:
-        super().send(source, target, bytes + firefly.HEADER)
+    def send(self, source: Any, target: Any, bytes: Any, *, blocking: bool = False) -> None:
+        super().send(source, target, bytes + firefly.HEADER, blocking=blocking)
 
 
 @dataclass(frozen=True)
@@ -149,7 +169,7 @@ class Played(Motif):
     hosts: bool = False
 
     def messages(self, ranks: int) -> Any:
-        writer = Writer(ranks, self.eager, library=True) if self.hosts else Headed(ranks, np.inf)
+        writer = Traced(ranks, self.eager, library=True) if self.hosts else Headed(ranks, np.inf)
         self.rule(self, writer)
         return writer.messages()
 

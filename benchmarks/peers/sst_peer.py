@@ -14,7 +14,8 @@ import resource
 import shutil
 import struct
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -42,36 +43,47 @@ class Script:
     """What ranks do, step by step, in the words of a ``Writer``: those that a motif calls.
 
     In a step a rank posts all receives, sends, and waits for all of both. One that does nothing but send or receive one
-    message does so with a blocking call.
+    message does so with a blocking call, and so does the last send of a step. A collective is its messages.
     """
 
     def __init__(self, ranks: int) -> None:
         self.ranks = ranks
         self._calls: list[list[tuple[str, int, float]]] = [[] for _ in range(ranks)]  # kind, other rank, B or s
-        self._sends: list[list[tuple[int, int]]] = [[] for _ in range(ranks)]
+        self._sends: list[list[tuple[int, int, bool]]] = [[] for _ in range(ranks)]  # and whether it blocks
         self._receives: list[list[tuple[int, int]]] = [[] for _ in range(ranks)]
 
-    def send(self, source: Offsets, target: Offsets, bytes: ArrayLike) -> None:
+    def send(self, source: Offsets, target: Offsets, bytes: ArrayLike, *, blocking: bool = False) -> None:
         for a, b, size in zip(source.tolist(), target.tolist(), np.broadcast_to(bytes, len(source)), strict=True):
-            self._sends[a].append((b, int(np.ceil(size))))
+            self._sends[a].append((b, int(np.ceil(size)), blocking))
             self._receives[b].append((a, int(np.ceil(size))))
 
     def compute(self, rank: Offsets, seconds: ArrayLike) -> None:
         for each, time in zip(rank.tolist(), np.broadcast_to(seconds, len(rank)).tolist(), strict=True):
             self._calls[each].append(("compute", 0, time))
 
+    @contextmanager
+    def one_call(self) -> Iterator[None]:
+        yield
+        self.step()
+
     def step(self, only: Offsets | None = None) -> None:
         for rank in range(self.ranks) if only is None else only.tolist():
             calls, receives, sends = self._calls[rank], self._receives[rank], self._sends[rank]
             if len(receives) + len(sends) == 1:
                 calls.extend(("recv", *each) for each in receives)
-                calls.extend(("send", *each) for each in sends)
+                calls.extend(("send", *each) for each, _ in self._split(sends))
             elif receives or sends:
                 calls.extend(("irecv", *each) for each in receives)
-                calls.extend(("isend" if receives else "send", *each) for each in sends[:-1])
-                calls.extend(("send", *each) for each in sends[-1:])
+                split = self._split(sends)
+                calls.extend(("send" if blocks or not receives else "isend", *each) for each, blocks in split)
                 calls.extend([("waitall", 0, 0)] * bool(receives))
             self._receives[rank], self._sends[rank] = [], []
+
+    @staticmethod
+    def _split(sends: Sequence[tuple[int, int, bool]]) -> list[tuple[tuple[int, int], bool]]:
+        """Return the other rank and bytes of each send of a step, and whether it blocks, as the last one does."""
+        last = len(sends) - 1
+        return [((other, size), blocks or place == last) for place, (other, size, blocks) in enumerate(sends)]
 
     def handed(self) -> list[Floats]:
         """Of each rank, s before which its sends are not handed to its NIC, where its calls take no time.

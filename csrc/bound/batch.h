@@ -3,7 +3,7 @@
 // Shapes: W worlds, L links, P paths, H hops, C costs (path, bytes and delay), N nodes in the order of their levels,
 // each a task or a block, B blocks (of tasks that count as one node), M members (the costs of their tasks), V levels,
 // D dependencies, U sends (a node and the path that it sends over), X crossings (a path and a link of it), S last nodes
-// (that no other waits for).
+// (that no other waits for), R resources, O nodes that occupy one.
 //
 // Source: topoflow/engine/bound/condensed.py makes it of a graph; the model is stated in topoflow/engine/base.py.
 #pragma once
@@ -13,7 +13,7 @@
 namespace topoflow {
 
 struct CondensedGraph {
-  int32_t links, paths, nodes, blocks, levels, last;
+  int32_t links, paths, nodes, blocks, levels, last, resources;
   const int64_t* path_offsets;
   const int32_t* path_links;
   const double *path_weight, *path_limit;
@@ -34,6 +34,9 @@ struct CondensedGraph {
   const int32_t* paths_on_link;
   const double* link_bytes;
   const int32_t* last_nodes;
+  const int64_t* resource_offsets;
+  const int32_t* occupant;
+  const double* resource_seconds;
 };
 
 constexpr Field<CondensedGraph> kCondensedGraphFields[] = {
@@ -60,12 +63,17 @@ constexpr Field<CondensedGraph> kCondensedGraphFields[] = {
           "where the row of each link begins in `paths_on_link`"),
     array("crossing", &CondensedGraph::paths_on_link, "X", "paths that cross a link"),
     array("sink", &CondensedGraph::last_nodes, "S", "nodes that no other waits for"),
+    array("resource_offsets", &CondensedGraph::resource_offsets, "R+1",
+          "where the row of each resource begins in `occupant`"),
+    array("occupant", &CondensedGraph::occupant, "O", "nodes that occupy a resource, one at a time"),
+    array("resource_seconds", &CondensedGraph::resource_seconds, "R", "s, how long they do"),
     count('L', &CondensedGraph::links),
     count('P', &CondensedGraph::paths),
     count('N', &CondensedGraph::nodes),
     count('B', &CondensedGraph::blocks),
     count('V', &CondensedGraph::levels),
-    count('S', &CondensedGraph::last)};
+    count('S', &CondensedGraph::last),
+    count('R', &CondensedGraph::resources)};
 
 struct BoundBatch {
   CondensedGraph graph;

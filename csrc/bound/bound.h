@@ -7,7 +7,8 @@
 //    hops); the longest chain of such tasks is the critical path.
 // 2. A link is busy from the first moment that a flow of it can begin, if all before it share nothing, for at least
 //    bytes / capacity.
-// The bound is the larger of the longest critical path and the latest end of 2 over all links.
+// 3. A resource is busy from the first moment that a task of it can begin, for as long as all its tasks take together.
+// The bound is the largest of the longest critical path and the latest ends of 2 and 3 over all links and resources.
 //
 // Source: the critical path and the most loaded resource, the two lower bounds of Graham, Bounds on Multiprocessing
 // Timing Anomalies, SIAM J. Applied Mathematics 17(2), 1969, section 3; the second with the heads of Carlier, The
@@ -45,6 +46,7 @@ class Bound {
     measure_blocks(team);
     for (int32_t level = 0; level < graph_.levels; ++level) run_level(team, level);
     longest(team, graph_.last, false, [&](int32_t i, int32_t lane) { return finish_.get(graph_.last_nodes[i], lane); });
+    longest(team, graph_.resources, true, [&](int32_t r, int32_t lane) { return busy_until(r, lane); });
     load_links(team);
     longest(team, graph_.links, true, [&](int32_t link, int32_t lane) { return slowness_.get(link, lane); });
     write(team);
@@ -121,6 +123,15 @@ class Bound {
       const Wide takes = cost < 0 ? block_.get(-1 - cost, lane) : seconds(cost, lane);
       finish_.set(node, lane, ready(node, lane) + takes);
     });
+  }
+
+  // The first moment at which the resource can have run all its tasks.
+  DEVICE Wide busy_until(int32_t r, int32_t lane) const {
+    const CondensedGraph& g = graph_;
+    Wide begin = all(kInfinity);
+    for (int64_t i = g.resource_offsets[r]; i < g.resource_offsets[r + 1]; ++i)
+      begin = lower(begin, ready(g.occupant[i], lane));
+    return begin + all(g.resource_seconds[r]);
   }
 
   // The largest of value(i < n), and of what `longest_` was if it counts.

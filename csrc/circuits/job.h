@@ -21,18 +21,19 @@ struct Job {
   int64_t moving;       // out, tasks in `moved`
   const double *wait, *capacity;
   const int32_t* cancel;
-  double *start, *finish, *waited, *left;
+  double *start, *finish, *waited, *left, *ready_at;
   int32_t *pending, *users, *ready;
   int32_t* moved;
   double* sent;
   double* end;
-  int32_t *number, *seen, *path_number, *link_number;
+  int32_t *number, *seen, *path_number, *link_number, *resource_number;
 };
 
 constexpr Field<Graphs> kJobGraphFields[] = {
     array("delay", &Graphs::delay, "T", "s"),
     array("release", &Graphs::release, "T", "s"),
     array("path", &Graphs::path, "T", "path, -1: none"),
+    optional("resource", &Graphs::resource, "T", "number of the resource that a task occupies, -1: none"),
     array("after_offsets", &Graphs::after_offsets, "T+1", "where the row of each task begins in `after`"),
     array("after", &Graphs::after, "D", "tasks that a task waits for"),
     array("follower_offsets", &Graphs::follower_offsets, "T+1", "where the row of each task begins in `followers`"),
@@ -52,6 +53,7 @@ constexpr Field<Job> kJobFields[] = {
     array("finish", &Job::finish, "T", "in and out, s; infinity: it has not finished"),
     array("waited", &Job::waited, "T", "in and out, s, when a task that has begun has waited"),
     array("left", &Job::left, "T", "in and out, B"),
+    array("ready_at", &Job::ready_at, "T", "in and out, s, when the last of those in `after` finished that have"),
     array("pending", &Job::pending, "T", "in and out, tasks in `after` that have not finished"),
     array("users", &Job::users, "P", "in and out, tasks on the path that have not finished"),
     array("live", &Job::ready, "T", "in and out, unfinished tasks that wait for no other, ascending"),
@@ -62,6 +64,7 @@ constexpr Field<Job> kJobFields[] = {
     array("seen", &Job::seen, "T", "0, and again afterwards"),
     array("path_number", &Job::path_number, "P", "-1, and again afterwards"),
     array("link_number", &Job::link_number, "L+1", "-1, and again afterwards"),
+    optional("resource_number", &Job::resource_number, "T", "anything; none where no task occupies a resource"),
     count('P', &Job::paths),
     count('L', &Job::links)};
 

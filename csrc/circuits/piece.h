@@ -13,7 +13,9 @@
 #pragma once
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
+#include <vector>
 
 #include "piece_world.h"
 
@@ -80,8 +82,10 @@ class Piece {
     for (int64_t i = 0; i < job_.ready_count; ++i) {
       const int32_t task = job_.ready[i];
       const bool has_begun = begun(job_, task);
-      const double first = has_begun ? std::max(job_.waited[task], now_) : job_.graph.release[task];
-      if (first > horizon_) continue;
+      const bool occupies = BACKEND::occupies(job_, task);
+      const double first =
+          has_begun ? std::max(job_.waited[task], now_) : std::max(job_.graph.release[task], occupies ? now_ : 0.0);
+      if (first > horizon_ && !(has_begun && occupies)) continue;  // others wait for the resource that it occupies
       const double flows = this->flows(task);
       if (has_begun && flows == kInfinity && job_.waited[task] <= now_) {  // it stands still: one tells that all do
         if (stands) continue;
@@ -121,6 +125,18 @@ class Piece {
       if (world.finish(k) < kInfinity) end(task, world.finish(k));
     }
     keep_ready(world);
+    if (job_.graph.resource) unite_ready();
+  }
+
+  // What became ready in one event did so at one time.
+  void unite_ready() const {
+    std::vector<int32_t> queued;
+    std::copy_if(job_.ready, job_.ready + job_.ready_count, std::back_inserter(queued),
+                 [&](int32_t task) { return occupies(job_, task) && !begun(job_, task); });
+    const auto ready_at = [&](int32_t task) -> double& { return job_.ready_at[task]; };
+    std::sort(queued.begin(), queued.end(), [&](int32_t a, int32_t b) { return ready_at(a) < ready_at(b); });
+    for (size_t i = 1; i < queued.size(); ++i)
+      if (ready_at(queued[i]) <= ready_at(queued[i - 1]) * (1 + kSame)) ready_at(queued[i]) = ready_at(queued[i - 1]);
   }
 
   void keep_ready(const PieceWorld& world) const {
@@ -129,7 +145,8 @@ class Piece {
         std::remove_if(first, first + job_.ready_count, [&](int32_t task) { return over(job_, task); });
     int32_t* last = old;
     for (int64_t k = 0; k < job_.moving; ++k)
-      if (const int32_t task = job_.moved[k]; world.waits(k) && begun(job_, task) && !over(job_, task)) *last++ = task;
+      if (const int32_t task = job_.moved[k]; world.waits(k) && job_.pending[task] == 0 && !over(job_, task))
+        *last++ = task;
     last = std::copy_n(job_.moved + job_.moving, idle_, last);
     std::sort(old, last);
     std::inplace_merge(first, old, last);
@@ -141,6 +158,7 @@ class Piece {
     if (const int32_t p = job_.graph.path[task]; p >= 0) --job_.users[p];
     for (int64_t i = job_.graph.follower_offsets[task]; i < job_.graph.follower_offsets[task + 1]; ++i) {
       const int32_t f = job_.graph.followers[i];
+      job_.ready_at[f] = std::max(job_.ready_at[f], finish);
       if (--job_.pending[f] > 0 || job_.number[f] >= 0) continue;
       if (job_.graph.release[f] <= horizon_) throw std::logic_error("a task began before it could");
       job_.moved[job_.moving + idle_++] = f;

@@ -18,6 +18,7 @@ namespace topoflow::BACKEND {
 
 inline bool begun(const Job& job, int32_t task) { return job.start[task] < kInfinity; }
 inline bool over(const Job& job, int32_t task) { return job.finish[task] < kInfinity; }
+inline bool occupies(const Job& job, int32_t task) { return job.graph.resource && job.graph.resource[task] >= 0; }
 
 // What moves, numbered in the order of the tasks. Leaves the job's scratch as it was.
 class Numbers {
@@ -32,6 +33,7 @@ class Numbers {
       if (const int32_t p = job.graph.path[job.moved[k]]; p >= 0 && job.path_number[p] < 0) add_path(p);
     }
     sizes.tasks = job.moving;
+    sizes.occupying = job.graph.resource ? job.moving : 0;
   }
   ~Numbers() {
     for (int64_t k = 0; k < job_.moving; ++k) {
@@ -74,7 +76,7 @@ class Numbers {
 // In memory of its own, laid out as in Batch.
 struct PieceArrays {
   double *delay, *bytes, *release, *path_weight, *path_limit, *capacity, *latency, *start, *finish, *left;
-  int32_t *path, *after, *followers, *path_links;
+  int32_t *path, *resource, *after, *followers, *path_links;
   int64_t *after_offsets, *follower_offsets, *path_offsets;
 
   PieceArrays(Arena& arena, const Sizes& n, int64_t dependencies)
@@ -89,6 +91,7 @@ struct PieceArrays {
         finish(arena.take<double>(n.tasks)),
         left(arena.take<double>(n.tasks)),
         path(arena.take<int32_t>(n.tasks)),
+        resource(arena.take<int32_t>(n.occupying)),
         after(arena.take<int32_t>(dependencies)),
         followers(arena.take<int32_t>(dependencies)),
         path_links(arena.take<int32_t>(n.hops)),
@@ -128,6 +131,7 @@ class PieceWorld {
                     .bytes = to_.bytes,
                     .release = to_.release,
                     .path = to_.path,
+                    .resource = job_.graph.resource ? to_.resource : nullptr,
                     .after_offsets = to_.after_offsets,
                     .after = to_.after,
                     .path_offsets = to_.path_offsets,
@@ -164,11 +168,13 @@ class PieceWorld {
     Arena arena(nullptr);
     PieceArrays(arena, n, numbers_.dependencies);
     const int64_t limits = job_.graph.path_limit ? n.paths : 0;
-    return arena.taken() + WorldData::bytes({n.tasks, n.paths, n.hops + limits, n.links + limits});
+    return arena.taken() + WorldData::bytes({n.tasks, n.paths, n.hops + limits, n.links + limits, n.occupying});
   }
 
-  // What has begun is ready when its wait ends, but for the latency of its path, which it waits again.
+  // What has begun is ready when its wait ends, but for the latency of its path, which it waits again. What waits for a
+  // resource is ready when it was, so that its turn is the same; what occupies one was ready before all that wait.
   void copy_tasks() const {
+    if (job_.graph.resource) copy_resources();
     for (int64_t k = 0; k < job_.moving; ++k) {
       const int32_t task = job_.moved[k], p = job_.graph.path[task];
       const double ready = begun(job_, task) ? std::max(job_.waited[task], now_) - (p >= 0 ? job_.wait[p] : 0)
@@ -177,6 +183,23 @@ class PieceWorld {
       to_.delay[k] = begun(job_, task) ? 0 : job_.graph.delay[task];
       to_.bytes[k] = job_.left[task];
       to_.path[k] = p >= 0 ? job_.path_number[p] : -1;
+      if (!occupies(job_, task)) continue;
+      to_.release[k] = (begun(job_, task) ? -now_ : job_.ready_at[task]) - zero_;
+      to_.delay[k] = begun(job_, task) ? job_.waited[task] + now_ : job_.graph.delay[task];
+    }
+  }
+
+  // A resource has the number of the first task of the piece that occupies it.
+  void copy_resources() const {
+    for (int64_t k = 0; k < job_.moving; ++k) {
+      const int32_t task = job_.moved[k];
+      if (occupies(job_, task)) job_.resource_number[job_.graph.resource[task]] = -1;
+    }
+    for (int64_t k = 0; k < job_.moving; ++k) {
+      to_.resource[k] = -1;
+      if (!occupies(job_, job_.moved[k])) continue;
+      int32_t& number = job_.resource_number[job_.graph.resource[job_.moved[k]]];
+      to_.resource[k] = number = number < 0 ? static_cast<int32_t>(k) : number;
     }
   }
 

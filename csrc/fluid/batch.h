@@ -17,7 +17,7 @@ struct Graphs {
   int64_t tasks, dependencies;
   const int64_t *task_offsets, *path_base;
   const double *delay, *bytes, *release;
-  const int32_t* path;
+  const int32_t *path, *resource;
   const int64_t* after_offsets;
   const int32_t* after;
   const int64_t* path_offsets;
@@ -34,6 +34,7 @@ constexpr Field<Graphs> kGraphFields[] = {
     array("bytes", &Graphs::bytes, "T", "B"),
     array("release", &Graphs::release, "T", "s"),
     array("path", &Graphs::path, "T", "path, -1: none"),
+    optional("resource", &Graphs::resource, "T", "number of the resource that a task occupies, -1: none"),
     array("after_offsets", &Graphs::after_offsets, "T+1", "where the row of each task begins in `after`"),
     array("after", &Graphs::after, "D", "tasks that a task waits for"),
     array("path_offsets", &Graphs::path_offsets, "P+1", "first hop of each path"),

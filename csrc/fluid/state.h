@@ -3,6 +3,7 @@
 
 #include "arena.h"
 #include "flows.h"
+#include "parallel/resources.h"
 
 namespace topoflow::BACKEND {
 
@@ -17,6 +18,8 @@ struct State {
   Tournament waits;         // tasks by s
   List due;                 // tasks whose wait has ended
   List finished;            // tasks
+  Resources<double> resources;
+  List queued;  // tasks that have just become ready, of those that occupy a resource
 
   HD State(Arena& arena, const Sizes& n)
       : hops(arena.take<int32_t>(n.hops)),
@@ -28,7 +31,9 @@ struct State {
         pending(arena.take<int32_t>(n.tasks)),
         waits(arena.tournament(n.tasks)),
         due(arena.list(n.tasks)),
-        finished(arena.list(n.tasks)) {}
+        finished(arena.list(n.tasks)),
+        resources(arena, n.occupying),
+        queued(arena.list(n.occupying)) {}
 };
 
 }  // namespace topoflow::BACKEND

@@ -67,7 +67,8 @@ struct WorldData {
     const int64_t limits = graphs.path_limit ? end - first : 0;
     return {graphs.task_offsets[g + 1] - graphs.task_offsets[g], end - first,
             graphs.path_offsets[end] - graphs.path_offsets[first] + limits,
-            batch.link_offsets[world + 1] - batch.link_offsets[world] + limits};
+            batch.link_offsets[world + 1] - batch.link_offsets[world] + limits,
+            graphs.resource ? graphs.task_offsets[g + 1] - graphs.task_offsets[g] : 0};
   }
 
   // All paths, with links that are left out.
@@ -144,6 +145,7 @@ class World {
     state_.finished.clear(team);
     state_.ends.clear(team);
     state_.waits.clear(team);
+    if (graph_.resource) begin_resources(team);
     Layout{rates_, state_}(team);
     team.for_each(static_cast<int32_t>(data_.sizes.tasks), [&](int32_t task) {
       const int64_t* const after = graph_.after_offsets + data_.base + task;
@@ -173,15 +175,38 @@ class World {
     return team.any(static_cast<int32_t>(data_.sizes.paths), [&](int32_t p) { return state_.flows[p].count > 0; });
   }
 
-  // A task waits from now on; data_.finish is when that ends.
-  DEVICE void make_ready(const Team auto& team, int32_t task, double horizon) {
+  // The last that a task waits for has finished.
+  DEVICE void make_ready(const Team auto& team, int32_t task, double horizon) const {
+    if (resource(task) >= 0) return queue(team, task, horizon);
+    begin_task(team, task, ready(task), horizon);
+  }
+
+  // s, when all that a task waits for is over.
+  DEVICE double ready(int32_t task) const {
     double ready = graph_.release[data_.base + task];
     for (int64_t i = graph_.after_offsets[data_.base + task]; i < graph_.after_offsets[data_.base + task + 1]; ++i) {
       const double end = data_.finish[graph_.after[i] - data_.base];
       ready = end > ready ? end : ready;
     }
-    data_.start[task] = ready;
-    data_.finish[task] = ready + wait(graph_, data_.paths, data_.latency, data_.base + task);
+    return ready;
+  }
+
+  // -1: it occupies none.
+  DEVICE int32_t resource(int32_t task) const { return graph_.resource ? graph_.resource[data_.base + task] : -1; }
+
+  // A task waits for its resource from now on, or first for its release.
+  DEVICE void queue(const Team auto& team, int32_t task, double horizon) const {
+    const double release = graph_.release[data_.base + task];
+    if (release > horizon)
+      state_.waits.set(team, task, release);
+    else
+      state_.queued.append(team, task);
+  }
+
+  // A task waits from now on; data_.finish is when that ends.
+  DEVICE void begin_task(const Team auto& team, int32_t task, double start, double horizon) const {
+    data_.start[task] = start;
+    data_.finish[task] = start + wait(graph_, data_.paths, data_.latency, data_.base + task);
     if (data_.finish[task] <= horizon)
       state_.due.append(team, task);
     else
@@ -218,7 +243,9 @@ class World {
     while (true) {
       const int32_t finished = state_.finished.count(team);
       team.for_each(finished, [&](int32_t i) { release_followers(team, state_.finished[i], horizon); });
+      if (graph_.resource) release_resources(team, finished);
       state_.finished.clear(team);
+      if (graph_.resource && state_.due.count(team) == 0) serve(team, horizon);
       const int32_t due = state_.due.count(team);
       if (due == 0) return;
       team.for_each(due, [&](int32_t i) { end_wait(team, state_.due[i]); });
@@ -235,7 +262,40 @@ class World {
     }
   }
 
+  DEVICE void begin_resources(const Team auto& team) const {
+    state_.queued.clear(team);
+    team.for_each(static_cast<int32_t>(data_.sizes.tasks), [&](int32_t r) { state_.resources.begin(r, -kInfinity); });
+    team.for_each(1, [&](int32_t) { state_.resources.begin(); });
+  }
+
+  // By one thread, as all that follows.
+  DEVICE void release_resources(const Team auto& team, int32_t finished) const {
+    team.for_each(1, [&](int32_t) {
+      for (int32_t i = 0; i < finished; ++i)
+        if (const int32_t task = state_.finished[i], r = resource(task); r >= 0)
+          state_.resources.release(r, data_.finish[task]);
+    });
+  }
+
+  // Nothing else happens in this event: tasks begin on resources. All that became ready in it did so at one time; at
+  // the beginning, a task did when it was released.
+  DEVICE void serve(const Team auto& team, double horizon) const {
+    const int32_t queued = state_.queued.count(team);
+    team.for_each(1, [&](int32_t) {
+      for (int32_t i = 0; i < queued; ++i) {
+        const int32_t task = state_.queued[i];
+        state_.resources.wait(resource(task), task, horizon > 0 ? horizon : ready(task));
+      }
+      state_.resources.serve([&](int32_t task, double free) {
+        const double since = ready(task);
+        begin_task(team, task, since > free ? since : free, horizon);
+      });
+    });
+    state_.queued.clear(team);
+  }
+
   DEVICE void end_wait(const Team auto& team, int32_t task) const {
+    if (resource(task) >= 0 && data_.start[task] == kInfinity) return state_.queued.append(team, task);  // is released
     if (!sends(graph_, data_.paths, data_.base + task)) return state_.finished.append(team, task);
     const int32_t p = graph_.path[data_.base + task];
     Flows& x = state_.flows[p];

@@ -41,7 +41,7 @@ struct PacketBatch {
   const int64_t *task_offsets, *root_offsets, *edge_offsets, *branch_offsets, *port_offsets, *channel_offsets,
       *queue_offsets;
   const int64_t *bytes, *delay, *release, *pace;
-  const int32_t *first_root, *roots, *pending;
+  const int32_t *first_root, *roots, *pending, *resource;
   const int64_t* follower_offsets;
   const int32_t *followers, *tokens, *awaited;
   const int64_t *rounds, *awaited_offsets, *waited;
@@ -111,6 +111,7 @@ constexpr Field<PacketBatch> kPacketFields[] = {
     array("first_root", &PacketBatch::first_root, "S", "root at which the paths begin, -1: none"),
     array("roots", &PacketBatch::roots, "S", "roots at which they begin"),
     array("pending", &PacketBatch::pending, "S", "tasks that a task waits for"),
+    optional("resource", &PacketBatch::resource, "S", "number of the resource that a task occupies, -1: none"),
     array("follower_offsets", &PacketBatch::follower_offsets, "S+1", "where the row of each task begins"),
     array("followers", &PacketBatch::followers, "D", "tasks that wait for a task"),
     array("waited", &PacketBatch::waited, "S", "ps of the delay in which no message is under way"),

@@ -15,10 +15,10 @@
 // Where nothing happens to tasks there are two. Each part says, once it has its mail, when something happens next in
 // it; the earliest of all is when the window begins.
 //
-// Dependencies between tasks take no time. So tasks that depend on each other, even by way of others, are followed by
-// one part, wherever their messages go. Then each part offers the messages that its own ports send. Nothing depends on
-// the order in which mail is taken: a queue has one sender, the times of credits are compared, events are in the order
-// of their times and of what they are, and so are the messages of a NIC.
+// Dependencies between tasks take no time. So tasks that depend on each other or occupy one resource, even by way of
+// others, are followed by one part, wherever their messages go. Then each part offers the messages that its own ports
+// send. Nothing depends on the order in which mail is taken: a queue has one sender, the times of credits are compared,
+// events are in the order of their times and of what they are, and so are the messages of a NIC.
 //
 // Source: as world.h: windows of the lookahead in which processes do not depend on each other; Nicol, "The cost of
 // conservative synchronization in parallel discrete event simulations", Journal of the ACM 40(2), 1993.
@@ -134,6 +134,11 @@ struct Partition {
         const int32_t one = find(t), other = find(b.followers[e]);
         first[std::max(one, other)] = std::min(one, other);
       }
+    }
+    for (int32_t t = 0; t < count && b.resource; ++t) {
+      if (b.resource[row + t] < 0) continue;
+      const int32_t one = find(t), other = find(b.resource[row + t]);
+      first[std::max(one, other)] = std::min(one, other);
     }
     for (int32_t t = 0; t < count; ++t) ++size[find(t)];
     int64_t shared = 0;

@@ -170,7 +170,11 @@ class Sst {
       if (first >= kNever / 2) return first < kNever ? kTooLong : ended();
       if (first >= depths_.end()) depths_.write(first, 0, counted_, *this);
       const int64_t end = first + b_.window[world_] < depths_.end() ? first + b_.window[world_] : depths_.end();
-      while (tasks_.time() < end) happen(tasks_.pop());
+      while (tasks_.time() < end) {
+        const Event event = tasks_.pop();
+        happen(event);
+        tasks_.serve(event.time);
+      }
       for (int32_t r = 0; r < routers_; ++r)
         if (s_.next[r] < end) run_to(r, end);
     }

@@ -15,6 +15,7 @@
 #include "latencies.h"
 #include "parallel/events.h"
 #include "parallel/memory.h"
+#include "parallel/resources.h"
 
 namespace topoflow::BACKEND::packet {
 
@@ -46,8 +47,11 @@ struct TaskState {
   int32_t* at_once;    // those that finish as soon as they begin, and have begun
   int32_t* tokens;     // [D] of each dependency, where there are several rounds
   int64_t* latencies;  // [B] a part's own: messages in each bin
+  Resources<int64_t> resources;
 
-  HD TaskState(Memory& memory, const PacketBatch& batch, int32_t world, const Share& share) {
+  HD TaskState(Memory& memory, const PacketBatch& batch, int32_t world, const Share& share)
+      : resources(memory, batch.resource ? batch.task_offsets[world + 1] - batch.task_offsets[world] : 0, share.parts,
+                  share.rank, share.tasks_before) {
     const int64_t first = batch.task_offsets[world], end = batch.task_offsets[world + 1], tasks = end - first;
     const bool repeats = batch.rounds[world] > 1;
     events = memory.take<TaskEvents>(share.parts) + share.rank;
@@ -79,6 +83,7 @@ class Tasks {
     for (int32_t t = 0; t < count_; ++t) {
       begin_task(t);
       b_.start[first_ + t] = b_.finish[first_ + t] = kNever;
+      if (b_.resource) s_.resources.begin(t, 0);
     }
     if (repeats())
       for (int64_t e = 0; e < b_.follower_offsets[first_ + count_] - edge_; ++e) s_.tokens[e] = b_.tokens[edge_ + e];
@@ -89,9 +94,11 @@ class Tasks {
   DEVICE void begin_first(const F& follows) {
     *s_.events = {{s_.heap, 0}};
     latencies_.begin();
+    if (b_.resource) s_.resources.begin();
     for (int32_t t = 0; t < count_; ++t)
       if (b_.pending[first_ + t] == 0 && follows(t)) ready(t, s_.task[t], 0);
     finish_at_once(0);
+    serve(0);
   }
 
   // The part that sends the message of a task; to be set after begin().
@@ -166,6 +173,15 @@ class Tasks {
     finish_at_once(time);
   }
 
+  // After an event at `time`: if it was the last one then, tasks begin on resources.
+  DEVICE void serve(int64_t time) const {
+    if (!b_.resource || this->time() == time) return;
+    s_.resources.serve([&](int32_t t, int64_t) {
+      s_.task[t].since = b_.start[first_ + t] = time;
+      push(finished(t, time + s_.task[t].delay));
+    });
+  }
+
   // Returns whether all tasks have finished, once no event is left.
   DEVICE bool have_finished() const {
     for (int32_t t = 0; t < count_; ++t)
@@ -197,12 +213,19 @@ class Tasks {
     s_.task[t] = task;
   }
 
+  // kNone: the task occupies none. There is one round where any task does.
+  DEVICE int32_t resource(int32_t t) const { return b_.resource ? b_.resource[first_ + t] : kNone; }
+
   DEVICE void finish_at_once(int64_t time) {
     while (begun_ > 0) finish_one(s_.at_once[--begun_], time);
   }
 
   DEVICE void finish_one(int32_t t, int64_t time) {
     const Task& task = s_.task[t];
+    if (const int32_t r = resource(t); r != kNone) {
+      if (task.since == kNever) return s_.resources.wait(r, t, time);  // it has been released
+      s_.resources.release(r, time);
+    }
     if (task.sends) latencies_.count(time - task.since - task.waited);
     if (task.begun == rounds_) b_.finish[first_ + t] = time;
     for (int64_t e = task.followers; e < task.followers + task.follows; ++e)
@@ -216,6 +239,10 @@ class Tasks {
   }
 
   DEVICE void ready(int32_t t, Task& task, int64_t time) {
+    if (const int32_t r = resource(t); r != kNone) {
+      task.begun = 1;
+      return task.release > time ? push(finished(t, task.release)) : s_.resources.wait(r, t, time);
+    }
     const int64_t begin = time > task.release ? time : task.release;
     task.since = begin;
     if (++task.begun == 1) b_.start[first_ + t] = begin;

@@ -129,7 +129,9 @@ class World {
   DEVICE void do_tasks() {
     for (tasks_.begin_window(end_); tasks_.time() < end_;) {
       look_ahead_.at_tasks();
-      happen(tasks_.pop());
+      const Event event = tasks_.pop();
+      happen(event);
+      tasks_.serve(event.time);
     }
   }
 

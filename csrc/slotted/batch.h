@@ -41,7 +41,7 @@ struct SlottedBatch {
   const int64_t* node_tasks;
   const int32_t *cells, *source, *target;
   const int64_t *delay, *release;
-  const int32_t* pending;
+  const int32_t *pending, *resource;
   const int64_t* follower_offsets;
   const int32_t* followers;
   const int32_t* first;
@@ -107,9 +107,10 @@ constexpr Field<SlottedBatch> kSlottedFields[] = {
     array("delay", &SlottedBatch::delay, "S", "ps"),
     array("release", &SlottedBatch::release, "S", "ps"),
     array("pending", &SlottedBatch::pending, "S", "tasks that a task waits for"),
+    optional("resource", &SlottedBatch::resource, "S", "number of the resource that a task occupies, -1: none"),
     array("follower_offsets", &SlottedBatch::follower_offsets, "S+1", "where the row of each task begins"),
     array("followers", &SlottedBatch::followers, "D", "tasks that wait for a task"),
-    array("first", &SlottedBatch::first, "F", "tasks that wait for no other, by the end of their delay"),
+    array("first", &SlottedBatch::first, "F", "tasks that wait for nothing, by the end of their delay"),
     array("bit_offsets", &SlottedBatch::bit_offsets, "S+1", "first word of the bits of each task's cells"),
     array("dark_offsets", &SlottedBatch::dark_offsets, "W+1", "first word of `dark` of each world"),
     array("dark", &SlottedBatch::dark, "K",

@@ -13,6 +13,7 @@
 #include "parallel/bits.h"
 #include "parallel/events.h"
 #include "parallel/memory.h"
+#include "parallel/resources.h"
 #include "parallel/team.h"
 #include "rotors.h"
 #include "transceivers.h"
@@ -135,12 +136,14 @@ struct State {
   int32_t* ended;  // tasks
   Event* heap;
   Control* control;
+  Resources<int64_t> resources;
   Transceivers transceivers;  // of nodes that send on demand; these have no tables
   RotorTables rotors;         // of nodes that rotor switches join
   int64_t bytes;
 
   HD State(Memory memory, const SlottedBatch& batch, int32_t world)
-      : transceivers(memory, batch, world, batch.node_offsets[world + 1] - batch.node_offsets[world]),
+      : resources(memory, batch.resource ? batch.task_offsets[world + 1] - batch.task_offsets[world] : 0),
+        transceivers(memory, batch, world, batch.node_offsets[world + 1] - batch.node_offsets[world]),
         rotors(memory, batch, world, batch.node_offsets[world + 1] - batch.node_offsets[world]) {
     const int64_t tasks = batch.task_offsets[world + 1] - batch.task_offsets[world];
     const int64_t servers = batch.server_offsets[world + 1] - batch.server_offsets[world];

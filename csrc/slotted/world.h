@@ -56,6 +56,11 @@ class World {
     team.for_each(1, [&](int32_t) {
       *state.control = {{state.heap, 0}, 0, 0, tasks, 0, 0, 0, 0, 0, 0, 1, 0};
       batch.stuck[2 * world] = batch.stuck[2 * world + 1] = kNone;
+      if (!batch.resource) return;
+      state.resources.begin();
+      for (int32_t i = 0; i < tasks; ++i)
+        if (resource(i) != kNone && state.pending[i] == 0)
+          state.control->events.push({state.ready[i], int64_t{tasks} + i});
     });
   }
 
@@ -425,7 +430,8 @@ class World {
     for (int32_t word = begin; word < end; ++word) state.bits[word] = 0;
     state.pending[i] = batch.pending[task];
     state.ready[i] = batch.release[task];
-    batch.start[task] = batch.pending[task] ? kNever : batch.release[task];
+    batch.start[task] = batch.pending[task] || resource(i) != kNone ? kNever : batch.release[task];
+    if (batch.resource) state.resources.begin(i, 0);
     batch.finish[task] = kNever;
     if (batch.through)
       for (int64_t cell = batch.cell_offsets[task]; cell < batch.cell_offsets[task + 1]; ++cell)
@@ -449,7 +455,11 @@ class World {
     if (control.epoch >= 0x7ffffffe) return kTooLong;
     const int64_t now = control.epoch * epoch_time;
     if (now >= batch.until[world]) return control.left ? kPaused : kDone;
-    while (next_time() <= now) happen(next_event(), now);
+    while (next_time() <= now) {
+      const Event event = next_event();
+      happen(event, now);
+      if (batch.resource && next_time() > event.time) serve(event.time);
+    }
     return control.left ? kRunning : kDone;
   }
 
@@ -473,10 +483,26 @@ class World {
     return first;
   }
 
+  // kNone: the task occupies none.
+  DEVICE int32_t resource(int32_t task) const { return batch.resource ? batch.resource[first_task + task] : kNone; }
+
+  // Nothing else happens at this time: tasks begin on resources.
+  DEVICE void serve(int64_t time) const {
+    state.resources.serve([&](int32_t task, int64_t) {
+      batch.start[first_task + task] = time;
+      state.control->events.push({time + batch.delay[first_task + task], task});
+    });
+  }
+
   DEVICE void happen(const Event& event, int64_t now) {
+    if (event.what >= tasks) {  // a task that occupies a resource is ready
+      const auto ready = static_cast<int32_t>(event.what - tasks);
+      return state.resources.wait(resource(ready), ready, event.time);
+    }
     const auto task = static_cast<int32_t>(event.what);
     if (!state.flow[task].unsent) {
       batch.finish[first_task + task] = event.time;
+      if (resource(task) != kNone) state.resources.release(resource(task), event.time);
       end_task(task);
       return;
     }
@@ -502,6 +528,10 @@ class World {
       const int32_t other = batch.followers[at];
       if (state.ready[other] < time) state.ready[other] = time;
       if (--state.pending[other]) continue;
+      if (resource(other) != kNone) {
+        control.events.push({state.ready[other], int64_t{tasks} + other});
+        continue;
+      }
       batch.start[first_task + other] = state.ready[other];
       control.events.push({state.ready[other] + batch.delay[first_task + other], other});
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,3 +31,11 @@ def distinct(keys: Offsets) -> Offsets:
     """Return the distinct ``keys``, ascending. The keys form ascending runs, which a merge sort merges fast."""
     ordered = np.sort(keys, kind="stable")
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(keys) else keys
+
+
+def filled(arrays: Sequence[Ints | None], lengths: Sequence[int], missing: int) -> Ints:
+    """Return ``arrays`` end to end, with ``missing`` for each value of one that is None; empty if all are None."""
+    if all(array is None for array in arrays):
+        return np.zeros(0, np.int32)
+    parts = [np.full(n, missing) if array is None else array for array, n in zip(arrays, lengths, strict=True)]
+    return np.concatenate(parts, dtype=np.int32, casting="unsafe")

@@ -6,7 +6,11 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import pytest
+import sst
 from peers.sst_peer import FINALIZE, INIT, IRECV, RECV, SEND, WAITALL, Script, Sst, trace
+
+import topoflow
 
 ranks = np.array
 
@@ -65,3 +69,24 @@ def test_a_rank_computes_until_its_next_call() -> None:
 def test_a_program_that_is_none_is_one_line() -> None:
     law = "must be the program of SST 16 with merlin, firefly and Ember"
     assert Sst.missing("/nowhere/sst") == f"sst: {law}, got '/nowhere/sst', which is none"
+
+
+@pytest.mark.parametrize("name", ["allpingpong", "random", "sweep3d"])
+@pytest.mark.parametrize("cables", [1, 12])
+def test_a_comparison_gives_what_the_benchmark_gives(name: str, cables: int) -> None:
+    """Of motifs without collectives and without an isend of a long message, which a trace of Ember cannot say."""
+    world, _ = sst.world_of(sst.CASES[name], cables, "minimal", hosts=True)
+    motif, model = sst.CASES[name].motif, sst.MODEL
+    sizes = {key: getattr(motif, key) for key in ("bytes", "cells", "iterations")}
+    (found,) = topoflow.compare(
+        "workload=motif",
+        "workload.library=firefly",
+        f"workload.name={name}",
+        *(f"workload.{key}={value}" for key, value in sizes.items() if value is not None),
+        "fabric=dragonfly",
+        *("fabric.nodes=3", "fabric.routers=6", "fabric.groups=4", f"fabric.global_links={cables}", "servers=72"),
+        *("bandwidth_gbps=100", "degree=1", "latency_us=0.15", "routing=minimal", "fidelity=packet"),
+        *(f"packet.{key}={getattr(model, key)}" for key in ("model", "size", "buffer", "setup", "match")),
+        *(f"packet.{key}={getattr(model, key)}" for key in ("switch_latency", "credit_latency", "nic_latency")),
+    )
+    assert found.iteration_time == sst.MODEL.simulate([world], sst.Run(threads=1))[0].makespan

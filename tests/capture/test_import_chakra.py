@@ -90,13 +90,23 @@ def test_groups_that_no_file_lists_are_an_error_or_the_users_word(shared_data: P
 
 
 def test_the_oldest_schema_is_read(shared_data: Path, tmp_path: Path) -> None:
-    """One rank, whose graph has a circle; what the host says is left out."""
+    """One rank of some, whose graph has a circle; what the host says is left out, and what kernels took is kept."""
     with tarfile.open(shared_data / "chakra_et" / "mlcommons_feeder_2024-06.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     trace = load(sorted(tmp_path.rglob("*.et")))
     assert (trace.world_size, trace.source) == (1, "Chakra 1.0.1")
-    assert any("7 collectives in groups of one rank" in note for note in trace.notes)
+    assert any(note.startswith("7 collectives are of an unknown number of ranks") for note in trace.notes)
+    waits = [event for event in trace.ranks[0] if isinstance(event, Compute) and event.communicates]
+    assert sum(event.seconds for event in waits) == pytest.approx(36.715e-3)
     assert any("14 operations of the host" in note for note in trace.notes)
+
+
+def test_one_rank_of_an_unknown_number_that_took_no_time_is_refused(astra: Path) -> None:
+    (file,) = astra.rglob("4npus_1MB/all_reduce.0.et")
+    with pytest.raises(
+        ValueError, match=r"all_reduce\.0\.et: node \d+: must say the number of ranks, or give the files"
+    ):
+        load([file])
 
 
 def test_what_a_node_depends_on_is_what_it_follows_through_nodes_that_do_nothing(tmp_path: Path) -> None:

@@ -249,6 +249,16 @@ def test_durations_of_a_linked_trace_are_its_compute(tmp_path: Path) -> None:
     assert NO_COMPUTE not in trace.notes
 
 
+def test_a_kernel_takes_its_dur_where_the_linker_says_no_more(tmp_path: Path) -> None:
+    content = linked(kernels=True)
+    for node in content["nodes"]:
+        if node.get("cat") == "kernel":
+            node["dur"] = node.pop("exclusive_dur")
+            del node["inclusive_dur"]
+    older, newer = (load(write(tmp_path, {0: each})) for each in (content, linked(kernels=True)))
+    assert older.ranks == newer.ranks
+
+
 @pytest.mark.parametrize(
     "name", ["deep_ep::intranode::dispatch<8>", "multimem_all_reduce_kernel", "Memcpy PtoP (Device -> Device)"]
 )

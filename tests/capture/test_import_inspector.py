@@ -79,6 +79,19 @@ def test_without_times_the_order_of_communicators_is_said_to_be_unknown(tmp_path
     assert any("several communicators have no times" in note for note in trace.notes)
 
 
+def test_calls_that_a_rank_lacks_are_left_out_on_the_others(tmp_path: Path) -> None:
+    """Rank 2 has lost its second call on the first communicator; NCCL counts calls for each kind of collective."""
+    lines = [lines_of(rank) for rank in range(4)]
+    lost = next(line for line in lines[2] if line["header"]["id"] == "0x1" and line["coll_perf"]["coll_sn"] == 1)
+    lines[2].remove(lost)
+    trace = load([write(tmp_path, lines)])
+    for rank in range(4):
+        found = [(event.op, event.group) for event in trace.communications(rank)]
+        assert found.count(("all_gather", ORDERS["0x1"])) == 1
+        assert found.count(("all_gather", ORDERS["0x2"])) == 2
+    assert any(note.startswith("3 operations are missing in the files of other members") for note in trace.notes)
+
+
 def test_the_published_example_is_read(tmp_path: Path) -> None:
     lines = [[{**PUBLISHED, "header": {**PUBLISHED["header"], "rank": rank}}] for rank in range(8)]
     trace = load([write(tmp_path, lines)])

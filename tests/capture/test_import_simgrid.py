@@ -110,7 +110,7 @@ def test_a_file_may_name_those_of_the_ranks(tmp_path: Path) -> None:
         (["0 init", "1 init", "0 send 1"], "trace.txt:3: send must have at least 2 arguments, got '1'"),
         (["0 init", "1 init", "0 send 1 0 8 77"], "trace.txt:3: send must have a type of 0, 1, "),
         (["0 init", "1 init", "0 send 5 0 8"], "trace.txt:3: "),
-        (["0 init", "0 alltoall 1 1"], "trace.txt:2: alltoall must be in a file of all ranks, or one of those"),
+        (["0 init", "0 alltoall 1 1"], "trace.txt:2: alltoall must be in a file of all ranks, one of those"),
         (["0 init", "2 init", "0 barrier"], "trace.txt: rank must be within 0..1, got 2"),
     ],
 )
@@ -149,3 +149,23 @@ def test_the_traces_of_simgrid_are_read(shared_data: Path, tmp_path: Path) -> No
     }
     exchange = next(found["actions_alltoallv.txt"].communications(1))
     assert exchange.splits_in == (80, 1, 40)
+
+
+ROWS = {
+    "alltoall": "100 100",
+    "alltoallv": "60 20 20 20 60 20 20 20",
+    "allgatherv": "10 10 20 30",
+    "reducescatter": "10 20 30 0",
+}
+
+
+@pytest.mark.parametrize("action", ROWS)
+def test_a_folder_of_files_of_ranks_says_the_same_as_a_file_of_all(action: str, tmp_path: Path) -> None:
+    lines = {rank: [f"{rank} init", f"{rank} {action} {ROWS[action]}", f"{rank} finalize"] for rank in range(3)}
+    whole = load([trace_of(tmp_path, *(line for own in lines.values() for line in own))])
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    for rank, own in lines.items():
+        trace_of(folder, *own, name=f"rank-{rank}.txt")
+    assert load([folder]).ranks == whole.ranks
+    assert load(sorted(folder.iterdir())).ranks == whole.ranks

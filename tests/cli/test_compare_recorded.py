@@ -57,7 +57,8 @@ def test_what_is_assumed_and_how_long_it_took_is_printed_and_kept(
     assert {row["recorded_time"] for row in result["rows"]} == {6.0}
     for note in (
         "captured on 2 servers: iteration 1 (of 3, the first is 0) is replayed, which took 6 s when it was recorded",
-        "captured on 2 servers: 1 of 2 ranks were not recorded: they do as rank 1 did",
+        "captured on 2 servers: 1 of 2 ranks were not recorded: they do as rank 1 did, "
+        "so it waits for none that is slower, and an iteration takes at least what is said",
         "captured on 2 servers: 3 rows are no collectives",
     ):
         assert note in result["notes"]

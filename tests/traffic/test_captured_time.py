@@ -14,8 +14,8 @@ from topoflow.case.rows import compute_time, host_time
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.as_captured import AsCaptured
+from topoflow.traffic.captured.dependencies import steps
 from topoflow.traffic.captured.iteration import recorded_iteration
-from topoflow.traffic.captured.order import steps
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import RecordedJob
 from topoflow.workload.gpu import Gpu

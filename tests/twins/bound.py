@@ -29,7 +29,17 @@ def bound(world: World) -> tuple[list[float], list[float], float]:
         for first, size, capacity in zip(begin, moved, world.capacity.tolist(), strict=True)
         if size > 0
     ]
-    return start, finish, max([0.0, *finish, *loads])
+    return start, finish, max([0.0, *finish, *loads, *_busy(graph, start)])
+
+
+def _busy(graph: Graph, start: list[float]) -> list[float]:
+    """Return the first moment at which each resource can have run all its tasks."""
+    resource = [] if graph.resource is None else graph.resource.tolist()
+    tasks: dict[int, list[int]] = {}
+    for task, each in enumerate(resource):
+        tasks.setdefault(each, []).append(task)
+    tasks.pop(-1, None)
+    return [min(start[t] for t in each) + sum(float(graph.delay[t]) for t in each) for each in tasks.values()]
 
 
 def _hops(graph: Graph, task: int) -> list[tuple[int, float]]:

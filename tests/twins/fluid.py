@@ -5,6 +5,7 @@ Nothing here is quick. ``topoflow.engine.fluid`` does the same on thousands of w
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
 from collections.abc import Sequence
@@ -100,21 +101,51 @@ class _Tasks:
         self.start: dict[int, float] = {}
         self.finish: dict[int, float] = {}
         self.waiting: dict[int, float] = {}  # task -> when its wait ends
+        self.resource = [-1] * graph.tasks if graph.resource is None else graph.resource.tolist()
+        self.queued: list[int] = []  # tasks that have just become ready and occupy a resource
+        self.queues: dict[int, list[tuple[float, int]]] = {}  # resource -> when those that wait for it were ready
+        self.occupied: set[int] = set()
+        self.free: dict[int, float] = {}  # resource -> when the last task that occupied it has finished
         for task in [task for task, count in enumerate(self.pending) if count == 0]:
+            self.make_ready(task)
+        self.serve(0.0)
+
+    def make_ready(self, task: int) -> None:
+        release = float(self.graph.release[task])
+        if self.resource[task] >= 0 and release > max([0.0] + [self.finish[t] for t in self.after[task]]):
+            self.waiting[task] = release
+        elif self.resource[task] >= 0:
+            self.queued.append(task)
+        else:
             self.begin(task)
 
-    def begin(self, task: int) -> None:
-        self.start[task] = max([float(self.graph.release[task])] + [self.finish[t] for t in self.after[task]])
+    def serve(self, now: float) -> bool:
+        """Begin on every free resource the task that was ready first; return whether there was one."""
+        for task in self.queued:
+            heapq.heappush(self.queues.setdefault(self.resource[task], []), (now, task))
+        self.queued.clear()
+        served = [resource for resource, queue in self.queues.items() if queue and resource not in self.occupied]
+        for resource in served:
+            self.occupied.add(resource)
+            _, task = heapq.heappop(self.queues[resource])
+            self.begin(task, self.free.get(resource, 0.0))
+        return bool(served)
+
+    def begin(self, task: int, earliest: float = 0.0) -> None:
+        released = max(earliest, float(self.graph.release[task]))
+        self.start[task] = max([released] + [self.finish[t] for t in self.after[task]])
         hops = zip(self.paths[task], self.weights[task], strict=True)
         travel = sum(weight * self.latency[link] for link, weight in hops)
         self.waiting[task] = self.start[task] + float(self.graph.delay[task]) + travel
 
     def end(self, task: int, at: float) -> None:
         self.finish[task] = at
+        self.occupied.discard(self.resource[task])
+        self.free[self.resource[task]] = at
         for follower in self.followers[task]:
             self.pending[follower] -= 1
             if self.pending[follower] == 0:
-                self.begin(follower)
+                self.make_ready(follower)
 
 
 def _run(world: World, merge: float, until: float) -> tuple[dict[int, float], dict[int, float], dict[int, float]]:
@@ -144,10 +175,12 @@ def _run(world: World, merge: float, until: float) -> tuple[dict[int, float], di
             if ends[task] <= horizon or ends[task] - now <= merge * (now - tasks.start[task]):
                 del flowing[task]
                 tasks.end(task, max(ends[task], tasks.start[task]))
-        while over := [t for t, waited in waiting.items() if waited <= horizon]:
+        while (over := [t for t, waited in waiting.items() if waited <= horizon]) or tasks.serve(horizon):
             for task in over:
                 waited = waiting.pop(task)
-                if bytes_[task] > 0 and tasks.paths[task]:
+                if task not in tasks.start:  # it has been released, and waits for its resource
+                    tasks.queued.append(task)
+                elif bytes_[task] > 0 and tasks.paths[task]:
                     flowing[task], begun[task] = float(bytes_[task]), waited
                 else:
                     tasks.end(task, waited)

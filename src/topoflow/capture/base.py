@@ -123,7 +123,6 @@ class Trace:
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # name -> ranks in group order
     source: str = ""  # format and producer, e.g. "kineto (torch 2.4+)"
     notes: tuple[str, ...] = ()  # what the importer left out, counted: "13 'wait' rows are no collectives"
-    bandwidth: float | None = None  # B/s that a rank sent at, where it is recorded; decides only what is computed first
     incomplete: tuple[int, ...] = ()  # iterations in which something took an unknown time on some rank
     layout: Layout | None = None  # by which ranks that were not recorded do what others did (``capture.mirrors``)
     memory: float | None = None  # B of a GPU's memory that the fullest rank needs at once
@@ -162,8 +161,6 @@ class Trace:
             raise ValueError(f"chosen: must be within 0..{self.iterations - 1}, got {self.chosen}")
         if not all(0 <= number < self.iterations for number in self.incomplete):
             raise ValueError(f"incomplete: must be within 0..{self.iterations - 1}, got {list(self.incomplete)[:8]}")
-        if self.bandwidth is not None:
-            check_positive("bandwidth", self.bandwidth)
         if self.memory is not None:
             check_positive("memory", self.memory)
         if self.layout is not None and self.layout.world_size != self.world_size:

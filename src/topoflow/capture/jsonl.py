@@ -34,8 +34,8 @@ FORMAT = "topoflow-trace"
 VERSION = 1
 KINDS: dict[str, type[Event]] = {"compute": Compute, "communication": Communication}
 _HEADER = (
-    *("format", "version", "name", "world_size", "iterations", "ranks", "groups", "source", "notes", "bandwidth"),
-    *("incomplete", "layout", "memory"),
+    *("format", "version", "name", "world_size", "iterations", "ranks", "groups", "source", "notes", "incomplete"),
+    *("layout", "memory"),
 )
 _REQUIRED = {"compute": ("name", "seconds"), "communication": ("op", "group", "dtype", "bytes_in", "bytes_out")}
 _ALLOWED = {kind: {"rank", "kind", *(field.name for field in dataclasses.fields(KINDS[kind]))} for kind in KINDS}
@@ -79,7 +79,6 @@ def parse(name: str, data: bytes) -> Trace:
             groups=_groups(name, header),
             source=header.text("source") if header.has("source") else "",
             notes=header.texts("notes") if header.has("notes") else (),
-            bandwidth=header.number("bandwidth") if header.has("bandwidth") else None,
             incomplete=header.integers("incomplete") if header.has("incomplete") else (),
             layout=_layout(name, header),
             memory=header.number("memory") if header.has("memory") else None,
@@ -100,7 +99,6 @@ def _rows(trace: Trace) -> Iterator[Mapping[str, Any]]:
         "groups": dict(trace.groups),
         "source": trace.source,
         "notes": trace.notes,
-        **({} if trace.bandwidth is None else {"bandwidth": trace.bandwidth}),
         **({"incomplete": trace.incomplete} if trace.incomplete else {}),
         **({} if trace.layout is None else {"layout": dict(trace.layout.axes)}),
         **({} if trace.memory is None else {"memory": float(trace.memory)}),

@@ -75,7 +75,7 @@ def memory_line(memory: Mapping[str, int]) -> str:
 
 def _import(arguments: argparse.Namespace) -> None:
     """Read, check what will be written by the laws of ``compare``, write, and print what came in and was left out."""
-    from topoflow.traffic.captured.order import replayed
+    from topoflow.traffic.captured.dependencies import replayed
 
     out: Path = arguments.out
     if any(realpath(out) == realpath(file) for file in arguments.files):

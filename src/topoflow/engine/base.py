@@ -6,6 +6,9 @@ bytes per second. The first five arrays say everything about a task: it becomes 
 ``bytes`` share the links of the path until they are gone. A compute task is a delay without bytes, a join is
 neither.
 
+A task may occupy a resource, such as the stream of a GPU, for its ``delay``. Tasks of a resource run one at a time. The
+task that was ready first runs first; of tasks that were ready at one time, that with the lowest number.
+
 A flow over several paths is one flow on the union of their links. Hop h carries the share ``path_weight[h]`` of its
 bytes: for k equal paths, as packet spraying takes them, the part of the k that cross the link. It has one rate r,
 puts weight * r on each link, and waits the latency of its average byte, the sum of weight * latency. ``path_limit`` is
@@ -59,7 +62,8 @@ class Graph:
 
     Laws: ``after`` names other tasks, ``path`` is -1 (no network) or a path, a task with bytes has a path, hops are
     links, each at most once on a path, weights are positive and at most 1, limits are positive and at most 1e18 B/s, or
-    inf, as they are for a path without links. ``carried`` are tasks, and there are none where there is one round. The
+    inf, as they are for a path without links. A resource has a number below that of tasks; a task that occupies one has
+    a delay but no path, and runs in one round. ``carried`` are tasks, and there are none where there is one round. The
     laws are checked once, when a graph is built (``topoflow.engine.checks``): do not write to its arrays afterwards.
 
     A task of a round also waits for itself in the round before. A timeline has the start of each task in the first
@@ -79,6 +83,7 @@ class Graph:
     links: int  # L
     path_weight: Floats | None = None  # [H] share of the flow's bytes that crosses the hop; None: all of them
     path_limit: Floats | None = None  # [P] B/s, the most that one flow on the path gets, inf: any; None: inf
+    resource: Ints | None = None  # [T] what the task occupies, -1: nothing; None: none occupies anything
     alternatives: Alternatives | None = None  # the single paths of each path; None: it is one, or they are not known
     next_hops: NextHops | None = None  # routers forward by address: a path is its first and its last link only
     rounds: int = 1  # times that every task runs, one after the other; in ``carried``, what waits for the round before

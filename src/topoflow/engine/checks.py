@@ -63,6 +63,7 @@ def check_graph(graph: Graph) -> None:
     _check_range("graph.owner", graph.owner, 0, graph.owners - 1)
     _check_all("graph.path", graph.path, (graph.bytes == 0) | (graph.path >= 0), "a task with bytes must have a path")
     _check_paths(graph)
+    _check_resources(graph)
     _check_carried(graph)
     if graph.alternatives is not None:
         _check_alternatives(graph, graph.alternatives)
@@ -129,6 +130,19 @@ def refuses_addresses(world: World, fidelity: str) -> str | None:
     if world.graph.next_hops is None:
         return None
     return f"routing: must be of whole paths (ecmp, spray, ..) with fidelity={fidelity}, got {world.routing}"
+
+
+def _check_resources(graph: Graph) -> None:
+    if graph.resource is None:
+        return
+    _check_array("graph.resource", graph.resource, "whole")
+    _check_length("graph.resource", graph.resource, "T", graph.tasks)
+    _check_range("graph.resource", graph.resource, -1, graph.tasks - 1)
+    waits_only = (graph.delay > 0) & (graph.path < 0)
+    law = "a task that occupies a resource must have a delay and no path"
+    _check_all("graph.resource", graph.resource, (graph.resource < 0) | waits_only, law)
+    if graph.rounds > 1:
+        raise ValueError(f"graph.resource: must be None where tasks run for several rounds, got {graph.rounds} rounds")
 
 
 def _check_paths(graph: Graph) -> None:

@@ -84,11 +84,11 @@ class Tasks:
 def waited_for(traffic: Traffic, finish: NDArray[np.float64], tasks: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return [n] for each of ``tasks`` the task it depends on that ended last, the first of equal ones.
 
-    The previous computation on the same server is also a dependency, since a server computes in order.
+    The previous computation on the same server or resource is also a dependency, since they run one at a time.
     """
     count = np.diff(traffic.after_offsets)
     task = np.repeat(np.arange(len(traffic)), count)
-    before = _computation_before(traffic)
+    before = _computation_before(traffic, finish)
     has = np.flatnonzero(before != NOTHING)
     task, after = np.concatenate((task, has)), np.concatenate((traffic.after, before[has]))
     is_selected = np.zeros(len(traffic), np.bool_)
@@ -103,13 +103,15 @@ def waited_for(traffic: Traffic, finish: NDArray[np.float64], tasks: NDArray[np.
     return predecessor[tasks]
 
 
-def _computation_before(traffic: Traffic) -> NDArray[np.int64]:
-    """Return [K] the previous computation on the same server, in the order of the tasks."""
-    tasks = np.flatnonzero(traffic.server >= 0)
-    order = tasks[np.argsort(traffic.server[tasks], kind="stable")]
-    same = traffic.server[order[1:]] == traffic.server[order[:-1]]
+def _computation_before(traffic: Traffic, finish: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return [K] the previous computation: on the same server as listed, on the same resource as they ran."""
     before = np.full(len(traffic), NOTHING, np.int64)
-    before[order[1:][same]] = order[:-1][same]
+    on_server = np.where(traffic.runs_in_listed_order, traffic.server, NOTHING)
+    for occupied, order in ((on_server, np.arange(len(traffic))), (traffic.resource, finish)):
+        tasks = np.flatnonzero(occupied >= 0)
+        tasks = tasks[np.lexsort((order[tasks], occupied[tasks]))]
+        same = occupied[tasks[1:]] == occupied[tasks[:-1]]
+        before[tasks[1:][same]] = tasks[:-1][same]
     return before
 
 

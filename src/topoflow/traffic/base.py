@@ -67,6 +67,9 @@ class Traffic:
     A ``queued`` collective waits for the previous one on its communicator, which is also in ``after``, because the
     communicator runs one at a time. Collectives with phases (``collectives.hierarchical``) wait phase by phase.
 
+    A server runs its computes one at a time, in the order of the tasks. Computes with a ``resource`` run one at a time
+    on it instead, in the order in which they become ready.
+
     A job with too many rounds to write each task has the tasks of one round and the number of ``rounds``. From the
     second round on, a task also waits for itself, and for its ``carried`` tasks, of the previous round.
     """
@@ -89,6 +92,7 @@ class Traffic:
     limit: Mapping[int, float] = field(default_factory=dict)  # transfer -> largest rate in B/s; others have no limit
     subflows: Mapping[int, tuple[Subflow, ...]] = field(default_factory=dict)  # transfer -> paths in place of routes
     local_bandwidth: float = math.inf  # B/s between members that share a server
+    resource: Ints = field(default_factory=_none)  # [K] resource of a compute; NONE: none; empty if none has one
     queued: Mapping[int, int] = field(default_factory=dict)  # collective -> the previous one on its communicator
     rounds: int = 1  # how often every task runs
     idle: Mapping[int, float] = field(default_factory=dict)  # server -> s that its GPU waits for its host; others: 0
@@ -140,6 +144,7 @@ class Traffic:
             subflows={index: task.subflows for index, task in transfers.items() if task.subflows},
             local_bandwidth=local_bandwidth,
             idle=idle or {},
+            resource=_resources(tasks),
         )
 
     def __len__(self) -> int:
@@ -157,7 +162,9 @@ class Traffic:
         start, bytes = float(self.release[index]), float(self.bytes[index])
         if self.kind[index] == COMPUTE:
             server = int(self.server[index])
-            return Compute(float(self.seconds[index]), None if server == NONE else server, after, name, start)
+            resource = int(self.resource[index]) if self.resource.size else NONE
+            seconds, occupied = float(self.seconds[index]), None if resource == NONE else resource
+            return Compute(seconds, None if server == NONE else server, after, name, start, occupied)
         if self.kind[index] == COLLECTIVE:
             operation: Operation = self.operations[int(self.operation[index])]
             return operation.task(bytes, after, name, start)
@@ -179,6 +186,12 @@ class Traffic:
     def is_collective(self) -> Mask:
         """Return [K] whether each task is a collective."""
         return np.equal(self.kind, COLLECTIVE)
+
+    @property
+    def runs_in_listed_order(self) -> Mask:
+        """Return [K] whether each task is a compute that follows the one before on its server."""
+        on_server: Mask = self.server >= 0
+        return on_server & (self.resource < 0) if self.resource.size else on_server
 
     def bytes_of_share(self, tasks: Offsets) -> Floats:
         """Return [n] the bytes of a share of 1 of the buffers of collectives.
@@ -266,6 +279,12 @@ def _name(label: Label, kind: int, source: int, target: int, server: int) -> str
 
 def _server(task: Task) -> int:
     return task.server if isinstance(task, Compute) and task.server is not None else NONE
+
+
+def _resources(tasks: Sequence[Task]) -> Ints:
+    """Return [K] the resource of each task; empty if none has one."""
+    resource = [task.resource if isinstance(task, Compute) and task.resource is not None else NONE for task in tasks]
+    return np.array(resource if any(each != NONE for each in resource) else [], np.int32)
 
 
 def _row(rows: dict[Operation, int], task: Task) -> int:

@@ -66,6 +66,7 @@ def _violations(traffic: Traffic) -> Iterator[Violation]:
         for first in _first(~((values >= 0) & np.isfinite(values))):
             yield Violation(first, rule, f".{field}: must not be negative, got {values[first]}")
     yield from _servers(traffic)
+    yield from _resources(traffic)
     yield from _operations(traffic)
     yield from _transfers(traffic)
     yield from _queued(traffic)
@@ -79,6 +80,20 @@ def _servers(traffic: Traffic) -> Iterator[Violation]:
         yield Violation(first, 4, _within(beyond, [int(traffic.server[first])]))
     for first in _first((traffic.kind == TRANSFER) & (_outside(source, beyond) | _outside(target, beyond))):
         yield Violation(first, 4, _within(beyond, [int(source[first]), int(target[first])]))
+
+
+def _resources(traffic: Traffic) -> Iterator[Violation]:
+    if not traffic.resource.size:
+        return
+    if len(traffic.resource) != len(traffic):
+        yield Violation(0, 5, f".resource: must have {len(traffic)} rows, got {len(traffic.resource)}")
+        return
+    occupies = traffic.resource != NONE
+    for first in _first(occupies & ((traffic.kind != COMPUTE) | (traffic.resource < NONE))):
+        yield Violation(first, 5, f".resource: must be a number of a compute, got {int(traffic.resource[first])}")
+    if traffic.rounds > 1:
+        for first in _first(occupies):
+            yield Violation(first, 5, f".resource: must be of no task that runs in {traffic.rounds} rounds")
 
 
 def _operations(traffic: Traffic) -> Iterator[Violation]:

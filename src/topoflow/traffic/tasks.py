@@ -18,7 +18,8 @@ NONE = -1  # no server, no operation
 class Compute:
     """A computation of ``seconds``. A server runs its computations one at a time, in listed order.
 
-    ``server`` None is a delay that occupies no server.
+    ``server`` None is a delay that occupies no server. Computations with a ``resource``, such as a stream of a GPU, run
+    one at a time on it, in the order in which they become ready instead; of equal ones the first listed runs first.
     """
 
     seconds: float
@@ -26,6 +27,7 @@ class Compute:
     after: tuple[int, ...] = ()
     name: str = ""
     start: float = 0.0  # s, earliest start
+    resource: int | None = None
 
 
 @dataclass(frozen=True)

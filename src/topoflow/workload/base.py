@@ -187,7 +187,10 @@ class RecordedJob:
         took = "" if period.seconds is None else f", which took {human(period.seconds, 's')} when it was recorded"
         missing = trace.world_size - len(trace.ranks)
         models = f"rank{'s' if len(trace.ranks) > 1 else ''} {brief(sorted(trace.ranks)).strip('[]')}"
-        mirrored = f"{missing} of {trace.world_size} ranks were not recorded: they do as {models} did"
+        mirrored = (
+            f"{missing} of {trace.world_size} ranks were not recorded: they do as {models} did, "
+            "so it waits for none that is slower, and an iteration takes at least what is said"
+        )
         return (
             f"iteration {period.number} (of {trace.iterations}, the first is 0) is replayed{took}",
             *([mirrored] if missing else []),

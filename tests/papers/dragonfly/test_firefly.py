@@ -112,7 +112,7 @@ def test_a_wait_unpins_one_after_the_other_once_the_last_send_has_returned(sourc
     writer = Writer(FABRIC.servers, 12_000.0, library=True)
     for source in sources:
         writer.send(np.array([source]), np.array([0]), short)
-    writer.send(np.array([0]), np.array([9]), long)
+    writer.send(np.array([0]), np.array([9]), long, blocking=True)
     writer.step()
     writer.compute(np.array([0]), late)
     (found,) = SST.simulate([place(traffic_of(writer), FABRIC, name="wait", routing="minimal")], Run(threads=1))

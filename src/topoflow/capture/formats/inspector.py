@@ -4,7 +4,8 @@ Sizes are exact, and so are groups, in the order in which they reduce: a communi
 ranks, and each rank knows its own place only. So the logs of all ranks are needed, and a communicator of all ranks, by
 whose places they are numbered. There is no compute, no type, and no root. Only a verbose log has times, and so the
 order of operations on several communicators. Inspector leaves small operations out, unless
-NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES is 0.
+NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES is 0, and others where its buffers are full: ``coll_sn``, which NCCL counts for each
+kind of collective on a communicator, says which calls of two ranks are one.
 Source: NVIDIA/nccl v2.30.7 plugins/profiler/inspector: README.md, inspector_json.cc, exporter/example.
 """
 
@@ -162,6 +163,7 @@ def _operation(call: Call, origin: int) -> Operation | None:
     op, into, out = FUNCTIONS[function]
     ranks = call.communicator.integer("n_ranks")
     size = call.fields.integer(f"{call.kind}_msg_size_bytes")
+    counted = op not in POINT_TO_POINT and call.fields.has("coll_sn")
     return Operation(
         place=f"{call.place}{op}",
         op=op,
@@ -175,6 +177,7 @@ def _operation(call: Call, origin: int) -> Operation | None:
         bytes_out=size * (ranks if out is None else out),
         splits_in=(),
         splits_out=(),
+        call=call.fields.integer("coll_sn") if counted else None,
         issue=_seconds(call.times(f"{call.kind}_start_ts")[:1], origin),
         start=_seconds(sorted(call.times("kernel_start_ts"))[:1], origin),
         end=_seconds(sorted(call.times("kernel_stop_ts"))[-1:], origin),

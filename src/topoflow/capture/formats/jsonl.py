@@ -27,7 +27,6 @@ def parse(source: Source) -> list[Part]:
             groups=trace.groups,
             name=trace.name,
             notes=trace.notes,
-            bandwidth=trace.bandwidth,
             layout=trace.layout,
             memory=trace.memory,
         )

@@ -7,9 +7,10 @@
     0 allreduce 5e4 5e8       elements, and the FLOP of the reduction on each rank
     0 finalize
 
-One file has all ranks, or there is a file for each rank and one that names these, a line each. All collectives are of
-all ranks. As SMPI replays them: ``init`` with an argument makes doubles the default type, otherwise bytes; a blocking
-send of less than 64 KiB does not wait for its end (smpi/send-is-detached-thresh); ``test`` waits for nothing.
+One file has all ranks, or there is a file for each rank in one folder, or one that names these, a line each. All
+collectives are of all ranks. As SMPI replays them: ``init`` with an argument makes doubles the default type, otherwise
+bytes; a blocking send of less than 64 KiB does not wait for its end (smpi/send-is-detached-thresh); ``test`` waits for
+nothing.
 
 Compute is in FLOP of doubles, so that a GPU of any ``gpu`` computes it (``workload.compute=roofline``).
 Source: SimGrid, src/smpi/internals/smpi_replay.cpp, smpi_datatype.cpp; docs/source/app_smpi.rst.
@@ -22,6 +23,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -55,6 +57,8 @@ TYPES = {
 }
 SILENT = ("init", "finalize", "comm_size", "comm_split", "comm_dup", "test", "location")
 FIRST = re.compile(rb"(?:\s*#[^\n]*\n)*\s*\d{1,6}[ \t]+([A-Za-z_]{1,16})(?=\s|$)")
+RANK = re.compile(rb"(?:\s*#[^\n]*\n)*\s*(\d{1,6})")
+MOST_HEAD = 4096  # B at the beginning of a file, in which its first action is
 NAME = re.compile(r"[\w.+-]+(/[\w.+-]+)*")
 MOST_NAMED = 2**22  # B of a file that names others
 
@@ -80,7 +84,7 @@ def parse(source: Source) -> list[Part]:
     for line in lines:
         counts[SLEEPS] += line.action == "sleep"
         counts[EVEN] += line.action in UNEVEN
-        ranks[line.rank].do(line, world)
+        ranks[line.rank].do(line, world or _beside(source.name))
     return [
         Part(
             file=rank.file,
@@ -136,7 +140,8 @@ class Line:
     def all_ranks(self, world: int | None) -> int:
         """How many there are."""
         if world is None:
-            raise self.fail("be in a file of all ranks, or one of those that a file names", f"rank {self.rank} alone")
+            law = "be in a file of all ranks, one of those that a file names, or a folder with the files of all ranks"
+            raise self.fail(law, f"rank {self.rank} alone")
         return world
 
     def type_at(self, at: int, default: str) -> str:
@@ -356,6 +361,26 @@ UNEVEN = ("allgatherv", "reducescatter")
 def _is_trace(data: bytes) -> bool:
     found = FIRST.match(data)
     return found is not None and found[1].decode().lower() in (*SILENT, "sleep", *ACTIONS)
+
+
+def _beside(file: str) -> int | None:
+    """Return the number of ranks whose files are in the folder of ``file``; None unless they are ranks 0..n-1."""
+    folder = Path(file).parent
+    ranks = _ranks_in(folder, folder.stat().st_mtime_ns) if Path(file).is_file() else frozenset[int]()
+    return len(ranks) if len(ranks) > 1 and ranks == {*range(len(ranks))} else None
+
+
+@lru_cache(maxsize=4)
+def _ranks_in(folder: Path, changed: int) -> frozenset[int]:
+    """Return the ranks of the traces in a folder that was ``changed`` then, each by its first line."""
+    ranks = set[int]()
+    for file in folder.iterdir():
+        if file.is_file():
+            with file.open("rb") as opened:
+                head = opened.read(MOST_HEAD)
+            if _is_trace(head) and (first := RANK.match(head)) is not None:
+                ranks.add(int(first[1]))
+    return frozenset(ranks)
 
 
 def _files(source: Source) -> list[Path]:

@@ -15,12 +15,16 @@ from topoflow.capture.merge.groups import all_inside, with_groups
 from topoflow.capture.merge.join import join_ranks
 from topoflow.capture.merge.parts import Operation, Part, without
 from topoflow.capture.merge.seen import seen
-from topoflow.capture.merge.windows import CUT, common_window
+from topoflow.capture.merge.windows import CUT, common_window, shared_calls
 from topoflow.units import DTYPE_BYTES, human
 
 _TIMES = ("issue", "start", "end")
 ALONE = "collectives in groups of one rank move nothing and are left out"
 OUTSIDE = "events of steps that not all ranks recorded are left out"
+OF_UNKNOWN = (
+    "collectives are of an unknown number of ranks, one of which was recorded: they take their recorded time on any "
+    "network, and an iteration at least that; give the files of all ranks to simulate them"
+)
 UNEVEN = "operations have shares of different sizes: equal shares of the same total are simulated"
 UNLISTED = "operations do not list the ranks of their process group: these follow from its size and the job's layout"
 NO_COMPUTE = "no durations of compute were recorded: compute is unknown, and times are those of communication alone"
@@ -31,15 +35,15 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
 
     ``one_group``: operations whose group no file describes are of all ranks.
     """
-    parts = join_ranks(parts)
-    world_size = _world_size(parts, one_group)
     counts = Counter[str]()
+    parts = _with_recorded_waits(join_ranks(parts), counts)
+    world_size = _world_size(parts, one_group)
     for part in parts:
         counts.update(part.counts)
         counts[UNLISTED] += sum(
             isinstance(event, Operation) and event.group is None and not event.group_of_all for event in part.events
         )
-    parts = cut_ends(with_groups(parts, world_size, one_group), counts)
+    parts = cut_ends(shared_calls(with_groups(parts, world_size, one_group), counts), counts)
     parts, hangs = common_window(parts, counts)
     parts, iterations = _common_steps(parts, counts)
     ranks = _agreed_events(parts, world_size, counts)
@@ -63,11 +67,28 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
         notes=tuple(
             dict.fromkeys((*texts, *left_out, *(() if has_compute else (NO_COMPUTE,)), *_clock_notes(offsets)))
         ),
-        bandwidth=next((part.bandwidth for part in parts if part.bandwidth is not None), None),
         layout=next((part.layout for part in parts if part.layout is not None), None),
         memory=max((part.memory for part in parts if part.memory is not None), default=None),
         incomplete=tuple(sorted(set[int]().union(*(part.incomplete for part in parts)) - {-1})),
     )
+
+
+def _with_recorded_waits(parts: Sequence[Part], counts: Counter[str]) -> Sequence[Part]:
+    """Return the only part of a job of unknown size with its collectives of all ranks as the time that they took.
+
+    Raises ``ValueError`` where that was not recorded.
+    """
+    if len(parts) > 1 or parts[0].world_size is not None:
+        return parts
+    of_all = [event for event in parts[0].events if isinstance(event, Operation) and event.group_of_all]
+    for event in of_all:
+        if event.seconds is None:
+            raise ValueError(f"{event.place}: must say the number of ranks, or give the files of all ranks")
+    counts[OF_UNKNOWN] += len(of_all)
+    events = [
+        seen(event) if isinstance(event, Operation) and event.group_of_all else event for event in parts[0].events
+    ]
+    return [replace(parts[0], events=tuple(events))]
 
 
 def _world_size(parts: Sequence[Part], one_group: bool) -> int:

@@ -27,7 +27,8 @@ MOST_NESTED = 8  # objects that a row may hold at its end
 class Operation:
     """A collective or send/recv as a file records it; fields as in ``Communication``, None: not recorded.
 
-    ``splits`` are in elements; () means equal shares. ``sequence`` is the group's own counter, where the file has one.
+    ``splits`` are in elements; () means equal shares. ``sequence`` is the group's own counter, where the file has one,
+    ``call`` its counter of this kind of operation, where the file may lack some of them.
     ``group`` None is a group whose ranks the file does not list. Then ``group_key`` is what the file calls the group (a
     pointer: another on each rank; or, if ``group_key_is_shared``, a name that is the same on all), ``group_size`` and
     ``group_rank`` are its number of ranks and the place of this rank among them, ``other`` is the place of the root or
@@ -53,6 +54,7 @@ class Operation:
     group_of_all: bool = False
     other: int | None = None
     sequence: int | None = None
+    call: int | None = None
     iteration: int = 0
     issue: float | None = None
     start: float | None = None
@@ -60,6 +62,7 @@ class Operation:
     after: tuple[int, ...] | None = None
     waits: tuple[int, ...] = ()
     delay: float = 0.0
+    seconds: float | None = None  # s that it took, where the file says no more of its times
     operator: str = ""  # what it is called if, without a size or group, it counts as seen but not sized
     completed: bool = True  # False: it was still under way when the file was written
 
@@ -87,7 +90,6 @@ class Part:
     epoch_ns: int | None = None  # wall clock at time 0; None: all parts count from the same instant
     host: str = ""  # whose clock that is, where the file says so
     name: str = ""
-    bandwidth: float | None = None  # B/s that the rank sent at
     layout: Layout | None = None  # of the job
     memory: float | None = None  # B of a GPU's memory that the fullest rank needs at once
     counts: Mapping[str, int] = field(default_factory=dict)  # what was left out: sentence -> how many

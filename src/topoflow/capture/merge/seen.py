@@ -36,7 +36,7 @@ def _known(operation: Operation, part: Part) -> bool:
 def seen(operation: Operation) -> Compute:
     """Return an operation as communication of an unknown size."""
     start, end = operation.start, operation.end
-    seconds = 0.0 if start is None or end is None else end - start
+    seconds = operation.seconds or 0.0 if start is None or end is None else end - start
     return Compute(
         operation.operator or operation.op, start, end, seconds, operation.iteration, operation.after, communicates=True
     )

@@ -24,6 +24,7 @@ from topoflow.capture.merge.parts import Operation, Part, without
 from topoflow.units import human
 
 Group = tuple[str, tuple[int, ...]]  # name and ranks
+MISSING = "operations are missing in the files of other members of their group, and are left out"
 CUT = "operations at the ends of the records were not recorded by all members and are left out"
 
 
@@ -78,6 +79,39 @@ def common_window(parts: Sequence[Part], counts: Counter[str]) -> tuple[list[Par
     return [_last(part, iterations) for part in found], hangs
 
 
+def shared_calls(parts: Sequence[Part], counts: Counter[str]) -> list[Part]:
+    """Return the parts without the calls (``Operation.call``) that some recorded member of their group lacks.
+
+    Where there are some, iterations are numbered anew.
+    """
+    calls: dict[tuple[Group, str], dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for part in parts:
+        for event in part.events:
+            if isinstance(event, Operation) and event.call is not None:
+                calls[_group(event), event.op][part.rank].add(event.call)
+    recorded = {part.rank for part in parts}
+    shared = {
+        (group, op): set.intersection(*(own[rank] for rank in group[1] if rank in recorded))
+        for (group, op), own in calls.items()
+    }
+    outside = {
+        part.rank: {
+            at
+            for at, event in enumerate(part.events)
+            if isinstance(event, Operation)
+            and event.call is not None
+            and event.call not in shared[_group(event), event.op]
+        }
+        for part in parts
+    }
+    if not any(outside.values()):
+        return list(parts)
+    counts[MISSING] += sum(map(len, outside.values()))
+    found = [_numbered_without(part, outside[part.rank]) for part in parts]
+    iterations = min(part.iterations for part in found)
+    return [_last(part, iterations) for part in found]
+
+
 def _window(part: Part) -> _Window | None:
     """Return the whole window of a part; None where some collective of several ranks has no number."""
     numbered = []
@@ -120,11 +154,16 @@ def _narrow(windows: Mapping[int, _Window]) -> bool:
 
 
 def _cut(part: Part, window: _Window, counts: Counter[str]) -> Part:
-    """Return the part without operations outside of its window, its iterations numbered by their repetition."""
+    """Return the part without operations outside of its window."""
     begin, end = window.numbered[window.first].position, window.numbered[window.end - 1].position
     whole = len(window.numbered) == window.end - window.first
     outside = set() if whole else {at for at in range(len(part.events)) if not begin <= at <= end}
     counts[CUT] += sum(isinstance(part.events[at], Operation) for at in outside)
+    return _numbered_without(part, outside)
+
+
+def _numbered_without(part: Part, outside: set[int]) -> Part:
+    """Return the part without the events ``outside``, its iterations numbered by their repetition."""
     events = without(part.events, outside)
     keys = [(each.op, _group(each), each.dtype, each.bytes_in) for each in events if isinstance(each, Operation)]
     numbers = iter(by_repetition(keys))

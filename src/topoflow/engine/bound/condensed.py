@@ -81,7 +81,7 @@ def condensed(graph: Graph, *, collapses: bool) -> CondensedGraph:
         "sink": np.flatnonzero(np.bincount(nodes.edges.awaited, minlength=len(nodes.task)) == 0).astype(np.int32),
         "link_bytes": link_bytes(graph),
     }
-    arrays |= _users(arrays, len(graph.path_offsets) - 1)
+    arrays |= _users(arrays, len(graph.path_offsets) - 1) | _resources(graph, nodes.of)
     arrays |= _crossings(graph, arrays["user_offsets"])
     return CondensedGraph(arrays, nodes.of)
 
@@ -151,6 +151,19 @@ def _users(arrays: dict[str, Array], paths: int) -> dict[str, Array]:
         "user_offsets": row_offsets(arrays["cost_path"][used], paths),
         "user": node[order].astype(np.int32),
         "user_delay": arrays["cost_delay"][used][order],
+    }
+
+
+def _resources(graph: Graph, node: Offsets) -> dict[str, Array]:
+    """Return the nodes that occupy each resource, and the seconds for which they do together."""
+    resource = np.zeros(0, np.int64) if graph.resource is None else graph.resource
+    tasks = np.flatnonzero(resource >= 0)
+    _, number = np.unique(resource[tasks], return_inverse=True)
+    count = int(number.max(initial=-1)) + 1
+    return {
+        "resource_offsets": row_offsets(number, count),
+        "occupant": node[tasks][np.argsort(number, kind="stable")].astype(np.int32),
+        "resource_seconds": np.bincount(number, graph.delay[tasks], count).astype(np.float64),
     }
 
 

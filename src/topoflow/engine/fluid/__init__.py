@@ -168,7 +168,8 @@ def sweep(graph: Graph, capacity: Any, latency: Any = None, *, merge: float = 0.
     Where ``capacity`` or ``latency`` requires a gradient, start, finish and makespan have one
     (``topoflow.engine.fluid.gradient``), without ``merge``; it is 0 for a world that cannot end.
 
-    Raises ``ValueError`` for a shape, dtype, device or number that breaks a law, or a graph that does.
+    Raises ``ValueError`` for a shape, dtype, device or number that breaks a law, a graph that does, and for gradients
+    of a graph whose tasks occupy resources.
     """
     merge, team = checked(merge), count_threads(threads)
     given = [array for array in (capacity, latency) if getattr(array, "requires_grad", False)]
@@ -179,6 +180,8 @@ def sweep(graph: Graph, capacity: Any, latency: Any = None, *, merge: float = 0.
     launched = partial(_launched, graph, device, merge, team)
     if given and merge > 0:
         raise ValueError(f"merge: must be 0 for gradients, got {merge}")
+    if given and graph.resource is not None:
+        raise ValueError("graph.resource: must be None for gradients, got tasks that occupy resources")
     if given:
         from topoflow.engine.fluid.gradient import ends
 

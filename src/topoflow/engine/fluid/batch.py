@@ -33,7 +33,7 @@ GRAPH_ARRAYS: dict[str, type[np.generic]] = {
     "path_links": np.int32,
 }
 # What a graph may lack, and its default in a batch with a graph that has it; empty where no graph of a batch has it.
-OPTIONAL_ARRAYS = {"path_weight": 1.0, "path_limit": np.inf}
+OPTIONAL_ARRAYS = {"path_weight": 1.0, "path_limit": np.inf, "resource": -1}
 
 # The arrays of a batch that its graphs alone say, those that the kernel writes, and those that the host may read or
 # write meanwhile.
@@ -120,7 +120,11 @@ def _given(graphs: Sequence[Graph]) -> list[str]:
 
 
 def _length(graph: Graph, name: str) -> int:
-    return len(graph.path_links) if name == "path_weight" else len(graph.path_offsets) - 1
+    return {"path_weight": len(graph.path_links), "path_limit": len(graph.path_offsets) - 1}.get(name, graph.tasks)
+
+
+def _dtype(name: str) -> type[np.generic]:
+    return np.int32 if name == "resource" else np.float64
 
 
 def _distinct_graphs(worlds: Sequence[World]) -> tuple[list[Graph], list[int]]:
@@ -143,7 +147,7 @@ def _distinct_graphs(worlds: Sequence[World]) -> tuple[list[Graph], list[int]]:
 def _checksum(graph: Graph) -> tuple[int, ...]:
     """The same for graphs that run alike, and almost never for others. A digest that is never takes 5 times as long."""
     found = 0
-    for name, dtype in (GRAPH_ARRAYS | dict.fromkeys(_given([graph]), np.float64)).items():
+    for name, dtype in (GRAPH_ARRAYS | {name: _dtype(name) for name in _given([graph])}).items():
         found = zlib.crc32(np.ascontiguousarray(getattr(graph, name), dtype=dtype).data, found)
     return graph.tasks, graph.links, found
 
@@ -203,9 +207,9 @@ def _of_links(values: Sequence[Array], links: Sequence[Array]) -> Array:
 
 
 def _optional(graphs: Sequence[Graph]) -> dict[str, Array]:
-    arrays: dict[str, Array] = dict.fromkeys(OPTIONAL_ARRAYS, np.zeros(0))
+    arrays: dict[str, Array] = {name: np.zeros(0, _dtype(name)) for name in OPTIONAL_ARRAYS}
     for name in _given(graphs):
-        arrays[name] = np.concatenate([_filled(graph, name) for graph in graphs], dtype=np.float64)
+        arrays[name] = np.concatenate([_filled(graph, name) for graph in graphs], dtype=_dtype(name))
     return arrays
 
 

@@ -69,6 +69,7 @@ class Assembly:
             links=links,
             path_weight=table.path_weight,
             path_limit=table.path_limit,
+            resource=self._resource(begin),
             alternatives=table.alternatives,
             next_hops=next_hops,
             rounds=self.traffic.rounds,
@@ -145,6 +146,17 @@ class Assembly:
         after[ends[waits + 1] - 1] = np.concatenate([between[before, 1], last[before]])
         return ends, after
 
+    def _resource(self, begin: Offsets) -> Ints | None:
+        """Return [T] the first task with the resource of each task; -1 where it has none, or takes no time."""
+        resource = self.traffic.resource
+        tasks = np.flatnonzero((resource >= 0) & (self.traffic.seconds[: len(resource)] > 0))
+        if not len(tasks):
+            return None
+        _, first, number = np.unique(resource[tasks], return_index=True, return_inverse=True)
+        found = np.full(begin[-1], -1, np.int32)
+        found[begin[tasks]] = begin[tasks[first]][number.reshape(-1)]
+        return found
+
     def _carried(self, begin: Offsets) -> Ints | None:
         """[2, C] tasks and those of the round before that they wait for: the first compute of a server for its last."""
         if self.traffic.rounds == 1:
@@ -174,10 +186,10 @@ class Assembly:
 def in_order(traffic: Traffic) -> tuple[Offsets, Offsets]:
     """Return offsets [K+1] and the tasks [D] that each task waits for.
 
-    These are the tasks in its ``after``, and for a compute the previous one on its server.
+    These are the tasks in its ``after``, and for a compute without a resource the previous one on its server.
     """
     tasks, count = len(traffic), np.diff(traffic.after_offsets)
-    occupies = np.flatnonzero(traffic.server >= 0)
+    occupies = np.flatnonzero(traffic.runs_in_listed_order)
     by_server = occupies[np.argsort(traffic.server[occupies], kind="stable")]
     same = np.flatnonzero(np.diff(traffic.server[by_server]) == 0)
     before = np.full(tasks, -1)

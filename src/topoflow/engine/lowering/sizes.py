@@ -15,7 +15,7 @@ from topoflow.traffic.base import Operation, Traffic
 
 # Sends in rings that are simulated step by step, at most. Each takes some 2 us and 200 B in ``fluid``: a job of this
 # many takes 2 s and 0.2 GB, or four times that where the fabric has four rings. A DLRM on 128 servers is 0.6 million
-# sends, on 1,024 servers 40 million. As flows, an iteration differs by -3.2 to +5.2 %, by Valiant's routing by up to
+# sends, on 1,024 servers 40 million. As flows, an iteration differs by -4.9 to +5.2 %, by Valiant's routing by up to
 # +18 % (benchmarks/results/rings_as_flows.txt).
 MAX_STEPS = 2**20
 

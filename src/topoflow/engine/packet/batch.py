@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow import _C
-from topoflow.arrays import offsets
+from topoflow.arrays import filled, offsets
 from topoflow.engine.base import Graph, World
 from topoflow.engine.packet.addresses import AddressedLayout, Tables, sets_of, sizes_of, tables_of
 from topoflow.engine.packet.layout import Layout
@@ -123,6 +123,7 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
         "branch_edges": _chained([layout.branches for layout in layouts]),
         "seed": np.array([world.seed & 2**64 - 1 for world in worlds], np.uint64).view(np.int64),
         "pending": _joined([np.diff(graph.after_offsets) for graph in graphs], np.int32),
+        "resource": filled([graph.resource for graph in graphs], counts["task"], -1),
         "follower_offsets": _chained([each.follower_offsets for each in waits]),
         "followers": _joined([each.followers for each in waits], np.int32),
         "waited": _joined([each.delay - each.handshake for each in amounts], np.int64),

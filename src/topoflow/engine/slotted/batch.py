@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow import _C
-from topoflow.arrays import Ints, Offsets, offsets
+from topoflow.arrays import Ints, Offsets, filled, offsets
 from topoflow.engine.device import Device
 from topoflow.engine.launch import Kernel, Steps, count_threads
 from topoflow.engine.slotted.cells import Cells
@@ -131,6 +131,7 @@ def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> B
         "server_node": _joined([world.node for world in worlds], np.int32),
         "node_tasks": offsets(_joined([_tasks(world) for world in worlds], np.int64)),
         "pending": _joined([np.diff(world.after_offsets) for world in worlds], np.int32),
+        "resource": filled([world.resource for world in worlds], counts["task"], -1),
         "follower_offsets": offsets(_joined([np.diff(begin) for begin, _ in followers], np.int64)),
         "followers": _joined([tasks for _, tasks in followers], np.int32),
         "bit_offsets": offsets(-(-cells // WORD)),
@@ -218,8 +219,9 @@ def _dark(world: Cells) -> Offsets:
 
 
 def _first(world: Cells) -> Offsets:
-    """Tasks that wait for no other, by the end of their delay."""
-    (tasks,) = np.nonzero(np.diff(world.after_offsets) == 0)
+    """Return the tasks that wait for no other and for no resource, by the end of their delay."""
+    waits = np.diff(world.after_offsets) > 0
+    (tasks,) = np.nonzero(~(waits if world.resource is None else waits | (world.resource >= 0)))
     end = world.release[tasks] + world.delay[tasks]
     order: Offsets = tasks[np.lexsort((tasks, end))]
     return order

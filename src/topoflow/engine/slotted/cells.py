@@ -58,6 +58,7 @@ class Cells:
     # the first cell of a link has come, and from each to the next
     pause: tuple[int, int] = (1, 1)  # until what was received can be sent on: of a square slots, by kind; of staggered
     # rotors times of a cell, of those that do not wait for their link
+    resource: Ints | None = None  # [T] as ``Graph.resource``
     low_latency: NDArray[np.bool_] | None = None  # [T] whose cells do not wait for their link; None: all do
 
     @property
@@ -98,6 +99,7 @@ def cells_of(world: World) -> Cells:
         release=_picoseconds(world, "release", graph.release),
         after_offsets=graph.after_offsets,
         after=graph.after,
+        resource=graph.resource,
         until=int(min(world.until * SECOND, float(NEVER))),
         window=int(min(world.until * SECOND, float(NEVER))),
         seed=world.seed % 2**32,

@@ -18,7 +18,7 @@ from math import ceil
 
 import numpy as np
 
-from topoflow.arrays import offsets
+from topoflow.arrays import filled, offsets
 from topoflow.engine.alternatives import joined as alternatives
 from topoflow.engine.base import Fidelity, Floats, Graph, Ints, Offsets, Run, World
 from topoflow.engine.fluid import Fluid
@@ -125,6 +125,7 @@ def repeated(graph: Graph, times: int, start: float = 0.0) -> Graph:
         bytes=tiled(graph.bytes, 0.0),
         release=release,
         path=np.tile(np.append(graph.path, -1), times).astype(np.int32),
+        resource=None if graph.resource is None else np.tile(np.append(graph.resource, np.int32(-1)), times),
         after_offsets=offsets(counts),
         after=after[after >= 0].astype(np.int32),
         owner=np.tile(np.append(graph.owner, graph.owners), times).astype(np.int32),
@@ -180,6 +181,7 @@ def side_by_side(graphs: Sequence[Graph], names: Sequence[str] | None = None) ->
         links=graphs[0].links,
         path_weight=np.concatenate([_weights(graph) for graph in graphs]) if weights else None,
         path_limit=np.concatenate([_limits(graph) for graph in graphs]) if limits else None,
+        resource=_resources(graphs, tasks),
         alternatives=alternatives([graph.alternatives for graph in graphs], paths_of),
         ends=np.concatenate([graph.ends for graph in graphs if graph.ends is not None], axis=1) if placed else None,
         named=partial(_of_jobs, tuple(graphs), tuple(names or ())),
@@ -200,6 +202,16 @@ def _before(counts: Sequence[int]) -> Offsets:
 
 def _weights(graph: Graph) -> Floats:
     return np.ones(len(graph.path_links)) if graph.path_weight is None else graph.path_weight
+
+
+def _resources(graphs: Sequence[Graph], tasks: Offsets) -> Ints | None:
+    """Return [T] the resources of all graphs, numbered by their tasks; None if no task occupies one."""
+    resources = [
+        None if graph.resource is None else np.where(graph.resource < 0, -1, graph.resource + before)
+        for graph, before in zip(graphs, tasks, strict=True)
+    ]
+    found = filled(resources, [graph.tasks for graph in graphs], -1)
+    return found if found.size else None
 
 
 def _limits(graph: Graph) -> Floats:

@@ -27,7 +27,7 @@ from topoflow.capture.formats.chakra import messages
 from topoflow.capture.formats.chakra.messages import attribute
 from topoflow.capture.formats.execution_trace.nodes import GROUPS
 from topoflow.capture.torch_names import DTYPES
-from topoflow.traffic.captured.order import Member, Step, replayed
+from topoflow.traffic.captured.dependencies import Member, Step, replayed
 
 VERSION = "0.0.4"  # as ASTRA-sim's generators write it
 SUPPORTED = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast")

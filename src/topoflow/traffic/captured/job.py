@@ -6,8 +6,8 @@
       all_reduce of S in [0, 1]        ->  a delay of 2 * 1/2 * S / local_bandwidth
       send 1 -> 2                      ->  transfer 0 -> 1
 
-Which iteration: ``captured.iteration``; what waits for what: ``captured.order``. Compute of the busiest rank of a
-server occupies the server; the other ranks have GPUs of their own and compute at the same time. The time of a span in
+Which iteration: ``captured.iteration``; what waits for what: ``captured.dependencies``. Compute of the busiest rank of
+a server occupies the server; the other ranks have GPUs of their own and compute at the same time. The time of a span in
 which no kernel ran, since its host had launched none, is a delay before it.
 """
 
@@ -20,7 +20,7 @@ from topoflow.capture.base import Communication, Compute
 from topoflow.operations import ROOTED, bus_factor
 from topoflow.strategy.as_captured import Recorded
 from topoflow.traffic import base
-from topoflow.traffic.captured.order import Member, Step, replayed
+from topoflow.traffic.captured.dependencies import Member, Step, replayed
 from topoflow.workload.base import RecordedJob, Workload
 
 
@@ -40,7 +40,9 @@ def lower_captured(workload: Workload, strategy: Recorded) -> base.Traffic:
             f"so {trace.world_size / per_server:g} servers, got {strategy.servers} (strategy=as_captured finds it)"
         )
     iteration, job = replayed(trace, workload.eager)
-    lowering = _Lowering(per_server, _busiest_ranks(job, per_server), workload.gpu.exchange_bandwidth)
+    lowering = _Lowering(
+        per_server, _busiest_ranks(job, per_server), _ranks_by_readiness(job), workload.gpu.exchange_bandwidth
+    )
     for step in job:
         lowering.add(step)
     name = f"{workload.name} {strategy.name} iteration {iteration.number}"
@@ -53,14 +55,14 @@ def lower_captured(workload: Workload, strategy: Recorded) -> base.Traffic:
 class _Lowering:
     """The tasks so far; ``_finish[s]`` are the tasks that end step s."""
 
-    def __init__(self, per_server: int, busiest: set[int], local_bandwidth: float) -> None:
+    def __init__(self, per_server: int, busiest: set[int], by_readiness: set[int], local_bandwidth: float) -> None:
         self.tasks: list[base.Task] = []
         self.idle = defaultdict[int, float](float)  # by server, of its busiest rank
         self._per_server = per_server
         self._local_bandwidth = local_bandwidth
         self._busiest = busiest
+        self._by_readiness = by_readiness
         self._finish: list[tuple[int, ...]] = []
-        self._last_compute: dict[int, int] = {}  # rank -> its last task: a rank computes one span at a time
 
     def add(self, step: Step) -> None:
         member = step.members[0]
@@ -101,18 +103,16 @@ class _Lowering:
 
     def _compute(self, member: Member, event: Compute) -> None:
         """Compute occupies the server; communication without a size does not, but its rank does nothing else then."""
-        rank, after = member.rank, self._awaited(member)
+        rank = member.rank
         server = self._server(rank) if rank in self._busiest and not event.communicates else None
-        if rank in self._last_compute:
-            after = tuple(sorted({*after, self._last_compute[rank]}))
-        busy = _busy_seconds(member)
+        resource = rank if rank in self._by_readiness else None
+        after, busy = self._awaited(member), _busy_seconds(member)
         if busy < member.seconds:
             self._delay(member.seconds - busy, after, f"host rank {rank}")
             after = (len(self.tasks) - 1,)
             if server is not None:
                 self.idle[server] += member.seconds - busy
-        self._last_compute[rank] = len(self.tasks)
-        self.tasks.append(base.Compute(busy, server, after, f"{event.name} rank {rank}"))
+        self.tasks.append(base.Compute(busy, server, after, f"{event.name} rank {rank}", resource=resource))
 
     def _transfer(self, rank: int, event: Communication, after: tuple[int, ...]) -> None:
         assert event.peer is not None
@@ -210,6 +210,15 @@ def _busy_seconds(member: Member) -> float:
     """Return the time of a compute span in which kernels ran."""
     assert isinstance(member.event, Compute)
     return min(member.event.seconds, member.seconds)
+
+
+def _ranks_by_readiness(job: Sequence[Step]) -> set[int]:
+    """Return the ranks whose record says what a compute followed: what is ready first runs first there.
+
+    The computes of other ranks follow each other.
+    """
+    members = (step.members[0] for step in job)
+    return {m.rank for m in members if isinstance(m.event, Compute) and m.event.after is not None}
 
 
 def _busiest_ranks(job: Sequence[Step], per_server: int) -> set[int]:

@@ -168,7 +168,15 @@ def _operation(node: Node, rank: int, groups: Mapping[str, tuple[int, ...]], cou
     dtype = _dtype(node)
     counts[UNTYPED] += dtype is None
     size = 0 if _is_barrier(node, fields) else fields.integer("comm_size")
-    operation = Operation(place=node.place, op="", dtype=dtype or "uint8", bytes_in=size, splits_in=(), splits_out=())
+    operation = Operation(
+        place=node.place,
+        op="",
+        dtype=dtype or "uint8",
+        bytes_in=size,
+        splits_in=(),
+        splits_out=(),
+        seconds=node.seconds or None,
+    )
     if node.type == messages.COLLECTIVE:
         op = messages.COLLECTIVES[fields.integer("comm_type", highest=len(messages.COLLECTIVES) - 1)]
         return _in_group(replace(operation, op=op, bytes_out=size if op == "all_to_all" else None), fields, groups)

@@ -68,6 +68,8 @@ def read_node(file: str, index: int, value: Any) -> Node | None:
     name = fields.text("name")
     device = fields.has("stream") and fields.has("cat")
     start, busy = _nanoseconds(fields, "ts"), _nanoseconds(fields, "exclusive_dur")
+    if device and busy is None:
+        busy = _nanoseconds(fields, "dur")  # as profiles and older linkers name it
     described = (name in (PARAM_COMMS, GROUPS) or name in SYMMETRIC) and not device
     if not described and not name.startswith(STEP):
         return None if busy is None else Node(place, fields.integer("id"), name, (), (), (), {}, device, start, busy)

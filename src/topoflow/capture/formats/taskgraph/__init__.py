@@ -2,7 +2,7 @@
 
 Wang et al., TopoOpt, NSDI 2023; https://github.com/hipersys-team/TopoOpt, simulation/. The table and its slots:
 
-    TaskGraph: 6 nNode, 8 nSwitch, 14 netBW [B/ms], 20 tasks[], 22 devices[]
+    TaskGraph: 6 nNode, 8 nSwitch, 20 tasks[], 22 devices[]
     Device: 4 type, 6 deviceid, 8 nodeid, 10 deviceproperty
     Task: 4 type, 6 taskid, 8 deviceid, 10 runtime [ms], 12 xfersize [B], 14 nexttasks[]
 
@@ -59,7 +59,6 @@ def parse(source: Source) -> list[Part]:
     """One part per server; ValueError for what lies outside the file, a dangling id or a cycle."""
     graph = root(source.name, source.data)
     servers, switches = graph.unsigned32(6), graph.unsigned32(8)
-    bandwidth = _bandwidth(graph)
     devices = _devices(graph, servers, switches)
     tasks = _tasks(graph, devices, servers)
     by_id = {task.id: task for task in tasks}
@@ -76,20 +75,11 @@ def parse(source: Source) -> list[Part]:
             events=tuple(events[server]),
             source="TopoOpt task graph",
             world_size=servers,
-            bandwidth=bandwidth,
             counts=counts if server == 0 else {},
             notes=("one rank is one server; all tensors are taken as float32, as FlexFlow trains",),
         )
         for server in range(servers)
     ]
-
-
-def _bandwidth(graph: Record) -> float | None:
-    """B/s of a server; None where it is left out."""
-    per_millisecond = graph.float32(14)
-    if not (isfinite(per_millisecond) and per_millisecond >= 0):
-        raise ValueError(f"{graph.place}.netBW: must not be negative, got {per_millisecond}")
-    return per_millisecond * 1e3 or None
 
 
 def _devices(graph: Record, servers: int, switches: int) -> dict[int, tuple[int, ...]]:

@@ -26,7 +26,7 @@ Flows are slower where pairs that share a link have different latencies: in step
 pair has sent is on the way, but a flow waits the latency of all steps first, and then all pairs send at once. Without
 latency, 576 jobs that reduce in one group at a time take the same time to 4e-6. With 1 us, flows are up to 5 % slower
 where paths are hashed and up to 18 % by Valiant's routing, whose paths differ most; where many groups reduce at once on
-the same links, they are up to 3 % faster (benchmarks/results/rings_as_flows.txt).
+the same links, they are up to 5 % faster (benchmarks/results/rings_as_flows.txt).
 
 Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2), 2009.
 """

@@ -5,18 +5,19 @@
              NIC       a header of 45 B before the message
              receiver                        walk 150, set up 100, call out 30 after it has arrived
     longer   receiver  call in 30, pin, call out 30, for each receive, before it sends
-             sender    call in 30, set up 130, pin             call out 30; the last send of a step returns 30 after
-                                                               its acknowledgement, the step ends after all of them
+             sender    call in 30, set up 130, pin             call out 30; a blocking send returns 30 after its
+                                                               acknowledgement, a step ends after all of them
              request   45 B, a header alone
              receiver            walk 150, set up 100, once it has posted the receive
              get       13 B back
              NIC of the sender   reads from the host 200
              data      after 13 B
              acknowledgement     15 B back
-    both     receiver  wait for all: call in 30, after its last send has returned; unpin arrived data; call out 30
+    both     receiver  wait for all: call in 30, after its last call has returned; unpin arrived data; call out 30
 
 Times are ns; pinning takes 3000, plus 100 for each whole page of 4096 B. Memory copies take no time. A rank that only
-receives one message in a step calls recv, which is the first call and the wait in one.
+receives one message in a step calls recv, which is the first call and the wait in one. A collective is one call:
+inside of it, nothing is entered or left.
 
 A host does one thing at a time: the calls of a step follow each other, eager messages of a step are matched one after
 the other, and longer messages are unpinned one after the other. Three simplifications are ours. Both happen in the
@@ -40,9 +41,6 @@ READ = 200 * NS  # s, for the NIC to read requested data from the host
 HEADER, GET, ACKNOWLEDGEMENT = 45.0, 13.0, 15.0  # B
 PIN, PAGE, PIN_PAGE = 3000 * NS, 4096, 100 * NS
 
-POSTED = 2 * CALL  # s, a call that posts a receive, without pinning
-SENT = 2 * CALL + SET_UP  # s, a call that sends
-BEFORE = CALL + SET_UP  # s of a sending call until the NIC has the message
 MATCHED = WALK + RECEIVE
 
 

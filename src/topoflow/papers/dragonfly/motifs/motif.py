@@ -5,9 +5,10 @@
 A motif is a script of each rank: it computes, sends, and waits for what is sent to it. Messages up to ``eager`` bytes
 do not block their sender; the sender of a longer message waits until it has arrived (rendezvous).
 
-Source: the tapered dragonfly, III-C (parameters); SST's Ember and Firefly, from which the paper took its motifs
-(collectives along a binary heap, all-to-all in lock steps, eager up to 12,000 B). Our assumptions, where both leave a
-choice open, are marked.
+Source: the tapered dragonfly, III-C (parameters); SST's Ember and Firefly, from which the paper took its motifs: each
+rank does what Ember's generator of that name has it do (sstsimulator/sst-elements, ember/mpi/motifs), with its default
+where the paper names no value; collectives are along a binary heap, an all-to-all is in lock steps, messages are eager
+up to 12,000 B. Our assumptions, where both leave a choice open, are marked.
 
 Shapes: n ranks.
 """
@@ -25,7 +26,7 @@ from topoflow.memory import check_memory
 from topoflow.papers.dragonfly.motifs.block_file import read_blocks
 from topoflow.papers.dragonfly.motifs.mesh import Mesh, refined
 from topoflow.papers.dragonfly.motifs.rounds import WRITTEN, folded
-from topoflow.papers.dragonfly.motifs.scripts import Writer, box, sides
+from topoflow.papers.dragonfly.motifs.scripts import Writer, box, shuffled, sides
 from topoflow.units import check_not_negative, check_positive, check_seed
 from topoflow.workload import base
 from topoflow.workload.base import BYTES_PER_MESSAGE, Messages
@@ -62,7 +63,7 @@ class Motif(base.Motif):
     eager: float = 12_000.0  # B
     request: float | None = None  # B of the request before a longer message, and of its answer; None: no request
     library: str = "none"  # times of MPI calls and both protocols: none, or those of ``firefly``
-    operation: float | None = None  # s of a reduction
+    operation: float | None = None  # s that a rank computes before a broadcast or a reduction
     seed: int = 0
     mesh: Mesh | None = None  # read from ``blocks``
 
@@ -143,29 +144,45 @@ def allpingpong(motif: Motif, writer: Writer) -> None:
     """Send from each rank of the first half to its partner in the second, which answers."""
     half = np.arange(writer.ranks // 2)
     for _ in range(motif.rounds):
-        writer.send(half, half + len(half), motif.value("bytes"))
-        writer.step()
-        writer.send(half + len(half), half, motif.value("bytes"))
-        writer.step()
+        for source, target in ((half, half + len(half)), (half + len(half), half)):
+            writer.send(source, target, motif.value("bytes"), blocking=True)
+            writer.step()
 
 
 def bcast(motif: Motif, writer: Writer) -> None:
     """Send from rank 0 down a heap."""
-    for _ in range(motif.rounds):
-        _down(motif, writer)
+    _collective(motif, writer, _down)
 
 
 def reduce(motif: Motif, writer: Writer) -> None:
     """Send up a heap to rank 0."""
-    for _ in range(motif.rounds):
-        _up(motif, writer)
+    _collective(motif, writer, _up)
 
 
 def allreduce(motif: Motif, writer: Writer) -> None:
     """Send up a heap to rank 0, and down again."""
+    _collective(motif, writer, _up, _down)
+
+
+def barrier(motif: Motif, writer: Writer) -> None:
+    """Tell rank 0 and then all ranks that all are there."""
     for _ in range(motif.rounds):
-        _up(motif, writer)
-        _down(motif, writer)
+        _barrier(writer)
+
+
+def _collective(motif: Motif, writer: Writer, *parts: Callable[[Writer, float], None]) -> None:
+    """Compute on all ranks, then make one call of ``parts``, in each round."""
+    for _ in range(motif.rounds):
+        writer.compute(np.arange(writer.ranks), motif.value("operation"))
+        with writer.one_call():
+            for part in parts:
+                part(writer, motif.value("bytes"))
+
+
+def _barrier(writer: Writer) -> None:
+    with writer.one_call():
+        for part in (_up, _down):
+            part(writer, 1.0)  # B: no message is empty here
 
 
 def _levels(ranks: int) -> list[Offsets]:
@@ -174,106 +191,126 @@ def _levels(ranks: int) -> list[Offsets]:
     return [np.flatnonzero(depth == level) for level in range(1, int(depth.max()) + 1)]
 
 
-def _up(motif: Motif, writer: Writer) -> None:
+def _up(writer: Writer, bytes: float) -> None:
     for level in _levels(writer.ranks)[:0:-1]:
-        writer.send(level, (level - 1) // 2, motif.value("bytes"))
+        writer.send(level, (level - 1) // 2, bytes, blocking=True)
         writer.step()
-        writer.compute(np.unique((level - 1) // 2), motif.value("operation"))
 
 
-def _down(motif: Motif, writer: Writer) -> None:
+def _down(writer: Writer, bytes: float) -> None:
     for level in _levels(writer.ranks)[1:]:
-        writer.send((level - 1) // 2, level, motif.value("bytes"))
+        writer.send((level - 1) // 2, level, bytes)
+        writer.step()
+
+
+def alltoall(motif: Motif, writer: Writer) -> None:
+    """Exchange among all ranks in lock steps, in one call."""
+    for _ in range(motif.rounds):
+        with writer.one_call():
+            _lock_steps(writer, writer.ranks, 1, motif.value("bytes"))
+
+
+def incast(motif: Motif, writer: Writer) -> None:
+    """Send from all other ranks to rank 0 at once."""
+    others = np.arange(1, writer.ranks)
+    for _ in range(motif.rounds):
+        writer.send(others, np.zeros_like(others), motif.value("bytes"))
         writer.step()
 
 
 def random(motif: Motif, writer: Writer) -> None:
-    """Send from each rank to a random other rank."""
-    draw = np.random.Generator(np.random.Philox(key=motif.seed))
+    """Send from each rank to another by a permutation that is drawn in each round; one that draws itself rests."""
     rank = np.arange(writer.ranks)
-    for _ in range(motif.rounds):
-        target = (rank + draw.integers(1, writer.ranks, writer.ranks)) % writer.ranks
-        writer.send(rank, target, motif.value("bytes"))
+    for number in range(motif.rounds):
+        target = shuffled(writer.ranks, writer.ranks + motif.seed * motif.rounds + number)
+        away = target != rank
+        writer.send(rank[away], target[away], motif.value("bytes"))
         writer.step()
 
 
 def halo3d(motif: Motif, writer: Writer) -> None:
-    """Compute all cells, then exchange six faces with the neighbours in a box of ranks."""
-    _halo(motif, writer, [shift for shift in _shifts() if np.abs(shift).sum() == 1])
+    """Compute all cells, exchange faces along x, then y, then z, and reduce a number to all ranks."""
+    rank, shape, cells = np.arange(writer.ranks), box(writer.ranks), motif.value("cells")
+    bytes = cells**2 * DOUBLE * motif.value("variables")
+    for _ in range(motif.rounds):
+        writer.compute(rank, motif.seconds(cells**3))
+        for axis in np.eye(3, dtype=np.int64):
+            for shift in (-axis, axis):
+                writer.send(*_neighbours(shape, shift), bytes, blocking=True)
+            writer.step()
+        with writer.one_call():
+            for part in (_up, _down):
+                part(writer, DOUBLE)
 
 
 def halo3d26(motif: Motif, writer: Writer) -> None:
-    """Do the same with edges and corners: 26 neighbours."""
-    _halo(motif, writer, _shifts())
-
-
-def _shifts() -> list[Offsets]:
-    return [shift for shift in np.indices((3, 3, 3)).reshape(3, -1).T - 1 if shift.any()]
-
-
-def _halo(motif: Motif, writer: Writer, shifts: list[Offsets]) -> None:
-    rank, size, cells = np.arange(writer.ranks), np.array(box(writer.ranks)), motif.value("cells")
-    place = np.stack(np.unravel_index(rank, tuple(size)), axis=1)
+    """Compute all cells, then exchange faces, edges and corners with 26 neighbours at once."""
+    rank, shape, cells = np.arange(writer.ranks), box(writer.ranks), motif.value("cells")
+    shifts = [shift for shift in np.indices((3, 3, 3)).reshape(3, -1).T - 1 if shift.any()]
     for _ in range(motif.rounds):
         writer.compute(rank, motif.seconds(cells**3))
-        for shift in shifts:
-            neighbour = place + shift
-            inside = np.all((neighbour >= 0) & (neighbour < size), axis=1)  # there are no ranks beyond the box
-            target = np.ravel_multi_index(tuple(neighbour[inside].T), tuple(size))
-            writer.send(rank[inside], target, cells ** int((shift == 0).sum()) * DOUBLE * motif.value("variables"))
+        for shift in sorted(shifts, key=lambda shift: np.abs(shift).sum()):
+            bytes = cells ** int((shift == 0).sum()) * DOUBLE * motif.value("variables")
+            writer.send(*_neighbours(shape, shift), bytes)
         writer.step()
 
 
+def _neighbours(shape: tuple[int, int, int], shift: Offsets) -> tuple[Offsets, Offsets]:
+    """Return ranks [k] of a box and their neighbours [k] that are ``shift`` [x, y, z] away; x counts first."""
+    z, y, x = np.unravel_index(np.arange(np.prod(shape)), shape[::-1])
+    there = np.stack([x, y, z], axis=1) + shift
+    inside = np.all((there >= 0) & (there < shape), axis=1)  # there are no ranks beyond the box
+    return np.flatnonzero(inside), np.ravel_multi_index(tuple(there[inside, ::-1].T), shape[::-1])
+
+
 def sweep3d(motif: Motif, writer: Writer) -> None:
-    """Sweep from each corner of a rectangle of ranks, twice (up and down), ``blocking`` planes of cells at a time."""
+    """Sweep from each corner of a rectangle of ranks in turn, twice, ``blocking`` planes of cells at a time.
+
+    A rank receives from one side, then from the other, computes, sends to one side, then to the other.
+    """
     wide, high = sides(writer.ranks)
-    x, y = np.divmod(np.arange(writer.ranks), high)
-    corners = ((1, 1), (1, 1), (-1, 1), (-1, 1), (1, -1), (1, -1), (-1, -1), (-1, -1))
-    for right, up in corners * motif.rounds:
-        across, along = (x if right > 0 else wide - 1 - x), (y if up > 0 else high - 1 - y)
-        for _ in range(int(motif.value("cells") / motif.value("blocking"))):
-            for wave in range(wide + high - 1):
-                front = np.flatnonzero(across + along == wave)
-                _cross(
-                    motif,
-                    writer,
-                    front[across[front] < wide - 1],
-                    front[along[front] < high - 1],
-                    front,
-                    (right * high, up),
-                )
-
-
-def _cross(motif: Motif, writer: Writer, across: Offsets, along: Offsets, front: Offsets, to: tuple[int, int]) -> None:
-    """Let the ranks of a wave's ``front`` receive their input, compute, and send ``across`` and ``along``."""
+    y, x = np.divmod(np.arange(writer.ranks), wide)
     cells, planes = motif.value("cells"), motif.value("blocking")
     bytes = cells * planes * DOUBLE * motif.value("variables")
-    writer.step(front)
-    writer.compute(front, motif.seconds(cells**2 * planes))
-    writer.send(across, across + to[0], bytes)
-    writer.send(along, along + to[1], bytes)
+    for right, up in ((1, 1), (-1, 1), (-1, -1), (1, -1)) * (2 * motif.rounds):
+        across, along = (x if right > 0 else wide - 1 - x), (y if up > 0 else high - 1 - y)
+        order = np.argsort(across + along, kind="stable")
+        fronts = np.split(order, np.cumsum(np.bincount(across + along))[:-1])
+        for _ in range(int(cells / planes)):
+            for front in fronts:
+                writer.compute(front, motif.seconds(cells**2 * planes))
+                for source, step in (
+                    (front[across[front] < wide - 1], right),
+                    (front[along[front] < high - 1], up * wide),
+                ):
+                    writer.send(source, source + step, bytes, blocking=True)
+                    writer.step(np.concatenate([source, source + step]))
 
 
 def fft3d(motif: Motif, writer: Writer) -> None:
-    """Compute three passes, with an all-to-all in the columns and one in the rows between them; the same back."""
-    wide, high = sides(writer.ranks)
-    rank = np.arange(writer.ranks)
-    flops = motif.value("elements") * motif.value("flops") / 3  # our assumption: a third for each pass
-    seconds = flops / motif.speed
-    columns, rows = (wide, high), (high, 1)  # ranks, and how far apart they are
-    for first, second in ((columns, rows), (rows, columns)) * motif.rounds:
-        writer.compute(rank, seconds)
-        for size, stride in (first, second):
-            _all_to_all(motif, writer, size, stride)
+    """Compute three passes, with an all-to-all in the rows and one in the columns between them; the same back.
+
+    Numbers are real, so half of the complex ones are sent. The last pass back takes twice as long.
+    """
+    long, short = sides(writer.ranks)
+    rank, seconds = np.arange(writer.ranks), motif.value("elements") * motif.value("flops") / motif.speed
+    rows, columns = (short, 1), (long, short)  # ranks, and how far apart they are
+    for _ in range(motif.rounds):
+        for groups, last in (((rows, columns), 1), ((columns, rows), 2)):
             writer.compute(rank, seconds)
+            for number, (size, stride) in enumerate(groups):
+                with writer.one_call():
+                    _lock_steps(writer, size, stride, motif.value("elements") * COMPLEX / 2 / size)
+                writer.compute(rank, seconds * (last if number else 1))
+            _barrier(writer)
 
 
-def _all_to_all(motif: Motif, writer: Writer, size: int, stride: int) -> None:
+def _lock_steps(writer: Writer, size: int, stride: int, bytes: float) -> None:
     """Exchange among ``size`` ranks that are ``stride`` apart, step by step: each sends to the k-th after it."""
     rank = np.arange(writer.ranks)
     place = rank // stride % size
     for step in range(1, size):
-        writer.send(rank, rank + ((place + step) % size - place) * stride, motif.value("elements") * COMPLEX / size)
+        writer.send(rank, rank + ((place + step) % size - place) * stride, bytes, blocking=True)
         writer.step()
 
 
@@ -295,12 +332,15 @@ def amr3d_heavy(motif: Motif, writer: Writer) -> None:
 RULES: tuple[Rule, ...] = (
     allpingpong,
     allreduce,
+    alltoall,
     amr3d,
     amr3d_heavy,
+    barrier,
     bcast,
     fft3d,
     halo3d,
     halo3d26,
+    incast,
     random,
     reduce,
     sweep3d,
@@ -311,7 +351,10 @@ REDRAWN = (random.__name__,)  # draw in each round: rounds differ, though the fi
 DEFAULTS: Mapping[str, Mapping[str, float]] = {  # the parameters that each motif has
     "allpingpong": {"iterations": 1000, "bytes": 1024},
     "allreduce": {"iterations": 1, "bytes": 4, "operation": 1e-9},
-    "bcast": {"iterations": 1, "bytes": 4},
+    "alltoall": {"iterations": 1, "bytes": 1024},
+    "barrier": {"iterations": 1},
+    "bcast": {"iterations": 1, "bytes": 4, "operation": 1e-9},
+    "incast": {"iterations": 1, "bytes": 1024},
     "reduce": {"iterations": 1, "bytes": 4, "operation": 1e-9},
     "random": {"iterations": 10, "bytes": 1024},
     "halo3d": {"iterations": 1, "cells": 100, "variables": 16, "flops": 26},

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import pytest
 
+from tests.twins.fluid import simulate
 from topoflow.capture.base import Communication, Compute, Event, Trace
+from topoflow.engine.lowering.placement import place
+from topoflow.fabric.ideal_switch import IdealSwitch
+from topoflow.strategy.as_captured import AsCaptured
+from topoflow.traffic.captured.dependencies import steps
 from topoflow.traffic.captured.iteration import recorded_iteration
-from topoflow.traffic.captured.order import steps
+from topoflow.traffic.lower import lower
+from topoflow.workload.base import RecordedJob
+from topoflow.workload.gpu import Gpu
 
 
 def compute(name: str, start: float | None = None, end: float | None = None, after=None) -> Compute:
@@ -187,11 +193,15 @@ def test_what_an_earlier_iteration_ended_is_not_waited_for() -> None:
     assert [step.after for step in job] == [(), (0,)]
 
 
-def test_a_rank_computes_what_became_ready_first() -> None:
-    """Rank 0 sends 1 GB to rank 1, whose second span needs it; the third, listed last, is ready from the beginning.
-
-    At 1 GB/s the transfer takes 1 s and the third goes first; on an infinitely fast network the second does.
-    """
+@pytest.mark.parametrize(
+    ("bandwidth", "finishes"),
+    [
+        (1e9, {"is ready": 0.25, "follows": 0.5, "waits": 1.5}),  # the transfer takes 1 s
+        (1e18, {"is ready": 0.25, "waits": 0.75, "follows": 1.0}),
+    ],
+)
+def test_a_rank_computes_what_became_ready_first(bandwidth: float, finishes: dict[str, float]) -> None:
+    """Rank 0 sends 1 GB to rank 1, whose second span needs it; the third is ready from the beginning."""
     group = (0, 1)
     sender: tuple[Event, ...] = (Communication("send", group, "float32", 10**9, 0, peer=1, after=()),)
     receiver: tuple[Event, ...] = (
@@ -200,11 +210,9 @@ def test_a_rank_computes_what_became_ready_first() -> None:
         Compute("is ready", None, None, 0.25, after=()),
         Compute("follows", None, None, 0.25, after=(2,)),
     )
-
-    def names(bandwidth: float | None) -> list[str]:
-        trace = Trace("some", 2, 1, {0: sender, 1: receiver}, bandwidth=bandwidth)
-        found = steps(recorded_iteration(trace), math.inf if bandwidth is None else bandwidth)
-        return [step.members[0].event.name for step in found if isinstance(step.members[0].event, Compute)]
-
-    assert names(1e9) == ["is ready", "follows", "waits"]
-    assert names(None) == ["waits", "is ready", "follows"]
+    workload = RecordedJob(Trace("some", 2, 1, {0: sender, 1: receiver}), Gpu("toy", {"float32": 1.0}, 1.0, 1e12, 1.0))
+    traffic = lower(workload, AsCaptured().place(workload, None))
+    fabric = IdealSwitch(bandwidth=bandwidth, degree=1, latency=0.0).build(traffic.servers, traffic.demand())
+    timeline = simulate(place(traffic, fabric, name="some"))
+    found = {name.removesuffix(" rank 1"): end for name, end in zip(traffic.names(), timeline.task_finish, strict=True)}
+    assert {name: found[name] for name in finishes} == pytest.approx(finishes)

@@ -1,7 +1,9 @@
 """Dependencies of a recorded iteration: its events become steps of the whole job, in an order that can be run.
 
-Where the record says what an event followed (``after``: recorder, task graphs), that holds. Elsewhere it is inferred
-from one rank's times, as a GPU runs one compute stream in parallel to its communicators:
+Where the record says what an event followed (``after``: recorder, task graphs), that holds. Of a rank's computes, the
+one that is ready first runs first then, as on a GPU's stream and as on a device of TopoOpt's packet simulator
+(FFTask::execute_compute). Elsewhere what an event followed is inferred from one rank's times, as a GPU runs one compute
+stream in parallel to its communicators:
 
     compute        |== c0 ==|== c1 ==|           |== c2 ==|
     communicator         |---- A ----|--- B -----|
@@ -34,8 +36,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from math import inf
 
-from topoflow.capture.base import POINT_TO_POINT, Communication, Compute, Event, Trace
-from topoflow.operations import COLLECTIVES, bus_factor
+from topoflow.capture.base import Communication, Compute, Event, Trace
 from topoflow.traffic.captured.iteration import Iteration, recorded_iteration
 from topoflow.traffic.captured.time import Part, Times
 from topoflow.traffic.captured.united import Piece, channel, stream
@@ -72,11 +73,11 @@ def replayed(trace: Trace, eager: float | None = None) -> tuple[Iteration, list[
     an iteration is empty, or ranks contradict each other.
     """
     iteration = recorded_iteration(trace)
-    return iteration, steps(iteration, inf if trace.bandwidth is None else trace.bandwidth, eager)
+    return iteration, steps(iteration, eager)
 
 
-def steps(iteration: Iteration, bandwidth: float = inf, limit: float | None = None) -> list[Step]:
-    """The steps of the whole job in the order in which they could start if each rank sent ``bandwidth`` (B/s).
+def steps(iteration: Iteration, limit: float | None = None) -> list[Step]:
+    """Return the steps of the whole job, each after those that it follows, the first in the record first.
 
     Longer messages than ``limit`` wait for their receives where nothing else is known. Raises ``ValueError`` where they
     then wait for each other in a circle.
@@ -90,14 +91,17 @@ def steps(iteration: Iteration, bandwidth: float = inf, limit: float | None = No
     eager = _eager(iteration, groups, everything, inf if limit is None else limit)
     before = {part: earlier for part, earlier in everything.items() if part not in eager}
     times = Times(iteration.ranks, follows, iteration.began)
-    events = [iteration.ranks[members[0][0]][members[0][1]] for members in groups]
-    clocks = _Clocks(groups, events, before, times, bandwidth)
-    order = _order(iteration.number, clocks)
+    order = _order(iteration.number, groups, before)
     place = {number: place for place, number in enumerate(order)}
+    seconds: dict[Part, float] = {}
+    for number in order:
+        holding = [part for part in groups[number] if part in before]
+        seconds.update({part: times.seconds(part) for part in holding})
+        times.conclude(groups[number], holding)
 
     def member(part: Part) -> Member:
         after = tuple(sorted(place[earlier] for earlier in before.get(part, ())))
-        return Member(part[0], iteration.ranks[part[0]][part[1]], clocks.seconds.get(part, 0.0), after)
+        return Member(part[0], iteration.ranks[part[0]][part[1]], seconds.get(part, 0.0), after)
 
     return [Step(tuple(member(part) for part in groups[number])) for number in order]
 
@@ -238,81 +242,24 @@ def _ended(event: Event, moment: float | None) -> bool:
     return event.end is None or moment is None or event.end <= moment + ROUNDING
 
 
-class _Clocks:
-    """When the steps of a job are ready and done, each asked for once all that it waits for is done.
-
-    A rank computes one span at a time, what became ready first. So does a device of TopoOpt's packet simulator
-    (FFTask::execute_compute: a task that is ready while the device is busy is tried again when it is free). It sends,
-    and receives, one transfer at a time; collectives have the network for themselves.
-    """
-
-    def __init__(
-        self,
-        groups: Sequence[tuple[Part, ...]],
-        events: Sequence[Event],
-        before: Mapping[Part, set[int]],
-        times: Times,
-        bandwidth: float,
-    ) -> None:
-        self.groups, self.events, self.before, self.times, self.bandwidth = groups, events, before, times, bandwidth
-        self.parts = [[part for part in members if part in before] for members in groups]  # that hold up their step
-        self.seconds: dict[Part, float] = {}
-        self._done = [0.0] * len(groups)
-        self._free: dict[tuple[str, int], float] = defaultdict(float)  # a rank's device, or port
-
-    def ready(self, number: int) -> tuple[float, Part, int]:
-        """When the step could start: its ranks may be late."""
-        parts = self.parts[number]
-        self.seconds.update({part: self.times.seconds(part) for part in parts})
-        self.times.conclude(self.groups[number], parts)
-        return max(self._awaited(part) for part in parts), self.groups[number][0][::-1], number
-
-    def run(self, number: int) -> None:
-        """The step is done as early as it can be after those that ran before."""
-        event = self.events[number]
-        joined = max(self._awaited(part) + self.seconds[part] for part in self.parts[number])
-        if isinstance(event, Compute):
-            part = self.parts[number][0]
-            self._done[number] = self._occupy([("computes", part[0])], self._awaited(part), self.seconds[part])
-        elif event.op in POINT_TO_POINT:
-            source, target = (rank for rank, _ in self.groups[number])
-            self._done[number] = self._occupy(
-                [("sends", source), ("receives", target)], joined, event.bytes / self.bandwidth
-            )
-        else:
-            ranks = len(event.group)
-            factor = bus_factor(event.op, ranks) if event.op in COLLECTIVES else 0.0
-            self._done[number] = joined + factor * event.bytes / self.bandwidth
-
-    def _awaited(self, part: Part) -> float:
-        return max((self._done[earlier] for earlier in self.before[part]), default=0.0)
-
-    def _occupy(self, resources: Sequence[tuple[str, int]], since: float, seconds: float) -> float:
-        end = max(since, *(self._free[one] for one in resources)) + seconds
-        self._free.update(dict.fromkeys(resources, end))
-        return end
-
-
-def _order(iteration: int, clocks: _Clocks) -> list[int]:
-    """Topological: the step that is ready first goes first."""
-    groups = clocks.groups
-    awaited = [set[int]().union(*(clocks.before[part] for part in parts)) for parts in clocks.parts]
+def _order(iteration: int, groups: Sequence[tuple[Part, ...]], before: Mapping[Part, set[int]]) -> list[int]:
+    """Return the steps, each after those that it follows; of several, the one whose first part is recorded first."""
+    awaited = [set[int]().union(*(before.get(part, ()) for part in members)) for members in groups]
     waiting = [len(earlier) for earlier in awaited]
     later: dict[int, list[int]] = defaultdict(list)
     for number, earlier in enumerate(awaited):
         for other in earlier:
             later[other].append(number)
-    heap = [clocks.ready(number) for number in range(len(groups)) if waiting[number] == 0]
+    heap = [(members[0][::-1], number) for number, members in enumerate(groups) if waiting[number] == 0]
     heapq.heapify(heap)
     order = []
     while heap:
-        _, _, number = heapq.heappop(heap)
+        _, number = heapq.heappop(heap)
         order.append(number)
-        clocks.run(number)
         for other in later[number]:
             waiting[other] -= 1
             if waiting[other] == 0:
-                heapq.heappush(heap, clocks.ready(other))
+                heapq.heappush(heap, (groups[other][0][::-1], other))
     if len(order) < len(groups):
         rank, position = groups[next(number for number in range(len(groups)) if waiting[number] > 0)][0]
         raise ValueError(
