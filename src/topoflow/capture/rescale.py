@@ -49,8 +49,15 @@ def rescaled(trace: Trace, ranks: int) -> Trace:
         for event in events
         if isinstance(event, Communication) and event.group_name
     }
-    fields = {"ranks": moved, "layout": wanted, "world_size": ranks, "groups": groups, "memory": None}
-    return replace(trace, **fields, notes=(*trace.notes, note))
+    return replace(
+        trace,
+        ranks=moved,
+        layout=wanted,
+        world_size=ranks,
+        groups=groups,
+        memory=None,
+        notes=(*trace.notes, note),
+    )
 
 
 def _axis(layout: Layout) -> int:

@@ -20,7 +20,6 @@ from topoflow.hardware.presets import load
 from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.strategy.grid import ParallelGrid
-from topoflow.strategy.shards import Shards
 from topoflow.study.configure.build import build, fidelity_of
 from topoflow.study.configure.decide import LOWERING, decided, lowering_of
 from topoflow.study.configure.given import Given
@@ -33,6 +32,7 @@ from topoflow.workload.base import LayerGraph, Motif, RecordedJob, Workload
 from topoflow.workload.efficiency import ROOFLINE
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
+FEWER = ("fsdp", True)  # its groups are of endpoints
 MIN_FOLDED = 512  # GPUs of nodes; in a smaller job every GPU has its own tasks
 MOST_JOBS = 16  # kept between batches of points
 JOB = (
@@ -261,9 +261,7 @@ def why_not_folded(strategy: Strategy, cluster: Cluster) -> str:
     """Return why the GPUs of a node do not do the same, or cannot be simulated as one; "" if they can."""
     if cluster.per_node > 1 and not cluster.node.switched:
         return f"no NVSwitch joins the GPUs of node {cluster.node.name}"
-    if isinstance(strategy, ParallelGrid) and strategy.expert == 1:
-        return ""
-    if isinstance(strategy, Shards) and strategy.group == strategy.servers:
+    if isinstance(strategy, ParallelGrid) and strategy.expert == 1 and (strategy.name, strategy.replicate > 1) != FEWER:
         return ""
     return f"GPUs of a node do different work with strategy {strategy.name}"
 
