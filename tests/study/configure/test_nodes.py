@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import topoflow
@@ -89,3 +91,11 @@ def test_what_cannot_be_is_one_line(keys: dict[str, object], error: str) -> None
     with pytest.raises(ValueError, match=error) as raised:
         topoflow.compare(**{"fabric": "ideal_switch", **keys})
     assert "\n" not in str(raised.value)
+
+
+def test_recorded_ranks_are_gpus_of_nodes() -> None:
+    trace = Path(__file__).resolve().parents[3] / "examples" / "ddp_4_ranks.jsonl.gz"
+    keys = {"workload": "captured", "workload.trace": str(trace), "node": "gh200", "fabric": "rail_optimized"}
+    whole, halves = (topoflow.compare(**keys, gpus_per_node=per_node)[0] for per_node in (None, 2))
+    assert whole.row.gpus == halves.row.gpus == 4
+    assert halves.iteration_time > whole.iteration_time  # half of it leaves the node
