@@ -133,7 +133,7 @@ def communication(call: Call, group: Group, arguments: Mapping[str, Any], result
     elif call.other:
         row["root"] = group.ranks[arguments[call.other]]
     seen = inputs or outputs or tensors_of(arguments.get("tensor"))
-    return row, not all([tensor.is_cpu for tensor in seen])
+    return row, not all(tensor.is_cpu for tensor in seen)
 
 
 def are_plain(values: Sequence[Any]) -> bool:
