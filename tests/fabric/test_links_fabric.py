@@ -94,7 +94,7 @@ def test_two_directions_share_a_cable_and_parallel_links_do_not(tmp_path: Path) 
         ({"links": [row("a", "b") | {"weight": 1}]}, "'weight' is unknown"),
         (
             {"links": [{"src": "a", "dst": "b", "bandwith": 1, "latency": 0}]},
-            "'bandwidth' is missing and 'bandwith' is",
+            "'bandwidth' is missing and 'bandwith'",
         ),
         ({"links": [row("a", "b", -1)]}, "links[0].bandwidth: must be positive, got -1"),
         ({"links": [row("a", "b", 0)]}, "links[0].bandwidth: must be positive, got 0"),
