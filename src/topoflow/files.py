@@ -5,12 +5,15 @@ gzip is recognised by its first three bytes, never by the file's name.
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import gzip
 import os
 import secrets
+import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,6 +24,7 @@ LARGEST_FILE = 2 * 2**30  # B; a few steps of one rank are 10-500 MB of JSON
 LARGEST_RATIO = 200
 SMALL_FILE = 16 * 2**20  # B; the ratio is not checked below this size
 PART = ".part"  # suffix of files that are still being written
+NEW_PART = 60.0  # s; an older part that is not locked belongs to a writer that was killed
 
 
 def read_bytes(path: Path) -> bytes:
@@ -45,21 +49,50 @@ def write_atomically(path: Path, *data: bytes | memoryview) -> None:
     """Write all ``data`` to a file in the same folder and rename it to ``path``, so that it is never half-written.
 
     This holds for concurrent writers and for a power failure. Missing folders are created; a pipe or a device is not
-    replaced (``ValueError``). A name that ends in ``.gz`` is packed; equal data give equal bytes (no time stamp).
+    replaced (``ValueError``). A name that ends in ``.gz`` is packed; equal data give equal bytes (no time stamp). Parts
+    that writers of ``path`` have left who were killed are removed.
     """
     if path.suffix == ".gz":
         data = (gzip.compress(b"".join(data), mtime=0),)
     _check_regular(path)
     with naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_old_parts(path)
         part = path.with_name(f".{path.name}.{secrets.token_hex(8)}{PART}")
         try:
             with part.open("xb") as file:
+                _lock(file)
                 file.writelines(data)
                 to_disk(file)
-            os.replace(part, path)
+                os.replace(part, path)
+            _folder_to_disk(path.parent)
         finally:
             part.unlink(missing_ok=True)
+
+
+def _remove_old_parts(path: Path) -> None:
+    """Remove parts of ``path`` that no living process has locked; a new one may not be locked yet."""
+    for part in path.parent.glob(f".{glob.escape(path.name)}.*{PART}"):
+        with suppress(OSError), part.open("rb") as file:
+            if time.time() - os.fstat(file.fileno()).st_mtime > NEW_PART:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                part.unlink()
+
+
+def _lock(file: BinaryIO) -> None:
+    """Lock a part until it is closed, where the file system has locks."""
+    with suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def _folder_to_disk(folder: Path) -> None:
+    """Flush a folder to the disk, so that a power failure does not undo a rename; some file systems cannot."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_text(path: str, text: str) -> None:

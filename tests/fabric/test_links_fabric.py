@@ -92,6 +92,10 @@ def test_two_directions_share_a_cable_and_parallel_links_do_not(tmp_path: Path) 
         ({"links": [*PAIR, 5]}, "links[4]: must be an object with src, dst, bandwidth, latency, got 5"),
         ({"links": [{"src": "a", "dst": "b", "bandwidth": 1}]}, "links[0]: must have src, dst, bandwidth, latency, "),
         ({"links": [row("a", "b") | {"weight": 1}]}, "'weight' is unknown"),
+        (
+            {"links": [{"src": "a", "dst": "b", "bandwith": 1, "latency": 0}]},
+            "'bandwidth' is missing and 'bandwith'",
+        ),
         ({"links": [row("a", "b", -1)]}, "links[0].bandwidth: must be positive, got -1"),
         ({"links": [row("a", "b", 0)]}, "links[0].bandwidth: must be positive, got 0"),
         ({"links": [row("a", "b", float("nan"))]}, "links[0].bandwidth: must be positive, got nan"),

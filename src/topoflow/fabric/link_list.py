@@ -110,10 +110,10 @@ def _collect(where: str, rows: Iterable[tuple[str, object]], servers: tuple[str,
     for place, row in rows:
         if not isinstance(row, Mapping):
             raise ValueError(f"{place}: must be an object with {', '.join(COLUMNS)}, got {shorten(row)}")
-        for key in (*COLUMNS, *row):
-            if key not in row or key not in COLUMNS:
-                problem = "is missing" if key not in row else "is unknown"
-                raise ValueError(f"{place}: must have {', '.join(COLUMNS)}, {key!r} {problem}")
+        problems = [f"{key!r} is missing" for key in COLUMNS if key not in row]
+        problems += [f"{key!r} is unknown" for key in row if key not in COLUMNS]
+        if problems:
+            raise ValueError(f"{place}: must have {', '.join(COLUMNS)}, {' and '.join(problems[:2])}")
         source, target = name_of(f"{place}.src", row["src"]), name_of(f"{place}.dst", row["dst"])
         if source == target:
             raise ValueError(f"{place}: must join two nodes, got {source!r} twice")

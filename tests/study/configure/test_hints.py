@@ -16,6 +16,8 @@ ROOT = Path(__file__).resolve().parents[3]
     [
         ("compare workload.gpu.memory=80e9", "workload.gpu.memory: no such key; did you mean gpu.memory?"),
         ("search workload.gpu.memry=80e9", "workload.gpu.memry: no such key; did you mean gpu.memory?"),
+        ("compare strategy.tensor=4", "strategy.tensor: no such key; strategy=parallel has it"),
+        ("compare fabric.dims=[4,4]", "fabric.dims: no such key; fabric=torus and 1 more have it"),
         ("compare fabric.bandwidth.x=1", "fabric.bandwidth.x: no such key; did you mean fabric.bandwidth?"),
         ("search fail.fibers=[1]", "fail.fibers: no such key of topoflow search; topoflow compare has fail"),
         ("search rings=flows", "rings: no such key of topoflow search; topoflow compare has rings"),

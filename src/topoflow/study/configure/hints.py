@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, OmegaConf
 
 from topoflow.study.configure.composition import composed, group_options
@@ -32,7 +33,21 @@ def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
     while parent and not isinstance(OmegaConf.select(config, parent, throw_on_missing=False), DictConfig):
         parent, _, last = parent.rpartition(".")
     siblings = OmegaConf.select(config, parent) if parent else config
+    if last not in siblings and (owners := _owners(parent, last, name)):
+        more = f" and {len(owners) - 1} more have it" if len(owners) > 1 else " has it"
+        return f"; {parent}={owners[0]}{more}"
     return suggest(last, _keys(siblings), parent)
+
+
+def _owners(group: str, key: str, name: str) -> list[str]:
+    """Return the choices of a config group that have a key, the shortest name first."""
+    if not group or not _is_group(group, composed(name, [])):
+        return []
+    try:
+        parts = {choice: composed(name, [f"{group}={choice}"])[group] for choice in group_options(group, name)}
+    except ConfigCompositionException:  # an experiment, which nothing replaces
+        return []
+    return sorted((choice for choice, part in parts.items() if key in part), key=len)
 
 
 def _is_group(key: str, there: DictConfig) -> bool:
