@@ -10,7 +10,7 @@ from topoflow.traffic.captured.iteration import recorded_iteration
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow  # each job runs 8 processes that import torch
 
-JOBS = ("ddp", "fsdp", "hsdp", "tensor", "pipeline", "even_moe")
+JOBS = ("ddp", "fsdp", "hsdp", "tensor", "pipeline", "pipeline_fsdp", "even_moe")
 
 
 @pytest.mark.parametrize("kind", JOBS)

@@ -53,7 +53,18 @@ def test_a_training_step_computes_three_matrix_products_per_layer_but_the_first(
 
 def test_a_product_moves_its_matrices_once() -> None:
     a, b = torch.randn(8, 64, dtype=torch.bfloat16), torch.randn(64, 32, dtype=torch.bfloat16)
-    assert counted(lambda: a @ b).work == [Work("bfloat16", 2 * 8 * 64 * 32, 2 * (8 * 64 + 64 * 32 + 8 * 32))]
+    flops, moved = 2 * 8 * 64 * 32, 2 * (8 * 64 + 64 * 32 + 8 * 32)
+    assert counted(lambda: a @ b).work == [Work("bfloat16", flops, moved, "matmul", (8, 64, 32))]
+
+
+def test_kernels_with_measured_rates_keep_their_sizes() -> None:
+    heads = [torch.randn(2, 4, 16, 8, requires_grad=True) for _ in range(3)]
+    attention = counted(lambda: torch.nn.functional.scaled_dot_product_attention(*heads).sum().backward())
+    kernels = [(work.kernel, work.shape) for work in attention.work if work.flops]
+    assert kernels == [("attention", (8, 16, 2 * 4)), ("attention_backward", (8, 16, 2 * 4))]
+    layer, x = torch.nn.Linear(64, 32), torch.randn(8, 64, requires_grad=True)
+    products = [work.shape for work in counted(lambda: layer(x).sum().backward()).work if work.flops]
+    assert sorted(products) == sorted([(8, 64, 32), (8, 32, 64), (32, 8, 64)])
 
 
 @pytest.mark.parametrize(

@@ -121,3 +121,22 @@ def test_traces_keep_the_work_of_their_operators(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("40000000000.0", "-1"))
     with pytest.raises(ValueError, match=r"trace.jsonl:2: work: must be dtype, FLOP and bytes, not negative"):
         jsonl.read(path)
+
+
+def test_measured_rates_of_kernels_are_those_of_their_sizes(tmp_path: Path) -> None:
+    h100 = Gpu("H100", {"bfloat16": 989e12}, 3.35e12, 4.5e11, 8e10, efficiency="measured")
+    assert h100.measured is not None
+    product = Work("bfloat16", 2.0 * 4096**3, 3 * 2.0 * 4096**2, "matmul", (4096, 4096, 4096))
+    reached = h100.measured.reached("matmul", "bfloat16", 4096, 4096, 4096)
+    assert computing(written(tmp_path, product), h100) == pytest.approx(product.flops / 989e12 / reached)
+    backward = Work("bfloat16", 1e12, 1.0, "attention_backward", (128, 4096, 32))
+    rate = h100.measured.reached("attention", "bfloat16", 128, 4096, 32) * h100.measured.backward["attention"]
+    assert computing(written(tmp_path, backward), h100) == pytest.approx(1e12 / 989e12 / rate)
+    both = computing(written(tmp_path, product, COPY), h100)
+    assert both == pytest.approx(product.flops / 989e12 / reached + 4e9 / 3.35e12 / h100.measured.memory)
+
+
+def test_measured_rates_need_sizes(tmp_path: Path) -> None:
+    h100 = Gpu("H100", {"float32": 67e12}, 3.35e12, 4.5e11, 8e10, efficiency="measured")
+    with pytest.raises(ValueError, match=r"^gpu\.efficiency: must be roofline, as job was recorded without the sizes"):
+        Captured(written(tmp_path, MATMUL), h100).build()

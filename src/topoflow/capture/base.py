@@ -20,6 +20,9 @@ COLLECTIVES = (*operations.COLLECTIVES, "barrier")
 POINT_TO_POINT = ("send", "recv")
 
 
+KERNELS = {"matmul": 3, "attention": 3, "attention_backward": 3}  # with measured rates -> number of their sizes
+
+
 def brief(ranks: Sequence[int]) -> str:
     """Ranks for a message: the first eight, and how many there are."""
     return str(list(ranks)) if len(ranks) <= 8 else f"{str(list(ranks[:8]))[:-1]}, ...] ({len(ranks)} ranks)"
@@ -31,6 +34,8 @@ class Work(NamedTuple):
     dtype: str  # of the arithmetic; "": there is none
     flops: float
     moved: float  # B
+    kernel: str = ""  # of ``KERNELS``; "": of no measured kind
+    shape: tuple[int, ...] = ()  # rows, inputs, outputs of a product; size of a head, positions, heads of attention
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from topoflow.capture import work_rows
 from topoflow.capture.base import Communication, Compute, Event, Trace, Work
 from topoflow.capture.layout import Layout
 from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, MOST_ITERATIONS, Fields, decode, parse_json
 from topoflow.files import read_bytes, write_atomically
 from topoflow.json_lines import json_lines
-from topoflow.units import DTYPE_BYTES
 
 FORMAT = "topoflow-trace"
 VERSION = 1
@@ -112,7 +112,7 @@ def _rows(trace: Trace) -> Iterator[Mapping[str, Any]]:
                 if field.name in _REQUIRED[kind] or (value is not None and value != field.default):
                     row[field.name] = float(value) if isinstance(value, float) else value  # numpy's has other digits
             if isinstance(event, Compute) and event.work is not None:
-                row["work"] = [tuple(each) for each in event.work]
+                row["work"] = [work_rows.written(work) for work in event.work]
             yield row
 
 
@@ -168,15 +168,7 @@ def _compute(row: Fields) -> Compute:
 def _work(row: Fields) -> tuple[Work, ...] | None:
     if not row.has("work"):
         return None
-    found = []
-    for index, entry in enumerate(row.items("work")):
-        values = entry if isinstance(entry, list) and len(entry) == len(Work._fields) else ()
-        work = Fields(f"{row.place}work[{index}].", dict(zip(Work._fields, values, strict=False)))
-        flops, moved, dtype = work.number("flops"), work.number("moved"), work.text("dtype")
-        if flops < 0 or moved < 0 or (flops > 0 and dtype not in DTYPE_BYTES):
-            row.fail("work", "must be dtype, FLOP and bytes, not negative, of each kind of operators")
-        found.append(Work(dtype, flops, moved))
-    return tuple(found)
+    return tuple(work_rows.read(row, index, entry) for index, entry in enumerate(row.items("work")))
 
 
 def _communication(row: Fields) -> Communication:

@@ -63,10 +63,12 @@ def _timed(trace: Trace, gpu: Gpu, compute: str) -> Trace:
     if compute == "recorded" and untimed:
         raise ValueError(f"workload.compute: must be roofline, as {trace.name} has no times, got 'recorded'")
     if known and compute != "recorded":
-        if gpu.measured is not None:
-            rule = "must be roofline for a captured job, which does not keep the shapes of its operators"
-            raise ValueError(f"gpu.efficiency: {rule}, got {gpu.efficiency!r}")
         note = f"compute is the roofline of {gpu.name} for the recorded operators, which no GPU is faster than"
+        if gpu.measured is not None:
+            if not any(work.kernel for span in spans for work in span.work or ()):
+                rule = f"must be roofline, as {trace.name} was recorded without the sizes of its kernels"
+                raise ValueError(f"gpu.efficiency: {rule}, got {gpu.efficiency!r}")
+            note = f"compute is that of {gpu.name} at measured rates of its kernels, without launches by the host"
         hint = "" if untimed else "; workload.compute=recorded for the times of the CPU that ran them"
         return _noted(_on(gpu, trace), note + hint)
     if not spans:
@@ -98,4 +100,14 @@ def _retimed(gpu: Gpu, events: Iterable[Event]) -> Iterable[Event]:
 
 
 def _seconds(gpu: Gpu, work: Work) -> float:
-    return gpu.seconds(work.flops, work.moved, work.dtype) if work.flops else work.moved / gpu.memory_bandwidth
+    """Return the time of operators on a GPU: at the measured share of the peak rate, where there is one."""
+    moving = gpu.seconds(0.0, work.moved, next(iter(gpu.flops)))
+    if not work.flops:
+        return moving
+    peak = gpu.seconds(work.flops, 0.0, work.dtype)
+    if gpu.measured is not None and work.kernel:
+        kernel = work.kernel.removesuffix("_backward")
+        peak /= gpu.measured.reached(kernel, work.dtype, *work.shape)
+        if kernel != work.kernel:
+            peak /= gpu.measured.backward[kernel]
+    return max(peak, moving)

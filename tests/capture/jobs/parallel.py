@@ -1,6 +1,7 @@
 """A training script for any number of ranks over gloo: parallel.py KIND [--steps N].
 
-KIND is ddp, fsdp, hsdp, tensor, pipeline, moe, or even_moe, in which experts are chosen in turn.
+KIND is ddp, fsdp, hsdp, tensor, pipeline, pipeline_fsdp (two stages), moe, or even_moe, in which experts are chosen
+in turn.
 """
 
 import argparse
@@ -103,15 +104,19 @@ def build(kind: str, ranks: int) -> nn.Module:
     return fully_shard(model, mesh=mesh)
 
 
-def pipeline(steps: int, rank: int, ranks: int) -> None:
-    """Train a model of one block per rank, as one pipeline."""
-    block = nn.Sequential(Block(), *([nn.Linear(WIDTH, CLASSES)] if rank == ranks - 1 else []))
-    stage = PipelineStage(block, rank, ranks, torch.device("cpu"))
+def pipeline(steps: int, stages: int, ranks: int) -> None:
+    """Train a model of one block per stage, each sharded over its replicas."""
+    mesh = init_device_mesh("cpu", (stages, ranks // stages), mesh_dim_names=("pp", "dp"))
+    rank = mesh.get_local_rank("pp")
+    block = nn.Sequential(Block(), *([nn.Linear(WIDTH, CLASSES)] if rank == stages - 1 else []))
+    if ranks > stages:
+        fully_shard(block, mesh=mesh["dp"])
+    stage = PipelineStage(block, rank, stages, torch.device("cpu"), group=mesh.get_group("pp"))
     schedule = Schedule1F1B(stage, n_microbatches=8, loss_fn=cross_entropy)
     optimizer = torch.optim.AdamW(block.parameters())
     for _ in range(steps):
         arguments = (torch.randn(BATCH, WIDTH),) if rank == 0 else ()
-        target = {"target": torch.randint(CLASSES, (BATCH,))} if rank == ranks - 1 else {}
+        target = {"target": torch.randint(CLASSES, (BATCH,))} if rank == stages - 1 else {}
         schedule.step(*arguments, **target)
         optimizer.step()
         optimizer.zero_grad()
@@ -124,9 +129,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=4)
     arguments = parser.parse_args()
     dist.init_process_group("gloo")
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    if arguments.kind == "pipeline":
-        pipeline(arguments.steps, rank, ranks)
+    ranks = dist.get_world_size()
+    if arguments.kind.startswith("pipeline"):
+        pipeline(arguments.steps, 2 if arguments.kind == "pipeline_fsdp" else ranks, ranks)
     else:
         model = build(arguments.kind, ranks)
         optimizer = torch.optim.AdamW(model.parameters())

@@ -22,10 +22,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from topoflow.capture.base import POINT_TO_POINT, Compute, Work
+from topoflow.capture import work_rows
+from topoflow.capture.base import POINT_TO_POINT, Compute
 from topoflow.capture.merge.parts import Operation, Part, Source
 from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, Fields, decode, parse_json
-from topoflow.units import DTYPE_BYTES
 
 FORMAT = b'"format":"topoflow-recording"'
 VERSION = 1
@@ -178,7 +178,9 @@ class _Rows:
             end=self._seconds(row, "end"),
             seconds=row.integer("busy") * NANOSECONDS,
             after=self._after(row),
-            work=tuple(_work(row, entry) for entry in row.items("work")) if row.has("work") else (),
+            work=tuple(work_rows.read(row, index, entry) for index, entry in enumerate(row.items("work")))
+            if row.has("work")
+            else (),
         )
 
     def _communication(self, row: Fields) -> Operation:
@@ -219,15 +221,6 @@ class _Rows:
 
 def _is_message(event: Compute | Operation) -> bool:
     return isinstance(event, Operation) and event.op in POINT_TO_POINT
-
-
-def _work(row: Fields, entry: object) -> Work:
-    values = entry if isinstance(entry, list) and len(entry) == len(Work._fields) else ()
-    work = Fields(f"{row.place}work.", dict(zip(Work._fields, values, strict=False)))
-    flops, moved, dtype = work.number("flops"), work.number("moved"), work.text("dtype")
-    if flops < 0 or moved < 0 or (flops > 0 and dtype not in DTYPE_BYTES):
-        row.fail("work", "must be dtype, FLOP and bytes, not negative, of each kind of operators")
-    return Work(dtype, flops, moved)
 
 
 def iteration_numbers(events: int, begin: int, steps: Sequence[int]) -> list[int]:

@@ -140,7 +140,9 @@ class _Runs:
 
     def _read(self, rank: int) -> None:
         about = self._job.about(rank)
-        self._about[rank] = orjson.loads(about.read_bytes()) if about.exists() else {"error": "its process was killed"}
+        self._about[rank] = (
+            orjson.loads(about.read_bytes()) if about.exists() else {"error": "nothing: its process ended"}
+        )
         if "error" in self._about[rank]:
             raise ValueError(f"{self._job.script.name}: must run as rank {rank}, got {self._about[rank]['error']}")
         path = self._job.rows(rank)

@@ -48,11 +48,18 @@ class Mailbox:
                 elif path.exists():
                     _read(path, tensor)
             elif call.op == "send":
-                key = f"message-{self._rank}-{other}"
-                _write(self._folder / f"{key}-{self._number(key)}", tensor)
+                self.send(other, tensor)
             else:
-                number = self._number(f"message-{other}-{self._rank}")
-                self._due.append((f"-{number}", other, tensor))
+                self.receive(other, tensor)
+
+    def send(self, receiver: int, tensor: torch.Tensor) -> None:
+        """Write a message."""
+        key = f"message-{self._rank}-{receiver}"
+        _write(self._folder / f"{key}-{self._number(key)}", tensor)
+
+    def receive(self, sender: int, tensor: torch.Tensor) -> None:
+        """Note that ``tensor`` is to get the next message."""
+        self._due.append((f"-{self._number(f'message-{sender}-{self._rank}')}", sender, tensor))
 
     def wait(self) -> None:
         """Read the messages that are due."""

@@ -167,7 +167,7 @@ def _makes_floats(func: Any, args: Any, kwargs: Any) -> bool:
 def _on_cpu(func: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments with the processor in place of a GPU, which this machine need not have."""
     device = kwargs.get("device")
-    if device is None or torch.device(device).type in ("cpu", "meta"):
+    if device is None or torch.device(device).type == "meta":
         return kwargs
     return {**kwargs, "device": torch.device("cpu")}
 

@@ -29,6 +29,8 @@ OVERWRITES = (
     "aten::uniform_",
 )  # do not read their target
 
+PRODUCTS = {"aten::mm": (0, 1), "aten::bmm": (0, 1), "aten::addmm": (1, 2), "aten::baddbmm": (1, 2)}  # -> matrices
+
 
 def _rnn(*args: Any, **_: Any) -> int:
     """An RNN layer multiplies each of its inputs [T, B, I] with the weights [gates H, I] and [gates H, H]."""
@@ -64,7 +66,20 @@ def work_of(func: Any, args: Any, kwargs: Any, result: Any) -> Work | None:
     if not flops and not moved:
         return None
     dtype = next((_dtype(tensor) for tensor in _tensors(args) if tensor.is_floating_point()), "") if flops else ""
-    return Work(dtype, float(flops), float(moved))
+    kernel, shape = _kernel(name, args) if flops else ("", ())
+    return Work(dtype, float(flops), float(moved), kernel, shape)
+
+
+def _kernel(name: str, args: Any) -> tuple[str, tuple[int, ...]]:
+    """Return the kernel that has measured rates on GPUs, and its sizes."""
+    if name in PRODUCTS:
+        left, right = (args[place].shape for place in PRODUCTS[name])
+        return "matmul", (left[-2], left[-1], right[-1])
+    if "scaled_dot_product" in name:
+        query = args[1 if "backward" in name else 0].shape
+        kernel = "attention_backward" if "backward" in name else "attention"
+        return kernel, (query[-1], query[-2], prod(query[:-2]))
+    return "", ()
 
 
 def _flops(func: Any, args: Any, kwargs: Any, result: Any) -> int:

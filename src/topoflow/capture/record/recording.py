@@ -15,7 +15,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from math import inf
+from typing import Any
 
+from topoflow.capture import work_rows
 from topoflow.capture.base import Work
 from topoflow.capture.record.file import Late, Row
 
@@ -44,7 +46,7 @@ class Recording:
         self._last_compute: int | None = None
         self._last_of_group: dict[str, int] = {}
         self._open: tuple[int, int] | None = (clock(), busy())  # start of the running span on both clocks
-        self._work: dict[tuple[str, float], Work] = {}  # of the running span, by dtype and arithmetic intensity
+        self._work: dict[tuple[Any, ...], Work] = {}  # of the running span, by dtype, kernel and arithmetic intensity
 
     @property
     def is_paused(self) -> bool:
@@ -62,7 +64,7 @@ class Recording:
             row = {"kind": "compute", "name": self.phase, "start": start, "end": self.now(), "busy": max(0, seconds)}
             row["after"] = self._waited if self._last_compute is None else [self._last_compute, *self._waited]
             if self._work:
-                row["work"] = [list(self._work[key]) for key in sorted(self._work)]
+                row["work"] = [work_rows.written(self._work[key]) for key in sorted(self._work)]
                 self._work = {}
             self._waited = []
             self._last_compute = self._events
@@ -75,9 +77,11 @@ class Recording:
 
     def operator(self, work: Work) -> None:
         """Add an operator. Those with the same FLOPs per byte are limited by the same on any device, so they add up."""
-        key = (work.dtype, work.flops / work.moved if work.moved else inf)
-        _, flops, moved = self._work.get(key, (work.dtype, 0.0, 0.0))
-        self._work[key] = Work(work.dtype, flops + work.flops, moved + work.moved)
+        key = (work.dtype, work.kernel, work.shape, work.flops / work.moved if work.moved else inf)
+        before = self._work.get(key)
+        if before is not None:
+            work = work._replace(flops=before.flops + work.flops, moved=before.moved + work.moved)
+        self._work[key] = work
 
     def leave_out(self, busy: int) -> None:
         """Take ``busy`` ns of processor time out of the running span: they were the recorder's, not the script's."""
