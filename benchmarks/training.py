@@ -173,6 +173,14 @@ class Said:
     predicted: float  # s
     measured: float  # s
     defaults: tuple[str, ...]
+    needed: float  # B of the fullest GPU
+    memory: float  # B of a GPU
+
+    @property
+    def peak(self) -> float | None:
+        """Return the published peak (B), which the notes have."""
+        found = re.search(r"peak (?:alloc )?([\d.]+) GiB", self.row["notes"])
+        return None if found is None else float(found[1]) * 2**30
 
     @property
     def ratio(self) -> float:
@@ -181,7 +189,8 @@ class Said:
     @property
     def text(self) -> str:
         notes = f" ({'; '.join(self.defaults)})" if self.defaults else ""
-        return f"{self.row.name}: {self.predicted:.4g} s of {self.measured:.4g} s = {self.ratio:.3f}{notes}"
+        memory = "" if self.peak is None else f", {self.needed / 1e9:.1f} of {self.peak / 1e9:.1f} GB"
+        return f"{self.row.name}: {self.predicted:.4g} s of {self.measured:.4g} s = {self.ratio:.3f}{memory}{notes}"
 
     @property
     def error(self) -> float:
@@ -209,6 +218,7 @@ def main(arguments: Sequence[str]) -> None:
             groups[slug(each.row[column])].append(each)
         for name, group in sorted(groups.items()):
             report(f"training.{column}.{name}", group, len(group))
+    report_memory(said)
 
 
 def report(path: str, said: Sequence[Said], rows: int) -> None:
@@ -219,6 +229,21 @@ def report(path: str, said: Sequence[Said], rows: int) -> None:
         print(f"{path}.median_error {median(each.error for each in said):.3f}")
         print(f"{path}.median_ratio {median(each.ratio for each in said):.3f}")
         print(f"{path}.within_20 {sum(each.error <= 0.2 for each in said) / len(said):.3f}")
+
+
+def report_memory(said: Sequence[Said]) -> None:
+    """Print the errors of published peaks, and the runs that are estimated to need more than a GPU has.
+
+    The estimate of a run whose recomputation is not published means little.
+    """
+    errors = [abs(each.needed / each.peak - 1) for each in said if each.peak is not None]
+    print(f"training.memory.rows {len(errors)}")
+    if errors:
+        print(f"training.memory.median_error {median(errors):.3f}")
+        print(f"training.memory.within_10 {sum(error <= 0.1 for error in errors) / len(errors):.3f}")
+    known = [each for each in said if each.row["recompute"].split(" ")[0] in RECOMPUTE]
+    print(f"training.memory.said_recompute {len(known)}")
+    print(f"training.memory.would_not_run {sum(each.needed > each.memory for each in known)}")
 
 
 def slug(text: str) -> str:
@@ -255,10 +280,13 @@ def predict(row: Row, efficiency: str, known: dict[str, float]) -> Said:
     rule = strategy_of(row, given)
     job = (row["model"], row["seq"], dict(workload.precision), workload.batch_per_gpu)
     alike = repr((*job, machine, efficiency, gpus, rule, switch))
+    strategy = rule.place(workload, servers)
     if alike not in known:
-        known[alike] = simulated(workload, rule.place(workload, servers), switch)
-    seconds = known[alike]
-    return Said(row, seconds, float(row["step_time_s"]), (*defaults, *assumed(machine, row, gpus)))
+        known[alike] = simulated(workload, strategy, switch)
+    needed = strategy.memory_per_gpu(workload)
+    assert needed is not None
+    taken = (*defaults, *assumed(machine, row, gpus))
+    return Said(row, known[alike], float(row["step_time_s"]), taken, needed, gpu.memory)
 
 
 def with_defaults(row: Row) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -50,6 +50,7 @@ def test_rows_are_said_with_their_defaults_or_named_with_the_reason(tmp_path: Pa
     assert numbers["training.rows"] == "8"
     assert numbers["training.said"] == "2"
     assert {"training.median_error", "training.within_20", "training.source.one.rows"} <= set(numbers)
+    assert numbers["training.memory.would_not_run"] == "0"
     assert {"training.gpu.b200.median_error", "training.gpu.a100_40gb.within_20"} <= set(numbers)
 
 

@@ -197,3 +197,12 @@ def test_what_cannot_be_said_is_one_line_with_the_file_and_the_option(
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^recipe: must be a file that can be read, got .*none\.sh"):
         recipe_keys(tmp_path / "none.sh")
+
+
+def test_a_search_writes_the_degrees_that_it_found(tmp_path: Path) -> None:
+    file = write(tmp_path, "gpt.sh", GPT)
+    found = topoflow.search(recipe=file, servers=2, fabric="fat_tree", out=tmp_path / "out", gpu="h100")
+    keys = recipe_keys(write(tmp_path, "both.sh", GPT + (tmp_path / "out" / "megatron.txt").read_text()))
+    grid = found.plan.strategy["grid"]
+    assert (int(keys["strategy.tensor"]), int(keys["strategy.zero"])) == (grid["tensor"], grid["zero"])
+    assert keys["global_batch"] == "16"

@@ -57,7 +57,7 @@ class Columns:
     def wait(self, tasks: Offsets, earlier: Offsets) -> None:
         """Let each of ``tasks`` wait for the corresponding one of ``earlier``; NONE is none. Shapes broadcast."""
         if tasks.shape != earlier.shape:
-            tasks, earlier = np.broadcast_arrays(tasks, earlier)
+            tasks, earlier = tasks + 0 * earlier, earlier + 0 * tasks  # np.broadcast_arrays is ten times as slow
         self._waits.append((tasks.ravel(), earlier.ravel()))
 
     def queue(self, tasks: Offsets, earlier: Offsets) -> None:

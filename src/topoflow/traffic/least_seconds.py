@@ -51,9 +51,9 @@ def of_grid(grid: ParallelGrid, workload: Workload, bandwidth: float) -> float:
     handovers = [bytes / bandwidth for bytes in handover_bytes(workload, grid)]
     before = [0.0, *accumulate(ahead + sent for ahead, sent in zip(forward, handovers, strict=False))]
     later = [0.0, *accumulate(back + sent for back, sent in zip(backward, handovers, strict=False))]
+    divided = {kind: grid.divided(kind) for kind in GRADIENTS}
     updates = [
-        step_seconds(workload, sum(size / grid.divided(grid.gradients(layer)) for layer, size in stage))
-        for stage in stages
+        step_seconds(workload, sum(size / divided[grid.gradients(layer)] for layer, size in stage)) for stage in stages
     ]
     ends = []
     for number, stage in enumerate(stages):

@@ -14,7 +14,7 @@ from topoflow.capture.base import Compute, Trace, brief
 from topoflow.capture.periods import Period, representative
 from topoflow.units import DTYPE_BYTES, check_not_negative, check_positive, human
 from topoflow.workload.gpu import TF32, Gpu
-from topoflow.workload.kernels import Kernels
+from topoflow.workload.kernels import Kernels, KernelTimes
 from topoflow.workload.optimizer import check_optimizer
 
 
@@ -112,6 +112,20 @@ class LayerGraph:
             rule = f"must have a kernel of {self.name}, as {next((x.kernel for x in self.layers if x.kernel), None)}"
             raise ValueError(f"workload.kernels: {rule}, got {self.kernels.names} in {self.kernels.name}")
 
+    @cached_property
+    def alike(self) -> Mapping[str, int]:
+        """Return layer -> a number that it shares with the layers that take equally long on any GPU.
+
+        The blocks of a transformer differ in their names only.
+        """
+        numbers: dict[Layer, int] = {}
+        return {layer.name: numbers.setdefault(_nameless(layer), len(numbers)) for layer in self.layers}
+
+    @cached_property
+    def known_times(self) -> dict[tuple[float, ...], KernelTimes]:
+        """Return the times that were computed, by the number in ``alike``, samples, parameters and degrees."""
+        return {}
+
     def _check_precision(self) -> None:
         kinds = dict.fromkeys(layer.kind for layer in self.layers)
         for kind, rate in self.precision.items():
@@ -144,6 +158,11 @@ class LayerGraph:
     def parameters(self) -> int:
         """Return the number of all parameters (elements)."""
         return sum(layer.parameters for layer in self.layers)
+
+
+def _nameless(layer: Layer) -> Layer:
+    sharding = None if layer.sharding is None else replace(layer.sharding, block=None, shares=None)
+    return replace(layer, name="", after=(), sharding=sharding)
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ class Grid(Sequence[Point]):
     ) -> Grid:
         """Return the grid of ``arguments``. Raise ``ValueError`` for a wrong one, or for more than ``most`` points."""
         forget()
-        arguments = with_recipe(arguments)
+        arguments = with_recipe(arguments, ("micro_batch",) if config == "search" else ())  # a search chooses it
         arguments = [re.sub(SEVERAL_GPUS, r"\1'\2'", argument) for argument in arguments]
         hydra_overrides = [argument for argument in arguments if is_hydra_override(argument)]
         with initialized(folders):

@@ -73,8 +73,8 @@ REFUSED = (
 SHARDED = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 
 
-def with_recipe(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with the keys of ``recipe=FILE`` in place of it, without those that are given.
+def with_recipe(arguments: Sequence[str], chosen: Sequence[str] = ()) -> list[str]:
+    """Return the arguments with the keys of ``recipe=FILE`` in place of it, without those that are given or ``chosen``.
 
     Raise ``ValueError`` in one line with the file and the option that cannot be said.
     """
@@ -86,7 +86,8 @@ def with_recipe(arguments: Sequence[str]) -> list[str]:
         raise ValueError(f"{KEY}: must be one file, got {', '.join(files) or 'none'}")
     keys = dict(each.lstrip("+").partition("=")[::2] for each in given)
     found = recipe_keys(Path(files[0]), keys)
-    return [*(f"{key}={value}" for key, value in found.items() if key.lstrip("+") not in keys), *given]
+    left_out = {*keys, *chosen}
+    return [*(f"{key}={value}" for key, value in found.items() if key.lstrip("+") not in left_out), *given]
 
 
 def recipe_keys(file: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:

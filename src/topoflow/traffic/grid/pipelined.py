@@ -192,7 +192,7 @@ class _Iteration:
         name = f"{'forward' if forward else 'backward'} {stage}.{instruction.microbatch}"
         if instruction.part is not None:
             name = f"{name} {part[-1][0].name}"
-        needed = [bucket for layer, _ in part for bucket in self.needed.get(layer.name, ())]
+        needed = [bucket for layer, _ in part for bucket in self.needed.get(layer.name, ())] if self.needed else []
         for bucket in needed:
             self._gather_rest(bucket)
         computes = self.tasks.compute(Label(name, True), servers, work.seconds)

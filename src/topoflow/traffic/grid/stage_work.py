@@ -96,5 +96,9 @@ def _times(workload: LayerGraph, grid: ParallelGrid, layer: Layer, parameters: f
         if workload.kernels.has(layer.kernel):
             samples = grid.samples(workload) * workload.gpus_per_server
             return workload.kernels.times(layer.kernel, samples, workload.gpus_per_server)
-    ranks = SharingDegrees(grid.tensor, grid.context, grid.expert)
-    return gpu_times(workload, layer, grid.samples(workload) / grid.sharing, parameters, ranks)
+    samples = grid.samples(workload) / grid.sharing
+    key = (workload.alike[layer.name], samples, parameters, grid.tensor, grid.context, grid.expert)
+    if key not in workload.known_times:
+        ranks = SharingDegrees(grid.tensor, grid.context, grid.expert)
+        workload.known_times[key] = gpu_times(workload, layer, samples, parameters, ranks)
+    return workload.known_times[key]
