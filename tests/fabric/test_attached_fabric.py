@@ -13,6 +13,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.clos import Clos
 from topoflow.fabric.routing.base import NO_LINK, as_routes
 from topoflow.fabric.torus import Torus
+from topoflow.hardware import Device, Link, Node
 from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.presets import preset
 
@@ -114,3 +115,11 @@ def test_networks_that_wire_servers_are_refused() -> None:
 def test_shapes_that_cannot_be_are_refused(shape: dict[str, Any], error: str) -> None:
     with pytest.raises(ValueError, match=error):
         Clos(50e9, 1, 1e-6, **shape)
+
+
+def test_a_node_without_nics_is_a_network_by_itself() -> None:
+    links = tuple(Link((Device("GPU", a), Device("GPU", b)), "NVL", 1e9, 1e-6) for a, b in ((0, 1), (1, 2), (0, 2)))
+    box = Cluster(Node("box", "H100", 90, "", links, ()), 3)
+    fabric = Attached(Clos(50e9, 1, 1e-6), box).build(3, Demand(3))
+    assert (fabric.links, fabric.bill) == (6, ())
+    assert [fabric.link_name(link) for link in fabric.route(2, 0, "mp")[0]] == ["GPU 0.2 to GPU 0.0"]

@@ -62,21 +62,16 @@ def attach(cluster: Cluster, outside: Fabric, demand: Demand, *, pxn: bool = Tru
     if not outside.is_static or np.any((ends < outside.servers).all(axis=0)):
         rule = f"must join the ports of {cluster.node.name} by switches that stay as they are"
         raise ValueError(f"fabric: {rule}, got {outside.name}, which wires whole servers")
+    if not cluster.ports:  # one node without NICs
+        ends, rates = np.zeros(0, np.int32), np.zeros(0)
+        outside = replace(outside, source=ends, target=ends, bandwidth=rates, latency=rates, bill=())
     inside = NodeLinks.of(cluster)
-    gpus, nodes = cluster.gpus, cluster.nodes
-    others = inside.others
-    place = {gpu: number for number, gpu in enumerate(cluster.devices)}
-    number = np.array([[place.get(end, len(place) + others.get(end, 0)) for end in link.ends] for link in inside.links])
-    first = np.arange(nodes)[:, None, None]  # of each node: GPUs, then other devices
-    is_gpu = number < cluster.per_node
-    local = np.where(
-        is_gpu, first * cluster.per_node + number, gpus + first * len(others) + number - cluster.per_node
-    ).reshape(-1, 2)
-    nics = np.array([others[port.nic] for port in cluster.ports] or [0])
-    of_port = (gpus + np.arange(nodes)[:, None] * len(others) + nics).ravel()
-    switches = gpus + nodes * len(others) - outside.servers  # what is added to the number of a switch
-    renumber = np.concatenate([of_port, np.arange(outside.servers, len(outside.nodes)) + switches])
-    forward, far = local.T
+    gpus, nodes, others = cluster.gpus, cluster.nodes, inside.others
+    node = np.arange(nodes)[:, None]
+    begin, end = (inside.ends_in(cluster, node, side) for side in (0, 1))
+    of_port = gpus + node * len(others) + np.array([others[port.nic] for port in cluster.ports], np.int64)
+    switches = gpus + nodes * len(others) + np.arange(len(outside.nodes) - outside.servers)
+    number = np.concatenate([of_port.ravel(), np.zeros(outside.servers - of_port.size, np.int64), switches])
     names = [f"GPU {node}.{gpu}" for node in range(nodes) for gpu in range(cluster.per_node)]
     names += [f"{device.kind} {node}.{device.index}" for node in range(nodes) for device in others]
     rates = np.tile(np.repeat([link.bandwidth for link in inside.links], 2), nodes)
@@ -85,8 +80,8 @@ def attach(cluster: Cluster, outside: Fabric, demand: Demand, *, pxn: bool = Tru
         name=outside.name,
         servers=gpus,
         nodes=(*names, *outside.nodes[outside.servers :]),
-        source=np.concatenate([np.stack([forward, far], 1).ravel(), renumber[outside.source]]).astype(np.int32),
-        target=np.concatenate([np.stack([far, forward], 1).ravel(), renumber[outside.target]]).astype(np.int32),
+        source=np.concatenate([np.stack([begin, end], 1).ravel(), number[outside.source]]).astype(np.int32),
+        target=np.concatenate([np.stack([end, begin], 1).ravel(), number[outside.target]]).astype(np.int32),
         bandwidth=np.concatenate([rates, outside.bandwidth]),
         latency=np.concatenate([delays, outside.latency]),
         route=AttachedRoutes(cluster, inside, as_routes(outside.route), pxn),
@@ -230,6 +225,19 @@ class NodeLinks:
             for port in nearest[place][:least]
         }
         return NodeLinks(tuple(number), between, to_port)
+
+    def ends_in(self, cluster: Cluster, node: Index, side: int) -> Index:
+        """Return the number of the device at one end of each link, in each ``node`` [N, 1], as one row [N l].
+
+        GPUs of all nodes come first, then the other devices of each node.
+        """
+        place = {gpu: number for number, gpu in enumerate(cluster.devices)}
+        ends = [link.ends[side] for link in self.links]
+        is_gpu = np.array([end in place for end in ends])
+        local = np.array([place.get(end, self.others.get(end, 0)) for end in ends], np.int64)
+        first = np.where(is_gpu, node * cluster.per_node, cluster.gpus + node * len(self.others))
+        number: Index = (first + local).ravel()
+        return number
 
     @cached_property
     def others(self) -> dict[Device, int]:
