@@ -33,6 +33,7 @@ class JobKeys(TypedDict, total=False):
     gpu: OneOrMore[str | Gpu | Settings]
     prices: OneOrMore[str | Prices | Settings]
     servers: OneOrMore[int | None]
+    gpus: OneOrMore[int | None]
     global_batch: OneOrMore[int | None]
     micro_batch: OneOrMore[int | None]
     efficiency: OneOrMore[str | PathLike[str]]
@@ -61,7 +62,6 @@ class JobKeys(TypedDict, total=False):
 class CompareKeys(JobKeys, total=False):
     """Keys of ``topoflow.compare``."""
 
-    gpus: OneOrMore[int | None]
     node: OneOrMore[str | None]
     gpus_per_node: OneOrMore[int | None]
     fold: bool | None

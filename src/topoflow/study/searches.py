@@ -38,7 +38,7 @@ CONFIG = "search"
 CHECKPOINTS = ("checkpoint.npz", "checkpoint_others.npz")  # of a search, and of that from what others found
 Tick = Callable[[int, int], None]
 KEYS = (
-    *("servers", "efficiency", "global_batch", "micro_batch", "bandwidth_gbps", "degree", "latency_us"),
+    *("servers", "gpus", "efficiency", "global_batch", "micro_batch", "bandwidth_gbps", "degree", "latency_us"),
     *("all_reduce", "routing", "strides", "fidelity", "seed"),
     *("search", "resume", "device", "threads", "out"),
 )

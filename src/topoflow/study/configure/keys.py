@@ -62,15 +62,14 @@ def check(config: Mapping[str, Any]) -> None:
 
 
 def _check_node(config: Mapping[str, Any]) -> None:
-    for key in ("gpus", "gpus_per_node"):
-        _whole(key, config[key], least=1, optional=True)
-    node, servers, gpus = config["node"], config["servers"], config["gpus"]
+    _whole("gpus_per_node", config["gpus_per_node"], least=1, optional=True)
+    node, servers = config["node"], config["servers"]
     if config["fold"] is not None and (node is None or not isinstance(config["fold"], bool)):
         raise ValueError(f"fold: must be true or false with node, else null, got {config['fold']!r}")
     if node is not None and not isinstance(node, str):
         raise ValueError(f"node: must be a preset or a file NAME.xml, got {node!r}")
-    if servers is not None and (gpus is not None or node is not None):
-        raise ValueError(f"servers: must be left out with {'gpus' if gpus is not None else 'node'}, got {servers}")
+    if servers is not None and node is not None:
+        raise ValueError(f"servers: must be left out with node, got {servers}")
     if node is None and config["gpus_per_node"] is not None:
         raise ValueError(f"gpus_per_node: must be left out without node, got {config['gpus_per_node']}")
     if node is not None and config["placement"] is not None:
@@ -100,7 +99,10 @@ def check_keys(config: Mapping[str, Any], known: Sequence[str]) -> None:
 
 def check_job(config: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for a value of a key that every verb with a job on a network has."""
-    _whole("servers", config["servers"], least=1, optional=True)
+    for key in ("servers", "gpus"):
+        _whole(key, config[key], least=1, optional=True)
+    if config["servers"] is not None and config["gpus"] is not None:
+        raise ValueError(f"servers: must be left out with gpus, got {config['servers']}")
     for key in ("global_batch", "micro_batch"):
         _whole(key, config[key], least=1, optional=True)
     if not isinstance(config["efficiency"], str):
