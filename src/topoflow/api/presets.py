@@ -21,7 +21,7 @@ class Presets:
 
     >>> import topoflow
     >>> dir(topoflow.gpus)
-    ['a100', 'b200', 'gb200', 'gb300', 'h100', 'h200']
+    ['a100', 'b200', 'gb200', 'gb300', 'gh200', 'h100', 'h200', 'l40s', 'mi300x']
     >>> topoflow.gpus.h100(memory=94e9).memory
     94000000000.0
     """
