@@ -1,12 +1,16 @@
 """Compare predicted with measured times of NCCL's collectives, by type of GPU, number of nodes and size.
 
-    python benchmarks/nccl.py rows=FILE [rows=FILE ...]
+    python benchmarks/nccl.py rows=FILE [rows=FILE ...] [fit=FILE]
 
 A file is a CSV, ``.gz`` or not, with the columns gpu, nodes, gpus_per_node, fabric, collective, bytes, time_us and
 nccl_version, and optionally notes; or the table of boeschf/nccl-benchmark-on-alps-2025, of which the least time of the
 settings counts. Rows that cannot be said are counted by reason. Prints ``path.metric value``: medians of
 |predicted / measured - 1| from 16 MiB (large) and below (small), the latter also from and below 64 KiB; of all
 rows, and apart of those on which something was calibrated and of the others, for all clusters and for each.
+
+``fit`` is a table of latencies and rates that meta-pytorch/autoparallel fitted to 8 H100 per node (columns nodes,
+gpus_per_node, collective, latency_us, peak_algbw_gb_s). Its time is latency + bytes / rate; its errors are printed
+beside ours (``both``), on the rows that it has.
 """
 
 from __future__ import annotations
@@ -184,6 +188,21 @@ def error(row: Row) -> float:
     return abs(made.time / row.time - 1)
 
 
+Fit = dict[tuple[int, int, str], tuple[float, float]]  # nodes, GPUs per node, collective -> s and B/s
+
+
+def fit_of(path: Path) -> Fit:
+    """Return the table of AutoParallel."""
+    rows = csv.DictReader(io.StringIO(path.read_text()))
+    return {
+        (int(row["nodes"]), int(row["gpus_per_node"]), row["collective"]): (
+            float(row["latency_us"]) * 1e-6,
+            float(row["peak_algbw_gb_s"]) * 1e9,
+        )
+        for row in rows
+    }
+
+
 def line(name: str, found: dict[str, list[float]]) -> None:
     for size_class in CLASSES:
         if found[size_class]:
@@ -191,7 +210,7 @@ def line(name: str, found: dict[str, list[float]]) -> None:
             print(f"nccl.{name}.median_error.{size_class} {median(found[size_class]):.4f}{count}")
 
 
-def main(paths: list[Path]) -> None:
+def main(paths: list[Path], fit: Fit) -> None:
     unsaid: Counter[str] = Counter()
     rows = [row for path in paths for row in rows_of(path, unsaid)]
     by_group: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -215,6 +234,11 @@ def main(paths: list[Path]) -> None:
         ):
             for size_class in row.size_classes:
                 by_group[kind][size_class].append(found)
+        fitted = fit.get((row.nodes, row.per_node, row.op)) if row.node == "hgx_h100" else None
+        for size_class in row.size_classes if fitted else ():
+            latency, rate = fitted or (0.0, 1.0)
+            by_group["both.ours"][size_class].append(found)
+            by_group["both.autoparallel"][size_class].append(abs((latency + row.size / rate) / row.time - 1))
     print(f"nccl.rows {said}")
     print(f"nccl.unsaid {unsaid.total()}")
     for reason, count in unsaid.most_common():
@@ -229,9 +253,12 @@ def main(paths: list[Path]) -> None:
 
 if __name__ == "__main__":
     words = [word.removeprefix("rows=") for word in sys.argv[1:] if word.startswith("rows=")]
-    if not words or len(words) != len(sys.argv) - 1:
-        sys.exit("benchmarks/nccl.py: must be called with rows=FILE, got " + " ".join(sys.argv[1:]))
+    fits = [word.removeprefix("fit=") for word in sys.argv[1:] if word.startswith("fit=")]
+    if not words or len(fits) > 1 or len(words) + len(fits) != len(sys.argv) - 1:
+        sys.exit(
+            "benchmarks/nccl.py: must be called with rows=FILE and at most one fit=FILE, got " + " ".join(sys.argv[1:])
+        )
     try:
-        main([Path(word) for word in words])
+        main([Path(word) for word in words], fit_of(Path(fits[0])) if fits else {})
     except (ValueError, OSError) as refused:
         sys.exit(f"benchmarks/nccl.py: {refused}")

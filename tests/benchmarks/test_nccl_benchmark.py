@@ -48,6 +48,24 @@ def test_errors_are_those_of_the_rows(tmp_path: Path) -> None:
         assert found[f"nccl.held_out.hgx_h100.2x8.median_error.{name}"] == pytest.approx(0.25)
 
 
+def test_a_fit_is_judged_on_the_rows_that_it_has(tmp_path: Path) -> None:
+    fit = tmp_path / "fit.csv"
+    fit.write_text(
+        "nodes,gpus_per_node,collective,latency_us,peak_algbw_gb_s\n2,8,all_reduce,0,1\n1,8,all_reduce,0,1\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "benchmarks/nccl.py", f"rows={write(tmp_path / 'rows.csv', 1.0)}", f"fit={fit}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "nccl.both.ours.median_error.large 0.0000  # 1 rows" in done.stdout
+    comm = Communicator(preset("hgx_h100"), 16, version="2.26.2")
+    error = 2**30 / 1e9 / predict(comm, "all_reduce", 2**30).time - 1
+    assert f"nccl.both.autoparallel.median_error.large {error:.4f}" in done.stdout
+
+
 def test_rows_that_cannot_be_said_are_counted_and_named(tmp_path: Path) -> None:
     more = [("Gaudi 3", 1, 8, "", "all_reduce", 8, 1.0, ""), ("H100", 2, 8, "pigeons", "all_reduce", 8, 1.0, "")]
     found, text = metrics(write(tmp_path / "rows.csv", 1.0, *more))
