@@ -19,7 +19,7 @@ struct State {
   List due;                 // tasks whose wait has ended
   List finished;            // tasks
   Resources<double> resources;
-  List queued;  // tasks that have just become ready, of those that occupy a resource
+  List queued;  // tasks that occupy a resource and have just become ready, or have just finished
 
   HD State(Arena& arena, const Sizes& n)
       : hops(arena.take<int32_t>(n.hops)),

@@ -177,36 +177,25 @@ class World {
 
   // The last that a task waits for has finished.
   DEVICE void make_ready(const Team auto& team, int32_t task, double horizon) const {
-    if (resource(task) >= 0) return queue(team, task, horizon);
-    begin_task(team, task, ready(task), horizon);
-  }
-
-  // s, when all that a task waits for is over.
-  DEVICE double ready(int32_t task) const {
     double ready = graph_.release[data_.base + task];
     for (int64_t i = graph_.after_offsets[data_.base + task]; i < graph_.after_offsets[data_.base + task + 1]; ++i) {
       const double end = data_.finish[graph_.after[i] - data_.base];
       ready = end > ready ? end : ready;
     }
-    return ready;
+    if (resource(task) >= 0) {
+      state_.flow[task].target = ready;  // it never flows
+      return state_.queued.append(team, task);
+    }
+    data_.start[task] = ready;
+    data_.finish[task] = ready + wait(graph_, data_.paths, data_.latency, data_.base + task);
+    end_later(team, task, horizon);
   }
 
   // -1: it occupies none.
   DEVICE int32_t resource(int32_t task) const { return graph_.resource ? graph_.resource[data_.base + task] : -1; }
 
-  // A task waits for its resource from now on, or first for its release.
-  DEVICE void queue(const Team auto& team, int32_t task, double horizon) const {
-    const double release = graph_.release[data_.base + task];
-    if (release > horizon)
-      state_.waits.set(team, task, release);
-    else
-      state_.queued.append(team, task);
-  }
-
   // A task waits from now on; data_.finish is when that ends.
-  DEVICE void begin_task(const Team auto& team, int32_t task, double start, double horizon) const {
-    data_.start[task] = start;
-    data_.finish[task] = start + wait(graph_, data_.paths, data_.latency, data_.base + task);
+  DEVICE void end_later(const Team auto& team, int32_t task, double horizon) const {
     if (data_.finish[task] <= horizon)
       state_.due.append(team, task);
     else
@@ -243,7 +232,6 @@ class World {
     while (true) {
       const int32_t finished = state_.finished.count(team);
       team.for_each(finished, [&](int32_t i) { release_followers(team, state_.finished[i], horizon); });
-      if (graph_.resource) release_resources(team, finished);
       state_.finished.clear(team);
       if (graph_.resource && state_.due.count(team) == 0) serve(team, horizon);
       const int32_t due = state_.due.count(team);
@@ -256,6 +244,7 @@ class World {
   // A follower becomes ready with the last of the tasks that it waits for.
   DEVICE void release_followers(const Team auto& team, int32_t finished, double horizon) {
     const int64_t task = data_.base + finished;
+    if (resource(finished) >= 0) state_.queued.append(team, finished);
     for (int64_t j = graph_.follower_offsets[task]; j < graph_.follower_offsets[task + 1]; ++j) {
       const int32_t follower = static_cast<int32_t>(graph_.followers[j] - data_.base);
       if (team.atomic_add(&state_.pending[follower], -1) == 1) make_ready(team, follower, horizon);
@@ -268,30 +257,30 @@ class World {
     team.for_each(1, [&](int32_t) { state_.resources.begin(); });
   }
 
-  // By one thread, as all that follows.
-  DEVICE void release_resources(const Team auto& team, int32_t finished) const {
-    team.for_each(1, [&](int32_t) {
-      for (int32_t i = 0; i < finished; ++i)
-        if (const int32_t task = state_.finished[i], r = resource(task); r >= 0)
-          state_.resources.release(r, data_.finish[task]);
-    });
-  }
-
-  // Nothing else happens in this event: tasks begin on resources. All that became ready in it did so at one time; at
-  // the beginning, a task did when it was released.
+  // Nothing else happens in this event: by one thread, tasks begin on resources. All that became ready in it did so at
+  // one time; at the beginning, a task did when it was released.
   DEVICE void serve(const Team auto& team, double horizon) const {
     const int32_t queued = state_.queued.count(team);
     team.for_each(1, [&](int32_t) {
-      for (int32_t i = 0; i < queued; ++i) {
-        const int32_t task = state_.queued[i];
-        state_.resources.wait(resource(task), task, horizon > 0 ? horizon : ready(task));
-      }
+      for (int32_t i = 0; i < queued; ++i) queue(team, state_.queued[i], horizon);
       state_.resources.serve([&](int32_t task, double free) {
-        const double since = ready(task);
-        begin_task(team, task, since > free ? since : free, horizon);
+        const double since = state_.flow[task].target;
+        data_.start[task] = since > free ? since : free;
+        data_.finish[task] = data_.start[task] + graph_.delay[data_.base + task];
+        end_later(team, task, horizon);
       });
     });
     state_.queued.clear(team);
+  }
+
+  // A task has finished on its resource, or waits for it, or first for its own release.
+  DEVICE void queue(const Team auto& team, int32_t task, double horizon) const {
+    if (data_.start[task] < kInfinity) return state_.resources.release(resource(task), data_.finish[task]);
+    const double since = state_.flow[task].target;
+    if (graph_.release[data_.base + task] > horizon)
+      state_.waits.set(team, task, since);
+    else
+      state_.resources.wait(resource(task), task, horizon > 0 ? horizon : since);
   }
 
   DEVICE void end_wait(const Team auto& team, int32_t task) const {

@@ -38,13 +38,14 @@ struct Resources {
   DEVICE void begin(int32_t resource, Time earliest) const { queue[resource] = {earliest, -1, false, false}; }
   DEVICE void begin() const { called[0] = 0; }
 
-  DEVICE void wait(int32_t resource, int32_t t, Time since) const {
+  // Called, as what follows is, so that it leaves room in a GPU's cache for the instructions that are always needed.
+  CALLED_ON_GPU void wait(int32_t resource, int32_t t, Time since) const {
     task[t] = {since, -1, -1};
     queue[resource].first = merged(task, queue[resource].first, t);
     call(resource);
   }
 
-  DEVICE void release(int32_t resource, Time time) const {
+  CALLED_ON_GPU void release(int32_t resource, Time time) const {
     queue[resource].occupied = false;
     queue[resource].free = time;
     call(resource);
@@ -54,17 +55,23 @@ struct Resources {
   template <class F>
   DEVICE void serve(const F& begin) const {
     while (called[0] > 0) {
-      Queue& q = queue[called[called[0]--]];
-      q.called = false;
-      if (q.occupied || q.first < 0) continue;
-      const int32_t t = q.first;
-      q.first = merged(task, task[t].left, task[t].right);
-      q.occupied = true;
-      begin(t, q.free);
+      const int32_t resource = called[called[0]--], t = next(resource);
+      if (t >= 0) begin(t, queue[resource].free);
     }
   }
 
  private:
+  // The task that begins on a resource, -1: none does.
+  CALLED_ON_GPU int32_t next(int32_t resource) const {
+    Queue& q = queue[resource];
+    q.called = false;
+    if (q.occupied || q.first < 0) return -1;
+    const int32_t t = q.first;
+    q.first = merged(task, task[t].left, task[t].right);
+    q.occupied = true;
+    return t;
+  }
+
   DEVICE void call(int32_t resource) const {
     if (queue[resource].called) return;
     queue[resource].called = true;
