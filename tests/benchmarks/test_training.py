@@ -16,7 +16,7 @@ UNSAID = [
     '"two",DeepSeek-V3,H100,8,1,1,8,1,8,1,1,1,8,1024,BF16,none,1,',
     '"two",Llama3-8B,H100,8,2,1,4,1,1,1,FSDP2 sharded,1,6,1024,BF16,none,1,',
     '"two",Llama3-8B,A100 80GB (Selene),8,1,1,8,1,1,1,1,1,8,1024,FP8,none,1,',
-    '"two",Llama3-8B,B200,8,1,1,8,1,1,1,1,1,8,1024,NVFP4,none,1,',
+    '"two",Llama3-8B,B200,8,1,1,8,1,1,1,1,1,8,1024,INT4,none,1,',
     '"two",Llama3-8B,H100,8,8,1,1,1,1,1,1,3,8,1024,BF16,none,1,',
     '"two",Llama3-8B,H100,8,8,1,1,1,1,1,1,1,8,1024,BF16,none,,',
 ]
@@ -42,7 +42,7 @@ def test_rows_are_said_with_their_defaults_or_named_with_the_reason(tmp_path: Pa
         "global_batch: must be a multiple of the replicas of the model, got 1.5 samples for each, of 2 GPUs",
         "workload.precision.dense: must be a rate of the gpu, float64, float32, tfloat32, float16, bfloat16, "
         "got 'float8_e4m3fn'",
-        "precision: must be of 16 bits or FP8, got NVFP4",
+        "precision: must be of 16 bits, FP8 or NVFP4, got INT4",
         "micro_batch: must divide the 8 samples of a replica, got 3",
         "step_time_s: must be positive seconds, got ''",
     ]
