@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import sys
 from pathlib import Path
@@ -60,3 +61,19 @@ def test_a_file_without_a_column_is_refused_in_one_line(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
     assert "rows.csv: must have the columns source, model, " in done.stderr
     assert done.stderr.endswith("got none of zero\n")
+
+
+def test_published_peaks_of_memory_under_fsdp_are_within_a_tenth(shared_data: Path, tmp_path: Path) -> None:
+    with (shared_data / "training_measurements" / "training.csv").open(newline="") as file:
+        published = list(csv.DictReader(file))
+    plain = [row for row in published if row["source"].startswith("torchtitan") and row["tp"] == row["cp"] == "1"]
+    file = tmp_path / "rows.csv"
+    with file.open("w", newline="") as out:
+        writer = csv.DictWriter(out, published[0].keys())
+        writer.writeheader()
+        writer.writerows(plain)
+    done = subprocess.run([sys.executable, str(BENCHMARK), f"rows={file}"], capture_output=True, text=True, check=True)
+    numbers = dict(line.rsplit(" ", 1) for line in done.stdout.splitlines() if line.startswith("training."))
+    assert numbers["training.said"] == numbers["training.rows"] == numbers["training.memory.rows"] == "9"
+    assert numbers["training.memory.within_10"] == "1.000"
+    assert numbers["training.memory.would_not_run"] == "0"
