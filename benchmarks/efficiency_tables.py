@@ -32,15 +32,16 @@ SEQUENCES = (512, 1024, 2048, 4096, 8192, 16384)
 HEADS = (1, 4, 16, 64, 256, 1024)  # of all sequences of a batch
 SIZES = (64, 128)  # of a head
 ALL_GATHER = 2**28  # elements of the largest message
+FLOAT4 = "float4_e2m1fn_x2"
 FOLDER = "aiconfigurator_core/systems"
-DTYPES = {"bfloat16": "bfloat16", "fp8": "float8_e4m3fn"}
+DTYPES = {"bfloat16": "bfloat16", "fp8": "float8_e4m3fn", "nvfp4": FLOAT4}
 PEAKS = {  # FLOP/s, and B/s to other GPUs, of configs/gpu
     "a100": {"bfloat16": 312e12, "links": 300e9},
     "h100": {"bfloat16": 989.5e12, "float8_e4m3fn": 1979e12, "links": 450e9},
     "h200": {"bfloat16": 989.5e12, "float8_e4m3fn": 1979e12, "links": 450e9},
-    "b200": {"bfloat16": 2250e12, "float8_e4m3fn": 4500e12, "links": 900e9},
-    "gb200": {"bfloat16": 2500e12, "float8_e4m3fn": 5000e12, "links": 900e9},
-    "gb300": {"bfloat16": 2500e12, "float8_e4m3fn": 5000e12, "links": 900e9},
+    "b200": {"bfloat16": 2250e12, "float8_e4m3fn": 4500e12, FLOAT4: 9000e12, "links": 900e9},
+    "gb200": {"bfloat16": 2500e12, "float8_e4m3fn": 5000e12, FLOAT4: 10000e12, "links": 900e9},
+    "gb300": {"bfloat16": 2500e12, "float8_e4m3fn": 5000e12, FLOAT4: 15000e12, "links": 900e9},
 }
 BLACKWELL = "b200_bf16_ceperm"
 SIMUMAX = {

@@ -350,10 +350,12 @@ def model_of(row: Row, gpu: Gpu, per_server: int) -> LayerGraph:
     if "LoRA" in row["notes"]:
         raise ValueError("notes: must be training of all parameters, got LoRA")
     precision = {}
-    if "fp8" in row["precision"].lower():
+    if "nvfp4" in row["precision"].lower():
+        precision = {"dense": "float4_e2m1fn_x2"}
+    elif "fp8" in row["precision"].lower():
         precision = {"dense": "float8_e4m3fn"}
     elif "16" not in row["precision"]:
-        raise ValueError(f"precision: must be of 16 bits or FP8, got {row['precision']}")
+        raise ValueError(f"precision: must be of 16 bits, FP8 or NVFP4, got {row['precision']}")
     sizes = sizes_of(row["model"])
     framework = framework_of(row)
     sizes = {"attention": framework.attention, "eager_loss": framework.eager_loss} | sizes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ UNSAID = [
     '"two",DeepSeek-V3,H100,8,1,1,8,1,8,1,1,1,8,1024,BF16,none,1,',
     '"two",Llama3-8B,H100,8,2,1,4,1,1,1,FSDP2 sharded,1,6,1024,BF16,none,1,',
     '"two",Llama3-8B,A100 80GB (Selene),8,1,1,8,1,1,1,1,1,8,1024,FP8,none,1,',
-    '"two",Llama3-8B,B200,8,1,1,8,1,1,1,1,1,8,1024,NVFP4,none,1,',
+    '"two",Llama3-8B,B200,8,1,1,8,1,1,1,1,1,8,1024,INT4,none,1,',
     '"two",Llama3-8B,H100,8,8,1,1,1,1,1,1,3,8,1024,BF16,none,1,',
     '"two",Llama3-8B,H100,8,8,1,1,1,1,1,1,1,8,1024,BF16,none,,',
 ]
@@ -42,7 +43,7 @@ def test_rows_are_said_with_their_defaults_or_named_with_the_reason(tmp_path: Pa
         "global_batch: must be a multiple of the replicas of the model, got 1.5 samples for each, of 2 GPUs",
         "workload.precision.dense: must be a rate of the gpu, float64, float32, tfloat32, float16, bfloat16, "
         "got 'float8_e4m3fn'",
-        "precision: must be of 16 bits or FP8, got NVFP4",
+        "precision: must be of 16 bits, FP8 or NVFP4, got INT4",
         "micro_batch: must divide the 8 samples of a replica, got 3",
         "step_time_s: must be positive seconds, got ''",
     ]
@@ -60,3 +61,19 @@ def test_a_file_without_a_column_is_refused_in_one_line(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
     assert "rows.csv: must have the columns source, model, " in done.stderr
     assert done.stderr.endswith("got none of zero\n")
+
+
+def test_published_peaks_of_memory_under_fsdp_are_within_a_tenth(shared_data: Path, tmp_path: Path) -> None:
+    with (shared_data / "training_measurements" / "training.csv").open(newline="") as file:
+        published = list(csv.DictReader(file))
+    plain = [row for row in published if row["source"].startswith("torchtitan") and row["tp"] == row["cp"] == "1"]
+    file = tmp_path / "rows.csv"
+    with file.open("w", newline="") as out:
+        writer = csv.DictWriter(out, published[0].keys())
+        writer.writeheader()
+        writer.writerows(plain)
+    done = subprocess.run([sys.executable, str(BENCHMARK), f"rows={file}"], capture_output=True, text=True, check=True)
+    numbers = dict(line.rsplit(" ", 1) for line in done.stdout.splitlines() if line.startswith("training."))
+    assert numbers["training.said"] == numbers["training.rows"] == numbers["training.memory.rows"] == "9"
+    assert numbers["training.memory.within_10"] == "1.000"
+    assert numbers["training.memory.would_not_run"] == "0"

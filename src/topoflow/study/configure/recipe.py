@@ -34,7 +34,7 @@ else:
 
 KEY = "recipe"
 GPUS_PER_SERVER = 8  # of a DGX; the files do not say it
-FP8 = "float8_e4m3fn"
+FP8, FP4 = "float8_e4m3fn", "float4_e2m1fn_x2"
 LLAMA3 = {"8B": "llama3_8b", "70B": "llama3_70b", "405B": "llama3_405b"}  # flavors of torchtitan -> workloads
 # Options of Megatron-LM that are one key each: a whole number.
 MEGATRON = {
@@ -151,6 +151,8 @@ def _megatron_training(file: Path, options: Mapping[str, str], numbers: Mapping[
     keys = {"workload.dtype": "bfloat16" if "bf16" in options else "float16" if "fp16" in options else "float32"}
     if "fp8-format" in options:
         keys["++workload.precision.dense"] = FP8
+    if "fp4-format" in options:
+        keys["++workload.precision.dense"] = FP4
     if "bf16" in options and "grad-reduce-in-bf16" not in options:
         keys["strategy.reduce_dtype"] = "float32"
     keys["strategy.zero"] = "1" if "use-distributed-optimizer" in options else "0"
