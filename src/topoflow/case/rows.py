@@ -102,7 +102,7 @@ def host_time(traffic: Traffic) -> float:
 def _seconds_of_servers(traffic: Traffic) -> NDArray[np.float64]:
     """Return the seconds that each server computes."""
     occupied = traffic.server >= 0
-    return np.bincount(traffic.server[occupied], traffic.seconds[occupied], traffic.servers)
+    return np.bincount(traffic.server[occupied], traffic.seconds[occupied], traffic.servers).astype(np.float64)
 
 
 def bandwidth_tax(graph: Graph, fabric: Fabric) -> float:

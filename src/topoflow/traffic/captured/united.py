@@ -75,7 +75,7 @@ def _pieces(
         inside = cuts[bisect_right(cuts, begin) : bisect_left(cuts, end)]
         edges = [begin, *dict.fromkeys(inside), end]
         for first, last in pairwise(edges):
-            share = (last - first) / (compute.end - compute.start) if compute.end > compute.start else 0.0
+            share = (last - first) / (end - start) if end > start else 0.0
             busy = min(last - first, share * compute.seconds)
             fields = (compute.name, first, last, busy, compute.iteration, None, waits, compute.communicates)
             pieces.append((first, position, Piece(*fields, continues=first == reached)))
