@@ -19,6 +19,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
@@ -65,7 +66,14 @@ class ProgressLog:
                 log._file.truncate(0)
             elif not log._earlier.endswith(b"\n"):  # its last line was cut off
                 log._file.write(b"\n")
-        log._write({"format": FORMAT, "began": log._began, **about})
+        try:
+            log._write({"format": FORMAT, "began": log._began, **about})
+        except OSError:  # a full disk: an empty file would keep the folder of a run that wrote nothing
+            with suppress(OSError):  # it flushes again
+                log._file.close()
+            if not log.path.stat().st_size:
+                log.path.unlink()
+            raise
         return log
 
     def record(self, step: int, values: Mapping[str, float]) -> None:

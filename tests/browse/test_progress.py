@@ -79,6 +79,16 @@ def test_the_file_is_there_as_long_as_the_run_is_not_finished(tmp_path: Path) ->
     assert (tmp_path / NAME).read_bytes() == kept, "what failed at once leaves what was there"
 
 
+def test_a_disk_that_takes_no_line_has_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(log: ProgressLog, line: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ProgressLog, "_write", full)
+    with pytest.raises(OSError, match="No space left"):
+        ProgressLog.begin(tmp_path, verb="compare", command="topoflow compare")
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_process_that_was_killed_lives_no_more(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLDS, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE

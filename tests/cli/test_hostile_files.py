@@ -219,6 +219,20 @@ def test_a_key_that_is_written_as_a_flag_is_shown_without_dashes(capsys: pytest.
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a disk of 40 kB")
+@pytest.mark.parametrize("arguments", [["place", "requests.count=9"], ["compare", "servers=4", "fabric=ring"]])
+def test_nothing_is_left_on_a_disk_that_was_full_from_the_start(arguments: list[str], tmp_path: Path) -> None:
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", tmp_path], capture_output=True)
+    if mount.returncode:
+        pytest.skip("no disk can be mounted here")
+    try:
+        (tmp_path / "other").write_bytes(bytes(16_384))
+        done = run(*arguments, f"out={tmp_path / 'out'}", stdout=subprocess.PIPE)
+        left = [each.name for each in tmp_path.iterdir()]
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+    assert (done.returncode, left) == (2, ["other"])
+
+
 def test_a_full_disk_under_a_multirun_has_a_name(tmp_path: Path) -> None:
     """Hydra writes files of its own there, and its errors name none."""
     mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40k", "tmpfs", tmp_path], capture_output=True)

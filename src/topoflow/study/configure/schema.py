@@ -74,7 +74,8 @@ def read(name: str) -> str:
             firsts = [read(f"{name}/{preset}").partition("\n")[0] for preset in names]
             about = [first.lstrip("# ").partition(" Source:")[0] for first in firsts]
             return "".join(f"{preset:{width}}  {line}\n" for preset, line in zip(names, about, strict=True))
-    groups = ", ".join(sorted(file.name for file in resources.files("topoflow.configs").iterdir() if file.is_dir()))
+    folders = (each.name for each in resources.files("topoflow.configs").iterdir() if each.is_dir())
+    groups = ", ".join(sorted(folder for folder in folders if folder.isalpha()))
     raise ValueError(f"NAME: must be a verb, a group ({groups}) or GROUP/PRESET, as fabric/torus, got {name!r}")
 
 
