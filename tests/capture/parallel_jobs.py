@@ -12,7 +12,7 @@ from topoflow.capture.base import Compute, Event, Trace
 from topoflow.capture.load import load
 
 SCRIPT = Path(__file__).resolve().parent / "jobs" / "parallel.py"
-ITERATION = 2  # the last of three that are predicted
+ITERATION = 2  # one in which DDP has built its buckets anew
 
 
 def of_iteration(trace: Trace, rank: int) -> list[Event]:

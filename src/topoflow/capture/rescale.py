@@ -49,15 +49,8 @@ def rescaled(trace: Trace, ranks: int) -> Trace:
         for event in events
         if isinstance(event, Communication) and event.group_name
     }
-    return replace(
-        trace,
-        ranks=moved,
-        layout=wanted,
-        world_size=ranks,
-        groups=groups,
-        memory=None,
-        notes=(*trace.notes, note),
-    )
+    notes = (*trace.notes, note)
+    return replace(trace, ranks=moved, layout=wanted, world_size=ranks, groups=groups, memory=None, notes=notes)
 
 
 def _axis(layout: Layout) -> int:

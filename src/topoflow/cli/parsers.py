@@ -248,7 +248,11 @@ def _capture(parser: argparse.ArgumentParser) -> None:
         "--ranks-per-node", type=int, default=8, metavar="N", help="as LOCAL_WORLD_SIZE says to the script (default 8)"
     )
     predictor.add_argument(
-        "--iterations", type=int, default=3, metavar="N", help="to run; the trace has the last one (default 3)"
+        "--iterations",
+        type=int,
+        default=4,
+        metavar="N",
+        help="to run at most; the trace has the first that communicates as the one before, or the last (default 4)",
     )
     predictor.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module, as of python -m")
     predictor.add_argument("script", metavar="SCRIPT", help="the training script, or a module after -m")

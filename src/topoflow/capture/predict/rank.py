@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from topoflow.capture.predict.shapes import Shapes
 from topoflow.capture.predict.world import one_rank
 from topoflow.capture.record import c10d
 from topoflow.capture.record.file import FORMAT, VERSION, Late, Row, describe
+from topoflow.capture.record.operators import work_of
 from topoflow.capture.record.recorder import Recorder
 from topoflow.capture.record.recording import Recording
 from topoflow.capture.record.script import Script
@@ -65,6 +67,13 @@ class Rows:
         """Keep a row."""
         self.rows.append(row)
 
+    def sent(self) -> list[Row]:
+        """Return the communications of the newest iteration, without their order to other events."""
+        marks = [at for at, row in enumerate(self.rows) if isinstance(row, dict) and row["kind"] in ("begin", "step")]
+        first = marks[-2] if len(marks) > 1 else 0
+        rows = (row.row for row in self.rows[first:] if isinstance(row, Late))
+        return [{name: value for name, value in row.items() if name not in ("after", "issue", "end")} for row in rows]
+
     def start(self, source: object, failed: object) -> None:
         """Start nothing: no thread writes."""
 
@@ -73,7 +82,10 @@ class Rows:
 
 
 class Predictor(Recorder):
-    """A recorder of a rank that runs on shapes: nothing takes time, and the script ends after some iterations."""
+    """A recorder of a rank that runs on shapes.
+
+    Nothing takes time. The script ends after an iteration that communicates as the one before, or after ``iterations``.
+    """
 
     def __init__(self, rows: Rows, shapes: Shapes, mailbox: Mailbox, memory: Memory, iterations: int) -> None:
         super().__init__(rows)  # type: ignore[arg-type]
@@ -82,6 +94,8 @@ class Predictor(Recorder):
         self._mailbox = mailbox
         self._memory = memory
         self._iterations = iterations
+        self._rows = rows
+        self._sent_before: list[Row] | None = None  # in the iteration before
         self.purposes: dict[str, tuple[int, ...]] = {}  # of a group, as PyTorch describes it -> its ranks
 
     def _group(self, group: ProcessGroup) -> c10d.Group:
@@ -100,6 +114,11 @@ class Predictor(Recorder):
     def _guarded(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)  # an error ends the prediction
 
+    def _count(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        work = work_of(func, args, kwargs, result)
+        if work is not None:
+            self._recording.operator(work)
+
     def _before_wait(self) -> None:
         super()._before_wait()
         with _disable_current_modes():
@@ -107,11 +126,14 @@ class Predictor(Recorder):
 
     def _after_step(self, ends_iteration: bool) -> None:
         super()._after_step(ends_iteration)
-        self._iterations -= ends_iteration
-        if self._iterations == 0:
+        if not ends_iteration:
+            return
+        sent = self._rows.sent()
+        self._iterations -= 1
+        if self._iterations == 0 or sent == self._sent_before:
             raise Enough
-        if ends_iteration:
-            self._memory.begin()
+        self._sent_before = sent
+        self._memory.begin()
 
 
 def start(job: Job, rank: int, stands_for: Callable[[int], int]) -> int:
@@ -125,10 +147,19 @@ def start(job: Job, rank: int, stands_for: Callable[[int], int]) -> int:
     try:
         about = _run(job, rank, stands_for)
     except BaseException as error:  # whatever the script raised: the process ends here
-        about = {"error": describe(error)}
+        about = {"error": _said(job, error)}
     with suppress(OSError):
         job.about(rank).write_bytes(orjson.dumps(about))
     os._exit(0)
+
+
+def _said(job: Job, error: BaseException) -> str:
+    """Return an error in one line, with the line of the script that led to it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename == job.script.file]
+    if not own:
+        return describe(error)
+    return f"{type(error).__name__}: {error} ({Path(own[-1].filename).name}:{own[-1].lineno})"
 
 
 def _run(job: Job, rank: int, stands_for: Callable[[int], int]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -16,8 +17,10 @@ from torch.distributed import device_mesh, distributed_c10d
 from torch.distributed.fsdp._fully_shard import _fsdp_param
 from torch.overrides import TorchFunctionMode
 from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils.data import DataLoader
 
 CPU = "cpu"
+WORKERS = ("num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout")
 QUIET = ("set_device", "synchronize", "empty_cache", "reset_peak_memory_stats", "manual_seed", "manual_seed_all")
 
 
@@ -62,6 +65,8 @@ def one_rank(rank: int, world_size: int, ranks_per_node: int) -> Iterator[None]:
                 replaced(owner, "init_device_mesh", lambda device, *args, **kwargs: make_mesh(CPU, *args, **kwargs))
         _on_cpu(replaced, torch.autocast, "__init__", "device_type")
         _without(replaced, torch.nn.parallel.DistributedDataParallel, "device_ids", "output_device")
+        _without(replaced, DataLoader, *WORKERS)
+        replaced(torch, "save", lambda *args, **kwargs: None)
         yield
 
 
@@ -79,9 +84,13 @@ def _on_cpu(replaced: Callable[..., None], owner: Any, name: str, argument: str)
 def _without(replaced: Callable[..., None], owner: Any, *arguments: str) -> None:
     """Let a constructor forget arguments."""
     construct = owner.__init__
+    signature = inspect.signature(construct)
 
     def construct_without(self: Any, *args: Any, **kwargs: Any) -> None:
-        construct(self, *args[:1], **{name: value for name, value in kwargs.items() if name not in arguments})
+        bound = signature.bind(self, *args, **kwargs)
+        for name in arguments:
+            bound.arguments.pop(name, None)
+        construct(*bound.args, **bound.kwargs)
 
     replaced(owner, "__init__", construct_without)
 

@@ -21,6 +21,12 @@ class Script:
     def title(self) -> str:
         return self.name.removesuffix(".__main__").rpartition(".")[2] if self.module else Path(self.name).stem
 
+    @property
+    def file(self) -> str | None:
+        """Return the file that is run; None if a module has none."""
+        spec = importlib.util.find_spec(self.name) if self.module else None
+        return spec.origin if spec is not None else self.name
+
     def check(self) -> None:
         """Raise ValueError if there is no such file or module."""
         if not self.module:
