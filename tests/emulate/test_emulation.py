@@ -16,6 +16,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -153,13 +154,14 @@ assert start(Path({str(tmp_path)!r}), network, ["ip", "-n", "s0", "-o", "link"],
 @needs_namespaces
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_ddp_job_sends_what_was_predicted_where_it_was_predicted(tmp_path: Path) -> None:
+def test_a_ddp_job_sends_what_was_predicted_where_it_was_predicted(tmp_path: Path, watching: Any) -> None:
     """Rings and transfers that are passed on, four servers, two interfaces: bytes of every link within 3 %."""
     scenario = Scenario(topoopt_plan(4, 2), RATE)
     fabric = scenario.fabric()
     job = Job(4_000_000, tuple((i, (i + 2) % 4, 500_000) for i in range(4)), 2)
     (predicted,) = simulate([world_of(fabric, job)], Fluid())
-    found = emulate(fabric, job, scenario.orders, tmp_path)
+    found = emulate(fabric, job, scenario.orders, tmp_path, observer=watching)
+    assert watching.advances[-1] == (job.iterations + 1, job.iterations + 1)  # one is to warm up
     assert np.allclose(found.timeline.link_bytes, predicted.link_bytes, rtol=0.03)
     assert min(found.iteration_times) > 0.95 * predicted.makespan
     assert len(found.iteration_times) == 2

@@ -1,4 +1,4 @@
-"""Ideal switch: one switch without contention inside, an upper limit for networks of the same interfaces."""
+"""Ideal switch: one switch without contention inside, the reference for networks of the same interfaces."""
 
 from __future__ import annotations
 
