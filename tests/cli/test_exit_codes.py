@@ -25,6 +25,7 @@ WRONG = {  # a wrong call of each verb
     "config": ["no_preset"],
     "node": ["no_node"],
     "nccl": ["--no-such-flag"],
+    "calibrate": ["nccl", "no.log"],
     "doctor": ["--no-such-flag"],
 }
 

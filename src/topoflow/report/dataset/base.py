@@ -109,8 +109,9 @@ class Dataset:
     @property
     def columns(self) -> Mapping[str, str]:
         """Return the type of each column: text, int, float or bool. ``topoflow.case.rows.COLUMNS`` describes them."""
-        kinds = {"str": "text", "int": "int", "float": "float", "float | None": "float"}
-        of_rows = {field.name: kinds[str(field.type)] for field in fields(ResultRow) if field.name != "world"}
+        kinds = {"str": "text", "int": "int", "float": "float"}  # with or without None
+        types = {field.name: str(field.type).removesuffix(" | None") for field in fields(ResultRow)}
+        of_rows = {name: kinds[kind] for name, kind in types.items() if name != "world"}
         swept = {f"{SWEPT}{key}": "float" if key in self.numbers else "text" for key in self.keys}
         return {"point": "int", **swept, **of_rows, "fits": "bool", "is_ideal": "bool", "error": "text"}
 
