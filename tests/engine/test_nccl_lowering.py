@@ -178,6 +178,11 @@ def test_a_folded_network_has_the_bandwidth_of_all_gpus_of_a_node() -> None:
     assert folded.endpoint == "node"
     assert folded.nodes[:2] == ("node 0", "node 1")
     assert folded.bandwidth.sum() == pytest.approx(gpus.bandwidth.sum())
+    rails = fold(Attached(Clos(50e9, 1, 1e-6, rails=True), cluster).build(32, Demand(32)))
+    assert [name for name in rails.nodes if name.startswith("leaf")] == ["leaf 0"]  # which stands for all rails
+    assert rails.bandwidth.sum() == pytest.approx(
+        Attached(Clos(50e9, 1, 1e-6, rails=True), cluster).build(32, Demand(32)).bandwidth.sum()
+    )
     from_node = folded.bandwidth[folded.source == 0]
     assert sorted(from_node) == pytest.approx([8 * 63.01e9, 8 * 450e9], rel=1e-3)
 

@@ -97,10 +97,11 @@ def attach(cluster: Cluster, outside: Fabric, demand: Demand, *, pxn: bool = Tru
 def fold(fabric: Fabric) -> Fabric:
     """Return a network of GPUs with nodes as endpoints, for jobs in which the GPUs of a node do the same.
 
-    The devices of one kind in a node are one, and so are the links between two kinds. A connection between two nodes is
-    one between each two GPUs with the same number, and each carries an equal part. One from a node to itself, on
-    channel s, goes from each GPU to the s-th next. A flow of a folded world stands for as many equal flows as a node
-    has GPUs, so that it takes as long as these where they meet equal links.
+    The devices of one kind in a node are one, and so are the links between two kinds, and the cables of its NICs to one
+    switch or to the leaves of all rails. A connection between two nodes is one between each two GPUs with the same
+    number, and each carries an equal part. One from a node to itself, on channel s, goes from each GPU to the s-th
+    next. A flow of a folded world stands for as many equal flows as a node has GPUs, so that it takes as long as these
+    where they meet equal links.
     """
     cluster = fabric.cluster
     assert cluster is not None
@@ -113,18 +114,31 @@ def fold(fabric: Fabric) -> Fabric:
     number = np.concatenate(
         [np.repeat(nodes, cluster.per_node), devices.ravel(), cluster.nodes * (1 + len(kinds)) + np.arange(switches)]
     )
-    within = 2 * len(inside.links) * cluster.nodes
+    switch = number >= cluster.nodes * (1 + len(kinds))  # [N]
+    shared = ~(switch[fabric.source] & switch[fabric.target])  # [L] links that every flow of a node takes evenly
+    cables = np.flatnonzero(switch[fabric.source] & ~switch[fabric.target])
+    if len(np.unique(fabric.target[cables])) < len(cables):  # several planes, of which a flow takes one
+        shared[np.arange(fabric.links) >= 2 * len(inside.links) * cluster.nodes] = False
+    else:
+        below: dict[int, list[int]] = {}  # switch -> nodes that are cabled to it
+        for leaf, node in zip(fabric.source[cables].tolist(), number[fabric.target[cables]].tolist(), strict=True):
+            below.setdefault(leaf, []).append(node)
+        same: dict[tuple[int, ...], int] = {}  # nodes -> the first switch of these, which stands for all
+        for leaf, of_leaf in below.items():
+            number[leaf] = number[same.setdefault(tuple(sorted(of_leaf)), leaf)]
     pair = number[fabric.source] * len(number) + number[fabric.target]
-    _, first, bundle = np.unique(pair[:within], return_index=True, return_inverse=True)
-    between = np.arange(within, fabric.links)
-    bundle = np.concatenate([bundle.reshape(-1), len(first) + between - within])
-    chosen = np.concatenate([first, between])
+    pair[~shared] = -1 - np.flatnonzero(~shared)  # these stay apart
+    _, first, place = np.unique(pair, return_index=True, return_inverse=True)
+    order = np.argsort(first)  # links keep their order
+    bundle, chosen = np.argsort(order)[place.reshape(-1)], first[order]
     names = [f"node {node}" for node in range(cluster.nodes)]
     names += [f"{kind} {node}" for node in range(cluster.nodes) for kind in kinds]
+    names += fabric.nodes[len(fabric.nodes) - switches :]
+    left, number = np.unique(number, return_inverse=True)  # without the switches that others stand for
     return replace(
         fabric,
         servers=cluster.nodes,
-        nodes=(*names, *fabric.nodes[len(fabric.nodes) - switches :]),
+        nodes=tuple(names[node] for node in left.tolist()),
         source=number[fabric.source[chosen]].astype(np.int32),
         target=number[fabric.target[chosen]].astype(np.int32),
         bandwidth=np.bincount(bundle, fabric.bandwidth).astype(np.float64),
