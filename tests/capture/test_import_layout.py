@@ -13,7 +13,7 @@ from topoflow.capture import jsonl
 from topoflow.capture.base import Communication, Compute, Trace
 from topoflow.capture.layout import Layout
 from topoflow.capture.load import load
-from topoflow.traffic.captured.order import replayed
+from topoflow.traffic.captured.dependencies import replayed
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"

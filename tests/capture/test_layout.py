@@ -12,7 +12,7 @@ from topoflow.capture.base import Communication, Compute, Event, Trace
 from topoflow.capture.layout import Layout
 from topoflow.capture.mirrors import Mirrors
 from topoflow.traffic.captured.iteration import recorded_iteration
-from topoflow.traffic.captured.order import replayed
+from topoflow.traffic.captured.dependencies import replayed
 
 MESH = Layout({"tp": 2, "pp": 3, "dp": 4})
 

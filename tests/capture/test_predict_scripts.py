@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from topoflow.traffic.captured.order import replayed
+from topoflow.traffic.captured.dependencies import replayed
 
 from topoflow.capture.load import load
 
