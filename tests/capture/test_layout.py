@@ -11,8 +11,8 @@ from topoflow.capture import jsonl
 from topoflow.capture.base import Communication, Compute, Event, Trace
 from topoflow.capture.layout import Layout
 from topoflow.capture.mirrors import Mirrors
-from topoflow.traffic.captured.iteration import recorded_iteration
 from topoflow.traffic.captured.dependencies import replayed
+from topoflow.traffic.captured.iteration import recorded_iteration
 
 MESH = Layout({"tp": 2, "pp": 3, "dp": 4})
 

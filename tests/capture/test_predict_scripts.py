@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from topoflow.traffic.captured.dependencies import replayed
 
 from topoflow.capture.load import load
+from topoflow.traffic.captured.dependencies import replayed
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow  # each prediction starts processes that import torch's distributed packages

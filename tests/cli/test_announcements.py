@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -77,3 +79,15 @@ def test_every_verb_says_how_large_its_work_is(
     printed = capsys.readouterr().err
     for line in lines:
         assert line in printed
+
+
+def test_the_silence_is_seconds_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = [sys.executable, "-c", "from topoflow.cli import stages; print(stages.MAX_SILENCE)"]
+    monkeypatch.setenv("TOPOFLOW_MAX_SILENCE", "2.5")
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "2.5\n"
+    monkeypatch.setenv("TOPOFLOW_MAX_SILENCE", "long")
+    done = subprocess.run(
+        [sys.executable, "-m", "topoflow", "compare", "servers=2"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "topoflow compare: TOPOFLOW_MAX_SILENCE: must be seconds, got 'long'\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from itertools import chain, repeat
@@ -27,7 +28,18 @@ from topoflow.units import counted, human
 
 T = TypeVar("T", bound="Terminal")
 
-MAX_SILENCE = 1.0  # s until work says what it does, on stderr that is no terminal
+
+def _seconds_from(variable: str, default: float) -> float:
+    """Return a time from the environment; raise ``ValueError`` where it is no number."""
+    text = os.environ.get(variable, "")
+    try:
+        return float(text or default)
+    except ValueError:
+        raise ValueError(f"{variable}: must be seconds, got {text!r}") from None
+
+
+# s until work says what it does, on stderr that is no terminal
+MAX_SILENCE = _seconds_from("TOPOFLOW_MAX_SILENCE", 1.0)
 REPEAT_INTERVAL = 60.0  # s between later lines
 
 
