@@ -61,6 +61,8 @@ def test_a_file_is_read_as_it_was_written_and_used(tmp_path: Path) -> None:
         found.inside,
         found.network,
     )
+    with pytest.raises(ValueError, match=r"nccl.network: must be left out with nccl.calibration"):
+        Nccl(calibration=str(path), network="slingshot")
     with pytest.raises(ValueError, match="kind: must be ampere, as node dgx_a100 is, got hopper"):
         Nccl(calibration=str(path)).coefficients(Communicator(preset("dgx_a100"), 8))
 

@@ -7,16 +7,14 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
 
 from rich.table import Table
 
-from topoflow.collectives.calibration import read as read_calibration
 from topoflow.collectives.communicator import MAX_CHANNELS, Communicator
 from topoflow.collectives.nccl import Overrides, estimates
 from topoflow.collectives.nccl_flows import Nccl
 from topoflow.collectives.nccl_tests_log import DTYPE_BYTES, Log, read
-from topoflow.collectives.nccl_time import NETWORKS, NIC, Prediction, network_of, predict
+from topoflow.collectives.nccl_time import NETWORKS, NIC, Inside, Network, Prediction, predict
 from topoflow.files import write_atomically
 from topoflow.hardware.presets import load
 from topoflow.report.output import Output
@@ -50,8 +48,6 @@ CAUSES = {
     "NIC latency": "steps between nodes: GPUDirect RDMA that is off, a network with more tiers, adaptive routing",
     "NIC": "ports that NCCL does not use (NCCL_IB_HCA), GPUDirect RDMA that is off, links that others share",
 }
-
-
 CABLES = "cables to these switches: oversubscription, hash collisions (ECMP), links that are down"
 
 
@@ -63,8 +59,11 @@ def run(arguments: argparse.Namespace) -> None:
     comm = communicator(settings)
     if log is not None:
         check(log, arguments.operation, comm)
-    found = None if not settings["calibration"] else read_calibration(Path(settings["calibration"]))
-    rows = [prediction(comm, settings, arguments.operation, size) for size in (log.times if log else SIZES)]
+    nccl = Nccl(calibration=settings["calibration"] or None, network=settings["network"] or None)
+    coefficients = nccl.coefficients(comm)
+    rows = [
+        prediction(comm, settings, arguments.operation, size, coefficients) for size in (log.times if log else SIZES)
+    ]
     if comm.nodes > 1:
         network = NcclNetwork(settings["fabric"], comm, settings["NCCL_PXN_DISABLE"] == "0")
         rows = [network.on(row) for row in rows]
@@ -73,8 +72,8 @@ def run(arguments: argparse.Namespace) -> None:
         f"{arguments.operation} on {comm.ranks} {comm.node.gpu or 'GPUs'}, {comm.nodes} x {comm.node.name}, "
         f"{comm.channels} channels of rings, {'' if comm.ll128 else 'no '}LL128"
     )
-    if found is not None:
-        console.print(f"Note: {found.note}.")
+    if nccl.found is not None:
+        console.print(f"Note: {nccl.found.note}.")
     for note in comm.node.notes:
         console.print(f"Note: {settings['node']}: {note}.")
     console.print(table(rows, comm, settings, log))
@@ -126,19 +125,18 @@ def whole_number(settings: Mapping[str, str], key: str) -> int:
     return int(settings[key])
 
 
-def prediction(comm: Communicator, settings: Mapping[str, str], op: str, size: int) -> Prediction:
+def prediction(
+    comm: Communicator, settings: Mapping[str, str], op: str, size: int, coefficients: tuple[Inside, Network]
+) -> Prediction:
     """Return the prediction for one size."""
     return predict(
         comm,
         op,
         size,
-        network=settings["network"] or network_of(comm.node),
         rails=settings["NCCL_PXN_DISABLE"] == "0",
         dtype_bytes=DTYPE_BYTES[settings["dtype"]],
         overrides=Overrides(settings["NCCL_ALGO"], settings["NCCL_PROTO"]),
-        coefficients=Nccl(
-            calibration=settings["calibration"] or None, network=settings["network"] or None
-        ).coefficients(comm),
+        coefficients=coefficients,
     )
 
 

@@ -64,6 +64,8 @@ class Nccl:
         overrides.algorithms(), overrides.protocols()
         if self.network is not None:
             network_named(self.network)
+        if self.network is not None and self.calibration is not None:
+            raise ValueError(f"nccl.network: must be left out with nccl.calibration, which has one, got {self.network}")
         found = None if self.calibration is None else read(Path(self.calibration))
         object.__setattr__(self, "found", found)
 

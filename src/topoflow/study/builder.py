@@ -32,7 +32,6 @@ from topoflow.workload.base import LayerGraph, Motif, RecordedJob, Workload
 from topoflow.workload.efficiency import ROOFLINE
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
-FEWER = ("fsdp", True)  # its groups are of endpoints
 MIN_FOLDED = 512  # GPUs of nodes; in a smaller job every GPU has its own tasks
 MOST_JOBS = 16  # kept between batches of points
 JOB = (
@@ -261,7 +260,9 @@ def why_not_folded(strategy: Strategy, cluster: Cluster) -> str:
     """Return why the GPUs of a node do not do the same, or cannot be simulated as one; "" if they can."""
     if cluster.per_node > 1 and not cluster.node.switched:
         return f"no NVSwitch joins the GPUs of node {cluster.node.name}"
-    if isinstance(strategy, ParallelGrid) and strategy.expert == 1 and (strategy.name, strategy.replicate > 1) != FEWER:
+    if isinstance(strategy, ParallelGrid) and strategy.name == "fsdp" and strategy.replicate > 1:
+        return "strategy.group counts endpoints"
+    if isinstance(strategy, ParallelGrid) and strategy.expert == 1:
         return ""
     return f"GPUs of a node do different work with strategy {strategy.name}"
 

@@ -22,6 +22,7 @@ from topoflow.study.configure.grid import Grid
 from topoflow.study.configure.keys import check
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.tasks import Transfer
+from topoflow.units import gbps
 
 BYTES = 1e9  # that a node sends
 NEGLIGIBLE = 1e-6
@@ -33,7 +34,7 @@ class NcclNetwork:
     def __init__(self, name: str, comm: Communicator, pxn: bool) -> None:
         self.comm = comm
         self._cluster = Cluster(comm.node, comm.ranks, comm.used)
-        ports = [f"bandwidth_gbps={max(comm.ports) / 1.25e8:g}", "degree=1"]
+        ports = [f"bandwidth_gbps={max(comm.ports) / gbps(1):g}", "degree=1"]
         self._design: FabricDesign = build(Grid.of([f"fabric={name}", *ports], check)[0], "fabric")
         self._pxn = pxn
         self._found: dict[str, tuple[float, str]] = {}
@@ -69,11 +70,11 @@ class NcclNetwork:
         traffic = Traffic.from_tasks(algorithm, fabric.servers, tasks)
         (timeline,) = Fluid().simulate([place(traffic, fabric, name=fabric.name)])
         busiest = int(np.argmax(timeline.link_bytes / fabric.bandwidth))
-        ends = [re.sub(r"[\d. ]+$", "", fabric.nodes[end]) for end in (fabric.source[busiest], fabric.target[busiest])]
-        return timeline.makespan, ends[0] if ends[1] in ("leaf", "edge", NIC) and ends[0] != NIC else ends[1]
+        upper = max(fabric.source[busiest], fabric.target[busiest])  # layers are numbered from the lowest on
+        return timeline.makespan, re.sub(r"[\d. ]+$", "", fabric.nodes[upper])
 
     def _attached(self, design: FabricDesign) -> Fabric:
         cluster = self._cluster
-        folded = cluster.node.switched or cluster.per_node == 1
-        servers = cluster.nodes if folded and cluster.per_node > 1 else cluster.gpus
-        return Attached(design, cluster, self._pxn, folded and cluster.per_node > 1).build(servers, Demand(servers))
+        folded = cluster.node.switched and cluster.per_node > 1
+        servers = cluster.nodes if folded else cluster.gpus
+        return Attached(design, cluster, self._pxn, folded).build(servers, Demand(servers))

@@ -51,6 +51,13 @@ def test_a_folded_job_takes_as_long_as_an_unfolded_one(strategy: dict[str, int],
     assert times[1] == pytest.approx(times[0], rel=1e-9)
 
 
+def test_a_folded_job_of_one_node_takes_as_long_where_collectives_could_overlap() -> None:
+    for keys in ({"strategy": "fsdp"}, {"strategy": "parallel", "strategy.tensor": 2}):
+        one = {**LLM, "gpus": 8, "fabric": "ideal_switch", **keys}
+        times = [topoflow.compare(**one, fold=fold)[0].iteration_time for fold in (False, True)]
+        assert times[1] == pytest.approx(times[0], rel=1e-9)
+
+
 def test_a_large_job_is_folded_where_the_gpus_of_a_node_do_the_same() -> None:
     (folded,) = topoflow.compare(**{**LLM, "gpus": 512}, strategy="fsdp", fabric="ideal_switch")
     assert (folded.row.servers, folded.row.gpus) == (64, 512)

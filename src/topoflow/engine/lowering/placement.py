@@ -143,23 +143,14 @@ class Placer:
 def nvlink_is_free(traffic: Traffic, fabric: Fabric) -> bool:
     """Return whether collectives inside a node meet no other flow on its NVLinks.
 
-    So it is if only they send between GPUs of a node, each GPU is in one group, and transfers keep their rail.
+    So it is in a folded job where nothing else sends inside nodes, as the groups of a node run one collective after the
+    other. Recorded jobs are never folded, and theirs may overlap.
     """
-    cluster = fabric.cluster
-    if cluster is None:
+    if not fabric.is_folded:
         return False
-    size = 1 if fabric.is_folded else cluster.per_node
-    inside: dict[int, tuple[int, ...]] = {}
-    for operation in traffic.operations:
-        group = operation.group
-        nodes = {member // size for member in group}
-        if len(nodes) == len(group) * operation.local:
-            if operation.op == "all_to_all" and len(group) > 1:
-                return False
-        elif len(nodes) > 1 or any(inside.setdefault(member, group) != group for member in group):
-            return False
-    source, target = traffic.source[traffic.is_transfer], traffic.target[traffic.is_transfer]
-    return bool(np.all((source // size != target // size) & (source % size == target % size)))
+    inside = [len(operation.group) == 1 for operation in traffic.operations if operation.local > 1]
+    is_transfer = traffic.is_transfer
+    return all(inside) and bool(np.all(traffic.source[is_transfer] != traffic.target[is_transfer]))
 
 
 @dataclass
