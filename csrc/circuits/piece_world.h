@@ -171,8 +171,9 @@ class PieceWorld {
     return arena.taken() + WorldData::bytes({n.tasks, n.paths, n.hops + limits, n.links + limits, n.occupying});
   }
 
-  // What has begun is ready when its wait ends, but for the latency of its path, which it waits again. What waits for a
-  // resource is ready when it was, so that its turn is the same; what occupies one was ready before all that wait.
+  // A task that has begun is ready at the end of its wait, minus the latency of its path, which it waits again. A task
+  // that waits for a resource keeps the time at which it became ready, and so its turn. A task that occupies a resource
+  // gets a time before those of all tasks that wait.
   void copy_tasks() const {
     if (job_.graph.resource) copy_resources();
     for (int64_t k = 0; k < job_.moving; ++k) {

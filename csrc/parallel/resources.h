@@ -2,8 +2,8 @@
 // tasks that were ready at one time, that with the lowest number.
 //   tasks 3, 1 and 2 of a resource are ready at 5, 5 and 4 s and take 2 s each   -> they begin at 8, 6 and 4 s
 //
-// A resource has the number of some task. What happens at one time is told in any order, by wait() and by release();
-// then serve() begins the tasks whose turn it is.
+// The number of a resource is that of one of its tasks. wait() and release() record the events of one time, in any
+// order; then serve() begins the tasks whose turn it is.
 #pragma once
 
 #include "memory.h"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
+from typing import TypedDict
 
 import numpy as np
 import pytest
@@ -54,9 +55,18 @@ def random_job(seed: int, tasks: int = 60, links: int = 4, *, sends: bool = True
     return World(f"job {seed}", graph, np.full(links, 1e9), np.zeros(links))
 
 
-def computes(*rows: dict[str, object]) -> World:
+class Row(TypedDict, total=False):
+    """A compute."""
+
+    delay: float
+    release: float
+    after: Sequence[int]
+    resource: int
+
+
+def computes(*rows: Row) -> World:
     """Return a world of computes without a network."""
-    after = [list(row.get("after", [])) for row in rows]  # type: ignore[call-overload]
+    after = [list(row.get("after", [])) for row in rows]
     graph = Graph(
         delay=np.array([row["delay"] for row in rows], np.float64),
         bytes=np.zeros(len(rows)),

@@ -107,6 +107,13 @@ def test_a_configuration_of_torchtitan_is_read_as_keys(tmp_path: Path) -> None:
     assert expected.items() <= keys.items()
 
 
+def test_gpus_count_as_their_servers_do(tmp_path: Path) -> None:
+    file = write(tmp_path, "70b.toml", TITAN)
+    assert recipe_keys(file, {"gpus": "256"}) == recipe_keys(file, {"servers": "32"})
+    (found,) = topoflow.compare(recipe=str(file), gpus=256, node="hgx_h100", fabric="ideal_switch")
+    assert (found.row.gpus, found.settings.config["global_batch"]) == (256, 512)
+
+
 def test_a_given_key_replaces_that_of_the_file(tmp_path: Path) -> None:
     file = write(tmp_path, "gpt.sh", GPT)
     found = with_recipe(["strategy.tensor=4", f"recipe={file}", "servers=2"])
@@ -171,7 +178,7 @@ def test_a_grid_that_is_written_is_read_again(tmp_path: Path, rule: Parallel) ->
         ),
         ("a.toml", "[model", "must be TOML, got "),
         ("a.toml", TITAN.replace("70B", "3B"), "model.flavor: must be 8B, 70B, 405B of llama3, got llama3 3B"),
-        ("a.toml", TITAN, "training.global_batch_size: must be in the file, or servers= one number"),
+        ("a.toml", TITAN, "training.global_batch_size: must be in the file, or gpus= or servers= one number"),
         (
             "a.toml",
             TITAN.replace('"full"', '"selective"'),

@@ -19,6 +19,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -55,20 +56,20 @@ MEGATRON = {
 }
 NEEDED = ("num-layers", "hidden-size", "num-attention-heads", "seq-length", "vocab-size", "global-batch-size")
 REFUSED = (
-    *("tp-comm-overlap", "optimizer-cpu-offload", "cpu-offloading", "multi-latent-attention", "mtp-num-layers"),
-    *(
-        "decoder-first-pipeline-num-layers",
-        "decoder-last-pipeline-num-layers",
-        "window-size",
-        "pipeline-model-parallel-layout",
-    ),
-    *(
-        "moe-shared-expert-intermediate-size",
-        "moe-layer-freq",
-        "kv-channels",
-        "expert-tensor-parallel-size",
-        "use-torch-fsdp2",
-    ),
+    "tp-comm-overlap",
+    "optimizer-cpu-offload",
+    "cpu-offloading",
+    "multi-latent-attention",
+    "mtp-num-layers",
+    "window-size",
+    "decoder-first-pipeline-num-layers",
+    "decoder-last-pipeline-num-layers",
+    "pipeline-model-parallel-layout",
+    "moe-shared-expert-intermediate-size",
+    "moe-layer-freq",
+    "kv-channels",
+    "expert-tensor-parallel-size",
+    "use-torch-fsdp2",
 )
 SHARDED = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 
@@ -264,12 +265,18 @@ def _torchtitan(file: Path, text: str, given: Mapping[str, str]) -> dict[str, st
         keys["micro_batch"] = str(_microbatch(file, parallel, local))
     keys["global_batch"] = str(training.get("global_batch_size", -1))
     if keys["global_batch"] == "-1" and "global_batch" not in given:
-        servers, per_server = (given.get(key, str(GPUS_PER_SERVER)) for key in ("servers", "workload.gpus_per_server"))
-        if "servers" not in given or not (servers.isdigit() and per_server.isdigit()):
-            rule = "must be in the file, or servers= one number, as each data rank has a local batch"
-            raise ValueError(f"{file}: training.global_batch_size: {rule}, got neither")
-        keys["global_batch"] = str(local * int(servers) * int(per_server) // (tensor * pipeline * context))
+        keys["global_batch"] = str(local * _gpus(file, given) // (tensor * pipeline * context))
     return keys
+
+
+def _gpus(file: Path, given: Mapping[str, str]) -> int:
+    """Return the GPUs that the command line gives, as ``gpus`` or as servers."""
+    per_server = given.get("workload.gpus_per_server", str(GPUS_PER_SERVER))
+    counts = [given["gpus"]] if "gpus" in given else [given.get("servers", ""), per_server]
+    if not all(map(str.isdigit, counts)):
+        rule = "must be in the file, or gpus= or servers= one number, as each data rank has a local batch"
+        raise ValueError(f"{file}: training.global_batch_size: {rule}, got neither")
+    return prod(map(int, counts))
 
 
 def _checkpointing(file: Path, table: Mapping[str, Any]) -> str:
