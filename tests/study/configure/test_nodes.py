@@ -41,7 +41,16 @@ def test_networks_for_nodes_are_swept_by_default() -> None:
     assert swept["seed"] == "0"
 
 
-@pytest.mark.parametrize("strategy", [{"strategy.tensor": 8}, {"strategy.tensor": 2, "strategy.pipeline": 2}])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        {"strategy.tensor": 8},
+        {"strategy.tensor": 2, "strategy.pipeline": 2, "strategy.zero": 1},
+        {"strategy.tensor": 2, "strategy.zero": 3},
+        {"strategy.zero": 3, "strategy.replicate": 2},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("fabric", ["rail_optimized", "rail_only"])
 def test_a_folded_job_takes_as_long_as_an_unfolded_one(strategy: dict[str, int], fabric: str) -> None:
     times = [
