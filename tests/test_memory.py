@@ -52,6 +52,15 @@ def test_many_collectives_together_are_counted(tmp_path, capsys, monkeypatch):
     assert "tasks (" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("workload", ["vgg16", "dlrm"])
+@pytest.mark.parametrize("verb", ["compare", "search"])
+def test_a_job_on_a_million_servers_is_refused_before_it_is_lowered(verb, workload, capsys, monkeypatch):
+    monkeypatch.setattr(memory, "free_memory", lambda: 20 * 2**30)
+    assert main([verb, f"workload={workload}", "servers=1000000", "fabric=ideal_switch"]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith(f"topoflow {verb}: servers: must fit in the 21.47 GB of memory that are free")
+
+
 def test_numpy_without_memory_is_one_line(monkeypatch, capsys):
     monkeypatch.setattr(simulate, "run", lambda arguments: np.zeros(2**46))
     assert main(["simulate", "world=x"]) == 2

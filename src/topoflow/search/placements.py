@@ -20,10 +20,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.memory import check_memory
 from topoflow.strategy.placement import Placement, places
 from topoflow.workload.base import LayerGraph
 
 Holders = tuple[int, ...]
+BYTES_PER_MEMBER = np.dtype(np.int64).itemsize  # of ``Choices.member``
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,12 @@ class Choices:
 
 def choices(servers: int, extra: Iterable[Holders] = ()) -> Choices:
     """Return the regular sets of holders among ``servers``, ascending by degree, then the other sets of ``extra``."""
+    degrees = [degree for degree in range(1, servers + 1) if servers % degree == 0]
+    count = 2 * sum(degrees)
+    check_memory("servers", f"a choice among {count} sets of {servers} servers", count * servers * BYTES_PER_MEMBER)
     sets: dict[Holders, None] = {}
-    for degree in range(1, servers + 1):
-        if servers % degree == 0:
-            sets |= dict.fromkeys(_regular(servers, degree))
+    for degree in degrees:
+        sets |= dict.fromkeys(_regular(servers, degree))
     sets |= dict.fromkeys(extra)
     return Choices(servers, tuple(sets))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import ge
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,11 @@ class Placement(Strategy):
         check_positive("servers", self.servers)
         check_positive("strategy.bucket_bytes", self.bucket_bytes)
         check_positive("strategy.first_bucket_bytes", self.first_bucket_bytes)
+        first_layer: dict[tuple[int, ...], str] = {}  # distinct holders -> the first layer that they hold
         for layer, holders in self.placement.items():
-            if not holders or list(holders) != sorted(set(holders)):
+            first_layer.setdefault(tuple(holders), layer)
+        for holders, layer in first_layer.items():
+            if not holders or any(map(ge, holders, holders[1:])):
                 raise ValueError(f"strategy.placement.{layer}: must be ascending servers, got {list(holders)}")
             if holders[0] < 0 or holders[-1] >= self.servers:
                 raise ValueError(

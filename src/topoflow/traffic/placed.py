@@ -32,8 +32,9 @@ from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_
 from topoflow.traffic.tasks import NONE
 from topoflow.workload.base import Layer, LayerGraph
 
-# Peak of the lowering per row, and per edge and server: measured 177 to 369 for vgg16, bert, resnet50 and dlrm.
-BYTES_PER_ROW = 170
+# Peak of a comparison per row, and per edge and server. Measured: 636 to 1,840 for resnet50, bert, vgg16, candle, dlrm
+# and ncf on 8,192 to 65,536 servers.
+BYTES_PER_ROW = 620
 
 
 class PlacementLowering:
