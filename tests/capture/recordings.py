@@ -11,20 +11,20 @@ from topoflow.capture.base import Trace
 from topoflow.capture.formats.recording import parse
 from topoflow.capture.merge import merge
 from topoflow.capture.merge.parts import Source
-from topoflow.capture.record.file import FORMAT, VERSION, Late
+from topoflow.capture.record.file import FORMAT, VERSION, Event
 
 HEADER = {"format": FORMAT, "version": VERSION, "name": "toy", "world_size": 2, "host": "h"}
 HEADER |= {"start": 0, "epoch": 0, "restart": 0}
 SECOND = 10**9
 
 
-def text_of(rows: Iterable[dict[str, Any] | Late], rank: int = 0, **header: Any) -> str:
+def text_of(rows: Iterable[dict[str, Any] | Event], rank: int = 0, **header: Any) -> str:
     """Return the file of a rank that wrote ``rows``."""
-    plain = [row.row if isinstance(row, Late) else row for row in rows]
+    plain = [row.complete() if isinstance(row, Event) else row for row in rows]
     return "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in [HEADER | {"rank": rank} | header, *plain])
 
 
-def read(rows: Iterable[dict[str, Any] | Late], rank: int = 0, **header: Any) -> Trace:
+def read(rows: Iterable[dict[str, Any] | Event], rank: int = 0, **header: Any) -> Trace:
     """Return the trace of one rank alone."""
     return merge(parse(Source("rank.jsonl", text_of(rows, rank, **header).encode())), "toy")
 
@@ -48,7 +48,7 @@ def training(iterations: int, size: int = 8) -> list[dict[str, Any]]:
     return rows
 
 
-def write(folder: Path, ranks: dict[int, Iterable[dict[str, Any] | Late]], **header: Any) -> Path:
+def write(folder: Path, ranks: dict[int, Iterable[dict[str, Any] | Event]], **header: Any) -> Path:
     """Write the files of several ranks; return their folder."""
     folder.mkdir(exist_ok=True)
     for rank, rows in ranks.items():

@@ -16,7 +16,7 @@ from topoflow.capture.__main__ import main
 from topoflow.capture.base import Communication
 from topoflow.capture.load import load
 from topoflow.capture.record import file
-from topoflow.capture.record.file import Late, RecordFile, open_record
+from topoflow.capture.record.file import Event, RecordFile, open_record
 
 ENDED = {"kind": "ended"}
 
@@ -63,8 +63,8 @@ def test_rows_are_on_the_disk_while_the_job_runs(tmp_path) -> None:
 def test_an_end_that_becomes_known_after_its_event_was_written_is_recorded(tmp_path) -> None:
     with recording(tmp_path) as (record, _):
         row = reduce(0)
-        end = row.pop("end")
-        late = Late(0, row)
+        end, after = row.pop("end"), row.pop("after")
+        late = Event(0, row, tuple(after))
         record.append(group(0, 1))
         record.append(late)
         wait_for(lambda: late.written)

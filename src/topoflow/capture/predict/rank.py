@@ -24,7 +24,7 @@ from topoflow.capture.predict.memory import Memory, held_by
 from topoflow.capture.predict.shapes import Shapes
 from topoflow.capture.predict.world import one_rank
 from topoflow.capture.record import c10d
-from topoflow.capture.record.file import FORMAT, VERSION, Late, Row, describe
+from topoflow.capture.record.file import FORMAT, VERSION, Event, Row, describe
 from topoflow.capture.record.operators import work_of
 from topoflow.capture.record.recorder import Recorder
 from topoflow.capture.record.recording import Recording
@@ -59,11 +59,11 @@ class Enough(BaseException):
 class Rows:
     """Rows in memory, in place of the recorder's file."""
 
-    rows: list[Row | Late] = field(default_factory=list)
+    rows: list[Row | Event] = field(default_factory=list)
     path: str = "prediction"
     is_stuck: bool = False
 
-    def append(self, row: Row | Late) -> None:
+    def append(self, row: Row | Event) -> None:
         """Keep a row."""
         self.rows.append(row)
 
@@ -71,8 +71,9 @@ class Rows:
         """Return the communications of the newest iteration, without their order to other events."""
         marks = [at for at, row in enumerate(self.rows) if isinstance(row, dict) and row["kind"] in ("begin", "step")]
         first = marks[-2] if len(marks) > 1 else 0
-        rows = (row.row for row in self.rows[first:] if isinstance(row, Late))
-        return [{name: value for name, value in row.items() if name not in ("after", "issue", "end")} for row in rows]
+        events = (row.row for row in self.rows[first:] if isinstance(row, Event))
+        rows = (row for row in events if row["kind"] == "communication")
+        return [{name: value for name, value in row.items() if name not in ("issue", "end")} for row in rows]
 
     def start(self, source: object, failed: object) -> None:
         """Start nothing: no thread writes."""
@@ -194,7 +195,7 @@ def _run(job: Job, rank: int, stands_for: Callable[[int], int]) -> dict[str, Any
     header |= {"host": "", "start": 0, "epoch": 0, "rank": rank, "restart": 0}
     lines = [
         header,
-        *(row.row if isinstance(row, Late) else row for row in rows.rows),
+        *(row.complete() if isinstance(row, Event) else row for row in rows.rows),
         predictor.state(),
         {"kind": "ended"},
     ]

@@ -167,9 +167,11 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
     """Return the tensors of an argument: a tensor, a list of them, a list of lists; anything else has none."""
     if isinstance(value, torch.Tensor):
         return [value]
-    if isinstance(value, (list, tuple)):
-        return [tensor for item in value for tensor in tensors_of(item)]
-    return []
+    if not isinstance(value, (list, tuple)):
+        return []
+    if len(value) == 1 and isinstance(value[0], torch.Tensor):  # by far the most frequent
+        return [value[0]]
+    return [tensor for item in value for tensor in tensors_of(item)]
 
 
 def _splits(call: Call, sizes: Sequence[int], tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:

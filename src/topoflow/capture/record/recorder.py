@@ -17,7 +17,7 @@ pass through. A forked process records nothing.
 
 Cost: 10-20 us per operator of the script, nearly all of it that of any dispatch mode, which is part of the compute
 spans. For an operator with a process group that would be 45 us: the methods of ``ProcessGroup`` that Python calls most
-are watched themselves, past the mode, which takes about 20 us. What each operator computes and moves is added to its
+are watched themselves, past the mode, which takes about 15 us. What each operator computes and moves is added to its
 span (``topoflow.capture.record.operators``). Not seen: threads that the script starts (their communications are
 counted) and processes, and times on devices other than the CPU.
 """
@@ -36,11 +36,11 @@ import torch
 import torch.distributed as dist
 from torch._guards import TracingContext
 from torch.distributed import ProcessGroup, Work
-from torch.utils._python_dispatch import TorchDispatchMode, _len_torch_dispatch_stack, _pop_mode, _push_mode
+from torch.utils._python_dispatch import TorchDispatchMode, _len_torch_dispatch_stack
 
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.record import c10d
-from topoflow.capture.record.file import Late, RecordFile, Row, describe, say
+from topoflow.capture.record.file import Event, RecordFile, Row, describe, say
 from topoflow.capture.record.operators import work_of
 from topoflow.capture.record.other_threads import OtherThreads
 from topoflow.capture.record.recording import UNKNOWN_PEER, Recording
@@ -61,14 +61,14 @@ class Recorder(TorchDispatchMode):
         self._active = False
         self._process = os.getpid()
         self._main = threading.get_ident()
-        self._works: WeakKeyDictionary[Work, Late] = WeakKeyDictionary()
+        self._works: WeakKeyDictionary[Work, Event] = WeakKeyDictionary()
         self._groups: WeakKeyDictionary[ProcessGroup, c10d.Group] = WeakKeyDictionary()
         self._ranks: dict[str, tuple[int, ...]] = {}  # of the groups by name
         self._newest: Work | None = None  # of the last communication, kept alive until its caller holds it
-        self._newest_late: Late | None = None
-        self._tensors: dict[int, Late] = {}  # result of a functional collective (by storage) -> communication
-        self._in_backward: list[Late] = []  # issued in the running backward pass
-        self._unfinished: deque[tuple[Late, Work]] = deque()  # not known to have ended
+        self._newest_event: Event | None = None
+        self._tensors: dict[int, Event] = {}  # result of a functional collective (by storage) -> communication
+        self._in_backward: list[Event] = []  # issued in the running backward pass
+        self._unfinished: deque[tuple[Event, Work]] = deque()  # not known to have ended
         self._unknown: Counter[str] = Counter()
         self._backends: set[str] = set()
         self._on_device = 0
@@ -119,11 +119,11 @@ class Recorder(TorchDispatchMode):
     def look(self) -> bool:
         """Note which communications have ended, of the oldest; return whether others have not."""
         for _ in range(min(len(self._unfinished), MAX_LOOKS)):
-            late, work = self._unfinished.popleft()
-            if "end" in late.row or work.is_completed():
-                self._recording.done(late)
-            elif self._recording.now() - late.row["issue"] < PATIENCE:
-                self._unfinished.append((late, work))
+            event, work = self._unfinished.popleft()
+            if "end" in event.row or work.is_completed():
+                self._recording.done(event)
+            elif self._recording.now() - event.row["issue"] < PATIENCE:
+                self._unfinished.append((event, work))
         return bool(self._unfinished)
 
     def state(self) -> Row:
@@ -202,8 +202,8 @@ class Recorder(TorchDispatchMode):
                 self._recording.enter("backward")
         elif self._recording.phase == "backward":
             self._recording.enter("forward")
-            for late in self._in_backward:
-                self._recording.waited(late)
+            for event in self._in_backward:
+                self._recording.waited(event)
             self._in_backward = []
 
     def _communicate(self, func: Any, args: Any, kwargs: Any, on_main: bool) -> Any:
@@ -226,10 +226,10 @@ class Recorder(TorchDispatchMode):
         name = func._schema.name
         arguments = {**dict(zip((argument.name for argument in func._schema.arguments), args, strict=False)), **kwargs}
         if name == c10d.WAIT:
-            late = self._tensors.pop(arguments["tensor"].untyped_storage()._cdata, None)
-            if late is not None:
-                self._recording.done(late)
-                self._recording.waited(late)
+            event = self._tensors.pop(arguments["tensor"].untyped_storage()._cdata, None)
+            if event is not None:
+                self._recording.done(event)
+                self._recording.waited(event)
             return
         call = c10d.CALLS.get(name)
         if call is None:
@@ -242,12 +242,17 @@ class Recorder(TorchDispatchMode):
         """Record a communication that was issued."""
         row, on_device = c10d.communication(call, self._group(group), arguments, result)
         self._on_device += on_device
-        late = self._recording.issue(row, issued)
+        event = self._recording.issue(row, issued)
         if self._recording.phase == "backward":
-            self._in_backward.append(late)
-        self._watch(late, result, arguments.get("async_op", True), on_device)
+            self._in_backward.append(event)
+        self._watch(event, result, arguments.get("async_op", True), on_device)
         if self._file.is_stuck:
             self._stop("the disk does not take the rows")
+
+    def _sent_by_method(self, call: c10d.Call, group: ProcessGroup, arguments: Any, result: Any, issued: int) -> None:
+        self._sent(call, group, arguments, result, issued)
+        if arguments["async_op"]:  # else the caller waits at once
+            self._recording.resume()
 
     def _called(self, method: Callable[..., Any], operator: str, names: Any, options: Any) -> Callable[..., Any]:
         """Return a method of ProcessGroup that records what it sends, past the dispatch mode.
@@ -261,17 +266,13 @@ class Recorder(TorchDispatchMode):
             if arguments is None:
                 return method(group, *args)
             issued = self._recording.now()
-            mode = _pop_mode()
             try:
-                result = method(group, *args)
+                with torch._C._DisableTorchDispatch():
+                    result = method(group, *args)
             except BaseException:
                 self._guarded(self._recording.resume)
                 raise
-            finally:
-                _push_mode(mode)
-            self._guarded(self._sent, call, group, arguments, result, issued)
-            if arguments["async_op"]:  # else the caller waits at once
-                self._guarded(self._recording.resume)
+            self._guarded(self._sent_by_method, call, group, arguments, result, issued)
             return result
 
         return send_and_record
@@ -307,25 +308,25 @@ class Recorder(TorchDispatchMode):
             self._file.append({"kind": "group", "name": known.name, "ranks": known.ranks})
         return known
 
-    def _watch(self, late: Late, result: Any, is_async: bool, on_device: bool) -> None:
+    def _watch(self, event: Event, result: Any, is_async: bool, on_device: bool) -> None:
         """Learn when the communication ends."""
         work = result[-1] if isinstance(result, (tuple, list)) and result else result
         if isinstance(work, (torch.ScriptObject, Work)):
             self._newest = work if isinstance(work, Work) else Work.unbox(work)
-            self._newest_late = late
+            self._newest_event = event
             if is_async:  # else the caller waits at once: no other will be the newest
-                self._works[self._newest] = late
+                self._works[self._newest] = event
                 # On a device a Work completes when it is queued, not when it is done; a message of gloo, when it is
                 # waited for.
-                if not on_device and late.row["op"] not in POINT_TO_POINT:
-                    self._unfinished.append((late, self._newest))
+                if not on_device and event.row["op"] not in POINT_TO_POINT:
+                    self._unfinished.append((event, self._newest))
                     self._file.wake()
         elif result is None:  # monitored_barrier_ returns when it has finished
-            self._recording.done(late)
-            self._recording.waited(late)
+            self._recording.done(event)
+            self._recording.waited(event)
         else:
             for tensor in c10d.tensors_of(result):
-                self._tensors[tensor.untyped_storage()._cdata] = late
+                self._tensors[tensor.untyped_storage()._cdata] = event
 
     def _waiting(self, wait: Callable[..., Any]) -> Callable[..., Any]:
         """Return a ``Work.wait`` that also records what was waited for."""
@@ -346,13 +347,13 @@ class Recorder(TorchDispatchMode):
         self._recording.pause()
 
     def _after_wait(self, work: Work, on_main: bool) -> None:
-        late = self._newest_late if work is self._newest else self._works.get(work)
-        if late is not None:
-            self._recording.done(late)
-            if late.row.get("peer") == UNKNOWN_PEER:
-                self._recording.name_peer(late, self._ranks[late.row["group"]][work._source_rank()])
+        event = self._newest_event if work is self._newest else self._works.get(work)
+        if event is not None:
+            self._recording.done(event)
+            if event.row.get("peer") == UNKNOWN_PEER:
+                self._recording.name_peer(event, self._ranks[event.row["group"]][work._source_rank()])
             if on_main:
-                self._recording.waited(late)
+                self._recording.waited(event)
         if on_main:
             self._recording.resume()
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from topoflow.capture import work_rows
 from topoflow.capture.base import Work
-from topoflow.capture.record.file import Late, Row
+from topoflow.capture.record.file import Event, Row
 
 UNKNOWN_PEER = -1  # of a receive from any source, until it has completed
 
@@ -33,7 +33,7 @@ class Recording:
 
     def __init__(
         self,
-        write: Callable[[Row | Late], None],
+        write: Callable[[Row | Event], None],
         clock: Callable[[], int] = time.monotonic_ns,
         busy: Callable[[], int] = time.thread_time_ns,
     ) -> None:
@@ -62,14 +62,14 @@ class Recording:
         seconds = self._busy() - busy
         if seconds > 0 or self._work:
             row = {"kind": "compute", "name": self.phase, "start": start, "end": self.now(), "busy": max(0, seconds)}
-            row["after"] = self._waited if self._last_compute is None else [self._last_compute, *self._waited]
+            after = self._waited if self._last_compute is None else [self._last_compute, *self._waited]
             if self._work:
                 row["work"] = [work_rows.written(self._work[key]) for key in sorted(self._work)]
                 self._work = {}
             self._waited = []
             self._last_compute = self._events
+            self._write(Event(self._events, row, tuple(after)))
             self._events += 1
-            self._write(row)
 
     def resume(self) -> None:
         """Open a compute span: the main thread computes again."""
@@ -94,35 +94,34 @@ class Recording:
         self.phase = phase
         self.resume()
 
-    def issue(self, row: Row, issued: int) -> Late:
+    def issue(self, row: Row, issued: int) -> Event:
         """Add a communication that was handed over at ``issued``. Call between ``pause`` and ``resume``."""
         group = row["group"]
         before = (self._last_compute, self._last_of_group.get(group), *self._waited)
         row["issue"] = issued
-        row["after"] = [position for position in before if position is not None]
-        late = Late(self._events, row)
+        event = Event(self._events, row, tuple([position for position in before if position is not None]))
         self._last_of_group[group] = self._events
         self._events += 1
-        self._write(late)
-        return late
+        self._write(event)
+        return event
 
-    def done(self, late: Late) -> None:
+    def done(self, event: Event) -> None:
         """Note that the communication has completed now, if that was not known before. Any thread may call this."""
-        if "end" not in late.row:
-            self._learn(late, "end", self.now())
+        if "end" not in event.row:
+            self._learn(event, "end", self.now())
 
-    def name_peer(self, late: Late, peer: int) -> None:
+    def name_peer(self, event: Event, peer: int) -> None:
         """Note that a receive from any source turned out to come from ``peer``."""
-        self._learn(late, "peer", peer)
+        self._learn(event, "peer", peer)
 
-    def _learn(self, late: Late, field: str, value: int) -> None:
-        late.row[field] = value
-        if late.written:
-            self._write({"kind": "later", "event": late.position, field: value})
+    def _learn(self, event: Event, field: str, value: int) -> None:
+        event.row[field] = value
+        if event.written:
+            self._write({"kind": "later", "event": event.position, field: value})
 
-    def waited(self, late: Late) -> None:
+    def waited(self, event: Event) -> None:
         """Note that the main thread has waited for the communication."""
-        self._waited.append(late.position)
+        self._waited.append(event.position)
 
     def begin_iterations(self) -> None:
         """Note that the first iteration begins now."""
