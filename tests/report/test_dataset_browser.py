@@ -16,13 +16,13 @@ def test_the_page_of_a_dataset_draws_and_a_click_names_the_command_of_a_world(br
     for name in ("pyarrow", "duckdb"):
         pytest.importorskip(name, reason="needs the extra dataset")
     from tests.study.test_dataset import drawn
-    from topoflow.report.dataset.page import page
+    from topoflow.report.dataset.page import dataset_page
     from topoflow.report.dataset.reading import Reader
     from topoflow.report.dataset.summary import parts
 
     dataset, rows = drawn(tmp_path / "d.parquet", 3, 400)
     reader = Reader(dataset)
-    (tmp_path / "d.html").write_text(page(reader, parts(reader)), encoding="utf-8")
+    (tmp_path / "d.html").write_text(dataset_page(reader, parts(reader)), encoding="utf-8")
     shown = opened(browser, tmp_path / "d.html")
     check_quiet(shown)
     assert set(shown.execute_script("return topoflow.charts.map((each) => each.id)")) == {"scatter", "parallel"}

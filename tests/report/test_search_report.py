@@ -17,10 +17,10 @@ from topoflow.case.base import Result
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.topoopt import TopoOpt
+from topoflow.report.draw.pictures import Picture
 from topoflow.report.draw.search_pictures import PICTURES, draw_traffic
-from topoflow.report.page.search import page, write_search
+from topoflow.report.page.search import search_page, write_search
 from topoflow.report.page.searches import points, write_searches
-from topoflow.report.page.template import Picture
 from topoflow.report.search_history import History
 from topoflow.report.search_report import SearchReport
 from topoflow.report.search_terminal import show
@@ -157,7 +157,7 @@ def test_several_searches_have_one_page_that_leads_to_theirs(
 def test_names_on_the_page_are_escaped(found: SearchReport) -> None:
     case = found.after.case
     case = replace(case, settings=replace(case.settings, workload="<script>alert(1)</script>"))
-    text = page(replace(found, after=replace(found.after, case=case)), {})
+    text = search_page(replace(found, after=replace(found.after, case=case)), {})
     assert "<script>alert" not in text
     assert "&lt;script&gt;" in text
 
@@ -186,7 +186,7 @@ def test_rings_of_servers_that_do_not_all_reduce_are_not_shown_as_all_reduces(
     assert silent.orders == []
     assert silent.sends == (found.sends[0], "no all-reduces")
     assert silent.wired_otherwise == "circuits wired as rings; nothing all-reduces"
-    assert "Nothing: no servers all-reduce with each other." in page(silent, {})
+    assert "Nothing: no servers all-reduce with each other." in search_page(silent, {})
 
 
 def test_the_terminal_has_every_number_of_the_page(found: SearchReport, switched: SearchReport) -> None:

@@ -16,8 +16,8 @@ from topoflow.report.base import Report
 from topoflow.report.draw import pictures
 from topoflow.report.draw.pictures import Picture
 from topoflow.report.files import whole_folder
-from topoflow.report.page import data, template
-from topoflow.report.page.template import page
+from topoflow.report.page import comparison, data
+from topoflow.report.page.comparison import report_page
 from topoflow.report.parquet_tables import FAILURES, LINKS, TASKS
 from topoflow.report.write import STEPS, write
 
@@ -110,7 +110,7 @@ def test_the_page_loads_nothing(folder: Path, check_page: Callable[[Path, int], 
 
 
 def test_the_page_escapes_names(report: Report) -> None:
-    text = page(Report(report.outcomes, "topoflow compare '<script>alert(1)</script>'"), {})
+    text = report_page(Report(report.outcomes, "topoflow compare '<script>alert(1)</script>'"), {})
     assert "<script>alert" not in text
     assert "&lt;script&gt;" in text
 
@@ -119,24 +119,24 @@ def test_the_page_says_which_worlds_it_does_not_draw(
     report: Report, many: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A small world is drawn after a large one that had no room."""
-    assert "Drawn are" not in page(report, {})
-    assert "Drawn are 6 of 60 worlds: this page has room for 6 worlds, 100,000 tasks, 600 kB." in page(many, {})
+    assert "Drawn are" not in report_page(report, {})
+    assert "Drawn are 6 of 60 worlds: this page has room for 6 worlds, 100,000 tasks, 600 kB." in report_page(many, {})
     sizes = [len(each["tasks"]) for each in data.timelines(report)]
     monkeypatch.setattr(data, "TIMELINE_BYTES", min(sizes))
     assert len(data.timelines(report)) == 1
     monkeypatch.setattr(data, "NETWORK_BYTES", 0)
-    text = page(report, {})
+    text = report_page(report, {})
     assert "Drawn are 1 of 4 worlds" in text
     assert "Drawn are 0 of 2 different networks: this page has room for 6 different networks, 0 kB." in text
 
 
 def test_a_chart_without_room_for_its_data_is_its_picture(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless that is large, too: the page stays below 3 MB."""
-    small, large = b"topology", bytes(template.PICTURE_BYTES + 1)
-    charted = page(report, {"topology.png": small})
+    small, large = b"topology", bytes(comparison.PICTURE_BYTES + 1)
+    charted = report_page(report, {"topology.png": small})
     monkeypatch.setattr(data, "NETWORK_BYTES", 0)
     for image, is_shown in ((small, True), (large, False)):
-        text = page(report, {"topology.png": image})
+        text = report_page(report, {"topology.png": image})
         assert (base64.b64encode(small).decode() in text) == is_shown
         assert ("This is topology.png in place of a chart." in text) == is_shown
         assert ("id=network-world" in text) != is_shown
@@ -161,7 +161,7 @@ def test_names_end_no_script_of_the_page(
     """A trace's name may be any text."""
     name = "x</script><script>alert(1)</script><!--"
     outcomes = tuple(make_outcome(fabrics["ring"](1.0), **{"workload.trace": each}) for each in (name, "y"))
-    text = page(Report(outcomes, ""), {})
+    text = report_page(Report(outcomes, ""), {})
     assert "<script>alert" not in text
     content = text.partition('<script id=data type="application/json">')[2].partition("</script>")[0]
     assert {row["swept"]["workload.trace"] for row in json.loads(content)["rows"]} == {name, "y"}

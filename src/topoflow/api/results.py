@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from html import escape
 from pathlib import Path
 from typing import Any, overload
 
@@ -101,9 +100,15 @@ class Results(Sequence[Result]):
 
     def _repr_html_(self) -> str:
         from topoflow.report.answer import answers, notes
+        from topoflow.report.page.elements import paragraphs, table
+        from topoflow.report.terminal import cells, setting
 
-        sentences = "".join(f"<p>{escape(line)}</p>" for line in (*answers(self._report), *notes(self._report)))
-        return sentences + "".join(_html_table(self._report, job) for job in self._report.jobs)
+        parts = [paragraphs((*answers(self._report), *notes(self._report)))]
+        for job in self._report.jobs:
+            columns, best = cells(self._report, job), job[0].iteration_time
+            rows = ([cell.text(result, best) for cell in columns] for result in job)
+            parts += [paragraphs([setting(self._report, job)]), table([cell.title for cell in columns], rows)]
+        return "".join(parts)
 
 
 def printed(show: Any) -> str:
@@ -114,13 +119,3 @@ def printed(show: Any) -> str:
     console = Output(file=file, width=WIDTH, force_jupyter=False)  # text, in a notebook too
     show(console)
     return "\n".join(line.rstrip() for line in file.getvalue().strip("\n").splitlines())
-
-
-def _html_table(report: Report, job: tuple[Result, ...]) -> str:
-    from topoflow.report.terminal import cells, setting
-
-    columns, best = cells(report, job), job[0].iteration_time
-    head = "".join(f"<th>{escape(cell.title)}</th>" for cell in columns)
-    rows = ("".join(f"<td>{escape(cell.text(each, best))}</td>" for cell in columns) for each in job)
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f"<h4>{escape(setting(report, job))}</h4><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
+
+from markupsafe import Markup
 
 from topoflow.browse.pair import compared, differences
 from topoflow.browse.run import MARK, REPORT, Record, Run, problem
 from topoflow.browse.words import how_to_continue, missing, search_lines, state_line, when
 from topoflow.report.draw.colours import FABRICS, fabric_colours
-from topoflow.report.page.bokeh import scripts
-from topoflow.report.page.data import as_script
-from topoflow.report.page.template import fill, own, paragraphs, table
+from topoflow.report.page.elements import linked_page, page, render
 from topoflow.study.figures.base import words
 from topoflow.study.figures.write import shown
 from topoflow.study.tracked import merged
@@ -34,39 +33,32 @@ MAX_STEPS = 2000  # of a curve: more than it has pixels
 COMPARED = ("world", "fabric", "iteration_time", "network_time", "cost_usd", "power_w")  # columns of a comparison
 SEARCHED = ("search", "fabric", "iteration_time", "start_time", "bound", "cost_usd", "power_w", "chosen")
 TITLES = {"cost_usd": "cost", "power_w": "power [W]"}  # of columns, where the key does not say it in words
-HOME = "<p><a href='/'>All runs</a></p>"
+NO_MARK = Markup()
 
 
 def list_page(root: Path, listed: Mapping[str, Any]) -> str:
     """Return the runs of a folder, to be sorted, filtered, opened, and two of them compared; and its datasets."""
-    titles = ("run", "what was run", "when", "best network", "iteration time", "state")
-    head = "".join(f"<th>{title}</th>" for title in titles)
-    content = (
-        "<p id=state aria-live=polite></p>"
-        "<p class=controls><label>Runs with <input id=filter type=search placeholder='search dlrm'></label> "
-        "<span id=filtered aria-live=polite></span></p>"
-        "<form id=two action='/pair'><p class=controls><button id=compare type=submit>Compare two</button> "
-        "<span id=marked aria-live=polite></span></p>"
-        f"<div class=wide><table id=runs class='runs sortable'><thead><tr>{head}</tr></thead>"
-        "<tbody></tbody></table></div></form>"
-        "<p>The best network is the fastest of those that the run recommends. A run that was cut off can be "
-        "opened, too: its page says what is missing, and how to continue.</p>"
-        "<div id=datasets></div>"
-    )
-    return _page(f"Runs in {root}", content, listed, top="")
+    return _page("list.html", f"Runs in {root}", listed, home=False)
 
 
 def run_page(run: Run, served: bool) -> str:
     """Return the page of one run; as one file unless it is ``served``."""
-    title = run.folder.resolve().name if run.name == "." else run.name
     problems: list[str] = []
-    asked = "".join(_part(make, run, problems) or "" for make in (_command, _configuration))
+    command, configuration = (_part(make, run, problems) for make in (_command, _configuration))
     data = _run_data(run, served, problems)
-    content = (
-        f"<p class=answer id=state aria-live=polite>{escape(data['state'])}</p>"
-        f"<div id=now>{data['html']}</div>{_curves() if data['steps'] else ''}{asked}"
+    return _page(
+        "run.html",
+        run.folder.resolve().name if run.name == "." else run.name,
+        data,
+        home=served,
+        mark=Markup("" if served else MARK),
+        served=served,
+        state=data["state"],
+        now=data["html"],
+        curves=data["steps"] is not None,
+        command=command,
+        configuration=configuration,
     )
-    return _page(title, content, data, top=HOME if served else MARK, served=served)
 
 
 def run_data(run: Run, served: bool) -> dict[str, Any]:
@@ -75,16 +67,22 @@ def run_data(run: Run, served: bool) -> dict[str, Any]:
 
 
 def _run_data(run: Run, served: bool, problems: list[str]) -> dict[str, Any]:
-    parts = (_what_is_missing, _again, _checkpoints, _results, *([_report_link] if served else []))
-    html = "".join(_part(make, run, problems) or "" for make in parts)
+    parts = {
+        "missing": _part(missing, run, problems),
+        "again": _part(_again, run, problems),
+        "checkpoints": _part(lambda run: search_lines(run.searches), run, problems),
+        "results": _part(_results, run, problems),
+        "report": _part(_report_link, run, problems) if served else None,
+    }
+    html = render("run_now.html", problems=tuple(problems), **parts)
     works = served and _part(lambda run: run.state == "running", run, problems)
-    data = {
+    return {
         "state": _part(state_line, run, problems) or "This run cannot be shown as a whole.",
         "live": f"/live/{_quoted(run)}" if works else None,
         "colours": list(FABRICS.values())[:3],
         "steps": _part(_steps, run, problems),
+        "html": html,
     }
-    return {**data, "html": paragraphs(f"Not shown: {each}" for each in problems) + html}
 
 
 def _part(make: Callable[[Run], T], run: Run, problems: list[str]) -> T | None:
@@ -102,37 +100,25 @@ def _quoted(run: Run) -> str:
     return quote(run.name, errors="surrogateescape")
 
 
-def _what_is_missing(run: Run) -> str:
-    return paragraphs(missing(run))
+def _again(run: Run) -> dict[str, str] | None:
+    text = how_to_continue(run)
+    return {"text": text, "command": run.again} if text else None
 
 
-def _again(run: Run) -> str:
-    again = how_to_continue(run)
-    return f"{paragraphs([again])}<pre tabindex=0>{escape(run.again)}</pre>" if again else ""
-
-
-def _report_link(run: Run) -> str:
+def _report_link(run: Run) -> dict[str, str] | None:
     of = "" if run.state == "finished" else " of an earlier run"
-    return f"<p><a href='/files/{_quoted(run)}/{REPORT}'>Open report.html</a>{of}</p>" if run.has_report else ""
-
-
-def _checkpoints(run: Run) -> str:
-    titles = ("folder", "rounds", "proposals", "state")
-    lines = search_lines(run.searches)
-    return f"<h2>Checkpoints</h2>{table(titles, lines, 'plain')}" if lines else ""
-
-
-def _results(run: Run) -> str:
-    so_far = "" if run.state == "finished" else " so far"
-    return f"<h2>What was found{so_far}</h2>{_rows(run.rows)}" if run.rows else ""
+    return {"path": f"{_quoted(run)}/{REPORT}", "of": of} if run.has_report else None
 
 
 def _command(run: Run) -> str:
-    return f"<h2>Command</h2><pre tabindex=0>{escape(run.command or '-')}</pre>"
+    return run.command or "-"
 
 
-def _rows(rows: Sequence[Record]) -> str:
-    """Numbers, and words, of rows of any verb; columns that all lack are left out."""
+def _results(run: Run) -> dict[str, Any] | None:
+    """Return a table of the numbers and words in rows of any verb, without columns that all rows lack."""
+    rows = run.rows
+    if not rows:
+        return None
     first = rows[0]
     known = next((columns for columns in (COMPARED, SEARCHED) if columns[0] in first), None)
     keys = [
@@ -140,52 +126,32 @@ def _rows(rows: Sequence[Record]) -> str:
         for key in known or dict.fromkeys(key for row in rows for key in row)
         if any(_is_plain(row.get(key)) for row in rows)
     ]
-    texts = {key for key in keys if any(isinstance(row.get(key), str) for row in rows)}
-    head = "".join(f"<th{' class=word' * (key in texts)}>{escape(TITLES.get(key) or words(key))}</th>" for key in keys)
-    body = "".join(f"<tr>{''.join(_cell(key, row.get(key)) for key in keys)}</tr>" for row in rows[:MAX_ROWS])
-    more = paragraphs([f"The first {MAX_ROWS:,} of {len(rows):,} rows."] if len(rows) > MAX_ROWS else [])
-    found = f"<table class=sortable><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f"<div class=wide>{found}</div>{more}"
+    head = [(TITLES.get(key) or words(key), any(isinstance(row.get(key), str) for row in rows)) for key in keys]
+    return {
+        "so_far": "" if run.state == "finished" else " so far",
+        "head": head,
+        "rows": [[_cell(key, row.get(key)) for key in keys] for row in rows[:MAX_ROWS]],
+        "left_out": max(0, len(rows) - MAX_ROWS),
+    }
 
 
 def _is_plain(value: object) -> bool:
     return isinstance(value, str | int | float)
 
 
-def _cell(key: str, value: object) -> str:
-    """A cell in a person's units, with the number to sort by."""
-    if not _is_plain(value):
-        return "<td data-value=''>-</td>"
-    unit = "s" if key.endswith(("time", "bound")) else "USD" if key == "cost_usd" else ""
+def _cell(key: str, value: object) -> tuple[str, str | bool | None]:
+    """Return a cell in a person's units, and the number to sort by: None for a word, False for true and false."""
     if isinstance(value, str):
-        return f"<td class=word>{escape(value)}</td>"
-    text = shown(float(value) if unit and isinstance(value, int | float) else value, unit)
-    number = f" data-value='{value!r}'" if isinstance(value, int | float) and not isinstance(value, bool) else ""
-    return f"<td{number}>{escape(text)}</td>"
+        return value, None
+    if not isinstance(value, int | float):
+        return "-", ""
+    unit = "s" if key.endswith(("time", "bound")) else "USD" if key == "cost_usd" else ""
+    text = shown(float(value) if unit else value, unit)
+    return text, False if isinstance(value, bool) else repr(value)
 
 
 def _configuration(run: Run) -> str:
-    if not run.configs:
-        return ""
-    text = escape(json.dumps(merged(run.configs[:MAX_ROWS]), indent=2, default=str))
-    about = "Configuration; what differs between worlds is a list"
-    return f"<details><summary>{about}</summary><pre tabindex=0>{text}</pre></details>"
-
-
-def _curves() -> str:
-    """The places of the curves of a search."""
-    curves = {
-        "search-time": "The best time so far, as simulated; the least of the round and the coldest chain, as screened.",
-        "search-acceptance": "The share of proposals that were accepted, in the round so far.",
-        "search-rate": "Evaluations per second, while strategies are explored.",
-    }
-    return "<h2>How the search goes</h2>" + "".join(_figure(name, text) for name, text in curves.items())
-
-
-def _figure(name: str, text: str) -> str:
-    """The place of a chart, with what it shows."""
-    text = escape(text)
-    return f"<figure><div id={name} role=img aria-label='{text}'></div><figcaption>{text}</figcaption></figure>"
+    return json.dumps(merged(run.configs[:MAX_ROWS]), indent=2, default=str) if run.configs else ""
 
 
 def _steps(run: Run) -> dict[str, list[Any]] | None:
@@ -236,10 +202,8 @@ def _pair_page(first: Run, second: Run) -> str:
         "names": names,
         "pair": [{"fabric": each.fabric, "times": each.times, "colour": colours[each.fabric]} for each in pairs],
     }
-    about = table(("", *names), [(key, *texts) for key, texts in _about(runs).items()], "text")
     times_of, costs_of = ([f"{name}: {what}" for name in names] for what in ("time", "cost"))
-    titles = ("network", *times_of, "second over first", *costs_of)
-    rows = [
+    times = [
         (
             each.fabric,
             *("-" if time is None else human(time, "s") for time in each.times),
@@ -248,12 +212,17 @@ def _pair_page(first: Run, second: Run) -> str:
         )
         for each in pairs
     ]
-    times = table(titles, rows, "plain") if rows else paragraphs(["Neither run has an iteration time of a network."])
-    keys = differences(first, second)
-    differ = table(("key", *names), keys, "text") if keys else paragraphs(["Their configurations are equal."])
-    chart = _figure("pair", "The fastest world of each network in each run; the second run is paler.")
-    content = f"{about}<h2>Iteration time</h2>{times}{chart if rows else ''}<h2>What was asked otherwise</h2>{differ}"
-    return _page("Two runs", content, data, top=HOME)
+    return _page(
+        "pair.html",
+        "Two runs",
+        data,
+        about_head=("", *names),
+        about=[(key, *texts) for key, texts in _about(runs).items()],
+        times_head=("network", *times_of, "second over first", *costs_of),
+        times=times,
+        differences_head=("key", *names),
+        differences=differences(first, second),
+    )
 
 
 def _about(runs: Sequence[Run]) -> Mapping[str, list[str]]:
@@ -271,18 +240,21 @@ def _cost(row: Record | None) -> str:
 
 def message_page(title: str, text: str) -> str:
     """Return a page with one message."""
-    return _page(title, paragraphs([text], "answer"), {}, top=HOME)
+    return _page("runs.html", title, {}, texts=[text])
 
 
-def _page(title: str, content: str, data: Mapping[str, Any], top: str, served: bool = True) -> str:
-    names = ("bokeh", *OWN_SCRIPTS)
-    loaded = "".join(f"<script src='/scripts/{name}.js'></script>\n" for name in names)
-    return fill(
-        "runs.html",
-        title=escape(title),
-        head='<link rel="icon" href="data:,">\n',
-        top=top,
-        content=content,
-        data=as_script(dict(data)),
-        scripts=loaded if served else scripts() + own(*OWN_SCRIPTS),
-    )
+def _page(
+    template: str,
+    title: str,
+    data: Mapping[str, Any],
+    home: bool = True,
+    mark: Markup = NO_MARK,
+    served: bool = True,
+    **values: Any,
+) -> str:
+    """Return a page; one that is ``served`` loads its scripts from the server."""
+    values |= {"title": title, "home": home, "mark": mark}
+    if not served:
+        return page(template, dict(data), OWN_SCRIPTS, **values)
+    links = "".join(f"<script src='/scripts/{name}.js'></script>\n" for name in ("bokeh", *OWN_SCRIPTS))
+    return linked_page(template, dict(data), links, **values)

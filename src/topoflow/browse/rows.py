@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from html import escape
 from urllib.parse import quote
 
 from topoflow.browse.find import Listed
 from topoflow.browse.words import when
+from topoflow.report.page.elements import render
 from topoflow.units import human
 
 CACHED = 2**14  # rows
@@ -26,13 +26,10 @@ def summary(runs: Sequence[Listed]) -> str:
 @lru_cache(CACHED)
 def list_row(run: Listed) -> str:
     """Return the cells of a run; the mark to compare it is its name as in an address, which has any bytes."""
-    name, quoted = escape(run.name), quote(run.name, errors="surrogateescape")
-    value = "" if run.time is None else repr(run.time)
-    return (
-        f"<td><input type=checkbox name=run value='{quoted}' aria-label='mark {name}'> "
-        f"<a href='/run/{quoted}'>{name}</a></td>"
-        f"<td class=command>{escape(run.problem or run.what)}</td>"
-        f"<td data-value='{run.changed}'>{when(run.changed) if run.changed else '-'}</td>"
-        f"<td>{escape(run.best)}</td><td data-value='{value}'>{'-' if run.time is None else human(run.time, 's')}</td>"
-        f"<td><span class='state {run.state.replace(' ', '-')}'>{run.state}</span></td>"
+    return render(
+        "list_row.html",
+        run=run,
+        quoted=quote(run.name, errors="surrogateescape"),
+        when=when(run.changed) if run.changed else "-",
+        time="-" if run.time is None else human(run.time, "s"),
     )

@@ -35,7 +35,7 @@ from topoflow.browse.listing import Listing
 from topoflow.browse.pages import OWN_SCRIPTS, list_page, message_page, pair_page, run_data, run_page
 from topoflow.browse.run import Run, problem, run_at
 from topoflow.report.page.bokeh import texts
-from topoflow.report.page.template import own_script
+from topoflow.report.page.elements import script
 
 ADDRESS = "127.0.0.1"
 LOCAL_NAMES = (ADDRESS, "localhost")
@@ -227,7 +227,7 @@ class _Handler(BaseHTTPRequestHandler):
         if name == "bokeh.js":
             return "\n;\n".join(texts())
         if name.removesuffix(".js") in OWN_SCRIPTS:
-            return own_script(name.removesuffix(".js"))
+            return script(name.removesuffix(".js"))
         raise Absent(f"There is no script {name!r}.")
 
     def _file(self, name: str) -> None:

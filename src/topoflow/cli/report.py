@@ -40,12 +40,12 @@ def of_dataset(folder: Path, out: Path | None, console: Output) -> Path:
         for row in each.rows:
             shown.add_row(*row)
         console.print(shown)
-    from topoflow.report.dataset.page import page  # a second to import
+    from topoflow.report.dataset.page import dataset_page  # a second to import
 
     out = out or Path(f"{folder.absolute().with_suffix('')}.html")
     with Terminal() as terminal:
         terminal.stage("drawing")
-        write_atomically(out, page(reader, found).encode())
+        write_atomically(out, dataset_page(reader, found).encode())
     for line in lines:
         console.print(line, highlight=False)
     return out

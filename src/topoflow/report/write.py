@@ -9,7 +9,7 @@ from pathlib import Path
 from topoflow.report.base import Report
 from topoflow.report.draw.pictures import PICTURES, draw_all
 from topoflow.report.files import whole_folder, written_by
-from topoflow.report.page.template import page
+from topoflow.report.page.comparison import report_page
 from topoflow.report.perfetto import write_perfetto
 from topoflow.report.tables import write_result
 
@@ -41,6 +41,6 @@ def write(report: Report, out: Path, progress: Callable[[int], None]) -> list[st
             from topoflow.report.parquet_tables import write_tables
 
             write_tables(report, folder)
-        (folder / "report.html").write_text(page(report, images), encoding="utf-8")
+        (folder / "report.html").write_text(report_page(report, images), encoding="utf-8")
     progress(STEPS)
     return absent

@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from topoflow.report.dataset.base import SWEPT
 from topoflow.report.dataset.reading import Reader, Values
 from topoflow.report.dataset.summary import MAX_JOBS, JobSummary, command_of, state, text
 from topoflow.report.draw.style import KINDS, OTHER_KIND, fabric_looks, kind_colour
-from topoflow.report.page.bokeh import scripts
-from topoflow.report.page.data import MEASURES, Plain, as_script
-from topoflow.report.page.template import fill, own, paragraphs, table
+from topoflow.report.page.data import MEASURES, Plain
+from topoflow.report.page.elements import page
 from topoflow.units import human
 
 MAX_POINTS = 1500  # of the explorer; the page stays below 3 MB
 MAX_CHOICES = 24  # of an axis with names; more would not be readable
 
 
-def page(reader: Reader, parts: Sequence[JobSummary]) -> str:
+def dataset_page(reader: Reader, parts: Sequence[JobSummary]) -> str:
     """Return the HTML page."""
     rows, rule = _sample(reader, parts)
-    tables = [
-        f"<h3>{escape(shown.title)}</h3>{table(shown.head, shown.rows, 'plain')}"
-        for part in parts
-        for shown in part.tables
-    ]
-    return fill(
+    return page(
         "dataset.html",
+        _data(reader, rows, {row["point"] for part in parts for row in part.front}),
+        ("table", "report", "figure", "draw", "charts"),
         title="what a sweep found",
-        name=escape(reader.dataset.folder.name),
-        state=paragraphs(state(reader)),
-        tables="".join(tables),
-        law=escape(rule),
-        data=as_script(_data(reader, rows, {row["point"] for part in parts for row in part.front})),
-        scripts=scripts() + own("table", "report", "figure", "draw", "charts"),
-        command=escape(reader.dataset.command),
+        name=reader.dataset.folder.name,
+        state=state(reader),
+        tables=[shown for part in parts for shown in part.tables],
+        rule=rule,
+        command=reader.dataset.command,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,9 @@ from topoflow.report.draw.history import BEST, CURRENT, MAX_POINTS, SIMULATED
 from topoflow.report.draw.pictures import draw_all
 from topoflow.report.draw.search_pictures import PICTURES
 from topoflow.report.files import whole_folder
-from topoflow.report.page.bokeh import scripts
+from topoflow.report.page.comparison import ABOUT
 from topoflow.report.page.data import (
     TIMELINE_BYTES,
-    as_script,
     fitting,
     kind_colours,
     network,
@@ -24,16 +22,12 @@ from topoflow.report.page.data import (
     timeline,
     without_time,
 )
-from topoflow.report.page.template import ABOUT, fill, gallery, own, paragraphs, place, table
+from topoflow.report.page.elements import Drawing, drawn, page
 from topoflow.report.search_history import History
 from topoflow.report.search_report import SearchReport, Switch
 from topoflow.units import human
 
 ROUNDS = ("round", "proposals so far", "best so far", "coldest at its end", "hottest at its end", "network")
-TEMPERATURES = (
-    "Coldest and hottest are temperatures: a chain at temperature T accepts a proposal that is slower by T with a "
-    "probability of 37 % (1 / e). They fit themselves, so that each chain accepts a given share of slower proposals."
-)
 HISTORY = (
     "Thin: the time of the coldest chain, as an estimate screens it. Thick: the best of the round so far. Dashes: what "
     "was simulated at the end of a round; diamonds: the start, and the best after each round, simulated. Lines break "
@@ -51,27 +45,30 @@ def write_search(report: SearchReport, out: Path, tick: Callable[[int, int], Non
     with whole_folder(out) as folder:
         for name, image in images.items():
             (folder / name).write_bytes(image)
-        (folder / "report.html").write_text(page(report, images), encoding="utf-8")
+        (folder / "report.html").write_text(search_page(report, images), encoding="utf-8")
 
 
-def page(report: SearchReport, images: Mapping[str, bytes]) -> str:
+def search_page(report: SearchReport, images: Mapping[str, bytes]) -> str:
     """Return the HTML page; ``images`` are PNG files by name."""
     data = search_data(report)
-    circuits = "\n".join(_line(number, switch) for number, switch in enumerate(report.circuits))
-    return fill(
+    return page(
         "search.html",
-        title=escape(report.title),
-        answer=paragraphs([report.answer], "answer") + paragraphs(report.notes),
-        numbers=table(("", "before", "found"), report.numbers),
-        strategy=table(("layers", "where"), report.strategy, "text"),
-        orders=table(("servers", "orders"), report.orders, "text") if report.orders else paragraphs([_nothing(report)]),
-        interactive=_interactive(report, data),
-        pictures=gallery((picture for picture in PICTURES if not picture.interactive), images),
-        data=as_script(data),
-        scripts=scripts() + own("table", "figure", "draw", "search", "levels", "network", "timeline"),
-        went=paragraphs([report.went]) + _rounds(report.history),
-        circuits=circuits or "This network has no optical switches.",
-        command=escape(report.command),
+        data,
+        ("table", "figure", "draw", "search", "levels", "network", "timeline"),
+        title=report.title,
+        answer=report.answer,
+        notes=report.notes,
+        numbers=report.numbers,
+        strategy=report.strategy,
+        orders=report.orders,
+        all_reduces=report.after.all_reduces,
+        charts=_charts(report, data),
+        pictures=drawn((picture for picture in PICTURES if not picture.interactive), images),
+        went=report.went,
+        rounds_head=ROUNDS,
+        rounds=_rounds(report.history),
+        circuits=list(map(_line, report.circuits)),
+        command=report.command,
     )
 
 
@@ -119,26 +116,26 @@ def _plain(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[float | None]:
     return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values.tolist()]
 
 
-def _interactive(report: SearchReport, data: dict[str, Any]) -> str:
-    """Return the places of the charts, each with its title and caption."""
-    text = {picture.file: picture for picture in PICTURES}
-    parts = []
+def _charts(report: SearchReport, data: dict[str, Any]) -> list[Drawing]:
+    """Return the charts that scripts draw."""
+    pictures = {picture.file: picture for picture in PICTURES}
+    charts = []
     if data["networks"]:
         about = " ".join(filter(None, (ABOUT["network"], without_time(data["networks"]))))
-        parts.append(place("network", text["topology.png"].title, about, "topology.png"))
+        charts.append(Drawing("network", pictures["topology.png"].title, about, "topology.png"))
     if data["timelines"]:
-        parts.append(place("timeline", "What every server does during the step", ABOUT["timeline"]))
+        charts.append(Drawing("timeline", "What every server does during the step", ABOUT["timeline"]))
     if report.history.searched:
-        history = text["history.png"]
-        parts.append(place("history", history.title, HISTORY, history.file))
+        history = pictures["history.png"]
+        charts.append(Drawing("history", history.title, HISTORY, history.file))
     if len(report.history.proposals):
-        parts.append(place("acceptance", "What was accepted", ABOUT["acceptance"]))
-    return "".join(parts)
+        charts.append(Drawing("acceptance", "What was accepted", ABOUT["acceptance"]))
+    return charts
 
 
-def _rounds(history: History) -> str:
-    """Return a table of the rounds, with their final temperatures."""
-    rows = [
+def _rounds(history: History) -> list[tuple[str, ...]]:
+    """Return the rows of a table of the rounds, with their final temperatures."""
+    return [
         (
             str(number),
             f"{end:,.0f}",
@@ -148,13 +145,8 @@ def _rounds(history: History) -> str:
         )
         for number, (end, finished) in enumerate(zip(history.ends.tolist(), history.rounds, strict=True), 1)
     ]
-    return table(ROUNDS, rows, "plain") + paragraphs([TEMPERATURES]) if rows else ""
 
 
-def _nothing(report: SearchReport) -> str:
-    return "Nothing." if report.after.all_reduces else "Nothing: no servers all-reduce with each other."
-
-
-def _line(number: int, switch: Switch) -> str:
-    joined = ", ".join(f"{source} to {target}" for source, target in enumerate(switch) if target is not None)
-    return f"switch {number}: {joined}"
+def _line(switch: Switch) -> str:
+    """Return what an optical switch joins, transmitter to receiver."""
+    return ", ".join(f"{source} to {target}" for source, target in enumerate(switch) if target is not None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,9 +16,7 @@ from topoflow.report.draw.network.topology import MAX_PANELS, Drawn, draw_networ
 from topoflow.report.draw.pareto import PricedPlan
 from topoflow.report.draw.pictures import Picture, draw_all
 from topoflow.report.files import whole_folder
-from topoflow.report.page.bokeh import scripts
-from topoflow.report.page.data import as_script
-from topoflow.report.page.template import Cell, fill, gallery, own, paragraphs, place, table
+from topoflow.report.page.elements import Cell, Drawing, drawn, page
 from topoflow.report.search_report import SearchReport, quickest
 from topoflow.units import human
 
@@ -54,23 +51,18 @@ def write_searches(
 
 def _page(reports: Reports, folders: Mapping[str, str], chosen: Collection[str], images: Mapping[str, bytes]) -> str:
     names = quickest(reports)
-    rows = [_row(name, reports[name], name in chosen) for name in names]
-    links = "".join(_link(name, f"{folders[name]}/report.html", reports[name]) for name in names)
-    return fill(
+    return page(
         "searches.html",
+        _data(reports, folders),
+        ("table", "figure", "draw", "searches"),
         title="what the searches found",
-        chosen=paragraphs([f"Chosen: {'; '.join(name for name in names if name in chosen)}."], "answer"),
-        numbers=table(
-            ("search", "training step", "at the start", "lower bound of fluid", "price", "power", ""),
-            rows,
-            "numbers sortable",
-        ),
-        links=links,
-        interactive=place("front", PICTURES[0].title, ABOUT, PICTURES[0].file) if points(reports) else "",
-        pictures=gallery(PICTURES[1:], images),
-        command=escape(next(iter(reports.values())).command),
-        data=as_script(_data(reports, folders)),
-        scripts=scripts() + own("table", "figure", "draw", "searches"),
+        chosen=[name for name in names if name in chosen],
+        head=("search", "training step", "at the start", "lower bound of fluid", "price", "power", ""),
+        rows=[_row(name, reports[name], name in chosen) for name in names],
+        links=[_link(name, f"{folders[name]}/report.html", reports[name]) for name in names],
+        charts=[Drawing("front", PICTURES[0].title, ABOUT, PICTURES[0].file)] if points(reports) else [],
+        pictures=drawn(PICTURES[1:], images),
+        command=next(iter(reports.values())).command,
     )
 
 
@@ -95,9 +87,8 @@ def _data(reports: Reports, folders: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _link(name: str, page: str, report: SearchReport) -> str:
-    text = " ".join([*report.notes, report.answer])
-    return f"<li><a href='{quote(page)}'>{escape(name)}</a>: {escape(text)}</li>"
+def _link(name: str, page: str, report: SearchReport) -> dict[str, str]:
+    return {"name": name, "page": page, "text": " ".join([*report.notes, report.answer])}
 
 
 def _row(name: str, report: SearchReport, chosen: bool) -> tuple[Cell, ...]:

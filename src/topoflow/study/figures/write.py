@@ -6,15 +6,12 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
+from typing import Any
 
 from topoflow import __version__
 from topoflow.report.files import result_in, whole_folder
-from topoflow.report.page.bokeh import scripts
-from topoflow.report.page.data import as_script
-from topoflow.report.page.template import Cell, figure, fill, own
-from topoflow.report.page.template import table as table_of
+from topoflow.report.page.elements import Cell, page
 from topoflow.study.figures.base import Figure, Heading, Picture, Row, words
 from topoflow.units import human
 
@@ -39,7 +36,7 @@ def write(
             (folder / name).write_bytes(content)
         for picture in pictures:
             (folder / picture.file).write_bytes(picture.png)
-        (folder / "report.html").write_text(page(drawn, pictures, rows, summary, command), encoding="utf-8")
+        (folder / "report.html").write_text(figure_page(drawn, pictures, rows, summary, command), encoding="utf-8")
 
 
 def _earlier_pictures(out: Path) -> list[str]:
@@ -76,22 +73,22 @@ def table(rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def page(drawn: Figure, pictures: Sequence[Picture], rows: Sequence[Row], summary: Sequence[Row], command: str) -> str:
-    """HTML with all pictures and rows inside, which needs no other file and no network."""
-    charts = {f"chart{number}": picture for number, picture in enumerate(pictures)}
-    by_script = [{"id": name, "panels": each.panels} for name, each in charts.items() if drawable(each)]
-    return fill(
+def figure_page(
+    drawn: Figure, pictures: Sequence[Picture], rows: Sequence[Row], summary: Sequence[Row], command: str
+) -> str:
+    """Return HTML with all pictures and rows inside, which needs no other file and no network."""
+    shown_pictures = [_drawing(f"chart{number}", picture) for number, picture in enumerate(pictures)]
+    return page(
         "figure.html",
-        title=escape(drawn.title),
-        source=escape(drawn.source),
-        pictures="".join(
-            _place(name, each) if drawable(each) else figure(each.caption, each.png) for name, each in charts.items()
-        ),
+        {"charts": [{"id": each["name"], "panels": each["panels"]} for each in shown_pictures if each["panels"]]},
+        ("table", "figure", "draw", "figures"),
+        title=drawn.title,
+        source=drawn.source,
+        pictures=shown_pictures,
         summary=_table(summary, {key: heading(drawn, key) for key in columns(summary)}),
-        rows=_rows(rows),
-        command=escape(command),
-        data=as_script({"charts": by_script}),
-        scripts=scripts() + own("table", "figure", "draw", "figures"),
+        rows=_table(rows[:MAX_ROWS], {key: Heading(key) for key in columns(rows)}),
+        count=len(rows),
+        command=command,
     )
 
 
@@ -100,32 +97,23 @@ def drawable(picture: Picture) -> bool:
     return picture.panels is not None and len(json.dumps(picture.panels)) <= MAX_CHART
 
 
-def _place(name: str, picture: Picture) -> str:
-    """Return the elements in which the panels of a picture are drawn."""
-    panels = picture.panels or ()
-    divisions = "".join(
-        f"<div id={name}-{number} role=img aria-label='{escape(panel['title'] or picture.caption)}'></div>"
-        for number, panel in enumerate(panels)
-    )
-    about = f"{escape(picture.caption)} A click on a name in the legend fades its series."
-    file = f"As a picture: <code>{escape(picture.file)}</code> next to this file."
-    return f"<figure>{divisions}<figcaption>{about} {file}</figcaption></figure>"
+def _drawing(name: str, picture: Picture) -> dict[str, Any]:
+    """Return what the template shows of a picture: panels that a script draws, else its PNG."""
+    panels = picture.panels if drawable(picture) else None
+    return {
+        "name": name,
+        "title": "",
+        "caption": picture.caption,
+        "file": picture.file,
+        "image": picture.png,
+        "panels": panels,
+    }
 
 
-def _rows(rows: Sequence[Row]) -> str:
-    """The first rows of all points as a table that is sorted and filtered."""
-    limit = f" The first {MAX_ROWS:,} of {len(rows):,} are here." if len(rows) > MAX_ROWS else ""
-    return (
-        f"<details><summary>All {len(rows):,} rows</summary><p>SI units.{limit}</p><p class=controls><label>Rows with "
-        "<input id=filter type=search></label> <span id=filtered aria-live=polite></span></p>"
-        f"{_table(rows[:MAX_ROWS], {key: Heading(key) for key in columns(rows)})}</details>"
-    )
-
-
-def _table(rows: Sequence[Row], headings: Mapping[str, Heading]) -> str:
-    """Rows as a table that is sorted by a click on a title, numbers as such."""
+def _table(rows: Sequence[Row], headings: Mapping[str, Heading]) -> dict[str, Any]:
+    """Return the titles and the cells of a table, numbers as such."""
     cells = [[_cell(row.get(key), heading.unit) for key, heading in headings.items()] for row in rows]
-    return table_of([heading.text for heading in headings.values()], cells, "plain sortable")
+    return {"head": [heading.text for heading in headings.values()], "rows": cells}
 
 
 def _cell(value: object, unit: str) -> Cell:
