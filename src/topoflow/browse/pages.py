@@ -1,6 +1,6 @@
-"""Pages of runs, made of the pieces of ``report.html``: those of a folder, one run, two next to each other.
+"""Pages of runs: the runs of a folder, one run, two runs next to each other.
 
-A page of a server loads scripts from it and looks for news; the page of one run as a file has all inside.
+A page of a server loads scripts from it and asks it for changes; the page of one run as a file has all inside.
 """
 
 from __future__ import annotations
@@ -74,15 +74,14 @@ def _run_data(run: Run, served: bool, problems: list[str]) -> dict[str, Any]:
         "results": _part(_results, run, problems),
         "report": _part(_report_link, run, problems) if served else None,
     }
-    html = render("run_now.html", problems=tuple(problems), **parts)
     works = served and _part(lambda run: run.state == "running", run, problems)
-    return {
+    data = {
         "state": _part(state_line, run, problems) or "This run cannot be shown as a whole.",
         "live": f"/live/{_quoted(run)}" if works else None,
         "colours": list(FABRICS.values())[:3],
         "steps": _part(_steps, run, problems),
-        "html": html,
     }
+    return {**data, "html": render("run_now.html", problems=problems, **parts)}
 
 
 def _part(make: Callable[[Run], T], run: Run, problems: list[str]) -> T | None:
