@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from topoflow.demand import Demand
-from topoflow.emulate.base import Job, emulate, world_of
+from topoflow.emulate.base import EmulatedJob, emulate, world_of
 from topoflow.emulate.scenario import Scenario
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.simulation import simulate
@@ -38,10 +38,10 @@ def plan(servers: int, degree: int) -> Plan:
     everyone = tuple(range(servers))
     demand = Demand(servers, {everyone: 1.0})
     fabric = TopoOpt(gbps(100), degree, 0.0, 4).build(servers, demand)
-    return plan_of(fabric, Job(4, buckets=1).traffic(servers), Recorded("as_captured", servers))
+    return plan_of(fabric, EmulatedJob(4, buckets=1).traffic(servers), Recorded("as_captured", servers))
 
 
-def measure(name: str, scenario: Scenario, job: Job, shaped: bool = True) -> None:
+def measure(name: str, scenario: Scenario, job: EmulatedJob, shaped: bool = True) -> None:
     """Print a row: predicted and measured iteration (s), difference (%), least and most bytes of a link (%)."""
     fabric = scenario.fabric()
     (predicted,) = simulate([world_of(fabric, job)], Fluid())
@@ -64,7 +64,7 @@ def main(servers: list[int], degrees: list[int], per_ring: int) -> None:
     for count in servers:
         for degree in degrees:
             scenario = Scenario(plan(count, degree), RATE)
-            job = Job(per_ring * degree, (), ITERATIONS)
+            job = EmulatedJob(per_ring * degree, (), ITERATIONS)
             opposite = tuple((i, (i + count // 2) % count, TRANSFER) for i in range(count))
             measure("rings", scenario, job)
             measure("rings and transfers", scenario, replace(job, transfers=opposite))

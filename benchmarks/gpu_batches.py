@@ -23,7 +23,7 @@ from worlds.cases import many_c
 import topoflow
 from topoflow.engine import fluid, launch
 from topoflow.engine.base import Run, World
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid.batch import pack
 from topoflow.engine.observer import Silent
 
@@ -31,7 +31,7 @@ REPEATS = 3
 GRADIENTS = (1, 64, 1024)  # worlds
 
 
-def seconds(call: Callable[[], object], device: Device) -> float:
+def seconds(call: Callable[[], object], device: DeviceMemory) -> float:
     """Median wall time of a call, after one that is not counted."""
     times = []
     for _ in range(1 + REPEATS):
@@ -43,9 +43,9 @@ def seconds(call: Callable[[], object], device: Device) -> float:
     return statistics.median(times[1:])
 
 
-def batches(worlds: Sequence[World], device: Device, count: int) -> None:
+def batches(worlds: Sequence[World], device: DeviceMemory, count: int) -> None:
     size = -(-len(worlds) // count)
-    cpu, host = Device(), len(worlds)
+    cpu, host = DeviceMemory(), len(worlds)
     say("batches.worlds", host)
     say("batches.host.pack_ms_per_world", 1e3 * seconds(lambda: pack(worlds), cpu) / host)
     packed = {worlds[first].name: pack(worlds[first : first + size]) for first in range(0, host, size)}
@@ -59,7 +59,7 @@ def batches(worlds: Sequence[World], device: Device, count: int) -> None:
         for first in range(0, len(given), size):
             yield given[first : first + size]
 
-    def steps(given: Sequence[World], on: Device) -> launch.Steps[list[World]]:
+    def steps(given: Sequence[World], on: DeviceMemory) -> launch.Steps[list[World]]:
         batch = packed[given[0].name]
         batch.arrays["status"][:] = 0
         yield from fluid._run(batch, on, run, 0.0)
@@ -71,7 +71,7 @@ def batches(worlds: Sequence[World], device: Device, count: int) -> None:
     for how in ("pageable", "pinned"):
         through = replace(device, pins=how == "pinned")
 
-        def copies(through: Device = through) -> None:
+        def copies(through: DeviceMemory = through) -> None:
             for each in arrays.values():
                 on_device = through.put(each)
                 for name in ("start", "finish"):
@@ -88,11 +88,11 @@ def batches(worlds: Sequence[World], device: Device, count: int) -> None:
     say("batches.fluid.worlds_per_second", host / seconds(lambda: fluid.Fluid().simulate(worlds, Run(device)), device))
 
 
-def gradients(device: Device) -> None:
+def gradients(device: DeviceMemory) -> None:
     """Forward and backward passes of a sweep over a DLRM on a torus of 8 servers, on the device and the CPU."""
     world = topoflow.compare("workload.tables=16", servers=8, fabric="torus")[0].timeline.world
     rows = np.tile(world.capacity, (max(GRADIENTS), 1)) * np.random.default_rng(0).uniform(0.5, 2, (max(GRADIENTS), 1))
-    for where in {"cpu": Device(torch.device("cpu")), "cuda": device}.values():
+    for where in {"cpu": DeviceMemory(torch.device("cpu")), "cuda": device}.values():
         for count in GRADIENTS:
             capacity = torch.tensor(rows[:count], requires_grad=True, device=where.torch)
             latency = torch.tensor(np.tile(world.latency, (count, 1)), device=where.torch)
@@ -112,7 +112,7 @@ def gradients(device: Device) -> None:
 
 def main(words: Sequence[str]) -> None:
     given = {"worlds": "2048", "pieces": "8", "device": "cuda"} | dict(word.partition("=")[::2] for word in words)
-    device = Device.named(given["device"])
+    device = DeviceMemory.named(given["device"])
     batches(many_c(int(given["worlds"])), device, int(given["pieces"]))
     if device.on_cuda:
         gradients(device)

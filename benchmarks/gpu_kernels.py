@@ -20,13 +20,13 @@ from worlds.placements import job
 
 from topoflow.engine.base import Run, World
 from topoflow.engine.bound import Bound
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid, sweep
 from topoflow.engine.screen.contention import Contention
 from topoflow.search.memory import budget
 from topoflow.search.moves import moves
 from topoflow.search.placements import choices
-from topoflow.search.problem import Settings
+from topoflow.search.problem import SearchSettings
 from topoflow.search.tempering import Tempering, shares
 
 CHAINS, STEPS, SERVERS = 8, 2, 16
@@ -49,7 +49,7 @@ def main() -> None:
         for place, number in barriers(places).most_common():
             print(f"{name}.warp_barriers.{place} {number / events:.1f}", flush=True)
 
-    device = Device.named("cuda")
+    device = DeviceMemory.named("cuda")
     for radix in map(int, sys.argv[1].split(",")):
         world = all_to_all("C", radix, ecmp=False, uneven=True).world
         case = f"all_to_all_{radix**3 // 4}_hosts"
@@ -70,13 +70,13 @@ def barriers(places: str) -> Counter[str]:
     return found
 
 
-def fluid(world: World, device: Device) -> int:
+def fluid(world: World, device: DeviceMemory) -> int:
     """The times at which flows end."""
     (timeline,) = Fluid().simulate([world], Run(device))
     return len(np.unique(timeline.finish))
 
 
-def bound(world: World, device: Device) -> int:
+def bound(world: World, device: DeviceMemory) -> int:
     Bound().simulate([world], Run(device))
     return 1
 
@@ -96,15 +96,15 @@ def gradient(world: World) -> Callable[[], int]:
     return backward
 
 
-def ladder(device: Device) -> Callable[[], int]:
+def ladder(device: DeviceMemory) -> Callable[[], int]:
     """Steps of one ladder of chains over placements of a DLRM; an event is a proposal."""
     asked = job("topoopt", 4, SERVERS)
     placed = choices(SERVERS, asked.strategy.placement.values())
     model = Contention(asked.workload, asked.fabric, placed.holders, device=device)
-    known = budget(asked.workload, placed), moves(asked.workload, placed), shares(Settings.acceptance, CHAINS)
+    known = budget(asked.workload, placed), moves(asked.workload, placed), shares(SearchSettings.acceptance, CHAINS)
     walk = Tempering(model, *known, 7, 0)
     hybrid = placed.placement(asked.workload, asked.strategy)
-    start = walk.begin(np.tile(hybrid, (1, CHAINS, 1)), Settings().kept)
+    start = walk.begin(np.tile(hybrid, (1, CHAINS, 1)), SearchSettings().kept)
     ladders = walk.ladders()
     ladders.resume({name: value for name, value in vars(start).items() if name != "step"})
 

@@ -12,7 +12,7 @@ import numpy as np
 from topoflow import _C
 from topoflow.engine.base import Floats, World
 from topoflow.engine.device import HOST_MEMORY
-from topoflow.engine.fluid.batch import Batch, pack
+from topoflow.engine.fluid.batch import FluidBatch, pack
 
 SHORT = 0.05  # s: what is shorter is repeated until that much is measured
 LONG = 30.0  # s: what is longer is measured once
@@ -33,7 +33,7 @@ class Run:
 class Kernel:
     """A batch of worlds, packed once, so that a run is what ``topoflow._C`` does and nothing else."""
 
-    batch: Batch
+    batch: FluidBatch
 
     @staticmethod
     def of(worlds: Sequence[World]) -> Kernel:

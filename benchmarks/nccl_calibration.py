@@ -24,7 +24,15 @@ from numpy.typing import NDArray
 
 from topoflow.collectives.communicator import Communicator
 from topoflow.collectives.nccl import Choice, choose
-from topoflow.collectives.nccl_time import INSIDE, NETWORKS, Inside, Network, Prediction, calibrated, terms
+from topoflow.collectives.nccl_time import (
+    INSIDE,
+    NETWORKS,
+    Inside,
+    NcclPrediction,
+    NetworkCoefficients,
+    calibrated,
+    terms,
+)
 from topoflow.collectives.tuning_tables import HOP
 
 PROTOCOLS = 3
@@ -53,7 +61,7 @@ def inside(values: Floats) -> Inside:
 
 def time(row: Row, comm: Communicator, choice: Choice, values: Floats) -> float:
     found = terms(comm, row.op, row.size, choice, inside(values), NETWORKS["infiniband"])
-    return Prediction(row.op, row.size, choice, found, comm.ranks).time
+    return NcclPrediction(row.op, row.size, choice, found, comm.ranks).time
 
 
 def fit(rows: list[Row]) -> Floats:
@@ -81,7 +89,7 @@ def fit(rows: list[Row]) -> Floats:
     return values
 
 
-def fit_network(rows: list[Row]) -> Network:
+def fit_network(rows: list[Row]) -> NetworkCoefficients:
     """Return the network with the least mean error, by a search along one coefficient after the other.
 
     The hops of LL128 and Simple stay; an error counts at most ``OUTLIER``.
@@ -89,12 +97,12 @@ def fit_network(rows: list[Row]) -> Network:
     comms = [communicator(row.node, row.nodes, row.per_node, row.version, row.port) for row in rows]
     choices = [choose(comm, row.op, row.size) for comm, row in zip(comms, rows, strict=True)]
 
-    def error(network: Network) -> float:
+    def error(network: NetworkCoefficients) -> float:
         found = [
             terms(comm, row.op, row.size, choice, INSIDE[calibrated(comm)], network)
             for comm, row, choice in zip(comms, rows, choices, strict=True)
         ]
-        times = [Prediction(r.op, r.size, c, t, 1).time for r, c, t in zip(rows, choices, found, strict=True)]
+        times = [NcclPrediction(r.op, r.size, c, t, 1).time for r, c, t in zip(rows, choices, found, strict=True)]
         return sum(min(abs(math.log(t / row.time)), OUTLIER) for t, row in zip(times, rows, strict=True))
 
     best = NETWORKS["infiniband"]

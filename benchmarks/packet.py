@@ -39,10 +39,10 @@ from worlds.cases import BANDWIDTH, SEED, Case, all_to_all, transfers
 from topoflow import _C
 from topoflow.demand import Demand
 from topoflow.engine.base import World
-from topoflow.engine.device import HOST_MEMORY, Device
+from topoflow.engine.device import HOST_MEMORY, DeviceMemory
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import PORTS_OF_A_THREAD, Packet, layout_of
-from topoflow.engine.packet.batch import SHARED, Batch, pack
+from topoflow.engine.packet.batch import SHARED, PacketBatch, pack
 from topoflow.engine.packet.settings import numbers
 from topoflow.fabric.dragonfly import Dragonfly
 from topoflow.fabric.fat_tree import FatTree
@@ -156,7 +156,7 @@ def measure(asked: World, model: Packet) -> None:
         print(f"{asked.name}.two_threads {ratio:.2f}", flush=True)
 
 
-def side_by_side(asked: World, count: int, device: Device) -> None:
+def side_by_side(asked: World, count: int, device: DeviceMemory) -> None:
     draw, layout = np.random.default_rng(SEED), layout_of(asked.graph, MODEL)
     spread = [asked.latency * draw.uniform(0.8, 1.2, len(asked.latency)) for _ in range(count)]
     worlds = [replace(asked, name=f"{asked.name} {i}", latency=latency) for i, latency in enumerate(spread)]
@@ -187,7 +187,7 @@ class Ran(NamedTuple):
     state: int  # B
 
 
-def run(batch: Batch, model: Packet, threads: int) -> Ran:
+def run(batch: PacketBatch, model: Packet, threads: int) -> Ran:
     batch.arrays["status"][:] = 0
     cpu, begin = time.process_time(), time.perf_counter()
     state = _C.packets(batch.arrays, model.kernel(), HOST_MEMORY, 0, threads, PORTS_OF_A_THREAD)
@@ -209,7 +209,7 @@ def main() -> None:
     if worlds is not None and (not worlds.isdecimal() or int(worlds) < 1):
         sys.exit(f"worlds: must be a whole number of at least 1, got {worlds}")
     try:
-        where = Device.named(device)
+        where = DeviceMemory.named(device)
     except ValueError as error:
         sys.exit(str(error))
     for name in names:

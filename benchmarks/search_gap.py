@@ -30,7 +30,7 @@ from worlds.placements import settings
 from topoflow.engine.base import Floats
 from topoflow.engine.lowering.algorithms import names
 from topoflow.search.alternate import search
-from topoflow.search.problem import Problem, Settings
+from topoflow.search.problem import Problem, SearchSettings
 from topoflow.strategy.data_parallel import DataParallel
 from topoflow.study.configure.build import build
 from topoflow.study.configure.grid import grid
@@ -114,7 +114,7 @@ def random_layers(random: np.random.Generator) -> tuple[Layer, ...]:
 
 def measure_small(path: str, case: Case | RandomCase, seeds: int) -> Floats:
     """The gaps [seeds]."""
-    best = optimum(case.problem(0), Settings())
+    best = optimum(case.problem(0), SearchSettings())
     gaps = found_by(case, seeds) / best.seconds - 1
     say(f"{path}.placements", best.placements)
     say(f"{path}.networks", best.networks)
@@ -130,7 +130,7 @@ def measure_large(path: str, case: Case, seeds: int, times: int) -> None:
     say(f"{path}.cpu_seconds_per_search", (time.process_time() - cpu) / seeds)
     say(f"{path}.best_seconds", float(found.min()))
     problem, cpu = case.problem(seeds), time.process_time()
-    annealed = search(problem, Settings(), within=Annealed.of(problem, times)).plan.iteration_time
+    annealed = search(problem, SearchSettings(), within=Annealed.of(problem, times)).plan.iteration_time
     say(f"{path}.annealing.cpu_seconds", time.process_time() - cpu)
     say(f"{path}.annealing.seconds", annealed)
     say_gaps(path, found / annealed - 1)
@@ -138,7 +138,7 @@ def measure_large(path: str, case: Case, seeds: int, times: int) -> None:
 
 def found_by(case: Case, seeds: int) -> Floats:
     """[seeds] s of what searches find."""
-    return np.array([search(case.problem(seed), Settings()).plan.iteration_time for seed in range(seeds)])
+    return np.array([search(case.problem(seed), SearchSettings()).plan.iteration_time for seed in range(seeds)])
 
 
 def say_gaps(path: str, gaps: Floats) -> None:

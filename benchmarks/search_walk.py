@@ -20,19 +20,19 @@ import numpy as np
 from measure import say
 from worlds.placements import FABRICS, SERVERS, Job, job, settings
 
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.screen.contention import Contention
 from topoflow.search.memory import budget
 from topoflow.search.moves import moves
 from topoflow.search.placements import choices
-from topoflow.search.problem import Settings
+from topoflow.search.problem import SearchSettings
 from topoflow.search.tempering import Tempering, shares
 
-SETTINGS = {"chains": Settings.chains, "ladders": 1, "steps": 250, "threads": 1}
+SETTINGS = {"chains": SearchSettings.chains, "ladders": 1, "steps": 250, "threads": 1}
 ESTIMATES = 200
 
 
-def measure(name: str, job: Job, device: Device, chains: int, ladders: int, steps: int, threads: int) -> None:
+def measure(name: str, job: Job, device: DeviceMemory, chains: int, ladders: int, steps: int, threads: int) -> None:
     placed = choices(SERVERS, job.strategy.placement.values())
     hybrid = placed.placement(job.workload, job.strategy)
     started = time.perf_counter()
@@ -41,12 +41,12 @@ def measure(name: str, job: Job, device: Device, chains: int, ladders: int, step
     say(f"{path}.choices", placed.count)
     say(f"{path}.build_seconds", time.perf_counter() - started)
     say(f"{path}.estimate.evaluations_per_second", estimates(model, hybrid, ESTIMATES * ladders))
-    for kind, patience in (("descent", Settings.patience), ("tempered", 0)):
+    for kind, patience in (("descent", SearchSettings.patience), ("tempered", 0)):
         tempering = Tempering(
             model,
             budget(job.workload, placed),
             moves(job.workload, placed),
-            shares(Settings.acceptance, chains),
+            shares(SearchSettings.acceptance, chains),
             7,
             0,
             patience,
@@ -57,7 +57,7 @@ def measure(name: str, job: Job, device: Device, chains: int, ladders: int, step
 def walk(path: str, tempering: Tempering, placement: np.ndarray, steps: int) -> None:
     """Speed of the walk, where it led, and how many were accepted."""
     ladders, chains, _ = placement.shape
-    reached = tempering.begin(placement, Settings().kept)
+    reached = tempering.begin(placement, SearchSettings().kept)
     clock, cpu, accepted, ends = [time.perf_counter()], time.process_time(), 0, [0]
     for stretch in tempering.walk(reached, steps):
         clock.append(time.perf_counter())
@@ -87,7 +87,7 @@ def estimates(model: Contention, placement: np.ndarray, count: int) -> float:
 def main(arguments: list[str]) -> None:
     named = [each for each in arguments if each.startswith("device=")]
     chosen = settings([each for each in arguments if each not in named], SETTINGS)
-    device = Device.named(named[-1].partition("=")[2] if named else "cpu")
+    device = DeviceMemory.named(named[-1].partition("=")[2] if named else "cpu")
     for fabric, degree in FABRICS.items():
         measure(fabric, job(fabric, degree), device, **chosen)
 

@@ -22,10 +22,10 @@ import numpy as np
 from topoflow import _C
 from topoflow.engine.device import HOST_MEMORY
 from topoflow.engine.slotted import simulate_cells
-from topoflow.engine.slotted.batch import Batch, pack
+from topoflow.engine.slotted.batch import SlottedBatch, pack
 from topoflow.engine.slotted.cells import Cells
-from topoflow.engine.slotted.settings import Settings
-from topoflow.fabric.circuits.schedule import Failed, Schedule
+from topoflow.engine.slotted.settings import SlottedSettings
+from topoflow.fabric.circuits.schedule import CircuitSchedule, Failed
 
 ROUNDS = 3
 SEED = 1
@@ -50,7 +50,7 @@ def world(load: float, flows: int = 200_000, size: int = 100_000) -> Cells:
     gap = size / CELL * PACE / (load * servers)  # ps between two arrivals
     return Cells(
         name=f"load {load:g}",
-        schedule=Schedule(RACKS, UPLINKS),
+        schedule=CircuitSchedule(RACKS, UPLINKS),
         slot=SLOT,
         node=np.repeat(np.arange(RACKS, dtype=np.int32), SERVERS),
         pace=PACE,
@@ -64,7 +64,7 @@ def world(load: float, flows: int = 200_000, size: int = 100_000) -> Cells:
     )
 
 
-def timed(batch: Batch, threads: int) -> tuple[float, float, int]:
+def timed(batch: SlottedBatch, threads: int) -> tuple[float, float, int]:
     """CPU and wall seconds, and the bytes of state."""
     batch.arrays["status"][:] = 0
     cpu, wall = time.process_time(), time.perf_counter()
@@ -76,7 +76,7 @@ def timed(batch: Batch, threads: int) -> tuple[float, float, int]:
 
 
 def one_core(load: float) -> None:
-    batch = pack([world(load)], Settings(seed=SEED))
+    batch = pack([world(load)], SlottedSettings(seed=SEED))
     cpu, _, state = min(timed(batch, 1) for _ in range(ROUNDS))
     hops = int(batch.arrays["hops"].sum())
     time_ms = (batch.arrays["finish"] - batch.arrays["release"]) / 1e9
@@ -93,7 +93,7 @@ def one_core(load: float) -> None:
 def two_cores(worlds: int) -> None:
     """Wall time: a machine that does something else spoils it."""
     one = world(0.5, 5000)
-    batch = pack([replace(one, seed=seed) for seed in range(worlds)], Settings(seed=SEED))
+    batch = pack([replace(one, seed=seed) for seed in range(worlds)], SlottedSettings(seed=SEED))
     walls = {threads: min(timed(batch, threads)[1] for _ in range(ROUNDS)) for threads in (1, 2)}
     print(f"worlds_{worlds}.two_cores_over_one {walls[1] / walls[2]:.2f}", flush=True)
 
@@ -102,7 +102,7 @@ def failures() -> None:
     """Cells between all pairs of racks without end: what a rack that works receives in an epoch, and of that before."""
     whole = 0.0
     for name, failed in FAILURES.items():
-        schedule = Schedule(RACKS, UPLINKS, failed)
+        schedule = CircuitSchedule(RACKS, UPLINKS, failed)
         works = np.setdiff1d(np.arange(RACKS), failed.nodes).astype(np.int32)
         source, target = (each.ravel() for each in np.meshgrid(works, works, indexing="ij"))
         source, target = source[source != target], target[source != target]
@@ -122,7 +122,7 @@ def failures() -> None:
             after=np.zeros(0, np.int32),
             until=EPOCHS * schedule.slots * SLOT,
         )
-        (found,) = simulate_cells([one], Settings(credits=None, seed=SEED))
+        (found,) = simulate_cells([one], SlottedSettings(credits=None, seed=SEED))
         rate = float(found.delivered.sum()) / len(works) / EPOCHS
         whole = whole or rate
         print(f"{name}.cells_per_rack_and_epoch {rate:.2f}")

@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "operations": set(),
     "hardware": {"files", "units"},
     "collectives": {"hardware", "files", "units"},
-    "cluster": {"arrays", "fields", "files", "memory", "units"},
+    "scheduling": {"arrays", "fields", "files", "memory", "units"},
     "demand": {"operations", "units"},
     "capture": {"memory", "operations", "fields", "files", "printable", "units"},
     "workload": {"memory", "capture", "arrays", "fields", "files", "units"},
@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "apply": {"search", "case", "engine"} | BEFORE_ENGINE,
     "emulate": {"apply", "search", "case", "engine"} | BEFORE_ENGINE,
     "report": {"case", "engine"} | BEFORE_ENGINE,
-    "study": {"search", "report", "case", "cluster", "track", "engine"} | BEFORE_ENGINE,
+    "study": {"search", "report", "case", "scheduling", "track", "engine"} | BEFORE_ENGINE,
     "api": {"study", "search", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
     "browse": {"study", "search", "report", "case", "engine"} | BEFORE_ENGINE,
     "papers": {"study", "report", "search", "case", "engine"} | BEFORE_ENGINE,  # and no other stage imports it
@@ -65,7 +65,7 @@ STAGES = {
 DATA_GROUPS = {
     "gpu": "topoflow.workload.gpu.Gpu",
     "prices": "topoflow.fabric.prices.Prices",
-    "cluster": "topoflow.cluster.base.Cluster",
+    "cluster": "topoflow.scheduling.base.GroupedCluster",
 }
 
 ROOMS = sorted(path for path in (PACKAGE / "papers").iterdir() if (path / "experiment").is_dir())
@@ -105,6 +105,16 @@ def test_imports_point_one_way(path: Path) -> None:
             assert stage in TORCH, f"only {' and '.join(TORCH)} may import torch.distributed, not {stage}"
         if parts[0] in ("matplotlib", "mpltern", "plotly", "seaborn"):
             assert stage == "report", f"only report/ may import a plotting library, not {stage}"
+
+
+def test_a_name_is_one_class() -> None:
+    """Public classes of the package, whatever their module."""
+    places: dict[str, list[str]] = {}
+    for path in modules():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert not {name: paths for name, paths in places.items() if len(paths) > 1}
 
 
 def test_no_folder_is_a_drawer() -> None:

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topoflow.cluster.placement_file import read_placement
 from topoflow.json_lines import ROWS, json_lines
+from topoflow.scheduling.placement_file import read_placement
 
 
 class Pair(NamedTuple):

@@ -13,7 +13,7 @@ from worlds.cases import CASES, many_c
 
 from topoflow import _C
 from topoflow.engine.base import World
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid.batch import SHARED, pack
 
 BATCH, GPU_BATCH = 256, 4096
@@ -34,7 +34,7 @@ def gpu(peer: SimGrid | None, merge: float, worlds: Sequence[World], path: str =
 
     Raises ``ValueError`` where there is no GPU, or topoflow._C was built without CUDA.
     """
-    where = Device.named("cuda")
+    where = DeviceMemory.named("cuda")
     packed = pack(worlds).arrays
     arrays = {name: array for name, array in packed.items() if name not in SHARED}
 

@@ -15,7 +15,7 @@ from fluid_speed.speed import distinct
 from measure import Kernel, repeated, say
 from worlds.cases import BANDWIDTH
 
-from topoflow.engine.base import Graph, World
+from topoflow.engine.base import LoweredGraph, World
 
 ISLAND = 8  # flows that share a link
 EVENTS = 256  # ends in "all": the other flows are as long as the longest
@@ -63,7 +63,7 @@ def sizes(flows: int) -> np.ndarray:
 def shared(name: str, paths: np.ndarray, size: np.ndarray, capacity: np.ndarray) -> World:
     """All flows begin together; ``paths`` is [F, hops]."""
     flows, hops = paths.shape
-    graph = Graph(
+    graph = LoweredGraph(
         delay=np.zeros(flows),
         bytes=size,
         release=np.zeros(flows),

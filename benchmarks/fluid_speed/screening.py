@@ -12,7 +12,7 @@ from worlds.cases import CASES, Case
 
 from topoflow.engine.base import Floats
 from topoflow.engine.bound import condense, makespans
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 
 WORLDS, GPU_WORLDS = 20_000, 1_000_000
 
@@ -38,7 +38,7 @@ def bound() -> None:
 
 def bound_on_gpu(cases: Sequence[Case], worlds: int = GPU_WORLDS) -> None:
     """``worlds`` of each case, with the links' numbers on the GPU. Raises ``ValueError`` where there is none."""
-    where = Device.named("cuda")
+    where = DeviceMemory.named("cuda")
     import torch
 
     for case in cases:

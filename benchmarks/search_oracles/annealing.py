@@ -21,7 +21,7 @@ from topoflow.engine.screen.contention import Contention
 from topoflow.fabric.base import Fabric
 from topoflow.search.memory import Budget
 from topoflow.search.moves import Moves, moves
-from topoflow.search.problem import Effort, Problem, Settings
+from topoflow.search.problem import Effort, Problem, SearchSettings
 from topoflow.search.screen import screen
 from topoflow.search.space import PlacementSpace, space
 from topoflow.search.tempering import Numbers, Tell, Walk
@@ -39,7 +39,7 @@ class Annealed(PlacementSpace):
 
     @classmethod
     def of(cls, problem: Problem, times: int) -> Annealed:
-        placed = space(problem, Settings())
+        placed = space(problem, SearchSettings())
         assert isinstance(placed, PlacementSpace)
         return cls(**vars(placed), times=times)
 

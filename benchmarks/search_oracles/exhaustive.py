@@ -12,7 +12,7 @@ from topoflow.engine.base import Floats, Run
 from topoflow.engine.fluid import Fluid
 from topoflow.fabric.base import Fabric
 from topoflow.search.judge import Judge, Wiring
-from topoflow.search.problem import Problem, Settings
+from topoflow.search.problem import Problem, SearchSettings
 from topoflow.search.screen import screen
 from topoflow.search.space import PlacementSpace, space
 from topoflow.search.tempering import Numbers
@@ -30,7 +30,7 @@ class Optimum(NamedTuple):
     favourite: float  # s, of the placement with the least estimate, on the network of the fastest
 
 
-def optimum(problem: Problem, settings: Settings) -> Optimum:
+def optimum(problem: Problem, settings: SearchSettings) -> Optimum:
     """By ``fluid``: all placements that a search can propose, on all networks that it can build for one of them."""
     within = space(problem, settings)
     assert isinstance(within, PlacementSpace)
@@ -58,7 +58,7 @@ def makespans(problem: Problem, wiring: Wiring, fabric: Fabric, asked: Iterator[
     return np.array(times)
 
 
-def networks(problem: Problem, settings: Settings, asked: Iterator[Strategy]) -> list[tuple[Wiring, Fabric]]:
+def networks(problem: Problem, settings: SearchSettings, asked: Iterator[Strategy]) -> list[tuple[Wiring, Fabric]]:
     """Each once."""
     found: dict[object, tuple[Wiring, Fabric]] = {}
     for strategy in asked:

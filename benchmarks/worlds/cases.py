@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from worlds.fat_tree import FatTree
 
-from topoflow.engine.base import Floats, Graph, Ints, Offsets, World
+from topoflow.engine.base import Floats, Ints, LoweredGraph, Offsets, World
 from topoflow.study.builder import Builder
 from topoflow.study.configure.grid import grid
 from topoflow.study.configure.keys import check
@@ -91,10 +91,10 @@ def ring_all_reduce(name: str, radix: int, size: float) -> Case:
 
 def transfers(
     sizes: Floats, path: Offsets, after_offsets: Offsets, after: Ints, paths: tuple[Offsets, Ints]
-) -> Callable[[int], Graph]:
+) -> Callable[[int], LoweredGraph]:
     """A graph of plain transfers, once the number of links is known."""
     tasks = len(sizes)
-    return lambda links: Graph(
+    return lambda links: LoweredGraph(
         delay=np.zeros(tasks),
         bytes=sizes,
         release=np.zeros(tasks),
@@ -109,7 +109,7 @@ def transfers(
     )
 
 
-def on_tree(name: str, tree: FatTree, graph: Callable[[int], Graph]) -> Case:
+def on_tree(name: str, tree: FatTree, graph: Callable[[int], LoweredGraph]) -> Case:
     source, target = tree.ends()
     world = World(name, graph(tree.links), np.full(tree.links, BANDWIDTH), np.zeros(tree.links))
     return Case(world, source, target)

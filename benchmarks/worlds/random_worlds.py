@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from worlds.cases import BANDWIDTH, Case
 
-from topoflow.engine.base import Graph, Ints, World
+from topoflow.engine.base import Ints, LoweredGraph, World
 
 GENERATIONS = 6
 LONGEST_PATH = 6  # hops
@@ -31,7 +31,7 @@ def random_world(seed: int) -> Case:
     walks = [_walk(random, source, target) for _ in range(int(random.integers(1, tasks + 1)))]
     moves = random.random(tasks) >= COMPUTE_SHARE
     after = _dependencies(random, tasks)
-    graph = Graph(
+    graph = LoweredGraph(
         delay=np.where(moves, 0.0, random.exponential(1e-3, tasks)),
         bytes=np.where(moves, 10 ** random.uniform(4, 8, tasks), 0.0),  # 10 kB to 100 MB: 0.8 us to 8 ms alone
         release=np.where(random.random(tasks) < 0.5, 0.0, random.uniform(0, 20e-3, tasks)),

@@ -10,7 +10,7 @@ import pytest
 from peers.ns3_peer import MODEL, Ns3, words
 
 from topoflow.arrays import Floats, offsets
-from topoflow.engine.base import Graph, Run, World
+from topoflow.engine.base import LoweredGraph, Run, World
 
 SPEEDS = [1.25e9, 12.5e9]  # B/s
 
@@ -18,7 +18,7 @@ SPEEDS = [1.25e9, 12.5e9]  # B/s
 def world_of(paths: Sequence[np.ndarray], sizes: np.ndarray, capacity: np.ndarray, latency: np.ndarray) -> World:
     """Messages that are ready at the beginning."""
     tasks, each = len(paths), np.arange(len(paths), dtype=np.int32)
-    graph = Graph(
+    graph = LoweredGraph(
         delay=np.zeros(tasks),
         bytes=sizes.astype(float),
         release=np.zeros(tasks),

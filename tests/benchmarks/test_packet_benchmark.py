@@ -8,11 +8,11 @@ import sys
 import packet
 import pytest
 
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 
 
 def test_worlds_at_once_send_the_packets_of_one_as_often(capsys: pytest.CaptureFixture[str], device: str) -> None:
-    packet.side_by_side(packet.ring(4), 3, Device.named(device))
+    packet.side_by_side(packet.ring(4), 3, DeviceMemory.named(device))
     printed = dict(line.split(" ") for line in capsys.readouterr().out.splitlines())
     steps, hosts, packets = 6, 4, 245  # of 1 MB, the last one shorter
     assert int(printed["ring.worlds.packet_hops"]) == 3 * steps * hosts * packets

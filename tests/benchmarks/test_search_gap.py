@@ -8,7 +8,7 @@ from search_gap import DLRM, LARGE, Case, RandomCase, found_by
 from search_oracles.exhaustive import optimum
 
 from topoflow.search.alternate import search
-from topoflow.search.problem import Settings
+from topoflow.search.problem import SearchSettings
 
 CLOSE = 0.01  # relative: the merge by which candidates are decided between, search.coarse
 CASES = {
@@ -26,7 +26,7 @@ LONGER = {
 @pytest.mark.parametrize("name", [*CASES, *(pytest.param(name, marks=pytest.mark.slow) for name in LONGER)])
 def test_a_search_with_the_defaults_is_close_to_the_optimum_and_never_faster(name: str) -> None:
     case = {**CASES, **LONGER}[name]
-    best = optimum(case.problem(0), Settings())
+    best = optimum(case.problem(0), SearchSettings())
     found = found_by(case, seeds=2)
     assert best.placements >= 4**3
     assert (found >= best.seconds * (1 - 1e-9)).all()
@@ -38,7 +38,7 @@ def test_chains_that_descend_together_find_more_than_chains_apart() -> None:
     """89 layers, nearly all of which have to move, with as many proposals; the mean of three seeds."""
     case = LARGE["candle.fat_tree.16"]
     together, apart = (
-        np.mean([search(case.problem(seed), Settings(patience=steps)).plan.iteration_time for seed in range(3)])
+        np.mean([search(case.problem(seed), SearchSettings(patience=steps)).plan.iteration_time for seed in range(3)])
         for steps in (20, 0)
     )
     assert together < apart / 1.1

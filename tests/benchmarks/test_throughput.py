@@ -16,7 +16,7 @@ from throughput import DEFAULT, FAMILIES, OTHERS, settings
 from worlds.cases import all_to_all, ring_all_reduce
 from worlds.random_worlds import random_world
 
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid
 
 
@@ -128,7 +128,7 @@ def test_equal_flows_merge_without_an_error(capsys: pytest.CaptureFixture[str]) 
 @pytest.fixture
 def needs_gpu() -> None:
     try:
-        Device.named("cuda")
+        DeviceMemory.named("cuda")
     except ValueError as error:
         pytest.skip(str(error))
 

@@ -16,7 +16,7 @@ from topoflow import progress
 from topoflow.cli import main
 from topoflow.report import files
 from topoflow.search import alternate
-from topoflow.study.figures.points import Points
+from topoflow.study.figures.points import PointFile
 
 
 def kill_at(owner: Any, name: str, number: int, what: str) -> None:
@@ -41,7 +41,7 @@ POINTS = {
     "rows": (progress.ProgressLog, "rows", ""),
     "save": (alternate, "save", ""),
     "stretch": (alternate, "save", ""),
-    "point": (Points, "add", ""),
+    "point": (PointFile, "add", ""),
     "move": (files.os, "replace", ""),
 }
 

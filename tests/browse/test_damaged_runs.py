@@ -52,11 +52,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         log._flush()
     log.rows([row("torus", 2.0, 5.0)])
     log._file.close()
-    from topoflow.study.figures.points import Points
+    from topoflow.study.figures.points import PointFile
 
     (root / "figure").mkdir()
     for number in range(3):
-        Points(root / "figure" / "checkpoint.jsonl").add(f"{number}", {"series": "a"}, [row("ring", 1.0, None)])
+        PointFile(root / "figure" / "checkpoint.jsonl").add(f"{number}", {"series": "a"}, [row("ring", 1.0, None)])
     (root / "job" / ".hydra").mkdir(parents=True)
     job = "hydra:\n  job: {name: compare}\n  overrides:\n    task:\n    - servers=4\n"
     (root / "job" / ".hydra" / "hydra.yaml").write_text(job)

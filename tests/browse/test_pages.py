@@ -15,7 +15,7 @@ import pytest
 from tests.browse.test_server import row, write_run
 from tests.report.chromium import at, check_console, check_contrast, check_keyboard, needs_browser, opened, start, until
 from topoflow.browse.pages import run_page
-from topoflow.browse.run import Run
+from topoflow.browse.run import RunFolder
 from topoflow.browse.server import Server
 from topoflow.report.page.data import as_script
 
@@ -151,7 +151,7 @@ def test_a_search_is_watched_as_it_works(browser: Any, address: str, root: Path,
     until(page, "return document.body.textContent.includes('cd / && topoflow search <i>')")
     check_console(page)
     file = tmp_path / "report.html"
-    file.write_text(run_page(Run(folder, "search"), served=False))
+    file.write_text(run_page(RunFolder(folder, "search"), served=False))
     page = opened(browser, file)
     assert page.execute_script(CURVE, "search-time") == [500, 400, 300]
     check_keyboard(page)

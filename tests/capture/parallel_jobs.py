@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from topoflow.capture.base import Compute, Event, Trace
+from topoflow.capture.base import ComputeSpan, Event, Trace
 from topoflow.capture.load import load
 
 SCRIPT = Path(__file__).resolve().parent / "jobs" / "parallel.py"
@@ -48,9 +48,9 @@ def sent(events: Iterable[Event]) -> list[tuple[Any, ...]]:
             *(event.splits_in, event.splits_out, event.peer, event.tag, event.root),
         )
         for event in events
-        if not isinstance(event, Compute)
+        if not isinstance(event, ComputeSpan)
     ]
 
 
 def flops(events: Iterable[Event]) -> float:
-    return sum(work.flops for event in events if isinstance(event, Compute) for work in event.work or ())
+    return sum(work.flops for event in events if isinstance(event, ComputeSpan) for work in event.work or ())

@@ -10,7 +10,7 @@ from typing import Any
 from topoflow.capture.base import Trace
 from topoflow.capture.formats.recording import parse
 from topoflow.capture.merge import merge
-from topoflow.capture.merge.parts import Source
+from topoflow.capture.merge.parts import InputFile
 from topoflow.capture.record.file import FORMAT, VERSION, Event
 
 HEADER = {"format": FORMAT, "version": VERSION, "name": "toy", "world_size": 2, "host": "h"}
@@ -26,7 +26,7 @@ def text_of(rows: Iterable[dict[str, Any] | Event], rank: int = 0, **header: Any
 
 def read(rows: Iterable[dict[str, Any] | Event], rank: int = 0, **header: Any) -> Trace:
     """Return the trace of one rank alone."""
-    return merge(parse(Source("rank.jsonl", text_of(rows, rank, **header).encode())), "toy")
+    return merge(parse(InputFile("rank.jsonl", text_of(rows, rank, **header).encode())), "toy")
 
 
 def group(*ranks: int, name: str = "0") -> dict[str, Any]:

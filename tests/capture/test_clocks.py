@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topoflow.capture.base import Communication, Compute, Event
+from topoflow.capture.base import Communication, ComputeSpan, Event
 from topoflow.capture.load import load
 from topoflow.capture.merge.clocks import LEAST_SHARE, clock_offsets
 from topoflow.capture.periods import representative
@@ -110,7 +110,7 @@ def test_a_clock_that_is_ahead_changes_no_time_and_is_noted(tmp_path: Path, cloc
         profile(tmp_path / f"rank{own}.json", own, clock * own)
     trace = load([tmp_path / "rank0.json", tmp_path / "rank1.json"])
     assert representative(trace).seconds == pytest.approx(100e-6)
-    computes = [event for event in trace.ranks[1] if isinstance(event, Compute)]
+    computes = [event for event in trace.ranks[1] if isinstance(event, ComputeSpan)]
     assert [event.start for event in computes] == pytest.approx([5e-6, 105e-6])
     note = f"the clocks of 1 ranks are set by the ends of their operations: at most {said}, of rank 1"
     assert [each for each in trace.notes if "clocks" in each] == ([note] if said else [])

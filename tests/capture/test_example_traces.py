@@ -10,9 +10,9 @@ from types import ModuleType
 
 import pytest
 
-from topoflow.capture.base import Compute, Trace
+from topoflow.capture.base import ComputeSpan, Trace
 from topoflow.capture.load import known_formats, load
-from topoflow.capture.merge.parts import Source
+from topoflow.capture.merge.parts import InputFile
 from topoflow.files import read_bytes
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -44,7 +44,7 @@ def test_every_format_has_an_example() -> None:
 @pytest.mark.parametrize("name", TRACES)
 def test_only_the_importer_of_its_format_takes_a_file(name: str) -> None:
     for path in TRACES[name]:
-        source = Source(str(path), read_bytes(path))
+        source = InputFile(str(path), read_bytes(path))
         assert [each for each, module in known_formats().items() if module.matches(source)] == [name]
 
 
@@ -110,7 +110,7 @@ def test_a_task_graph_has_the_tasks_of_the_traffic_that_it_was_written_from() ->
         elif isinstance(task, script.Transfer):
             sends[task.source, task.target] += task.bytes
     for rank, events in trace.ranks.items():
-        assert sum(e.seconds for e in events if isinstance(e, Compute)) == pytest.approx(busy[rank], rel=1e-6)
+        assert sum(e.seconds for e in events if isinstance(e, ComputeSpan)) == pytest.approx(busy[rank], rel=1e-6)
         received = Counter[int]()
         for event in trace.communications(rank):
             if event.op == "send":

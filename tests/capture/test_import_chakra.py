@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.capture.formats.chakra import messages
 from topoflow.capture.load import load
 
@@ -69,7 +69,7 @@ def test_a_ring_of_sends_depends_as_its_file_says(astra: Path) -> None:
         sent = [event for event in trace.communications(rank) if event.op == "send"]
         assert {event.peer for event in sent} == {(rank + 1) % 8}
         assert sum(event.bytes for event in sent) == 2 * 7 * 2**20 // 8
-        seconds = [event.seconds for event in trace.ranks[rank] if isinstance(event, Compute)]
+        seconds = [event.seconds for event in trace.ranks[rank] if isinstance(event, ComputeSpan)]
         assert seconds == [7e-6] * 7
         assert all(event.after for event in trace.ranks[rank][1:])
 
@@ -96,7 +96,7 @@ def test_the_oldest_schema_is_read(shared_data: Path, tmp_path: Path) -> None:
     trace = load(sorted(tmp_path.rglob("*.et")))
     assert (trace.world_size, trace.source) == (1, "Chakra 1.0.1")
     assert any(note.startswith("7 collectives are of an unknown number of ranks") for note in trace.notes)
-    waits = [event for event in trace.ranks[0] if isinstance(event, Compute) and event.communicates]
+    waits = [event for event in trace.ranks[0] if isinstance(event, ComputeSpan) and event.communicates]
     assert sum(event.seconds for event in waits) == pytest.approx(36.715e-3)
     assert any("14 operations of the host" in note for note in trace.notes)
 
@@ -114,7 +114,7 @@ def test_what_a_node_depends_on_is_what_it_follows_through_nodes_that_do_nothing
         compute, empty = node(5, messages.COMPUTE, micros=3), node(4, messages.COMPUTE, 5)
         write(tmp_path / f"x.{rank}.et", reduce(1, 4), compute, empty, reduce(2))
     events = load([tmp_path]).ranks[0]
-    assert [type(event) for event in events] == [Communication, Compute, Communication]
+    assert [type(event) for event in events] == [Communication, ComputeSpan, Communication]
     assert [event.after for event in events] == [(), (), (1,)], "in an order in which they can run"
 
 

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from tests.capture.hosts import prefetching, profile_of
 from tests.capture.recordings import text_of, training
 from topoflow import files
-from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.capture.jsonl import write
 from topoflow.capture.load import known_formats, load
-from topoflow.capture.merge.parts import Source
+from topoflow.capture.merge.parts import InputFile
 
 # The deadline is what "never a hang" means here; an import of these shrunk traces takes a few milliseconds.
 damage = settings(
@@ -116,7 +116,7 @@ def samples(documents: Samples, task_graphs: dict[str, Path], tmp_path_factory: 
     """Bytes of a good file of every format."""
     folder = tmp_path_factory.mktemp("samples")
     all_reduce = Communication("all_reduce", (0, 1), "float32", 64, 64, group_name="0", after=(0,))
-    trace = Trace("toy", 2, 1, {r: (Compute("f", 0.0, 0.1, 0.1), all_reduce) for r in (0, 1)}, {"0": (0, 1)})
+    trace = Trace("toy", 2, 1, {r: (ComputeSpan("f", 0.0, 0.1, 0.1), all_reduce) for r in (0, 1)}, {"0": (0, 1)})
     write(trace, folder / "toy.jsonl")
     found = Samples((name, json.dumps(document).encode()) for name, document in documents.items())
     found["task graph"] = task_graphs["100vgg_16"].read_bytes()
@@ -137,7 +137,7 @@ def test_every_format_has_a_sample_here(samples: Samples, tmp_path: Path) -> Non
     for name, data in samples.items():
         path = tmp_path / name
         path.write_bytes(data)
-        source = Source(name, files.read_bytes(path))
+        source = InputFile(name, files.read_bytes(path))
         read |= {key for key, module in known_formats().items() if module.matches(source)}
     assert read == set(known_formats())
 

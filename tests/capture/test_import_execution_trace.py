@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from topoflow.capture.assumptions import unsized
-from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.capture.load import load
 from topoflow.capture.merge import NO_COMPUTE
 
@@ -213,7 +213,7 @@ def test_a_trace_of_gloo_says_how_to_record_such_a_job(tmp_path: Path) -> None:
 def test_without_durations_compute_is_said_to_be_unknown(tmp_path: Path) -> None:
     trace = load(whole(tmp_path, FORMS["1.0.3"], MESH))
     assert NO_COMPUTE in trace.notes
-    assert not any(isinstance(event, Compute) for events in trace.ranks.values() for event in events)
+    assert not any(isinstance(event, ComputeSpan) for events in trace.ranks.values() for event in events)
 
 
 def times(start: float, duration: float) -> dict[str, float]:
@@ -241,7 +241,7 @@ def linked(kernels: bool) -> dict[str, Any]:
 def test_durations_of_a_linked_trace_are_its_compute(tmp_path: Path) -> None:
     trace = load(write(tmp_path, {0: linked(kernels=True)}))
     compute, reduce = trace.ranks[0]
-    assert isinstance(compute, Compute)
+    assert isinstance(compute, ComputeSpan)
     assert isinstance(reduce, Communication)
     assert (compute.start, compute.end) == (10e-6, 50e-6)
     assert compute.seconds == pytest.approx(40e-6)  # 10 us of the two kernels overlap
@@ -269,7 +269,7 @@ def test_kernels_of_a_linked_trace_that_communicate_without_nccl_are_reported(tm
     trace = load(write(tmp_path, {0: content}))
     (other,) = unsized(trace)
     assert (other.count, other.seconds) == (1, pytest.approx(80e-6))
-    busy = sum(event.seconds for event in trace.ranks[0] if isinstance(event, Compute) and not event.communicates)
+    busy = sum(event.seconds for event in trace.ranks[0] if isinstance(event, ComputeSpan) and not event.communicates)
     assert busy == pytest.approx(40e-6)  # of the two products
     assert any(isinstance(event, Communication) and event.start == 100e-6 for event in trace.ranks[0])
 
@@ -277,7 +277,7 @@ def test_kernels_of_a_linked_trace_that_communicate_without_nccl_are_reported(tm
 def test_without_kernels_a_linked_trace_has_the_own_time_of_its_operators(tmp_path: Path) -> None:
     trace = load(write(tmp_path, {0: linked(kernels=False)}))
     compute, reduce = trace.ranks[0]
-    assert isinstance(compute, Compute)
+    assert isinstance(compute, ComputeSpan)
     assert compute.seconds == pytest.approx(120e-6)  # 50 and 70; c10d::allreduce_ waits, it does not compute
     assert isinstance(reduce, Communication)
     assert (reduce.issue, reduce.start) == (90e-6, None)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.capture.load import load
 from topoflow.capture.merge import NO_COMPUTE, UNLISTED
 
@@ -150,10 +150,10 @@ def test_kernels_between_collectives_are_one_span_and_overlap_counts_once(tmp_pa
     )  # fmt: skip
     before, reduced, during, after = trace.ranks[0]
     # issued before the collective: busy 10..16 and 20..21; while it runs: 22..24; after it ended at 30: 31..33
-    assert isinstance(before, Compute)
+    assert isinstance(before, ComputeSpan)
     assert isinstance(reduced, Communication)
     assert (before.name, before.start, before.end, before.seconds) == ("3 kernels", 9e-6, 20e-6, 7e-6)
-    assert [(span.start, span.end, span.seconds) for span in (during, after) if isinstance(span, Compute)] == [
+    assert [(span.start, span.end, span.seconds) for span in (during, after) if isinstance(span, ComputeSpan)] == [
         (21e-6, 23e-6, 2e-6),
         (30e-6, 32e-6, 2e-6),
     ]
@@ -173,7 +173,7 @@ def test_without_steps_the_repetition_of_the_communication_tells(tmp_path: Path)
     trace = profile(tmp_path, *rows, *kernel(35, 36, 1))
     assert trace.iterations == 3
     assert [event.iteration for event in trace.communications(0)] == [-1, 0, 0, 1, 1, 2, 2]
-    assert [event.iteration for event in trace.ranks[0] if isinstance(event, Compute)] == [1]
+    assert [event.iteration for event in trace.ranks[0] if isinstance(event, ComputeSpan)] == [1]
 
 
 def test_old_profiles_with_two_communication_streams_do_not_name_the_group(tmp_path: Path) -> None:
@@ -264,8 +264,8 @@ def described(elements: int, **more: Any) -> dict[str, Any]:
     return row
 
 
-def computes(trace: Trace, communicates: bool) -> list[Compute]:
-    return [e for e in trace.ranks[0] if isinstance(e, Compute) and e.communicates == communicates]
+def computes(trace: Trace, communicates: bool) -> list[ComputeSpan]:
+    return [e for e in trace.ranks[0] if isinstance(e, ComputeSpan) and e.communicates == communicates]
 
 
 def test_kernels_that_a_graph_replays_say_themselves_what_they_do(tmp_path: Path) -> None:
@@ -385,7 +385,7 @@ def test_operators_of_another_backend_are_counted(tmp_path: Path) -> None:
 def test_kernels_launched_before_the_profile_are_set_up(tmp_path: Path) -> None:
     early = [kernel(0, ts, 8, name, stream)[1] for ts, name, stream in ((12, "gemm", 7), (15, "ncclDevKernel_X", 9))]
     trace = profile(tmp_path, step(4, 10, 40), *early, *kernel(11, 25, 3))
-    assert [(e.iteration, e.communicates, e.seconds) for e in trace.ranks[0] if isinstance(e, Compute)] == [
+    assert [(e.iteration, e.communicates, e.seconds) for e in trace.ranks[0] if isinstance(e, ComputeSpan)] == [
         (-1, False, pytest.approx(8e-6)),
         (-1, True, pytest.approx(8e-6)),
         (0, False, pytest.approx(3e-6)),

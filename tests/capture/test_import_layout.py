@@ -10,23 +10,26 @@ from pathlib import Path
 import pytest
 
 from topoflow.capture import jsonl
-from topoflow.capture.base import Communication, Compute, Trace
-from topoflow.capture.layout import Layout
+from topoflow.capture.base import Communication, ComputeSpan, Trace
+from topoflow.capture.layout import MeshLayout
 from topoflow.capture.load import load
 from topoflow.traffic.captured.dependencies import replayed
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
-MESH = Layout({"tp": 2, "dp": 3})
+MESH = MeshLayout({"tp": 2, "dp": 3})
 
 
 def job() -> Trace:
     """Return a job of which all six ranks were recorded."""
 
-    def events(rank: int) -> tuple[Compute | Communication, ...]:
+    def events(rank: int) -> tuple[ComputeSpan | Communication, ...]:
         tp, dp = MESH.position(rank)
         groups = (MESH.box([range(2), [dp]]), MESH.box([[tp], range(3)]))
-        return (Compute("c", None, None, 1.0), *(Communication("all_reduce", group, "int8", 8, 8) for group in groups))
+        return (
+            ComputeSpan("c", None, None, 1.0),
+            *(Communication("all_reduce", group, "int8", 8, 8) for group in groups),
+        )
 
     return Trace("toy", 6, 1, {rank: events(rank) for rank in range(6)}, source="hand")
 
@@ -64,4 +67,4 @@ def test_a_layout_that_contradicts_the_files_is_one_line(
 
 def test_a_layout_says_how_many_ranks_there_are() -> None:
     files = [EXAMPLES / "traces" / "pytorch_et_rank0.json.gz"]
-    assert load(files, layout=Layout({"dp": 2})).world_size == 2
+    assert load(files, layout=MeshLayout({"dp": 2})).world_size == 2

@@ -6,22 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.capture.merge import NO_COMPUTE, merge
-from topoflow.capture.merge.parts import Operation, Part
+from topoflow.capture.merge.parts import RankRecord, RecordedOperation
 
-ALL_REDUCE = Operation("f: e", "all_reduce", (0, 1), "dp", "float32", 64, 64, (), ())
+ALL_REDUCE = RecordedOperation("f: e", "all_reduce", (0, 1), "dp", "float32", 64, 64, (), ())
 
 
-def part(rank: int, *events: Compute | Operation, **fields: object) -> Part:
+def part(rank: int, *events: ComputeSpan | RecordedOperation, **fields: object) -> RankRecord:
     placed = tuple(
-        replace(event, place=f"rank{rank}.json: event {index}") if isinstance(event, Operation) else event
+        replace(event, place=f"rank{rank}.json: event {index}") if isinstance(event, RecordedOperation) else event
         for index, event in enumerate(events)
     )
-    return replace(Part(f"rank{rank}.json", rank, placed, "test", world_size=2), **fields)
+    return replace(RankRecord(f"rank{rank}.json", rank, placed, "test", world_size=2), **fields)
 
 
-def merged(*parts: Part) -> Trace:
+def merged(*parts: RankRecord) -> Trace:
     return merge(parts, "job")
 
 
@@ -58,8 +58,10 @@ def test_a_missing_operation_is_named() -> None:
 
 
 def test_sends_and_receives_are_paired_by_their_tags() -> None:
-    sends = [Operation("", "send", (0, 1), "pp", "float32", 4 * tag, tag=tag, peer=1) for tag in (1, 2)]
-    receives = [Operation("", "recv", (0, 1), "pp", "float32", None, 4 * tag, tag=tag, peer=0) for tag in (2, 1)]
+    sends = [RecordedOperation("", "send", (0, 1), "pp", "float32", 4 * tag, tag=tag, peer=1) for tag in (1, 2)]
+    receives = [
+        RecordedOperation("", "recv", (0, 1), "pp", "float32", None, 4 * tag, tag=tag, peer=0) for tag in (2, 1)
+    ]
     trace = merged(part(0, *sends), part(1, *receives))
     assert [(event.tag, event.bytes) for event in trace.communications(1)] == [(2, 8), (1, 4)]
     with pytest.raises(ValueError, match=r"ranks 0 and 1: .* and nothing on rank 1"):
@@ -67,7 +69,7 @@ def test_sends_and_receives_are_paired_by_their_tags() -> None:
 
 
 def test_splits_of_an_all_to_all_must_transpose() -> None:
-    def side(into: tuple[int, ...], out: tuple[int, ...]) -> Operation:
+    def side(into: tuple[int, ...], out: tuple[int, ...]) -> RecordedOperation:
         sizes = {"bytes_in": 4 * sum(into), "bytes_out": 4 * sum(out)}
         return replace(ALL_REDUCE, op="all_to_all", splits_in=into, splits_out=out, **sizes)
 
@@ -113,7 +115,7 @@ def test_sequence_numbers_align_windows_that_differ() -> None:
 
 
 def test_only_steps_that_all_ranks_recorded_are_kept() -> None:
-    def steps(*numbers: int) -> tuple[Operation, ...]:
+    def steps(*numbers: int) -> tuple[RecordedOperation, ...]:
         sizes = [(index, 4 * number) for index, number in enumerate(numbers)]
         return tuple(replace(ALL_REDUCE, iteration=index, bytes_in=size, bytes_out=size) for index, size in sizes)
 
@@ -128,7 +130,7 @@ def test_only_steps_that_all_ranks_recorded_are_kept() -> None:
 
 
 def test_clocks_of_the_ranks_have_one_origin() -> None:
-    def at(start: float) -> Operation:
+    def at(start: float) -> RecordedOperation:
         return replace(ALL_REDUCE, issue=start, start=start, end=start + 1)
 
     epoch = 1_719_853_884_000_000_000
@@ -138,7 +140,7 @@ def test_clocks_of_the_ranks_have_one_origin() -> None:
 
 def test_collectives_of_one_rank_are_left_out_and_those_after_them_keep_their_order() -> None:
     alone = replace(ALL_REDUCE, group=(0,), group_name="tp", after=(0,))
-    first, last = Compute("a", None, None, 1.0, after=()), Compute("b", None, None, 1.0, after=(1,))
+    first, last = ComputeSpan("a", None, None, 1.0, after=()), ComputeSpan("b", None, None, 1.0, after=(1,))
     trace = merged(part(0, first, alone, last))
     assert trace.ranks[0] == (first, replace(last, after=(0,)))
     assert trace.notes == ("1 collectives in groups of one rank move nothing and are left out",)
@@ -170,7 +172,7 @@ def test_times_and_sizes_of_one_rank_are_joined_in_order() -> None:
         ((replace(ALL_REDUCE, group=(1, 0)),), r"group must be the same, got \(0, 1\) and \(1, 0\)"),
     ],
 )
-def test_files_of_one_rank_that_contradict_each_other_are_named(sizes: tuple[Operation, ...], law: str) -> None:
+def test_files_of_one_rank_that_contradict_each_other_are_named(sizes: tuple[RecordedOperation, ...], law: str) -> None:
     with pytest.raises(ValueError, match=r"rank0.json.* and rank0.json.*: " + law):
         merged(part(0, UNSIZED), part(0, *sizes, timed=False))
 

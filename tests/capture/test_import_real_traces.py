@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.capture.load import load
 
 
@@ -121,7 +121,7 @@ def test_compute_spans_are_compact_and_never_busier_than_they_are_long(
 ) -> None:
     for trace in (megatron, joined, resnet):
         for events in trace.ranks.values():
-            spans = [event for event in events if isinstance(event, Compute)]
+            spans = [event for event in events if isinstance(event, ComputeSpan)]
             assert 0 < len(spans) <= 3 * (len(events) - len(spans)) + 2 * trace.iterations
             for span in spans:
                 assert span.start is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import topoflow
-from topoflow.capture.base import Communication, Compute
+from topoflow.capture.base import Communication, ComputeSpan
 from topoflow.capture.load import load
 from topoflow.cli import main
 
@@ -25,7 +25,7 @@ def test_a_ring_is_read_line_by_line() -> None:
     trace = load([RING])
     assert trace.world_size == 4
     first, *messages, second, reduce, flops, exchange = trace.ranks[1]
-    assert isinstance(first, Compute)
+    assert isinstance(first, ComputeSpan)
     assert first.work is not None
     assert first.work[0].flops == 2e9
     assert [(each.op, each.peer, each.tag, each.bytes) for each in messages if isinstance(each, Communication)] == [

@@ -15,7 +15,7 @@ from tests.capture.test_import_damage import damage, must_be_trace_or_value_erro
 from tests.capture.test_import_execution_trace import ALL, DATA, FORMS, TENSOR, WORLD, document, times, write
 from tests.capture.test_import_kineto import c10d, host, kernel
 from topoflow.capture.assumptions import unsized
-from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.capture.load import load
 from topoflow.capture.torch_names import SYMMETRIC
 
@@ -163,7 +163,7 @@ def test_what_no_argument_says_stays_unsized(tmp_path: Path) -> None:
     trace = load([profiled(tmp_path, vdev, fused, *run, groups={"tp": [0, 1]})])
     assert not any(isinstance(event, Communication) for event in trace.ranks[0])
     assert sum(one.seconds for one in unsized(trace)) == pytest.approx(13e-6)
-    assert not any(isinstance(event, Compute) and not event.communicates for event in trace.ranks[0])
+    assert not any(isinstance(event, ComputeSpan) and not event.communicates for event in trace.ranks[0])
 
 
 @damage

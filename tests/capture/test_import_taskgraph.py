@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.capture.load import load
 
 Graphs = dict[str, Path]
@@ -56,14 +56,14 @@ def test_dependencies_are_known_and_point_back(task_graphs: Graphs) -> None:
         trace = load([task_graphs[name]])
         for events in trace.ranks.values():
             assert all(event.after is not None for event in events)  # Trace itself checks that they point back
-            computes = [event for event in events if isinstance(event, Compute)]
+            computes = [event for event in events if isinstance(event, ComputeSpan)]
             assert {event.name for event in computes} == {"forward", "backward"}
             assert all(event.seconds > 0 for event in computes)
             # every gradient all-reduce waits for a backward task of this server
             for event in events:
                 if isinstance(event, Communication) and event.op == "all_reduce":
                     assert event.after
-                    assert all(isinstance(earlier := events[at], Compute) for at in event.after), earlier
+                    assert all(isinstance(earlier := events[at], ComputeSpan) for at in event.after), earlier
 
 
 def test_all_reduces_come_in_one_order_on_all_members(task_graphs: Graphs) -> None:
@@ -78,7 +78,7 @@ def test_all_reduces_come_in_one_order_on_all_members(task_graphs: Graphs) -> No
 
 def test_runtimes_are_milliseconds(task_graphs: Graphs) -> None:
     first = load([task_graphs["100vgg_16"]]).ranks[0][0]
-    assert isinstance(first, Compute)
+    assert isinstance(first, ComputeSpan)
     assert first.seconds == pytest.approx(1.91386e-3, rel=1e-5)  # the file: 1.9138599634170532 ms
 
 
@@ -154,14 +154,14 @@ def test_forward_transfer_backward_update_and_all_reduce_become_events(tmp_path:
         ],
     )
     forward, send, reduced = trace.ranks[0]
-    assert forward == Compute("forward", None, None, 2e-3, after=())
+    assert forward == ComputeSpan("forward", None, None, 2e-3, after=())
     assert send == Communication("send", (0, 1), "float32", 4096, 0, peer=1, after=(0,))
     assert reduced == Communication("all_reduce", (0, 1), "float32", 64, 64, after=(), delay=0.002)
     recv, backward, reduced, update = trace.ranks[1]
     assert recv == Communication("recv", (0, 1), "float32", 0, 4096, peer=0, after=())
-    assert backward == Compute("backward", None, None, 2e-3, after=(0,))
+    assert backward == ComputeSpan("backward", None, None, 2e-3, after=(0,))
     assert reduced == Communication("all_reduce", (0, 1), "float32", 64, 64, after=(1,), delay=0.002)
-    assert update == Compute("update", None, None, 2e-3, after=(1,))
+    assert update == ComputeSpan("update", None, None, 2e-3, after=(1,))
 
 
 def test_a_barrier_holds_the_servers_around_it(tmp_path: Path) -> None:

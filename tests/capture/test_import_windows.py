@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topoflow.capture.merge import merge
-from topoflow.capture.merge.parts import Operation, Part
+from topoflow.capture.merge.parts import RankRecord, RecordedOperation
 from topoflow.capture.merge.windows import CUT
 
 ALL, EVEN, ODD = (0, 1, 2, 3), (0, 2), (1, 3)
 
 
-def program(rank: int, steps: int) -> list[Operation]:
+def program(rank: int, steps: int) -> list[RecordedOperation]:
     """Three reductions in a group of two ranks and one of all, in each step; operations have numbers in their group."""
     numbers, operations = Counter[str](), []
     for _ in range(steps):
@@ -24,7 +24,9 @@ def program(rank: int, steps: int) -> list[Operation]:
             members = (EVEN if rank in EVEN else ODD) if group == EVEN else ALL
             numbers[name] += 1
             label = f"{name} {members[0]}"
-            operations.append(Operation("", "all_reduce", members, label, "int8", size, size, sequence=numbers[name]))
+            operations.append(
+                RecordedOperation("", "all_reduce", members, label, "int8", size, size, sequence=numbers[name])
+            )
     return operations
 
 
@@ -34,7 +36,7 @@ def test_windows_that_begin_and_end_anywhere_give_whole_steps_of_all_ranks(cuts:
     for rank, (early, late) in enumerate(cuts):
         recorded = program(rank, steps=8)
         window = recorded[early : len(recorded) - late]
-        parts.append(Part("", rank, tuple(window), "test", world_size=4))
+        parts.append(RankRecord("", rank, tuple(window), "test", world_size=4))
     trace = merge(parts, "job")
     first = max(early for early, _ in cuts)
     end = 32 - max(late for _, late in cuts)
@@ -51,13 +53,15 @@ def test_windows_that_begin_and_end_anywhere_give_whole_steps_of_all_ranks(cuts:
             assert all(steps[number] == 4 for number in range(trace.iterations)), "every step is whole"
 
 
-def hanging(groups: list[tuple[int, ...]], stuck: int, begun: int, ahead: list[int]) -> dict[int, list[Operation]]:
+def hanging(
+    groups: list[tuple[int, ...]], stuck: int, begun: int, ahead: list[int]
+) -> dict[int, list[RecordedOperation]]:
     """The operations that each rank recorded of a job whose rank ``stuck`` begins ``begun`` operations and no more.
 
     A rank completes its operations in order, each with all members, and begins up to ``ahead`` after the one it is held
     up in.
     """
-    numbers, recorded, held = Counter[tuple[int, ...]](), dict[int, list[Operation]](), dict[int, int]()
+    numbers, recorded, held = Counter[tuple[int, ...]](), dict[int, list[RecordedOperation]](), dict[int, int]()
     for group in groups:
         numbers[group] += 1
         if stuck in group and len(recorded.get(stuck, [])) == begun:
@@ -66,7 +70,9 @@ def hanging(groups: list[tuple[int, ...]], stuck: int, begun: int, ahead: list[i
         for rank in group:
             left = held.setdefault(rank, 1 + ahead[rank]) if not completed else 1
             if left:
-                operation = Operation("", "all_reduce", group, str(group), "int8", 8, 8, sequence=numbers[group])
+                operation = RecordedOperation(
+                    "", "all_reduce", group, str(group), "int8", 8, 8, sequence=numbers[group]
+                )
                 recorded.setdefault(rank, []).append(replace(operation, completed=completed))
             if not completed:
                 held[rank] = max(left - 1, 0)
@@ -83,7 +89,7 @@ def test_a_job_that_hangs_keeps_what_it_completed_and_names_the_rank_that_is_mis
     groups: list[tuple[int, ...]], stuck: int, begun: int, ahead: list[int]
 ) -> None:
     recorded = hanging(groups, stuck, begun, ahead)
-    parts = [Part("file", rank, tuple(recorded.get(rank, [])), "test", world_size=4) for rank in ALL]
+    parts = [RankRecord("file", rank, tuple(recorded.get(rank, [])), "test", world_size=4) for rank in ALL]
     waiting = any(
         not operation.completed and stuck in (operation.group or ()) for own in recorded.values() for operation in own
     )

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from topoflow.capture.base import COLLECTIVES, POINT_TO_POINT, Communication, Compute, Trace
+from topoflow.capture.base import COLLECTIVES, POINT_TO_POINT, Communication, ComputeSpan, Trace
 from topoflow.capture.jsonl import read, write
 from topoflow.capture.load import load
 from topoflow.units import DTYPE_BYTES
@@ -22,7 +22,7 @@ sizes = st.integers(0, 2**63 - 1)
 groups = st.permutations(range(WORLD)).map(tuple)
 afters = st.none() | st.just(())
 computes = st.builds(
-    Compute,
+    ComputeSpan,
     name=st.text(max_size=20),
     start=times,
     end=times,
@@ -73,7 +73,7 @@ def test_what_is_written_is_read(trace: Trace, packed: bool, tmp_path: Path) -> 
 
 
 def toy(ranks: tuple[int, ...] = (0, 1)) -> Trace:
-    events = Compute("f", 0.0, 0.5, 0.4), Communication("all_reduce", (0, 1), "float32", 8, 8, after=(0,))
+    events = ComputeSpan("f", 0.0, 0.5, 0.4), Communication("all_reduce", (0, 1), "float32", 8, 8, after=(0,))
     return Trace("toy", 2, 1, dict.fromkeys(ranks, events), {"0": (0, 1)}, "test", ("a note",))
 
 
@@ -85,7 +85,7 @@ def test_equal_traces_give_equal_bytes(tmp_path: Path) -> None:
 
 def test_numbers_of_numpy_are_written_as_equal_ones_of_python(tmp_path: Path) -> None:
     for name, number in (("a.jsonl", 1e-7), ("b.jsonl", np.float64(1e-7))):
-        write(Trace("toy", 1, 1, {0: (Compute("f", 0.0, 0.5, number),)}), tmp_path / name)
+        write(Trace("toy", 1, 1, {0: (ComputeSpan("f", 0.0, 0.5, number),)}), tmp_path / name)
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
 
 

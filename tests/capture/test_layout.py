@@ -8,16 +8,16 @@ from itertools import combinations
 import pytest
 
 from topoflow.capture import jsonl
-from topoflow.capture.base import Communication, Compute, Event, Trace
-from topoflow.capture.layout import Layout
+from topoflow.capture.base import Communication, ComputeSpan, Event, Trace
+from topoflow.capture.layout import MeshLayout
 from topoflow.capture.mirrors import Mirrors
 from topoflow.traffic.captured.dependencies import replayed
 from topoflow.traffic.captured.iteration import recorded_iteration
 
-MESH = Layout({"tp": 2, "pp": 3, "dp": 4})
+MESH = MeshLayout({"tp": 2, "pp": 3, "dp": 4})
 
 
-def groups_of(layout: Layout, rank: int) -> list[tuple[int, ...]]:
+def groups_of(layout: MeshLayout, rank: int) -> list[tuple[int, ...]]:
     """Return the groups of a rank along every set of axes."""
     here = layout.position(rank)
     axes = range(len(layout.sizes))
@@ -36,7 +36,7 @@ def message(op: str, rank: int, peer: int) -> Communication:
     return Communication(op, tuple(sorted((rank, peer))), "float32", 64, 0, peer=peer)
 
 
-def trace(layout: Layout, ranks: dict[int, list[Event]]) -> Trace:
+def trace(layout: MeshLayout, ranks: dict[int, list[Event]]) -> Trace:
     return Trace("toy", layout.world_size, 1, {rank: tuple(events) for rank, events in ranks.items()}, layout=layout)
 
 
@@ -57,7 +57,7 @@ def test_every_rank_gets_the_groups_that_it_has() -> None:
 
 
 def test_ranks_that_stand_for_others_give_the_job_of_all_ranks() -> None:
-    whole = {rank: [Compute("c", None, None, 1.0), *map(reduce, groups_of(MESH, rank))] for rank in range(24)}
+    whole = {rank: [ComputeSpan("c", None, None, 1.0), *map(reduce, groups_of(MESH, rank))] for rank in range(24)}
     part = trace(MESH, {0: whole[0]})
     every = replace(part, ranks={rank: tuple(events) for rank, events in whole.items()})
     assert recorded_iteration(part).ranks == recorded_iteration(every).ranks
@@ -65,7 +65,7 @@ def test_ranks_that_stand_for_others_give_the_job_of_all_ranks() -> None:
 
 
 def test_a_ring_of_messages_is_closed_at_every_position() -> None:
-    ring = Layout({"cp": 4, "dp": 2})
+    ring = MeshLayout({"cp": 4, "dp": 2})
     part = trace(ring, {0: [message("send", 0, 1), replace(message("recv", 0, 3), group=(0, 1, 2, 3))]})
     part = replace(part, ranks={0: tuple(replace(event, group=(0, 1, 2, 3)) for event in part.ranks[0])})
     peers = {rank: [event.peer for event in events.values()] for rank, events in recorded_iteration(part).ranks.items()}
@@ -101,11 +101,11 @@ def test_a_rank_of_each_stage_is_enough() -> None:
 @pytest.mark.parametrize(
     ("layout", "group", "what"),
     [
-        (Layout({"dp": 4, "tp": 2}), (0, 1), "layout.dp: groups must span the axis"),
-        (Layout({"tp": 2, "dp": 4}), (0, 3), "layout: tp=2,dp=4 must have the groups of rank 0 as sub-meshes"),
+        (MeshLayout({"dp": 4, "tp": 2}), (0, 1), "layout.dp: groups must span the axis"),
+        (MeshLayout({"tp": 2, "dp": 4}), (0, 3), "layout: tp=2,dp=4 must have the groups of rank 0 as sub-meshes"),
     ],
 )
-def test_groups_that_contradict_the_layout_are_refused(layout: Layout, group: tuple[int, ...], what: str) -> None:
+def test_groups_that_contradict_the_layout_are_refused(layout: MeshLayout, group: tuple[int, ...], what: str) -> None:
     with pytest.raises(ValueError, match=rf"^{what}"):
         Mirrors(layout, {0: [reduce(group)]})
 
@@ -118,11 +118,11 @@ def test_recorded_ranks_are_all_combinations_of_positions() -> None:
 @pytest.mark.parametrize("text", ["", "tp", "tp=", "tp=0", "tp=2,tp=4", "tp=-1", "tp=2;dp=3"])
 def test_a_layout_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^layout"):
-        Layout.parse(text)
+        MeshLayout.parse(text)
 
 
 def test_a_layout_is_written_as_it_is_read() -> None:
-    assert str(Layout.parse("tp=2,pp=3,dp=4")) == str(MESH) == "tp=2,pp=3,dp=4"
+    assert str(MeshLayout.parse("tp=2,pp=3,dp=4")) == str(MESH) == "tp=2,pp=3,dp=4"
 
 
 def test_a_layout_has_the_ranks_of_its_job() -> None:

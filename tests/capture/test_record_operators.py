@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from topoflow.capture.base import Work  # noqa: E402
+from topoflow.capture.base import OperatorWork  # noqa: E402
 from topoflow.capture.record.operators import work_of  # noqa: E402
 
 
@@ -19,7 +19,7 @@ class Counting(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.work: list[Work] = []
+        self.work: list[OperatorWork] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -54,7 +54,7 @@ def test_a_training_step_computes_three_matrix_products_per_layer_but_the_first(
 def test_a_product_moves_its_matrices_once() -> None:
     a, b = torch.randn(8, 64, dtype=torch.bfloat16), torch.randn(64, 32, dtype=torch.bfloat16)
     flops, moved = 2 * 8 * 64 * 32, 2 * (8 * 64 + 64 * 32 + 8 * 32)
-    assert counted(lambda: a @ b).work == [Work("bfloat16", flops, moved, "matmul", (8, 64, 32))]
+    assert counted(lambda: a @ b).work == [OperatorWork("bfloat16", flops, moved, "matmul", (8, 64, 32))]
 
 
 def test_kernels_with_measured_rates_keep_their_sizes() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.capture.load import load
 
 pytest.importorskip("torch")
@@ -73,17 +73,17 @@ def test_what_the_constructor_broadcasts_is_set_up(ddp) -> None:
 
 
 def test_an_iteration_computes_forward_backward_and_optimizer(ddp) -> None:
-    names = [event.name for event in ddp.ranks[2] if isinstance(event, Compute) and event.iteration == 2]
+    names = [event.name for event in ddp.ranks[2] if isinstance(event, ComputeSpan) and event.iteration == 2]
     assert list(dict.fromkeys(names)) == ["forward", "backward", "optimizer"]
     for event in ddp.ranks[2]:
-        if isinstance(event, Compute):
+        if isinstance(event, ComputeSpan):
             assert 0 < event.seconds <= event.end - event.start + 1e-3  # two clocks
 
 
 def test_an_iteration_has_the_flops_of_its_layers(ddp) -> None:
     # 8 samples; forward, gradients of weights and, but of the first layer, of inputs: 2 FLOP per multiply-add
     for rank in range(4):
-        computes = [event for event in ddp.ranks[rank] if isinstance(event, Compute) and event.iteration == 2]
+        computes = [event for event in ddp.ranks[rank] if isinstance(event, ComputeSpan) and event.iteration == 2]
         work = [work for event in computes for work in event.work]
         assert sum(work.flops for work in work) == 2 * 8 * (2 * 1024**2 + 3 * 1024**2 + 3 * 1024 * 10)
         # at least the parameters: read by three passes, and read and written by the optimizer
@@ -95,7 +95,7 @@ def test_the_optimizer_has_waited_for_all_buckets(ddp) -> None:
     optimizer = next(
         index
         for index, event in enumerate(events)
-        if isinstance(event, Compute) and event.name == "optimizer" and event.iteration == 2
+        if isinstance(event, ComputeSpan) and event.name == "optimizer" and event.iteration == 2
     )
     waited, todo = set(), [optimizer]
     while todo:
@@ -109,7 +109,7 @@ def test_the_optimizer_has_waited_for_all_buckets(ddp) -> None:
     }
     assert buckets <= waited
     last_backward = max(
-        index for index, event in enumerate(events) if isinstance(event, Compute) and event.name == "backward"
+        index for index, event in enumerate(events) if isinstance(event, ComputeSpan) and event.name == "backward"
     )
     assert not buckets & set(events[last_backward].after)  # but the backward pass ran on beside them
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.capture.recordings import SECOND, group, read
-from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.capture.formats.recording import iteration_numbers
 from topoflow.capture.record.recording import UNKNOWN_PEER, Recording
 
@@ -64,7 +64,7 @@ def trace(recording: Recording) -> Trace:
     return read([*rows, {"kind": "ended"}])
 
 
-def events(recording: Recording) -> tuple[Compute | Communication, ...]:
+def events(recording: Recording) -> tuple[ComputeSpan | Communication, ...]:
     return trace(recording).ranks[0]
 
 

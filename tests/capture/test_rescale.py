@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.capture.parallel_jobs import ITERATION, of_iteration, recorded, sent
-from topoflow.capture.base import Communication, Compute, Trace
-from topoflow.capture.layout import Layout
+from topoflow.capture.base import Communication, ComputeSpan, Trace
+from topoflow.capture.layout import MeshLayout
 from topoflow.capture.load import load
 from topoflow.capture.mirrors import Mirrors
 from topoflow.capture.rescale import rescaled
 from topoflow.traffic.captured.iteration import recorded_iteration
 
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "ddp_4_ranks.jsonl.gz"
-MESH = Layout({"tp": 2, "dp": 4})
+MESH = MeshLayout({"tp": 2, "dp": 4})
 
 
 def collective(op: str, group: tuple[int, ...], into: int, out: int, **fields: object) -> Communication:
@@ -25,7 +25,7 @@ def collective(op: str, group: tuple[int, ...], into: int, out: int, **fields: o
 
 def job(*events: Communication) -> Trace:
     """Return rank 0 of a job of 8 ranks that computes and does ``events``."""
-    return Trace("toy", 8, 1, {0: (Compute("c", None, None, 1.0), *events)}, layout=MESH)
+    return Trace("toy", 8, 1, {0: (ComputeSpan("c", None, None, 1.0), *events)}, layout=MESH)
 
 
 def on(ranks: int, *events: Communication) -> list[tuple[int, ...]]:
@@ -76,7 +76,7 @@ def test_compute_stays() -> None:
 
 def test_there_and_back_is_the_same_job() -> None:
     example = load([EXAMPLE])
-    example = replace(example, layout=Layout({"dp": 4}))
+    example = replace(example, layout=MeshLayout({"dp": 4}))
     for ranks in (2, 8, 64):
         back = rescaled(rescaled(example, ranks), 4)
         assert {rank: back.ranks[rank] for rank in back.ranks} == {rank: example.ranks[rank] for rank in back.ranks}
@@ -88,8 +88,8 @@ def test_there_and_back_is_the_same_job() -> None:
     [
         (job(), 9, r"^workload\.ranks: must be 2 ranks, those of a replica \(tp=2,dp=4\), twice or more, got 9$"),
         (job(), 2, r"^workload\.ranks: must be 2 ranks, .* twice or more, got 2$"),
-        (replace(job(), layout=Layout({"tp": 8})), 16, r"^workload\.ranks: the layout must have one axis dp"),
-        (replace(job(), layout=Layout({"tp": 8, "dp": 1})), 16, r"several ranks along dp, got tp=8,dp=1$"),
+        (replace(job(), layout=MeshLayout({"tp": 8})), 16, r"^workload\.ranks: the layout must have one axis dp"),
+        (replace(job(), layout=MeshLayout({"tp": 8, "dp": 1})), 16, r"several ranks along dp, got tp=8,dp=1$"),
         (
             job(collective("all_to_all", (0, 2, 4, 6), 40, 40, splits_in=(1, 2, 3, 4), splits_out=(1, 2, 3, 4))),
             16,
@@ -130,16 +130,16 @@ def test_real_jobs_of_2_4_and_8_ranks_send_what_each_says_of_the_others(folder: 
 def test_a_tensor_parallel_job_grows_by_replicas(folder: Path) -> None:
     pytest.importorskip("torch")
     four, eight = (recorded(folder, "tensor", ranks) for ranks in (4, 8))
-    check(rescaled(replace(four, layout=Layout({"tp": 2, "dp": 2})), 8), eight)
-    check(rescaled(replace(eight, layout=Layout({"tp": 2, "dp": 4})), 4), four)
-    alone = load([folder / "tensor4" / "rank0.jsonl"], layout=Layout({"tp": 2, "dp": 2}))  # one rank is enough
+    check(rescaled(replace(four, layout=MeshLayout({"tp": 2, "dp": 2})), 8), eight)
+    check(rescaled(replace(eight, layout=MeshLayout({"tp": 2, "dp": 4})), 4), four)
+    alone = load([folder / "tensor4" / "rank0.jsonl"], layout=MeshLayout({"tp": 2, "dp": 2}))  # one rank is enough
     check(alone, four)
     check(rescaled(alone, 8), eight)
 
 
 def check(guess: Trace, real: Trace) -> None:
     """Check that a trace says of every rank what the real one did."""
-    mirrors = Mirrors(guess.layout or Layout({"dp": guess.world_size}), guess.ranks)
+    mirrors = Mirrors(guess.layout or MeshLayout({"dp": guess.world_size}), guess.ranks)
     assert guess.world_size == real.world_size
     for rank in range(real.world_size):
         model = mirrors.model(rank)

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from topoflow.capture.base import Communication, Compute, Event, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Event, Trace
 from topoflow.capture.summary import summarize
 from topoflow.report.trace_terminal import show
 
@@ -18,7 +18,7 @@ def iterations(group: tuple[int, ...], begin: float, count: int = 3) -> tuple[Ev
     for number in range(count):
         start = begin + number
         events += [
-            Compute("step", start, start + 0.6, 0.6, number),
+            ComputeSpan("step", start, start + 0.6, 0.6, number),
             Communication("all_reduce", group, "float32", 8, 8, number, start=start + 0.5, end=start + 1.0),
         ]
     return tuple(events)
@@ -36,7 +36,7 @@ def test_every_rank_has_its_shares_though_groups_do_not_wait_for_each_other(apar
 
 
 def test_no_rank_is_left_out_of_the_table_silently() -> None:
-    alone = (Compute("alone", 0.0, 1.0, 1.0),)
+    alone = (ComputeSpan("alone", 0.0, 1.0, 1.0),)
     ranks = {rank: iterations((0, 19), 0.0) if rank in (0, 19) else alone for rank in range(20)}
     trace = Trace("wide", 20, 3, ranks)
     console = Console(file=io.StringIO(), width=100)

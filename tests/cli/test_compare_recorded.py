@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import topoflow
-from topoflow.capture.base import Communication, Compute, Trace, Work
+from topoflow.capture.base import Communication, ComputeSpan, OperatorWork, Trace
 from topoflow.capture.jsonl import write
 from topoflow.capture.merge import NO_COMPUTE
 from topoflow.cli import main
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.usefixtures("without_pixels")
 def job(size: int = 0, unsized: float = 0.0) -> Trace:
     """Two ranks that compute 2 s, communicate without a size, and all-reduce; a first iteration of 31 s."""
 
-    def iteration(number: int, start: float, length: float) -> tuple[Compute | Communication, ...]:
+    def iteration(number: int, start: float, length: float) -> tuple[ComputeSpan | Communication, ...]:
         end = start + length
         reduced = Communication("all_reduce", (0, 1), "int8", size, size, number, start=end - 0.5, end=end)
-        dispatch = Compute("deep_ep::dispatch", end - 0.5 - unsized, end - 0.5, unsized, number, communicates=True)
-        first = (Compute("f", start, end - 0.5 - unsized, 2.0, number),)
+        dispatch = ComputeSpan("deep_ep::dispatch", end - 0.5 - unsized, end - 0.5, unsized, number, communicates=True)
+        first = (ComputeSpan("f", start, end - 0.5 - unsized, 2.0, number),)
         return (*first, *([dispatch] if unsized else []), *([reduced] if size else []))
 
     events = (*iteration(0, 0.0, 31.0), *iteration(1, 31.0, 6.0), *iteration(2, 37.0, 6.0))
@@ -107,8 +107,8 @@ def test_a_cpu_recording_takes_as_long_as_the_chosen_gpu_or_says_that_it_does_no
 ) -> None:
     """H100 and A100 as of configs/gpu: 1e12 FLOP at 67 and 19.5 TFLOP/s."""
     reduce = Communication("all_reduce", (0, 1), "float32", 1000, 1000, after=(0,))
-    for work, times in (((Work("float32", 1e12, 1e9),), [1e12 / 67e12, 1e12 / 19.5e12]), (None, [0.7, 0.7])):
-        events = (Compute("forward", 0.0, 0.7, 0.7, after=(), work=work), reduce)
+    for work, times in (((OperatorWork("float32", 1e12, 1e9),), [1e12 / 67e12, 1e12 / 19.5e12]), (None, [0.7, 0.7])):
+        events = (ComputeSpan("forward", 0.0, 0.7, 0.7, after=(), work=work), reduce)
         write(Trace("toy", 2, 1, {0: events, 1: events}, source="recorder (torch)"), tmp_path / "toy.jsonl.gz")
         keys = ["workload=captured", f"workload.trace={tmp_path / 'toy.jsonl.gz'}", "fabric=ring", "gpu=h100,a100"]
         assert main(["compare", *keys, f"out={tmp_path / str(work is None)}"]) == 0

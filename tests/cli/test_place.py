@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 from topoflow.cli import main
 from topoflow.engine.observer import Silent
 from topoflow.study.configure.grid import grid
-from topoflow.study.placements import CONFIG, DAY, Placed, check, place
+from topoflow.study.placements import CONFIG, DAY, PlacedRequests, check, place
 
 EXAMPLE = str(ROOT / "examples" / "requests.csv")
 SMALL = [
@@ -65,7 +65,7 @@ def test_a_result_without_a_folder_is_kept(
     assert found["source"] == "requests of csv", "no study is named that these requests are not of"
 
 
-def points(*arguments: str) -> list[Placed]:
+def points(*arguments: str) -> list[PlacedRequests]:
     return place(grid([*arguments], check, CONFIG), Silent())
 
 

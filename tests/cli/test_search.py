@@ -14,7 +14,7 @@ from topoflow.cli import main
 from topoflow.search import alternate
 from topoflow.search.base import Plan
 from topoflow.search.checkpoint import Checkpoint
-from topoflow.search.problem import Settings
+from topoflow.search.problem import SearchSettings
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study.configure.build import build
 from topoflow.study.configure.grid import grid
@@ -48,8 +48,8 @@ def test_a_search_writes_a_plan_numbers_and_a_report(tmp_path: Path, capsys: pyt
 
 def test_defaults_of_the_config_are_those_of_the_settings() -> None:
     (point,) = grid([], check, CONFIG)
-    listed = {name: list(getattr(Settings, name)) for name in ("emphasis", "acceptance")}
-    assert build(point, "search") == replace(Settings(), **listed)
+    listed = {name: list(getattr(SearchSettings, name)) for name in ("emphasis", "acceptance")}
+    assert build(point, "search") == replace(SearchSettings(), **listed)
 
 
 def test_searches_whose_names_are_alike_have_a_folder_each() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from topoflow.cli import main
 from topoflow.search.base import Plan
-from topoflow.search.found import Found
+from topoflow.search.found import SearchResult
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study import searches
 
@@ -23,7 +23,7 @@ SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "search.proposa
 def never(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that begins fails."""
 
-    def find(*arguments: object, **settings: object) -> Found:
+    def find(*arguments: object, **settings: object) -> SearchResult:
         raise AssertionError("searched")
 
     monkeypatch.setattr(searches, "search", find)

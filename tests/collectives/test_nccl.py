@@ -12,7 +12,7 @@ import pytest
 from topoflow.collectives.algorithms import named
 from topoflow.collectives.communicator import Communicator
 from topoflow.collectives.nccl import OPERATIONS, Choice, Overrides, choose, estimate, estimates, why_not
-from topoflow.collectives.nccl_time import INSIDE, NETWORKS, Prediction, calibrated, predict, terms, volume
+from topoflow.collectives.nccl_time import INSIDE, NETWORKS, NcclPrediction, calibrated, predict, terms, volume
 from topoflow.collectives.tuning_tables import ALGORITHMS, tables
 from topoflow.hardware import Device, Node, Port
 from topoflow.hardware.presets import PRESETS, join, preset, sockets
@@ -124,7 +124,7 @@ def made_for(comm: Communicator, op: str, size: int) -> list[Choice]:
 
 def time(comm: Communicator, op: str, size: int, choice: Choice) -> float:
     found = terms(comm, op, size, choice, INSIDE[calibrated(comm)], NETWORKS["infiniband"])
-    return Prediction(op, size, choice, found, comm.ranks).time
+    return NcclPrediction(op, size, choice, found, comm.ranks).time
 
 
 @pytest.mark.parametrize("name", NVIDIA)

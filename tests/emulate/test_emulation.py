@@ -24,7 +24,7 @@ import pytest
 from tests.plans import topoopt_plan
 from topoflow.cli import main
 from topoflow.emulate import sandbox
-from topoflow.emulate.base import Job, emulate, world_of
+from topoflow.emulate.base import EmulatedJob, emulate, world_of
 from topoflow.emulate.scenario import Scenario
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.simulation import simulate
@@ -158,7 +158,7 @@ def test_a_ddp_job_sends_what_was_predicted_where_it_was_predicted(tmp_path: Pat
     """Rings and transfers that are passed on, four servers, two interfaces: bytes of every link within 3 %."""
     scenario = Scenario(topoopt_plan(4, 2), RATE)
     fabric = scenario.fabric()
-    job = Job(4_000_000, tuple((i, (i + 2) % 4, 500_000) for i in range(4)), 2)
+    job = EmulatedJob(4_000_000, tuple((i, (i + 2) % 4, 500_000) for i in range(4)), 2)
     (predicted,) = simulate([world_of(fabric, job)], Fluid())
     found = emulate(fabric, job, scenario.orders, tmp_path, observer=watching)
     assert watching.advances[-1] == (job.iterations + 1, job.iterations + 1)  # one is to warm up
@@ -232,7 +232,7 @@ def test_a_wrong_argument_is_one_line_and_nothing_is_written(
 def test_a_ring_that_a_failure_cuts_goes_round_and_costs_what_it_should() -> None:
     """Eight servers, two interfaces: the ring +1 less 0 to 1 takes other circuits, which then carry more."""
     plan = topoopt_plan(8, 2)
-    job = Job(8_000_000)
+    job = EmulatedJob(8_000_000)
     whole, failed = (Scenario(plan, RATE, failed).fabric() for failed in (None, (0, 1)))
     times = [simulate([world_of(fabric, job)], Fluid())[0].makespan for fabric in (whole, failed)]
     assert failed.links == whole.links - 1

@@ -18,14 +18,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 from ties import tied_world
 
 from topoflow.engine.base import Run
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid
 
 SPEEDS, BATCH = 10, 100
 
 
 def main(device: str, first: int, count: int) -> None:
-    run = Run(Device.named(device), threads=2)
+    run = Run(DeviceMemory.named(device), threads=2)
     ran = 0
     for seed in range(first, first + count, BATCH):
         graphs = [tied_world(each) for each in range(seed, min(seed + BATCH, first + count))]

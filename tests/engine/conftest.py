@@ -12,15 +12,15 @@ import pytest
 from tests.twins import fluid as reference
 from topoflow.arrays import offsets as row_offsets
 from topoflow.engine import fluid
-from topoflow.engine.base import Graph, Run, Timeline, World
-from topoflow.engine.device import Device
+from topoflow.engine.base import LoweredGraph, Run, Timeline, World
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid
-from topoflow.engine.slotted import Found, simulate_cells
+from topoflow.engine.slotted import SlottedResults, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
-from topoflow.engine.slotted.settings import Settings
+from topoflow.engine.slotted.settings import SlottedSettings
 from topoflow.fabric.circuits.on_demand import Square
 from topoflow.fabric.circuits.rotors import Rotors
-from topoflow.fabric.circuits.schedule import Schedule
+from topoflow.fabric.circuits.schedule import CircuitSchedule
 from topoflow.fabric.circuits.staggered import Staggered
 
 Task = dict[str, Any]
@@ -54,7 +54,7 @@ def make_world() -> Callable[..., World]:
         def numbers(field: str) -> np.ndarray:
             return np.array([float(task.get(field, 0.0)) for task in tasks])
 
-        graph = Graph(
+        graph = LoweredGraph(
             delay=numbers("delay"),
             bytes=numbers("bytes"),
             release=numbers("release"),
@@ -80,7 +80,7 @@ def run(request: pytest.FixtureRequest, check_device: Callable[[str], str]) -> C
     if request.param == "twin":
         return reference.simulate
     device = check_device(request.param)
-    return lambda world, merge=0.0: Fluid(merge).simulate([world], Run(Device.named(device)))[0]
+    return lambda world, merge=0.0: Fluid(merge).simulate([world], Run(DeviceMemory.named(device)))[0]
 
 
 @pytest.fixture(scope="session", params=["twin", "cpu", "cuda"])
@@ -89,7 +89,7 @@ def pause(request: pytest.FixtureRequest, check_device: Callable[[str], str]) ->
     if request.param == "twin":
         return reference.pause
     device = check_device(request.param)
-    return lambda world, until: fluid.pause(world, until, run=Run(Device.named(device)))
+    return lambda world, until: fluid.pause(world, until, run=Run(DeviceMemory.named(device)))
 
 
 @pytest.fixture(scope="session")
@@ -162,7 +162,7 @@ def draw_staggered(draw: np.random.Generator, *, most_cells: int = 40) -> Cells:
 def draw_cells(draw: np.random.Generator, *, most_nodes: int = 7, most_cells: int = 40) -> Cells:
     """Tasks between servers of few racks: many meet, some wait for others, some stay in their rack."""
     nodes = int(draw.integers(2, most_nodes + 1))
-    schedule = Schedule(nodes, int(draw.integers(1, nodes + 1)))
+    schedule = CircuitSchedule(nodes, int(draw.integers(1, nodes + 1)))
     node = np.sort(np.append(np.arange(nodes), draw.integers(0, nodes, draw.integers(0, 8)))).astype(np.int32)
     tasks = int(draw.integers(1, 25))
     cells = draw.integers(0, most_cells + 1, tasks) * (draw.random(tasks) < 0.9)
@@ -192,10 +192,10 @@ def draw_cells(draw: np.random.Generator, *, most_nodes: int = 7, most_cells: in
 
 
 @pytest.fixture(scope="session")
-def run_cells(device: str) -> Callable[..., list[Found]]:
+def run_cells(device: str) -> Callable[..., list[SlottedResults]]:
     """``run_cells(worlds, settings, threads=1)``: worlds of slots by the kernel, with all that it logs."""
 
-    def run(worlds: Sequence[Cells], settings: Settings, threads: int = 1) -> list[Found]:
-        return simulate_cells(worlds, settings, Run(Device.named(device), threads), log=True)
+    def run(worlds: Sequence[Cells], settings: SlottedSettings, threads: int = 1) -> list[SlottedResults]:
+        return simulate_cells(worlds, settings, Run(DeviceMemory.named(device), threads), log=True)
 
     return run

@@ -11,19 +11,19 @@ import numpy as np
 from tests.twins.slotted import Reference
 from topoflow import _C
 from topoflow.arrays import offsets
-from topoflow.engine.slotted import Found
+from topoflow.engine.slotted import SlottedResults
 from topoflow.engine.slotted.cells import NEVER, Cells
-from topoflow.engine.slotted.settings import CABLES, Settings
+from topoflow.engine.slotted.settings import CABLES, SlottedSettings
 from topoflow.fabric.circuits.on_demand import Square
 from topoflow.fabric.circuits.rotors import FailedRotors, Rotors
-from topoflow.fabric.circuits.schedule import Failed, Schedule
+from topoflow.fabric.circuits.schedule import CircuitSchedule, Failed
 from topoflow.fabric.circuits.staggered import Staggered
 
 SLOT = 1000  # ps
 
 
 def burst(
-    schedule: Schedule | Square | Rotors,
+    schedule: CircuitSchedule | Square | Rotors,
     source: np.ndarray,
     target: np.ndarray,
     cells: int,
@@ -52,7 +52,7 @@ def burst(
     )
 
 
-def random_failed(draw: np.random.Generator, schedule: Schedule) -> Schedule:
+def random_failed(draw: np.random.Generator, schedule: CircuitSchedule) -> CircuitSchedule:
     """The schedule less some of its parts."""
     parts = [
         [(node,) for node in range(schedule.nodes)],
@@ -91,11 +91,11 @@ def with_failures(draw: np.random.Generator, world: Cells, protocol: str = "") -
 def check_twin(
     draw: np.random.Generator,
     world: Cells,
-    reference: Callable[[Cells, Settings], Reference],
-    run_cells: Callable[..., list[Found]],
+    reference: Callable[[Cells, SlottedSettings], Reference],
+    run_cells: Callable[..., list[SlottedResults]],
 ) -> None:
     """The kernel is exactly the twin on a world, half of the time with parts that failed."""
-    model = Settings(cable=str(draw.choice(list(CABLES))))
+    model = SlottedSettings(cable=str(draw.choice(list(CABLES))))
     if draw.random() < 0.5:
         world = with_failures(draw, world)
     twin = reference(world, model)
@@ -105,17 +105,19 @@ def check_twin(
 
 
 def of_seeds(
-    first: int, count: int, make: Callable[..., Cells], run_cells: Callable[..., list[Found]]
-) -> Iterator[Found]:
+    first: int, count: int, make: Callable[..., Cells], run_cells: Callable[..., list[SlottedResults]]
+) -> Iterator[SlottedResults]:
     """What becomes of a world of each seed, half of them with parts that failed."""
     for begin in range(first, first + count, 500):
         draws = [np.random.default_rng(seed) for seed in range(begin, begin + 500)]
         worlds = [make(draw, most_cells=60) for draw in draws]
         failed = zip(draws[::2], worlds[::2], strict=True)
-        yield from run_cells([*worlds[1::2], *(with_failures(draw, world) for draw, world in failed)], Settings())
+        yield from run_cells(
+            [*worlds[1::2], *(with_failures(draw, world) for draw, world in failed)], SlottedSettings()
+        )
 
 
-def assert_equal(found: Found, twin: Reference) -> None:
+def assert_equal(found: SlottedResults, twin: Reference) -> None:
     """In every cell and slot. ``twin`` has run, ``found`` has a log."""
     world = found.world
     logged = {name: np.full(int(world.cells.sum()), -1) for name in ("through", "sent", "sent_on")}

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from tests.engine.slots import SLOT, assert_equal, burst
 from tests.twins.slotted_ack_nack import AckNackReference
 from topoflow.engine.base import Run
-from topoflow.engine.slotted import Found, Log, simulate_cells
+from topoflow.engine.slotted import SlotLog, SlottedResults, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
-from topoflow.engine.slotted.settings import LOSSES, Settings
+from topoflow.engine.slotted.settings import LOSSES, SlottedSettings
 from topoflow.fabric.circuits.on_demand import Square
 
 TIMING: dict[str, Any] = {"arrive": (900, 1400), "pause": (2, 3)}  # ps and slots, within a rack and between racks
 
 
-def simulated(world: Cells, loss: str = "none") -> Found:
-    (found,) = simulate_cells([world], Settings(loss=loss), Run(threads=1), log=True)
+def simulated(world: Cells, loss: str = "none") -> SlottedResults:
+    (found,) = simulate_cells([world], SlottedSettings(loss=loss), Run(threads=1), log=True)
     return found
 
 
@@ -35,7 +35,7 @@ def alone(world: Cells, loss: str) -> Cells:
     return replace(world, pace=min(world.pace, world.slot // 8 + 1), release=world.release // 8, **none)
 
 
-def log_of(found: Found) -> Log:
+def log_of(found: SlottedResults) -> SlotLog:
     assert found.log is not None
     return found.log
 
@@ -43,11 +43,11 @@ def log_of(found: Found) -> Log:
 @settings(max_examples=150)
 @given(st.integers(0, 2**32 - 1))
 def test_the_kernel_is_exactly_the_twin(
-    random_square: Callable[..., Cells], run_cells: Callable[..., list[Found]], seed: int
+    random_square: Callable[..., Cells], run_cells: Callable[..., list[SlottedResults]], seed: int
 ) -> None:
     draw = np.random.default_rng(seed)
     seed, loss = int(draw.integers(0, 2**32)), str(draw.choice(LOSSES))
-    world, model = alone(random_square(draw), loss), Settings(seed=seed, loss=loss)
+    world, model = alone(random_square(draw), loss), SlottedSettings(seed=seed, loss=loss)
     twin = AckNackReference(world, model)
     twin.run()
     (found,) = run_cells([world], model)
@@ -62,19 +62,23 @@ def test_the_kernel_is_exactly_the_twin(
     ("first", "count"), [(0, 500), pytest.param(500, 10_000, marks=pytest.mark.slow)], ids=["some", "many"]
 )
 def test_every_packet_comes_once_or_is_counted_as_lost_and_an_output_has_one_in_a_slot(
-    random_square: Callable[..., Cells], run_cells: Callable[..., list[Found]], first: int, count: int, loss: str
+    random_square: Callable[..., Cells],
+    run_cells: Callable[..., list[SlottedResults]],
+    first: int,
+    count: int,
+    loss: str,
 ) -> None:
     lost = 0
     for begin in range(first, first + count, 500):
         worlds = [alone(random_square(np.random.default_rng(seed)), loss) for seed in range(begin, begin + 500)]
-        for found in run_cells(worlds, Settings(seed=begin, loss=loss)):
+        for found in run_cells(worlds, SlottedSettings(seed=begin, loss=loss)):
             check(found)
             check_losses(found)
             lost += int(found.dropped.sum())
     assert (lost > 0) == (loss == "drop")
 
 
-def check_losses(found: Found) -> None:
+def check_losses(found: SlottedResults) -> None:
     """What came and what was lost is all; a message that lost a packet never finishes, others do."""
     if found.world.until == NEVER:
         assert (found.delivered + found.dropped == found.world.cells).all()
@@ -82,7 +86,7 @@ def check_losses(found: Found) -> None:
         assert found.has_ended
 
 
-def check(found: Found) -> None:
+def check(found: SlottedResults) -> None:
     world, log = found.world, log_of(found)
     square = world.schedule
     assert isinstance(square, Square)

@@ -14,7 +14,7 @@ from topoflow import _C
 from topoflow.engine import bound
 from topoflow.engine.base import Run, World
 from topoflow.engine.bound import Bound
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.fat_tree import FatTree
@@ -98,7 +98,7 @@ def test_the_bound_is_fluid_where_no_two_transfers_share_a_link_at_a_time(data, 
 def test_the_kernel_agrees_with_the_twin(data, device, make_world):
     world = data.draw(worlds(make_world))
     start, finish, makespan = twin(world)
-    found = Bound().simulate([world], Run(Device.named(device)))[0]
+    found = Bound().simulate([world], Run(DeviceMemory.named(device)))[0]
     np.testing.assert_allclose(found.start, start, rtol=1e-12)
     np.testing.assert_allclose(found.finish, finish, rtol=1e-12)
     np.testing.assert_allclose(found.makespan, makespan, rtol=1e-12)
@@ -121,7 +121,7 @@ def test_the_kernel_agrees_with_the_twin(data, device, make_world):
     ],
 )
 def test_small_worlds_by_hand(tasks, capacity, seconds, make_world, device):
-    (timeline,) = Bound().simulate([make_world(tasks, capacity)], Run(Device.named(device)))
+    (timeline,) = Bound().simulate([make_world(tasks, capacity)], Run(DeviceMemory.named(device)))
     assert timeline.makespan == pytest.approx(seconds, rel=1e-12)
 
 
@@ -155,7 +155,7 @@ def test_times_of_tasks_are_computed_when_they_are_read(monkeypatch):
 def test_folding_does_not_change_the_bound(op, algorithm, device):
     world = collective(op, algorithm)
     worlds = [World("w", world.graph, *links) for links in zip(*nearby(world, 3), strict=True)]
-    for timeline, one in zip(Bound().simulate(worlds, Run(Device.named(device))), worlds, strict=True):
+    for timeline, one in zip(Bound().simulate(worlds, Run(DeviceMemory.named(device))), worlds, strict=True):
         assert timeline.makespan == pytest.approx(twin(one)[2], rel=1e-12)
         alone = Bound().simulate([one])[0]  # the twin knows no blocks: their tasks start and end with them
         np.testing.assert_array_equal(timeline.start, alone.start)
@@ -228,7 +228,7 @@ def test_a_batch_cut_into_pieces_gives_the_same_answer(monkeypatch):
     world = collective("all_reduce", "ring")
     batch = [replace(world, capacity=capacity) for capacity in nearby(world, 5)[0]]
     whole = Bound().simulate(batch)
-    monkeypatch.setattr(Device, "memory", 2 * 16 * world.graph.tasks)
+    monkeypatch.setattr(DeviceMemory, "memory", 2 * 16 * world.graph.tasks)
     assert [timeline.makespan for timeline in Bound().simulate(batch)] == [timeline.makespan for timeline in whole]
 
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from tests.twins.fluid import simulate
 from topoflow.collectives.trees import NO_PARENT, binary_tree
 from topoflow.demand import Demand
-from topoflow.engine.lowering.algorithms import Algorithm, Call, algorithms, names
+from topoflow.engine.lowering.algorithms import Algorithm, CollectiveCall, algorithms, names
 from topoflow.engine.lowering.placement import place
-from topoflow.engine.lowering.schedule import Schedule
+from topoflow.engine.lowering.schedule import SendSchedule
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.ring import Ring
@@ -35,7 +35,7 @@ B, A, S = 50e9, 1e-6, 1e6  # B/s, s, bytes
 
 
 @st.composite
-def calls(draw: st.DrawFn, op: str, algorithm: Algorithm, ranks: st.SearchStrategy[int] = RANKS) -> Call:
+def calls(draw: st.DrawFn, op: str, algorithm: Algorithm, ranks: st.SearchStrategy[int] = RANKS) -> CollectiveCall:
     """Any size, root, and number of chunks; any orders, if the algorithm follows them."""
     n = draw(ranks)
     orders = [list(range(n))]
@@ -43,10 +43,10 @@ def calls(draw: st.DrawFn, op: str, algorithm: Algorithm, ranks: st.SearchStrate
         orders = [draw(st.permutations(range(n))) for _ in range(draw(st.integers(1, 3)))]
     root = draw(st.integers(0, n - 1)) if op in ROOTED else None
     chunks = draw(st.integers(1, 4)) if algorithm.chunks(1.0, 1) else 0
-    return Call(op, np.array(orders), root, chunks)
+    return CollectiveCall(op, np.array(orders), root, chunks)
 
 
-def execute(schedule: Schedule, buffers: Parts, order: random.Random) -> Parts:
+def execute(schedule: SendSchedule, buffers: Parts, order: random.Random) -> Parts:
     """``buffers`` after all sends, in a random order among those that respect ``after``."""
     buffers = buffers.copy()
     waits = np.diff(schedule.after_offsets)
@@ -76,39 +76,39 @@ def numbers(ranks: int, parts: int) -> Parts:
     return np.array([[3**rank * (1 + part) for part in range(parts)] for rank in range(ranks)])
 
 
-def owners(call: Call, parts: int) -> NDArray[np.int64]:
+def owners(call: CollectiveCall, parts: int) -> NDArray[np.int64]:
     """[P] the rank that has each part after a reduce-scatter, and before an all-gather."""
     assert parts % call.orders.size == 0
     return np.repeat(call.orders.ravel(), parts // call.orders.size)
 
 
-def _all_reduce(call: Call, parts: int, run: Callable[[Parts], Parts]) -> None:
+def _all_reduce(call: CollectiveCall, parts: int, run: Callable[[Parts], Parts]) -> None:
     start = numbers(call.ranks, parts)
     assert (run(start) == start.sum(axis=0)).all()
 
 
-def _reduce_scatter(call: Call, parts: int, run: Callable[[Parts], Parts]) -> None:
+def _reduce_scatter(call: CollectiveCall, parts: int, run: Callable[[Parts], Parts]) -> None:
     start = numbers(call.ranks, parts)
     assert (run(start)[owners(call, parts), np.arange(parts)] == start.sum(axis=0)).all()
 
 
-def _all_gather(call: Call, parts: int, run: Callable[[Parts], Parts]) -> None:
+def _all_gather(call: CollectiveCall, parts: int, run: Callable[[Parts], Parts]) -> None:
     start = np.full((call.ranks, parts), -1)
     start[owners(call, parts), np.arange(parts)] = np.arange(parts)
     assert (run(start) == np.arange(parts)).all()
 
 
-def _broadcast(call: Call, parts: int, run: Callable[[Parts], Parts]) -> None:
+def _broadcast(call: CollectiveCall, parts: int, run: Callable[[Parts], Parts]) -> None:
     start = numbers(call.ranks, parts)
     assert (run(start) == start[call.root]).all()
 
 
-def _reduce(call: Call, parts: int, run: Callable[[Parts], Parts]) -> None:
+def _reduce(call: CollectiveCall, parts: int, run: Callable[[Parts], Parts]) -> None:
     start = numbers(call.ranks, parts)
     assert (run(start)[call.root] == start.sum(axis=0)).all()
 
 
-def _pairwise(call: Call, parts: int, run: Callable[[Parts], Parts]) -> None:
+def _pairwise(call: CollectiveCall, parts: int, run: Callable[[Parts], Parts]) -> None:
     ranks = np.arange(call.ranks)
     pairs = np.arange(call.ranks**2).reshape(call.ranks, call.ranks)
     start = np.full((call.ranks, pairs.size), -1)
@@ -191,7 +191,7 @@ def test_no_rank_sends_more_than_the_bus_factor_where_ranks_are_a_power_of_two(
     op: str, name: str, ranks: int, end: str
 ) -> None:
     algorithm = algorithms()[name]
-    call = Call(op, np.arange(ranks)[None], 0 if op in ROOTED else None, 1 if algorithm.chunks(1.0, 1) else 0)
+    call = CollectiveCall(op, np.arange(ranks)[None], 0 if op in ROOTED else None, 1 if algorithm.chunks(1.0, 1) else 0)
     schedule = algorithm.schedule(call)
     busiest = np.bincount(getattr(schedule, end), weights=schedule.share, minlength=ranks).max()
     if algorithm.orders == "trees":  # S/2 from each of two children and S/2 from the parent; a leaf of the other: S/2
@@ -205,7 +205,7 @@ def test_no_rank_of_a_pair_of_trees_receives_more_than_two_buffers(
     ranks: int, pairs: int, chunks: int, shuffle: random.Random
 ) -> None:
     order = np.array([shuffle.sample(range(ranks), ranks)] * pairs)
-    schedule = algorithms()["double_binary_tree"].schedule(Call("all_reduce", order, chunks=chunks))
+    schedule = algorithms()["double_binary_tree"].schedule(CollectiveCall("all_reduce", order, chunks=chunks))
     # For odd n one rank has children in both, and has at most 4 edges all the same.
     assert np.bincount(schedule.target, weights=schedule.share, minlength=ranks).max() <= 2 + 1e-9
 

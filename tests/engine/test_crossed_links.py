@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from topoflow.engine.base import Graph
+from topoflow.engine.base import LoweredGraph
 from topoflow.engine.dynamic import crossed_links
 from topoflow.engine.dynamic.crossed_links import CrossedLinks
-from topoflow.engine.dynamic.stepwise import Routes, Sent
+from topoflow.engine.dynamic.stepwise import RoutesAtTime, Sent
 
 TASKS, LINKS, STEPS = 5, 4, 40
 
 
-def graph() -> Graph:
+def graph() -> LoweredGraph:
     """Each task takes the path of its own number."""
     none = np.zeros(TASKS)
-    return Graph(
+    return LoweredGraph(
         delay=none,
         bytes=np.full(TASKS, 4.0 * STEPS),
         release=none,
@@ -31,7 +31,7 @@ def graph() -> Graph:
     )
 
 
-def static_graph() -> tuple[Graph, float]:
+def static_graph() -> tuple[LoweredGraph, float]:
     """What crossed routes that are drawn for every step, and the bytes times hops of all steps."""
     random = np.random.default_rng(7)
     whole, crossed = CrossedLinks(graph().path), 0.0
@@ -40,7 +40,7 @@ def static_graph() -> tuple[Graph, float]:
         offsets = np.cumsum([0, *map(len, way)])
         sent = random.integers(0, 4, TASKS).astype(np.float64)
         whole.add(
-            Routes(offsets, np.concatenate(way).astype(np.int32), None, np.zeros(TASKS)),
+            RoutesAtTime(offsets, np.concatenate(way).astype(np.int32), None, np.zeros(TASKS)),
             Sent(np.arange(TASKS, dtype=np.int32), sent),
         )
         crossed += float((sent * np.diff(offsets)).sum())
@@ -60,7 +60,7 @@ def test_duplicates_can_be_merged_at_any_time(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_task_that_sent_nothing_has_a_path_without_links() -> None:
     whole = CrossedLinks(graph().path)
-    way = Routes(np.arange(TASKS + 1), np.zeros(TASKS, np.int32), None, np.zeros(TASKS))
+    way = RoutesAtTime(np.arange(TASKS + 1), np.zeros(TASKS, np.int32), None, np.zeros(TASKS))
     whole.add(way, Sent(np.array([1, 3], np.int32), np.array([0.0, 2.0])))
     found = whole.as_static_graph(graph(), LINKS)
     assert found.path.tolist() == list(range(TASKS))

@@ -19,7 +19,7 @@ from topoflow import _C
 from topoflow.cli import main
 from topoflow.engine.base import Fidelity, Run, World
 from topoflow.engine.bound import Bound
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid
 
 torch = pytest.importorskip("torch")
@@ -31,21 +31,21 @@ VERBS = {
     "experiment": ("experiment", "topoopt_fig12", "degree=2", "seed=0", "series=TopoOpt", *SMALL),
     "simulate": ("simulate", f"world={ROOT / 'examples' / 'two_flows.json'}"),
 }
-FAKE = Device(torch.device("cpu"))
+FAKE = DeviceMemory(torch.device("cpu"))
 
 
 @pytest.fixture
 def puts(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
     """The names of the arrays of every copy to the device."""
     seen: list[set[str]] = []
-    put = Device.put
+    put = DeviceMemory.put
 
-    def counted(device: Device, arrays: Any) -> dict[str, Any]:
+    def counted(device: DeviceMemory, arrays: Any) -> dict[str, Any]:
         if device.torch is not None:
             seen.append(set(arrays))
         return put(device, arrays)
 
-    monkeypatch.setattr(Device, "put", counted)
+    monkeypatch.setattr(DeviceMemory, "put", counted)
     return seen
 
 
@@ -72,7 +72,7 @@ def test_a_world_that_stops_early_stops_there_on_any_device(make_world: Callable
     world = make_world([{"path": [0], "bytes": 10}, {"path": [0], "bytes": 90}], [10.0])
     early, whole = (
         Fluid().simulate([replace(world, until=until), world], Run(device))
-        for until, device in ((5.0, Device()), (5.0, FAKE))
+        for until, device in ((5.0, DeviceMemory()), (5.0, FAKE))
     )
     for stopped, full in (early, whole):
         np.testing.assert_allclose(stopped.finish, [2, np.inf])
@@ -83,7 +83,7 @@ def test_a_world_that_stops_early_stops_there_on_any_device(make_world: Callable
 def test_every_verb_runs_its_batches_on_the_device(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, puts: list[set[str]]
 ) -> None:
-    monkeypatch.setattr(Device, "named", lambda name: FAKE if name == "cuda" else Device())
+    monkeypatch.setattr(DeviceMemory, "named", lambda name: FAKE if name == "cuda" else DeviceMemory())
     found = []
     for device in ("cpu", "cuda"):
         puts.clear()
@@ -117,7 +117,7 @@ def test_without_a_gpu_cuda_is_one_line_that_says_what_is_missing(
 
 
 def test_auto_is_the_gpu_if_there_is_one_else_the_cpu(capsys: pytest.CaptureFixture[str]) -> None:
-    assert Device.named("auto").on_cuda == (_C.has_cuda and torch.cuda.is_available())
+    assert DeviceMemory.named("auto").on_cuda == (_C.has_cuda and torch.cuda.is_available())
     assert main([*VERBS["simulate"], "device=auto"]) == 0
     assert "15 s" in capsys.readouterr().out
 
@@ -142,11 +142,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the devices that are asked for; all are the CPU."""
     names: list[str] = []
 
-    def named(name: str) -> Device:
+    def named(name: str) -> DeviceMemory:
         names.append(name)
-        return Device()
+        return DeviceMemory()
 
-    monkeypatch.setattr(Device, "named", named)
+    monkeypatch.setattr(DeviceMemory, "named", named)
     return names
 
 
@@ -173,8 +173,8 @@ def test_what_torch_says_of_the_driver_is_part_of_the_error(monkeypatch: pytest.
     monkeypatch.setattr(torch.cuda, "is_available", none)
     law = "a GPU that torch sees, got none. CUDA initialization: The NVIDIA driver is too old (found version 11040)."
     with pytest.raises(ValueError, match=f"^device: cuda:3 needs {re.escape(law)}$"):
-        Device.named("cuda:3")
-    assert Device.named("auto") == Device()
+        DeviceMemory.named("cuda:3")
+    assert DeviceMemory.named("auto") == DeviceMemory()
 
 
 def test_an_old_gpu_is_refused_with_those_that_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +185,6 @@ def test_an_old_gpu_is_refused_with_those_that_are_not(monkeypatch: pytest.Monke
         monkeypatch.setattr(torch.cuda, name, lambda *_, value=value: value)
     law = "a GPU that topoflow._C is built for, sm_80, sm_90, got sm_75; run `CUDAARCHS=75 pip install .`"
     with pytest.raises(ValueError, match=f"^device: cuda:0 needs {re.escape(law)}$"):
-        Device.named("cuda:0")
+        DeviceMemory.named("cuda:0")
     with pytest.raises(ValueError, match=r"^device: cuda:1 needs more GPUs than torch sees, got 1$"):
-        Device.named("cuda:1")
+        DeviceMemory.named("cuda:1")

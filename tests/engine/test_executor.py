@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import topoflow.engine.executor.base as executors
 from topoflow.engine.base import Run, World
 from topoflow.engine.bound import Bound
-from topoflow.engine.executor.base import MAX_LOSSES, Work, Workers, do_all
+from topoflow.engine.executor.base import MAX_LOSSES, ItemFunction, Workers, do_all
 from topoflow.engine.executor.processes import Processes
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
@@ -48,7 +48,7 @@ JOB = Traffic.from_tasks(
 
 
 @dataclass(frozen=True)
-class Squaring(Work[int, int]):
+class Squaring(ItemFunction[int, int]):
     """Squares of numbers. More than ``most`` at once do not fit in memory; numbers from ``wrong`` on are wrong."""
 
     most: int = 1000

@@ -13,8 +13,8 @@ import pytest
 
 from topoflow import _C
 from topoflow.engine import fluid
-from topoflow.engine.base import Graph, Run, World
-from topoflow.engine.device import Device
+from topoflow.engine.base import LoweredGraph, Run, World
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.fluid.batch import pack, pieces
 
@@ -26,7 +26,7 @@ def random_world(seed: int) -> World:
     tasks, links = int(random.integers(1, 200)), int(random.integers(1, 12))
     paths = [random.permutation(links)[: random.integers(1, 4)] for _ in range(tasks)]
     after = [random.integers(0, task, min(task, int(random.integers(0, 3)))) for task in range(tasks)]
-    graph = Graph(
+    graph = LoweredGraph(
         delay=random.choice([0.0, 1e-6], tasks),
         bytes=random.random(tasks) * 1e6,
         release=random.random(tasks) * 1e-3,
@@ -83,9 +83,9 @@ def test_threads_and_the_order_of_the_worlds_do_not_change_a_bit_either(batch):
 
 @pytest.mark.parametrize("memory", [1, 20_000, 10**6])
 def test_a_batch_cut_into_pieces_gives_the_same_answer(batch, memory, device, monkeypatch):
-    whole = Fluid().simulate(batch, Run(Device.named(device)))
-    monkeypatch.setattr(Device, "memory", memory)
-    cut = Fluid().simulate(batch, Run(Device.named(device)))
+    whole = Fluid().simulate(batch, Run(DeviceMemory.named(device)))
+    monkeypatch.setattr(DeviceMemory, "memory", memory)
+    cut = Fluid().simulate(batch, Run(DeviceMemory.named(device)))
     assert [timeline.name for timeline in cut] == [world.name for world in batch]
     assert np.array_equal(finishes(cut), finishes(whole))
 
@@ -109,24 +109,24 @@ def test_equal_graphs_are_stored_once(batch):
 
 def test_worlds_that_share_a_graph_run_on_their_own_links(batch, device):
     sweep = [replace(batch[0], capacity=batch[0].capacity * k) for k in (1, 2, 4)]
-    alone = [Fluid().simulate([world], Run(Device.named(device)))[0].finish for world in sweep]
-    assert np.array_equal(finishes(Fluid().simulate(sweep, Run(Device.named(device)))), np.concatenate(alone))
+    alone = [Fluid().simulate([world], Run(DeviceMemory.named(device)))[0].finish for world in sweep]
+    assert np.array_equal(finishes(Fluid().simulate(sweep, Run(DeviceMemory.named(device)))), np.concatenate(alone))
 
 
 def test_inputs_that_cannot_be_written_to_are_fine(batch, device):
     frozen = replace(batch[0].graph, delay=batch[0].graph.delay.copy())
     frozen.delay.setflags(write=False)
-    timeline = Fluid().simulate([replace(batch[0], graph=frozen)], Run(Device.named(device)))[0]
-    assert np.array_equal(timeline.finish, Fluid().simulate([batch[0]], Run(Device.named(device)))[0].finish)
+    timeline = Fluid().simulate([replace(batch[0], graph=frozen)], Run(DeviceMemory.named(device)))[0]
+    assert np.array_equal(timeline.finish, Fluid().simulate([batch[0]], Run(DeviceMemory.named(device)))[0].finish)
 
 
 def test_no_worlds_give_no_timelines(device):
-    assert Fluid().simulate([], Run(Device.named(device))) == []
+    assert Fluid().simulate([], Run(DeviceMemory.named(device))) == []
 
 
 def test_progress_ends_with_all_worlds_done(batch, device, monkeypatch, watching):
-    monkeypatch.setattr(Device, "memory", 20_000)
-    fluid.Fluid().simulate(batch, Run(Device.named(device), observer=watching))
+    monkeypatch.setattr(DeviceMemory, "memory", 20_000)
+    fluid.Fluid().simulate(batch, Run(DeviceMemory.named(device), observer=watching))
     assert watching.advances == sorted(watching.advances)
     assert watching.advances[-1] == (len(batch), len(batch))
 
@@ -194,12 +194,14 @@ def test_all_unfinished_worlds_are_named(make_world, device):
         return make_world([{"path": [0], "bytes": 1}], [0], name=name)
 
     with pytest.raises(ValueError, match=r"^dead a: .*; dead b: .* got none for task 0$"):
-        Fluid().simulate([dead("dead a"), make_world([{}], [], name="fine"), dead("dead b")], Run(Device.named(device)))
+        Fluid().simulate(
+            [dead("dead a"), make_world([{}], [], name="fine"), dead("dead b")], Run(DeviceMemory.named(device))
+        )
 
 
 def test_an_unknown_device_is_refused(batch):
     with pytest.raises(ValueError, match="device: must be one of auto, cpu, cuda, cuda:N, got 'tpu'"):
-        Fluid().simulate(batch, Run(Device.named("tpu")))
+        Fluid().simulate(batch, Run(DeviceMemory.named("tpu")))
 
 
 def test_cuda_without_a_gpu_is_an_error_that_says_so(batch):
@@ -207,4 +209,4 @@ def test_cuda_without_a_gpu_is_an_error_that_says_so(batch):
     if _C.has_cuda and torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
     with pytest.raises(ValueError, match="device: "):
-        Fluid().simulate(batch, Run(Device.named("cuda")))
+        Fluid().simulate(batch, Run(DeviceMemory.named("cuda")))

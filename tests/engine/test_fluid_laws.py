@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.twins import fluid as reference
 from topoflow.engine.base import Run
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid
 
 LAW = settings(max_examples=60)
@@ -47,7 +47,7 @@ def worlds(draw, make_world, longest=24):
 
 
 def simulate(world, device):
-    return Fluid().simulate([world], Run(Device.named(device)))[0]
+    return Fluid().simulate([world], Run(DeviceMemory.named(device)))[0]
 
 
 @LAW
@@ -147,7 +147,7 @@ def test_permuting_flows_permutes_the_answer(case, data, device, make_world):
 @given(data=st.data())
 def test_worlds_do_not_see_each_other(data, device, make_world):
     batch = data.draw(st.lists(worlds(make_world, longest=8), min_size=2, max_size=5))
-    together = Fluid().simulate(batch, Run(Device.named(device)))
+    together = Fluid().simulate(batch, Run(DeviceMemory.named(device)))
     for world, timeline in zip(batch, together, strict=True):
         alone = simulate(world, device)
         assert np.array_equal(timeline.finish, alone.finish)
@@ -176,7 +176,7 @@ def test_times_depend_on_ratios_alone_however_little_the_links_carry(exponent, m
 
     def finish(scale: float) -> np.ndarray:
         tasks = [{"path": path, "bytes": one * scale} for path, one in zip(ends, size, strict=True)]
-        return Fluid().simulate([make_world(tasks, capacity * scale)], Run(Device.named(device)))[0].finish
+        return Fluid().simulate([make_world(tasks, capacity * scale)], Run(DeviceMemory.named(device)))[0].finish
 
     # A unit is 1e-300 B/s and counted to 2^-30 of that: 56 flows of 1e-300 B/s and more know their rates to 1e-7.
     np.testing.assert_allclose(finish(10.0**exponent), finish(1.0), rtol=1e-12 if exponent > -295 else 1e-7)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.twins import fluid as reference
 from topoflow.engine.base import Run
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid
 
 
@@ -72,7 +72,7 @@ def test_worlds_with_and_without_weights_and_limits_share_a_batch(device, make_w
     flow = {"path": [0, 1], "bytes": 100}
     tasks = ([flow], [flow | {"limit": 4}], [flow | {"weight": [0.5, 0.5]}], [flow | {"weight": [1, 0.5], "limit": 1}])
     batch = [make_world(list(some), [10, 10]) for some in tasks]
-    together = [timeline.finish[0] for timeline in Fluid().simulate(batch, Run(Device.named(device)))]
+    together = [timeline.finish[0] for timeline in Fluid().simulate(batch, Run(DeviceMemory.named(device)))]
     # 100 B at 10, 4, 2 * 10 and 1 B/s
     assert together == pytest.approx([10, 25, 5, 100], rel=1e-12)
 

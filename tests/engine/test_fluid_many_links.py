@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from topoflow.engine.base import Graph, Run, World
-from topoflow.engine.device import Device
+from topoflow.engine.base import LoweredGraph, Run, World
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid
 
 
@@ -17,7 +17,7 @@ def star(flows: int) -> World:
     """
     random = np.random.default_rng(flows)
     own = random.choice([1.0, 1.5, 2.0, 2.5, 4.0, 9.0], flows)
-    graph = Graph(
+    graph = LoweredGraph(
         delay=np.zeros(flows),
         bytes=random.choice([3.0, 5.0, 8.0], flows),
         release=np.zeros(flows),
@@ -55,7 +55,7 @@ def ends(world: World) -> np.ndarray:
 @pytest.mark.parametrize("flows", [3, 40, 700, 1500])
 def test_many_links_fill_in_one_event(flows, device):
     world = star(flows)
-    (timeline,) = Fluid().simulate([world], Run(Device.named(device)))
+    (timeline,) = Fluid().simulate([world], Run(DeviceMemory.named(device)))
     np.testing.assert_allclose(timeline.finish, ends(world), rtol=1e-9)
 
 
@@ -70,7 +70,7 @@ def test_each_of_forty_thousand_waits_ends_when_it_is_over():
     tasks = 40_000
     delay, release = random.uniform(0, 1, tasks), random.uniform(0, 100, tasks)
     after = random.integers(0, np.maximum(np.arange(tasks), 1))[1:].astype(np.int32)  # task i waits for after[i - 1]
-    graph = Graph(
+    graph = LoweredGraph(
         delay=delay,
         bytes=np.zeros(tasks),
         release=release,

@@ -12,7 +12,7 @@ from tests.twins import fluid as reference
 from topoflow.engine import fluid
 from topoflow.engine.base import Run
 from topoflow.engine.bound import Bound
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.dynamic import reconfigure
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.fluid.precision import SMALLEST_WEIGHT, SPREAD
@@ -40,7 +40,7 @@ def test_within_the_range_rates_are_those_of_the_oracle(spread, device, make_wor
                 task["weight"] = draw.uniform(0.01, 1, len(path)).tolist()
             tasks.append(task)
         world = make_world(tasks, np.maximum(capacity, 1e18 / spread).tolist(), name=f"seed {seed}")
-        (found,) = Fluid().simulate([world], Run(Device.named(device)))
+        (found,) = Fluid().simulate([world], Run(DeviceMemory.named(device)))
         np.testing.assert_allclose(found.finish, reference.simulate(world).finish, rtol=3e-11, err_msg=world.name)
 
 

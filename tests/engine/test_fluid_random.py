@@ -10,8 +10,8 @@ import pytest
 from tests.twins import fluid as reference
 from tests.twins.dynamic import resume
 from topoflow.engine import fluid
-from topoflow.engine.base import Graph, Run, World
-from topoflow.engine.device import Device
+from topoflow.engine.base import LoweredGraph, Run, World
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid
 
 
@@ -24,7 +24,7 @@ def random_world(seed: int) -> World:
     hops = sum(map(len, crossed))
     capacity = [np.full(links, 1e9), random.choice([1e9, 1e10], links), 10 ** random.uniform(0, 12, links)][seed % 3]
     limits = np.where(random.random(paths) < 0.5, np.inf, np.median(capacity) * 10 ** random.uniform(-1, 1, paths))
-    graph = Graph(
+    graph = LoweredGraph(
         delay=random.choice([0, 1e-6], tasks),
         bytes=[np.full(tasks, 1e6), random.choice([1e6, 2e6], tasks), 10 ** random.uniform(0, 9, tasks)][seed // 3 % 3],
         release=random.choice([0, 1e-3], tasks) * random.random(tasks),
@@ -45,7 +45,7 @@ def random_world(seed: int) -> World:
 @pytest.mark.parametrize("first", range(0, 108, 36))  # each has all combinations of the choices above
 def test_random_worlds_run_as_their_twins(first, device):
     worlds = [random_world(seed) for seed in range(first, first + 36)]
-    for world, timeline in zip(worlds, Fluid().simulate(worlds, Run(Device.named(device))), strict=True):
+    for world, timeline in zip(worlds, Fluid().simulate(worlds, Run(DeviceMemory.named(device))), strict=True):
         np.testing.assert_allclose(timeline.finish, reference.simulate(world).finish, rtol=1e-9, err_msg=world.name)
 
 
@@ -95,6 +95,8 @@ def test_stop_and_continue_is_the_unbroken_run(seed):
 
 def test_a_world_ends_to_the_bit_as_alone_in_a_batch_with_worlds_that_have_weights_or_limits(device):
     worlds = [random_world(seed) for seed in range(36)]
-    together = Fluid().simulate(worlds, Run(Device.named(device)))
+    together = Fluid().simulate(worlds, Run(DeviceMemory.named(device)))
     for world, timeline in zip(worlds, together, strict=True):
-        np.testing.assert_array_equal(timeline.finish, Fluid().simulate([world], Run(Device.named(device)))[0].finish)
+        np.testing.assert_array_equal(
+            timeline.finish, Fluid().simulate([world], Run(DeviceMemory.named(device)))[0].finish
+        )

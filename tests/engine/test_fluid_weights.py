@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.twins import fluid as reference
 from topoflow.engine.base import Run
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid
 
 LAW = settings(max_examples=60)
@@ -90,7 +90,7 @@ def test_flows_get_the_rates_of_the_twin(case, run, make_world):
 @given(data=st.data(), merge=st.sampled_from([0.0, 0.0013, 0.29]))
 def test_the_kernel_agrees_with_the_twin(data, merge, device, make_world):
     world = data.draw(worlds(make_world))
-    (kernel,), twin = Fluid(merge).simulate([world], Run(Device.named(device))), reference.simulate(world, merge)
+    (kernel,), twin = Fluid(merge).simulate([world], Run(DeviceMemory.named(device))), reference.simulate(world, merge)
     for field in ("start", "finish", "link_bytes", "task_start", "task_finish"):
         np.testing.assert_allclose(getattr(kernel, field), getattr(twin, field), rtol=1e-9, err_msg=field)
 

@@ -26,7 +26,7 @@ from hydra.utils import instantiate
 from topoflow import _C
 from topoflow.engine import bound, fluid
 from topoflow.engine.base import Fidelity, Run, Timeline, World
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.fluid.batch import pieces
 
@@ -114,24 +114,24 @@ def test_every_gpu_several_and_pieces_of_a_batch_give_the_same_bytes(
     fidelity: str, worlds: list[World], gpus: int, calls: list[Call], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = accepted(fidelity, worlds)
-    of_one = digests(model.simulate(worlds, Run(Device.named("cuda"))))
+    of_one = digests(model.simulate(worlds, Run(DeviceMemory.named("cuda"))))
     launches = len(calls)  # none where the fidelity runs on the CPU
     for on_host, on_gpu in zip(model.simulate(worlds), of_one, strict=True):
         np.testing.assert_allclose(np.frombuffer(on_gpu[2]), on_host.finish, rtol=1e-9)
     for device in ["cuda:0", "cuda:1", "cuda:0,cuda:1", "cuda:1,cuda:0"][: 1 if gpus < 2 else 4]:
         calls.clear()
         before = torch.cuda.current_device()
-        assert digests(model.simulate(worlds, Run(Device.named(device)))) == of_one
+        assert digests(model.simulate(worlds, Run(DeviceMemory.named(device)))) == of_one
         assert torch.cuda.current_device() == before
         if launches:
             assert {f"cuda:{call.gpu}" for call in calls} == {*device.split(",")}
             assert len(calls) == launches or "," in device
-    monkeypatch.setattr(Device, "memory", 100)
+    monkeypatch.setattr(DeviceMemory, "memory", 100)
     monkeypatch.setattr("topoflow.engine.device.PINNED_ABOVE", 1)
     pin, pinned = torch.Tensor.pin_memory, []
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda array: pinned.append(array.dtype) or pin(array))
     calls.clear()
-    assert digests(model.simulate(worlds, Run(Device.named("cuda")))) == of_one
+    assert digests(model.simulate(worlds, Run(DeviceMemory.named("cuda")))) == of_one
     assert (len(calls) > launches and torch.float64 in pinned) or not launches
 
 
@@ -139,9 +139,9 @@ def test_the_next_piece_is_copied_while_a_kernel_runs(
     worlds: list[World], calls: list[Call], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here a kernel but the last ends only once the next piece has been copied."""
-    monkeypatch.setattr(Device, "memory", 1000)
+    monkeypatch.setattr(DeviceMemory, "memory", 1000)
     count = len(list(pieces(worlds, 1000)))
-    kernel, put, copied, changed = _C.simulate, Device.put, [], threading.Condition()
+    kernel, put, copied, changed = _C.simulate, DeviceMemory.put, [], threading.Condition()
 
     def waiting(arrays: dict[str, Any], *how: Any) -> Any:
         with changed:
@@ -149,7 +149,7 @@ def test_the_next_piece_is_copied_while_a_kernel_runs(
             assert changed.wait_for(lambda: len(copied) > min(number + 1, count - 1), timeout=60)
         return kernel(arrays, *how)
 
-    def copying(device: Device, arrays: dict[str, Any]) -> dict[str, Any]:
+    def copying(device: DeviceMemory, arrays: dict[str, Any]) -> dict[str, Any]:
         found = put(device, arrays)
         with changed:
             copied.extend([found["capacity"]] if "capacity" in found else [])
@@ -157,9 +157,9 @@ def test_the_next_piece_is_copied_while_a_kernel_runs(
         return found
 
     monkeypatch.setattr(_C, "simulate", waiting)
-    monkeypatch.setattr(Device, "put", copying)
+    monkeypatch.setattr(DeviceMemory, "put", copying)
     assert count > 4
-    Fluid().simulate(worlds, Run(Device.named("cuda")))
+    Fluid().simulate(worlds, Run(DeviceMemory.named("cuda")))
     assert len({call.stream for call in calls}) == 2
     assert torch.cuda.current_stream().cuda_stream in {call.stream for call in calls}
 
@@ -168,7 +168,7 @@ def test_of_several_pieces_with_an_error_that_of_the_first_is_raised(
     worlds: list[World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here the kernel of the first piece ends last."""
-    monkeypatch.setattr(Device, "memory", 1)  # a world is a piece
+    monkeypatch.setattr(DeviceMemory, "memory", 1)  # a world is a piece
     dead = [replace(world, capacity=world.capacity * 0) for world in worlds]
     kernel, others = _C.simulate, threading.Semaphore(0)
     first = dead[0].graph.tasks
@@ -183,12 +183,12 @@ def test_of_several_pieces_with_an_error_that_of_the_first_is_raised(
 
     monkeypatch.setattr(_C, "simulate", waiting)
     with pytest.raises(ValueError, match=r"^world 0: every flow must get bandwidth, got none for task 0$"):
-        Fluid().simulate(dead[:2], Run(Device.named("cuda")))
+        Fluid().simulate(dead[:2], Run(DeviceMemory.named("cuda")))
 
 
 @EVERY
 def test_a_second_launch_needs_no_new_memory(fidelity: str, worlds: list[World]) -> None:
-    run, model = Run(Device.named("cuda")), accepted(fidelity, worlds)
+    run, model = Run(DeviceMemory.named("cuda")), accepted(fidelity, worlds)
     needed = []
     for _ in range(3):
         model.simulate(worlds, run)
@@ -217,7 +217,7 @@ def test_a_world_that_has_ended_is_seen_while_another_runs_and_what_is_raised_th
 
     watching.then = stop
     with pytest.raises(KeyboardInterrupt):
-        named(fidelity).simulate([replace(world, until=0.0), world], Run(Device.named("cuda"), observer=watching))
+        named(fidelity).simulate([replace(world, until=0.0), world], Run(DeviceMemory.named("cuda"), observer=watching))
 
 
 def test_arrays_come_by_dlpack_on_the_callers_stream(make_world: Callable[..., World], calls: list[Call]) -> None:
@@ -255,21 +255,21 @@ def test_a_batch_that_the_memory_does_not_hold_is_cut(
     fidelity: str, worlds: list[World], calls: list[Call], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = accepted(fidelity, worlds)
-    expected = digests(model.simulate(worlds, Run(Device.named("cuda"))))
+    expected = digests(model.simulate(worlds, Run(DeviceMemory.named("cuda"))))
     if not calls:
         pytest.skip(f"{fidelity} runs on the CPU")
     many = [replace(world, name=f"{world.name} {k}") for k in range(20) for world in worlds]
-    monkeypatch.setattr(Device, "memory", 2**12)  # of a launch's state
+    monkeypatch.setattr(DeviceMemory, "memory", 2**12)  # of a launch's state
     for cut in CUTS:  # of all: a fidelity may hand worlds to others
         monkeypatch.setattr(f"topoflow.engine.{cut}", whole)
     calls.clear()
     monkeypatch.setenv("CUDA_EMULATION_MEMORY", str(2**15))
-    found = digests(model.simulate(many, Run(Device.named("cuda"))))
+    found = digests(model.simulate(many, Run(DeviceMemory.named("cuda"))))
     assert [each[1:] for each in found] == [each[1:] for each in expected] * 20
     assert len(calls) > 1
     monkeypatch.setenv("CUDA_EMULATION_MEMORY", "100")
     with pytest.raises(ValueError, match=r"^world \d+ 0: must fit in the memory of cuda:0, got CUDA out of memory"):
-        model.simulate(many, Run(Device.named("cuda")))
+        model.simulate(many, Run(DeviceMemory.named("cuda")))
 
 
 CUTS = ("fluid.pieces", "bound.cut_by_memory", "packet.cut_by_memory", "slotted.cut_by_memory")
@@ -329,8 +329,8 @@ def test_a_gpu_that_is_too_old_is_refused_with_those_that_are_not(monkeypatch: p
     law = "needs a GPU that topoflow._C is built for, sm_90, got sm_75; run `CUDAARCHS=75 pip install .`"
     for name in ("cuda", "cuda:1"):
         with pytest.raises(ValueError, match=f"^device: {name} {re.escape(law)}$"):
-            Device.named(name)
-    assert Device.named("auto") == Device()
+            DeviceMemory.named(name)
+    assert DeviceMemory.named("auto") == DeviceMemory()
 
 
 @pytest.mark.skipif(not EMULATED, reason="a real GPU does not say what its threads have")
@@ -339,5 +339,5 @@ def test_packets_that_ask_no_router_have_stack_for_a_round_of_calls_too(worlds: 
     emulated = emulation.library()
     emulated.emulation_stack.restype = ctypes.c_size_t
     emulated.emulation_set_stack(ctypes.c_size_t(1024))
-    named("packet").simulate(worlds[:1], Run(Device.named("cuda")))
+    named("packet").simulate(worlds[:1], Run(DeviceMemory.named("cuda")))
     assert emulated.emulation_stack() >= FIRST_STACK + ROUND_OF_CALLS

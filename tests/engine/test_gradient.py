@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from topoflow import _C
-from topoflow.engine.base import Graph
+from topoflow.engine.base import LoweredGraph
 from topoflow.engine.fluid import sweep
 
 torch = pytest.importorskip("torch")
 EMULATED = "TOPOFLOW_EMULATED" in os.environ
 
 
-def random_graph(seed: int) -> tuple[Graph, np.ndarray, np.ndarray]:
+def random_graph(seed: int) -> tuple[LoweredGraph, np.ndarray, np.ndarray]:
     """Tasks of all kinds on links whose numbers are drawn at random, so that nothing coincides; capacity, latency."""
     random = np.random.default_rng(seed)
     links, paths, tasks = (int(random.integers(2, most)) for most in (12, 20, 40))
@@ -23,7 +23,7 @@ def random_graph(seed: int) -> tuple[Graph, np.ndarray, np.ndarray]:
     after = [np.unique(random.integers(0, task, min(task, random.integers(0, 4)))) for task in range(tasks)]
     hops = sum(map(len, crossed))
     path = np.where(random.random(tasks) < 0.1, -1, random.integers(0, paths, tasks)).astype(np.int32)
-    graph = Graph(
+    graph = LoweredGraph(
         delay=random.uniform(0, 1e-2, tasks) * (random.random(tasks) < 0.5),
         bytes=10 ** random.uniform(4, 7, tasks) * (random.random(tasks) < 0.9) * (path >= 0),
         release=random.uniform(0, 1e-2, tasks) * (random.random(tasks) < 0.3),
@@ -43,7 +43,7 @@ def random_graph(seed: int) -> tuple[Graph, np.ndarray, np.ndarray]:
     return graph, 1e9 * random.uniform(0.5, 2, links), random.uniform(0, 1e-3, links)
 
 
-def slopes(graph: Graph, capacity: np.ndarray, latency: np.ndarray, weights: np.ndarray, of: str) -> np.ndarray:
+def slopes(graph: LoweredGraph, capacity: np.ndarray, latency: np.ndarray, weights: np.ndarray, of: str) -> np.ndarray:
     """[3, L] slopes of the loss by each link's ``of``: to the left, to the right, through both."""
     rows = np.tile(np.stack([capacity, latency])[:, None, :], (1, 2 * graph.links + 1, 1))
     which = 0 if of == "capacity" else 1
@@ -79,7 +79,7 @@ def test_a_gradient_is_the_slope_where_nothing_coincides(first: int, device: str
     assert compared > 40
 
 
-def gradient(graph: Graph, capacity: list[float], device: str) -> list[float]:
+def gradient(graph: LoweredGraph, capacity: list[float], device: str) -> list[float]:
     given = torch.tensor([capacity], dtype=torch.float64, requires_grad=True, device=device)
     sweep(graph, given).makespan.sum().backward()
     assert given.grad is not None
@@ -115,7 +115,7 @@ def test_all_links_k_times_as_fast_divide_the_time_by_k(device: str) -> None:
     for paths in (4, 12)[: 1 if EMULATED else 2]:  # an emulated GPU takes minutes for 12
         ends = [(i, j) for i in range(paths) for j in range(paths) if i != j]
         count = len(ends)
-        graph = Graph(
+        graph = LoweredGraph(
             delay=np.zeros(2 * count),
             bytes=np.full(2 * count, 1e6),
             release=np.zeros(2 * count),

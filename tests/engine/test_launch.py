@@ -16,11 +16,11 @@ import pytest
 from topoflow import _C
 from topoflow.engine.base import Run, World
 from topoflow.engine.bound import Bound
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid
 
 torch = pytest.importorskip("torch")
-FAKE = Device(torch.device("cpu"))  # runs the code of a GPU but for streams and pinned memory
+FAKE = DeviceMemory(torch.device("cpu"))  # runs the code of a GPU but for streams and pinned memory
 
 
 @pytest.fixture
@@ -29,9 +29,9 @@ def worlds(make_world: Callable[..., World]) -> list[World]:
     return [replace(world, name=f"world {k}", capacity=world.capacity * k) for k in (1, 2, 3, 4, 5)]
 
 
-@pytest.mark.parametrize("device", [Device(), FAKE], ids=["numpy", "torch"])
+@pytest.mark.parametrize("device", [DeviceMemory(), FAKE], ids=["numpy", "torch"])
 def test_a_fault_names_the_worlds_that_ran_and_the_next_run_works(
-    device: Device, worlds: list[World], monkeypatch: pytest.MonkeyPatch
+    device: DeviceMemory, worlds: list[World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel = _C.simulate
 
@@ -50,15 +50,15 @@ def test_a_fault_names_the_worlds_that_ran_and_the_next_run_works(
 
 def with_room_for(tasks: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A device whose memory holds no more than this many tasks' answers; the size of each array that was asked for."""
-    zeros, asked = Device.zeros, []
+    zeros, asked = DeviceMemory.zeros, []
 
-    def limited(device: Device, *shape: int, dtype: str = "float64") -> Any:
+    def limited(device: DeviceMemory, *shape: int, dtype: str = "float64") -> Any:
         asked.append(int(np.prod(shape)))
         if device.torch is not None and asked[-1] > tasks:
             raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {8 * asked[-1]} bytes")
         return zeros(device, *shape, dtype=dtype)
 
-    monkeypatch.setattr(Device, "zeros", limited)
+    monkeypatch.setattr(DeviceMemory, "zeros", limited)
     return asked
 
 

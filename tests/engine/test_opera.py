@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests.engine.slots import SLOT, burst, check_twin, of_seeds, random_failed_rotors
 from tests.twins.slotted_opera import OperaReference
 from topoflow.engine.base import Run
-from topoflow.engine.slotted import Found, simulate_cells
+from topoflow.engine.slotted import SlottedResults, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
-from topoflow.engine.slotted.settings import Settings
+from topoflow.engine.slotted.settings import SlottedSettings
 from topoflow.fabric.circuits.rotors import FailedRotors, Rotors
 from topoflow.fabric.circuits.schedule import EMPTY
 from topoflow.fabric.circuits.staggered import NO_SWITCH, Staggered, factorize
@@ -102,7 +102,7 @@ def follow(rotors: Staggered, slot: int, source: int, target: int) -> Iterator[t
 @settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1))
 def test_the_kernel_is_exactly_the_twin(
-    random_staggered: Callable[..., Cells], run_cells: Callable[..., list[Found]], seed: int
+    random_staggered: Callable[..., Cells], run_cells: Callable[..., list[SlottedResults]], seed: int
 ) -> None:
     draw = np.random.default_rng(seed)
     check_twin(draw, random_staggered(draw), OperaReference, run_cells)
@@ -112,13 +112,13 @@ def test_the_kernel_is_exactly_the_twin(
     ("first", "count"), [(0, 500), pytest.param(500, 10_000, marks=pytest.mark.slow)], ids=["some", "many"]
 )
 def test_every_cell_comes_once_by_one_detour_or_a_shortest_path_and_no_link_has_more_than_it_can(
-    random_staggered: Callable[..., Cells], run_cells: Callable[..., list[Found]], first: int, count: int
+    random_staggered: Callable[..., Cells], run_cells: Callable[..., list[SlottedResults]], first: int, count: int
 ) -> None:
     for found in of_seeds(first, count, random_staggered, run_cells):
         check(found)
 
 
-def check(found: Found) -> None:
+def check(found: SlottedResults) -> None:
     world, log = found.world, found.log
     rotors = world.schedule
     assert isinstance(rotors, Staggered)
@@ -169,7 +169,7 @@ def test_a_cell_of_low_latency_alone_takes_a_shortest_path_of_its_slot() -> None
     for number, pair in enumerate(zip(source, target, strict=True)):
         before = number % rotors.cycle * SLOT  # what begins during a slot leaves in the next one
         worlds.append(low(burst(rotors, *np.array(pair).reshape(2, 1), 1, before + 1, pause=(2, 1), **TIMING)))
-    for number, found in enumerate(simulate_cells(worlds, Settings(), Run(threads=1))):
+    for number, found in enumerate(simulate_cells(worlds, SlottedSettings(), Run(threads=1))):
         slot = number % rotors.cycle + 1
         path = list(follow(rotors, slot, int(source[number]), int(target[number])))
         assert found.hops == len(path)
@@ -180,7 +180,7 @@ def test_what_does_not_fit_in_a_slot_waits_for_the_next() -> None:
     """50 cells from one node to another: 20 in a slot by one path, less the times that its hops take."""
     rotors = rotors_of()
     (found,) = simulate_cells(
-        [low(burst(rotors, np.array([0]), np.array([9]), 50, **TIMING))], Settings(), Run(threads=1), log=True
+        [low(burst(rotors, np.array([0]), np.array([9]), 50, **TIMING))], SlottedSettings(), Run(threads=1), log=True
     )
     assert found.log is not None
     slots, cells = np.unique(found.log.sent, return_counts=True)
@@ -204,7 +204,7 @@ def mixed(small: bool, large: bool) -> Cells:
 
 
 def test_bulk_does_not_delay_low_latency() -> None:
-    alone, both, bulk = simulate_cells([mixed(True, False), mixed(True, True), mixed(False, True)], Settings())
+    alone, both, bulk = simulate_cells([mixed(True, False), mixed(True, True), mixed(False, True)], SlottedSettings())
     small = both.world.cells == 3
     assert both.finish[small].tolist() == alone.finish.tolist()
     assert both.finish[~small].sum() > bulk.finish.sum(), "but low latency delays bulk"
@@ -213,7 +213,7 @@ def test_bulk_does_not_delay_low_latency() -> None:
 def test_low_latency_is_sooner_than_on_rotornet_with_the_same_slot() -> None:
     world = mixed(True, False)
     rotornet = replace(world, schedule=Rotors(16, 4, 20), low_latency=None)
-    here, there = (found.finish - found.world.release for found in simulate_cells([world, rotornet], Settings()))
+    here, there = (found.finish - found.world.release for found in simulate_cells([world, rotornet], SlottedSettings()))
     assert here.max() < 2 * SLOT, "the slot after that in which it began"
     assert here.mean() < 0.6 * there.mean()
 
@@ -225,7 +225,7 @@ def test_uniform_bulk_goes_directly_and_gets_every_link_less_what_is_dark(nodes:
     assert rotors.stored == 20 * switches - 2
     source, target = np.nonzero(~np.eye(nodes, dtype=bool))
     world = low(burst(rotors, source, target, rotors.stored * 12, **TIMING), False)
-    (found,) = simulate_cells([world], Settings(), Run(threads=1), log=True)
+    (found,) = simulate_cells([world], SlottedSettings(), Run(threads=1), log=True)
     assert found.log is not None
     begin, end = 3 * rotors.cycle, 10 * rotors.cycle  # all are there, and not yet few
     slots = np.concatenate([found.log.sent, found.log.sent_on[found.log.through >= 0]])
@@ -243,7 +243,7 @@ def test_a_permutation_of_bulk_gets_half_of_the_bandwidth() -> None:
     """Of N - 1 links of a cycle one is direct, each other one half of a detour: N / 2 links' worth of cells."""
     rotors, nodes, cycles = rotors_of(), np.arange(16), 40
     world = low(burst(rotors, nodes, (nodes + 5) % 16, rotors.stored * 8 * cycles, **TIMING), False)
-    (found,) = simulate_cells([world], Settings(), Run(threads=1))
+    (found,) = simulate_cells([world], SlottedSettings(), Run(threads=1))
     assert found.epochs / rotors.cycle == pytest.approx(cycles, rel=0.1)
 
 
@@ -252,7 +252,7 @@ def test_what_cannot_be_sent_is_a_status_that_names_the_queue() -> None:
     for prompt in (True, False):
         world = low(burst(rotors, np.array([0, 1]), np.array([5, 2]), 3, **TIMING), prompt)
         with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
-            simulate_cells([world], Settings(), Run(threads=1))
+            simulate_cells([world], SlottedSettings(), Run(threads=1))
         law = "every cell must get a slot, got a queue of node 0 for node 5 that nothing leaves"
         assert str(error.value) == f"burst: {law}"
 

@@ -14,7 +14,7 @@ from tests.engine.test_packet_random import compare, random_model, twin_of
 from topoflow.demand import Demand
 from topoflow.engine.base import Run, Timeline, World
 from topoflow.engine.bound import Bound
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet, layout_of
@@ -125,7 +125,7 @@ def model_of(draw: np.random.Generator) -> Packet:
 def test_the_kernel_is_exactly_the_twin(device: str, routing: str, seed: int) -> None:
     draw = np.random.default_rng(seed)
     world = random_world(draw, routing)
-    assert compare(world, model_of(draw), Run(Device.named(device), threads=1)), "no buffers wait in a circle"
+    assert compare(world, model_of(draw), Run(DeviceMemory.named(device), threads=1)), "no buffers wait in a circle"
 
 
 @settings(max_examples=10)
@@ -133,7 +133,7 @@ def test_the_kernel_is_exactly_the_twin(device: str, routing: str, seed: int) ->
 def test_worlds_by_paths_and_by_address_may_be_in_one_batch(device: str, seed: int) -> None:
     draw = np.random.default_rng(seed)
     worlds = [random_world(draw, routing) for routing in ("ecmp", "minimal", "adaptive_local", "ecmp")]
-    model, run = model_of(draw), Run(Device.named(device), threads=1)
+    model, run = model_of(draw), Run(DeviceMemory.named(device), threads=1)
     for world, found in zip(worlds, model.simulate(worlds, run), strict=True):
         assert found.finish.tolist() == model.simulate([world], run)[0].finish.tolist()
 

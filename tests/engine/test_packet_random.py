@@ -18,13 +18,13 @@ from tests.twins.packet_addresses import AddressedSimulation
 from tests.twins.packet_sst import SstSimulation
 from tests.twins.packet_transport import TransportSimulation
 from topoflow.engine.alternatives import Alternatives
-from topoflow.engine.base import Graph, Histogram, Ports, Run, Timeline, World
+from topoflow.engine.base import Histogram, LoweredGraph, Ports, Run, Timeline, World
 from topoflow.engine.bound import Bound
-from topoflow.engine.device import Device
-from topoflow.engine.lowering.paths import Hops, union
+from topoflow.engine.device import DeviceMemory
+from topoflow.engine.lowering.paths import PathSet, union
 from topoflow.engine.packet import MOST_QUEUES, Packet, layout_of
 from topoflow.engine.packet.addresses import AddressedLayout
-from topoflow.engine.packet.layout import Layout, lay_out
+from topoflow.engine.packet.layout import PortLayout, lay_out
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.settings import MICROSECOND, MILLISECOND, SECOND, numbers
 from topoflow.engine.packet.transport import MARKED
@@ -47,7 +47,7 @@ def random_world(draw: np.random.Generator, *, one_interface: bool = False) -> W
     path = draw.integers(-1, paths, tasks)
     nothing = draw.random(tasks) < 0.2
     size = np.where((path < 0) | nothing, 0.0, draw.choice([1.0, 64.0, 500.5, 4096.0, 30_000.0], tasks))
-    graph = Graph(
+    graph = LoweredGraph(
         delay=draw.choice([0.0, 1e-7, 1e-6], tasks),
         bytes=size,
         release=draw.choice([0.0, 0.0, 2e-6], tasks),
@@ -92,11 +92,11 @@ def other_way(draw: np.random.Generator, row: np.ndarray, kept: int) -> np.ndarr
     return np.concatenate([row[:kept], rest[: draw.integers(1, len(rest) + 1)] if len(rest) else rest])
 
 
-def union_of(rows: Rows, several: Alternatives | None) -> Hops:
+def union_of(rows: Rows, several: Alternatives | None) -> PathSet:
     if several is None:
         offsets = np.cumsum([0, *map(len, rows)]).astype(np.int64)
         links = np.concatenate(rows).astype(np.int32)
-        return Hops(offsets, links, np.ones(len(links)), None)
+        return PathSet(offsets, links, np.ones(len(links)), None)
     chains = [several.links[a:b] for a, b in itertools.pairwise(several.hop_offsets)]
     path = np.repeat(np.arange(len(rows)), np.diff(several.offsets))
     return union(padded([tuple(chain.tolist()) for chain in chains]), path, several.share, len(rows))
@@ -227,7 +227,7 @@ def compare(world: World, model: Packet, run: Run) -> bool:
     return True
 
 
-def agree_over_time(ports: Ports, layout: Layout, twin: Simulation, model: Packet, end: int) -> None:
+def agree_over_time(ports: Ports, layout: PortLayout, twin: Simulation, model: Packet, end: int) -> None:
     """Depths of queues, interval by interval; and their greatest is the one that is counted besides."""
     if not model.samples:
         assert ports.queues is None
@@ -270,7 +270,7 @@ def agree(found: Histogram, values: list[int]) -> None:
 @given(seed=CASES)
 def test_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
     draw = np.random.default_rng(seed)
-    compare(random_world(draw), random_model(draw), Run(Device.named(device), threads=1))
+    compare(random_world(draw), random_model(draw), Run(DeviceMemory.named(device), threads=1))
 
 
 @settings(max_examples=150)
@@ -278,7 +278,7 @@ def test_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
 @example(seed=978)  # two messages lose each other's packets for ever, and give up
 def test_with_losses_marks_and_control_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
     draw = np.random.default_rng(seed)
-    compare(random_world(draw, one_interface=True), random_transport(draw), Run(Device.named(device), threads=1))
+    compare(random_world(draw, one_interface=True), random_transport(draw), Run(DeviceMemory.named(device), threads=1))
 
 
 @settings(max_examples=40)
@@ -289,7 +289,7 @@ def test_on_links_of_milliseconds_the_kernel_is_exactly_the_twin(device: str, se
     world, model = random_world(draw), random_model(draw)
     latency = draw.choice([0.0, 1e-6, 1.2e-3, 2.1e-3, 5e-3], world.graph.links)
     model = replace(model, buffer=64 * model.size) if draw.random() < 0.5 else model
-    compare(replace(world, latency=latency), model, Run(Device.named(device), threads=1))
+    compare(replace(world, latency=latency), model, Run(DeviceMemory.named(device), threads=1))
 
 
 @settings(max_examples=40)
@@ -304,7 +304,7 @@ def test_on_links_with_hundreds_of_packets_under_way_the_kernel_is_exactly_the_t
     fast = replace(
         world, graph=graph, capacity=draw.choice(speeds, graph.links), latency=draw.choice(latencies, graph.links)
     )
-    assert compare(fast, model, Run(Device.named(device), threads=1))
+    assert compare(fast, model, Run(DeviceMemory.named(device), threads=1))
 
 
 @settings(max_examples=50)
@@ -439,7 +439,7 @@ def test_packets_take_every_alternative_as_often_as_its_share_says(seed: int) ->
         assert dict(walks(layout, begin, end)) == pytest.approx(expected, abs=1e-6)
 
 
-def walks(layout: Layout, begin: int, end: int) -> Iterator[tuple[tuple[int, ...], float]]:
+def walks(layout: PortLayout, begin: int, end: int) -> Iterator[tuple[tuple[int, ...], float]]:
     """The links of every walk from these roots, and its probability; none comes twice."""
     before = 0.0
     for root in range(begin, end):
@@ -450,7 +450,7 @@ def walks(layout: Layout, begin: int, end: int) -> Iterator[tuple[tuple[int, ...
         before = reached
 
 
-def following(layout: Layout, step: int) -> Iterator[tuple[tuple[int, ...], float]]:
+def following(layout: PortLayout, step: int) -> Iterator[tuple[tuple[int, ...], float]]:
     if step == NONE:
         yield (), 1.0
         return

@@ -17,9 +17,9 @@ from tests.engine.test_packet_sst import random_model as sst_model
 from tests.engine.test_packet_sst import random_world as sst_world
 from tests.engine.test_packet_threads import same_bytes
 from topoflow.arrays import distinct, offsets
-from topoflow.engine.base import Fidelity, Graph, Run, Timeline, World
+from topoflow.engine.base import Fidelity, LoweredGraph, Run, Timeline, World
 from topoflow.engine.bound import Bound
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet
@@ -56,7 +56,7 @@ def repeated(draw: np.random.Generator, world: World) -> World:
     return replace(world, graph=replace(world.graph, rounds=int(draw.integers(2, 6)), carried=carried))
 
 
-def written(graph: Graph) -> Graph:
+def written(graph: LoweredGraph) -> LoweredGraph:
     """All rounds one after the other: a task waits for itself in the round before, too."""
     rounds, tasks, count = graph.rounds, graph.tasks, len(graph.after)
     assert graph.carried is not None
@@ -106,7 +106,7 @@ def test_rounds_are_as_if_they_were_written_one_after_the_other(device: str, cas
     draw = np.random.default_rng(seed)
     world, model = case(draw)
     world = repeated(draw, world)
-    run = Run(Device.named(device), threads=1)
+    run = Run(DeviceMemory.named(device), threads=1)
     all_of = replace(world, graph=written(world.graph))
     (found,), (expected,) = model.simulate([world], run), model.simulate([all_of], run)
     agree(found, expected)
@@ -119,7 +119,7 @@ def test_a_kernel_of_rounds_is_exactly_the_twin_of_all_of_them(device: str, seed
     world, model = by_path(draw)
     world = repeated(draw, world)
     expected = by_twin(replace(world, graph=written(world.graph)), model)
-    (found,) = model.simulate([world], Run(Device.named(device), threads=1))
+    (found,) = model.simulate([world], Run(DeviceMemory.named(device), threads=1))
     assert found.start.tolist() == seconds(expected.start[: world.graph.tasks])
     assert found.finish.tolist() == seconds(expected.finish[-world.graph.tasks :])
 
@@ -139,7 +139,7 @@ def test_tasks_that_take_no_time_change_no_other(device: str, wide: bool, rounds
         if rounds > 1:
             carried = np.array([[0], [len(tasks) - 1]], np.int32)
             world = replace(world, graph=replace(world.graph, rounds=rounds, carried=carried))
-        (found,) = Packet(size=2048, nic_latency=1e-8).simulate([world], Run(Device.named(device), threads=1))
+        (found,) = Packet(size=2048, nic_latency=1e-8).simulate([world], Run(DeviceMemory.named(device), threads=1))
         return found
 
     direct = simulated([Transfer(3000.0, 0, 9), replace(answer, after=(0,))])
@@ -160,7 +160,10 @@ def test_credits_that_nobody_takes_need_no_slots_for_every_round(device: str, ro
     world = place(Traffic.from_tasks("pair", network.servers, tasks), network, name="pair", routing=routing)
     carried = np.array([[0], [1]], np.int32)
     world = replace(world, graph=replace(world.graph, rounds=400, carried=carried))
-    model, run = Packet(size=2048, nic_latency=1e-8, samples=0, draws="message"), Run(Device.named(device), threads=1)
+    model, run = (
+        Packet(size=2048, nic_latency=1e-8, samples=0, draws="message"),
+        Run(DeviceMemory.named(device), threads=1),
+    )
     (found,), (expected,) = (
         model.simulate([each], run) for each in (world, replace(world, graph=written(world.graph)))
     )

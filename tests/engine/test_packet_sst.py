@@ -22,7 +22,7 @@ from tests.twins.packet_sst import SstSimulation
 from topoflow import _C
 from topoflow.demand import Demand
 from topoflow.engine.base import Run, Timeline, World
-from topoflow.engine.device import HOST_MEMORY, Device
+from topoflow.engine.device import HOST_MEMORY, DeviceMemory
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import PORTS_OF_A_THREAD, Packet, Prepared, layout_of
 from topoflow.engine.packet.addresses import AddressedLayout
@@ -359,7 +359,7 @@ def random_model(draw: np.random.Generator) -> Packet:
 def test_the_kernel_is_exactly_the_twin(device: str, routing: str, seed: int) -> None:
     draw = np.random.default_rng(seed)
     world = random_world(draw, routing)
-    assert compare(world, random_model(draw), Run(Device.named(device), threads=1)), "no buffers wait in a circle"
+    assert compare(world, random_model(draw), Run(DeviceMemory.named(device), threads=1)), "no buffers wait in a circle"
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)

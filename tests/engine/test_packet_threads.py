@@ -19,15 +19,15 @@ from tests.engine.test_packet_addresses import random_world as addressed_world
 from tests.engine.test_packet_random import CASES, random_model, random_transport, random_world, union_of
 from topoflow import _C
 from topoflow.engine.alternatives import Alternatives
-from topoflow.engine.base import Graph, World
+from topoflow.engine.base import LoweredGraph, World
 from topoflow.engine.device import HOST_MEMORY
 from topoflow.engine.packet import Packet, layout_of
 from topoflow.engine.packet.addresses import ROUTINGS
-from topoflow.engine.packet.batch import ANSWERS, Batch, pack
+from topoflow.engine.packet.batch import ANSWERS, PacketBatch, pack
 from topoflow.engine.packet.settings import numbers
 
 
-def simulated(worlds: Sequence[World], model: Packet, threads: int, grain: int = 1) -> Batch:
+def simulated(worlds: Sequence[World], model: Packet, threads: int, grain: int = 1) -> PacketBatch:
     """With all that the kernel writes; ``grain``: ports for each thread of a world at least."""
     layouts = [layout_of(world.graph, model, world.routing) for world in worlds]
     amounts = [numbers(world, layout, model) for world, layout in zip(worlds, layouts, strict=True)]
@@ -112,7 +112,7 @@ def test_packets_of_a_message_that_arrive_in_several_parts_are_all_counted() -> 
         np.array([0, 2]), np.array([0, 3, 6]), np.concatenate(rows).astype(np.int32), np.array([0.5, 0.5])
     )
     hops = union_of(rows[:1], both)
-    graph = Graph(
+    graph = LoweredGraph(
         delay=np.zeros(1),
         bytes=np.array([4e6]),
         release=np.zeros(1),

@@ -16,7 +16,7 @@ from tests.engine.test_packet_random import loses_nothing_silently, some_lossy_w
 from tests.twins.packet_transport import Rate
 from topoflow.demand import Demand
 from topoflow.engine.alternatives import Alternatives
-from topoflow.engine.base import Graph, Run, Timeline, World
+from topoflow.engine.base import LoweredGraph, Run, Timeline, World
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet, layout_of
 from topoflow.engine.packet.settings import numbers
@@ -115,7 +115,7 @@ def ends_of(sources: Iterable[int], targets: Sequence[int]) -> np.ndarray:
     return np.array([[*sources], targets, [0] * len(targets)], np.int32)
 
 
-def spread(graph: Graph, senders: int, interfaces: int) -> Graph:
+def spread(graph: LoweredGraph, senders: int, interfaces: int) -> LoweredGraph:
     """Packets of each sender draw one of the links ``senders``, ... after its own."""
     rows = [[i, senders + k] for i in range(senders) for k in range(interfaces)]
     several = Alternatives(

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from topoflow.demand import Demand
 from topoflow.engine.base import World
 from topoflow.engine.fluid import Fluid
-from topoflow.engine.lowering.algorithms import Call, algorithms
+from topoflow.engine.lowering.algorithms import CollectiveCall, algorithms
 from topoflow.engine.lowering.local_ports import slowdowns
 from topoflow.engine.lowering.placement import place
-from topoflow.engine.lowering.schedule import Schedule
+from topoflow.engine.lowering.schedule import SendSchedule
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.operations import ROOTED, bus_factor
@@ -67,7 +67,7 @@ def bytes_inside(op: str, name: str, servers: int, local: int) -> float:
     """Return the bytes that the busiest rank sends, or receives, inside its server."""
     root = (servers - 1) * local if op in ROOTED else None
     chunks = 1 if algorithms()[name].chunks(1.0, 1) else 0
-    sends = algorithms()[name].schedule(Call(op, np.arange(servers * local)[None], root, chunks))
+    sends = algorithms()[name].schedule(CollectiveCall(op, np.arange(servers * local)[None], root, chunks))
     inside = sends.share * (sends.source // local == sends.target // local)
     return max(np.bincount(port, weights=inside).max(initial=0.0) for port in (sends.source, sends.target))
 
@@ -142,7 +142,7 @@ def test_rings_as_flows_inside_a_server_take_as_long_as_in_steps(op: str, name: 
 
 
 @st.composite
-def schedules(draw: st.DrawFn) -> tuple[Schedule, np.ndarray, np.ndarray]:
+def schedules(draw: st.DrawFn) -> tuple[SendSchedule, np.ndarray, np.ndarray]:
     """Draw any sends with any dependencies, the size of each, and which of them are inside a server."""
     ranks, count = draw(st.integers(2, 6)), draw(st.integers(1, 25))
     source = np.array(draw(st.lists(st.integers(0, ranks - 1), min_size=count, max_size=count)))
@@ -150,7 +150,7 @@ def schedules(draw: st.DrawFn) -> tuple[Schedule, np.ndarray, np.ndarray]:
     after = [sorted(draw(st.sets(st.integers(0, send - 1), max_size=3))) if send else [] for send in range(count)]
     size = draw(st.lists(st.sampled_from([1.0, 2.5, 1e-3, 70.0]), min_size=count, max_size=count))
     inside = draw(st.lists(st.booleans(), min_size=count, max_size=count))
-    sends = Schedule(
+    sends = SendSchedule(
         parts=1,
         source=source,
         target=(source + hop) % ranks,
@@ -164,7 +164,7 @@ def schedules(draw: st.DrawFn) -> tuple[Schedule, np.ndarray, np.ndarray]:
     return sends, np.array(size), np.array(inside)
 
 
-def check_ports(sends: Schedule, size: np.ndarray, inside: np.ndarray) -> None:
+def check_ports(sends: SendSchedule, size: np.ndarray, inside: np.ndarray) -> None:
     """Run ``sends`` as early as they can over ports of 1 B/s; those between servers take 1 s per byte alone."""
     slowdown = slowdowns(sends, inside)
     start, finish = np.zeros(len(size)), np.zeros(len(size))

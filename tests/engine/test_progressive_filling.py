@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from topoflow import _C
-from topoflow.engine.base import Graph, World
+from topoflow.engine.base import LoweredGraph, World
 from topoflow.engine.fluid.batch import pack
 
 WORLDS = 60
@@ -20,7 +20,7 @@ def random_world(seed: int) -> World:
     links, paths, tasks = (int(random.integers(1, most)) for most in (40, 60, 200))
     crossed = [random.choice(links, size=random.integers(1, min(links, 6) + 1), replace=False) for _ in range(paths)]
     hops = sum(map(len, crossed))
-    graph = Graph(
+    graph = LoweredGraph(
         delay=np.zeros(tasks),
         bytes=np.where(random.random(tasks) < 0.3, 1e6, 1e13),
         release=random.choice([0.0, 1.0], tasks) * random.random(tasks),

@@ -13,10 +13,10 @@ import pytest
 from tests.twins import bound as bound_twin
 from tests.twins import fluid as fluid_twin
 from topoflow.engine import fluid
-from topoflow.engine.base import Graph, Run, World
+from topoflow.engine.base import LoweredGraph, Run, World
 from topoflow.engine.bound import Bound
-from topoflow.engine.device import Device
-from topoflow.engine.dynamic.stepwise import Routes, Stepwise
+from topoflow.engine.device import DeviceMemory
+from topoflow.engine.dynamic.stepwise import RoutesAtTime, Stepwise
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet
@@ -38,7 +38,7 @@ def random_job(seed: int, tasks: int = 60, links: int = 4, *, sends: bool = True
     flows = (random.random(tasks) < 0.3) & sends
     resource = np.where(random.random(tasks) < 0.8, random.integers(0, 3, tasks), -1)
     delay = MICROSECOND * random.integers(1, 5, tasks)
-    graph = Graph(
+    graph = LoweredGraph(
         delay=np.where(flows, 0.0, delay),
         bytes=np.where(flows, random.choice([1e3, 2e3, 5e3], tasks), 0.0),
         release=MICROSECOND * random.choice([0, 0, 0, 3, 20], tasks),
@@ -67,7 +67,7 @@ class Row(TypedDict, total=False):
 def computes(*rows: Row) -> World:
     """Return a world of computes without a network."""
     after = [list(row.get("after", [])) for row in rows]
-    graph = Graph(
+    graph = LoweredGraph(
         delay=np.array([row["delay"] for row in rows], np.float64),
         bytes=np.zeros(len(rows)),
         release=np.array([row.get("release", 0) for row in rows], np.float64),
@@ -100,8 +100,8 @@ def replaced(world: World, fidelity: Packet | Slotted, fabric: Dragonfly | Siriu
 
 
 MODELS: dict[str, Callable[[World, str], np.ndarray]] = {
-    "fluid": lambda world, device: Fluid().simulate([world], Run(Device.named(device)))[0].finish,
-    "packet": lambda world, device: Packet().simulate([world], Run(Device.named(device)))[0].finish,
+    "fluid": lambda world, device: Fluid().simulate([world], Run(DeviceMemory.named(device)))[0].finish,
+    "packet": lambda world, device: Packet().simulate([world], Run(DeviceMemory.named(device)))[0].finish,
 }
 PLACED: dict[str, Callable[[World], np.ndarray]] = {
     "packet, SST": lambda world: replaced(world, Packet(model="sst"), Dragonfly(1e9, 1, 1e-6), "minimal"),
@@ -139,7 +139,7 @@ def test_computes_run_on_every_network_as_in_the_twin_of_fluid(model: str) -> No
 
 def test_random_jobs_run_in_fluid_as_in_its_twin(device: str) -> None:
     worlds = [random_job(seed) for seed in SEEDS]
-    for world, timeline in zip(worlds, Fluid().simulate(worlds, Run(Device.named(device))), strict=True):
+    for world, timeline in zip(worlds, Fluid().simulate(worlds, Run(DeviceMemory.named(device))), strict=True):
         twin = fluid_twin.simulate(world)
         np.testing.assert_allclose(timeline.start, twin.start, rtol=1e-9, err_msg=world.name)
         np.testing.assert_allclose(timeline.finish, twin.finish, rtol=1e-9, err_msg=world.name)
@@ -160,8 +160,8 @@ def test_tasks_of_a_resource_never_overlap(model: str, device: str) -> None:
 def test_a_batch_with_worlds_without_resources_changes_no_bit(device: str) -> None:
     worlds = [random_job(seed) for seed in SEEDS]
     worlds += [replace(world, graph=replace(world.graph, resource=None)) for world in worlds]
-    for world, timeline in zip(worlds, Fluid().simulate(worlds, Run(Device.named(device))), strict=True):
-        alone = Fluid().simulate([world], Run(Device.named(device)))[0]
+    for world, timeline in zip(worlds, Fluid().simulate(worlds, Run(DeviceMemory.named(device))), strict=True):
+        alone = Fluid().simulate([world], Run(DeviceMemory.named(device)))[0]
         np.testing.assert_array_equal(timeline.finish, alone.finish)
 
 
@@ -180,7 +180,7 @@ def test_a_job_in_steps_of_time_is_the_unbroken_run(interval: float) -> None:
         world = random_job(seed)
         graph, whole = world.graph, Fluid().simulate([world])[0]
         tasks = Stepwise(world.name, graph, 0.0, merge=0.0, cancel=np.zeros(1, np.int32))
-        routes = Routes(graph.path_offsets, graph.path_links, None, np.zeros(graph.links))
+        routes = RoutesAtTime(graph.path_offsets, graph.path_links, None, np.zeros(graph.links))
         step = 0
         while not tasks.has_finished:
             step += 1
@@ -200,14 +200,14 @@ def test_jobs_side_by_side_have_resources_of_their_own() -> None:
 def test_the_bound_is_that_of_its_twin_and_never_above_fluid(device: str) -> None:
     for seed in SEEDS:
         world = random_job(seed)
-        makespan = Bound().simulate([world], Run(Device.named(device)))[0].makespan
+        makespan = Bound().simulate([world], Run(DeviceMemory.named(device)))[0].makespan
         assert makespan == pytest.approx(bound_twin.bound(world)[2], rel=1e-12)
         assert makespan <= Fluid().simulate([world])[0].makespan * (1 + 1e-12)
 
 
 def test_the_bound_of_tasks_of_a_resource_is_their_sum(device: str) -> None:
     world = computes(*({"delay": 2, "resource": 0} for _ in range(5)))
-    assert Bound().simulate([world], Run(Device.named(device)))[0].makespan == 10
+    assert Bound().simulate([world], Run(DeviceMemory.named(device)))[0].makespan == 10
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.engine.slots import SLOT, burst, check_twin, of_seeds, random_failed_rotors
 from tests.twins.slotted_rotor import RotorReference
 from topoflow.engine.base import Run
-from topoflow.engine.slotted import Found, simulate_cells
+from topoflow.engine.slotted import SlottedResults, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
-from topoflow.engine.slotted.settings import Settings
+from topoflow.engine.slotted.settings import SlottedSettings
 from topoflow.fabric.circuits.rotors import FailedRotors, Rotors
 from topoflow.fabric.circuits.schedule import EMPTY
 
@@ -52,7 +52,7 @@ def joined_in_a_cycle(rotors: Rotors) -> np.ndarray:
 @settings(max_examples=150)
 @given(st.integers(0, 2**32 - 1))
 def test_the_kernel_is_exactly_the_twin(
-    random_rotors: Callable[..., Cells], run_cells: Callable[..., list[Found]], seed: int
+    random_rotors: Callable[..., Cells], run_cells: Callable[..., list[SlottedResults]], seed: int
 ) -> None:
     draw = np.random.default_rng(seed)
     check_twin(draw, random_rotors(draw), RotorReference, run_cells)
@@ -62,13 +62,13 @@ def test_the_kernel_is_exactly_the_twin(
     ("first", "count"), [(0, 500), pytest.param(500, 10_000, marks=pytest.mark.slow)], ids=["some", "many"]
 )
 def test_every_cell_comes_once_by_one_detour_at_most_and_no_link_or_store_has_more_than_it_can(
-    random_rotors: Callable[..., Cells], run_cells: Callable[..., list[Found]], first: int, count: int
+    random_rotors: Callable[..., Cells], run_cells: Callable[..., list[SlottedResults]], first: int, count: int
 ) -> None:
     for found in of_seeds(first, count, random_rotors, run_cells):
         check(found)
 
 
-def check(found: Found) -> None:
+def check(found: SlottedResults) -> None:
     world, log = found.world, found.log
     rotors = world.schedule
     assert isinstance(rotors, Rotors)
@@ -97,7 +97,7 @@ def check(found: Found) -> None:
 
 def hops_per_slot(world: Cells) -> float:
     """The share of what links can carry that they carry."""
-    (found,) = simulate_cells([world], Settings(), Run(threads=1))
+    (found,) = simulate_cells([world], SlottedSettings(), Run(threads=1))
     rotors = world.schedule
     assert isinstance(rotors, Rotors)
     links = rotors.nodes * (rotors.nodes - 1) / rotors.cycle  # in a slot, on average
@@ -109,7 +109,7 @@ def test_uniform_traffic_goes_directly_and_gets_every_slot(nodes: int, switches:
     source, target = np.nonzero(~np.eye(nodes, dtype=bool))
     rotors = Rotors(nodes, switches, 20)
     world = burst(rotors, source, target, 20 * 30, **TIMING)
-    (found,) = simulate_cells([world], Settings(), Run(threads=1), log=True)
+    (found,) = simulate_cells([world], SlottedSettings(), Run(threads=1), log=True)
     assert found.log is not None
     begin, end = 5 * rotors.cycle, 25 * rotors.cycle  # all are there, and not yet few
     slots = np.concatenate([found.log.sent, found.log.sent_on[found.log.through >= 0]])
@@ -139,7 +139,7 @@ def test_a_failure_takes_the_share_of_the_bandwidth_that_the_part_had(what: str)
         cycles = 20
         world = burst(rotors, source, target, 20 * 2 * cycles, **TIMING)
         (found,) = simulate_cells(
-            [replace(world, until=cycles * rotors.cycle * SLOT)], Settings(), Run(threads=1), log=True
+            [replace(world, until=cycles * rotors.cycle * SLOT)], SlottedSettings(), Run(threads=1), log=True
         )
         assert found.log is not None
         steady = found.log.sent >= 4 * rotors.cycle  # all cells are there
@@ -160,7 +160,7 @@ def test_a_permutation_over_a_switch_that_failed_gets_what_detours_leave() -> No
     usable = [s for s in range(1, 16) if s // 4 != 1 and (5 - s) % 16 // 4 != 1 and (5 - s) % 16]
     assert len(usable) == 8
     world = burst(rotors, nodes, (nodes + 5) % 16, 20 * len(usable) // 2 * cycles, **TIMING)
-    (found,) = simulate_cells([world], Settings(), Run(threads=1), log=True)
+    (found,) = simulate_cells([world], SlottedSettings(), Run(threads=1), log=True)
     assert found.log is not None
     assert (found.log.through >= 0).all()
     assert found.epochs / rotors.cycle == pytest.approx(cycles, rel=0.05)
@@ -170,10 +170,10 @@ def test_what_cannot_be_sent_is_a_status_that_names_the_queue() -> None:
     rotors = Rotors(8, 2, 4, FailedRotors(nodes=(5,)))
     world = burst(rotors, np.array([0, 1]), np.array([5, 2]), 3, **TIMING)
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
-        simulate_cells([world], Settings(), Run(threads=1))
+        simulate_cells([world], SlottedSettings(), Run(threads=1))
     assert str(error.value) == "burst: every cell must get a slot, got a queue of node 0 for node 5 that nothing leaves"
     with pytest.raises(ValueError, match="cells wait that nothing sends"):
-        RotorReference(world, Settings()).run()
+        RotorReference(world, SlottedSettings()).run()
 
 
 @pytest.mark.parametrize(("switch", "transceiver", "target"), [(1, 3, 7), (2, 1, 3), (2, 3, 6), (2, 3, 7), (3, 1, 3)])
@@ -181,7 +181,7 @@ def test_a_cell_gets_its_turn_on_each_link_that_is_left(switch: int, transceiver
     """Two slots in a cycle, two free links in each: turns that change with the slot would leave out one for ever."""
     rotors = Rotors(8, 4, 1, FailedRotors(switches=(switch,), transceivers=((0, transceiver),)))
     world = burst(rotors, np.array([0]), np.array([target]), 1, **TIMING)
-    (found,) = simulate_cells([world], Settings(), Run(threads=1))
+    (found,) = simulate_cells([world], SlottedSettings(), Run(threads=1))
     assert found.has_ended
 
 
@@ -191,7 +191,7 @@ def test_a_permutation_gets_half_of_the_bandwidth(cells: int) -> None:
     nodes, cycles = np.arange(16), 100
     world = burst(Rotors(16, 4, cells), nodes, (nodes + 5) % 16, cells * 8 * cycles, **TIMING)
     assert hops_per_slot(world) > 0.95
-    (found,) = simulate_cells([world], Settings(), Run(threads=1))
+    (found,) = simulate_cells([world], SlottedSettings(), Run(threads=1))
     assert found.epochs / 4 == pytest.approx(cycles, rel=0.05)
 
 
@@ -199,7 +199,7 @@ def test_a_cell_alone_waits_for_its_link_or_takes_an_earlier_detour() -> None:
     """At the beginning of slot 1: to the node that a switch joins now it comes by the first cell of the slot."""
     rotors = Rotors(8, 2, 4)  # slot 1: i -> i + 1, i + 5
     now, later = (burst(rotors, np.array([0]), np.array([node]), 1, 1, **TIMING) for node in (5, 3))
-    found = simulate_cells([now, later], Settings(), Run(threads=1), log=True)
+    found = simulate_cells([now, later], SlottedSettings(), Run(threads=1), log=True)
     assert found[0].finish[0] == SLOT + 150 + 1
     assert found[1].log is not None
     direct = found[1].log.through[0] == -1

@@ -12,15 +12,15 @@ from tests.engine.slots import SLOT, burst, random_failed, with_failures
 from topoflow import _C
 from topoflow.engine.base import Run
 from topoflow.engine.device import HOST_MEMORY
-from topoflow.engine.slotted import Found, simulate_cells
+from topoflow.engine.slotted import SlottedResults, simulate_cells
 from topoflow.engine.slotted.batch import pack
 from topoflow.engine.slotted.cells import NEVER, Cells
-from topoflow.engine.slotted.settings import CABLES, PROTOCOLS, Settings
-from topoflow.fabric.circuits.schedule import EMPTY, Failed, Schedule
+from topoflow.engine.slotted.settings import CABLES, PROTOCOLS, SlottedSettings
+from topoflow.fabric.circuits.schedule import EMPTY, CircuitSchedule, Failed
 
 
-def simulated(world: Cells, protocol: str, queue: int = 4) -> Found:
-    (found,) = simulate_cells([world], Settings(protocol, queue, None, seed=1), Run(threads=1))
+def simulated(world: Cells, protocol: str, queue: int = 4) -> SlottedResults:
+    (found,) = simulate_cells([world], SlottedSettings(protocol, queue, None, seed=1), Run(threads=1))
     return found
 
 
@@ -34,13 +34,13 @@ def used(world: Cells, protocol: str, queue: int = 4) -> float:
 def test_a_schedule_has_no_contention_and_joins_every_pair_once_an_epoch(nodes: int) -> None:
     draw = np.random.default_rng(nodes)
     for uplinks in range(1, nodes + 1):
-        whole = Schedule(nodes, uplinks)
+        whole = CircuitSchedule(nodes, uplinks)
         check_schedule(whole)
         assert (whole.joined() == 1 - np.eye(nodes)).all()
         check_schedule(random_failed(draw, whole))
 
 
-def check_schedule(schedule: Schedule) -> None:
+def check_schedule(schedule: CircuitSchedule) -> None:
     nodes, uplinks = schedule.nodes, schedule.uplinks
     assert (schedule.slots - 1) * uplinks < nodes <= schedule.slots * uplinks, "no epoch could be shorter"
     joined = np.zeros((nodes, nodes), int)
@@ -64,7 +64,11 @@ def check_schedule(schedule: Schedule) -> None:
 )
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_cell_comes_once_by_one_detour_at_most_and_no_two_meet(
-    random_cells: Callable[..., Cells], run_cells: Callable[..., list[Found]], protocol: str, first: int, count: int
+    random_cells: Callable[..., Cells],
+    run_cells: Callable[..., list[SlottedResults]],
+    protocol: str,
+    first: int,
+    count: int,
 ) -> None:
     for begin in range(first, first + count, 500):
         draws = [np.random.default_rng(seed) for seed in range(begin, begin + 500)]
@@ -72,12 +76,12 @@ def test_every_cell_comes_once_by_one_detour_at_most_and_no_two_meet(
         queue = int(draws[0].integers(2, 17))
         failed = zip(draws[::2], worlds[::2], strict=True)
         worlds = [*worlds[1::2], *(with_failures(draw, world, protocol) for draw, world in failed)]
-        for found in run_cells(worlds, Settings(protocol, queue, seed=begin)):
+        for found in run_cells(worlds, SlottedSettings(protocol, queue, seed=begin)):
             check_conservation(found)
             check_queues(found, queue)
 
 
-def check_conservation(found: Found) -> None:
+def check_conservation(found: SlottedResults) -> None:
     world, log = found.world, found.log
     assert log is not None
     schedule, through, sent, sent_on = world.schedule, log.through, log.sent, log.sent_on
@@ -103,7 +107,7 @@ def check_conservation(found: Found) -> None:
     assert found.hops == np.count_nonzero(went) + np.count_nonzero(again)
 
 
-def check_queues(found: Found, queue: int) -> None:
+def check_queues(found: SlottedResults, queue: int) -> None:
     """No node ever has more than ``queue`` cells for a destination: those that came, less those that left before."""
     world, log = found.world, found.log
     assert log is not None
@@ -122,14 +126,14 @@ def check_queues(found: Found, queue: int) -> None:
 def test_a_permutation_gets_half_of_the_bandwidth(protocol: str, queue: int) -> None:
     """Of N-1 links, a node has that to the target for itself; each other one is half its own and half of others'."""
     nodes = np.arange(16)
-    world = burst(Schedule(16, 4), nodes, (nodes + 5) % 16, 4000)
+    world = burst(CircuitSchedule(16, 4), nodes, (nodes + 5) % 16, 4000)
     assert used(world, protocol, queue) > 0.98
     assert 4000 / simulated(world, protocol, queue).epochs == pytest.approx(16 / 2, rel=0.02)
 
 
 def test_uniform_traffic_gets_what_detours_allow_and_a_queue_of_two_is_short() -> None:
     source, target = np.nonzero(~np.eye(16, dtype=bool))
-    world = burst(Schedule(16, 4), source, target, 1000)
+    world = burst(CircuitSchedule(16, 4), source, target, 1000)
     shares = {queue: used(world, "request_grant", queue) for queue in (2, 4, 16)}
     assert shares[4] > 0.95
     assert shares[2] < shares[4] <= shares[16] + 0.01, "Sirius 7, Figure 10: Q = 2 loses goodput"
@@ -138,10 +142,10 @@ def test_uniform_traffic_gets_what_detours_allow_and_a_queue_of_two_is_short() -
 
 def test_without_detours_a_pair_has_one_cell_an_epoch_and_uniform_traffic_all_slots() -> None:
     nodes = np.arange(16)
-    found = simulated(burst(Schedule(16, 4), nodes, (nodes + 5) % 16, 500), "direct")
+    found = simulated(burst(CircuitSchedule(16, 4), nodes, (nodes + 5) % 16, 500), "direct")
     assert found.epochs == pytest.approx(500, abs=2)
     source, target = np.nonzero(~np.eye(16, dtype=bool))
-    assert used(burst(Schedule(16, 4), source, target, 500), "direct") > 0.99
+    assert used(burst(CircuitSchedule(16, 4), source, target, 500), "direct") > 0.99
 
 
 FAILED = {
@@ -161,7 +165,7 @@ def test_a_failure_takes_the_share_of_the_bandwidth_that_the_part_had(protocol: 
     """
     failed, share = FAILED[what]
     found = {}
-    for schedule in (Schedule(16, 4), Schedule(16, 4, failed)):
+    for schedule in (CircuitSchedule(16, 4), CircuitSchedule(16, 4, failed)):
         reach = schedule.joined() if protocol == "direct" else np.ones((16, 16), bool)
         reach = reach & ~np.eye(16, dtype=bool)
         reach[list(schedule.failed.nodes)] = reach[:, list(schedule.failed.nodes)] = False
@@ -183,7 +187,7 @@ def test_a_failure_takes_the_share_of_the_bandwidth_that_the_part_had(protocol: 
     ],
 )
 def test_what_cannot_be_sent_is_a_status_that_names_the_queue(protocol: str, failed: Failed, queue: str) -> None:
-    world = burst(Schedule(8, 2, failed), np.array([0, 1]), np.array([5, 2]), 3)
+    world = burst(CircuitSchedule(8, 2, failed), np.array([0, 1]), np.array([5, 2]), 3)
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
         simulated(world, protocol)
     assert str(error.value) == f"burst: every cell must get a slot, got a queue of {queue} that nothing leaves"
@@ -192,7 +196,7 @@ def test_what_cannot_be_sent_is_a_status_that_names_the_queue(protocol: str, fai
 @pytest.mark.parametrize("epochs", [10, 511, 512, 513, 5000])
 def test_samples_of_what_waits_are_evenly_spread_over_any_time(epochs: int) -> None:
     source, target = np.nonzero(~np.eye(8, dtype=bool))
-    schedule = Schedule(8, 2)
+    schedule = CircuitSchedule(8, 2)
     found = simulated(
         replace(burst(schedule, source, target, epochs), until=epochs * schedule.slots * SLOT), "request_grant"
     )
@@ -209,12 +213,12 @@ def test_samples_of_what_waits_are_evenly_spread_over_any_time(epochs: int) -> N
 @pytest.mark.parametrize("queue", [2, 4, 8, 16])
 def test_a_place_for_a_cell_takes_32_bytes_at_most(queue: int) -> None:
     """Tables and bits of all pairs of 128 racks included; cells at their source are numbers of their flow."""
-    batch = pack([burst(Schedule(128, 12), np.array([0]), np.array([5]), 1)], Settings(queue=queue))
+    batch = pack([burst(CircuitSchedule(128, 12), np.array([0]), np.array([5]), 1)], SlottedSettings(queue=queue))
     assert _C.slots(batch.arrays, HOST_MEMORY, 0, 1) / (128 * 128 * queue) <= 32
 
 
 def test_a_long_wait_for_a_slow_cable_is_no_lack_of_progress() -> None:
-    schedule = Schedule(8, 2)
+    schedule = CircuitSchedule(8, 2)
     world = replace(burst(schedule, np.array([0]), np.array([5]), 3), pace=10_000 * schedule.slots * SLOT)
     assert simulated(world, "request_grant").has_ended
 
@@ -224,7 +228,7 @@ def test_waiting_without_detours_is_that_of_a_queue_with_one_service_an_epoch(lo
     """M/D/1: Poisson arrivals, one cell an epoch. A cell waits for the epoch after it came (half of one on average),
     for those before it, load / 2 (1 - load) epochs, and then for its slot. Source: Kleinrock, Queueing Systems I, 5.6.
     """
-    schedule, draw = Schedule(12, 3), np.random.default_rng(7)
+    schedule, draw = CircuitSchedule(12, 3), np.random.default_rng(7)
     pairs = 12 * 11
     epoch = schedule.slots * SLOT
     count = 150_000
@@ -250,7 +254,7 @@ def test_with_detours_each_hop_waits_as_theory_has_it(load: float) -> None:
     part I", Computer Communications 25, 2002; Kleinrock, Queueing Systems I, 5.6.
     """
     nodes, count, draw = 64, 150_000, np.random.default_rng(7)
-    schedule = Schedule(nodes, 8)
+    schedule = CircuitSchedule(nodes, 8)
     a = load / 2
     b = a * (nodes - 2) / (nodes - 1)
     epoch = schedule.slots * SLOT
@@ -258,7 +262,7 @@ def test_with_detours_each_hop_waits_as_theory_has_it(load: float) -> None:
     source = draw.integers(0, nodes, count)
     target = (source + draw.integers(1, nodes, count)) % nodes
     world = burst(schedule, source, target, 1, release)
-    (found,) = simulate_cells([world], Settings("ideal", 16, None, seed=1), Run(threads=1), log=True)
+    (found,) = simulate_cells([world], SlottedSettings("ideal", 16, None, seed=1), Run(threads=1), log=True)
     log, middle = found.log, slice(count // 10, count * 9 // 10)
     assert log is not None
     first = ((log.sent + 1) * SLOT - release)[middle].mean() / epoch
@@ -269,25 +273,27 @@ def test_with_detours_each_hop_waits_as_theory_has_it(load: float) -> None:
     assert second == pytest.approx(slot + waiting / b - 1, rel=0.03)
 
 
-def test_an_empty_network_costs_a_request_an_answer_and_two_hops(run_cells: Callable[..., list[Found]]) -> None:
+def test_an_empty_network_costs_a_request_an_answer_and_two_hops(
+    run_cells: Callable[..., list[SlottedResults]],
+) -> None:
     """Epochs: 1 requests, 2 is answered, 3 is sent; sent on in 3 or 4. Ideal: sent at once."""
-    schedule = Schedule(8, 2)
+    schedule = CircuitSchedule(8, 2)
     world = burst(schedule, np.array([0]), np.array([5]), 1, SLOT)
     epoch = schedule.slots
     for protocol, first in (("request_grant", 3), ("ideal", 1), ("direct", 1)):
-        (found,) = run_cells([world], Settings(protocol, 4, seed=1))
+        (found,) = run_cells([world], SlottedSettings(protocol, 4, seed=1))
         slot, then = int(found.log.sent[0]), int(found.log.sent_on[0])
         assert slot // epoch == first
         assert then == -1 or then // epoch in (first, first + 1)
         assert protocol != "direct" or then == -1
 
 
-def test_queues_are_never_longer_than_their_limit(run_cells: Callable[..., list[Found]]) -> None:
+def test_queues_are_never_longer_than_their_limit(run_cells: Callable[..., list[SlottedResults]]) -> None:
     """All to one: the intermediate nodes hold Q cells for it each, and no more."""
     source = np.arange(1, 12)
     for queue in (2, 4, 9):
-        world = burst(Schedule(12, 4), source, np.zeros(11), 300)
-        (found,) = run_cells([world], Settings("request_grant", queue, None, seed=3))
+        world = burst(CircuitSchedule(12, 4), source, np.zeros(11), 300)
+        (found,) = run_cells([world], SlottedSettings("request_grant", queue, None, seed=3))
         logged = [found.log.through, found.log.sent, found.log.sent_on]
         for node in range(1, 12):
             through, sent, sent_on = (each[logged[0] == node] for each in logged)
@@ -300,31 +306,31 @@ def test_queues_are_never_longer_than_their_limit(run_cells: Callable[..., list[
 @pytest.mark.parametrize(("protocol", "most"), [("request_grant", 3), ("ideal", 1)])
 @pytest.mark.parametrize("credits", [1, 2, 5])
 def test_a_server_has_as_many_cells_under_way_to_its_rack_as_it_has_credits(
-    run_cells: Callable[..., list[Found]], protocol: str, most: int, credits: int
+    run_cells: Callable[..., list[SlottedResults]], protocol: str, most: int, credits: int
 ) -> None:
     """A cell is requested in the epoch in which it comes to LOCAL and leaves it two later, or earlier by a grant that
     the cell before it left over; then its credit is back.
     """
-    world = burst(Schedule(12, 3), np.array([0]), np.array([7]), 120)
-    (found,) = run_cells([world], Settings(protocol, 4, credits, seed=2))
+    world = burst(CircuitSchedule(12, 3), np.array([0]), np.array([7]), 120)
+    (found,) = run_cells([world], SlottedSettings(protocol, 4, credits, seed=2))
     assert 120 / credits <= found.epochs <= 120 / credits * most + 5
     leaves = np.bincount(found.log.sent // world.schedule.slots)
     assert leaves.max() <= credits
 
 
 def test_a_short_flow_does_not_wait_for_what_came_before_to_the_same_server(
-    run_cells: Callable[..., list[Found]],
+    run_cells: Callable[..., list[SlottedResults]],
 ) -> None:
     """Eleven send to one server, ten of them long before: the cable is full, and its flows take turns."""
     source = np.arange(1, 12)
-    world = burst(Schedule(12, 4), source, np.zeros(11), 300)
+    world = burst(CircuitSchedule(12, 4), source, np.zeros(11), 300)
     epoch = world.epoch
     release, cells = world.release.copy(), world.cells.copy()
     release[-1], cells[-1] = 300 * epoch, 4
     world = replace(world, pace=epoch // 2, release=release, cells=cells)  # two cells an epoch; nine or more come
     took = {}
     for cable in CABLES:
-        (found,) = run_cells([world], Settings("request_grant", 4, None, cable, seed=2))
+        (found,) = run_cells([world], SlottedSettings("request_grant", 4, None, cable, seed=2))
         took[cable] = (found.finish[-1] - release[-1]) / epoch
         assert found.finish.max() == pytest.approx(3004 * world.pace, rel=0.01), "the cable is never idle"
     assert took["turns"] < 4 * 10 / 2 + 12, "four rounds of at most ten others and some epochs to get there"
@@ -332,11 +338,11 @@ def test_a_short_flow_does_not_wait_for_what_came_before_to_the_same_server(
 
 
 def test_no_answer_depends_on_threads_or_on_other_worlds(
-    random_cells: Callable[..., Cells], run_cells: Callable[..., list[Found]]
+    random_cells: Callable[..., Cells], run_cells: Callable[..., list[SlottedResults]]
 ) -> None:
     draw = np.random.default_rng(5)
     worlds = [random_cells(draw) for _ in range(30)]
-    model = Settings(seed=9)
+    model = SlottedSettings(seed=9)
     together, shuffled = run_cells(worlds, model, 4), run_cells(worlds[::-1], model, 4)[::-1]
     for world, *others in zip(worlds, together, shuffled, strict=True):
         (alone,) = run_cells([world], model)
@@ -347,8 +353,8 @@ def test_no_answer_depends_on_threads_or_on_other_worlds(
                 assert getattr(other.log, name).tobytes() == getattr(alone.log, name).tobytes()
 
 
-def test_another_seed_is_another_course(run_cells: Callable[..., list[Found]]) -> None:
+def test_another_seed_is_another_course(run_cells: Callable[..., list[SlottedResults]]) -> None:
     nodes = np.arange(16)
-    world = burst(Schedule(16, 4), nodes, (nodes + 1) % 16, 3)
-    one, two = (run_cells([world], Settings(seed=seed))[0].log.through for seed in (1, 2))
+    world = burst(CircuitSchedule(16, 4), nodes, (nodes + 1) % 16, 3)
+    one, two = (run_cells([world], SlottedSettings(seed=seed))[0].log.through for seed in (1, 2))
     assert (one != two).any()

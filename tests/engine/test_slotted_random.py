@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from tests.engine.slots import assert_equal, with_failures
 from tests.twins.slotted import Reference
 from topoflow.engine.random import WORD, philox, two_below
-from topoflow.engine.slotted import Found
+from topoflow.engine.slotted import SlottedResults
 from topoflow.engine.slotted.cells import NEVER, Cells
-from topoflow.engine.slotted.settings import CABLES, PROTOCOLS, Settings
-from topoflow.fabric.circuits.schedule import Schedule
+from topoflow.engine.slotted.settings import CABLES, PROTOCOLS, SlottedSettings
+from topoflow.fabric.circuits.schedule import CircuitSchedule
 
 CASES = st.integers(0, 2**32 - 1)
 
 
-def random_settings(draw: np.random.Generator) -> Settings:
-    return Settings(
+def random_settings(draw: np.random.Generator) -> SlottedSettings:
+    return SlottedSettings(
         str(draw.choice(list(PROTOCOLS))),
         int(draw.integers(2, 17)),
         credits=[None, 1, 2, 7, 40][draw.integers(0, 5)],
@@ -31,7 +31,7 @@ def random_settings(draw: np.random.Generator) -> Settings:
     )
 
 
-def compare(world: Cells, model: Settings, run_cells: Callable[..., list[Found]]) -> None:
+def compare(world: Cells, model: SlottedSettings, run_cells: Callable[..., list[SlottedResults]]) -> None:
     twin = Reference(world, model)
     twin.run()
     (found,) = run_cells([world], model)
@@ -41,7 +41,7 @@ def compare(world: Cells, model: Settings, run_cells: Callable[..., list[Found]]
 @settings(max_examples=150)
 @given(CASES)
 def test_the_kernel_is_exactly_the_twin(
-    random_cells: Callable[..., Cells], run_cells: Callable[..., list[Found]], seed: int
+    random_cells: Callable[..., Cells], run_cells: Callable[..., list[SlottedResults]], seed: int
 ) -> None:
     draw = np.random.default_rng(seed)
     world, model = replace(random_cells(draw), credited=draw.random() < 0.8), random_settings(draw)
@@ -51,16 +51,16 @@ def test_the_kernel_is_exactly_the_twin(
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_and_so_it_is_with_more_nodes_than_a_word_has_bits(
-    random_cells: Callable[..., Cells], run_cells: Callable[..., list[Found]], protocol: str
+    random_cells: Callable[..., Cells], run_cells: Callable[..., list[SlottedResults]], protocol: str
 ) -> None:
     draw = np.random.default_rng(3)
-    world = replace(random_cells(draw), schedule=Schedule(67, 67), until=NEVER)
+    world = replace(random_cells(draw), schedule=CircuitSchedule(67, 67), until=NEVER)
     node = np.arange(67, dtype=np.int32)
     tasks = world.tasks
     source, shift = draw.integers(0, 67, tasks), draw.integers(1, 67, tasks)
     cells = np.maximum(world.cells, 30)
     ends = {"source": source.astype(np.int32), "target": ((source + shift) % 67).astype(np.int32)}
-    compare(replace(world, node=node, cells=cells, **ends), Settings(protocol, 4, seed=1), run_cells)
+    compare(replace(world, node=node, cells=cells, **ends), SlottedSettings(protocol, 4, seed=1), run_cells)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -69,10 +69,10 @@ def test_worlds_of_several_protocols_in_one_batch_are_as_alone(
     random_rotors: Callable[..., Cells],
     random_staggered: Callable[..., Cells],
     random_square: Callable[..., Cells],
-    run_cells: Callable[..., list[Found]],
+    run_cells: Callable[..., list[SlottedResults]],
     protocol: str,
 ) -> None:
-    draw, model = np.random.default_rng(5), Settings(protocol, 4, seed=1)
+    draw, model = np.random.default_rng(5), SlottedSettings(protocol, 4, seed=1)
     kinds = (random_rotors, random_square, random_staggered, random_cells)
     worlds = [make(draw) for _ in range(4) for make in kinds]
     for together, world in zip(run_cells(worlds, model), worlds, strict=True):

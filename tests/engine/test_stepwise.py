@@ -12,8 +12,8 @@ import pytest
 from tests.twins import fluid as reference
 from tests.twins.dynamic import resume
 from topoflow.engine import fluid
-from topoflow.engine.base import Graph, World
-from topoflow.engine.dynamic.stepwise import NO_LINK, Routes, Stepwise
+from topoflow.engine.base import LoweredGraph, World
+from topoflow.engine.dynamic.stepwise import NO_LINK, RoutesAtTime, Stepwise
 
 LATENCY = 1e-3  # s of each link
 INTERVAL = 0.0973  # s of a step
@@ -26,7 +26,7 @@ def job(seed: int, tasks: int = 60, paths: int = 8, links: int = 6) -> World:
     after = [np.unique(random.integers(0, task, min(task, random.integers(0, 3)))) for task in range(tasks)]
     flows = random.random(tasks) < 0.6
     route = crossed(random, paths, links)
-    graph = Graph(
+    graph = LoweredGraph(
         delay=np.where(flows, 0.0, random.choice([0.0, 0.01, 0.5], tasks)),
         bytes=np.where(flows, random.choice([0.0, 1.0, 10.0, 100.0], tasks), 0.0),
         release=random.choice([0.0, 0.3], tasks),
@@ -47,13 +47,13 @@ def crossed(random: np.random.Generator, paths: int, links: int) -> Links:
     return [random.choice(links, random.integers(1, 4), replace=False) for _ in range(paths)]
 
 
-def routes(route: Links, weights: np.ndarray | None = None) -> Routes:
+def routes(route: Links, weights: np.ndarray | None = None) -> RoutesAtTime:
     offsets, links = np.cumsum([0, *map(len, route)]), np.concatenate(route).astype(np.int32)
     path = np.repeat(np.arange(len(route)), np.diff(offsets))
-    return Routes(offsets, links, weights, LATENCY * np.bincount(path, weights, len(route)))
+    return RoutesAtTime(offsets, links, weights, LATENCY * np.bincount(path, weights, len(route)))
 
 
-def drawn(seed: int, world: World) -> tuple[Routes, np.ndarray]:
+def drawn(seed: int, world: World) -> tuple[RoutesAtTime, np.ndarray]:
     """Routes and capacities for a step: other paths, some without a link, some with part of the bytes on each hop."""
     random = np.random.default_rng(seed)
     route = crossed(random, len(world.graph.path_offsets) - 1, world.graph.links)
@@ -71,7 +71,7 @@ class Twin:
         self.start, self.finish = np.full(tasks, np.inf), np.full(tasks, np.inf)
         self.left, self.waited = world.graph.bytes.copy(), np.full(tasks, np.inf)
 
-    def advance(self, over: Routes, capacity: np.ndarray, until: float, merge: float) -> None:
+    def advance(self, over: RoutesAtTime, capacity: np.ndarray, until: float, merge: float) -> None:
         links = np.where(over.links == NO_LINK, len(capacity), over.links).astype(np.int32)
         graph = replace(
             self.rest.graph,

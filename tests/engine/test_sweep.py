@@ -10,7 +10,7 @@ import pytest
 
 from topoflow import _C
 from topoflow.engine import bound, fluid
-from topoflow.engine.base import Graph, World
+from topoflow.engine.base import LoweredGraph, World
 
 torch = pytest.importorskip("torch")
 
@@ -19,7 +19,7 @@ KINDS = [np.array, partial(torch.tensor, dtype=torch.float64)]
 
 
 @pytest.fixture(scope="module")
-def graph(make_world) -> Graph:
+def graph(make_world) -> LoweredGraph:
     """All pairs of 8 ends over 4 links in the middle, then the same once more."""
     random = np.random.default_rng(0)
     paths = [[i, 16 + int(random.integers(4)), 8 + j] for i in range(8) for j in range(8) if i != j]

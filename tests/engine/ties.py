@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from topoflow.engine.base import Graph, World
-from topoflow.engine.lowering.algorithms import Call, algorithms
+from topoflow.engine.base import LoweredGraph, World
+from topoflow.engine.lowering.algorithms import CollectiveCall, algorithms
 
 Random = np.random.Generator
 Route = Callable[[int, int], Sequence[int]]  # (source, target) -> links
@@ -43,7 +43,7 @@ class Tasks:
 
     def collective(self, name: str, op: str, ranks: Sequence[int], route: Route, size: float, chunks: int) -> None:
         """Append the sends of an algorithm among ``ranks``; ``size`` is that of its smallest send."""
-        call = Call(op, np.arange(len(ranks))[None], 0 if op in ("broadcast", "reduce") else None, chunks)
+        call = CollectiveCall(op, np.arange(len(ranks))[None], 0 if op in ("broadcast", "reduce") else None, chunks)
         schedule = algorithms()[name].schedule(call)
         first = len(self.path)
         bounds, after = schedule.after_offsets.tolist(), (schedule.after + first).tolist()
@@ -56,7 +56,7 @@ class Tasks:
     def world(self, name: str, capacity: Sequence[float], latency: float = 0.0) -> World:
         """The world of these tasks on links of ``capacity`` (B/s) and one ``latency`` (s)."""
         tasks = len(self.path)
-        graph = Graph(
+        graph = LoweredGraph(
             delay=np.zeros(tasks),
             bytes=np.array(self.bytes),
             release=np.array(self.release),

@@ -15,7 +15,7 @@ from topoflow.demand import Demand
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric, FabricDesign
-from topoflow.fabric.fat_tree import FatTree, Tree
+from topoflow.fabric.fat_tree import FatTree, FatTreeNumbering
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.leaf_spine import LeafSpine
 from topoflow.fabric.routing.shortest import ShortestPaths
@@ -92,7 +92,7 @@ def test_closed_form_routes_of_a_fat_tree_are_all_shortest_paths(servers: int, o
 
 @given(servers=st.integers(1, 5000), oversubscription=st.sampled_from([1, 2]))
 def test_the_default_radix_is_the_smallest_that_holds_the_servers(servers: int, oversubscription: int) -> None:
-    tree, step = Tree.smallest(servers, oversubscription), 2 * oversubscription
+    tree, step = FatTreeNumbering.smallest(servers, oversubscription), 2 * oversubscription
     assert tree.room >= servers
     assert tree.radix == step or (tree.radix - step) ** 3 // 4 < servers
 

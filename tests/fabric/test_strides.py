@@ -20,7 +20,7 @@ from topoflow.fabric.channels.strides import strides_to_try, with_strides
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.topoopt.totient_perms import stride as stride_of
 from topoflow.search.alternate import search
-from topoflow.search.problem import Problem, Settings
+from topoflow.search.problem import Problem, SearchSettings
 from topoflow.strategy.data_parallel import DataParallel
 from topoflow.study.configure.build import build
 from topoflow.study.configure.grid import grid
@@ -101,7 +101,7 @@ def problem(**keys: Any) -> Problem:
 
 def test_a_search_permutes_rings_over_switches_and_says_what_that_is_worth() -> None:
     """The natural ring takes one rail, several rings can take both; the same job on an ideal switch gains nothing."""
-    quick = Settings(proposals=0, chains=1, rounds=2, decide=1)
+    quick = SearchSettings(proposals=0, chains=1, rounds=2, decide=1)
     assert search(replace(problem(), design=IdealSwitch(1e9, 2, 1e-6)), quick).unpermuted is None
     found = search(problem(), quick)
     assert found.unpermuted is not None

@@ -16,7 +16,7 @@ from topoflow.cli import main
 from topoflow.study.configure.options import experiments
 from topoflow.study.figures.base import ratios
 from topoflow.study.figures.load import load, split
-from topoflow.study.figures.points import Points
+from topoflow.study.figures.points import PointFile
 
 pytestmark = pytest.mark.usefixtures("without_pixels")
 
@@ -55,7 +55,7 @@ def test_a_stored_point_is_not_computed_again(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     path.unlink()
-    points = Points(path)
+    points = PointFile(path)
     for line in lines:
         points.add(line["id"], line["point"], [{**row, "bandwidth_tax": 7.5} for row in line["rows"]])
     assert main(arguments) == 0

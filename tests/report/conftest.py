@@ -15,7 +15,7 @@ import pytest
 
 from tests.report import chromium
 from tests.twins.fluid import simulate
-from topoflow.case.base import Case, Job, Result, Settings
+from topoflow.case.base import Case, CaseSettings, Job, Result
 from topoflow.case.failures import Failures, Slowdowns
 from topoflow.demand import Demand
 from topoflow.engine.lowering.placement import Lowering, place
@@ -211,7 +211,7 @@ def make_outcome() -> Callable[..., Result]:
     ) -> Result:
         swept = {"fabric": fabric.name, **swept}
         name = ",".join(f"{key}={value}" for key, value in swept.items())
-        settings = Settings(
+        settings = CaseSettings(
             world=name,
             workload="toy",
             strategy="by_hand",

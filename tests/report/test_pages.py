@@ -24,7 +24,7 @@ from topoflow.report.page.series import panels
 from topoflow.report.search_history import History
 from topoflow.report.search_report import SearchReport
 from topoflow.strategy.placement import Placement
-from topoflow.study.figures.base import Heading, Picture, Row
+from topoflow.study.figures.base import FigurePicture, Heading, Row
 from topoflow.study.figures.write import write
 from topoflow.units import human
 
@@ -47,14 +47,14 @@ class Drawn:
     def summary(self, rows: list[Row]) -> list[Row]:
         return [row for row in rows if row["time"] == row["time"]]
 
-    def draw(self, rows: list[Row]) -> list[Picture]:
+    def draw(self, rows: list[Row]) -> list[FigurePicture]:
         bars = {"Ours": {"a": 1.0, "b": 2.0}, "Fat-tree": {"a": 3.0, "b": float("nan")}}
         axes = Axis("bandwidth [Gb/s]", log=True), Axis("time", "s", log=True)
         return [
-            Picture.of("lines.png", "Lines.", draw_lines("Lines", {"one": LINES, "two": LINES}, *axes, OF)),
-            Picture.of("bars.png", "Bars.", draw_bars("Bars", {"": bars}, Axis("share [%]"), "group", OF)),
-            Picture.of("steps.png", "Steps.", draw_steps("Steps", {"": LINES}, *axes, OF)),
-            Picture.of("map.png", "A map.", draw_heat_maps("Map", {"": np.eye(3)})),
+            FigurePicture.of("lines.png", "Lines.", draw_lines("Lines", {"one": LINES, "two": LINES}, *axes, OF)),
+            FigurePicture.of("bars.png", "Bars.", draw_bars("Bars", {"": bars}, Axis("share [%]"), "group", OF)),
+            FigurePicture.of("steps.png", "Steps.", draw_steps("Steps", {"": LINES}, *axes, OF)),
+            FigurePicture.of("map.png", "A map.", draw_heat_maps("Map", {"": np.eye(3)})),
         ]
 
 

@@ -15,7 +15,7 @@ from matplotlib.image import imread
 from topoflow.case.base import Result
 from topoflow.case.rows import COLUMNS, ResultRow, flows_between
 from topoflow.demand import Demand
-from topoflow.engine.base import Graph
+from topoflow.engine.base import LoweredGraph
 from topoflow.engine.lowering.routing import routings
 from topoflow.fabric.base import Fabric
 from topoflow.report.base import Report
@@ -100,7 +100,7 @@ def test_the_traffic_of_100000_servers_takes_memory_by_pairs_that_send() -> None
     """A table of all pairs would take 80 GB. What is drawn has a row for several neighbours, and every byte once."""
     servers, sends = 100_000, 1000
     source, target = np.random.default_rng(0).permutation(servers)[: 2 * sends].reshape(2, sends).astype(np.int32)
-    graph = Graph(
+    graph = LoweredGraph(
         delay=np.zeros(sends),
         bytes=np.arange(sends, dtype=float),  # the first sends nothing
         release=np.zeros(sends),

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.capture.periods import representative
 from topoflow.capture.summary import exact, rank_share, summarize, traffic_matrix
 
@@ -18,7 +18,7 @@ def all_reduce(
     return Communication("all_reduce", (0, 1, 2, 3), "float32", bytes, bytes, iteration, start=start, end=end)
 
 
-def trace_of(*events: Communication | Compute, iterations: int = 1, ranks: int = 4) -> Trace:
+def trace_of(*events: Communication | ComputeSpan, iterations: int = 1, ranks: int = 4) -> Trace:
     """The same events on each of so many recorded ranks, of four."""
     return Trace("hand", 4, iterations, dict.fromkeys(range(ranks), events))
 
@@ -74,7 +74,7 @@ def test_means_stay_whole_where_they_are() -> None:
 
 def test_communication_beside_computation_is_hidden() -> None:
     # 10 s: computing 0-6, all-reduce 4-8, all-reduce 7-10: communication 6 s, of which 2 s are hidden
-    trace = trace_of(Compute("f", 0.0, 6.0, 4.5), all_reduce(0, 4, 0, 4.0, 8.0), all_reduce(0, 4, 0, 7.0, 10.0))
+    trace = trace_of(ComputeSpan("f", 0.0, 6.0, 4.5), all_reduce(0, 4, 0, 4.0, 8.0), all_reduce(0, 4, 0, 7.0, 10.0))
     share = rank_share(trace, 0, representative(trace))
     assert share.compute_time == 4.5  # of the 6 s
     assert share.iteration_time == pytest.approx(10.0)
@@ -88,7 +88,7 @@ def test_the_warm_up_is_no_part_of_the_iteration_time() -> None:
     events = [
         event
         for number, start, end, size in spans
-        for event in (Compute("f", start, end, end - start, number), all_reduce(0, size, number, end, end + 1))
+        for event in (ComputeSpan("f", start, end, end - start, number), all_reduce(0, size, number, end, end + 1))
     ]
     summary = summarize(trace_of(*events, iterations=3))
     assert (summary.iteration, summary.iteration_time) == (1, 3.0)
@@ -96,13 +96,13 @@ def test_the_warm_up_is_no_part_of_the_iteration_time() -> None:
 
 
 def test_compute_of_two_streams_counts_once() -> None:
-    trace = trace_of(Compute("f", 0.0, 6.0, 6.0), Compute("g", 2.0, 8.0, 6.0), all_reduce(0, 4, 0, 8.0, 10.0))
+    trace = trace_of(ComputeSpan("f", 0.0, 6.0, 6.0), ComputeSpan("g", 2.0, 8.0, 6.0), all_reduce(0, 4, 0, 8.0, 10.0))
     assert rank_share(trace, 0, representative(trace)).compute_time == 8.0
 
 
 def test_communication_without_a_size_is_reported_and_is_no_compute() -> None:
-    kernel = Compute("dispatch", 4.0, 8.0, 4.0, communicates=True)
-    summary = summarize(trace_of(Compute("f", 0.0, 4.0, 4.0), kernel))
+    kernel = ComputeSpan("dispatch", 4.0, 8.0, 4.0, communicates=True)
+    summary = summarize(trace_of(ComputeSpan("f", 0.0, 4.0, 4.0), kernel))
     assert [(one.name, one.count, one.seconds) for one in summary.unsized] == [("dispatch", 4, 16.0)]
     assert (summary.communication_share, summary.exposed_share) == (0.5, 0.5)
     assert summary.shares[0].compute_time == 4.0

@@ -11,7 +11,7 @@ import pytest
 
 from topoflow.search.memory import budget
 from topoflow.search.placements import choices
-from topoflow.search.problem import Problem, Settings
+from topoflow.search.problem import Problem, SearchSettings
 from topoflow.search.space import space
 
 Make = Callable[..., Problem]
@@ -57,10 +57,10 @@ def _with_memory(asked: Problem, memory: float) -> Problem:
 
 def test_a_start_that_fits_is_kept_and_another_becomes_one_that_fits(problem: Make) -> None:
     asked = problem("servers=4", "strategy=data_parallel")
-    assert space(asked, Settings()).start() is asked.start
+    assert space(asked, SearchSettings()).start() is asked.start
     needed = asked.start.bytes_per_gpu(asked.workload).max()
     tight = _with_memory(asked, 0.8 * needed)
-    start = space(tight, Settings()).start()
+    start = space(tight, SearchSettings()).start()
     assert start.placement != asked.start.placement
     assert start.bytes_per_gpu(tight.workload).max() <= 0.8 * needed
 
@@ -76,5 +76,5 @@ def test_where_nothing_fits_one_line_names_what_need_and_memory(problem: Make, s
     asked = problem("servers=2", "strategy=data_parallel", "workload.dense_layers=3", "workload.feature_layers=8")
     needed = asked.start.bytes_per_gpu(asked.workload).max()
     with pytest.raises(ValueError, match=law) as error:
-        space(_with_memory(asked, share * needed), Settings()).start()
+        space(_with_memory(asked, share * needed), SearchSettings()).start()
     assert "\n" not in str(error.value)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from topoflow.search.alternate import search
 from topoflow.search.base import Plan
 from topoflow.search.circuits import cross_connects
-from topoflow.search.problem import Problem, Settings
+from topoflow.search.problem import Problem, SearchSettings
 
 Make = Callable[..., Problem]
-QUICK = Settings(proposals=32, chains=4, rounds=1, decide=2)
+QUICK = SearchSettings(proposals=32, chains=4, rounds=1, decide=2)
 
 
 @st.composite

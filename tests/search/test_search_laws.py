@@ -25,13 +25,13 @@ from topoflow.search.front import chosen
 from topoflow.search.judge import Judge, Wiring
 from topoflow.search.memory import budget
 from topoflow.search.placements import choices
-from topoflow.search.problem import Problem, Settings
+from topoflow.search.problem import Problem, SearchSettings
 from topoflow.search.screen import screen
 from topoflow.search.space import PlacementSpace, space
 from topoflow.strategy.hybrid import Hybrid
 
 Make = Callable[..., Problem]
-QUICK = Settings(proposals=160, chains=4, rounds=3, decide=3)
+QUICK = SearchSettings(proposals=160, chains=4, rounds=3, decide=3)
 
 
 @pytest.mark.parametrize("fabric", ["topoopt", "fat_tree", "ring", "expander"])
@@ -62,7 +62,7 @@ def test_the_same_seed_gives_the_same_plan_and_another_seed_another_walk(problem
 
 
 STEPS = (0, 1, 150, 250)  # proposals of a chain: none, one stage, and twice the same two stages
-WEAK = Settings(chains=1, rounds=1, decide=1)  # so that a longer walk often ends at something slower
+WEAK = SearchSettings(chains=1, rounds=1, decide=1)  # so that a longer walk often ends at something slower
 TINY_CANDLE = (
     *("workload=candle", "workload.dense_layers=2", "workload.feature_layers=2"),
     *("workload.dense_size=1024", "workload.feature_size=512", "bandwidth_gbps=25", "gpu=h100"),
@@ -70,7 +70,7 @@ TINY_CANDLE = (
 JOBS = ((), TINY_CANDLE)
 
 
-def check_more_proposals(asked: Problem, quick: Settings, proposals: Sequence[int]) -> None:
+def check_more_proposals(asked: Problem, quick: SearchSettings, proposals: Sequence[int]) -> None:
     """Compare searches with ever more proposals: each begins with the one before, and its plan is no slower."""
     searches = [search(asked, replace(quick, proposals=number)) for number in proposals]
     for less, more in itertools.pairwise(searches):
@@ -101,7 +101,7 @@ def test_more_proposals_never_give_a_slower_plan_on_many_fabrics(
     proposals = sorted(random.integers(0, 4097, 5).tolist())
     servers, rounds, decide = (int(random.integers(*ends)) for ends in ((4, 9), (1, 5), (1, 5)))
     keys = (f"servers={2 * (servers // 2)}", f"fabric={fabric}", *job, "degree=3")
-    check_more_proposals(problem(*keys, seed=seed), Settings(rounds=rounds, decide=decide), proposals)
+    check_more_proposals(problem(*keys, seed=seed), SearchSettings(rounds=rounds, decide=decide), proposals)
 
 
 @pytest.mark.parametrize("fabric", ["topoopt", "fat_tree"])
@@ -113,7 +113,7 @@ def test_more_rounds_never_give_a_slower_plan(problem: Make, fabric: str) -> Non
 
 def test_stages_grow_fivefold_and_the_last_is_the_nearest_to_the_proposals() -> None:
     def stages(proposals: int) -> tuple[int, ...]:
-        return Settings(proposals=proposals, chains=16).stages
+        return SearchSettings(proposals=proposals, chains=16).stages
 
     assert stages(0) == (0,)
     assert stages(1) == stages(16 * 111) == (0, 50)
@@ -169,7 +169,7 @@ def test_ladders_begin_at_the_strategies_of_other_fabrics_in_turn(problem: Make)
         (2, 3, [[0, 0, 0], [1, 1, 1]]),
         (3, 2, [[0, 1], [1, 0], [0, 1]]),
     ):
-        known = space(asked, Settings(ladders=ladders, chains=chains))
+        known = space(asked, SearchSettings(ladders=ladders, chains=chains))
         assert isinstance(known, PlacementSpace)
         states = [known.choices.placement(asked.workload, each) for each in (asked.start, *asked.others)]
         assert states[0].tolist() != states[1].tolist()
@@ -309,7 +309,7 @@ def test_the_optimum_of_a_space_small_enough_to_try_all_is_found(problem: Make) 
     built = judge.fabric(wiring)
     strategies = [sets.strategy(asked.workload, state, asked.start) for state in states]
     best = min(each.iteration_time for each in judge.judge([(strategy, wiring, built) for strategy in strategies]))
-    found = search(asked, Settings(proposals=2000, chains=8, rounds=4, decide=8, coarse={}))
+    found = search(asked, SearchSettings(proposals=2000, chains=8, rounds=4, decide=8, coarse={}))
     assert found.plan.iteration_time == pytest.approx(best, rel=1e-9)
 
 
@@ -332,8 +332,8 @@ def test_defaults_find_what_screening_likes_best_of_all_and_rules_are_never_fast
     estimates = screen(asked, built, sets).makespans(states)
     candidates = judge.judge([(sets.strategy(asked.workload, state, asked.start), wiring, built) for state in states])
     times = np.array([each.iteration_time for each in candidates])
-    found = search(asked, Settings()).plan.iteration_time
-    tolerance = 1 + Settings().coarse["fluid"]["merge"]
+    found = search(asked, SearchSettings()).plan.iteration_time
+    tolerance = 1 + SearchSettings().coarse["fluid"]["merge"]
     liked = estimates <= estimates.min() * (1 + 1e-9)
     assert found <= times[liked].max() * tolerance
     optimum = times.argmin()
@@ -348,7 +348,7 @@ def test_defaults_find_what_screening_likes_best_of_all_and_rules_are_never_fast
 def test_a_recorded_job_keeps_its_strategy_and_gets_a_network(problem: Make) -> None:
     trace = Path(__file__).resolve().parents[2] / "examples" / "ddp_4_ranks.jsonl.gz"
     asked = problem("workload=captured", f"workload.trace={trace}")
-    found = search(asked, Settings())
+    found = search(asked, SearchSettings())
     assert found.strategy == asked.start
     assert found.plan.iteration_time <= found.start.iteration_time
     assert len(found.history.steps) == 0
@@ -360,11 +360,11 @@ def test_degrees_of_a_transformer_are_searched_with_its_network(problem: Make) -
     asked = problem(
         "workload=transformer", "workload.layers=4", "servers=4", "strategy=parallel", "strategy.pipeline=2"
     )
-    found = search(asked, Settings(degrees=12, decide=2, rounds=3))
+    found = search(asked, SearchSettings(degrees=12, decide=2, rounds=3))
     assert found.plan.iteration_time < found.start.iteration_time
     assert found.strategy.distance(asked.start) > 0
     assert Plan.from_json(found.plan.to_json()).chosen() == found.strategy
-    assert search(asked, Settings(degrees=12, decide=2, rounds=3)).plan == found.plan
+    assert search(asked, SearchSettings(degrees=12, decide=2, rounds=3)).plan == found.plan
 
 
 def test_objectives_choose_as_they_say(problem: Make) -> None:
@@ -402,4 +402,4 @@ def test_objectives_choose_as_they_say(problem: Make) -> None:
 )
 def test_a_wrong_setting_is_one_line(field: str, value: object, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
-        Settings(**{field: value})
+        SearchSettings(**{field: value})

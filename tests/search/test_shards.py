@@ -7,7 +7,7 @@ import pytest
 from topoflow.engine.fluid import Fluid
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.search.alternate import search
-from topoflow.search.problem import Problem, Settings
+from topoflow.search.problem import Problem, SearchSettings
 from topoflow.search.space import space
 from topoflow.strategy.fsdp import Fsdp
 from topoflow.strategy.plain import strategy_from_json
@@ -33,7 +33,7 @@ def test_a_search_finds_the_fastest_of_all_that_fit() -> None:
     asked = problem(40e9, Fsdp())
     options = asked.start.alternatives(asked.workload)
     assert len(options) == 1 + 3 * 3  # nothing divided; three stages among 1, 2 or 4 servers
-    found = search(asked, Settings(decide=100))
+    found = search(asked, SearchSettings(decide=100))
     placer = asked.placer(found.fabric)
     worlds = [placer.place(lower(asked.workload, option), option.name) for option in options]
     fastest = min(timeline.makespan for timeline in Fluid().simulate(worlds))
@@ -46,11 +46,11 @@ def test_a_start_that_does_not_fit_is_replaced_by_one_that_does() -> None:
     needs = [Fsdp(stage=stage).place(workload, 4).memory_per_gpu(workload) or 0.0 for stage in (0, 1, 2, 3)]
     assert needs == sorted(needs, reverse=True)
     tight = problem(needs[3] / 0.8, Fsdp(stage=1))
-    assert space(tight, Settings()).start() == Fsdp(stage=3).place(workload, 4)
+    assert space(tight, SearchSettings()).start() == Fsdp(stage=3).place(workload, 4)
     with pytest.raises(
         ValueError, match=r"^gpu\.memory: transformer on 4 servers must fit in the 800 B \(80% of 1 kB\) of gpu, got at"
     ):
-        space(problem(1e3, Fsdp()), Settings())
+        space(problem(1e3, Fsdp()), SearchSettings())
 
 
 def test_shards_come_back_from_json() -> None:

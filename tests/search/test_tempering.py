@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tests.twins.tempering import Reference, choose, draw, first_temperatures, kept, propose, ratio
 from topoflow import _C
 from topoflow.engine.base import Run
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.screen.ladders import SLICE
 from topoflow.fabric.base import FabricDesign
@@ -117,7 +117,7 @@ def test_all_devices_walk_alike_to_the_bit(device: str, problem: Make, keys: tup
     asked = problem(*keys)
     walks = []
     for name in ("cpu", device):
-        run = tempering(asked, patience=3, run=Run(Device.named(name)))
+        run = tempering(asked, patience=3, run=Run(DeviceMemory.named(name)))
         walks.append(last(run, run.begin(start_of(asked, 3, 2), 4), SLICE + 4))
     assert same(*walks)
 
@@ -130,12 +130,12 @@ def test_several_devices_share_ladders_and_estimates(
     """Three times torch's CPU, or two GPUs: each has its share, and what is found is what one device finds."""
     torch = pytest.importorskip("torch")
     if several == "torch":
-        one = Device(torch.device("cpu"))
+        one = DeviceMemory(torch.device("cpu"))
         together = replace(one, others=(one, one))
     elif check_device("cuda") and torch.cuda.device_count() < 2:
         pytest.skip("needs two GPUs")
     else:
-        together = Device.named("cuda:0,cuda:1")
+        together = DeviceMemory.named("cuda:0,cuda:1")
     asked, walk, used = problem("servers=4"), _C.walk, list[Any]()
 
     def recorded(arrays: dict[str, Any], *how: Any) -> None:
@@ -144,7 +144,7 @@ def test_several_devices_share_ladders_and_estimates(
 
     monkeypatch.setattr(_C, "walk", recorded)
     walks, estimates = [], []
-    for where in (Device(), together):
+    for where in (DeviceMemory(), together):
         run = tempering(asked, patience=3, run=Run(where))
         if where is together:
             used.clear()
@@ -161,7 +161,7 @@ def test_several_devices_share_ladders_and_estimates(
 
 def test_a_walk_that_is_cancelled_stops_between_two_steps(device: str, problem: Make) -> None:
     asked = problem("servers=4")
-    run = tempering(asked, patience=3, run=Run(Device.named(device)))
+    run = tempering(asked, patience=3, run=Run(DeviceMemory.named(device)))
     ladders = run.ladders()
     ladders.begin(start_of(asked, 3, 2), 4)
     before = ladders.read()
@@ -191,7 +191,7 @@ def test_log_exp_and_random_numbers_are_those_of_numpy(device: str) -> None:
     log_of = np.concatenate([1 - uniform, np.exp2(1000 * (uniform - 0.5)), 1 + (uniform - 0.5) / 1000, [1.0, 2.0**-53]])
     exp_of = np.concatenate([-700 * uniform, 700 * uniform, uniform - 0.5, [0.0, -1e300]])
     for name in ("cpu", device):
-        where = Device.named(name)
+        where = DeviceMemory.named(name)
         arrays = where.put({"log_of": log_of, "exp_of": exp_of})
         arrays |= {name: where.zeros(len(log_of)) for name in ("uniform", "log", "exp")}
         with where.using(where.current_stream()):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from topoflow.capture import jsonl
-from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.cli import main
 from topoflow.demand import Demand
 from topoflow.files import read_bytes, write_atomically
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def write_trace(path: Path, seconds: float) -> None:
     """One step of two ranks: a computation, then an all-reduce."""
     reduce = Communication(op="all_reduce", group=(0, 1), dtype="float32", bytes_in=4 << 20, bytes_out=4 << 20)
-    events = (Compute(name="step", start=None, end=None, seconds=seconds), reduce)
+    events = (ComputeSpan(name="step", start=None, end=None, seconds=seconds), reduce)
     jsonl.write(Trace(name="job", world_size=2, iterations=1, ranks={0: events, 1: events}), path)
 
 

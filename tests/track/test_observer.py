@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topoflow.track.base import About, Found, Tracked
+from topoflow.track.base import About, Tracked, TrackedResults
 
 ABOUT = About("compare", "ring", "topoflow compare", {"servers": 4}, None)
 
@@ -30,7 +30,7 @@ class Remembering:
     def record(self, step: int, values: Mapping[str, float]) -> None:
         self._call("record", (step, dict(values)))
 
-    def found(self, found: Found) -> None:
+    def found(self, found: TrackedResults) -> None:
         self._call("found", found)
 
     def end(self, failed: bool) -> None:
@@ -70,7 +70,7 @@ def work(tracked: Tracked) -> None:
         tracked.advance(done, 5)
     tracked.stage("ring")
     tracked.record(time=0.5, activity="exploring", acceptance=0.25, rate=1000)
-    tracked.found(Found({"iteration_time": 0.5}))
+    tracked.found(TrackedResults({"iteration_time": 0.5}))
     tracked.end(failed=False)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from topoflow.capture.base import Communication, Compute, Event, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Event, Trace
 from topoflow.capture.formats.chakra import messages
 from topoflow.capture.load import load
 from topoflow.cli import main
@@ -41,12 +41,12 @@ def mixed() -> Trace:
         ]
         ends += [replace(each, op="recv", after=()) for each in ends if isinstance(each, Communication)]
         events: list[Event] = [
-            Compute("forward", None, None, 1.25e-5 * (rank + 1), after=()),
+            ComputeSpan("forward", None, None, 1.25e-5 * (rank + 1), after=()),
             Communication("all_gather", tensor, "float32", 400, 800, after=(0,)),
             Communication("reduce_scatter", data, "float32", 800, 400, after=(0,), delay=3e-6 * rank),
             *ends,
             Communication("barrier", (0, 1, 2, 3), "uint8", 0, 0, after=(1, 2, 5, 6)),
-            Compute("backward", None, None, 2.2e-6, after=(7,)),
+            ComputeSpan("backward", None, None, 2.2e-6, after=(7,)),
             Communication("all_to_all", (0, 1, 2, 3), "int8", 64, 64, after=(8,)),
             Communication("broadcast", (3, 2, 1, 0), "float64", 64, 64, root=3, after=(8,)),
         ]
@@ -76,13 +76,13 @@ def test_what_is_read_again_is_written_again_to_the_last_byte(trace: Trace, tmp_
 def test_every_rank_communicates_and_computes_as_before(tmp_path: Path) -> None:
     before, after = mixed(), load(sorted(written(mixed(), tmp_path / "mixed").glob("*.et")))
     for rank, events in before.ranks.items():
-        kept = [event for event in events if not isinstance(event, Compute) and event.op != "barrier"]
+        kept = [event for event in events if not isinstance(event, ComputeSpan) and event.op != "barrier"]
         keys = [
             sorted((e.op, e.group, e.bytes, e.dtype, str(e.peer), round(e.delay, 6)) for e in each)
             for each in (kept, after.communications(rank))
         ]
         assert keys[0] == keys[1]
-        seconds = [sum(e.seconds for e in each if isinstance(e, Compute)) for each in (events, after.ranks[rank])]
+        seconds = [sum(e.seconds for e in each if isinstance(e, ComputeSpan)) for each in (events, after.ranks[rank])]
         assert seconds[0] == pytest.approx(seconds[1], abs=1.1e-6), "whole microseconds"
 
 

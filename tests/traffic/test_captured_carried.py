@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.traffic.test_captured_time import replayed
-from topoflow.capture.base import Communication, Compute, Event, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Event, Trace
 from topoflow.traffic.captured.iteration import recorded_iteration
 
 SIZE = 8_000_000  # B; an all-reduce of two ranks sends as much
@@ -21,10 +21,10 @@ def recorded(iterations: int = 4) -> Trace:
         last = (first - 1,) if number else ()
         sent = (first - 2,) if number else ()
         events += [
-            Compute("before", None, None, 3.0, number, after=last),
-            Compute("waits", None, None, 2.0, number, after=(first, *sent)),
+            ComputeSpan("before", None, None, 3.0, number, after=last),
+            ComputeSpan("waits", None, None, 2.0, number, after=(first, *sent)),
             Communication("all_reduce", (0, 1), "uint8", SIZE, SIZE, number, group_name="x", after=(first + 1, *sent)),
-            Compute("after", None, None, 5.0, number, after=(first + 1,)),
+            ComputeSpan("after", None, None, 5.0, number, after=(first + 1,)),
         ]
     return Trace("recorded", 2, iterations, {0: tuple(events), 1: tuple(events)})
 
@@ -41,7 +41,7 @@ def test_communication_that_the_next_iteration_waits_for_hides_behind_what_is_be
 def test_every_event_counts_once_and_follows_what_it_followed() -> None:
     (own, other) = recorded_iteration(recorded()).ranks.values()
     assert own == other
-    names = [event.name if isinstance(event, Compute) else event.op for event in own.values()]
+    names = [event.name if isinstance(event, ComputeSpan) else event.op for event in own.values()]
     assert names == ["waits", "all_reduce", "after", "before"]
     positions = list(own)
     assert own[positions[3]].after == (positions[2],)
@@ -49,7 +49,7 @@ def test_every_event_counts_once_and_follows_what_it_followed() -> None:
 
 def test_an_iteration_that_did_something_else_than_the_one_before_stays_as_it_is() -> None:
     trace = recorded(2)
-    renamed = [replace(event, name="else") if isinstance(event, Compute) else event for event in trace.ranks[0][:4]]
+    renamed = [replace(event, name="else") if isinstance(event, ComputeSpan) else event for event in trace.ranks[0][:4]]
     ranks = {rank: (*renamed, *trace.ranks[rank][4:]) for rank in (0, 1)}
     (own, _) = recorded_iteration(replace(trace, ranks=ranks, chosen=1)).ranks.values()
     assert list(own.values()) == [*trace.ranks[0][4:]]
@@ -61,9 +61,9 @@ def test_what_waits_within_its_iteration_stays_as_it_is() -> None:
         first = len(events)
         before = (first - 1, first - 2) if number else ()
         events += [
-            Compute("c", None, None, 3.0, number, after=before[:1]),
+            ComputeSpan("c", None, None, 3.0, number, after=before[:1]),
             Communication("all_reduce", (0, 1), "uint8", SIZE, SIZE, number, after=(first, *before[1:])),
-            Compute("d", None, None, 5.0, number, after=(first, first + 1)),
+            ComputeSpan("d", None, None, 5.0, number, after=(first, first + 1)),
         ]
     trace = Trace("waits", 2, 3, {rank: tuple(events) for rank in (0, 1)})
     assert replayed(trace, SIZE / 4) == pytest.approx(12)
@@ -78,14 +78,14 @@ def test_a_rank_that_waits_only_through_another_waits() -> None:
         sent = (first - 3,) if number else ()
         for rank, own in events.items():
             own += [
-                Compute("waits", None, None, 1.0, number, after=sent if rank == 0 else ()),
+                ComputeSpan("waits", None, None, 1.0, number, after=sent if rank == 0 else ()),
                 Communication("all_reduce", (0, 1), "uint8", SIZE, SIZE, number, group_name="x", after=(first, *sent)),
                 Communication("all_reduce", (0, 1), "uint8", 8, 8, number, group_name="y", after=(first,)),
-                Compute("last", None, None, 2.0, number, after=(first + 2,)),
+                ComputeSpan("last", None, None, 2.0, number, after=(first + 2,)),
             ]
     trace = Trace("through", 2, 3, {rank: tuple(own) for rank, own in events.items()})
     names = [
-        [event.name if isinstance(event, Compute) else event.group_name for event in own.values()]
+        [event.name if isinstance(event, ComputeSpan) else event.group_name for event in own.values()]
         for own in recorded_iteration(trace).ranks.values()
     ]
     assert names == [["waits", "x", "y", "last"], ["x", "y", "last", "waits"]]

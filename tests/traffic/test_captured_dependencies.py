@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.twins.fluid import simulate
-from topoflow.capture.base import Communication, Compute, Event, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Event, Trace
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.as_captured import AsCaptured
@@ -18,9 +18,9 @@ from topoflow.workload.base import RecordedJob
 from topoflow.workload.gpu import Gpu
 
 
-def compute(name: str, start: float | None = None, end: float | None = None, after=None) -> Compute:
+def compute(name: str, start: float | None = None, end: float | None = None, after=None) -> ComputeSpan:
     seconds = end - start if start is not None and end is not None else 1.0
-    return Compute(name, start, end, seconds, after=after)
+    return ComputeSpan(name, start, end, seconds, after=after)
 
 
 def reduce(
@@ -36,7 +36,7 @@ def point(op: str, peer: int, after: tuple[int, ...] | None = ()) -> Communicati
 
 
 def label(event: Event) -> str:
-    return event.name if isinstance(event, Compute) else event.group_name or event.op
+    return event.name if isinstance(event, ComputeSpan) else event.group_name or event.op
 
 
 def order(*ranks: tuple[Event, ...]) -> dict[str, set[str]]:
@@ -185,7 +185,7 @@ def test_what_an_earlier_iteration_ended_is_not_waited_for() -> None:
         event
         for number in range(3)
         for event in (
-            Compute("c", 2.0 * number, 2.0 * number + 1, 1.0, number, (2 * number - 1,) if number else ()),
+            ComputeSpan("c", 2.0 * number, 2.0 * number + 1, 1.0, number, (2 * number - 1,) if number else ()),
             Communication("all_reduce", (0,), "float32", 8, 8, number, after=(2 * number,)),
         )
     )
@@ -206,9 +206,9 @@ def test_a_rank_computes_what_became_ready_first(bandwidth: float, finishes: dic
     sender: tuple[Event, ...] = (Communication("send", group, "float32", 10**9, 0, peer=1, after=()),)
     receiver: tuple[Event, ...] = (
         Communication("recv", group, "float32", 0, 10**9, peer=0, after=()),
-        Compute("waits", None, None, 0.5, after=(0,)),
-        Compute("is ready", None, None, 0.25, after=()),
-        Compute("follows", None, None, 0.25, after=(2,)),
+        ComputeSpan("waits", None, None, 0.5, after=(0,)),
+        ComputeSpan("is ready", None, None, 0.25, after=()),
+        ComputeSpan("follows", None, None, 0.25, after=(2,)),
     )
     workload = RecordedJob(Trace("some", 2, 1, {0: sender, 1: receiver}), Gpu("toy", {"float32": 1.0}, 1.0, 1e12, 1.0))
     traffic = lower(workload, AsCaptured().place(workload, None))

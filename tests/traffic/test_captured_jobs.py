@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.twins.fluid import simulate
-from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.capture.load import load
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
@@ -140,8 +140,8 @@ def test_an_all_to_all_of_shared_servers_sends_what_its_ranks_send() -> None:
 
 
 def test_the_busiest_rank_occupies_its_server() -> None:
-    def rank(seconds: float) -> tuple[Compute]:
-        return (Compute("forward", 0.0, seconds, seconds),)
+    def rank(seconds: float) -> tuple[ComputeSpan]:
+        return (ComputeSpan("forward", 0.0, seconds, seconds),)
 
     job = traffic(trace(rank(1.0), rank(3.0), rank(2.0), rank(2.0)), ranks_per_server=2)
     assert sorted((task.seconds, task.server) for task in job.tasks if task.server is not None) == [(2.0, 1), (3.0, 0)]
@@ -154,7 +154,7 @@ def test_the_busiest_rank_occupies_its_server() -> None:
 def iteration(number: int, length: float, size: int = 8, start: float = 0.0) -> tuple:
     begin = 100.0 * number + start
     return (
-        Compute("forward", begin, begin + length, length, iteration=number),
+        ComputeSpan("forward", begin, begin + length, length, iteration=number),
         collective("all_reduce", 1, size, iteration=number),
     )
 
@@ -172,7 +172,7 @@ def test_the_set_up_is_not_traffic() -> None:
 
 
 def test_ranks_that_were_not_recorded_do_as_the_recorded_one() -> None:
-    recorded = (Compute("forward", 0.0, 1.0, 1.0), collective("all_reduce", 3, 8))
+    recorded = (ComputeSpan("forward", 0.0, 1.0, 1.0), collective("all_reduce", 3, 8))
     job = traffic(trace(recorded, world_size=3))
     assert "2 of 3 ranks do the same as others" in job.name
     assert [task.server for task in job.tasks if isinstance(task, base.Compute)] == [0, 1, 2]
@@ -234,7 +234,7 @@ def test_on_an_infinitely_fast_network_a_synchronous_job_takes_its_slowest_compu
             event
             for index, (spans, op) in enumerate(program)
             for event in (
-                Compute("c", None, None, spans[rank], after=(2 * index - 1,) if index else ()),
+                ComputeSpan("c", None, None, spans[rank], after=(2 * index - 1,) if index else ()),
                 Communication(op, (0, 1, 2), "float32", 12, 12, after=(2 * index,)),
             )
         )

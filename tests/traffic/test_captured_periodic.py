@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.traffic.test_captured_time import replayed
-from topoflow.capture.base import Communication, Compute, Event, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Event, Trace
 from topoflow.capture.periods import representative
 
 BANDWIDTH = 1e9  # B/s of the recorded network; an all-reduce of two ranks sends its bytes
@@ -51,7 +51,7 @@ class Job:
                     ]
                     start, seconds = max([free[rank], *awaited]), self.computes[rank][at]
                     free[rank] = start + seconds
-                    events[rank].append(Compute(f"c{at}", start, start + seconds, seconds, iteration))
+                    events[rank].append(ComputeSpan(f"c{at}", start, start + seconds, seconds, iteration))
                 for each in self.reduces:
                     if each.issued == at:
                         joined = [max(network, issue) for issue in free]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.twins.fluid import simulate
-from topoflow.capture.base import Communication, Compute, Event, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Event, Trace
 from topoflow.capture.periods import periods, representative
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
@@ -33,7 +33,7 @@ class Rank:
     def run(self, stream: int, seconds: float, iteration: int, communicates: bool) -> None:
         start = max(self.host, self.free.get(stream, 0.0))
         self.free[stream] = start + seconds
-        self.events.append(Compute("k", start, start + seconds, seconds, iteration, communicates=communicates))
+        self.events.append(ComputeSpan("k", start, start + seconds, seconds, iteration, communicates=communicates))
 
 
 Op = tuple[str, int, float, float]  # what, stream or 1 if compute waits for it, amount, share by which ranks differ
@@ -154,8 +154,8 @@ def test_periods_add_up_to_the_time_of_the_job() -> None:
 
 def test_what_ran_on_from_before_the_first_iteration_is_no_part_of_it() -> None:
     # launched before the window: busy until 61 ms; the iteration's own work is from 45 to 80 ms
-    early = Compute("early", 0.0, 0.061, 0.061, iteration=-1)
-    job = (early, Compute("a", 0.045, 0.065, 0.02), Compute("b", 0.066, 0.080, 0.014))
+    early = ComputeSpan("early", 0.0, 0.061, 0.061, iteration=-1)
+    job = (early, ComputeSpan("a", 0.045, 0.065, 0.02), ComputeSpan("b", 0.066, 0.080, 0.014))
     trace = Trace("cut", 1, 1, {0: job})
     assert representative(trace).seconds == pytest.approx(0.019)
     assert replayed(trace, 1e18) == pytest.approx(0.019)
@@ -165,7 +165,7 @@ def test_a_rank_that_leaves_a_broadcast_early_does_not_wait_in_the_replay() -> N
     def cast(start: float, end: float) -> Communication:
         return Communication("broadcast", (0, 1), "int8", 0, 0, root=0, start=start, end=end)
 
-    root = (cast(0.0, 0.5), Compute("a", 0.5, 9.5, 9.0))
-    late = (Compute("b", 0.0, 4.0, 4.0), cast(4.0, 4.5), Compute("c", 4.5, 5.0, 0.5))
+    root = (cast(0.0, 0.5), ComputeSpan("a", 0.5, 9.5, 9.0))
+    late = (ComputeSpan("b", 0.0, 4.0, 4.0), cast(4.0, 4.5), ComputeSpan("c", 4.5, 5.0, 0.5))
     trace = Trace("early", 2, 1, {0: root, 1: late})
     assert replayed(trace, 1e18) <= 9.5

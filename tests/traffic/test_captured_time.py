@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.twins.fluid import simulate
-from topoflow.capture.base import Communication, Compute, Event, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Event, Trace
 from topoflow.capture.load import load
 from topoflow.capture.periods import representative
 from topoflow.case.rows import compute_time, host_time
@@ -23,8 +23,8 @@ from topoflow.workload.gpu import Gpu
 GPU = Gpu("toy", {"float32": 1.0}, 1.0, 1e12, 1.0)
 
 
-def compute(name: str, start: float, end: float, busy: float, **other) -> Compute:
-    return Compute(name, start, end, busy, **other)
+def compute(name: str, start: float, end: float, busy: float, **other) -> ComputeSpan:
+    return ComputeSpan(name, start, end, busy, **other)
 
 
 def reduce(name: str, start: float, end: float, **other) -> Communication:
@@ -34,7 +34,7 @@ def reduce(name: str, start: float, end: float, **other) -> Communication:
 def times(*events: Event) -> dict[str, float]:
     job = steps(recorded_iteration(Trace("toy", 1, 1 + max(event.iteration for event in events), {0: events})))
     members = [step.members[0] for step in job]
-    return {m.event.name if isinstance(m.event, Compute) else m.event.group_name: m.seconds for m in members}
+    return {m.event.name if isinstance(m.event, ComputeSpan) else m.event.group_name: m.seconds for m in members}
 
 
 def replayed(trace: Trace, bandwidth: float) -> float:

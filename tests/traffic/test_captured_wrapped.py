@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.traffic.test_captured_time import replayed
-from topoflow.capture.base import Communication, Compute, Event, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Event, Trace
 from topoflow.traffic.captured.iteration import recorded_iteration
 
 BANDWIDTH = 1e9  # B/s, of the recorded network: an all-reduce of two ranks takes its bytes / BANDWIDTH
@@ -35,7 +35,7 @@ def repeated(computed: list[tuple[int, int]], sent: list[tuple[int, int]], perio
         for number in range(ITERATIONS):
             for begin, length in computed:
                 at = (number * period + begin) * MS
-                computes = Compute(f"c{begin}", at + late, at + late + length * MS, length * MS, number)
+                computes = ComputeSpan(f"c{begin}", at + late, at + late + length * MS, length * MS, number)
                 found.append((at, computes))
             for begin, length in sent:
                 at, size = (number * period + begin) * MS, round(length * MS * BANDWIDTH)
@@ -67,7 +67,7 @@ def test_an_all_gather_that_the_next_iteration_overlaps_does_not_hold_up_a_job()
     assert replayed(trace, 1e18) == pytest.approx(10 * MS)
     assert replayed(trace, BANDWIDTH) == pytest.approx(10 * MS)
     (events,) = {tuple(events.values()) for events in recorded_iteration(trace).ranks.values()}
-    assert sum(event.seconds for event in events if isinstance(event, Compute)) == pytest.approx(10 * MS)
+    assert sum(event.seconds for event in events if isinstance(event, ComputeSpan)) == pytest.approx(10 * MS)
     assert sum(event.bytes for event in events if isinstance(event, Communication)) == round(6 * MS * BANDWIDTH)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from topoflow.engine.base import Graph, World
+from topoflow.engine.base import LoweredGraph, World
 
 
 def bound(world: World) -> tuple[list[float], list[float], float]:
@@ -32,7 +32,7 @@ def bound(world: World) -> tuple[list[float], list[float], float]:
     return start, finish, max([0.0, *finish, *loads, *_busy(graph, start)])
 
 
-def _busy(graph: Graph, start: list[float]) -> list[float]:
+def _busy(graph: LoweredGraph, start: list[float]) -> list[float]:
     """Return the first moment at which each resource can have run all its tasks."""
     resource = [] if graph.resource is None else graph.resource.tolist()
     tasks: dict[int, list[int]] = {}
@@ -42,7 +42,7 @@ def _busy(graph: Graph, start: list[float]) -> list[float]:
     return [min(start[t] for t in each) + sum(float(graph.delay[t]) for t in each) for each in tasks.values()]
 
 
-def _hops(graph: Graph, task: int) -> list[tuple[int, float]]:
+def _hops(graph: LoweredGraph, task: int) -> list[tuple[int, float]]:
     """Links of a task and the share of its bytes that each carries; none for a task off the network."""
     path = int(graph.path[task])
     if path < 0:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.arrays import row_offsets
-from topoflow.engine.base import Graph, Ints, Offsets, Pause, World
+from topoflow.engine.base import Ints, LoweredGraph, Offsets, Pause, World
 from topoflow.engine.timelines import path_latency
 
 
@@ -43,7 +43,7 @@ def resume(world: World, paused: Pause) -> tuple[World, Offsets]:
     return replace(world, graph=rest), kept
 
 
-def _after(graph: Graph, kept: NDArray[np.int64]) -> tuple[Offsets, Ints]:
+def _after(graph: LoweredGraph, kept: NDArray[np.int64]) -> tuple[Offsets, Ints]:
     """Offsets [T'+1] and tasks [D'] of the dependencies among the ``kept`` tasks."""
     number = np.full(graph.tasks, -1)
     number[kept] = np.arange(len(kept))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.engine.base import SAME, Floats, Graph, Offsets, Pause, Timeline, Times, World
+from topoflow.engine.base import SAME, Floats, LoweredGraph, Offsets, Pause, TaskTimes, Timeline, World
 from topoflow.engine.fluid import checked
 
 
@@ -202,7 +202,7 @@ def _followers(after: list[list[int]]) -> list[list[int]]:
     return followers
 
 
-def _paths(graph: Graph) -> tuple[list[list[int]], list[list[float]], list[float]]:
+def _paths(graph: LoweredGraph) -> tuple[list[list[int]], list[list[float]], list[float]]:
     """Links and weights of every task's hops, none for a task off the network, and its limit."""
     paths = graph.path.tolist()
     links = _rows(graph.path_offsets, graph.path_links)
@@ -227,4 +227,4 @@ def _timeline(world: World, start: list[float], finish: list[float]) -> Timeline
     for bytes, path, weights in zip(graph.bytes.tolist(), *_paths(graph)[:2], strict=True):
         for link, weight in zip(path, weights, strict=True):
             link_bytes[link] += weight * bytes
-    return Timeline(world, Times(np.array(start), np.array(finish)), max(finish, default=0.0), np.array(link_bytes))
+    return Timeline(world, TaskTimes(np.array(start), np.array(finish)), max(finish, default=0.0), np.array(link_bytes))

@@ -31,9 +31,9 @@ from functools import partial
 
 from topoflow.engine.base import World
 from topoflow.engine.packet.draws import AT_NIC, draw
-from topoflow.engine.packet.layout import Layout
+from topoflow.engine.packet.layout import PortLayout
 from topoflow.engine.packet.merge import NONE, Bounds
-from topoflow.engine.packet.settings import MICROSECOND, MILLISECOND, Numbers, Settings, in_picoseconds
+from topoflow.engine.packet.settings import MICROSECOND, MILLISECOND, Numbers, PacketSettings, in_picoseconds
 
 STATE, ARRIVE, SEND = 0, 1, 2  # of two events at one time, what changes the state comes before who decides by it
 
@@ -49,7 +49,7 @@ class Packet:
     born: int  # ps, when it began to leave the NIC
     port: int
     channel: int  # where it will lie afterwards
-    next: int  # what follows (``Layout``)
+    next: int  # what follows (``PortLayout``)
     came: int = 0  # ps, when it came to the port; in a NIC: since when its message waits
 
 
@@ -105,7 +105,7 @@ class Answer:
 class Simulation:
     """One world; ``run`` once."""
 
-    def __init__(self, world: World, layout: Layout, numbers: Numbers, settings: Settings) -> None:
+    def __init__(self, world: World, layout: PortLayout, numbers: Numbers, settings: PacketSettings) -> None:
         graph = world.graph
         self.layout, self.numbers, self.settings = layout, numbers, settings
         self.path, self.seed = graph.path.tolist(), world.seed

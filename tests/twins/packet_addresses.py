@@ -25,7 +25,7 @@ from topoflow.engine.base import World
 from topoflow.engine.packet.addresses import AddressedLayout
 from topoflow.engine.packet.draws import AT_MIDDLE, AT_SOURCE, draws
 from topoflow.engine.packet.merge import NONE
-from topoflow.engine.packet.settings import Numbers, Settings, in_picoseconds
+from topoflow.engine.packet.settings import Numbers, PacketSettings, in_picoseconds
 from topoflow.engine.random import below
 from topoflow.fabric.routing.next_hops import DOWN, UP
 
@@ -43,7 +43,7 @@ class Route:
 class AddressedSimulation(Simulation):
     """One world; ``run`` once. ``layout`` is an ``AddressedLayout``."""
 
-    def __init__(self, world: World, layout: AddressedLayout, numbers: Numbers, settings: Settings) -> None:
+    def __init__(self, world: World, layout: AddressedLayout, numbers: Numbers, settings: PacketSettings) -> None:
         self.by, self.hops = layout, layout.next_hops
         self.adapts = self.by.routing in ("adaptive_local", "ugal")
         super().__init__(world, layout, numbers, settings)

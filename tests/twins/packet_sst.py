@@ -37,7 +37,7 @@ from topoflow.engine.base import World
 from topoflow.engine.packet.addresses import AddressedLayout
 from topoflow.engine.packet.draws import AT_SOURCE, draws
 from topoflow.engine.packet.merge import NONE
-from topoflow.engine.packet.settings import Numbers, Settings, in_picoseconds
+from topoflow.engine.packet.settings import Numbers, PacketSettings, in_picoseconds
 from topoflow.engine.random import below
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, UP
 
@@ -82,7 +82,7 @@ class Router:
 class SstSimulation(Simulation):
     """One world; ``run`` once. ``layout`` is an ``AddressedLayout`` of a dragonfly."""
 
-    def __init__(self, world: World, layout: AddressedLayout, numbers: Numbers, settings: Settings) -> None:
+    def __init__(self, world: World, layout: AddressedLayout, numbers: Numbers, settings: PacketSettings) -> None:
         self.by, self.hops = layout, layout.next_hops
         super().__init__(world, layout, numbers, settings)
         self.level, self.end_of = self.hops.level.tolist(), self.hops.target.tolist()

@@ -21,9 +21,9 @@ from tests.twins.packet import ARRIVE, Message, Packet, Simulation
 from topoflow import _C
 from topoflow.engine.base import World
 from topoflow.engine.packet.draws import mark
-from topoflow.engine.packet.layout import Layout
+from topoflow.engine.packet.layout import PortLayout
 from topoflow.engine.packet.merge import NONE
-from topoflow.engine.packet.settings import Numbers, Settings, in_picoseconds
+from topoflow.engine.packet.settings import Numbers, PacketSettings, in_picoseconds
 from topoflow.engine.packet.transport import WHOLE_RATE
 
 WHOLE_ALPHA = 2**30
@@ -32,7 +32,7 @@ WHOLE_ALPHA = 2**30
 class Rate:
     """DCQCN's reaction point: how fast a message is sent, in 2^-20 of its first link's rate."""
 
-    def __init__(self, settings: Settings, step: int, leap: int) -> None:
+    def __init__(self, settings: PacketSettings, step: int, leap: int) -> None:
         self.settings, self.step, self.leap = settings, step, leap
         self.rate = self.target = WHOLE_RATE
         self.alpha = WHOLE_ALPHA
@@ -121,7 +121,7 @@ class News:
 class TransportSimulation(Simulation):
     """One world; ``run`` once."""
 
-    def __init__(self, world: World, layout: Layout, numbers: Numbers, settings: Settings) -> None:
+    def __init__(self, world: World, layout: PortLayout, numbers: Numbers, settings: PacketSettings) -> None:
         super().__init__(world, layout, numbers, settings)
         self.flows: dict[int, Flow] = {}
         self.sending = [0] * layout.ports  # flits

@@ -43,9 +43,9 @@ from dataclasses import dataclass, field
 
 from topoflow.engine.random import below, philox, two_below
 from topoflow.engine.slotted.cells import Cells
-from topoflow.engine.slotted.settings import Settings
+from topoflow.engine.slotted.settings import SlottedSettings
 from topoflow.fabric.circuits.on_demand import Square
-from topoflow.fabric.circuits.schedule import EMPTY, Schedule
+from topoflow.fabric.circuits.schedule import EMPTY, CircuitSchedule
 
 PATIENCE = 2000  # epochs for each node without a hop, after which there will be none
 REQUEST, GRANT = 0, 1  # purposes of random numbers
@@ -97,7 +97,7 @@ class Server:
 class Reference:
     """One world; ``run`` simulates it to the end."""
 
-    def __init__(self, cells: Cells, settings: Settings) -> None:
+    def __init__(self, cells: Cells, settings: SlottedSettings) -> None:
         self.world, self.settings, self.limit = cells, settings, settings.queue
         self.credits = settings.credits if cells.credited else None
         self.in_turns = settings.cable == "turns"
@@ -346,7 +346,7 @@ class Reference:
     def send(self, slot: int) -> None:
         """All nodes send at once."""
         schedule, sent = self.world.schedule, []
-        assert isinstance(schedule, Schedule)
+        assert isinstance(schedule, CircuitSchedule)
         for node in range(schedule.nodes):
             for uplink in range(schedule.groups):
                 target = schedule.target(node, uplink, slot)

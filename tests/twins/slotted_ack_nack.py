@@ -36,7 +36,7 @@ from dataclasses import dataclass, field
 from tests.twins.slotted import Cell, Hop, Reference, Server
 from topoflow.engine.random import below, philox
 from topoflow.engine.slotted.cells import Cells
-from topoflow.engine.slotted.settings import Settings
+from topoflow.engine.slotted.settings import SlottedSettings
 from topoflow.fabric.circuits.on_demand import Square
 
 PATH = 2  # purpose of random numbers
@@ -68,7 +68,7 @@ class Transceiver:
 class AckNackReference(Reference):
     """One world of fast optical switches; ``run`` simulates it to the end."""
 
-    def __init__(self, cells: Cells, settings: Settings) -> None:
+    def __init__(self, cells: Cells, settings: SlottedSettings) -> None:
         super().__init__(cells, settings)
         square = cells.schedule
         assert isinstance(square, Square)

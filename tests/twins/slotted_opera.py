@@ -35,7 +35,7 @@ from collections import deque
 from tests.twins.slotted import Cell
 from tests.twins.slotted_rotor import RotorReference, Sent
 from topoflow.engine.slotted.cells import Cells
-from topoflow.engine.slotted.settings import Settings
+from topoflow.engine.slotted.settings import SlottedSettings
 from topoflow.fabric.circuits.staggered import NO_SWITCH, Staggered
 
 Path = list[tuple[int, int, int]]  # (node, switch, time) of each hop
@@ -44,7 +44,7 @@ Path = list[tuple[int, int, int]]  # (node, switch, time) of each hop
 class OperaReference(RotorReference):
     """One world of rotor switches that turn one after another; ``run`` simulates it to the end."""
 
-    def __init__(self, cells: Cells, settings: Settings) -> None:
+    def __init__(self, cells: Cells, settings: SlottedSettings) -> None:
         assert isinstance(cells.schedule, Staggered)
         assert cells.low_latency is not None
         super().__init__(cells, settings)

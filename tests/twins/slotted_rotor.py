@@ -36,7 +36,7 @@ from dataclasses import replace
 
 from tests.twins.slotted import Cell, Hop, Reference
 from topoflow.engine.slotted.cells import Cells
-from topoflow.engine.slotted.settings import Settings
+from topoflow.engine.slotted.settings import SlottedSettings
 from topoflow.fabric.circuits.rotors import Rotors
 from topoflow.fabric.circuits.schedule import EMPTY
 
@@ -46,7 +46,7 @@ Sent = list[list[dict[int, Cell]]]  # [N, U] what a link sends in a slot, by the
 class RotorReference(Reference):
     """One world of rotor switches; ``run`` simulates it to the end."""
 
-    def __init__(self, cells: Cells, settings: Settings) -> None:
+    def __init__(self, cells: Cells, settings: SlottedSettings) -> None:
         assert isinstance(cells.schedule, Rotors)
         super().__init__(cells, replace(settings, credits=None))
         self.rotors = cells.schedule

@@ -17,7 +17,7 @@ from topoflow.api.worlds import Simulated, named
 from topoflow.capture.base import Trace
 from topoflow.capture.load import load as load_trace
 from topoflow.engine.base import Fidelity, Run, Unfinished, World
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.observer import Observer, Silent
 from topoflow.engine.simulation import simulate as simulate_worlds
 from topoflow.report.dataset.base import is_dataset
@@ -138,7 +138,7 @@ def simulate(
     from topoflow.engine.fluid import Fluid
 
     file = named(world) if isinstance(world, World) else world if isinstance(world, WorldFile) else read(Path(world))
-    run = Run(Device.named(device), threads)
+    run = Run(DeviceMemory.named(device), threads)
     (timeline,) = simulate_worlds([file.world], Fluid() if fidelity is None else fidelity, run)
     return Simulated(file, timeline)
 

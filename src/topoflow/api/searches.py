@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from topoflow.api.results import printed
 from topoflow.case.frame import frame
 from topoflow.search.base import Plan
-from topoflow.search.found import Found
+from topoflow.search.found import SearchResult
 from topoflow.study.searches import Searched
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-class SearchResults(Sequence[Found]):
+class SearchResults(Sequence[SearchResult]):
     """Results of searches, in the order of their grid. As text they are a table.
 
     ``found[0]`` and ``found["fabric=topoopt"]`` are one search's :class:`~topoflow.search.found.Found`. The properties
@@ -30,7 +30,7 @@ class SearchResults(Sequence[Found]):
     def __len__(self) -> int:
         return len(self._searched.searches)
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[SearchResult]:
         return (self._searched.found[name] for name in self.names)
 
     def __getitem__(self, which: Any) -> Any:
@@ -43,7 +43,7 @@ class SearchResults(Sequence[Found]):
         return [each.name for each in self._searched.searches]
 
     @property
-    def chosen(self) -> list[Found]:
+    def chosen(self) -> list[SearchResult]:
         """The search that the objective chooses; with ``pareto`` all that nothing beats in both time and price."""
         return [self._searched.found[name] for name in self._searched.winners]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from topoflow.browse.run import Run, State, problem, run_at
+from topoflow.browse.run import RunFolder, State, problem, run_at
 from topoflow.report.dataset.base import MANIFEST, SUFFIX, Dataset
 
 HERE = "."  # the name of a run that is the folder itself
@@ -26,7 +26,7 @@ class Listed:
     problem: str = ""
 
     @classmethod
-    def of(cls, run: Run) -> Listed:
+    def of(cls, run: RunFolder) -> Listed:
         """Read a run; whatever a damaged one makes a reader raise is its ``problem``, and other runs are shown."""
         try:
             return cls(run.name, run.command or run.verb, run.changed, run.best, run.time, run.state)
@@ -35,14 +35,14 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Found:
+class FolderContents:
     """The runs and datasets of a folder."""
 
     runs: list[Listed]  # the latest first
     datasets: list[str]  # names, in their order
 
 
-def found_in(root: Path) -> Found:
+def found_in(root: Path) -> FolderContents:
     """Return all runs and datasets. Folders of runs and of datasets, hidden ones and links are not looked into."""
     runs, datasets, closed = list[Listed](), list[str](), list[OSError]()
     for place, folders, files in os.walk(root, onerror=closed.append):
@@ -62,7 +62,7 @@ def found_in(root: Path) -> Found:
     for error in closed:
         if not isinstance(error, FileNotFoundError):  # a folder that was removed meanwhile
             runs.append(Listed(Path(error.filename).relative_to(root).as_posix(), problem=problem(error)))
-    return Found(sorted(runs, key=lambda run: (-run.changed, run.name)), sorted(datasets))
+    return FolderContents(sorted(runs, key=lambda run: (-run.changed, run.name)), sorted(datasets))
 
 
 def dataset_in(root: Path, name: str) -> Dataset | None:

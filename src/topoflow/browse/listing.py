@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 
 from topoflow.browse.datasets import datasets_table
-from topoflow.browse.find import Found, found_in
+from topoflow.browse.find import FolderContents, found_in
 from topoflow.browse.rows import list_row, summary
 
 DATASETS, STATE = object(), object()  # parts of the list that are not rows
@@ -42,7 +42,7 @@ class Listing:
             gone = [name for name, html in new.items() if html is None and not whole]
             return {**found, "rows": rows, "gone": gone, "whole": whole, "live": f"/live?since={self._version}"}
 
-    def _read(self, found: Found) -> None:
+    def _read(self, found: FolderContents) -> None:
         """Take over what the folder has now."""
         now: dict[object, str | None] = dict.fromkeys(self._parts)
         now |= {run.name: list_row(run) for run in found.runs}

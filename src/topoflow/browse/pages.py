@@ -14,7 +14,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from topoflow.browse.pair import compared, differences
-from topoflow.browse.run import MARK, REPORT, Record, Run, problem
+from topoflow.browse.run import MARK, REPORT, Record, RunFolder, problem
 from topoflow.browse.words import how_to_continue, missing, search_lines, state_line, when
 from topoflow.report.draw.colours import FABRICS, fabric_colours
 from topoflow.report.page.elements import linked_page, page, render
@@ -41,7 +41,7 @@ def list_page(root: Path, listed: Mapping[str, Any]) -> str:
     return _page("list.html", f"Runs in {root}", listed, home=False)
 
 
-def run_page(run: Run, served: bool) -> str:
+def run_page(run: RunFolder, served: bool) -> str:
     """Return the page of one run; as one file unless it is ``served``."""
     problems: list[str] = []
     command, configuration = (_part(make, run, problems) for make in (_command, _configuration))
@@ -61,12 +61,12 @@ def run_page(run: Run, served: bool) -> str:
     )
 
 
-def run_data(run: Run, served: bool) -> dict[str, Any]:
+def run_data(run: RunFolder, served: bool) -> dict[str, Any]:
     """Return what the page of a run that works replaces."""
     return _run_data(run, served, [])
 
 
-def _run_data(run: Run, served: bool, problems: list[str]) -> dict[str, Any]:
+def _run_data(run: RunFolder, served: bool, problems: list[str]) -> dict[str, Any]:
     parts = {
         "missing": _part(missing, run, problems),
         "again": _part(_again, run, problems),
@@ -84,7 +84,7 @@ def _run_data(run: Run, served: bool, problems: list[str]) -> dict[str, Any]:
     return {**data, "html": render("run_now.html", problems=problems, **parts)}
 
 
-def _part(make: Callable[[Run], T], run: Run, problems: list[str]) -> T | None:
+def _part(make: Callable[[RunFolder], T], run: RunFolder, problems: list[str]) -> T | None:
     """Return a part of a page; None, and one more of ``problems``, where the run is too damaged for it."""
     try:
         return make(run)
@@ -94,26 +94,26 @@ def _part(make: Callable[[Run], T], run: Run, problems: list[str]) -> T | None:
         return None
 
 
-def _quoted(run: Run) -> str:
+def _quoted(run: RunFolder) -> str:
     """Return the name of a run as a part of an address."""
     return quote(run.name, errors="surrogateescape")
 
 
-def _again(run: Run) -> dict[str, str] | None:
+def _again(run: RunFolder) -> dict[str, str] | None:
     text = how_to_continue(run)
     return {"text": text, "command": run.again} if text else None
 
 
-def _report_link(run: Run) -> dict[str, str] | None:
+def _report_link(run: RunFolder) -> dict[str, str] | None:
     of = "" if run.state == "finished" else " of an earlier run"
     return {"path": f"{_quoted(run)}/{REPORT}", "of": of} if run.has_report else None
 
 
-def _command(run: Run) -> str:
+def _command(run: RunFolder) -> str:
     return run.command or "-"
 
 
-def _results(run: Run) -> dict[str, Any] | None:
+def _results(run: RunFolder) -> dict[str, Any] | None:
     """Return a table of the numbers and words in rows of any verb, without columns that all rows lack."""
     rows = run.rows
     if not rows:
@@ -149,11 +149,11 @@ def _cell(key: str, value: object) -> tuple[str, str | bool | None]:
     return text, False if isinstance(value, bool) else repr(value)
 
 
-def _configuration(run: Run) -> str:
+def _configuration(run: RunFolder) -> str:
     return json.dumps(merged(run.configs[:MAX_ROWS]), indent=2, default=str) if run.configs else ""
 
 
-def _steps(run: Run) -> dict[str, list[Any]] | None:
+def _steps(run: RunFolder) -> dict[str, list[Any]] | None:
     """Return the curves of a search in columns: ms, percent; None for another run.
 
     Where nothing is explored there is no rate. None breaks a line between searches.
@@ -185,7 +185,7 @@ def _scaled(value: float | None, factor: float = 1.0) -> float | None:
     return None if value is None or abs(value) > LARGEST_DRAWN else factor * value
 
 
-def pair_page(first: Run, second: Run) -> str:
+def pair_page(first: RunFolder, second: RunFolder) -> str:
     """Return two runs next to each other, or why they cannot be compared."""
     try:
         return _pair_page(first, second)
@@ -193,7 +193,7 @@ def pair_page(first: Run, second: Run) -> str:
         return message_page("Two runs", f"They cannot be compared: {problem(error)}")
 
 
-def _pair_page(first: Run, second: Run) -> str:
+def _pair_page(first: RunFolder, second: RunFolder) -> str:
     runs, pairs = (first, second), compared(first, second)
     names = [run.name for run in runs]
     colours = fabric_colours(pair.fabric for pair in pairs)
@@ -224,7 +224,7 @@ def _pair_page(first: Run, second: Run) -> str:
     )
 
 
-def _about(runs: Sequence[Run]) -> Mapping[str, list[str]]:
+def _about(runs: Sequence[RunFolder]) -> Mapping[str, list[str]]:
     return {
         "command": [run.command for run in runs],
         "when": [when(run.changed) for run in runs],

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from topoflow.browse.run import Record, Run
+from topoflow.browse.run import Record, RunFolder
 from topoflow.study.tracked import merged
 
 NAMES = ("fabric", "series", "cluster")  # keys that say what a row is of, the first that it has
@@ -34,13 +34,13 @@ class Compared:
         return None if not first or second is None else second / first
 
 
-def compared(first: Run, second: Run) -> list[Compared]:
+def compared(first: RunFolder, second: RunFolder) -> list[Compared]:
     """A pair for every fabric of either run, in the order of the first."""
     sides = _fastest(first), _fastest(second)
     return [Compared(name, *(side.get(name) for side in sides)) for name in dict.fromkeys([*sides[0], *sides[1]])]
 
 
-def differences(first: Run, second: Run) -> list[tuple[str, str, str]]:
+def differences(first: RunFolder, second: RunFolder) -> list[tuple[str, str, str]]:
     """(key, value in the first, value in the second) of every key that differs; several values of a run are a list."""
     sides = [dict(_flat(merged(run.configs))) for run in (first, second)]
     found = []
@@ -51,7 +51,7 @@ def differences(first: Run, second: Run) -> list[tuple[str, str, str]]:
     return [(key, one, other) for key, one, other in found]
 
 
-def _fastest(run: Run) -> dict[str, Record]:
+def _fastest(run: RunFolder) -> dict[str, Record]:
     found: dict[str, Record] = {}
     for row in run.rows:
         name = next((str(row[key]) for key in NAMES if key in row), None)

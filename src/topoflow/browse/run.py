@@ -51,7 +51,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunFolder:
     """A folder that a verb writes, or wrote.
 
     Each property raises ``OSError`` or ``ValueError`` where a file that it needs cannot be read, is damaged, or is a
@@ -226,9 +226,9 @@ class Run:
         return _of_hydra(self.folder / SETTINGS)
 
 
-def run_at(folder: Path, name: str, root: Path | None = None) -> Run | None:
+def run_at(folder: Path, name: str, root: Path | None = None) -> RunFolder | None:
     """Return the run of a folder, None where it is none."""
-    run = Run(folder, name, root)
+    run = RunFolder(folder, name, root)
     return run if run._is_run else None
 
 

@@ -33,7 +33,7 @@ from topoflow.browse.datasets import dataset_page
 from topoflow.browse.find import dataset_in, inside, lies_in
 from topoflow.browse.listing import Listing
 from topoflow.browse.pages import OWN_SCRIPTS, list_page, message_page, pair_page, run_data, run_page
-from topoflow.browse.run import Run, problem, run_at
+from topoflow.browse.run import RunFolder, problem, run_at
 from topoflow.report.page.bokeh import texts
 from topoflow.report.page.elements import script
 
@@ -209,7 +209,7 @@ class _Handler(BaseHTTPRequestHandler):
         version = query.get("since", ["0"])[0]
         return self.server.listing.since(int(version) if version.isdecimal() else 0)
 
-    def _run(self, name: str) -> Run:
+    def _run(self, name: str) -> RunFolder:
         folder = inside(self.root, name)
         run = None if folder is None or not folder.is_dir() else run_at(folder, name, self.root)
         if run is None:

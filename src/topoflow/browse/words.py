@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from topoflow.browse.run import FIGURE, RESULT, STUDY, Run
+from topoflow.browse.run import FIGURE, RESULT, STUDY, RunFolder
 from topoflow.search.checkpoint import Seen
 
 CONTINUES = {  # what the same command does after a run was cut off
@@ -20,7 +20,7 @@ def when(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}"
 
 
-def state_line(run: Run) -> str:
+def state_line(run: RunFolder) -> str:
     """The state, and how far a run came that is not finished."""
     if run.state == "finished":
         return f"This run is finished: {when(run.changed)}."
@@ -34,7 +34,7 @@ def state_line(run: Run) -> str:
     return f"This run {what}: {doing}, last update {when(run.changed)}."
 
 
-def missing(run: Run) -> list[str]:
+def missing(run: RunFolder) -> list[str]:
     """Return sentences on what a run that was cut off has, and what is missing."""
     if run.state != "cut off":
         return []
@@ -46,7 +46,7 @@ def missing(run: Run) -> list[str]:
     return found
 
 
-def _kept(run: Run, files: str) -> str:
+def _kept(run: RunFolder, files: str) -> str:
     """Return a sentence on what a run has in place of its result."""
     searches = [each for each in run.searches.values() if isinstance(each, Seen)]
     if searches:
@@ -63,8 +63,8 @@ def _kept(run: Run, files: str) -> str:
     return f"It had kept nothing of its result yet: missing are all of result.json and {files}."
 
 
-def how_to_continue(run: Run) -> str:
-    """Return what the command of ``Run.again`` does, as a sentence; empty if there is none."""
+def how_to_continue(run: RunFolder) -> str:
+    """Return what the command of ``RunFolder.again`` does, as a sentence; empty if there is none."""
     if run.state != "cut off" or not run.again:
         return ""
     return CONTINUES.get(run.verb, BEGINS_ANEW)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
-from topoflow.capture.base import Compute, Trace
+from topoflow.capture.base import ComputeSpan, Trace
 from topoflow.capture.periods import representative, whole_iterations
 from topoflow.operations import ROOTED
 from topoflow.units import human
@@ -25,7 +25,7 @@ def unsized(trace: Trace) -> tuple[Unsized, ...]:
     counts, seconds = Counter[str](), defaultdict[str, float](float)
     for events in trace.ranks.values():
         for event in events:
-            if isinstance(event, Compute) and event.communicates:
+            if isinstance(event, ComputeSpan) and event.communicates:
                 counts[event.name] += 1
                 seconds[event.name] += event.seconds
     found = (Unsized(name, count, seconds[name]) for name, count in counts.items())

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from topoflow import operations
-from topoflow.capture.layout import Layout
+from topoflow.capture.layout import MeshLayout
 from topoflow.printable import html_table
 from topoflow.units import DTYPE_BYTES, check_not_negative, check_positive, counted, human
 
@@ -28,7 +28,7 @@ def brief(ranks: Sequence[int]) -> str:
     return str(list(ranks)) if len(ranks) <= 8 else f"{str(list(ranks[:8]))[:-1]}, ...] ({len(ranks)} ranks)"
 
 
-class Work(NamedTuple):
+class OperatorWork(NamedTuple):
     """The work of operators, which is the same on every device: arithmetic, and bytes to and from memory."""
 
     dtype: str  # of the arithmetic; "": there is none
@@ -39,7 +39,7 @@ class Work(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Compute:
+class ComputeSpan:
     """A span in which a rank computed. ``after`` names events of the same rank by position, where known.
 
     With ``communicates`` it is a kernel that communicated an unknown number of bytes: it takes as long as it was
@@ -54,7 +54,9 @@ class Compute:
     after: tuple[int, ...] | None = None  # None: not recorded, only the order is known
     waits: tuple[int, ...] = ()  # communications of the rank, by position, that it is recorded to wait for
     communicates: bool = False
-    work: tuple[Work, ...] | None = None  # of its operators, those of one arithmetic intensity together; None: unknown
+    work: tuple[OperatorWork, ...] | None = (
+        None  # of its operators, those of one arithmetic intensity together; None: unknown
+    )
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class Communication:
         return self.bytes_in if self.op == "all_to_all" else max(self.bytes_in, self.bytes_out)
 
 
-Event = Compute | Communication
+Event = ComputeSpan | Communication
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class Trace:
     source: str = ""  # format and producer, e.g. "kineto (torch 2.4+)"
     notes: tuple[str, ...] = ()  # what the importer left out, counted: "13 'wait' rows are no collectives"
     incomplete: tuple[int, ...] = ()  # iterations in which something took an unknown time on some rank
-    layout: Layout | None = None  # by which ranks that were not recorded do what others did (``capture.mirrors``)
+    layout: MeshLayout | None = None  # by which ranks that were not recorded do what others did (``capture.mirrors``)
     memory: float | None = None  # B of a GPU's memory that the fullest rank needs at once
     chosen: int | None = None  # the iteration that stands for the job, where the times that decide it were taken away
 

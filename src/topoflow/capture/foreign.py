@@ -5,10 +5,10 @@ Source: mlcommons/chakra src/feeder/json_node.cpp.
 
 from __future__ import annotations
 
-from topoflow.capture.merge.parts import Source
+from topoflow.capture.merge.parts import InputFile
 
 
-def recognise(source: Source) -> str:
+def recognise(source: InputFile) -> str:
     """Return what the file is and what to give instead, in one phrase; empty if it is none of these."""
     head = source.data[:512]
     if b'"workload_graph"' in head:

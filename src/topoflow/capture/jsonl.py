@@ -24,15 +24,15 @@ from pathlib import Path
 from typing import Any
 
 from topoflow.capture import work_rows
-from topoflow.capture.base import Communication, Compute, Event, Trace, Work
-from topoflow.capture.layout import Layout
+from topoflow.capture.base import Communication, ComputeSpan, Event, OperatorWork, Trace
+from topoflow.capture.layout import MeshLayout
 from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, MOST_ITERATIONS, Fields, decode, parse_json
 from topoflow.files import read_bytes, write_atomically
 from topoflow.json_lines import json_lines
 
 FORMAT = "topoflow-trace"
 VERSION = 1
-KINDS: dict[str, type[Event]] = {"compute": Compute, "communication": Communication}
+KINDS: dict[str, type[Event]] = {"compute": ComputeSpan, "communication": Communication}
 _HEADER = (
     *("format", "version", "name", "world_size", "iterations", "ranks", "groups", "source", "notes", "incomplete"),
     *("layout", "memory"),
@@ -105,13 +105,13 @@ def _rows(trace: Trace) -> Iterator[Mapping[str, Any]]:
     }
     for rank in sorted(trace.ranks):
         for event in trace.ranks[rank]:
-            kind = "compute" if isinstance(event, Compute) else "communication"
+            kind = "compute" if isinstance(event, ComputeSpan) else "communication"
             row = {"rank": rank, "kind": kind}
             for field in dataclasses.fields(event):
                 value = getattr(event, field.name)
                 if field.name in _REQUIRED[kind] or (value is not None and value != field.default):
                     row[field.name] = float(value) if isinstance(value, float) else value  # numpy's has other digits
-            if isinstance(event, Compute) and event.work is not None:
+            if isinstance(event, ComputeSpan) and event.work is not None:
                 row["work"] = [work_rows.written(work) for work in event.work]
             yield row
 
@@ -133,11 +133,11 @@ def _groups(name: str, header: Fields) -> dict[str, tuple[int, ...]]:
     return {group: groups.integers(group, highest=LARGEST_RANK) for group in groups.values}
 
 
-def _layout(name: str, header: Fields) -> Layout | None:
+def _layout(name: str, header: Fields) -> MeshLayout | None:
     if not header.has("layout"):
         return None
     axes = Fields.of(f"{name}:1: layout.", header.values["layout"])
-    return Layout({axis: axes.integer(axis, 1, LARGEST_WORLD) for axis in axes.values})
+    return MeshLayout({axis: axes.integer(axis, 1, LARGEST_WORLD) for axis in axes.values})
 
 
 def _event(row: Fields) -> Event:
@@ -148,11 +148,11 @@ def _event(row: Fields) -> Event:
     return _compute(row) if kind == "compute" else _communication(row)
 
 
-def _compute(row: Fields) -> Compute:
+def _compute(row: Fields) -> ComputeSpan:
     seconds = row.number("seconds")
     if seconds < 0:
         row.fail("seconds", "must not be negative")
-    return Compute(
+    return ComputeSpan(
         name=row.text("name"),
         start=_time(row, "start"),
         end=_time(row, "end"),
@@ -165,7 +165,7 @@ def _compute(row: Fields) -> Compute:
     )
 
 
-def _work(row: Fields) -> tuple[Work, ...] | None:
+def _work(row: Fields) -> tuple[OperatorWork, ...] | None:
     if not row.has("work"):
         return None
     return tuple(work_rows.read(row, index, entry) for index, entry in enumerate(row.items("work")))

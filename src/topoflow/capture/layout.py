@@ -12,7 +12,7 @@ Ranks = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Layout:
+class MeshLayout:
     """The axes of a mesh of ranks, name -> number of positions; the first varies fastest, as in Megatron's --order.
 
     tp=2,dp=3    rank = tp + 2 * dp    ranks 0 1 | 2 3 | 4 5 at dp 0 | 1 | 2
@@ -26,7 +26,7 @@ class Layout:
                 raise ValueError(f"layout: must give each axis a name and a positive size, got {name}={size}")
 
     @staticmethod
-    def parse(text: str) -> Layout:
+    def parse(text: str) -> MeshLayout:
         """Read ``tp=8,pp=4,dp=2``."""
         axes: dict[str, int] = {}
         for part in text.split(","):
@@ -34,7 +34,7 @@ class Layout:
             if not equals or not size.isdecimal() or name in axes:
                 raise ValueError(f"layout: must be axes with their sizes, as tp=8,pp=4,dp=2, got {text!r}")
             axes[name] = int(size)
-        return Layout(axes)
+        return MeshLayout(axes)
 
     def __str__(self) -> str:
         return ",".join(f"{name}={size}" for name, size in self.axes.items())

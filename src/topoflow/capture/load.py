@@ -14,19 +14,19 @@ from typing import Protocol, cast
 from topoflow.capture import formats
 from topoflow.capture.base import Trace, brief
 from topoflow.capture.foreign import recognise
-from topoflow.capture.layout import Layout
+from topoflow.capture.layout import MeshLayout
 from topoflow.capture.merge import merge
-from topoflow.capture.merge.parts import Part, Source
+from topoflow.capture.merge.parts import InputFile, RankRecord
 from topoflow.files import read_bytes
 
 
 class Format(Protocol):
     """The functions of a module of ``topoflow.capture.formats``."""
 
-    def matches(self, source: Source) -> bool:
+    def matches(self, source: InputFile) -> bool:
         """Return whether the file is of this format, by its content."""
 
-    def parse(self, source: Source) -> list[Part]:
+    def parse(self, source: InputFile) -> list[RankRecord]:
         """Return the parts of the file, one or more for each rank."""
 
 
@@ -37,7 +37,7 @@ def known_formats() -> dict[str, Format]:
 
 
 def load(
-    paths: Sequence[Path], one_group: bool = False, layout: Layout | None = None, rank: int | None = None
+    paths: Sequence[Path], one_group: bool = False, layout: MeshLayout | None = None, rank: int | None = None
 ) -> Trace:
     """The job recorded in ``paths``: files, or folders of them, one or more ranks each, formats recognised by content.
 
@@ -49,7 +49,7 @@ def load(
     paths = [Path(path) for path in paths]
     if not paths:
         raise ValueError("paths: must name a file or folder, got none")
-    parts: list[Part] = []
+    parts: list[RankRecord] = []
     notes: list[str] = []
     with _no_garbage_collection():
         for path in paths:
@@ -62,7 +62,7 @@ def load(
     return replace(trace, notes=(*trace.notes, *notes))
 
 
-def _only(parts: Sequence[Part], rank: int) -> list[Part]:
+def _only(parts: Sequence[RankRecord], rank: int) -> list[RankRecord]:
     found = [part for part in parts if part.rank == rank]
     if not found:
         ranks = brief(sorted({part.rank for part in parts}))
@@ -85,7 +85,7 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _read_folder(folder: Path, notes: list[str]) -> list[Part]:
+def _read_folder(folder: Path, notes: list[str]) -> list[RankRecord]:
     """Return the parts in all files of a folder.
 
     A file with several ranks that has all ranks of the other files is read alone: the recorder leaves the merged trace
@@ -113,9 +113,9 @@ def _read_folder(folder: Path, notes: list[str]) -> list[Part]:
     return [part for parts in found.values() for part in parts]
 
 
-def _read_file(path: Path, must_match: bool = True) -> list[Part]:
+def _read_file(path: Path, must_match: bool = True) -> list[RankRecord]:
     """Return the parts of one file; without ``must_match``, none for a file that is no trace."""
-    source = Source(str(path), read_bytes(path))
+    source = InputFile(str(path), read_bytes(path))
     for module in known_formats().values():
         if module.matches(source):
             return module.parse(source)
@@ -127,7 +127,7 @@ def _read_file(path: Path, must_match: bool = True) -> list[Part]:
     return []
 
 
-def _content(source: Source) -> str:
+def _content(source: InputFile) -> str:
     if isinstance(source.document, dict):
         return f"JSON with {', '.join(list(source.document)[:5]) or 'nothing'}"
     return "JSON" if source.document is not None else f"{len(source.data)} bytes that begin with {source.data[:8]!r}"

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from topoflow.capture.base import POINT_TO_POINT, Communication, Event, Trace, brief
-from topoflow.capture.layout import Layout, Ranks
+from topoflow.capture.layout import MeshLayout, Ranks
 
 
-def layout_of(trace: Trace) -> Layout:
+def layout_of(trace: Trace) -> MeshLayout:
     """Return the layout of the job; without one, every rank does the same (SPMD) if all talk to all; ValueError."""
     if trace.layout is not None:
         return trace.layout
@@ -27,13 +27,13 @@ def layout_of(trace: Trace) -> Layout:
                     f"same (topoflow capture import --layout tp=8,dp=2), got {len(trace.ranks)} ranks and a "
                     f"{event.op!r} of rank {rank} within {brief(event.group)}"
                 )
-    return Layout({"dp": trace.world_size})
+    return MeshLayout({"dp": trace.world_size})
 
 
 class Mirrors:
     """The ranks of a job that were not recorded, each with the recorded rank that stands for it."""
 
-    def __init__(self, layout: Layout, ranks: Mapping[int, Sequence[Event]]) -> None:
+    def __init__(self, layout: MeshLayout, ranks: Mapping[int, Sequence[Event]]) -> None:
         """Check that the recorded ranks, and their groups, are enough for ``layout``; ValueError."""
         self._layout = layout
         self._recorded = [sorted(positions) for positions in layout.spanned(ranks)]

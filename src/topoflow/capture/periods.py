@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Trace
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def periods(trace: Trace) -> tuple[Period, ...]:
                 one.start = event.start if one.start is None else min(one.start, event.start)
             if event.end is not None:
                 one.end = event.end if one.end is None else max(one.end, event.end)
-            if isinstance(event, Compute):
+            if isinstance(event, ComputeSpan):
                 computed[event.iteration, rank] += event.seconds
     found = []
     before = seen[-1].end
@@ -103,7 +103,7 @@ def whole_iterations(trace: Trace) -> Sequence[int]:
         event.iteration
         for events in trace.ranks.values()
         for event in events
-        if isinstance(event, Compute) and event.communicates
+        if isinstance(event, ComputeSpan) and event.communicates
     )
     timed = [number for number in range(trace.iterations) if number not in trace.incomplete]
     least = min((unsized[number] for number in timed), default=0)

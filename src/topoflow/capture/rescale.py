@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from topoflow.capture.base import POINT_TO_POINT, Communication, Event, Trace, brief
-from topoflow.capture.layout import Layout, Ranks
+from topoflow.capture.layout import MeshLayout, Ranks
 from topoflow.capture.mirrors import Mirrors, layout_of
 from topoflow.units import DTYPE_BYTES
 
@@ -37,7 +37,7 @@ def rescaled(trace: Trace, ranks: int) -> Trace:
         raise ValueError(f"{KEY}: the trace must have several ranks along {name}, got {layout}")
     if ranks % rest or ranks // rest < 2:
         raise ValueError(f"{KEY}: must be {rest} ranks, those of a replica ({layout}), twice or more, got {ranks}")
-    wanted = Layout({**layout.axes, name: ranks // rest})
+    wanted = MeshLayout({**layout.axes, name: ranks // rest})
     Mirrors(layout, trace.ranks)
     kept = [rank for rank in trace.ranks if layout.position(rank)[axis] < wanted.sizes[axis]]
     move = _Move(layout, wanted, axis)
@@ -53,7 +53,7 @@ def rescaled(trace: Trace, ranks: int) -> Trace:
     return replace(trace, ranks=moved, layout=wanted, world_size=ranks, groups=groups, memory=None, notes=notes)
 
 
-def _axis(layout: Layout) -> int:
+def _axis(layout: MeshLayout) -> int:
     names = list(layout.axes)
     found = [name for name in names if name.startswith(DATA_PARALLEL)]
     if REPLICAS in found:
@@ -67,7 +67,7 @@ def _axis(layout: Layout) -> int:
 class _Move:
     """Events of ranks in one layout, in another that differs in the size of one axis."""
 
-    def __init__(self, old: Layout, new: Layout, axis: int) -> None:
+    def __init__(self, old: MeshLayout, new: MeshLayout, axis: int) -> None:
         self._old = old
         self._new = new
         self._axis = axis

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.capture.assumptions import Unsized, assumptions, unsized
-from topoflow.capture.base import Communication, Compute, Event, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Event, Trace
 from topoflow.capture.intervals import Spans, intersection, merge, total
 from topoflow.capture.periods import Period, representative
 from topoflow.operations import bus_factor
@@ -192,7 +192,7 @@ def rank_share(trace: Trace, rank: int, period: Period) -> RankShare:
     computed = spans.get(COMPUTE, np.zeros((0, 2)))
     events = [event for event in trace.ranks[rank] if event.iteration == period.number]
     timed = all(event.start is not None and event.end is not None for event in events)
-    compute_time = sum(event.seconds for event in events if isinstance(event, Compute) and not event.communicates)
+    compute_time = sum(event.seconds for event in events if isinstance(event, ComputeSpan) and not event.communicates)
     if timed:  # on several streams it overlaps
         compute_time = min(compute_time, total(computed))
     communicated = [ran for name, ran in spans.items() if name != COMPUTE]

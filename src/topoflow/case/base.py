@@ -116,7 +116,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Settings:
+class CaseSettings:
     """The settings of a case as a report states them. Names are those of the configs; SI units."""
 
     world: str  # unique among the cases of a comparison
@@ -136,7 +136,7 @@ class Settings:
 class Case:
     """A job on a network, the input of a simulation. ``world`` is the job's traffic with its paths."""
 
-    settings: Settings
+    settings: CaseSettings
     job: Job
     fabric: Fabric
     lowering: Lowering
@@ -163,7 +163,7 @@ class Result:
     failures: tuple[Failures, ...] = ()  # of all fibers and of all servers, if requested
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> CaseSettings:
         return self.case.settings
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.demand import Demand
-from topoflow.engine.base import Graph
+from topoflow.engine.base import LoweredGraph
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import as_routes, mean_lengths
 from topoflow.traffic.base import Traffic
@@ -113,7 +113,7 @@ def _seconds_of_servers(traffic: Traffic) -> NDArray[np.float64]:
     return np.bincount(traffic.server[occupied], traffic.seconds[occupied], traffic.servers).astype(np.float64)
 
 
-def bandwidth_tax(graph: Graph, fabric: Fabric) -> float:
+def bandwidth_tax(graph: LoweredGraph, fabric: Fabric) -> float:
     """Return the bytes that servers send, including relayed ones, over the bytes of the flows (TopoOpt 5.4).
 
     A flow of S bytes whose path is relayed by k servers is sent 1 + k times. Without traffic the tax is 1.
@@ -146,7 +146,7 @@ def path_lengths(fabric: Fabric) -> NDArray[np.float64]:
     return np.concatenate([mean_lengths(routes, *part, "mp") for part in parts])
 
 
-def flows_between(graph: Graph, servers: NDArray[np.int64]) -> Demand:
+def flows_between(graph: LoweredGraph, servers: NDArray[np.int64]) -> Demand:
     """Return the end-to-end bytes by pair that flow among ``servers`` (ascending) in one step.
 
     Servers are numbered by their position in ``servers``.
@@ -156,6 +156,6 @@ def flows_between(graph: Graph, servers: NDArray[np.int64]) -> Demand:
     return Demand.from_pairs(len(servers), source, target, graph.bytes[flows] * graph.rounds, {})
 
 
-def flow_matrix(graph: Graph, servers: NDArray[np.int64]) -> NDArray[np.float64]:
+def flow_matrix(graph: LoweredGraph, servers: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the flows as a matrix [n, n], for few servers."""
     return flows_between(graph, servers).matrix()

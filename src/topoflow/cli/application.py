@@ -38,7 +38,7 @@ from topoflow.study.configure.composition import PACKAGE, VERSION_BASE, composed
 from topoflow.study.configure.errors import one_line
 from topoflow.study.configure.grid import grid
 from topoflow.study.configure.point import Point
-from topoflow.study.configure.points import Check, Points
+from topoflow.study.configure.points import Check, PointComposer
 from topoflow.study.configure.sweeps import check_count
 
 OF_POINTS = ("hydra.sweeper.params", "hydra.searchpath")  # settings of Hydra that need no job of Hydra
@@ -236,7 +236,7 @@ def _one_job(verb: Verb, arguments: argparse.Namespace) -> Callable[[DictConfig]
     return job
 
 
-class Launched(Protocol):
+class LaunchedJob(Protocol):
     """A job of ``hydra/launcher=topoflow_batch``, as this module reads it."""
 
     @property
@@ -266,11 +266,11 @@ class BatchedHydraJob(HydraJob):
 
     answer_each: AnswerEach
 
-    def batch(self, jobs: Iterable[Launched]) -> list[Any]:
+    def batch(self, jobs: Iterable[LaunchedJob]) -> list[Any]:
         """Return the answer of each of the ``jobs``, or what is wrong with it."""
         answers: list[Any] = []
         sound: list[tuple[Point, str, Path]] = []
-        points: Points | None = None  # settings of Hydra itself are the same in all jobs
+        points: PointComposer | None = None  # settings of Hydra itself are the same in all jobs
         for job in jobs:
             points = points or _points(self.verb, job.config.hydra)
             try:
@@ -286,7 +286,7 @@ def _multirun(verb: Verb) -> HydraJob:
     return HydraJob(verb) if verb.answer_each is None else BatchedHydraJob(verb, verb.answer_each)
 
 
-def _job_of(verb: Verb, overrides: Sequence[str], folder: Path, points: Points) -> tuple[Point, str, Path]:
+def _job_of(verb: Verb, overrides: Sequence[str], folder: Path, points: PointComposer) -> tuple[Point, str, Path]:
     """Return the point of a job, the command that runs it alone, and its folder."""
     swept = {key.lstrip("+"): value for key, _, value in (text.partition("=") for text in overrides)}
     point = points.compose(overrides, Point(swept, {}, {}))
@@ -294,9 +294,9 @@ def _job_of(verb: Verb, overrides: Sequence[str], folder: Path, points: Points) 
     return point, shlex.join(["topoflow", verb.name, *overrides]), folder
 
 
-def _points(verb: Verb, hydra: Any) -> Points:
+def _points(verb: Verb, hydra: Any) -> PointComposer:
     """Return the composer of points for jobs with Hydra's own node ``hydra``."""
-    return Points(str(hydra.job.config_name), verb.check, tuple(map(str, hydra.overrides.hydra)))
+    return PointComposer(str(hydra.job.config_name), verb.check, tuple(map(str, hydra.overrides.hydra)))
 
 
 def _check_out(point: Point, folder: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from topoflow.capture import jsonl
 from topoflow.capture.assumptions import assumptions
 from topoflow.capture.base import Trace
-from topoflow.capture.layout import Layout
+from topoflow.capture.layout import MeshLayout
 from topoflow.capture.load import load
 from topoflow.cli.stages import Terminal, size_of
 from topoflow.files import write_atomically
@@ -83,7 +83,7 @@ def _import(arguments: argparse.Namespace) -> None:
     if out.is_dir():
         raise ValueError(f"--out: must be a file, got the folder {out}")
     with Terminal() as terminal:
-        layout = None if arguments.layout is None else Layout.parse(arguments.layout)
+        layout = None if arguments.layout is None else MeshLayout.parse(arguments.layout)
         trace = _read(arguments.files, terminal, arguments.one_group, layout, arguments.rank)
         terminal.stage("checking")
         terminal.size(trace.size)
@@ -103,7 +103,7 @@ def _read(
     files: Sequence[Path],
     terminal: Terminal,
     one_group: bool = False,
-    layout: Layout | None = None,
+    layout: MeshLayout | None = None,
     rank: int | None = None,
 ) -> Trace:
     terminal.stage("reading")

@@ -15,7 +15,7 @@ from topoflow.api.functions import compare
 from topoflow.api.worlds import Simulated, named
 from topoflow.apply.orders import read_plan
 from topoflow.cli.stages import Terminal
-from topoflow.emulate.base import Emulated, Job, emulate, emulate_script, world_of
+from topoflow.emulate.base import Emulated, EmulatedJob, emulate, emulate_script, world_of
 from topoflow.emulate.sandbox import why_not
 from topoflow.emulate.scenario import Scenario
 from topoflow.engine.base import Timeline
@@ -90,7 +90,7 @@ def scenario_of(arguments: argparse.Namespace) -> Scenario:
     return Scenario(plan, arguments.mbps * MEGA / 8, failed, arguments.switch, arguments.own_order)
 
 
-def job_of(arguments: argparse.Namespace, servers: int) -> Job:
+def job_of(arguments: argparse.Namespace, servers: int) -> EmulatedJob:
     """The job that is run where no script is given. Raises ``ValueError`` in one line."""
     transfers = []
     for text in arguments.transfer:
@@ -101,7 +101,7 @@ def job_of(arguments: argparse.Namespace, servers: int) -> Job:
         transfers += [(server, (server + int(shift)) % servers, size) for server in range(servers)]
     if not _is_positive(str(arguments.megabytes)):
         raise ValueError(f"megabytes: must be positive, got {arguments.megabytes}")
-    return Job(round(arguments.megabytes * MEGA / 4) * 4, tuple(transfers), arguments.iterations)
+    return EmulatedJob(round(arguments.megabytes * MEGA / 4) * 4, tuple(transfers), arguments.iterations)
 
 
 def _is_positive(text: str) -> bool:

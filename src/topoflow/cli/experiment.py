@@ -20,7 +20,7 @@ from topoflow.study.configure.build import run_of
 from topoflow.study.figures.base import Figure, Row
 from topoflow.study.figures.load import load, split
 from topoflow.study.figures.measure import identified, measure, setups
-from topoflow.study.figures.points import Points
+from topoflow.study.figures.points import PointFile
 from topoflow.study.figures.write import columns, headed, write
 from topoflow.study.tracked import of_figure, tracked
 from topoflow.units import counted
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     out, chosen, given = split(arguments.overrides, experiment)
     command = shlex.join(["topoflow", "experiment", arguments.name, *arguments.overrides])
     with sole_writer(out, f"experiment {arguments.name}"):
-        stored = Points(out / CHECKPOINT)
+        stored = PointFile(out / CHECKPOINT)
         points = list(setups(experiment, chosen, given))
         experiment.check([each.label for each in points])
         asked = [each.point for each in points]

@@ -13,8 +13,8 @@ from rich.table import Table
 from topoflow.collectives.communicator import MAX_CHANNELS, Communicator
 from topoflow.collectives.nccl import Overrides, estimates
 from topoflow.collectives.nccl_flows import Nccl
-from topoflow.collectives.nccl_tests_log import DTYPE_BYTES, Log, read
-from topoflow.collectives.nccl_time import NETWORKS, NIC, Inside, Network, Prediction, predict
+from topoflow.collectives.nccl_tests_log import DTYPE_BYTES, NcclTestsLog, read
+from topoflow.collectives.nccl_time import NETWORKS, NIC, Inside, NcclPrediction, NetworkCoefficients, predict
 from topoflow.files import write_atomically
 from topoflow.hardware.presets import load
 from topoflow.report.output import Output
@@ -126,8 +126,12 @@ def whole_number(settings: Mapping[str, str], key: str) -> int:
 
 
 def prediction(
-    comm: Communicator, settings: Mapping[str, str], op: str, size: int, coefficients: tuple[Inside, Network]
-) -> Prediction:
+    comm: Communicator,
+    settings: Mapping[str, str],
+    op: str,
+    size: int,
+    coefficients: tuple[Inside, NetworkCoefficients],
+) -> NcclPrediction:
     """Return the prediction for one size."""
     return predict(
         comm,
@@ -140,7 +144,9 @@ def prediction(
     )
 
 
-def table(rows: Sequence[Prediction], comm: Communicator, settings: Mapping[str, str], log: Log | None) -> Table:
+def table(
+    rows: Sequence[NcclPrediction], comm: Communicator, settings: Mapping[str, str], log: NcclTestsLog | None
+) -> Table:
     """Return the table of nccl-tests with the choice of NCCL, what it would take next, and the limit that binds."""
     grid = Table("size (B)", "algorithm", "protocol", "channels", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "limit")
     grid.add_column("measured (us)" if log else "next best for NCCL")
@@ -159,7 +165,7 @@ def table(rows: Sequence[Prediction], comm: Communicator, settings: Mapping[str,
     return grid
 
 
-def next_best(row: Prediction, comm: Communicator, settings: Mapping[str, str]) -> str:
+def next_best(row: NcclPrediction, comm: Communicator, settings: Mapping[str, str]) -> str:
     """Return what NCCL would choose next, and how much longer it expects that to take."""
     if row.op == "all_to_all":
         return "sends and receives"
@@ -171,7 +177,7 @@ def next_best(row: Prediction, comm: Communicator, settings: Mapping[str, str]) 
     return f"{others[0].algorithm}/{others[0].protocol} +{others[0].estimate / best.estimate - 1:.0%}"
 
 
-def check(log: Log, op: str, comm: Communicator) -> None:
+def check(log: NcclTestsLog, op: str, comm: Communicator) -> None:
     """Raise ``ValueError`` where a log is of another operation or of other ranks."""
     if log.op and log.op != op:
         raise ValueError(f"{log.path}: is a run of {log.op}, got the operation {op}")
@@ -179,10 +185,10 @@ def check(log: Log, op: str, comm: Communicator) -> None:
         raise ValueError(f"{log.path}: is a run of {log.ranks} ranks, got gpus={comm.ranks}")
 
 
-def shortfalls(rows: Sequence[Prediction], comm: Communicator, log: Log) -> list[str]:
+def shortfalls(rows: Sequence[NcclPrediction], comm: Communicator, log: NcclTestsLog) -> list[str]:
     """Say for which sizes the cluster is slower than predicted, by which limit, and what could be wrong."""
 
-    def limit_of(row: Prediction) -> str:
+    def limit_of(row: NcclPrediction) -> str:
         return row.limit if log.times[row.size] > MIN_SLOWDOWN * row.time else ""
 
     lines = []
@@ -203,7 +209,7 @@ def shortfalls(rows: Sequence[Prediction], comm: Communicator, log: Log) -> list
     return lines or [f"No size takes more than {MIN_SLOWDOWN} times the predicted time."]
 
 
-def csv_text(rows: Sequence[Prediction]) -> str:
+def csv_text(rows: Sequence[NcclPrediction]) -> str:
     """Return the rows as CSV; bandwidths are in GB/s."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

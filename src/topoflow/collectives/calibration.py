@@ -17,7 +17,16 @@ from typing import Any
 
 from topoflow.collectives.communicator import Communicator
 from topoflow.collectives.nccl import Choice, choose
-from topoflow.collectives.nccl_time import INSIDE, WIRE, Inside, Network, Prediction, calibrated, network_named, terms
+from topoflow.collectives.nccl_time import (
+    INSIDE,
+    WIRE,
+    Inside,
+    NcclPrediction,
+    NetworkCoefficients,
+    calibrated,
+    network_named,
+    terms,
+)
 from topoflow.files import read_bytes, write_atomically
 from topoflow.units import check_not_negative
 
@@ -52,7 +61,7 @@ class Calibration:
     kind: str  # of ``INSIDE``
     network_name: str
     inside: Inside
-    network: Network
+    network: NetworkCoefficients
     rows: int
     held_out: int  # rows
     error: float  # median relative error of these
@@ -83,7 +92,7 @@ def read(path: Path) -> Calibration:
     if content.get("kind") not in INSIDE:
         raise ValueError(f"{path}: kind: must be one of {', '.join(INSIDE)}, got {content.get('kind')!r}")
     inside = _part(path, "inside", Inside, content.get("inside"))
-    between = _part(path, "network", Network, content.get("network"))
+    between = _part(path, "network", NetworkCoefficients, content.get("network"))
     rest: dict[str, Any] = {}
     for name, type_ in (("rows", int), ("held_out", int), ("error", float), ("prior_error", float)):
         value = content.get(name)
@@ -131,7 +140,7 @@ def fit(measured: Sequence[Measured], network: str, origin: Sequence[str]) -> Ca
     return Calibration(kinds[0], network, *found, len(fitted.rows), len(held_out.rows), error, before, tuple(origin))
 
 
-Coefficients = tuple[Inside, Network]
+Coefficients = tuple[Inside, NetworkCoefficients]
 
 
 class _Rows:
@@ -152,7 +161,9 @@ class _Rows:
 
 
 def _time(row: Measured, choice: Choice, found: Coefficients) -> float:
-    return Prediction(row.op, row.size, choice, terms(row.comm, row.op, row.size, choice, *found), row.comm.ranks).time
+    return NcclPrediction(
+        row.op, row.size, choice, terms(row.comm, row.op, row.size, choice, *found), row.comm.ranks
+    ).time
 
 
 def _searched(rows: _Rows, prior: Coefficients) -> Coefficients:

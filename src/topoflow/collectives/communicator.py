@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from topoflow.collectives.tuning_tables import ALGORITHMS, Algorithm, Tables, Tier, tables
+from topoflow.collectives.tuning_tables import ALGORITHMS, Algorithm, Tier, TuningTables, tables
 from topoflow.hardware import Device, Node
 from topoflow.units import check_count
 
@@ -34,7 +34,7 @@ SPEEDS_BETWEEN = {
 
 
 @dataclass(frozen=True)
-class Graph:
+class ChannelGraph:
     """The channels of an algorithm through a node."""
 
     channels: int
@@ -101,7 +101,7 @@ class Communicator:
         return self.node.gpus[: self.used]
 
     @cached_property
-    def tables(self) -> Tables:
+    def tables(self) -> TuningTables:
         """The constants of the version of NCCL."""
         return tables(self.version)
 
@@ -173,22 +173,22 @@ class Communicator:
             return per_link * self.node.nvlink_width(self.gpus[0]) * (1 if self.node.switched else self._meshed)
         return self.link_rate / 1e9
 
-    def graph(self, algorithm: Algorithm) -> Graph:
+    def graph(self, algorithm: Algorithm) -> ChannelGraph:
         """Return the channels of an algorithm."""
         return self._graphs[algorithm]
 
     @cached_property
-    def _graphs(self) -> Mapping[Algorithm, Graph]:
+    def _graphs(self) -> Mapping[Algorithm, ChannelGraph]:
         return {algorithm: self._search(algorithm) for algorithm in ALGORITHMS}
 
-    def _search(self, algorithm: Algorithm) -> Graph:
+    def _search(self, algorithm: Algorithm) -> ChannelGraph:
         """Return what NCCL's search finds, in short: the speed that gives the most bandwidth."""
         heads = algorithm in ("nvls", "nvls_tree")
         total = self._total * (self.used / (self.used - 1) if heads and self.used > 1 and self.nodes > 1 else 1.0)
         kinds = SPEEDS_BETWEEN if self.nodes > 1 else SPEEDS_INSIDE
         speeds = next(row for sm, row in sorted(kinds.items(), reverse=True) if sm <= self.node.sm)
         most = self.heads if heads else MAX_RING_CHANNELS
-        best = Graph(1, speeds[-1])
+        best = ChannelGraph(1, speeds[-1])
         for speed in speeds:
             channels = min(int(total / speed), most)
             if self.nodes > 1:
@@ -196,14 +196,14 @@ class Communicator:
             if heads and self.nodes == 1:  # all GPUs are pulled from evenly
                 channels = most * (speed * most <= total)
             if channels * speed > best.bandwidth:
-                best = Graph(channels, speed)
+                best = ChannelGraph(channels, speed)
         if algorithm == "tree" and self.nodes == 2:  # the search then raises the speed inside the nodes
             inside = [speed for speed in speeds if speed <= 2 * best.speed and speed * best.channels <= total]
-            return Graph(best.channels, max(inside, default=best.speed))
+            return ChannelGraph(best.channels, max(inside, default=best.speed))
         if heads or best.speed < 25 or (self.node.sm > 80 and best.speed < 50 and best.channels > 4):
             return best
         doubled = min(best.channels * 2, MAX_RING_CHANNELS)  # ``ncclTopoDupChannels``
-        return Graph(doubled, best.speed / -(-doubled // best.channels))
+        return ChannelGraph(doubled, best.speed / -(-doubled // best.channels))
 
     @cached_property
     def _to_nic(self) -> float:

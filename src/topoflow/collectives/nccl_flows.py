@@ -31,10 +31,10 @@ from topoflow.collectives.nccl import OPERATIONS, Overrides, choose
 from topoflow.collectives.nccl_time import (
     INSIDE,
     WIRE,
+    CollectiveRun,
+    CollectiveWork,
     Inside,
-    Network,
-    Run,
-    Work,
+    NetworkCoefficients,
     calibrated,
     network_named,
     network_of,
@@ -69,7 +69,7 @@ class Nccl:
         found = None if self.calibration is None else read(Path(self.calibration))
         object.__setattr__(self, "found", found)
 
-    def coefficients(self, comm: Communicator) -> tuple[Inside, Network]:
+    def coefficients(self, comm: Communicator) -> tuple[Inside, NetworkCoefficients]:
         """Return the coefficients of times; raise ``ValueError`` where the calibration is of another kind of node."""
         if self.found is None:
             return INSIDE[calibrated(comm)], network_named(self.network or network_of(comm.node))
@@ -89,7 +89,7 @@ class Flow(NamedTuple):
     channel: int  # inside a node, the distance to the next rank; between nodes, tells apart flows of the same ranks
 
 
-class Flows(NamedTuple):
+class CollectiveFlows(NamedTuple):
     """A collective: all flows start after ``wait`` seconds."""
 
     wait: float
@@ -101,7 +101,7 @@ class Flows(NamedTuple):
         """The time (s) of flows that share no link."""
         return self.wait + max((flow.bytes / flow.limit for flow in self.flows), default=0.0)
 
-    def folded(self, members: Members, groups: int) -> Flows:
+    def folded(self, members: Members, groups: int) -> CollectiveFlows:
         """Return the flows between nodes, for as many equal ``groups`` side by side as fill their GPUs."""
         sums: dict[tuple[int, int, int], list[float]] = {}
         for source, target, bytes, limit, channel in self.flows:
@@ -109,7 +109,7 @@ class Flows(NamedTuple):
             total[0] += groups * bytes
             total[1] += groups * limit
         flows = tuple(Flow(a, b, bytes, limit, channel) for (a, b, channel), (bytes, limit) in sums.items())
-        return Flows(self.wait, flows, self.algorithm)
+        return CollectiveFlows(self.wait, flows, self.algorithm)
 
 
 def runs(op: str) -> bool:
@@ -118,7 +118,7 @@ def runs(op: str) -> bool:
 
 
 @cache
-def flows(node: Node, nccl: Nccl, op: str, size: float, members: Members) -> Flows:
+def flows(node: Node, nccl: Nccl, op: str, size: float, members: Members) -> CollectiveFlows:
     """Return the flows of a collective of ``size`` bytes among ranks whose nodes are ``members`` [n].
 
     A group with unequal numbers of ranks on its nodes is chosen for as if all had the most.
@@ -129,18 +129,18 @@ def flows(node: Node, nccl: Nccl, op: str, size: float, members: Members) -> Flo
     by_node = [*places.values()]
     used = max(map(len, by_node))
     if len(members) == 1:
-        return Flows(0.0, (), "")
+        return CollectiveFlows(0.0, (), "")
     comm = Communicator(node, used * len(by_node), used, nccl.version or "", nccl.min_channels, nccl.max_channels)
     bytes = max(round(size), 1)
     choice = choose(comm, op, bytes, overrides=Overrides(nccl.algo, nccl.proto))
-    run = Run(comm, op, bytes, choice, *nccl.coefficients(comm))
+    run = CollectiveRun(comm, op, bytes, choice, *nccl.coefficients(comm))
     work = work_of(run, nccl.pxn)
     sent = [*_inside(run, work, by_node), *_between(run, work, by_node)]
     steps = work.latency + (work.between if comm.nodes > 1 else 0.0)
-    return Flows(run.inside.launch + steps, tuple(sent), choice.algorithm)
+    return CollectiveFlows(run.inside.launch + steps, tuple(sent), choice.algorithm)
 
 
-def _inside(run: Run, work: Work, by_node: Sequence[Sequence[int]]) -> Iterable[Flow]:
+def _inside(run: CollectiveRun, work: CollectiveWork, by_node: Sequence[Sequence[int]]) -> Iterable[Flow]:
     """Yield the flows inside nodes."""
     for ranks in by_node:
         size = len(ranks)
@@ -152,7 +152,7 @@ def _inside(run: Run, work: Work, by_node: Sequence[Sequence[int]]) -> Iterable[
                 )
 
 
-def _between(run: Run, work: Work, by_node: Sequence[Sequence[int]]) -> Iterable[Flow]:
+def _between(run: CollectiveRun, work: CollectiveWork, by_node: Sequence[Sequence[int]]) -> Iterable[Flow]:
     """Yield the flows between nodes, as many at the same time as a node has ranks."""
     nodes, rails = len(by_node), run.comm.used
     bytes = work.crossing * WIRE[run.choice.protocol] / run.network.efficiency / rails

@@ -22,7 +22,7 @@ MIN_FIELDS = 8  # size, count, type, time, algbw, busbw, #wrong and one more
 
 
 @dataclass(frozen=True)
-class Log:
+class NcclTestsLog:
     """The times of a run, out of place."""
 
     path: Path
@@ -33,7 +33,7 @@ class Log:
     times: Mapping[int, float]  # B -> s
 
 
-def read(path: Path) -> Log:
+def read(path: Path) -> NcclTestsLog:
     """Return the rows of a file; raise ``ValueError`` in one line where it is not what nccl-tests prints."""
     text = read_bytes(path).decode(errors="replace")
     if text.lstrip().startswith("{"):
@@ -64,10 +64,10 @@ def read(path: Path) -> Log:
     version = re.search(r"NCCL version (\d+\.\d+(?:\.\d+)?)", text)
     ranks = len(re.findall(r"^#\s+Rank\s+\d+", text, flags=re.MULTILINE))
     op = TESTS.get(test[1], test[1]) if test else ""
-    return Log(path, op, ranks, version[1] if version else "", dtype, times)
+    return NcclTestsLog(path, op, ranks, version[1] if version else "", dtype, times)
 
 
-def _json(path: Path, text: str) -> Log:
+def _json(path: Path, text: str) -> NcclTestsLog:
     """Return the rows of what ``-J FILE`` writes (``src/util.cu``)."""
     try:
         content = json.loads(text)
@@ -94,4 +94,4 @@ def _json(path: Path, text: str) -> Log:
         raise ValueError(f"{path}: results: must have rows that ran out of place, got none")
     version = f"{code // 10000}.{code // 100 % 100}.{code % 100}"
     op = program.removesuffix("_perf")
-    return Log(path, TESTS.get(op, op), len(devices), version, dtype, times)
+    return NcclTestsLog(path, TESTS.get(op, op), len(devices), version, dtype, times)

@@ -49,7 +49,7 @@ class Inside:
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkCoefficients:
     """Coefficients of a network between nodes; triples are (LL, LL128, Simple)."""
 
     hop: Triple  # s, of an empty message
@@ -124,14 +124,18 @@ INSIDE: Mapping[str, Inside] = {
 # fitted to all-reduces on 2, 4 and 8 nodes of Alps (boeschf/nccl-benchmark-on-alps-2025) by that script.
 # ``peer``: the slope of the latencies of all-to-all on 8 to 32 nodes of 8 H100 in meta-pytorch/autoparallel
 # (``h100_nvswitch_roce_400g.py``, fitted there): 174, 324 and 636 us.
-NETWORKS: Mapping[str, Network] = {
-    "infiniband": Network(hop=(5.0e-6, 8.5e-6, 14e-6), message=3.2e-6, half=5000, efficiency=0.96, peer=2.4e-6),
-    "slingshot": Network(hop=(5.03e-6, 8.5e-6, 14e-6), message=13.0e-6, half=6240, efficiency=0.912, peer=2.4e-6),
+NETWORKS: Mapping[str, NetworkCoefficients] = {
+    "infiniband": NetworkCoefficients(
+        hop=(5.0e-6, 8.5e-6, 14e-6), message=3.2e-6, half=5000, efficiency=0.96, peer=2.4e-6
+    ),
+    "slingshot": NetworkCoefficients(
+        hop=(5.03e-6, 8.5e-6, 14e-6), message=13.0e-6, half=6240, efficiency=0.912, peer=2.4e-6
+    ),
 }
 
 
 @dataclass(frozen=True)
-class Prediction:
+class NcclPrediction:
     """The choice of NCCL for one collective, and its time."""
 
     op: str
@@ -181,15 +185,15 @@ def predict(
     rails: bool = True,
     dtype_bytes: int = 4,
     overrides: Overrides | None = None,
-    coefficients: tuple[Inside, Network] | None = None,
-) -> Prediction:
+    coefficients: tuple[Inside, NetworkCoefficients] | None = None,
+) -> NcclPrediction:
     """Return the choice of NCCL and its time, by the ``coefficients`` of a calibration or those that are shipped."""
     choice = choose(comm, op, size, dtype_bytes=dtype_bytes, overrides=overrides)
     inside, between = coefficients or (INSIDE[calibrated(comm)], network_named(network))
-    return Prediction(op, size, choice, terms(comm, op, size, choice, inside, between, rails=rails), comm.ranks)
+    return NcclPrediction(op, size, choice, terms(comm, op, size, choice, inside, between, rails=rails), comm.ranks)
 
 
-def network_named(name: str) -> Network:
+def network_named(name: str) -> NetworkCoefficients:
     """Return the coefficients of a network; raise ``ValueError`` if there are none of that name."""
     if name not in NETWORKS:
         raise ValueError(f"network: must be one of {', '.join(NETWORKS)}, got {name!r}")
@@ -207,7 +211,7 @@ def calibrated(comm: Communicator) -> str:
 
 
 @dataclass(frozen=True)
-class Run:
+class CollectiveRun:
     """One collective with what runs it."""
 
     comm: Communicator
@@ -215,7 +219,7 @@ class Run:
     size: int  # B
     choice: Choice
     inside: Inside
-    network: Network
+    network: NetworkCoefficients
 
     @property
     def place(self) -> int:
@@ -251,7 +255,7 @@ class Run:
         return self.network.hop[self.place] + long
 
 
-class Work(NamedTuple):
+class CollectiveWork(NamedTuple):
     """The bytes and the steps of a collective."""
 
     within: float  # B over the links of a GPU, times their cost
@@ -261,13 +265,20 @@ class Work(NamedTuple):
 
 
 def terms(
-    comm: Communicator, op: str, size: int, choice: Choice, inside: Inside, network: Network, *, rails: bool = True
+    comm: Communicator,
+    op: str,
+    size: int,
+    choice: Choice,
+    inside: Inside,
+    network: NetworkCoefficients,
+    *,
+    rails: bool = True,
 ) -> dict[str, float]:
-    """Return the time (s) of each limit: see ``Prediction.terms``.
+    """Return the time (s) of each limit: see ``NcclPrediction.terms``.
 
     With ``rails``, what an all-to-all sends to another rail crosses NVLink first (PXN).
     """
-    run = Run(comm, op, size, choice, inside, network)
+    run = CollectiveRun(comm, op, size, choice, inside, network)
     work = work_of(run, rails)
     link = "NVLink" if comm.inside == "NVL" else "PCIe"
     seconds = {"launch": inside.launch, f"{link} latency": work.latency, link: work.within / run.link_rate}
@@ -276,7 +287,7 @@ def terms(
     return seconds
 
 
-def work_of(run: Run, rails: bool) -> Work:
+def work_of(run: CollectiveRun, rails: bool) -> CollectiveWork:
     """Return what the chosen algorithm sends, and the steps that it waits for."""
-    work: Work = named(run.choice.algorithm).work(run, rails)
+    work: CollectiveWork = named(run.choice.algorithm).work(run, rails)
     return work

@@ -58,7 +58,7 @@ OLD_PLATEAU = 1.9  # before Ampere
 
 
 @dataclass(frozen=True)
-class Tables:
+class TuningTables:
     """The constants of one version of NCCL."""
 
     version: tuple[int, ...]  # the first that has these values
@@ -79,7 +79,7 @@ def _by_generation(*rows: Triple) -> Mapping[str, Triple]:
 
 
 _ANY = (1e9, 1e9, 1e9)
-_V2_23 = Tables(
+_V2_23 = TuningTables(
     version=(2, 0),
     nvls_tree_network_hop=14.0,
     pat=0.85,
@@ -118,7 +118,7 @@ _V2_30 = replace(
 TABLES = (_V2_23, _V2_25, _V2_28, _V2_30)
 
 
-def tables(version: str) -> Tables:
+def tables(version: str) -> TuningTables:
     """Return the newest tables that ``version`` has ("2.27.3"; "" is the newest); raise ``ValueError`` for others."""
     if not version:
         return TABLES[-1]

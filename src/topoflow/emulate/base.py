@@ -35,7 +35,7 @@ MAX_SERVERS = 64  # processes of PyTorch on one machine
 
 
 @dataclass(frozen=True)
-class Job:
+class EmulatedJob:
     """A job of ``iterations``: transfers between servers, then an all-reduce among all servers in ``buckets``."""
 
     gradient_bytes: int
@@ -71,14 +71,14 @@ class Emulated:
     reduce_times: tuple[float, ...]  # [I] s of the all-reduce; empty for a script
 
 
-def world_of(fabric: Fabric, job: Job) -> World:
+def world_of(fabric: Fabric, job: EmulatedJob) -> World:
     """Return the job on the fabric as a world that can be simulated."""
     return place(job.traffic(fabric.servers), fabric, name="emulated", rings="steps")
 
 
 def emulate(
     fabric: Fabric,
-    job: Job,
+    job: EmulatedJob,
     orders: Orders | None,
     folder: Path,
     shaped: bool = True,
@@ -191,7 +191,7 @@ def _marks(folder: Path, servers: int) -> list[list[dict[str, Any]]]:
     return marks
 
 
-def _measured(world: World, fabric: Fabric, job: Job, marks: list[list[dict[str, Any]]]) -> Emulated:
+def _measured(world: World, fabric: Fabric, job: EmulatedJob, marks: list[list[dict[str, Any]]]) -> Emulated:
     iterations = range(1, job.iterations + 1)
 
     def times(event: str, iteration: int, **labels: int) -> list[float]:

@@ -39,7 +39,7 @@ SETTINGS = (
 
 
 @dataclass(frozen=True)
-class Network:
+class ShapedNetwork:
     """The network to build. Rates are B/s; a rate of 0 is not shaped."""
 
     servers: int
@@ -148,7 +148,7 @@ def main(folder: Path) -> int:
     run(["mount", "-t", "tmpfs", "topoflow", "/run"])  # names of namespaces are visible in this mount namespace only
     NETNS.mkdir()
     plain: dict[str, Any] = json.loads((folder / "network.json").read_text())
-    Network(**plain).build()
+    ShapedNetwork(**plain).build()
     command: dict[str, Any] = json.loads((folder / "command.json").read_text())
     environment = {**os.environ, **command["environment"]}
     with (folder / "job.log").open("w") as log:

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.checks import check_graph, check_world
-from topoflow.engine.device import Device, Kept
+from topoflow.engine.device import DeviceMemory, Kept
 from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
@@ -57,7 +57,7 @@ AUTO = "auto"  # a setting that the size of the job decides
 
 
 @dataclass(frozen=True)
-class Graph:
+class LoweredGraph:
     """Tasks, dependencies and paths: what worlds that differ only in their links' numbers share.
 
     Laws: ``after`` names other tasks, ``path`` is -1 (no network) or a path, a task with bytes has a path, hops are
@@ -160,7 +160,7 @@ class World:
     """
 
     name: str
-    graph: Graph
+    graph: LoweredGraph
     capacity: Floats  # [L] B/s
     latency: Floats  # [L] s
     fabric: Fabric | None = None
@@ -225,7 +225,7 @@ class Queues:
 
 
 @dataclass(frozen=True)
-class Flows:
+class PacketCounts:
     """The packets of messages where some may be lost: sent = delivered + lost once a message has ended.
 
     A packet that was lost is sent again, and counts again. Packets, and the bytes of messages in them.
@@ -258,7 +258,7 @@ class Ports:
     latency: Histogram  # s, of packets from when they begin to leave a NIC until they have arrived
     message_latency: Histogram  # s, of messages from when they are ready to be sent until they have arrived
     queues: Queues | None = None  # None: not written down
-    flows: Flows | None = None  # None: nothing can be lost, and nothing is controlled
+    flows: PacketCounts | None = None  # None: nothing can be lost, and nothing is controlled
 
     def latencies(self) -> tuple[tuple[str, Histogram], tuple[str, Histogram]]:
         """Return (name, histogram) for packets and for messages."""
@@ -284,7 +284,7 @@ class Slots:
 
 
 @dataclass(frozen=True)
-class Times:
+class TaskTimes:
     """The times of every task of a world."""
 
     start: Floats  # [T] s, when the task was ready
@@ -300,7 +300,7 @@ class Timeline:
     """
 
     world: World
-    times: Times | Callable[[World], Times]  # a function computes them of ``world`` when they are first read
+    times: TaskTimes | Callable[[World], TaskTimes]  # a function computes them of ``world`` when they are first read
     makespan: float  # s, until the last task has finished: the iteration time
     link_bytes: Floats  # [L] B
     ports: Ports | None = None  # None: the fidelity has no packets
@@ -347,7 +347,7 @@ class Timeline:
         return last
 
     @cached_property
-    def _times(self) -> Times:
+    def _times(self) -> TaskTimes:
         return self.times(self.world) if callable(self.times) else self.times
 
     def _of_owners(self, smallest_or_largest: np.ufunc, values: Floats) -> tuple[Ints, Floats]:
@@ -365,7 +365,7 @@ class Run:
     and of a GPU agree to 1e-9. What is known of graphs stays on the device between the launches of one run (``kept``).
     """
 
-    device: Device = Device()
+    device: DeviceMemory = DeviceMemory()
     threads: int | None = None
     observer: Observer = Silent()
     workers: Workers | None = None

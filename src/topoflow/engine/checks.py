@@ -19,7 +19,7 @@ from topoflow.units import check_capacity, check_limit, check_not_negative, chec
 
 if TYPE_CHECKING:
     from topoflow.engine.alternatives import Alternatives
-    from topoflow.engine.base import Fidelity, Graph, World
+    from topoflow.engine.base import Fidelity, LoweredGraph, World
 
 Array = NDArray[Any]
 Law = Callable[[str, float], None]  # raises ``ValueError`` for a field and a value; what it allows is an interval
@@ -28,7 +28,7 @@ MOST = 2**31 - 1  # tasks, dependencies, paths, hops of a batch, links of a worl
 DTYPES = {"whole": (np.dtype(np.int32), np.dtype(np.int64)), "real": (np.dtype(np.float64),)}
 
 
-def counts(graph: Graph) -> dict[str, int]:
+def counts(graph: LoweredGraph) -> dict[str, int]:
     """Return the number of tasks, dependencies, paths and hops, which kernels count in 32 bits."""
     paths = len(graph.path_offsets) - 1
     return {"tasks": graph.tasks, "dependencies": len(graph.after), "paths": paths, "hops": len(graph.path_links)}
@@ -41,7 +41,7 @@ def check_counts(where: str, counts: Mapping[str, int]) -> None:
             raise ValueError(f"{where}: must have less than 2^31 {what}, got {count}")
 
 
-def check_graph(graph: Graph) -> None:
+def check_graph(graph: LoweredGraph) -> None:
     """Raise ``ValueError`` where ``graph`` breaks a law that the kernels rely on."""
     for name in ("delay", "bytes", "release"):
         _check_array(f"graph.{name}", getattr(graph, name), "real")
@@ -132,7 +132,7 @@ def refuses_addresses(world: World, fidelity: str) -> str | None:
     return f"routing: must be of whole paths (ecmp, spray, ..) with fidelity={fidelity}, got {world.routing}"
 
 
-def _check_resources(graph: Graph) -> None:
+def _check_resources(graph: LoweredGraph) -> None:
     if graph.resource is None:
         return
     _check_array("graph.resource", graph.resource, "whole")
@@ -145,7 +145,7 @@ def _check_resources(graph: Graph) -> None:
         raise ValueError(f"graph.resource: must be None where tasks run for several rounds, got {graph.rounds} rounds")
 
 
-def _check_paths(graph: Graph) -> None:
+def _check_paths(graph: LoweredGraph) -> None:
     hops = np.diff(graph.path_offsets)
     if graph.path_weight is not None:
         _check_array("graph.path_weight", graph.path_weight, "real")
@@ -168,7 +168,7 @@ def _check_paths(graph: Graph) -> None:
         raise ValueError(f"graph.path_links: path {path} must cross a link at most once, got link {link} again")
 
 
-def _check_carried(graph: Graph) -> None:
+def _check_carried(graph: LoweredGraph) -> None:
     if graph.carried is None:
         return
     if graph.rounds == 1:
@@ -179,7 +179,7 @@ def _check_carried(graph: Graph) -> None:
     _check_range("graph.carried", graph.carried.ravel(), 0, graph.tasks - 1)
 
 
-def _check_ends(graph: Graph, ends: Array) -> None:
+def _check_ends(graph: LoweredGraph, ends: Array) -> None:
     _check_array("graph.ends", ends, "whole", dimensions=2)
     if ends.shape != (3, graph.tasks):
         raise ValueError(f"graph.ends: expected [3, T] = [3, {graph.tasks}], got {list(ends.shape)}")
@@ -188,7 +188,7 @@ def _check_ends(graph: Graph, ends: Array) -> None:
     _check_all("graph.ends[1]", target, (source < 0) == (target < 0), "a task must have both ends or none")
 
 
-def _check_alternatives(graph: Graph, several: Alternatives) -> None:
+def _check_alternatives(graph: LoweredGraph, several: Alternatives) -> None:
     for name, kind in (("offsets", "whole"), ("hop_offsets", "whole"), ("links", "whole"), ("share", "real")):
         _check_array(f"graph.alternatives.{name}", getattr(several, name), kind)
     paths, count = len(graph.path_offsets) - 1, len(several.share)

@@ -32,7 +32,7 @@ SHARE = 4  # of a GPU's free memory: arrays of the launch that runs and of the n
 
 
 @dataclass(frozen=True)
-class Device:
+class DeviceMemory:
     """The memory of a launch's arrays, where its kernel runs: numpy's (``torch`` None), or a device of torch.
 
     ``others`` share the worlds of a batch with it (``topoflow.engine.launch.in_pieces``); all else is its own. Where it
@@ -40,11 +40,11 @@ class Device:
     """
 
     torch: Any = None
-    others: tuple[Device, ...] = ()
+    others: tuple[DeviceMemory, ...] = ()
     pins: bool = field(default=False, compare=False)
 
     @classmethod
-    def named(cls, name: str) -> Device:
+    def named(cls, name: str) -> DeviceMemory:
         """Return the device of a name.
 
         "cpu"; "cuda", torch's current GPU; "cuda:1", the second; "auto", the GPU if one is usable, else the CPU;
@@ -66,9 +66,9 @@ class Device:
         return cls(torch.device("cuda", int(number) if number else torch.cuda.current_device()))
 
     @property
-    def all(self) -> tuple[Device, ...]:
+    def all(self) -> tuple[DeviceMemory, ...]:
         """Return this device and the others, each as a separate device."""
-        return (Device(self.torch), *self.others)
+        return (DeviceMemory(self.torch), *self.others)
 
     @property
     def on_cuda(self) -> bool:
@@ -188,7 +188,7 @@ class Device:
 
 
 def check_name(name: object) -> None:
-    """Raise ``ValueError`` unless it is one that ``Device.named`` knows, here or on another machine."""
+    """Raise ``ValueError`` unless it is one that ``DeviceMemory.named`` knows, here or on another machine."""
     each = name.split(",") if isinstance(name, str) else [name]
     numbered = [one for one in each if isinstance(one, str) and re.fullmatch(r"cuda:\d{1,4}", one, re.ASCII)]
     if len(each) == 1 and not numbered and name not in NAMES[:3]:
@@ -203,9 +203,9 @@ class Kept:
     """A cache on each device between launches: for each kind, what was made of the last owners."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, Device], tuple[tuple[object, ...], Any]] = {}
+        self._last: dict[tuple[str, DeviceMemory], tuple[tuple[object, ...], Any]] = {}
 
-    def get(self, kind: str, device: Device, owners: Sequence[object], make: Callable[[], T]) -> T:
+    def get(self, kind: str, device: DeviceMemory, owners: Sequence[object], make: Callable[[], T]) -> T:
         """Return what ``make`` makes of ``owners``, or made of them before. Nothing is kept in numpy's memory."""
         if device.torch is None:
             return make()
@@ -262,7 +262,7 @@ def _missing_for_cuda(number: int | None) -> str | None:
     return f"a GPU that topoflow._C is built for, {built}, got sm_{major}{minor}; run `{build}`"
 
 
-def links_of(links: int, capacity: Any, latency: Any) -> tuple[Device, Any, Any]:
+def links_of(links: int, capacity: Any, latency: Any) -> tuple[DeviceMemory, Any, Any]:
     """The device of the arrays [W, L] of links' numbers, and both as a kernel takes them; no latency stays None.
 
     They are numpy's or torch's; other objects that speak DLPack become torch's, without a copy. Raises ``ValueError``
@@ -281,9 +281,9 @@ def links_of(links: int, capacity: Any, latency: Any) -> tuple[Device, Any, Any]
     return device, capacity, latency
 
 
-def _numbers(name: str, array: Any, law: Callable[[str, float], None]) -> tuple[Device, Any]:
+def _numbers(name: str, array: Any, law: Callable[[str, float], None]) -> tuple[DeviceMemory, Any]:
     if isinstance(array, np.ndarray):
-        device, contiguous = Device(), array.flags.c_contiguous
+        device, contiguous = DeviceMemory(), array.flags.c_contiguous
         array = array if array.flags.writeable else array.copy()  # numpy does not hand out what is read-only
     elif not hasattr(array, "__dlpack__"):
         raise ValueError(f"{name}: must be an array, got {type(array).__name__}")
@@ -291,7 +291,7 @@ def _numbers(name: str, array: Any, law: Callable[[str, float], None]) -> tuple[
         import torch
 
         array = array.detach() if isinstance(array, torch.Tensor) else torch.from_dlpack(array)
-        device, contiguous = Device(array.device), array.is_contiguous()
+        device, contiguous = DeviceMemory(array.device), array.is_contiguous()
     if str(array.dtype).removeprefix("torch.") != "float64":
         raise ValueError(f"{name}: expected float64, got {array.dtype}")
     if not contiguous:
@@ -302,5 +302,5 @@ def _numbers(name: str, array: Any, law: Callable[[str, float], None]) -> tuple[
     return device, array
 
 
-def _name(device: Device) -> str:
+def _name(device: DeviceMemory) -> str:
     return "numpy" if device.torch is None else f"torch on {device.torch}"

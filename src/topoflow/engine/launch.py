@@ -21,7 +21,7 @@ from itertools import pairwise
 from typing import Any, Generic, Protocol, TypeVar
 
 from topoflow import _C
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.observer import Observer
 
 MAX_THREADS = 1024  # OpenMP gives up beyond some thousands
@@ -69,7 +69,7 @@ class Kernel:
 Steps = Generator[Kernel, None, T]  # what comes before a kernel, the kernel, and what comes after it
 
 
-def launch(kernel: Kernel, device: Device = Device()) -> None:
+def launch(kernel: Kernel, device: DeviceMemory = DeviceMemory()) -> None:
     """Run it on the caller's stream of ``device``. What is raised meanwhile, as by Ctrl-C, cancels it.
 
     Raises ``KernelFault`` with the names of the worlds that it was at where the GPU stops it.
@@ -77,7 +77,7 @@ def launch(kernel: Kernel, device: Device = Device()) -> None:
     launch_together([(kernel, device)])
 
 
-def launch_together(kernels: Sequence[tuple[Kernel, Device]]) -> None:
+def launch_together(kernels: Sequence[tuple[Kernel, DeviceMemory]]) -> None:
     """Run each on its device, all at once, as ``launch`` does one; returns when all have ended."""
     with ThreadPoolExecutor(max_workers=len(kernels)) as pool:
         try:
@@ -94,10 +94,10 @@ def launch_together(kernels: Sequence[tuple[Kernel, Device]]) -> None:
 
 def in_pieces(
     worlds: Sequence[W],
-    device: Device,
+    device: DeviceMemory,
     observer: Observer,
     cut: Callable[[Sequence[W], int], Iterable[Sequence[W]]],
-    steps: Callable[[Sequence[W], Device], Steps[list[T]]],
+    steps: Callable[[Sequence[W], DeviceMemory], Steps[list[T]]],
 ) -> list[T]:
     """Return what ``steps`` return of the pieces of a batch, in the order of ``worlds``, on any device.
 
@@ -134,7 +134,7 @@ def _shares(worlds: Sequence[W], devices: int) -> list[Sequence[W]]:
 class Lane:
     """A place for one kernel at a time: a stream of a GPU, number 0 the caller's, or the CPU."""
 
-    def __init__(self, device: Device, number: int = 0) -> None:
+    def __init__(self, device: DeviceMemory, number: int = 0) -> None:
         self.device, self.number = device, number
         self._stream = device.current_stream() if number == 0 else None
 
@@ -178,9 +178,9 @@ class _Batch(Generic[W, T]):
     def __init__(
         self,
         pieces: Sequence[Sequence[W]],
-        device: Device,
+        device: DeviceMemory,
         observer: Observer,
-        steps: Callable[[Sequence[W], Device], Steps[list[T]]],
+        steps: Callable[[Sequence[W], DeviceMemory], Steps[list[T]]],
     ) -> None:
         devices = [replace(each, pins=each.on_cuda and len(pieces) > len(device.all)) for each in device.all]
         lanes = [Lane(each, n) for n in range(STREAMS) for each in devices if n == 0 or each.on_cuda]
@@ -281,7 +281,7 @@ class _Batch(Generic[W, T]):
         self._again(piece, lane.device, reason)
         return None
 
-    def _again(self, piece: _Piece[W], device: Device, reason: str) -> None:
+    def _again(self, piece: _Piece[W], device: DeviceMemory, reason: str) -> None:
         first, worlds = piece.first, piece.worlds
         if not piece.alone:  # it may fit without the others
             self.waiting.appendleft(_Piece(first, worlds, alone=True))

@@ -40,7 +40,7 @@ class Silent:
 
 
 @dataclass(frozen=True)
-class Part:
+class PartialObserver:
     """Shows work that is a part of a larger stage: ``earlier`` of the stage's ``total`` parts are done already."""
 
     observer: Observer

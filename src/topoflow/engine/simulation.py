@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from topoflow.engine.base import Fidelity, Run, Timeline, World
-from topoflow.engine.executor.base import Work, do_all
-from topoflow.engine.observer import Part
+from topoflow.engine.executor.base import ItemFunction, do_all
+from topoflow.engine.observer import PartialObserver
 
 
 def simulate(worlds: Sequence[World], fidelity: Fidelity, run: Run = Run()) -> list[Timeline]:
@@ -29,7 +29,7 @@ def simulate_each(asked: Sequence[tuple[World, Fidelity]], run: Run = Run()) -> 
         batches.setdefault(fidelity, []).append(number)
     found: dict[int, Timeline] = {}
     for fidelity, batch in batches.items():
-        part = replace(run, observer=Part(run.observer, len(found), len(asked)))
+        part = replace(run, observer=PartialObserver(run.observer, len(found), len(asked)))
         worlds = [asked[number][0] for number in batch]
         for number, timeline in do_all(Simulating(fidelity), worlds, part):
             found[batch[number]] = timeline
@@ -37,7 +37,7 @@ def simulate_each(asked: Sequence[tuple[World, Fidelity]], run: Run = Run()) -> 
 
 
 @dataclass(frozen=True)
-class Simulating(Work[World, Timeline]):
+class Simulating(ItemFunction[World, Timeline]):
     """Worlds as work for an executor; answers are timelines."""
 
     fidelity: Fidelity

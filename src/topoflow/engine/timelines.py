@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.engine.base import Floats, Graph, Timeline, Times, World
+from topoflow.engine.base import Floats, LoweredGraph, TaskTimes, Timeline, World
 
 
 def timeline(world: World, start: Floats, finish: Floats, carried: Floats) -> Timeline:
     """Return the timeline of a world: ``start`` [T], ``finish`` [T], ``carried`` = ``link_bytes(world.graph)`` [L]."""
-    return Timeline(world, Times(start, finish), float(finish.max(initial=0.0)), carried)
+    return Timeline(world, TaskTimes(start, finish), float(finish.max(initial=0.0)), carried)
 
 
-def link_bytes(graph: Graph, sent: Floats | None = None) -> Floats:
+def link_bytes(graph: LoweredGraph, sent: Floats | None = None) -> Floats:
     """Return the bytes that each link carries [L]: of every task, the share that crosses it on each hop of its path.
 
     ``sent`` [T] B is what tasks have sent of their bytes; None: all.
@@ -23,7 +23,7 @@ def link_bytes(graph: Graph, sent: Floats | None = None) -> Floats:
     return np.bincount(graph.path_links, weights=of_hop, minlength=graph.links).astype(np.float64)
 
 
-def path_latency(graph: Graph, latency: Floats) -> Floats:
+def path_latency(graph: LoweredGraph, latency: Floats) -> Floats:
     """[P] s that the average byte waits, where links have ``latency`` [L]."""
     weight = 1.0 if graph.path_weight is None else graph.path_weight
     paths = len(graph.path_offsets) - 1

@@ -54,12 +54,12 @@ class Channels:
     trees: Mapping[Group, Orders] = field(default_factory=dict)  # server at each position of a pair of trees
 
 
-class Control:
+class LinkControl:
     """The way in which links change while a job runs; a fabric that is not ``Static`` has the initial links."""
 
 
 @dataclass(frozen=True)
-class Static(Control):
+class Static(LinkControl):
     """A control that never changes links."""
 
 
@@ -83,7 +83,7 @@ class Fabric:
     interface_bandwidth: float  # B/s of one interface
     bill: tuple[Item, ...] = ()
     channels: Channels = field(default_factory=Channels)
-    control: Control = Static()
+    control: LinkControl = Static()
     is_ideal: bool = False  # nobody can build it; no network has more bandwidth, but direct cables have less latency
     cluster: Cluster | None = None  # the GPUs that are its endpoints; None: endpoints are servers
 

@@ -54,9 +54,9 @@ class FatTree:
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         check_count("fat_tree.servers", servers)
-        tree = Tree.smallest(servers, self.oversubscription)
+        tree = FatTreeNumbering.smallest(servers, self.oversubscription)
         if self.radix is not None:
-            tree = Tree(servers, self.radix, self.oversubscription)
+            tree = FatTreeNumbering(servers, self.radix, self.oversubscription)
             if servers > tree.room:
                 raise ValueError(
                     f"fat_tree.radix: must hold {servers} servers, got {self.radix} with room for {tree.room}"
@@ -78,7 +78,7 @@ class FatTree:
 
 
 @dataclass(frozen=True)
-class Tree(Routes):
+class FatTreeNumbering(Routes):
     """The numbering of nodes and cables of a fat-tree, and the paths through it.
 
     Nodes: servers, edges, aggregations, cores. Cables, with the lower node first: server-edge by server,
@@ -90,12 +90,12 @@ class Tree(Routes):
     oversubscription: int = 1
 
     @staticmethod
-    def smallest(servers: int, oversubscription: int = 1) -> Tree:
+    def smallest(servers: int, oversubscription: int = 1) -> FatTreeNumbering:
         """Return the tree of the smallest radix with k^3/4 >= servers."""
         radix = step = 2 * oversubscription
         while radix**3 // 4 < servers:
             radix += step
-        return Tree(servers, radix, oversubscription)
+        return FatTreeNumbering(servers, radix, oversubscription)
 
     @property
     def room(self) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
-from topoflow.fabric.fat_tree import Tree
+from topoflow.fabric.fat_tree import FatTreeNumbering
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.wiring import all_pairs, back, cabled, check_count, check_interfaces, forth
 
@@ -45,7 +45,7 @@ class IdealSwitch:
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
             route=StarRoutes(),
-            bill=Tree.smallest(servers).bill(bandwidth),
+            bill=FatTreeNumbering.smallest(servers).bill(bandwidth),
         )
         return replace(fabric, is_ideal=True)
 

@@ -10,7 +10,7 @@ import numpy as np
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item, Static
 from topoflow.fabric.circuits import failures
-from topoflow.fabric.circuits.schedule import Cyclic, Failed, Schedule
+from topoflow.fabric.circuits.schedule import CircuitSchedule, Cyclic, Failed
 from topoflow.fabric.racks import count_racks, racked
 from topoflow.fabric.wiring import check_count, check_interfaces
 
@@ -86,13 +86,13 @@ class Sirius:
         """Return the bytes that are sent in a slot."""
         return int(self.uplink_bandwidth * (self.slot - self.guardband) * (1 + ROUNDING))
 
-    def schedule(self, servers: int) -> Schedule:
+    def schedule(self, servers: int) -> CircuitSchedule:
         """Return the schedule of the racks of these servers. Raises ``ValueError`` where there is none."""
         failed = self._failed()
         racks = self._racks(servers) + len(failed.nodes)
         if racks % self.uplinks:
             raise ValueError(f"sirius.uplinks: must divide the {racks} racks, got {self.uplinks}")
-        complete = Schedule(racks, min(self.transceivers, racks), failed)
+        complete = CircuitSchedule(racks, min(self.transceivers, racks), failed)
         schedule = self._without_racks(complete) if self.omit_failed else complete
         if schedule.failed:
             failures.check_reach("sirius", schedule.joined(), schedule.failed.nodes)
@@ -132,11 +132,11 @@ class Sirius:
             failures.pairs("sirius.failed_transceivers", self.failed_transceivers),
         )
 
-    def _without_racks(self, complete: Schedule) -> Schedule:
+    def _without_racks(self, complete: CircuitSchedule) -> CircuitSchedule:
         if self.failed_gratings or self.failed_transceivers:
             raise ValueError("sirius.omit_failed: must be false where gratings or transceivers failed, got true")
         racks = complete.nodes - len(complete.failed.nodes)
-        return Schedule(racks, min(self.transceivers, racks))
+        return CircuitSchedule(racks, min(self.transceivers, racks))
 
     def _bill(self, servers: int, racks: int) -> tuple[Item, ...]:
         """Return the bill of materials; a server with its own uplinks needs no rack switch, and no cable to it."""

@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from topoflow.case.base import Result
-from topoflow.engine.base import Flows, Histogram, Ports, Queues
+from topoflow.engine.base import Histogram, PacketCounts, Ports, Queues
 from topoflow.report.base import Report
 from topoflow.report.tables import failures
 
@@ -233,7 +233,7 @@ def _latencies(outcome: Result, kind: str, latency: Histogram) -> pa.Table:
     return pa.table({**names, "low": latency.low, "high": latency.high, "count": latency.count}, schema=LATENCIES)
 
 
-def _messages(outcome: Result, flows: Flows | None) -> pa.Table:
+def _messages(outcome: Result, flows: PacketCounts | None) -> pa.Table:
     graph = outcome.timeline.world.graph
     (sent,) = np.nonzero(graph.bytes > 0)
     source, target = (np.full(graph.tasks, -1), np.full(graph.tasks, -1)) if graph.ends is None else graph.ends[:2]

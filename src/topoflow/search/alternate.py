@@ -4,7 +4,7 @@
       Comp x Comm     explore strategies on that network; simulate those with the best estimates
       Comm x Topo     build a network for the demand of each of these, and more for the best; simulate them, too
     keep the fastest; repeat until nothing improves or ``rounds`` are over
-    repeat from the start with longer walks, in stages (``Settings.stages``); keep the fastest of all stages
+    repeat from the start with longer walks, in stages (``SearchSettings.stages``); keep the fastest of all stages
 
 Strategies are explored on a network that was built for another strategy, where very different ones look slow. Every
 second round of a network without switches therefore explores on an ideal switch of the same bandwidth
@@ -35,10 +35,10 @@ from topoflow.engine.lowering.algorithms import following
 from topoflow.engine.observer import Silent
 from topoflow.fabric.channels.strides import WithStrides, strides_to_try
 from topoflow.search.checkpoint import Checkpoint, WiredStrategy, key, load, save
-from topoflow.search.found import Found, found
+from topoflow.search.found import SearchResult, found
 from topoflow.search.history import SearchHistory, SearchRound
 from topoflow.search.judge import Candidate, Judge, Wiring, ideal_for, predicted, same_wires
-from topoflow.search.problem import Effort, Problem, Settings
+from topoflow.search.problem import Effort, Problem, SearchSettings
 from topoflow.search.space import Space, space
 from topoflow.search.tempering import Stretch
 from topoflow.strategy.base import Strategy
@@ -51,12 +51,12 @@ MIN_SAVING = 1e-3
 
 def search(
     problem: Problem,
-    settings: Settings,
+    settings: SearchSettings,
     run: Run = Run(),
     *,
     checkpoint: Path | None = None,
     within: Space | None = None,
-) -> Found:
+) -> SearchResult:
     """Search the fastest strategy and network, among the strategies of ``within`` (None: of the problem).
 
     The result is never slower than the start on its network, or than another initial strategy (``Space.others``): data
@@ -94,7 +94,7 @@ def _setup(candidate: Candidate) -> WiredStrategy:
 @dataclass
 class _Search:
     problem: Problem
-    settings: Settings
+    settings: SearchSettings
     space: Space
     run: Run
     path: Path | None
@@ -115,7 +115,7 @@ class _Search:
     def key(self) -> dict[str, str]:
         return key(self.problem, self.settings)
 
-    def search(self) -> Found:
+    def search(self) -> SearchResult:
         strategy = self.space.start()
         start = self._candidate(strategy, Wiring(strategy, self.settings.emphasis[0]))
         self.first = self._first(start)

@@ -18,7 +18,7 @@ from topoflow.digest import digest, program
 from topoflow.fields import Fields, parse_json
 from topoflow.search.history import SearchHistory
 from topoflow.search.judge import Wiring
-from topoflow.search.problem import Problem, Settings
+from topoflow.search.problem import Problem, SearchSettings
 from topoflow.search.space import Space
 from topoflow.search.tempering import Walk
 from topoflow.strategy.base import Strategy
@@ -49,7 +49,7 @@ class Checkpoint:
     history: SearchHistory
 
 
-def key(problem: Problem, settings: Settings) -> dict[str, str]:
+def key(problem: Problem, settings: SearchSettings) -> dict[str, str]:
     """Return digests, by name, of all that identifies a search, so that an error can name a difference.
 
     The settings' objective is not part of it: it chooses between searches.
@@ -83,7 +83,7 @@ def _plain(setup: WiredStrategy) -> dict[str, Any]:
     return {"strategy": setup.strategy.to_json(), "wiring": plain}
 
 
-def load(path: Path, key: dict[str, str], settings: Settings, space: Space) -> Checkpoint:
+def load(path: Path, key: dict[str, str], settings: SearchSettings, space: Space) -> Checkpoint:
     """Return a checkpoint.
 
     Raises ``ValueError`` for a file that is no checkpoint, one of another search, or of an impossible state.
@@ -118,7 +118,7 @@ def look(path: Path) -> Seen:
         return Seen(meta.integer("round"), meta.boolean("done"), strategy.values, history)
 
 
-def _checkpoint(meta: Fields, arrays: Mapping[str, Any], settings: Settings, space: Space) -> Checkpoint:
+def _checkpoint(meta: Fields, arrays: Mapping[str, Any], settings: SearchSettings, space: Space) -> Checkpoint:
     """Return a checkpoint after checking every field.
 
     The checksum only shows that the file is as it was written, not who wrote it.
@@ -135,7 +135,7 @@ def _checkpoint(meta: Fields, arrays: Mapping[str, Any], settings: Settings, spa
     )
 
 
-def _setup(name: str, meta: Fields, settings: Settings, space: Space, walk: Walk | None) -> WiredStrategy:
+def _setup(name: str, meta: Fields, settings: SearchSettings, space: Space, walk: Walk | None) -> WiredStrategy:
     """Return a setup of ``meta``; ``walk`` must have begun at its strategy."""
     setup = Fields.of(f"{name}.", meta.require(name))
     wiring = Fields.of(f"{name}.wiring.", setup.require("wiring"))

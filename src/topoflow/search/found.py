@@ -16,7 +16,7 @@ from topoflow.traffic.base import Traffic
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class SearchResult:
     """The result of a search. ``start`` and ``best`` are simulated in the problem's fidelity.
 
     ``unpermuted`` is the best in the ring orders of its fabric; None if the search chose no other orders.
@@ -49,7 +49,7 @@ class Found:
         return self.best.timeline
 
 
-def found(problem: Problem, start: Candidate, best: Candidate, history: SearchHistory, run: Run) -> Found:
+def found(problem: Problem, start: Candidate, best: Candidate, history: SearchHistory, run: Run) -> SearchResult:
     """Return the result with the predicted times of both candidates.
 
     The start is the result if nothing is faster than it in the problem's fidelity, which a coarser one can hide.
@@ -57,7 +57,7 @@ def found(problem: Problem, start: Candidate, best: Candidate, history: SearchHi
     candidates = [start] if best is start else [start, best]
     first, *others = predicted(candidates, problem.fidelity, run)
     last = min([first, *others], key=lambda candidate: candidate.iteration_time)
-    return Found(plan(problem, last, run), first, last, history, _unpermuted(problem, last, run))
+    return SearchResult(plan(problem, last, run), first, last, history, _unpermuted(problem, last, run))
 
 
 def _unpermuted(problem: Problem, best: Candidate, run: Run) -> Candidate | None:

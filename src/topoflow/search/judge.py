@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from topoflow.case.base import Case, Job, Result, Settings
+from topoflow.case.base import Case, CaseSettings, Job, Result
 from topoflow.demand import Demand
 from topoflow.engine.base import Fidelity, Run
 from topoflow.engine.bound import Bound
@@ -87,7 +87,7 @@ class Judge:
     def _case(self, strategy: Strategy, placer: Placer) -> Case:
         problem, job, fabric = self.problem, self.job(strategy), placer.fabric
         world = placer.place(job.traffic, strategy.name)
-        settings = Settings(
+        settings = CaseSettings(
             world=strategy.name,
             workload=problem.workload.name,
             strategy=strategy.name,

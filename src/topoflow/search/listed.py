@@ -16,7 +16,7 @@ import numpy as np
 from topoflow.engine.base import Run
 from topoflow.engine.bound import Bound
 from topoflow.fabric.base import Fabric
-from topoflow.search.problem import Effort, Problem, Settings
+from topoflow.search.problem import Effort, Problem, SearchSettings
 from topoflow.search.tempering import Tell, Walk
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.least_seconds import least_seconds
@@ -28,7 +28,7 @@ class ListedStrategies:
     """A space of all strategies of one kind that fit in memory: ``options``, at least one."""
 
     problem: Problem
-    settings: Settings
+    settings: SearchSettings
     options: tuple[Strategy, ...] = field(repr=False)
     stages = (0,)
 

@@ -78,7 +78,7 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Settings:
+class SearchSettings:
     """Settings of a search; ``configs/search.yaml`` has the sources of the defaults.
 
     ``proposals`` counts those of all ``chains`` of all ``ladders`` in one round of the last stage (``stages``), at most

@@ -14,7 +14,7 @@ from topoflow.search.listed import ListedStrategies, check_listed
 from topoflow.search.memory import Budget, budget
 from topoflow.search.moves import moves
 from topoflow.search.placements import Choices, choices
-from topoflow.search.problem import Effort, Problem, Settings
+from topoflow.search.problem import Effort, Problem, SearchSettings
 from topoflow.search.screen import screen
 from topoflow.search.tempering import Numbers, Tell, Tempering, Walk, fastest, shares
 from topoflow.search.walk_laws import check_walk
@@ -84,7 +84,7 @@ class PlacementSpace:
     """A space of placements of layers on many sets of servers, explored by tempered Metropolis chains."""
 
     problem: Problem
-    settings: Settings
+    settings: SearchSettings
     workload: LayerGraph
     given: Placement
     choices: Choices
@@ -181,7 +181,7 @@ def rules(problem: Problem) -> list[Placement]:
     ]
 
 
-def space(problem: Problem, settings: Settings) -> Space:
+def space(problem: Problem, settings: SearchSettings) -> Space:
     """Return the space of a problem: placements, the listed ``alternatives`` of other kinds, or one strategy."""
     if isinstance(problem.start, Placement):
         workload = layer_graph(problem.workload)

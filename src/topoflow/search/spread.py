@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from topoflow.engine.base import Run
-from topoflow.engine.executor.base import Work, Workers, do_all
+from topoflow.engine.executor.base import ItemFunction, Workers, do_all
 from topoflow.engine.screen.ladders import SLICE
 from topoflow.fabric.base import Fabric
 from topoflow.files import read_bytes
-from topoflow.search.problem import Problem, Settings
+from topoflow.search.problem import Problem, SearchSettings
 from topoflow.search.tempering import Stretch, Tempering, Walk, Walked, joined, stretch
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Ladder:
 
 
 @dataclass(frozen=True)
-class Walking(Work[Ladder, Walked]):
+class Walking(ItemFunction[Ladder, Walked]):
     """The work of an executor that advances ladders of one round until step ``end``."""
 
     space: PlacementSpace
@@ -98,28 +98,28 @@ def _states() -> list[str]:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SearchRequest:
     """A search with its checkpoint: ``path`` on the requesting machine, and the ``content`` there, if any."""
 
     name: str
     problem: Problem
-    settings: Settings
+    settings: SearchSettings
     path: Path
     content: bytes | None = field(repr=False)
 
 
 @dataclass(frozen=True)
-class Searching(Work[Asked, bytes]):
+class Searching(ItemFunction[SearchRequest, bytes]):
     """The work of an executor that runs whole searches; results are checkpoints of finished searches."""
 
-    def name(self, item: Asked) -> str:
+    def name(self, item: SearchRequest) -> str:
         return item.name
 
-    def do(self, items: Sequence[Asked], run: Run) -> list[bytes]:
+    def do(self, items: Sequence[SearchRequest], run: Run) -> list[bytes]:
         return [_searched(item, run) for item in items]
 
 
-def _searched(request: Asked, run: Run) -> bytes:
+def _searched(request: SearchRequest, run: Run) -> bytes:
     """Run a search; return its checkpoint, which is at ``path`` meanwhile if this machine has the folder."""
     from topoflow.search.alternate import search
 

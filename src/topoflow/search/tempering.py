@@ -53,7 +53,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.engine.screen.contention import Contention
-from topoflow.engine.screen.ladders import SLICE, Ladders, Log
+from topoflow.engine.screen.ladders import SLICE, LadderLog, Ladders
 from topoflow.search.memory import Budget
 from topoflow.search.moves import JOINS, STAYS, TRADES, Moves
 
@@ -93,7 +93,7 @@ class Walked:
     """The state of some ladders after some steps, and the log of each."""
 
     walk: Walk
-    log: Log
+    log: LadderLog
 
 
 Tell = Callable[[Stretch], None]
@@ -133,7 +133,7 @@ class Tempering:
         *_, (ladders, end, _) = advanced = [*self._advance(start, steps, first)]
         return Walked(Walk(step=end, **ladders.read()), joined([log for *_, log in advanced], axis=1))
 
-    def _advance(self, start: Walk, steps: int, first: int = 0) -> Iterator[tuple[Ladders, int, Log]]:
+    def _advance(self, start: Walk, steps: int, first: int = 0) -> Iterator[tuple[Ladders, int, LadderLog]]:
         """Yield, after every few steps, the ladders, the step, and the log."""
         if start.step >= steps:
             return
@@ -158,7 +158,7 @@ class Tempering:
         return Ladders(self.model, self.moves.tables() | self.budget.tables(), self.share, settings, first)
 
 
-def stretch(walk: Walk, log: Log) -> Stretch:
+def stretch(walk: Walk, log: LadderLog) -> Stretch:
     """Combine the logs of all ladders."""
     return Stretch(
         walk,
@@ -168,10 +168,10 @@ def stretch(walk: Walk, log: Log) -> Stretch:
     )
 
 
-def joined(logs: Sequence[Log], axis: int) -> Log:
+def joined(logs: Sequence[LadderLog], axis: int) -> LadderLog:
     """Concatenate logs of several ladders (axis 0) or of several steps (axis 1)."""
-    names = [column.name for column in fields(Log)]
-    return Log(**{name: np.concatenate([getattr(log, name) for log in logs], axis) for name in names})
+    names = [column.name for column in fields(LadderLog)]
+    return LadderLog(**{name: np.concatenate([getattr(log, name) for log in logs], axis) for name in names})
 
 
 def shares(acceptance: Sequence[float], chains: int) -> Seconds:

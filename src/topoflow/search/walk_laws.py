@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.fields import shorten
-from topoflow.search.problem import Settings
+from topoflow.search.problem import SearchSettings
 from topoflow.search.tempering import Walk
 
 
-def check_walk(walk: Walk, settings: Settings, layers: int, choices: int) -> None:
+def check_walk(walk: Walk, settings: SearchSettings, layers: int, choices: int) -> None:
     """Raise ``ValueError`` with field, rule and value for a walk that does not match the search.
 
     The search has ``settings`` and places ``layers`` on one of ``choices`` sets of servers each.
@@ -46,7 +46,7 @@ def _check_kind(where: str, array: NDArray[Any], kind: type, shape: tuple[int, .
         raise ValueError(f"{where}: {rule}, got {array.dtype} {list(array.shape)}")
 
 
-def _laws(walk: Walk, settings: Settings, choices: int) -> Iterator[tuple[str, str, bool]]:
+def _laws(walk: Walk, settings: SearchSettings, choices: int) -> Iterator[tuple[str, str, bool]]:
     """Yield (field, rule, whether the rule holds)."""
     chains = settings.chains
     for field in ("placement", "best_placement"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.words import Row
 from topoflow.units import check_count
-from topoflow.workload.base import Motif, Workload
+from topoflow.workload.base import MessagePattern, Workload
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Ranks:
         check_count("strategy.ranks_per_server", self.ranks_per_server)
 
     def place(self, workload: Workload, servers: int | None) -> RankPerServer:
-        if not isinstance(workload, Motif):
+        if not isinstance(workload, MessagePattern):
             raise ValueError(f"strategy: ranks places a motif of messages, e.g. all_to_all, got {workload.name}")
         if servers is None:
             raise ValueError("servers: must be given, only a captured job brings its own")

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from topoflow.case.base import Case, Job, Settings
-from topoflow.cluster.placement_file import read_placement
+from topoflow.case.base import Case, CaseSettings, Job
 from topoflow.engine.base import ChoosingFidelity, World
 from topoflow.engine.lowering.placement import Placements
 from topoflow.engine.observer import Observer, Silent
@@ -17,6 +16,7 @@ from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.channels.strides import WithStrides, check_fit
 from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.presets import load
+from topoflow.scheduling.placement_file import read_placement
 from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.strategy.grid import ParallelGrid
@@ -28,7 +28,7 @@ from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.configure.point import EXECUTOR, Point, at_point, unique_names
 from topoflow.study.failures import surviving_fabrics
 from topoflow.units import us
-from topoflow.workload.base import LayerGraph, Motif, RecordedJob, Workload
+from topoflow.workload.base import LayerGraph, MessagePattern, RecordedJob, Workload
 from topoflow.workload.efficiency import ROOFLINE
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
@@ -52,7 +52,7 @@ PROBLEM = ("all_reduce", "routing", "seed")  # those that a search leaves as the
 
 
 @dataclass(frozen=True)
-class Asked:
+class PointCases:
     """A point and its cases: one, or after a failure one for each network that may be left; the fastest counts."""
 
     point: Point
@@ -67,7 +67,7 @@ class Builder:
     placements: Placements = field(default_factory=Placements)
     left_out: list[str] = field(default_factory=list)  # why fabrics of the default sweep are missing
 
-    def build(self, points: Sequence[Point], observer: Observer = Silent()) -> list[Asked]:
+    def build(self, points: Sequence[Point], observer: Observer = Silent()) -> list[PointCases]:
         """The cases of the grid; ``observer`` sees each point.
 
         A fabric of the default sweep that cannot be built for this job is left out and noted; if none can,
@@ -89,7 +89,7 @@ class Builder:
                 calibration = build(point, "nccl").found
                 notes += () if calibration is None else (f"{calibration.note}.",)
                 left = self._after_failure(point, job, fabric)
-                built.append(Asked(point, self._cases(point, settings(point, job, name, notes), *left)))
+                built.append(PointCases(point, self._cases(point, settings(point, job, name, notes), *left)))
         observer.advance(len(points), len(points))
         if not built:
             raise ValueError(self.left_out[already])
@@ -139,7 +139,7 @@ class Builder:
                 raise ValueError("fail.each: must leave a server to continue with, got server of a job on 1 server")
             self.job(point, fewer=1)
 
-    def _cases(self, point: Point, about: Settings, job: Job, fabrics: Sequence[Fabric]) -> tuple[Case, ...]:
+    def _cases(self, point: Point, about: CaseSettings, job: Job, fabrics: Sequence[Fabric]) -> tuple[Case, ...]:
         lowering, name = lowering_of(point), about.world
         worlds: list[World] = self._once(
             point,
@@ -159,11 +159,11 @@ class Builder:
         return self.made[key]
 
 
-def settings(point: Point, job: Job, world: str, notes: tuple[str, ...]) -> Settings:
+def settings(point: Point, job: Job, world: str, notes: tuple[str, ...]) -> CaseSettings:
     """Return the settings of a point as a report states them, with the decided values. A motif has its own name."""
-    return Settings(
+    return CaseSettings(
         world=world,
-        workload=job.workload.name if isinstance(job.workload, Motif) else point.choices["workload"],
+        workload=job.workload.name if isinstance(job.workload, MessagePattern) else point.choices["workload"],
         **{group: point.choices[group] for group in ("strategy", "fabric", "prices")},
         latency=us(point.config["latency_us"]),
         fidelity=point.config["fidelity"],
@@ -174,7 +174,7 @@ def settings(point: Point, job: Job, world: str, notes: tuple[str, ...]) -> Sett
     )
 
 
-def _simulated_in(about: Settings, point: Point, world: World) -> Settings:
+def _simulated_in(about: CaseSettings, point: Point, world: World) -> CaseSettings:
     """``about`` with the name of the fidelity that was chosen for ``world``, where one is chosen."""
     fidelity = fidelity_of(point)
     return replace(about, fidelity=fidelity.chosen(world).name) if isinstance(fidelity, ChoosingFidelity) else about

@@ -18,7 +18,7 @@ from topoflow.engine.observer import Silent
 from topoflow.engine.simulation import simulate_each
 from topoflow.fabric.base import Fabric
 from topoflow.report.base import Report
-from topoflow.study.builder import Asked, Builder
+from topoflow.study.builder import Builder, PointCases
 from topoflow.study.configure.build import fidelity_of
 from topoflow.study.configure.keys import each_of
 from topoflow.study.configure.point import Point, at_point
@@ -81,7 +81,7 @@ def _size(worlds: Sequence[World]) -> str:
     return f"{counted(len(worlds), 'world')} of up to {counted(tasks, 'task')} on {counted(links, 'link')}"
 
 
-def _simulated(asked: Sequence[Asked], run: Run) -> Sequence[Result | ValueError]:
+def _simulated(asked: Sequence[PointCases], run: Run) -> Sequence[Result | ValueError]:
     """The results; where a world comes to no end, which ones do is found one by one."""
     try:
         return simulate(asked, run)
@@ -89,7 +89,7 @@ def _simulated(asked: Sequence[Asked], run: Run) -> Sequence[Result | ValueError
         return [*simulate_alone(asked, run)]
 
 
-def simulate_alone(asked: Iterable[Asked], run: Run) -> Iterator[Result | ValueError]:
+def simulate_alone(asked: Iterable[PointCases], run: Run) -> Iterator[Result | ValueError]:
     """The result of every point, each simulated by itself, or what is wrong with it."""
     silent = replace(run, observer=Silent())
     for each in asked:
@@ -120,7 +120,7 @@ def _joined(group: Sequence[Point]) -> Point:
     return replace(first, swept=swept, config={**first.config, "fail": {**first.config["fail"], "each": list(each)}})
 
 
-def simulate(asked: Sequence[Asked], run: Run) -> list[Result]:
+def simulate(asked: Sequence[PointCases], run: Run) -> list[Result]:
     """The result of every point; what has the same fidelity runs as one batch.
 
     Where several networks may be left after a failure, the result is that of the fastest.

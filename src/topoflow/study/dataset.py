@@ -14,7 +14,7 @@ from topoflow.digest import digest, program
 from topoflow.engine.base import Run
 from topoflow.engine.observer import Silent
 from topoflow.report.dataset.base import Dataset
-from topoflow.study.builder import Asked, Builder
+from topoflow.study.builder import Builder, PointCases
 from topoflow.study.compare import simulate, simulate_alone
 from topoflow.study.configure.grid import Grid, swept_values
 from topoflow.study.configure.keys import each_of
@@ -73,7 +73,7 @@ def write_dataset(points: Sequence[Point], dataset: Dataset, missing: Sequence[r
 
 def _rows(points: Sequence[Point], numbers: range, dataset: Dataset, builder: Builder, run: Run) -> Iterator[Row]:
     """A row for each of the points of these numbers."""
-    asked: dict[int, Asked] = {}
+    asked: dict[int, PointCases] = {}
     errors: dict[int, str] = {}
     for number, point in zip(numbers, _composed(points, numbers), strict=True):
         try:
@@ -94,7 +94,7 @@ def _composed(points: Sequence[Point], numbers: Sequence[int]) -> list[Point]:
     return points.compose(numbers) if isinstance(points, Grid) else [points[number] for number in numbers]
 
 
-def _simulated(asked: dict[int, Asked], run: Run) -> tuple[dict[int, Result], dict[int, str]]:
+def _simulated(asked: dict[int, PointCases], run: Run) -> tuple[dict[int, Result], dict[int, str]]:
     """The results, and why some have none: these are found one by one, where the batch is refused."""
     silent = Run(run.device, run.threads, Silent(), run.workers)
     found: Iterable[Result | ValueError]

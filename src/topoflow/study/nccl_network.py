@@ -9,7 +9,7 @@ import numpy as np
 
 from topoflow.collectives.algorithms import named
 from topoflow.collectives.communicator import Communicator
-from topoflow.collectives.nccl_time import NIC, Prediction
+from topoflow.collectives.nccl_time import NIC, NcclPrediction
 from topoflow.demand import Demand
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
@@ -40,7 +40,7 @@ class NcclNetwork:
         self._found: dict[str, tuple[float, str]] = {}
         self._fabric = self._attached(self._design)
 
-    def on(self, prediction: Prediction) -> Prediction:
+    def on(self, prediction: NcclPrediction) -> NcclPrediction:
         """Return the prediction with the time that bytes take on this network, named by the switches that limit it."""
         algorithm = prediction.choice.algorithm
         if NIC not in prediction.terms:

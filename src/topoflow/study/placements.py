@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from topoflow.cluster.base import RESOURCES, Cluster, Request
-from topoflow.cluster.policies import policies, policy_named
-from topoflow.cluster.scheduler import FRAGMENTATION, Outcome, Schedule, schedule
-from topoflow.engine.observer import Observer, Part
+from topoflow.engine.observer import Observer, PartialObserver
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars, draw_steps
+from topoflow.scheduling.base import RESOURCES, GroupedCluster, Request
+from topoflow.scheduling.policies import policies, policy_named
+from topoflow.scheduling.scheduler import FRAGMENTATION, Outcome, PlacementSchedule, schedule
 from topoflow.study.configure.build import build
 from topoflow.study.configure.keys import check_among, check_keys, check_seed
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.configure.point import Point, at_point
-from topoflow.study.figures.base import Heading, Picture, Row, distinct, number, where
+from topoflow.study.figures.base import FigurePicture, Heading, Row, distinct, number, where
 from topoflow.units import counted
 
 CONFIG = "place"
@@ -43,12 +43,12 @@ def check(config: Mapping[str, Any]) -> None:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedRequests:
     """The requests of one point on its cluster."""
 
     label: Mapping[str, str | int]
-    cluster: Cluster
-    schedule: Schedule
+    cluster: GroupedCluster
+    schedule: PlacementSchedule
 
     @property
     def rows(self) -> list[Row]:
@@ -85,7 +85,7 @@ class Placed:
         ]
 
 
-def place(points: Sequence[Point], observer: Observer) -> list[Placed]:
+def place(points: Sequence[Point], observer: Observer) -> list[PlacedRequests]:
     """Each point's requests on its cluster. Raises ``ValueError`` in one line that names the point."""
     drawn: dict[str, tuple[Request, ...]] = {}
     found = []
@@ -94,11 +94,11 @@ def place(points: Sequence[Point], observer: Observer) -> list[Placed]:
             key = json.dumps([point.config["requests"], point.config["seed"]], sort_keys=True)
             if key not in drawn:
                 drawn[key] = _requests(point)
-            cluster: Cluster = build(point, "cluster")
-            part = Part(observer, before * len(drawn[key]), len(points) * len(drawn[key]))
+            cluster: GroupedCluster = build(point, "cluster")
+            part = PartialObserver(observer, before * len(drawn[key]), len(points) * len(drawn[key]))
             observer.size(f"{counted(len(drawn[key]), 'request')} for {counted(cluster.servers, 'server')}")
             done = schedule(cluster, drawn[key], policy_named(point.config["policy"]), part.advance)
-            found.append(Placed(_label(point), cluster, done))
+            found.append(PlacedRequests(_label(point), cluster, done))
     return found
 
 
@@ -118,7 +118,7 @@ def _label(point: Point) -> Mapping[str, str | int]:
 class Locality:
     """The pictures and the table of several ``placed``; requests of several seeds count together."""
 
-    placed: Sequence[Placed]
+    placed: Sequence[PlacedRequests]
     title: str = "Where requests are placed"
 
     @property
@@ -160,21 +160,21 @@ class Locality:
             f"denied_{FRAGMENTATION}": Heading("for fragmentation", "%"),
         }
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         after = f"After {self.source}."
         return [
-            Picture.of("sizes.png", f"How many machines requests are for. {after}", self._sizes(rows)),
-            Picture.of(
+            FigurePicture.of("sizes.png", f"How many machines requests are for. {after}", self._sizes(rows)),
+            FigurePicture.of(
                 "groups.png",
                 f"In how many groups requests are, and would be if they were alone. {after}",
                 self._groups(rows),
             ),
-            Picture.of(
+            FigurePicture.of(
                 "denials.png",
                 f"What became of requests, by the time of their arrival. {after}",
                 self._denials(rows),
             ),
-            Picture.of("cores.png", f"Share of all cores that is in use. {after}", self._cores()),
+            FigurePicture.of("cores.png", f"Share of all cores that is in use. {after}", self._cores()),
         ]
 
     def _sizes(self, rows: Sequence[Row]) -> Any:

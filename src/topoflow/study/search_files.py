@@ -12,7 +12,7 @@ from topoflow.case.base import Job
 from topoflow.report.files import whole_folder
 from topoflow.report.search_history import History, Round
 from topoflow.report.search_report import SearchReport
-from topoflow.search.found import Found
+from topoflow.search.found import SearchResult
 from topoflow.search.problem import Problem
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study.configure.point import Point
@@ -22,7 +22,7 @@ from topoflow.workload.base import layer_graph
 Tick = Callable[[int, int], None]
 
 
-def report(problem: Problem, found: Found, command: str) -> SearchReport:
+def report(problem: Problem, found: SearchResult, command: str) -> SearchReport:
     """Return the report of a search for people."""
     return SearchReport(
         command=command,
@@ -36,7 +36,7 @@ def report(problem: Problem, found: Found, command: str) -> SearchReport:
     )
 
 
-def _history(found: Found) -> History:
+def _history(found: SearchResult) -> History:
     steps = found.history
     return History(
         proposals=steps.proposals,
@@ -59,7 +59,7 @@ def _history(found: Found) -> History:
     )
 
 
-def row(name: str, point: Point, found: Found, chosen: bool) -> dict[str, Any]:
+def row(name: str, point: Point, found: SearchResult, chosen: bool) -> dict[str, Any]:
     """Return the numbers of one search for programs, in SI units."""
     plan, steps = found.plan, found.history
     walked = len(steps.steps) > 0
@@ -94,7 +94,7 @@ def memory_row(shown: SearchReport) -> dict[str, Any]:
     }
 
 
-def write_plan(found: Found, shown: SearchReport, out: Path, tick: Tick) -> None:
+def write_plan(found: SearchResult, shown: SearchReport, out: Path, tick: Tick) -> None:
     """Write ``plan.json``, ``report.html`` and, for parallel degrees, ``megatron.txt`` of one search to its folder."""
     from topoflow.report.page.search import write_search  # with matplotlib, a third of a second to import
 

@@ -19,12 +19,12 @@ from topoflow.report.search_report import SearchReport
 from topoflow.search.alternate import search
 from topoflow.search.checkpoint import key as key_of
 from topoflow.search.checkpoint import load
-from topoflow.search.found import Found
+from topoflow.search.found import SearchResult
 from topoflow.search.front import chosen
 from topoflow.search.judge import check_keeps_circuits
-from topoflow.search.problem import Problem, Settings
+from topoflow.search.problem import Problem, SearchSettings
 from topoflow.search.space import space
-from topoflow.search.spread import STRETCH_SECONDS, Asked, Searching
+from topoflow.search.spread import STRETCH_SECONDS, Searching, SearchRequest
 from topoflow.study.builder import problem_of
 from topoflow.study.configure.build import build
 from topoflow.study.configure.keys import GROUPS, check_job, check_keys
@@ -51,7 +51,7 @@ class Search:
     name: str
     point: Point
     problem: Problem
-    settings: Settings
+    settings: SearchSettings
     out: Path | None
 
     @property
@@ -64,7 +64,7 @@ class Searched:
     """Searches, what each found, and which of them the objective chooses."""
 
     searches: tuple[Search, ...]
-    found: Mapping[str, Found]  # by the names of the searches
+    found: Mapping[str, SearchResult]  # by the names of the searches
     reports: Mapping[str, SearchReport]
     winners: tuple[str, ...]
     out: Path | None
@@ -195,7 +195,7 @@ class _Finding:
         workers = self.run.workers
         return workers is not None and (len(self.searches) > 1 or workers.shortest_chunk > STRETCH_SECONDS)
 
-    def find(self) -> dict[str, Found]:
+    def find(self) -> dict[str, SearchResult]:
         """Run each search; one of the same job as others also begins from what these found."""
         for each in self.searches:
             for path in map(self._path, (each, each), CHECKPOINTS):
@@ -210,7 +210,7 @@ class _Finding:
             for name, own in found.items()
         }
 
-    def _found(self, problems: Mapping[str, Problem], file: str) -> dict[str, Found]:
+    def _found(self, problems: Mapping[str, Problem], file: str) -> dict[str, SearchResult]:
         """Return what the searches of these ``problems`` find, by the names of the searches."""
         chosen = [each for each in self.searches if each.name in problems]
         run, say = self.run, self.say
@@ -229,14 +229,14 @@ class _Finding:
             assert path is not None
             path.parent.mkdir(parents=True, exist_ok=True)
             content = read_bytes(path) if path.exists() else None
-            asked.append(Asked(each.name, problems[each.name], each.settings, path.absolute(), content))
+            asked.append(SearchRequest(each.name, problems[each.name], each.settings, path.absolute(), content))
         try:
             for number, content in do_all(Searching(), asked, self.run):
                 write_atomically(asked[number].path, content)
         except KeyboardInterrupt as stop:
             raise KeyboardInterrupt(_kept(chosen[0])) from stop
 
-    def _find(self, each: Search, problem: Problem, file: str, run: Run, say: Callable[[str], object]) -> Found:
+    def _find(self, each: Search, problem: Problem, file: str, run: Run, say: Callable[[str], object]) -> SearchResult:
         """Says from where it resumes, and what is kept when it is stopped."""
         others = file != CHECKPOINTS[0]
         run.observer.stage(f"{each.name}, from the best on other fabrics" if others else each.name)
@@ -252,7 +252,7 @@ class _Finding:
         except KeyboardInterrupt as stop:
             raise KeyboardInterrupt(_kept(each)) from stop
 
-    def _from_others(self, each: Search, found: Mapping[str, Found]) -> Problem | None:
+    def _from_others(self, each: Search, found: Mapping[str, SearchResult]) -> Problem | None:
         """The same problem, begun at the best strategies of the same job on other fabrics; None: there are none."""
         own = found[each.name].strategy
         same = [

@@ -22,7 +22,7 @@ from topoflow.report.dataset.base import Dataset
 from topoflow.study.configure.build import build
 from topoflow.study.configure.point import Point, unique_names
 from topoflow.track import trackers
-from topoflow.track.base import About, Found, Log, TableRows, Tracked, Tracker, check_installed
+from topoflow.track.base import About, TableRows, Tracked, TrackedResults, Tracker, TrackerLog, check_installed
 
 if TYPE_CHECKING:
     from topoflow.study.searches import Searched  # which imports what draws
@@ -53,7 +53,7 @@ def tracked(
     found.end(failed=False)
 
 
-def _progress(points: Sequence[Point], verb: str, command: str, folder: Path) -> Log:
+def _progress(points: Sequence[Point], verb: str, command: str, folder: Path) -> TrackerLog:
     """How far the run is, in its folder. Of many points only the first is described, as all take long to merge."""
     of_hydra = HydraConfig.initialized() and points[0].config.get("out") is None  # the folder is not in the command
     again = f"{command} {quote(f'hydra.run.dir={folder}')}" if of_hydra else command
@@ -72,28 +72,28 @@ def trackers_of(points: Sequence[Point]) -> dict[str, Tracker]:
     return chosen
 
 
-def of_comparison(report: Report, folder: Path | None) -> Found:
+def of_comparison(report: Report, folder: Path | None) -> TrackedResults:
     """The recommended world, a table of all, and the files of a folder."""
     best = recommended(report.ranking)[0].row
     summary = {key: getattr(best, key) for key in ("iteration_time", "cost_usd", "power_w", "fabric", "world")}
-    return Found(summary, {"worlds": [asdict(row) for row in report.rows]}, files_of(folder))
+    return TrackedResults(summary, {"worlds": [asdict(row) for row in report.rows]}, files_of(folder))
 
 
-def of_dataset(dataset: Dataset) -> Found:
+def of_dataset(dataset: Dataset) -> TrackedResults:
     """How many points the dataset has; its files are too large for most trackers, and stay where they are."""
-    return Found({"points": dataset.points, "dataset": str(dataset.folder)})
+    return TrackedResults({"points": dataset.points, "dataset": str(dataset.folder)})
 
 
-def of_searches(searched: Searched, folder: Path | None) -> Found:
+def of_searches(searched: Searched, folder: Path | None) -> TrackedResults:
     """The plan that is chosen, the quickest of several, a table of all, and the files of a folder."""
     rows = searched.rows
     best = min((row for row in rows if row["chosen"]), key=lambda row: float(row["iteration_time"]))
-    return Found(_plain(best), {"searches": [_plain(row) for row in rows]}, files_of(folder))
+    return TrackedResults(_plain(best), {"searches": [_plain(row) for row in rows]}, files_of(folder))
 
 
-def of_figure(summary: TableRows, rows: TableRows, folder: Path) -> Found:
+def of_figure(summary: TableRows, rows: TableRows, folder: Path) -> TrackedResults:
     """The summary and all rows of a figure, and the files of its folder."""
-    return Found({"points": len(rows)}, {"summary": summary, "rows": rows}, files_of(folder))
+    return TrackedResults({"points": len(rows)}, {"summary": summary, "rows": rows}, files_of(folder))
 
 
 def files_of(folder: Path | None) -> dict[str, Path]:

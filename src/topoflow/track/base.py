@@ -33,7 +33,7 @@ class About:
 
 
 @dataclass(frozen=True)
-class Found:
+class TrackedResults:
     """The results of a run."""
 
     summary: Mapping[str, float | str | None]  # a few numbers in SI units
@@ -46,7 +46,7 @@ class Found:
         return {name: path for name, path in self.files.items() if path.suffix == ".png"}
 
 
-class Log(Protocol):
+class TrackerLog(Protocol):
     """A run that a tracker logs. An exception of a method ends the log, not the run."""
 
     @property
@@ -57,7 +57,7 @@ class Log(Protocol):
     def record(self, step: int, values: Mapping[str, float]) -> None:
         """Record values at time ``step``, which increases."""
 
-    def found(self, found: Found) -> None:
+    def found(self, found: TrackedResults) -> None:
         """Record the results."""
 
     def end(self, failed: bool) -> None:
@@ -77,7 +77,7 @@ class Tracker(Protocol):
 
     PACKAGE: ClassVar[str]  # the package that ``begin`` imports
 
-    def begin(self, about: About) -> Log:
+    def begin(self, about: About) -> TrackerLog:
         """Begin a run. Raises ``ImportError`` where the package is missing, any exception on failure."""
         ...
 
@@ -105,7 +105,7 @@ class Tracked:
     """An observer that passes events on to ``inner`` and to the logs."""
 
     inner: Observer
-    logs: dict[str, Log] = field(default_factory=dict)  # by the names of their trackers
+    logs: dict[str, TrackerLog] = field(default_factory=dict)  # by the names of their trackers
     say: Callable[[str], object] = say
     _stage: str = ""
     _share: int = -1
@@ -120,7 +120,7 @@ class Tracked:
                 self.end(failed=True)
                 raise not_installed(name, error) from error
 
-    def log(self, name: str, begin: Callable[[], Log]) -> None:
+    def log(self, name: str, begin: Callable[[], TrackerLog]) -> None:
         """Begin a log; one that cannot begin is left out. Raises ``ImportError``."""
         try:
             self.logs[name] = begin()
@@ -155,7 +155,7 @@ class Tracked:
         self.inner.record(**values)
         self._record({key: float(value) for key, value in values.items() if not isinstance(value, str)})
 
-    def found(self, found: Found) -> None:
+    def found(self, found: TrackedResults) -> None:
         """Record the results of the run after they are written."""
         self._each(lambda log: log.found(found))
 
@@ -176,7 +176,7 @@ class Tracked:
             named = {f"{self._stage}/{key}": value for key, value in values.items()}
             self._each(lambda log: log.record(self._step, named))
 
-    def _each(self, inform: Callable[[Log], None]) -> None:
+    def _each(self, inform: Callable[[TrackerLog], None]) -> None:
         for name, log in [*self.logs.items()]:
             try:
                 inform(log)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
-from topoflow.track.base import About, Found, Log
+from topoflow.track.base import About, TrackedResults, TrackerLog
 
 MAX_VALUE_LENGTH = 500  # characters of a parameter's value that every store of MLflow accepts
 
@@ -23,7 +23,7 @@ class Mlflow:
     uri: str | None = None
     experiment: str = "topoflow"
 
-    def begin(self, about: About) -> Log:
+    def begin(self, about: About) -> TrackerLog:
         """Begin a run; the runs of a multirun share the tag ``group``."""
         from mlflow.entities import Metric
         from mlflow.tracking import MlflowClient
@@ -56,7 +56,7 @@ class _Run:
         metrics = [self.metric(_name(key), value, now, step) for key, value in values.items()]
         self.client.log_batch(self.id, metrics=metrics)
 
-    def found(self, found: Found) -> None:
+    def found(self, found: TrackedResults) -> None:
         """Log numbers as metrics, tables as JSON, and all files as artifacts."""
         numbers = {key: value for key, value in found.summary.items() if isinstance(value, int | float)}
         self.record(self.step + 1, numbers)

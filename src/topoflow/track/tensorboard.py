@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from topoflow.track.base import About, Found, Log, TableRows
+from topoflow.track.base import About, TableRows, TrackedResults, TrackerLog
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Tensorboard:
 
     dir: str = "runs/tensorboard"
 
-    def begin(self, about: About) -> Log:
+    def begin(self, about: About) -> TrackerLog:
         """Begin a run in a new folder, named by the time and the verb."""
         from tensorboardX import event_file_writer, summary
         from tensorboardX.proto.event_pb2 import Event
@@ -59,7 +59,7 @@ class _Folder:
             self._write(self.summary.scalar(key, value))
         self.writer.flush()
 
-    def found(self, found: Found) -> None:
+    def found(self, found: TrackedResults) -> None:
         """Log numbers as scalars of the last step, tables as text, and pictures as images; files are not logged."""
         from PIL import Image
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from topoflow.track.base import About, Found, Log
+from topoflow.track.base import About, TrackedResults, TrackerLog
 from topoflow.units import check_positive
 
 MODES = ("online", "offline")
@@ -39,7 +39,7 @@ class Wandb:
             if not isinstance(tag, str) or not 1 <= len(tag) <= 64:
                 raise ValueError(f"wandb.tags: must be texts of 1 to 64 letters, got {tag!r}")
 
-    def begin(self, about: About) -> Log:
+    def begin(self, about: About) -> TrackerLog:
         """Begin a run; messages of W&B go to its own log file, not to the terminal."""
         import wandb
 
@@ -86,7 +86,7 @@ class _Run:
     def record(self, step: int, values: Mapping[str, float]) -> None:
         self.run.log(dict(values), step=step)
 
-    def found(self, found: Found) -> None:
+    def found(self, found: TrackedResults) -> None:
         """Log numbers as the summary, tables and pictures in the workspace, and all files as an artifact."""
         media: dict[str, Any] = {}
         for name, rows in found.tables.items():

@@ -60,7 +60,7 @@ def of_placement(workload: LayerGraph, buckets: Sequence[Bucket]) -> Program:
     return [*program, Instruction(UPDATE)]
 
 
-class Part(NamedTuple):
+class LayerGroup(NamedTuple):
     """Layers of a stage that a pass computes together, with the buckets that it gathers before and reduces after."""
 
     layers: slice | None = None  # layers of the stage in the order of the pass; None: all
@@ -71,9 +71,9 @@ class Part(NamedTuple):
 class StageParts(NamedTuple):
     """The parts of the passes of a stage; the ``last`` backward pass completes the gradients of all microbatches."""
 
-    forward: Sequence[Part]
-    backward: Sequence[Part]
-    last: Sequence[Part]
+    forward: Sequence[LayerGroup]
+    backward: Sequence[LayerGroup]
+    last: Sequence[LayerGroup]
 
 
 def of_grid(passes: Sequence[Pass], parts: Sequence[StageParts], ties: int, gathered: int = 0) -> Program:

@@ -19,13 +19,13 @@ from topoflow.traffic.base import Traffic
 from topoflow.traffic.columns import Columns
 from topoflow.traffic.lower import Lowerer, lowering
 from topoflow.traffic.tasks import COMPUTE, NONE, TRANSFER, Label
-from topoflow.workload.base import NO_TARGET, Messages, Motif
+from topoflow.workload.base import NO_TARGET, MessagePattern, Messages
 
 
 @lowering.register
 def _(strategy: RankPerServer, lowerer: Lowerer) -> Traffic:
     motif = lowerer.workload
-    if not isinstance(motif, Motif):
+    if not isinstance(motif, MessagePattern):
         raise ValueError(f"workload: must be a motif of messages, got {motif.name}")
     messages, per_server = motif.messages(strategy.ranks), strategy.ranks_per_server
     columns, local_bandwidth = Columns(), motif.gpu.exchange_bandwidth

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from topoflow.arrays import Floats, Offsets
 from topoflow.capture.assumptions import assumptions
-from topoflow.capture.base import Compute, Trace, brief
+from topoflow.capture.base import ComputeSpan, Trace, brief
 from topoflow.capture.periods import Period, representative
 from topoflow.units import DTYPE_BYTES, check_not_negative, check_positive, human
 from topoflow.workload.gpu import TF32, Gpu
@@ -189,14 +189,14 @@ class RecordedJob:
     def computes(self) -> bool:
         """Return whether any compute was recorded; otherwise it is unknown, not 0 s."""
         events = (event for rank in self.trace.ranks.values() for event in rank)
-        return any(isinstance(event, Compute) and not event.communicates for event in events)
+        return any(isinstance(event, ComputeSpan) and not event.communicates for event in events)
 
     @cached_property
     def unsized_time(self) -> float:
         """Return the time (s) of that iteration in communication of unknown size, on the rank with most of it."""
         number = self.period.number
         ranks = self.trace.ranks.values()
-        unsized = ([e for e in events if isinstance(e, Compute) and e.communicates] for events in ranks)
+        unsized = ([e for e in events if isinstance(e, ComputeSpan) and e.communicates] for events in ranks)
         return max((sum(e.seconds for e in events if e.iteration == number) for events in unsized), default=0.0)
 
     @cached_property
@@ -235,7 +235,7 @@ class Messages:
     carried: tuple[Offsets, Offsets] | None = None  # [C] messages and those of the previous round that they wait for
 
 
-class Motif(ABC):
+class MessagePattern(ABC):
     """A pattern of messages between any number of ranks, without layers. The memory of ``gpu`` is not used."""
 
     gpu: Gpu
@@ -253,7 +253,7 @@ class Motif(ABC):
         """Return all messages among ``ranks``."""
 
 
-Workload = LayerGraph | RecordedJob | Motif
+Workload = LayerGraph | RecordedJob | MessagePattern
 
 
 def layer_graph(workload: Workload) -> LayerGraph:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from topoflow.capture.base import Communication, Compute, Event, Trace, Work
+from topoflow.capture.base import Communication, ComputeSpan, Event, OperatorWork, Trace
 from topoflow.capture.load import load
 from topoflow.capture.periods import representative
 from topoflow.capture.rescale import rescaled
@@ -54,7 +54,7 @@ class Captured:
 
 def _timed(trace: Trace, gpu: Gpu, compute: str) -> Trace:
     """Return the trace with the requested compute times, and a note that names their source."""
-    computes = (event for events in trace.ranks.values() for event in events if isinstance(event, Compute))
+    computes = (event for events in trace.ranks.values() for event in events if isinstance(event, ComputeSpan))
     spans = [event for event in computes if not event.communicates]
     known = bool(spans) and all(span.work is not None for span in spans)
     if compute == "roofline" and not known:
@@ -99,7 +99,7 @@ def _retimed(gpu: Gpu, events: Iterable[Event]) -> Iterable[Event]:
             yield replace(event, start=None, end=None, seconds=seconds)
 
 
-def _seconds(gpu: Gpu, work: Work) -> float:
+def _seconds(gpu: Gpu, work: OperatorWork) -> float:
     """Return the time of operators on a GPU: at the measured share of the peak rate, where there is one."""
     moving = gpu.seconds(0.0, work.moved, next(iter(gpu.flops)))
     if not work.flops:

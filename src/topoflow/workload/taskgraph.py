@@ -7,7 +7,7 @@ from pathlib import Path
 
 from topoflow.capture.formats import taskgraph
 from topoflow.capture.load import load
-from topoflow.capture.merge.parts import Source
+from topoflow.capture.merge.parts import InputFile
 from topoflow.files import read_bytes
 from topoflow.workload.base import RecordedJob
 from topoflow.workload.gpu import Gpu
@@ -27,6 +27,6 @@ class TaskGraph:
 
     def build(self) -> RecordedJob:
         """Return the job. Raises ``ValueError`` for a file that is no task graph, or a damaged one."""
-        if not taskgraph.matches(Source(self.path, read_bytes(Path(self.path)))):
+        if not taskgraph.matches(InputFile(self.path, read_bytes(Path(self.path)))):
             raise ValueError(f"workload.path: must be a task graph (.fbuf), got {self.path}")
         return RecordedJob(load([Path(self.path)]), self.gpu)

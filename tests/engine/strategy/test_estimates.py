@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.screen.contention import Contention
 
 Draw = Callable[..., list[tuple[int, ...]]]
@@ -53,7 +53,7 @@ def test_placements_do_not_see_each_other(model: Contention) -> None:
 
 @pytest.mark.parametrize("fabric", ["topoopt", "fat_tree"])
 def test_all_devices_agree_to_the_bit(device: str, fabric: str, make_model: Callable[..., Contention]) -> None:
-    here, there = (make_model(f"fabric={fabric}", device=Device.named(name)) for name in ("cpu", device))
+    here, there = (make_model(f"fabric={fabric}", device=DeviceMemory.named(name)) for name in ("cpu", device))
     placements = some_placements(here, 10)
     assert here.makespans(placements).tobytes() == there.makespans(placements).tobytes()
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topoflow.engine.base import Graph, Run, World
+from topoflow.engine.base import LoweredGraph, Run, World
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering import assembly
-from topoflow.engine.lowering.blocks import Blocks
+from topoflow.engine.lowering.blocks import BlockBuilder
 from topoflow.engine.lowering.paths import NO_PATH, PathTable
 from topoflow.engine.lowering.placement import Lowering, Placer, place
 from topoflow.fabric.base import Fabric
@@ -41,9 +41,9 @@ def some_strategy(workload: LayerGraph, servers: int, seed: int, **buckets: int)
     return Placement(f"some {seed}", servers, placement, **buckets)
 
 
-def arrays(graph: Graph) -> list[Any]:
+def arrays(graph: LoweredGraph) -> list[Any]:
     """All fields, those of the alternatives one by one."""
-    found = [getattr(graph, field.name) for field in fields(Graph) if field.name != "alternatives"]
+    found = [getattr(graph, field.name) for field in fields(LoweredGraph) if field.name != "alternatives"]
     several = graph.alternatives
     return found + ([getattr(several, field.name) for field in fields(several)] if several is not None else [])
 
@@ -109,7 +109,7 @@ def test_worlds_whose_paths_are_numbered_otherwise_run_alike_to_the_last_bit(
             assert first.makespan > 0
 
 
-def renumbered(graph: Graph, fabric: Fabric) -> Graph:
+def renumbered(graph: LoweredGraph, fabric: Fabric) -> LoweredGraph:
     """Its paths in another order."""
     paths = len(graph.path_offsets) - 1
     order = np.random.default_rng(0).permutation(paths).astype(np.int32)
@@ -159,7 +159,7 @@ def test_what_there_is_not_is_refused_in_one_line(change: dict[str, Any], messag
 
 def test_collectives_that_differ_in_their_servers_only_share_a_block(make_switch: Callable[..., Fabric]) -> None:
     pairs = [Operation("all_reduce", (server, server + 4)) for server in range(4)]
-    blocks = Blocks(make_switch(8), "ring", "steps")
+    blocks = BlockBuilder(make_switch(8), "ring", "steps")
     assert len({id(blocks.of(pair.task(8.0), "pair")) for pair in pairs}) == 1
     assert blocks.of(Operation("all_reduce", (0, 1, 2)).task(8.0), "three") is not blocks.of(pairs[0].task(8.0), "pair")
 

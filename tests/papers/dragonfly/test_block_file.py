@@ -20,7 +20,7 @@ from topoflow.digest import digest
 from topoflow.fields import LARGEST_WORLD
 from topoflow.papers.dragonfly.motifs import block_file
 from topoflow.papers.dragonfly.motifs.block_file import BLOCK, HEADER, MAX_BLOCKS, read_blocks, write_blocks
-from topoflow.papers.dragonfly.motifs.mesh import BOUNDARY, MAX_PLACES, NO_BLOCK, Blocks, refined, sphere
+from topoflow.papers.dragonfly.motifs.mesh import BOUNDARY, MAX_PLACES, NO_BLOCK, DomainBlocks, refined, sphere
 from topoflow.papers.dragonfly.motifs.motif import Motif
 from topoflow.workload.base import NO_TARGET
 from topoflow.workload.gpu import Gpu
@@ -45,7 +45,7 @@ TINY = """9 1 2 1 1
 COARSE = "2 0 2 1 1\n1\n0 0 -2 0 -2 -2 -2 -2\n1\n1 0 0 -2 -2 -2 -2 -2\n"
 
 
-def text(blocks: Blocks) -> str:
+def text(blocks: DomainBlocks) -> str:
     number, (levels, _) = blocks.numbers(blocks.level, blocks.place), blocks.neighbours
     lines = [(len(number), blocks.level.max(), *blocks.size)]
     for rank in range(blocks.ranks):
@@ -54,18 +54,18 @@ def text(blocks: Blocks) -> str:
     return "".join(" ".join(map(str, line)) + "\n" for line in lines)
 
 
-def read(folder: Path, content: str | bytes) -> Blocks:
+def read(folder: Path, content: str | bytes) -> DomainBlocks:
     path = folder / "mesh.amr"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return read_blocks(path)
 
 
-def binary(folder: Path, blocks: Blocks) -> bytes:
+def binary(folder: Path, blocks: DomainBlocks) -> bytes:
     write_blocks(folder / "mesh.amr", blocks)
     return (folder / "mesh.amr").read_bytes()
 
 
-def check_laws(blocks: Blocks) -> None:
+def check_laws(blocks: DomainBlocks) -> None:
     """They fill the domain, differ by one level at most, and see each other."""
     assert sum(8.0**-level for level in blocks.level.tolist()) == pytest.approx(np.prod(blocks.size))
     levels, there = blocks.neighbours

@@ -41,7 +41,7 @@ def small(name: str, **parameters: Any) -> Motif:
 
 
 @dataclass(frozen=True)
-class Script(base.Motif):
+class Script(base.MessagePattern):
     """What a writer wrote, as a motif."""
 
     gpu: Gpu

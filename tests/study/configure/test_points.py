@@ -13,7 +13,7 @@ from topoflow.study.configure.composition import initialized
 from topoflow.study.configure.grid import Grid
 from topoflow.study.configure.keys import check
 from topoflow.study.configure.point import Point
-from topoflow.study.configure.points import Composition, Points
+from topoflow.study.configure.points import Composition, PointComposer
 from topoflow.study.configure.tree import Path
 
 VALUES = {  # of keys that interpolations read, directly and through others, are interpolations, lists, or wrong
@@ -60,7 +60,7 @@ def drawn(random_: random.Random) -> list[list[str]]:
     ]
 
 
-class ByHydra(Points):
+class ByHydra(PointComposer):
     """Points of which Hydra composes every value."""
 
     def composition(self, overrides: Any) -> tuple[Composition, dict[Path, Any]]:
@@ -69,7 +69,7 @@ class ByHydra(Points):
         return self._composed(tuple(overrides)), {}
 
 
-def answer(points: Points, overrides: list[str]) -> Any:
+def answer(points: PointComposer, overrides: list[str]) -> Any:
     try:
         point = points.compose(overrides, Point({}, {}, {}))
     except ValueError as error:
@@ -80,7 +80,7 @@ def answer(points: Points, overrides: list[str]) -> Any:
 @pytest.mark.parametrize("seed", range(8))
 def test_a_point_has_the_values_that_hydra_composes(seed: int) -> None:
     with initialized():
-        shared, by_hydra = Points("compare", check), ByHydra("compare", check)
+        shared, by_hydra = PointComposer("compare", check), ByHydra("compare", check)
         for overrides in drawn(random.Random(seed)):
             expected = answer(by_hydra, overrides)
             assert answer(shared, overrides) == expected, overrides
@@ -104,7 +104,7 @@ ORDERED = [
 @pytest.mark.parametrize("overrides", ORDERED, ids=" ".join)
 def test_the_order_of_arguments_counts_as_for_hydra(overrides: list[str]) -> None:
     with initialized():
-        composition, changes = Points("compare", check).composition(overrides)
+        composition, changes = PointComposer("compare", check).composition(overrides)
         whole = compose("compare", overrides=overrides)
         values = composition.tree.with_interpolations(changes)
         plain: Any = OmegaConf.to_container(whole)
@@ -120,12 +120,12 @@ def test_what_does_not_change_is_shared() -> None:
 
 def test_hydra_composes_points_that_choose_the_same_files_once(monkeypatch: pytest.MonkeyPatch) -> None:
     composed: list[tuple[str, ...]] = []
-    original = Points._composed
+    original = PointComposer._composed
 
-    def counted(self: Points, overrides: tuple[str, ...]) -> Composition:
+    def counted(self: PointComposer, overrides: tuple[str, ...]) -> Composition:
         composed.append(overrides)
         return original(self, overrides)
 
-    monkeypatch.setattr(Points, "_composed", counted)
+    monkeypatch.setattr(PointComposer, "_composed", counted)
     Grid.of(["fabric=torus,ring", "bandwidth_gbps=1,2", "strides=null,[1]", "seed=1"], check).compose()
     assert set(composed) == {("fabric=torus",), ("fabric=ring",)}

@@ -16,7 +16,7 @@ from topoflow.study.configure.composition import composed, initialized
 from topoflow.study.configure.keys import check
 from topoflow.study.configure.options import options
 from topoflow.study.configure.point import Point
-from topoflow.study.configure.points import Points
+from topoflow.study.configure.points import PointComposer
 from topoflow.study.configure.schema import schema
 
 VERBS = ("compare", "search", "place", "simulate")
@@ -46,7 +46,7 @@ def test_it_accepts_every_preset(group: str) -> None:
 def test_it_accepts_the_values_of_every_point_that_a_run_accepts() -> None:
     validator, accepted = Draft202012Validator(schema("compare")), 0
     with initialized():
-        points = Points("compare", check)
+        points = PointComposer("compare", check)
         for overrides in [each for seed in range(6) for each in drawn(random.Random(seed))]:
             try:
                 points.compose(overrides, Point({}, {}, {}))

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from topoflow.study.figures.points import Points, identity
+from topoflow.study.figures.points import PointFile, identity
 
 
 def test_what_was_stored_is_there_again(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "points.jsonl"
-    points = Points(file)
+    points = PointFile(file)
     points.add("a", {"series": "TopoOpt"}, [{"x": 1, "t": 0.1}, {"x": 2, "t": None}])
     points.add("b", {"series": "Expander"}, [])
-    again = Points(file)
+    again = PointFile(file)
     assert "a" in again
     assert "c" not in again
     assert list(again["a"]) == [{"x": 1, "t": 0.1}, {"x": 2, "t": None}]
@@ -23,17 +23,17 @@ def test_what_was_stored_is_there_again(tmp_path: Path) -> None:
 
 def test_a_line_that_was_cut_off_does_not_count_and_is_written_anew(tmp_path: Path) -> None:
     file = tmp_path / "points.jsonl"
-    Points(file).add("a", {}, [{"t": 1.5}])
+    PointFile(file).add("a", {}, [{"t": 1.5}])
     whole = file.read_bytes()
-    Points(file).add("b", {}, [{"t": 2.5}])
+    PointFile(file).add("b", {}, [{"t": 2.5}])
     both = file.read_bytes()
     for length in range(len(whole) + 1, len(both)):
         file.write_bytes(both[:length])
-        points = Points(file)
+        points = PointFile(file)
         assert "a" in points
         assert "b" not in points
         assert file.read_bytes() == whole
-    Points(file).add("b", {}, [{"t": 2.5}])
+    PointFile(file).add("b", {}, [{"t": 2.5}])
     assert file.read_bytes() == both
 
 
@@ -42,11 +42,11 @@ def test_a_line_that_was_cut_off_does_not_count_and_is_written_anew(tmp_path: Pa
 )
 def test_a_whole_line_that_is_no_point_is_an_error_with_its_place(tmp_path: Path, line: str) -> None:
     file = tmp_path / "points.jsonl"
-    Points(file).add("a", {}, [])
+    PointFile(file).add("a", {}, [])
     with file.open("a", encoding="latin-1") as out:  # where \xff is a byte that UTF-8 has not
         out.write(f"{line}\n")
     with pytest.raises(ValueError, match=r"points\.jsonl:2: must be a point as JSON, got"):
-        Points(file)
+        PointFile(file)
 
 
 def test_the_identity_is_of_all_that_is_configured() -> None:
@@ -58,10 +58,10 @@ def test_the_identity_is_of_all_that_is_configured() -> None:
 
 def test_a_line_of_which_a_character_was_changed_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "points.jsonl"
-    Points(file).add("a", {"series": "TopoOpt"}, [{"iteration_time": 0.125, "servers": 16}])
+    PointFile(file).add("a", {"series": "TopoOpt"}, [{"iteration_time": 0.125, "servers": 16}])
     whole = file.read_text()
     for place, old in enumerate(whole[:-1]):
         for new in {"7", "x", chr(ord(old) ^ 1)} - {old, "\n"}:
             file.write_text(whole[:place] + new + whole[place + 1 :])
             with pytest.raises(ValueError, match=r"points\.jsonl:1: must be a point as"):
-                Points(file)
+                PointFile(file)

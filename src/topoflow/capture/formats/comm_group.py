@@ -7,11 +7,11 @@ Source: astra-sim/astra-sim astra-sim/workload/Workload.cc (initialize_comm_grou
 
 from __future__ import annotations
 
-from topoflow.capture.merge.parts import Part, Source
+from topoflow.capture.merge.parts import InputFile, RankRecord
 from topoflow.fields import LARGEST_RANK, Fields
 
 
-def matches(source: Source) -> bool:
+def matches(source: InputFile) -> bool:
     """Return whether it is a JSON object of lists of whole numbers."""
     groups = source.document
     return (
@@ -23,7 +23,7 @@ def matches(source: Source) -> bool:
     )
 
 
-def parse(source: Source) -> list[Part]:
+def parse(source: InputFile) -> list[RankRecord]:
     """Return a part without events for each rank, with its groups."""
     fields = Fields.of(f"{source.name}: ", source.document)
     by_rank: dict[int, dict[str, tuple[int, ...]]] = {}
@@ -34,5 +34,6 @@ def parse(source: Source) -> list[Part]:
         for rank in ranks:
             by_rank.setdefault(rank, {})[name] = ranks
     return [
-        Part(source.name, rank, (), "", groups=groups, lists_groups=True) for rank, groups in sorted(by_rank.items())
+        RankRecord(source.name, rank, (), "", groups=groups, lists_groups=True)
+        for rank, groups in sorted(by_rank.items())
     ]

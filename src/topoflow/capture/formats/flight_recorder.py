@@ -20,7 +20,7 @@ from topoflow.capture import plain_pickle
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.formats.execution_trace.operations import DEFAULT_GROUPS
 from topoflow.capture.iterations import by_repetition
-from topoflow.capture.merge.parts import Operation, Part, Source
+from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
 from topoflow.capture.torch_names import collective_of, dtype_of, left_out
 from topoflow.fields import LARGEST_INTEGER, LARGEST_RANK, Fields, parse_json
 from topoflow.units import DTYPE_BYTES
@@ -33,7 +33,7 @@ NO_MESSAGES = "Flight Recorder does not record sends and receives over gloo"
 
 
 @dataclass(frozen=True)
-class Job:
+class DumpedJob:
     """The job of a dump, and the rank that wrote it."""
 
     rank: int
@@ -42,14 +42,14 @@ class Job:
     world_size: int | None
 
 
-def matches(source: Source) -> bool:
+def matches(source: InputFile) -> bool:
     """An object with a version, process groups and entries."""
     if PICKLE.match(source.data):
         return all(key.encode() in source.data for key in KEYS)
     return isinstance(source.document, dict) and set(KEYS) <= source.document.keys()
 
 
-def parse(source: Source) -> list[Part]:
+def parse(source: InputFile) -> list[RankRecord]:
     """The one part. Raises ``ValueError`` that names file, entry, field, law and value."""
     pickled = PICKLE.match(source.data) is not None
     content = plain_pickle.read(source.name, source.data) if pickled else source.document
@@ -60,13 +60,13 @@ def parse(source: Source) -> list[Part]:
     counts = Counter[str]()
     entries = [Fields.of(f"{source.name}: entries[{at}].", each) for at, each in enumerate(dump.items("entries"))]
     epoch = min((entry.integer("time_created_ns") for entry in entries), default=0)
-    job = Job(_rank(source.name), epoch, groups, world_size)
+    job = DumpedJob(_rank(source.name), epoch, groups, world_size)
     found = [_operation(entry, job, counts) for entry in entries]
     operations = [operation for operation in found if operation is not None]
     iterations = by_repetition([(each.op, each.group_key, each.dtype, each.bytes_in) for each in operations])
     gloo = any(entry.text("profiling_name").startswith(GLOO) for entry in entries)
     return [
-        Part(
+        RankRecord(
             file=source.name,
             rank=job.rank,
             events=tuple(replace(op, iteration=at) for op, at in zip(operations, iterations, strict=True)),
@@ -103,7 +103,7 @@ def _groups(dump: Fields) -> tuple[dict[str, tuple[int, ...]], int | None]:
     return groups, world_size
 
 
-def _operation(entry: Fields, job: Job, counts: Counter[str]) -> Operation | None:
+def _operation(entry: Fields, job: DumpedJob, counts: Counter[str]) -> RecordedOperation | None:
     """The operation of an entry; None for one that is no collective, which is counted."""
     text = entry.text("profiling_name").rpartition(":")[2]
     name, _, ends = text.partition(" ")
@@ -118,7 +118,7 @@ def _operation(entry: Fields, job: Job, counts: Counter[str]) -> Operation | Non
     into, dtype_in = _tensors(entry, "input")
     out, dtype_out = _tensors(entry, "output")
     barrier = op == "barrier"
-    operation = Operation(
+    operation = RecordedOperation(
         place=f"{entry.place}{op}",
         op=op,
         group=group,
@@ -168,7 +168,7 @@ def _total(sizes: list[int]) -> int | None:
     return sum(sizes) if sizes else None
 
 
-def _message(operation: Operation, entry: Fields, ends: str, rank: int) -> Operation:
+def _message(operation: RecordedOperation, entry: Fields, ends: str, rank: int) -> RecordedOperation:
     """A send or receive: ``send 1->2`` and ``recv 2<-1`` name places in the group."""
     named = re.fullmatch(r"(\d{1,7})(?:->|<-)(\d{1,7})", ends)
     if named is None:

@@ -20,7 +20,7 @@ from typing import Any
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.formats.nccl import CUT, FUNCTIONS, UNKNOWN
 from topoflow.capture.iterations import by_repetition
-from topoflow.capture.merge.parts import Operation, Part, Source
+from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
 from topoflow.fields import LARGEST_WORLD, Fields, decode, parse_json
 
 MARK = b"inspector_output_format_version"
@@ -39,7 +39,7 @@ MICROSECONDS = 1e-6
 
 
 @dataclass(frozen=True)
-class Call:
+class InspectorRow:
     """One line: a collective or message on a communicator."""
 
     place: str
@@ -58,14 +58,14 @@ class Call:
         return [time for time in (kernel.integer(field) for kernel in kernels if kernel.has(field)) if time]
 
 
-def matches(source: Source) -> bool:
+def matches(source: InputFile) -> bool:
     """The lines, or the columns, have the version of Inspector's format."""
     if source.data.startswith(PARQUET):
         return MARK in source.data
     return source.looks_like_json and MARK in source.data[:1024]
 
 
-def parse(source: Source) -> list[Part]:
+def parse(source: InputFile) -> list[RankRecord]:
     """One part: a process is a rank. Raises ``ValueError`` that names file, line, field, law and value."""
     counts = Counter[str]()
     rows = _columns(source) if source.data.startswith(PARQUET) else _lines(source, counts)
@@ -87,7 +87,7 @@ def parse(source: Source) -> list[Part]:
     keys = [(each.op, each.group_key, each.bytes_in) for each in operations]
     iterations = by_repetition(keys) if ordered else [0] * len(keys)
     return [
-        Part(
+        RankRecord(
             file=source.name,
             rank=world.integer("rank", highest=world.integer("n_ranks") - 1),
             events=tuple(replace(op, iteration=at) for op, at in zip(operations, iterations, strict=True)),
@@ -101,7 +101,7 @@ def parse(source: Source) -> list[Part]:
     ]
 
 
-def _lines(source: Source, counts: Counter[str]) -> Iterator[tuple[str, Any]]:
+def _lines(source: InputFile, counts: Counter[str]) -> Iterator[tuple[str, Any]]:
     """Every line as an object. A last line without its end is what a job left that was killed."""
     if isinstance(source.document, dict):
         yield f"{source.name}: ", source.document
@@ -114,7 +114,7 @@ def _lines(source: Source, counts: Counter[str]) -> Iterator[tuple[str, Any]]:
             yield f"{source.name}:{number}: ", parse_json(f"{source.name}:{number}", line)
 
 
-def _columns(source: Source) -> Iterator[tuple[str, Any]]:
+def _columns(source: InputFile) -> Iterator[tuple[str, Any]]:
     """The rows of a table, each as the line that it was made of."""
     try:
         import pyarrow
@@ -131,7 +131,7 @@ def _columns(source: Source) -> Iterator[tuple[str, Any]]:
         yield f"{source.name}: row {number}: ", {**of_line, "coll_perf" if row.get("coll") else "p2p_perf": row}
 
 
-def _calls(rows: Iterable[tuple[str, Any]], counts: Counter[str]) -> Iterator[Call]:
+def _calls(rows: Iterable[tuple[str, Any]], counts: Counter[str]) -> Iterator[InspectorRow]:
     """Yield the calls. A header and metadata hold for the lines that follow, which since format 4.3 have none."""
     above: dict[str, Any] = {}
     dropped: dict[tuple[str, str], int] = {}  # since the beginning, by communicator and kind
@@ -150,11 +150,11 @@ def _calls(rows: Iterable[tuple[str, Any]], counts: Counter[str]) -> Iterator[Ca
                 dropped[communicator.text("id"), kind] = stats.integer(f"{kind}_dropped_total")
             if line.has(f"{kind}_perf"):
                 fields = Fields.of(f"{place}{kind}_perf.", line.values[f"{kind}_perf"])
-                yield Call(fields.place, communicator, kind, fields)
+                yield InspectorRow(fields.place, communicator, kind, fields)
     counts[DROPPED] += sum(dropped.values())
 
 
-def _operation(call: Call, origin: int) -> Operation | None:
+def _operation(call: InspectorRow, origin: int) -> RecordedOperation | None:
     """A call as an operation; None for a kind that moves nothing that is known."""
     function = call.fields.text(call.kind)
     function = NAMES.get(function, function)
@@ -164,7 +164,7 @@ def _operation(call: Call, origin: int) -> Operation | None:
     ranks = call.communicator.integer("n_ranks")
     size = call.fields.integer(f"{call.kind}_msg_size_bytes")
     counted = op not in POINT_TO_POINT and call.fields.has("coll_sn")
-    return Operation(
+    return RecordedOperation(
         place=f"{call.place}{op}",
         op=op,
         group_key=call.communicator.text("id"),

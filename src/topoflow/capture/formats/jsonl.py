@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from topoflow.capture import jsonl
-from topoflow.capture.base import Communication, Compute
-from topoflow.capture.merge.parts import Operation, Part, Source
+from topoflow.capture.base import Communication, ComputeSpan
+from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
 
 
-def matches(source: Source) -> bool:
+def matches(source: InputFile) -> bool:
     """The header names the format in its first bytes."""
     return source.looks_like_json and f'"{jsonl.FORMAT}"'.encode() in source.data[:256]
 
 
-def parse(source: Source) -> list[Part]:
+def parse(source: InputFile) -> list[RankRecord]:
     """One part per recorded rank."""
     trace = jsonl.parse(source.name, source.data)
     return [
-        Part(
+        RankRecord(
             file=source.name,
             rank=rank,
             events=tuple(_event(source.name, rank, index, event) for index, event in enumerate(events)),
@@ -34,10 +34,10 @@ def parse(source: Source) -> list[Part]:
     ]
 
 
-def _event(name: str, rank: int, index: int, event: Compute | Communication) -> Compute | Operation:
-    if isinstance(event, Compute):
+def _event(name: str, rank: int, index: int, event: ComputeSpan | Communication) -> ComputeSpan | RecordedOperation:
+    if isinstance(event, ComputeSpan):
         return event
-    return Operation(
+    return RecordedOperation(
         place=f"{name}: rank {rank} event {index}",
         op=event.op,
         group=event.group,

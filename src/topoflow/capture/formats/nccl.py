@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.iterations import by_repetition
-from topoflow.capture.merge.parts import Operation, Part, Source
+from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
 from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, Fields, decode, parse_json
 from topoflow.operations import ROOTED
 from topoflow.units import DTYPE_BYTES
@@ -57,7 +57,7 @@ CHILDREN = ("proxy", "kernel")
 
 
 @dataclass(frozen=True)
-class Communicator:
+class RankCommunicator:
     """A communicator as one of its ranks knows it."""
 
     key: str  # the same on all its ranks
@@ -71,12 +71,12 @@ class Communicator:
         return LARGEST_RANK if self.ranks is None else self.ranks - 1
 
 
-def matches(source: Source) -> bool:
+def matches(source: InputFile) -> bool:
     """The first line names the format."""
     return source.looks_like_json and FORMAT in source.data[:256]
 
 
-def parse(source: Source) -> list[Part]:
+def parse(source: InputFile) -> list[RankRecord]:
     """One part: a process is a rank. Raises ``ValueError`` that names file, line, field, law and value."""
     counts = Counter[str]()
     header, *rows = _rows(source, counts)
@@ -93,7 +93,7 @@ def parse(source: Source) -> list[Part]:
     counts[UNKNOWN] += len(found) - len(operations)
     iterations = by_repetition([(each.op, each.group_key, each.dtype, each.bytes_in) for each in operations])
     return [
-        Part(
+        RankRecord(
             file=source.name,
             rank=header.integer("rank", highest=LARGEST_RANK),
             events=tuple(replace(op, iteration=at) for op, at in zip(operations, iterations, strict=True)),
@@ -108,7 +108,7 @@ def parse(source: Source) -> list[Part]:
     ]
 
 
-def _rows(source: Source, counts: Counter[str]) -> Iterator[Fields]:
+def _rows(source: InputFile, counts: Counter[str]) -> Iterator[Fields]:
     """Every line as an object. A last line without its end is what a job left that was killed, or a full disk."""
     lines = decode(source.name, source.data).split("\n")
     for number, line in enumerate(lines, start=1):
@@ -121,9 +121,9 @@ def _rows(source: Source, counts: Counter[str]) -> Iterator[Fields]:
             yield row
 
 
-def _communicator(row: Fields) -> Communicator:
+def _communicator(row: Fields) -> RankCommunicator:
     ranks = row.integer("ranks", 1, LARGEST_WORLD) if row.has("ranks") else None
-    within = Communicator(row.text("hash"), row.text("name"), ranks, row.integer("rank"))
+    within = RankCommunicator(row.text("hash"), row.text("name"), ranks, row.integer("rank"))
     row.integer("rank", highest=within.last)
     return within
 
@@ -146,8 +146,8 @@ def _seconds(row: Fields, field: str, epoch: int) -> float:
 
 
 def _operation(
-    row: Fields, communicators: Mapping[int, Communicator], spans: Mapping[int, tuple[float, float]], epoch: int
-) -> Operation | None:
+    row: Fields, communicators: Mapping[int, RankCommunicator], spans: Mapping[int, tuple[float, float]], epoch: int
+) -> RecordedOperation | None:
     """Return a call as an operation, or None if its function or data type is unknown."""
     function, datatype = row.text("function"), row.text("type")
     if function not in FUNCTIONS or datatype not in DTYPES:
@@ -160,7 +160,7 @@ def _operation(
     size = row.integer("count") * DTYPE_BYTES[DTYPES[datatype]]
     into, out = (within.ranks if count is None else count for count in counts)
     start, end = spans.get(row.integer("id"), (None, None))
-    return Operation(
+    return RecordedOperation(
         place=f"{row.place}{op}",
         op=op,
         group_name=within.name,
@@ -180,7 +180,7 @@ def _operation(
     )
 
 
-def _other(row: Fields, op: str, within: Communicator) -> int | None:
+def _other(row: Fields, op: str, within: RankCommunicator) -> int | None:
     """Return the place of the root or peer in the communicator, or None if there is none."""
     field = "peer" if op in POINT_TO_POINT else "root" if op in ROOTED else None
     return None if field is None else row.integer(field, highest=within.last)

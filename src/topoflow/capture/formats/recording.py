@@ -23,8 +23,8 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from topoflow.capture import work_rows
-from topoflow.capture.base import POINT_TO_POINT, Compute
-from topoflow.capture.merge.parts import Operation, Part, Source
+from topoflow.capture.base import POINT_TO_POINT, ComputeSpan
+from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
 from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, Fields, decode, parse_json
 
 FORMAT = b'"format":"topoflow-recording"'
@@ -38,12 +38,12 @@ UNKNOWN_SENDER = "receives from any source were not waited for: who sent is unkn
 NO_STEP = "no optimizer took a step: the script is one iteration"
 
 
-def matches(source: Source) -> bool:
+def matches(source: InputFile) -> bool:
     """Return whether the first line names the format."""
     return source.looks_like_json and FORMAT in source.data[:256]
 
 
-def parse(source: Source) -> list[Part]:
+def parse(source: InputFile) -> list[RankRecord]:
     """Return one part: a file is of one rank. Raise ValueError that names file, line, field, law and value."""
     *lines, tail = decode(source.name, source.data).split("\n")
     rows = [
@@ -66,7 +66,7 @@ class _Rows:
     """The rows of a file so far."""
 
     header: Fields
-    events: list[Compute | Operation] = field(default_factory=list)
+    events: list[ComputeSpan | RecordedOperation] = field(default_factory=list)
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
     steps: list[int] = field(default_factory=list)  # number of events before each optimizer step
     begin: int | None = None  # number of events before the first training forward pass
@@ -95,17 +95,17 @@ class _Rows:
             case _:
                 row.fail("kind", "must be a kind of row that this topoflow reads")
 
-    def part(self, file: str, cut_line: bool) -> Part:
+    def part(self, file: str, cut_line: bool) -> RankRecord:
         """Return all of it: iterations end with the optimizer steps, what follows the last one is left out."""
         counts = {CUT_LINE: int(cut_line), CUT_OFF: int(not self.ended)}
         end = self.steps[-1] if self.steps else len(self.events)
-        counts[AFTER_LAST_STEP] = sum(isinstance(event, Operation) for event in self.events[end:])
-        events: list[Compute | Operation] = []
+        counts[AFTER_LAST_STEP] = sum(isinstance(event, RecordedOperation) for event in self.events[end:])
+        events: list[ComputeSpan | RecordedOperation] = []
         numbers = iteration_numbers(end, self._begin(), self.steps)
         for event, number in zip(self.events[:end], numbers, strict=True):
-            if isinstance(event, Operation) and event.peer == UNKNOWN_PEER:
+            if isinstance(event, RecordedOperation) and event.peer == UNKNOWN_PEER:
                 counts[UNKNOWN_SENDER] = counts.get(UNKNOWN_SENDER, 0) + 1
-                event = Compute("recv from unknown", event.start, event.end, 0.0, after=event.after)
+                event = ComputeSpan("recv from unknown", event.start, event.end, 0.0, after=event.after)
             events.append(replace(event, iteration=number))
         rank, world_size = self.header.integer("rank", highest=LARGEST_RANK), self._world_size()
         notes = [] if self.steps else [NO_STEP]
@@ -123,12 +123,12 @@ class _Rows:
                 counts["communications were of FakeTensors, whose computation is not recorded"] = on_fakes
             if on_device := self.state.integer("on_device"):  # a device's backward pass runs on a thread of its own
                 counts["communications were on a device: their ends and compute were not timed"] = on_device
-                events = [replace(event, work=None) if isinstance(event, Compute) else event for event in events]
+                events = [replace(event, work=None) if isinstance(event, ComputeSpan) else event for event in events]
             job = self.state.integers("job", highest=LARGEST_WORLD) if self.state.has("job") else ()
             if len(job) == 2 and job[1] > world_size:
                 notes.append(f"{world_size} of {job[1]} ranks ran, the others were fake: nothing was sent or received")
                 rank, world_size = job
-        return Part(
+        return RankRecord(
             file=file,
             rank=rank,
             events=tuple(events),
@@ -155,7 +155,7 @@ class _Rows:
         It begins with the first training forward pass and the sends and receives that led to it (a later pipeline stage
         receives before it computes), or else with the first communication.
         """
-        communications = [index for index, event in enumerate(self.events) if isinstance(event, Operation)]
+        communications = [index for index, event in enumerate(self.events) if isinstance(event, RecordedOperation)]
         if self.begin is None:
             begin = communications[0] if communications else 0
         else:
@@ -171,8 +171,8 @@ class _Rows:
     def _after(self, row: Fields) -> tuple[int, ...]:
         return tuple(sorted(set(row.integers("after", highest=len(self.events) - 1)))) if row.items("after") else ()
 
-    def _compute(self, row: Fields) -> Compute:
-        return Compute(
+    def _compute(self, row: Fields) -> ComputeSpan:
+        return ComputeSpan(
             name=row.text("name"),
             start=self._seconds(row, "start"),
             end=self._seconds(row, "end"),
@@ -183,12 +183,12 @@ class _Rows:
             else (),
         )
 
-    def _communication(self, row: Fields) -> Operation:
+    def _communication(self, row: Fields) -> RecordedOperation:
         name = row.text("group")
         if name not in self.groups:
             row.fail("group", "must be one that an earlier row describes")
         issue = self._seconds(row, "issue")
-        return Operation(
+        return RecordedOperation(
             place=f"{row.place}{row.text('op')}",
             op=row.text("op"),
             group=self.groups[name],
@@ -210,7 +210,7 @@ class _Rows:
     def _complete(self, row: Fields) -> None:
         index = row.integer("event", highest=len(self.events) - 1)
         event = self.events[index]
-        if not isinstance(event, Operation):
+        if not isinstance(event, RecordedOperation):
             row.fail("event", "must be a communication")
         if row.has("end"):
             event = replace(event, end=self._seconds(row, "end"))
@@ -219,8 +219,8 @@ class _Rows:
         self.events[index] = event
 
 
-def _is_message(event: Compute | Operation) -> bool:
-    return isinstance(event, Operation) and event.op in POINT_TO_POINT
+def _is_message(event: ComputeSpan | RecordedOperation) -> bool:
+    return isinstance(event, RecordedOperation) and event.op in POINT_TO_POINT
 
 
 def iteration_numbers(events: int, begin: int, steps: Sequence[int]) -> list[int]:

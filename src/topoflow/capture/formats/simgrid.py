@@ -28,8 +28,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from topoflow.capture.base import Compute, Work
-from topoflow.capture.merge.parts import Operation, Part, Source
+from topoflow.capture.base import ComputeSpan, OperatorWork
+from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
 from topoflow.fields import LARGEST_INTEGER, LARGEST_RANK, decode, shorten
 from topoflow.files import read_bytes
 from topoflow.units import DTYPE_BYTES
@@ -63,14 +63,16 @@ NAME = re.compile(r"[\w.+-]+(/[\w.+-]+)*")
 MOST_NAMED = 2**22  # B of a file that names others
 
 
-def matches(source: Source) -> bool:
+def matches(source: InputFile) -> bool:
     """The first line is an action of a rank that is known here, or names a file that begins with one."""
     return _is_trace(source.data) or bool(_files(source))
 
 
-def parse(source: Source) -> list[Part]:
+def parse(source: InputFile) -> list[RankRecord]:
     """A part for each rank. Raises ``ValueError`` that names file, line, law and value."""
-    sources = [source] if _is_trace(source.data) else [Source(str(path), read_bytes(path)) for path in _files(source)]
+    sources = (
+        [source] if _is_trace(source.data) else [InputFile(str(path), read_bytes(path)) for path in _files(source)]
+    )
     lines = [line for each in sources for line in _lines(each)]
     ranks: dict[int, Rank] = {}
     counts: Counter[str] = Counter()
@@ -86,7 +88,7 @@ def parse(source: Source) -> list[Part]:
         counts[EVEN] += line.action in UNEVEN
         ranks[line.rank].do(line, world or _beside(source.name))
     return [
-        Part(
+        RankRecord(
             file=rank.file,
             rank=rank.number,
             events=tuple(rank.events),
@@ -158,7 +160,7 @@ class Rank:
 
     number: int
     file: str
-    events: list[Compute | Operation] = field(default_factory=list)
+    events: list[ComputeSpan | RecordedOperation] = field(default_factory=list)
     last: tuple[int, ...] = ()
     default: str = "uint8"
     begun: bool = False
@@ -177,10 +179,10 @@ class Rank:
 
     def compute(self, flops: float) -> None:
         if flops:
-            work = (Work("float64", float(flops), 0.0),)
-            self._blocks(self._add(Compute("compute", None, None, 0.0, after=self.last, work=work)))
+            work = (OperatorWork("float64", float(flops), 0.0),)
+            self._blocks(self._add(ComputeSpan("compute", None, None, 0.0, after=self.last, work=work)))
 
-    def _add(self, event: Compute | Operation) -> int:
+    def _add(self, event: ComputeSpan | RecordedOperation) -> int:
         self.events.append(event)
         return len(self.events) - 1
 
@@ -192,7 +194,7 @@ class Rank:
         """Let the next event wait for ``event`` too."""
         self.last = (*self.last, event)
         if len(self.last) > MOST_AWAITED:
-            self._blocks(self._add(Compute("wait", None, None, 0.0, after=self.last, work=())))
+            self._blocks(self._add(ComputeSpan("wait", None, None, 0.0, after=self.last, work=())))
 
     def message(self, line: Line) -> None:
         """send, isend, recv, irecv: partner, tag, elements, type."""
@@ -224,8 +226,8 @@ class Rank:
     ) -> None:
         self._blocks(self._add(replace(self._operation(line, op, dtype, into, out), **more)))
 
-    def _operation(self, line: Line, op: str, dtype: str, into: int | None, out: int | None) -> Operation:
-        return Operation(
+    def _operation(self, line: Line, op: str, dtype: str, into: int | None, out: int | None) -> RecordedOperation:
+        return RecordedOperation(
             place=line.place,
             op=op,
             group_name="world",
@@ -383,7 +385,7 @@ def _ranks_in(folder: Path, changed: int) -> frozenset[int]:
     return frozenset(ranks)
 
 
-def _files(source: Source) -> list[Path]:
+def _files(source: InputFile) -> list[Path]:
     """The files that ``source`` names, a line each, in its folder or one above; none unless all are traces."""
     names = source.data[:MOST_NAMED].decode(errors="replace").split()
     if not names or len(source.data) > MOST_NAMED or not all(map(_is_name, names)):
@@ -402,7 +404,7 @@ def _is_name(word: str) -> bool:
     return len(word) < 256 and NAME.fullmatch(word) is not None and ".." not in Path(word).parts
 
 
-def _lines(source: Source) -> Iterator[Line]:
+def _lines(source: InputFile) -> Iterator[Line]:
     for number, text in enumerate(decode(source.name, source.data).splitlines(), start=1):
         words = text.partition("#")[0].split()
         if words and (len(words) < 2 or not words[0].isascii() or not words[0].isdigit()):

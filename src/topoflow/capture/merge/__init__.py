@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from topoflow.capture.base import Communication, Compute, Event, Trace
-from topoflow.capture.merge.agree import Member, check_agreement, unequal_steps
+from topoflow.capture.base import Communication, ComputeSpan, Event, Trace
+from topoflow.capture.merge.agree import OperationMember, check_agreement, unequal_steps
 from topoflow.capture.merge.clocks import clock_offsets
 from topoflow.capture.merge.complete import complete
 from topoflow.capture.merge.ends import cut_ends
 from topoflow.capture.merge.groups import all_inside, with_groups
 from topoflow.capture.merge.join import join_ranks
-from topoflow.capture.merge.parts import Operation, Part, without
+from topoflow.capture.merge.parts import RankRecord, RecordedOperation, without
 from topoflow.capture.merge.seen import seen
 from topoflow.capture.merge.windows import CUT, common_window, shared_calls
 from topoflow.units import DTYPE_BYTES, human
@@ -30,7 +30,7 @@ UNLISTED = "operations do not list the ranks of their process group: these follo
 NO_COMPUTE = "no durations of compute were recorded: compute is unknown, and times are those of communication alone"
 
 
-def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
+def merge(parts: Sequence[RankRecord], name: str, one_group: bool = False) -> Trace:
     """The job that ``parts`` record; ValueError where they contradict each other or leave a size or group unknown.
 
     ``one_group``: operations whose group no file describes are of all ranks.
@@ -41,7 +41,8 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
     for part in parts:
         counts.update(part.counts)
         counts[UNLISTED] += sum(
-            isinstance(event, Operation) and event.group is None and not event.group_of_all for event in part.events
+            isinstance(event, RecordedOperation) and event.group is None and not event.group_of_all
+            for event in part.events
         )
     parts = cut_ends(shared_calls(with_groups(parts, world_size, one_group), counts), counts)
     parts, hangs = common_window(parts, counts)
@@ -56,7 +57,9 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
     ranks = {rank: _shift(events, delays[rank] - first) for rank, events in ranks.items()}
     texts = dict.fromkeys((*hangs, *(note for part in parts for note in part.notes)))
     left_out = [f"{count} {sentence}" for sentence, count in sorted(counts.items()) if count]
-    has_compute = any(isinstance(event, Compute) and not event.communicates for own in ranks.values() for event in own)
+    has_compute = any(
+        isinstance(event, ComputeSpan) and not event.communicates for own in ranks.values() for event in own
+    )
     return Trace(
         name=next((part.name for part in parts if part.name), name),
         world_size=world_size,
@@ -73,25 +76,26 @@ def merge(parts: Sequence[Part], name: str, one_group: bool = False) -> Trace:
     )
 
 
-def _with_recorded_waits(parts: Sequence[Part], counts: Counter[str]) -> Sequence[Part]:
+def _with_recorded_waits(parts: Sequence[RankRecord], counts: Counter[str]) -> Sequence[RankRecord]:
     """Return the only part of a job of unknown size with its collectives of all ranks as the time that they took.
 
     Raises ``ValueError`` where that was not recorded.
     """
     if len(parts) > 1 or parts[0].world_size is not None:
         return parts
-    of_all = [event for event in parts[0].events if isinstance(event, Operation) and event.group_of_all]
+    of_all = [event for event in parts[0].events if isinstance(event, RecordedOperation) and event.group_of_all]
     for event in of_all:
         if event.seconds is None:
             raise ValueError(f"{event.place}: must say the number of ranks, or give the files of all ranks")
     counts[OF_UNKNOWN] += len(of_all)
     events = [
-        seen(event) if isinstance(event, Operation) and event.group_of_all else event for event in parts[0].events
+        seen(event) if isinstance(event, RecordedOperation) and event.group_of_all else event
+        for event in parts[0].events
     ]
     return [replace(parts[0], events=tuple(events))]
 
 
-def _world_size(parts: Sequence[Part], one_group: bool) -> int:
+def _world_size(parts: Sequence[RankRecord], one_group: bool) -> int:
     sized = [part for part in parts if part.world_size is not None]
     if not sized:
         sized = [replace(parts[0], world_size=_closed_world(parts, one_group))]
@@ -114,7 +118,7 @@ def _world_size(parts: Sequence[Part], one_group: bool) -> int:
     return world_size
 
 
-def _closed_world(parts: Sequence[Part], one_group: bool) -> int:
+def _closed_world(parts: Sequence[RankRecord], one_group: bool) -> int:
     """The number of parts, if they are ranks 0..n-1 and communicate with no other: then no other matters."""
     count = parts[0].rank_within if one_group and parts[0].rank_within else len(parts)
     if not one_group and ([part.rank for part in parts] != list(range(count)) or not all_inside(parts, count)):
@@ -125,7 +129,7 @@ def _closed_world(parts: Sequence[Part], one_group: bool) -> int:
     return count
 
 
-def _common_steps(parts: Sequence[Part], counts: Counter[str]) -> tuple[list[Part], int]:
+def _common_steps(parts: Sequence[RankRecord], counts: Counter[str]) -> tuple[list[RankRecord], int]:
     """The parts with iterations numbered alike: only steps that every rank recorded, where steps have numbers."""
     first = parts[0]
     for part in parts:
@@ -145,20 +149,21 @@ def _common_steps(parts: Sequence[Part], counts: Counter[str]) -> tuple[list[Par
     return [_renumber(_without_sizes(part, unequal), common, counts) for part in parts], len(common)
 
 
-def _without_sizes(part: Part, steps: set[int]) -> Part:
+def _without_sizes(part: RankRecord, steps: set[int]) -> RankRecord:
     """Return the part with the operations of ``steps`` as communication of unknown size, and these as incomplete."""
     numbers = {number for number, step in enumerate(part.steps) if step in steps}
     events = tuple(
-        seen(event) if isinstance(event, Operation) and event.iteration in numbers else event for event in part.events
+        seen(event) if isinstance(event, RecordedOperation) and event.iteration in numbers else event
+        for event in part.events
     )
     return replace(part, events=events, incomplete=part.incomplete | numbers) if numbers else part
 
 
-def _steps(part: Part) -> str:
+def _steps(part: RankRecord) -> str:
     return f"steps {part.steps[0]}..{part.steps[-1]}" if part.steps else f"{part.iterations} iterations without number"
 
 
-def _renumber(part: Part, common: Sequence[int], counts: Counter[str]) -> Part:
+def _renumber(part: RankRecord, common: Sequence[int], counts: Counter[str]) -> RankRecord:
     kept = {step: iteration for iteration, step in enumerate(common)}
     number = {-1: -1} | {index: kept[step] for index, step in enumerate(part.steps) if step in kept}
     outside = {index for index, event in enumerate(part.events) if event.iteration not in number}
@@ -171,16 +176,16 @@ def _renumber(part: Part, common: Sequence[int], counts: Counter[str]) -> Part:
     )
 
 
-def _agreed_events(parts: Sequence[Part], world_size: int, counts: Counter[str]) -> dict[int, tuple[Event, ...]]:
+def _agreed_events(parts: Sequence[RankRecord], world_size: int, counts: Counter[str]) -> dict[int, tuple[Event, ...]]:
     """The events of each rank that all recorded members of their groups recorded, and agree on."""
     ranks: dict[int, tuple[Event, ...]] = {}
     members = []
     for part in parts:
         events: list[Event] = []
         for index, event in enumerate(part.events):
-            if isinstance(event, Operation):
+            if isinstance(event, RecordedOperation):
                 communication = complete(event, part.rank, world_size)
-                members.append(Member(part.rank, index, event, communication))
+                members.append(OperationMember(part.rank, index, event, communication))
                 events.append(communication)
             else:
                 events.append(event)
@@ -202,7 +207,7 @@ def _agreed_events(parts: Sequence[Part], world_size: int, counts: Counter[str])
     return {rank: without(events, left_out[rank]) for rank, events in ranks.items()}
 
 
-def _even(communication: Communication, members: Sequence[Member]) -> Communication:
+def _even(communication: Communication, members: Sequence[OperationMember]) -> Communication:
     """Return an operation with the mean share of all recorded ``members``, in whole elements, as everybody's share."""
     shares = [min(member.communication.bytes_in, member.communication.bytes_out) for member in members]
     element = DTYPE_BYTES[communication.dtype]
@@ -212,13 +217,13 @@ def _even(communication: Communication, members: Sequence[Member]) -> Communicat
     return replace(communication, bytes_in=into, bytes_out=out)
 
 
-def _groups(parts: Sequence[Part]) -> dict[str, tuple[int, ...]]:
+def _groups(parts: Sequence[RankRecord]) -> dict[str, tuple[int, ...]]:
     """Name -> ranks. Where groups without a common rank have one name, the later is called ``name@its first rank``.
 
     Two ranks that belong to one group but list it differently disagree.
     """
     groups: dict[str, tuple[int, ...]] = {}
-    named_by: dict[str, Part] = {}
+    named_by: dict[str, RankRecord] = {}
     for part in parts:
         for recorded_name, ranks in part.groups.items():
             name = recorded_name
@@ -234,7 +239,7 @@ def _groups(parts: Sequence[Part]) -> dict[str, tuple[int, ...]]:
     return groups
 
 
-def _delays(parts: Sequence[Part]) -> list[float]:
+def _delays(parts: Sequence[RankRecord]) -> list[float]:
     """Seconds by which each part began after the first of them, by the wall clocks of their hosts."""
     clocks = [part.epoch_ns for part in parts if part.epoch_ns is not None]
     first = min(clocks, default=0)

@@ -14,33 +14,33 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from topoflow.capture.base import POINT_TO_POINT, Communication
-from topoflow.capture.merge.parts import Operation, Part
+from topoflow.capture.merge.parts import RankRecord, RecordedOperation
 from topoflow.units import DTYPE_BYTES
 
 
 @dataclass(frozen=True)
-class Member:
+class OperationMember:
     """One rank's side of an operation: ``index`` is its position among the events of ``rank``."""
 
     rank: int
     index: int
-    operation: Operation
+    operation: RecordedOperation
     communication: Communication
 
 
 SHARED = ("all_gather", "reduce_scatter")  # shares may differ: torch.distributed.all_gather takes tensors of any size
-Columns = Mapping[int, Sequence[Member]]  # rank -> its operations of one group, in the order of issue
+Columns = Mapping[int, Sequence[OperationMember]]  # rank -> its operations of one group, in the order of issue
 
 
 @dataclass(frozen=True)
 class Agreement:
     """The operations that were cut, and those whose members have shares of different sizes, by operation."""
 
-    cut: Sequence[Member]
-    uneven: Sequence[Sequence[Member]]
+    cut: Sequence[OperationMember]
+    uneven: Sequence[Sequence[OperationMember]]
 
 
-def common_lengths(parts: Sequence[Part]) -> dict[int, int]:
+def common_lengths(parts: Sequence[RankRecord]) -> dict[int, int]:
     """Return for each rank how many of its events remain if it ends before an operation that a member did not get to.
 
     The k-th operation of a group is the same on all members. What a rank does after such an operation is cut too, and
@@ -50,7 +50,7 @@ def common_lengths(parts: Sequence[Part]) -> dict[int, int]:
     columns: dict[tuple[object, ...], dict[int, list[int]]] = {}
     for part in parts:
         for index, event in enumerate(part.events):
-            if isinstance(event, Operation) and event.group is not None:
+            if isinstance(event, RecordedOperation) and event.group is not None:
                 key, sides = _key(event, part.rank, event.group)
                 column = columns.setdefault(key, {rank: [] for rank in sides if rank in lengths})
                 column.setdefault(part.rank, []).append(index)
@@ -66,7 +66,7 @@ def common_lengths(parts: Sequence[Part]) -> dict[int, int]:
     return lengths
 
 
-def unequal_steps(parts: Sequence[Part]) -> set[int]:
+def unequal_steps(parts: Sequence[RankRecord]) -> set[int]:
     """Return the steps in which the members of a group recorded another number of operations, if rows are damaged."""
     if not any(part.damaged for part in parts):
         return set()
@@ -74,7 +74,7 @@ def unequal_steps(parts: Sequence[Part]) -> set[int]:
     steps = {part.rank: {*part.steps} for part in parts}
     for part in parts:
         for event in part.events:
-            if isinstance(event, Operation) and event.group is not None and event.iteration >= 0:
+            if isinstance(event, RecordedOperation) and event.group is not None and event.iteration >= 0:
                 key, sides = _key(event, part.rank, event.group)
                 column = columns.setdefault(key, {rank: Counter() for rank in sides if rank in steps})
                 column.setdefault(part.rank, Counter())[part.steps[event.iteration]] += 1
@@ -86,10 +86,10 @@ def unequal_steps(parts: Sequence[Part]) -> set[int]:
     }
 
 
-def check_agreement(members: Sequence[Member]) -> Agreement:
+def check_agreement(members: Sequence[OperationMember]) -> Agreement:
     """Raise ``ValueError``, naming both ranks, where two members disagree about what they did together."""
     recorded = {member.rank for member in members}
-    columns: dict[tuple[object, ...], dict[int, list[Member]]] = {}
+    columns: dict[tuple[object, ...], dict[int, list[OperationMember]]] = {}
     for member in members:
         key, sides = _key(member.communication, member.rank, member.communication.group)
         column = columns.setdefault(key, {rank: [] for rank in sides if rank in recorded})
@@ -107,7 +107,7 @@ def check_agreement(members: Sequence[Member]) -> Agreement:
 
 
 def _key(
-    event: Communication | Operation, rank: int, group: tuple[int, ...]
+    event: Communication | RecordedOperation, rank: int, group: tuple[int, ...]
 ) -> tuple[tuple[object, ...], tuple[int, ...]]:
     """Return what aligns with what, and the ranks concerned: all members of a group, or the two ends of a send."""
     if event.op in POINT_TO_POINT:
@@ -117,7 +117,7 @@ def _key(
     return ("group", event.group_name, frozenset(group)), group
 
 
-def _align(columns: Columns) -> tuple[list[list[Member]], list[Member]]:
+def _align(columns: Columns) -> tuple[list[list[OperationMember]], list[OperationMember]]:
     """Rows of operations that belong together, and those outside the window that all members recorded."""
     if all(member.operation.sequence is not None for column in columns.values() for member in column):
         keyed = {
@@ -134,7 +134,7 @@ def _align(columns: Columns) -> tuple[list[list[Member]], list[Member]]:
     return _pair_up(keyed, lambda key: key[0] >= 0 or key[1] >= -shortest)
 
 
-def _common_window(keyed: Mapping[int, Mapping[tuple[int, int], Member]]) -> tuple[int, int]:
+def _common_window(keyed: Mapping[int, Mapping[tuple[int, int], OperationMember]]) -> tuple[int, int]:
     """The sequence numbers that all ranks recorded, first and last."""
     late = max(keyed, key=lambda rank: min(keyed[rank]))
     early = min(keyed, key=lambda rank: max(keyed[rank]))
@@ -147,7 +147,9 @@ def _common_window(keyed: Mapping[int, Mapping[tuple[int, int], Member]]) -> tup
     return first, last
 
 
-def _count_up(column: Sequence[Member], number: Callable[[Member], int]) -> dict[tuple[int, int], Member]:
+def _count_up(
+    column: Sequence[OperationMember], number: Callable[[OperationMember], int]
+) -> dict[tuple[int, int], OperationMember]:
     """(number, k) -> the k-th member with that number."""
     seen: dict[int, int] = {}
     keyed = {}
@@ -159,8 +161,8 @@ def _count_up(column: Sequence[Member], number: Callable[[Member], int]) -> dict
 
 
 def _pair_up(
-    keyed: Mapping[int, Mapping[tuple[int, int], Member]], inside: Callable[[tuple[int, int]], bool]
-) -> tuple[list[list[Member]], list[Member]]:
+    keyed: Mapping[int, Mapping[tuple[int, int], OperationMember]], inside: Callable[[tuple[int, int]], bool]
+) -> tuple[list[list[OperationMember]], list[OperationMember]]:
     cut = [member for column in keyed.values() for key, member in column.items() if not inside(key)]
     rows = []
     for key in sorted({key for column in keyed.values() for key in column if inside(key)}):
@@ -175,7 +177,7 @@ def _pair_up(
     return rows, cut
 
 
-def _check_pair(one: Member, other: Member) -> None:
+def _check_pair(one: OperationMember, other: OperationMember) -> None:
     a, b = one.communication, other.communication
     same = a.dtype == b.dtype and (a.root == b.root or None in (a.root, b.root))
     if a.op in POINT_TO_POINT:
@@ -221,17 +223,17 @@ def _part(communication: Communication, splits: tuple[int, ...], size: int, rank
     return splits[communication.group.index(rank)]
 
 
-def _describe(member: Member) -> str:
+def _describe(member: OperationMember) -> str:
     return f"{_content(member)}, {_described_group(member)}"
 
 
-def _content(member: Member) -> str:
+def _content(member: OperationMember) -> str:
     seen = member.communication
     splits = f" splits {list(seen.splits_in)[:8]} to {list(seen.splits_out)[:8]}" if seen.splits_in else ""
     return f"{seen.op} of {seen.dtype}, {seen.bytes_in} B in, {seen.bytes_out} B out{splits}"
 
 
-def _described_group(member: Member) -> str:
+def _described_group(member: OperationMember) -> str:
     seen = member.communication
     where = f" {seen.group_name!r}" if seen.group_name else ""
     return f"group{where} {list(seen.group)[:8]}, iteration {seen.iteration}"

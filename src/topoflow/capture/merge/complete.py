@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from topoflow.capture.base import Communication
-from topoflow.capture.merge.parts import Operation
+from topoflow.capture.merge.parts import RecordedOperation
 from topoflow.units import DTYPE_BYTES
 
 
-def complete(operation: Operation, rank: int, world_size: int) -> Communication:
+def complete(operation: RecordedOperation, rank: int, world_size: int) -> Communication:
     """The Communication that ``rank`` did; ValueError with its place where sizes are unknown or impossible."""
     place, op = operation.place, operation.op
     group = operation.group or ()
@@ -49,7 +49,7 @@ def complete(operation: Operation, rank: int, world_size: int) -> Communication:
     return communication
 
 
-def _sizes(operation: Operation, rank: int, members: int) -> tuple[int | None, int | None]:
+def _sizes(operation: RecordedOperation, rank: int, members: int) -> tuple[int | None, int | None]:
     """Input and output bytes, one derived from the other where the collective fixes it."""
     into, out = operation.bytes_in, operation.bytes_out
     match operation.op:
@@ -86,7 +86,7 @@ def _check_members(communication: Communication, rank: int, world_size: int, pla
         raise ValueError(f"{place}: root must be a rank of its group, got {communication.root}")
 
 
-def _check_sizes(communication: Communication, operation: Operation, place: str) -> None:
+def _check_sizes(communication: Communication, operation: RecordedOperation, place: str) -> None:
     into, out, members = communication.bytes_in, communication.bytes_out, len(communication.group)
     law = {
         "all_reduce": into == out,

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from topoflow.capture.base import Compute
+from topoflow.capture.base import ComputeSpan
 from topoflow.capture.iterations import by_repetition
 from topoflow.capture.merge.agree import common_lengths
-from topoflow.capture.merge.parts import Operation, Part
+from topoflow.capture.merge.parts import RankRecord, RecordedOperation
 from topoflow.capture.merge.windows import CUT
 
 
-def cut_ends(parts: Sequence[Part], counts: Counter[str]) -> list[Part]:
+def cut_ends(parts: Sequence[RankRecord], counts: Counter[str]) -> list[RankRecord]:
     """Return the parts of a job that was cut off without what not all ranks recorded; other parts as they are.
 
     Iterations that were numbered by the repetition of operations are numbered again, and the last is left out if it is
@@ -27,21 +27,21 @@ def cut_ends(parts: Sequence[Part], counts: Counter[str]) -> list[Part]:
         return list(parts)
     ends = common_lengths(parts)
     kept = [replace(part, events=part.events[: ends[part.rank]]) for part in parts]
-    repeats = not any(part.steps or isinstance(event, Compute) for part in parts for event in part.events)
+    repeats = not any(part.steps or isinstance(event, ComputeSpan) for part in parts for event in part.events)
     if repeats and (kept != list(parts) or len({part.iterations for part in parts}) > 1):
         numbered = [_iterations(part.events) for part in kept]
         common = min(map(_whole, numbered))
         kept = [_first(part, numbers, common) for part, numbers in zip(kept, numbered, strict=True)]
     counts[CUT] += sum(
-        isinstance(event, Operation)
+        isinstance(event, RecordedOperation)
         for before, after in zip(parts, kept, strict=True)
         for event in before.events[len(after.events) :]
     )
     return kept
 
 
-def _iterations(events: Sequence[Compute | Operation]) -> list[int]:
-    operations = [event for event in events if isinstance(event, Operation)]
+def _iterations(events: Sequence[ComputeSpan | RecordedOperation]) -> list[int]:
+    operations = [event for event in events if isinstance(event, RecordedOperation)]
     keys = [(each.op, each.group_key, each.dtype, each.bytes_in) for each in operations]
     return by_repetition(keys, ends_within=True)
 
@@ -52,7 +52,7 @@ def _whole(numbers: Sequence[int]) -> int:
     return max(1, len(sizes) - (sizes[len(sizes) - 1] < sizes[0]))
 
 
-def _first(part: Part, numbers: Sequence[int], iterations: int) -> Part:
+def _first(part: RankRecord, numbers: Sequence[int], iterations: int) -> RankRecord:
     """Return the part up to its first ``iterations``; ``numbers`` are the iterations of its events."""
     events = zip(part.events, numbers, strict=True)
     kept = tuple(replace(event, iteration=number) for event, number in events if number < iterations)

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from topoflow.capture.base import POINT_TO_POINT
-from topoflow.capture.merge.parts import Operation, Part
+from topoflow.capture.merge.parts import RankRecord, RecordedOperation
 from topoflow.fields import LARGEST_RANK
 from topoflow.operations import ROOTED
 
@@ -31,13 +31,13 @@ Key = tuple[int, str]  # rank, what its file calls the group
 class Unlisted:
     """A group as one rank knows it; ``size`` and ``place`` (of the rank, in the group) are None where unknown."""
 
-    first: Operation
+    first: RecordedOperation
     size: int | None
     place: int | None
     work: tuple[tuple[object, ...], ...]  # what the group does, alike for all members
 
 
-def shown_size(operations: Iterable[Operation]) -> int | None:
+def shown_size(operations: Iterable[RecordedOperation]) -> int | None:
     """The number of ranks in the group of these operations, as the file gives it or their sizes and splits show it.
 
     ValueError where they disagree.
@@ -53,7 +53,7 @@ def shown_size(operations: Iterable[Operation]) -> int | None:
     return next(iter(found), None)
 
 
-def _size(operation: Operation) -> int | None:
+def _size(operation: RecordedOperation) -> int | None:
     if operation.group_size is not None:
         return operation.group_size
     into, out = operation.bytes_in, operation.bytes_out
@@ -64,7 +64,7 @@ def _size(operation: Operation) -> int | None:
     return len(operation.splits_in or operation.splits_out or ()) or None
 
 
-def with_groups(parts: Sequence[Part], world_size: int, one_group: bool = False) -> list[Part]:
+def with_groups(parts: Sequence[RankRecord], world_size: int, one_group: bool = False) -> list[RankRecord]:
     """The parts with the ranks of every operation's group. ValueError where these do not follow."""
     unlisted = {
         (part.rank, key): _unlisted(operations) for part in parts for key, operations in _without_ranks(part).items()
@@ -88,23 +88,25 @@ def strided(place: str, start: int, stride: int, size: int) -> tuple[int, ...] |
     return tuple(start + at * stride for at in range(size))
 
 
-def all_inside(parts: Sequence[Part], ranks: int) -> bool:
+def all_inside(parts: Sequence[RankRecord], ranks: int) -> bool:
     """Return whether the first ``ranks`` ranks certainly communicate with no other."""
-    listed = (event.group for part in parts for event in part.events if isinstance(event, Operation) and event.group)
+    listed = (
+        event.group for part in parts for event in part.events if isinstance(event, RecordedOperation) and event.group
+    )
     unlisted = [operations for part in parts for operations in _without_ranks(part).values()]
     sizes = (shown_size(operations) for operations in unlisted if not operations[0].group_of_all)
     return all(max(group) < ranks for group in listed) and all(size is not None and size <= ranks for size in sizes)
 
 
-def _without_ranks(part: Part) -> dict[str, list[Operation]]:
-    found: dict[str, list[Operation]] = {}
+def _without_ranks(part: RankRecord) -> dict[str, list[RecordedOperation]]:
+    found: dict[str, list[RecordedOperation]] = {}
     for event in part.events:
-        if isinstance(event, Operation) and event.group is None:
+        if isinstance(event, RecordedOperation) and event.group is None:
             found.setdefault(event.group_key, []).append(event)
     return found
 
 
-def _unlisted(operations: Sequence[Operation]) -> Unlisted:
+def _unlisted(operations: Sequence[RecordedOperation]) -> Unlisted:
     places = {operation.group_rank for operation in operations if operation.group_rank is not None}
     if len(places) > 1:
         raise ValueError(
@@ -183,7 +185,7 @@ def _strided(key: Key, unlisted: Mapping[Key, Unlisted], world_size: int) -> lis
     return found
 
 
-def _completed(part: Part, ranks: Mapping[str, tuple[int, ...]]) -> Part:
+def _completed(part: RankRecord, ranks: Mapping[str, tuple[int, ...]]) -> RankRecord:
     """``part`` with the ranks of its groups. Those known by a pointer only are numbered where several have one list."""
     names: dict[str, str] = {}
     seen: dict[tuple[int, ...], int] = {}
@@ -192,7 +194,7 @@ def _completed(part: Part, ranks: Mapping[str, tuple[int, ...]]) -> Part:
         names[key] = "" if seen[group] == 1 else str(seen[group])
     events = []
     for event in part.events:
-        if isinstance(event, Operation) and event.group is None:
+        if isinstance(event, RecordedOperation) and event.group is None:
             group = ranks[event.group_key]
             event = replace(
                 event,
@@ -205,7 +207,7 @@ def _completed(part: Part, ranks: Mapping[str, tuple[int, ...]]) -> Part:
     return replace(part, events=tuple(events))
 
 
-def _other(operation: Operation, group: tuple[int, ...]) -> int | None:
+def _other(operation: RecordedOperation, group: tuple[int, ...]) -> int | None:
     """The root or peer as a rank of the job."""
     known = operation.root if operation.op in ROOTED else operation.peer
     if operation.other is None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from topoflow.capture.base import Compute
-from topoflow.capture.merge.parts import Operation, Part
+from topoflow.capture.base import ComputeSpan
+from topoflow.capture.merge.parts import RankRecord, RecordedOperation
 from topoflow.capture.merge.seen import without_operators
 
 _FROM_SIZES = (
@@ -20,12 +20,12 @@ _FROM_SIZES = (
 )
 
 
-def join_ranks(parts: Sequence[Part]) -> list[Part]:
+def join_ranks(parts: Sequence[RankRecord]) -> list[RankRecord]:
     """Return one part per rank, in the order of ranks; two of a rank are joined when exactly one has times.
 
     A part that only lists groups completes the other parts of its rank.
     """
-    by_rank: dict[int, list[Part]] = {}
+    by_rank: dict[int, list[RankRecord]] = {}
     listed: dict[int, dict[str, tuple[int, ...]]] = {}
     for part in parts:
         if part.lists_groups:
@@ -40,18 +40,18 @@ def join_ranks(parts: Sequence[Part]) -> list[Part]:
     ]
 
 
-def _with_listed(part: Part, groups: Mapping[str, tuple[int, ...]]) -> Part:
+def _with_listed(part: RankRecord, groups: Mapping[str, tuple[int, ...]]) -> RankRecord:
     """Return the part with the ranks of those of its groups that another file lists by name."""
     events = [
         replace(event, group=groups[event.group_name])
-        if isinstance(event, Operation) and event.group is None and event.group_name in groups
+        if isinstance(event, RecordedOperation) and event.group is None and event.group_name in groups
         else event
         for event in part.events
     ]
     return replace(part, events=tuple(events), groups={**groups, **part.groups}) if groups else part
 
 
-def _join_rank(parts: list[Part]) -> Part:
+def _join_rank(parts: list[RankRecord]) -> RankRecord:
     timed = [part for part in parts if part.timed]
     untimed = [part for part in parts if not part.timed]
     if len(timed) > 1 or len(untimed) > 1:
@@ -63,14 +63,14 @@ def _join_rank(parts: list[Part]) -> Part:
     return join(timed[0], untimed[0]) if timed and untimed else parts[0]
 
 
-def join(times: Part, sizes: Part) -> Part:
+def join(times: RankRecord, sizes: RankRecord) -> RankRecord:
     """``times`` with what only ``sizes`` records."""
     named = {name: part.world_size for part in (times, sizes) for name in (part.file,) if part.world_size is not None}
     if len(set(named.values())) > 1:
         got = " and ".join(f"{count} in {file}" for file, count in named.items())
         raise ValueError(f"rank {times.rank}: world_size must be the same, got {got}")
-    known = [event for event in sizes.events if isinstance(event, Operation)]
-    asked = [event for event in times.events if isinstance(event, Operation)]
+    known = [event for event in sizes.events if isinstance(event, RecordedOperation)]
+    asked = [event for event in times.events if isinstance(event, RecordedOperation)]
     if len(asked) != len(known) and any(event.operator for event in (*asked, *known)):
         return join(without_operators(times), without_operators(sizes))
     if len(asked) != len(known):
@@ -81,7 +81,7 @@ def join(times: Part, sizes: Part) -> Part:
     pairs = iter([_complete(*pair) for pair in zip(asked, known, strict=True)])
     return replace(
         times,
-        events=tuple(event if isinstance(event, Compute) else next(pairs) for event in times.events),
+        events=tuple(event if isinstance(event, ComputeSpan) else next(pairs) for event in times.events),
         groups={**sizes.groups, **times.groups},
         world_size=times.world_size if times.world_size is not None else sizes.world_size,
         rank_within=sizes.rank_within,
@@ -90,7 +90,7 @@ def join(times: Part, sizes: Part) -> Part:
     )
 
 
-def _complete(times: Operation, sizes: Operation) -> Operation:
+def _complete(times: RecordedOperation, sizes: RecordedOperation) -> RecordedOperation:
     if times.op != sizes.op:
         raise ValueError(f"{times.place} and {sizes.place}: must be the same, got {times.op} and {sizes.op}")
     added = {}

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from topoflow.capture.base import Compute, Event
+from topoflow.capture.base import ComputeSpan, Event
 from topoflow.capture.event_list import EventList, event_list
-from topoflow.capture.layout import Layout
+from topoflow.capture.layout import MeshLayout
 from topoflow.fields import parse_json
 
 NO_NUMBER = re.compile(r"(?<=[:,\[\s])-?(?:nan|inf|NaN|Infinity)(?=\s*[,}\]])")  # printed by C, or by Python
@@ -24,7 +24,7 @@ MOST_NESTED = 8  # objects that a row may hold at its end
 
 
 @dataclass(frozen=True)
-class Operation:
+class RecordedOperation:
     """A collective or send/recv as a file records it; fields as in ``Communication``, None: not recorded.
 
     ``splits`` are in elements; () means equal shares. ``sequence`` is the group's own counter, where the file has one,
@@ -68,12 +68,12 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Part:
+class RankRecord:
     """One rank, as one file records it. ``events`` are in the order of issue."""
 
     file: str
     rank: int
-    events: tuple[Compute | Operation, ...]
+    events: tuple[ComputeSpan | RecordedOperation, ...]
     source: str  # format and producer
     world_size: int | None = None
     iterations: int = 1
@@ -90,13 +90,13 @@ class Part:
     epoch_ns: int | None = None  # wall clock at time 0; None: all parts count from the same instant
     host: str = ""  # whose clock that is, where the file says so
     name: str = ""
-    layout: Layout | None = None  # of the job
+    layout: MeshLayout | None = None  # of the job
     memory: float | None = None  # B of a GPU's memory that the fullest rank needs at once
     counts: Mapping[str, int] = field(default_factory=dict)  # what was left out: sentence -> how many
     notes: tuple[str, ...] = ()
 
 
-_Kind = TypeVar("_Kind", Compute | Operation, Event)
+_Kind = TypeVar("_Kind", ComputeSpan | RecordedOperation, Event)
 
 
 def without(events: Sequence[_Kind], left_out: Collection[int]) -> tuple[_Kind, ...]:
@@ -122,7 +122,7 @@ def without(events: Sequence[_Kind], left_out: Collection[int]) -> tuple[_Kind, 
 
 
 @dataclass(frozen=True)
-class Source:
+class InputFile:
     """One unpacked input file; ``document`` is its content as JSON, parsed once for all formats that ask."""
 
     name: str

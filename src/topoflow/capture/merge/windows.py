@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.iterations import by_repetition
-from topoflow.capture.merge.parts import Operation, Part, without
+from topoflow.capture.merge.parts import RankRecord, RecordedOperation, without
 from topoflow.units import human
 
 Group = tuple[str, tuple[int, ...]]  # name and ranks
@@ -53,7 +53,7 @@ class _Window:
         return found
 
 
-def common_window(parts: Sequence[Part], counts: Counter[str]) -> tuple[list[Part], list[str]]:
+def common_window(parts: Sequence[RankRecord], counts: Counter[str]) -> tuple[list[RankRecord], list[str]]:
     """Return the parts cut to what all ranks recorded, with iterations numbered alike, and notes on a job that hangs.
 
     They stay as they are where the job marked its steps, where some collective has no number, and where nothing is
@@ -79,15 +79,15 @@ def common_window(parts: Sequence[Part], counts: Counter[str]) -> tuple[list[Par
     return [_last(part, iterations) for part in found], hangs
 
 
-def shared_calls(parts: Sequence[Part], counts: Counter[str]) -> list[Part]:
-    """Return the parts without the calls (``Operation.call``) that some recorded member of their group lacks.
+def shared_calls(parts: Sequence[RankRecord], counts: Counter[str]) -> list[RankRecord]:
+    """Return the parts without the calls (``RecordedOperation.call``) that some recorded member of their group lacks.
 
     Where there are some, iterations are numbered anew.
     """
     calls: dict[tuple[Group, str], dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
     for part in parts:
         for event in part.events:
-            if isinstance(event, Operation) and event.call is not None:
+            if isinstance(event, RecordedOperation) and event.call is not None:
                 calls[_group(event), event.op][part.rank].add(event.call)
     recorded = {part.rank for part in parts}
     shared = {
@@ -98,7 +98,7 @@ def shared_calls(parts: Sequence[Part], counts: Counter[str]) -> list[Part]:
         part.rank: {
             at
             for at, event in enumerate(part.events)
-            if isinstance(event, Operation)
+            if isinstance(event, RecordedOperation)
             and event.call is not None
             and event.call not in shared[_group(event), event.op]
         }
@@ -112,18 +112,18 @@ def shared_calls(parts: Sequence[Part], counts: Counter[str]) -> list[Part]:
     return [_last(part, iterations) for part in found]
 
 
-def _window(part: Part) -> _Window | None:
+def _window(part: RankRecord) -> _Window | None:
     """Return the whole window of a part; None where some collective of several ranks has no number."""
     numbered = []
     for position, event in enumerate(part.events):
-        if isinstance(event, Operation) and event.op not in POINT_TO_POINT and len(event.group or ()) > 1:
+        if isinstance(event, RecordedOperation) and event.op not in POINT_TO_POINT and len(event.group or ()) > 1:
             if event.sequence is None:
                 return None
             numbered.append(_Numbered(position, _group(event), event.sequence, event.completed))
     return _Window(numbered, 0, len(numbered))
 
 
-def _group(operation: Operation) -> Group:
+def _group(operation: RecordedOperation) -> Group:
     return operation.group_name, operation.group or ()
 
 
@@ -153,28 +153,30 @@ def _narrow(windows: Mapping[int, _Window]) -> bool:
     return changed
 
 
-def _cut(part: Part, window: _Window, counts: Counter[str]) -> Part:
+def _cut(part: RankRecord, window: _Window, counts: Counter[str]) -> RankRecord:
     """Return the part without operations outside of its window."""
     begin, end = window.numbered[window.first].position, window.numbered[window.end - 1].position
     whole = len(window.numbered) == window.end - window.first
     outside = set() if whole else {at for at in range(len(part.events)) if not begin <= at <= end}
-    counts[CUT] += sum(isinstance(part.events[at], Operation) for at in outside)
+    counts[CUT] += sum(isinstance(part.events[at], RecordedOperation) for at in outside)
     return _numbered_without(part, outside)
 
 
-def _numbered_without(part: Part, outside: set[int]) -> Part:
+def _numbered_without(part: RankRecord, outside: set[int]) -> RankRecord:
     """Return the part without the events ``outside``, its iterations numbered by their repetition."""
     events = without(part.events, outside)
-    keys = [(each.op, _group(each), each.dtype, each.bytes_in) for each in events if isinstance(each, Operation)]
+    keys = [
+        (each.op, _group(each), each.dtype, each.bytes_in) for each in events if isinstance(each, RecordedOperation)
+    ]
     numbers = iter(by_repetition(keys))
     number, placed = -1, []
     for event in events:
-        number = next(numbers) if isinstance(event, Operation) else number
+        number = next(numbers) if isinstance(event, RecordedOperation) else number
         placed.append(replace(event, iteration=number))
     return replace(part, events=tuple(placed), iterations=1 + max((each.iteration for each in placed), default=0))
 
 
-def _last(part: Part, iterations: int) -> Part:
+def _last(part: RankRecord, iterations: int) -> RankRecord:
     """Return the part with its last ``iterations``; what it did before them counts as set-up."""
     earlier = part.iterations - iterations
     if not earlier:
@@ -183,15 +185,17 @@ def _last(part: Part, iterations: int) -> Part:
     return replace(part, events=events, iterations=iterations)
 
 
-def _hangs(parts: Sequence[Part], windows: Mapping[int, _Window]) -> list[str]:
+def _hangs(parts: Sequence[RankRecord], windows: Mapping[int, _Window]) -> list[str]:
     """Return a line for each group some of whose ranks wait in an operation that others have not begun."""
-    waiting: dict[Group, dict[int, Operation]] = defaultdict(dict)  # group -> rank -> its first unfinished operation
+    waiting: dict[Group, dict[int, RecordedOperation]] = defaultdict(
+        dict
+    )  # group -> rank -> its first unfinished operation
     latest: dict[Group, dict[int, int]] = defaultdict(dict)  # group -> rank -> its last number
     for part in parts:
         for position, group, number, completed in windows[part.rank].numbered:
             operation = part.events[position]
             latest[group][part.rank] = max(number, latest[group].get(part.rank, number))
-            if not completed and isinstance(operation, Operation):
+            if not completed and isinstance(operation, RecordedOperation):
                 waiting[group].setdefault(part.rank, operation)
     notes = []
     for group, operations in waiting.items():

@@ -17,22 +17,22 @@ from typing import Any
 
 import orjson
 
-from topoflow.capture.base import POINT_TO_POINT, Compute, Trace
+from topoflow.capture.base import POINT_TO_POINT, ComputeSpan, Trace
 from topoflow.capture.formats import recording
-from topoflow.capture.layout import Layout
+from topoflow.capture.layout import MeshLayout
 from topoflow.capture.merge import merge
-from topoflow.capture.merge.parts import Operation, Part, Source, without
+from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation, without
 from topoflow.capture.mirrors import Mirrors
 from topoflow.capture.predict.axes import layout_of
 from topoflow.capture.predict.mailbox import WANTED
-from topoflow.capture.predict.rank import Job, start
+from topoflow.capture.predict.rank import ScriptJob, start
 from topoflow.capture.record.script import Script
 
 POLL = 0.005  # s
 
 
 @dataclass(frozen=True)
-class Prediction:
+class TracePrediction:
     """The trace of a job that has not run, and the bytes that a GPU needs for it: rank -> what -> bytes, and peak."""
 
     trace: Trace
@@ -46,26 +46,26 @@ def predict(
     ranks_per_node: int = 8,
     iterations: int = 4,
     progress: Callable[[str], None] = lambda line: None,
-) -> Prediction:
+) -> TracePrediction:
     """Return what ``script`` would do on ``world_size`` GPUs in a steady iteration; ValueError.
 
     It ends after an iteration that communicates as the one before, or after ``iterations``.
     """
     with TemporaryDirectory() as folder:
-        job = Job(script, tuple(arguments), world_size, ranks_per_node, iterations, Path(folder))
+        job = ScriptJob(script, tuple(arguments), world_size, ranks_per_node, iterations, Path(folder))
         return _Runs(job, progress).prediction()
 
 
 class _Runs:
     """The ranks that have run so far."""
 
-    def __init__(self, job: Job, progress: Callable[[str], None]) -> None:
+    def __init__(self, job: ScriptJob, progress: Callable[[str], None]) -> None:
         self._job = job
         self._progress = progress
-        self.parts: dict[int, Part] = {}
+        self.parts: dict[int, RankRecord] = {}
         self._about: dict[int, dict[str, Any]] = {}
 
-    def prediction(self) -> Prediction:
+    def prediction(self) -> TracePrediction:
         """Run as many ranks as it takes, and merge them."""
         self._run([0])
         layout = self._layout()
@@ -76,7 +76,7 @@ class _Runs:
         trace = replace(merge(parts, self._job.script.title), layout=layout, memory=self._memory(ranks))
         Mirrors(layout, trace.ranks)
         memory = {rank: {**self._about[rank]["held"], "peak": self._about[rank]["memory"]} for rank in ranks}
-        return Prediction(replace(trace, notes=(*self._notes(ranks), *trace.notes)), memory)
+        return TracePrediction(replace(trace, notes=(*self._notes(ranks), *trace.notes)), memory)
 
     def _memory(self, ranks: Iterable[int]) -> float | None:
         return float(max(self._about[rank]["memory"] for rank in ranks)) or None
@@ -94,19 +94,19 @@ class _Runs:
                 assumed[sentence] = assumed.get(sentence, 0) + count
         return [*notes, *(f"{count} {sentence}" for sentence, count in sorted(assumed.items()))]
 
-    def _layout(self) -> Layout:
+    def _layout(self) -> MeshLayout:
         """Return the mesh that the groups of the ranks that ran span."""
         groups = {group for part in self.parts.values() for group in part.groups.values()}
         distances = [
             event.peer - rank
             for rank, part in self.parts.items()
             for event in part.events
-            if isinstance(event, Operation) and event.op in POINT_TO_POINT
+            if isinstance(event, RecordedOperation) and event.op in POINT_TO_POINT
             if event.peer is not None and len(event.group or ()) == part.world_size
         ]
         return layout_of(self._job.world_size, groups, distances, self._about[0]["purposes"])
 
-    def _positions(self, layout: Layout, axis: int) -> set[int]:
+    def _positions(self, layout: MeshLayout, axis: int) -> set[int]:
         """Return the positions along an axis that do something of their own: 0 alone, or all."""
         size = layout.sizes[axis]
         everywhere = [layout.strides[axis] * at for at in range(size)]
@@ -116,7 +116,7 @@ class _Runs:
             return {0}
         return set(range(size))
 
-    def _alike(self, layout: Layout, rank: int) -> bool:
+    def _alike(self, layout: MeshLayout, rank: int) -> bool:
         """Return whether a rank did the same as rank 0, at its own position."""
         own, other = (_did(layout, self.parts[one], one) for one in (0, rank))
         return own == other
@@ -152,31 +152,31 @@ class _Runs:
         if "error" in self._about[rank]:
             raise ValueError(f"{self._job.script.name}: must run as rank {rank}, got {self._about[rank]['error']}")
         path = self._job.rows(rank)
-        (part,) = recording.parse(Source(path.name, path.read_bytes()))
+        (part,) = recording.parse(InputFile(path.name, path.read_bytes()))
         source = f"prediction (torch {self._about[rank]['torch']})"
         self.parts[rank] = replace(_last(part), source=source, epoch_ns=None)
 
 
-def _last(part: Part) -> Part:
+def _last(part: RankRecord) -> RankRecord:
     """Return the part with its set-up and its last iteration alone, without times."""
     last = part.iterations - 1
     events = without(part.events, {at for at, event in enumerate(part.events) if event.iteration not in (-1, last)})
     return replace(part, events=tuple(map(_timeless, events)), iterations=1, steps=())
 
 
-def _timeless(event: Compute | Operation) -> Compute | Operation:
+def _timeless(event: ComputeSpan | RecordedOperation) -> ComputeSpan | RecordedOperation:
     event = replace(event, start=None, end=None, iteration=min(event.iteration, 0))
-    return event if isinstance(event, Compute) else replace(event, issue=None)
+    return event if isinstance(event, ComputeSpan) else replace(event, issue=None)
 
 
-def _did(layout: Layout, part: Part, rank: int) -> list[tuple[Any, ...]]:
+def _did(layout: MeshLayout, part: RankRecord, rank: int) -> list[tuple[Any, ...]]:
     """Return what a rank did in the iteration, as seen from its position: operations, and arithmetic before each."""
     found: list[tuple[Any, ...]] = []
     flops = 0.0
     for event in part.events:
         if event.iteration < 0:
             continue
-        if isinstance(event, Compute):
+        if isinstance(event, ComputeSpan):
             flops += sum(work.flops for work in event.work or ())
             continue
         group = layout.moved_group(event.group or (rank,), 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from topoflow.capture.layout import Layout
+from topoflow.capture.layout import MeshLayout
 
 PURPOSE = "mesh_"  # begins what PyTorch says about the group of an axis of a device mesh
 ONLY_AXIS = "dp"
@@ -16,7 +16,7 @@ ONLY_AXIS = "dp"
 
 def layout_of(
     world_size: int, groups: Iterable[Sequence[int]], distances: Iterable[int], purposes: Mapping[str, Sequence[int]]
-) -> Layout:
+) -> MeshLayout:
     """Return the axes that ``groups`` span, and the ``distances`` of peers in groups of all ranks; ValueError.
 
     ``purposes`` name some of the groups: ``mesh_tp`` names the axis that it spans.
@@ -38,7 +38,7 @@ def layout_of(
         if not name or name in axes or "default" in name:
             name = ONLY_AXIS if len(ordered) == 2 else f"axis{len(axes)}"
         axes[name] = outer // inner
-    return Layout(axes or {ONLY_AXIS: 1})
+    return MeshLayout(axes or {ONLY_AXIS: 1})
 
 
 def _span(group: Sequence[int]) -> tuple[int, int] | None:

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import ProcessGroup
 
-from topoflow.capture.record.c10d import Call, tensors_of
+from topoflow.capture.record.c10d import OperatorSignature, tensors_of
 
 PATIENCE = 60.0  # s without a message that is waited for
 POLL = 0.005  # s
@@ -35,7 +35,7 @@ class Mailbox:
         self._numbers: Counter[str] = Counter()
         self._due: list[tuple[str, int, torch.Tensor]] = []
 
-    def exchange(self, call: Call, group: ProcessGroup, arguments: Mapping[str, Any]) -> None:
+    def exchange(self, call: OperatorSignature, group: ProcessGroup, arguments: Mapping[str, Any]) -> None:
         """Write what this rank sends; note what it receives."""
         ranks = dist.get_process_group_ranks(group)
         other = ranks[arguments[call.other]]

@@ -32,7 +32,7 @@ from topoflow.capture.record.script import Script
 
 
 @dataclass(frozen=True)
-class Job:
+class ScriptJob:
     """A script with its arguments, and the job that it runs in. Its ranks write to ``folder``."""
 
     script: Script
@@ -56,7 +56,7 @@ class Enough(BaseException):
 
 
 @dataclass
-class Rows:
+class MemoryRows:
     """Rows in memory, in place of the recorder's file."""
 
     rows: list[Row | Event] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Predictor(Recorder):
     Nothing takes time. The script ends after an iteration that communicates as the one before, or after ``iterations``.
     """
 
-    def __init__(self, rows: Rows, shapes: Shapes, mailbox: Mailbox, memory: Memory, iterations: int) -> None:
+    def __init__(self, rows: MemoryRows, shapes: Shapes, mailbox: Mailbox, memory: Memory, iterations: int) -> None:
         super().__init__(rows)  # type: ignore[arg-type]
         self._recording = Recording(rows.append, clock=lambda: 0, busy=lambda: 0)
         self._shapes = shapes
@@ -137,7 +137,7 @@ class Predictor(Recorder):
         self._memory.begin()
 
 
-def start(job: Job, rank: int, stands_for: Callable[[int], int]) -> int:
+def start(job: ScriptJob, rank: int, stands_for: Callable[[int], int]) -> int:
     """Start a process that runs the script as ``rank``; return its id. ``stands_for``: see ``Mailbox``."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -154,7 +154,7 @@ def start(job: Job, rank: int, stands_for: Callable[[int], int]) -> int:
     os._exit(0)
 
 
-def _said(job: Job, error: BaseException) -> str:
+def _said(job: ScriptJob, error: BaseException) -> str:
     """Return an error in one line, with the line of the script that led to it."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename == job.script.file]
@@ -163,14 +163,14 @@ def _said(job: Job, error: BaseException) -> str:
     return f"{type(error).__name__}: {error} ({Path(own[-1].filename).name}:{own[-1].lineno})"
 
 
-def _run(job: Job, rank: int, stands_for: Callable[[int], int]) -> dict[str, Any]:
+def _run(job: ScriptJob, rank: int, stands_for: Callable[[int], int]) -> dict[str, Any]:
     """Run the script, write its rows, and return what else there is to say."""
     torch.set_num_threads(1)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)  # the numbers that the script prints mean nothing
     if rank != 0:
         os.dup2(nowhere, 2)  # warnings are said once
-    memory, rows = Memory(), Rows()
+    memory, rows = Memory(), MemoryRows()
     mailbox = Mailbox(job.folder, rank, stands_for)
     shapes = Shapes(mailbox, memory)
     predictor = Predictor(rows, shapes, mailbox, memory, job.iterations)

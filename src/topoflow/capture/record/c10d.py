@@ -26,7 +26,7 @@ RESULT = "(result)"  # the output is what the operator returns
 
 
 @dataclass(frozen=True)
-class Call:
+class OperatorSignature:
     """``inputs`` and ``outputs`` name arguments ("": none); ``other`` names the root or peer, a rank in the group."""
 
     op: str
@@ -39,40 +39,40 @@ class Call:
 
 _ALL_TO_ALL = ("input_split_sizes", "output_split_sizes")
 CALLS = {
-    "c10d::allreduce_": Call("all_reduce", "tensors", "tensors"),
-    "c10d::allreduce_coalesced_": Call("all_reduce", "tensors", "tensors"),
-    "c10d::broadcast_": Call("broadcast", "tensors", "tensors", "root_rank"),
-    "c10d::reduce_": Call("reduce", "tensors", "tensors", "root_rank"),
-    "c10d::allgather_": Call("all_gather", "input_tensors", "output_tensors"),
-    "c10d::_allgather_base_": Call("all_gather", "input_tensor", "output_tensor"),
-    "c10d::allgather_coalesced_": Call("all_gather", "input_list", "output_lists"),
-    "c10d::allgather_into_tensor_coalesced_": Call("all_gather", "inputs", "outputs"),
-    "c10d::reduce_scatter_": Call("reduce_scatter", "input_tensors", "output_tensors"),
-    "c10d::_reduce_scatter_base_": Call("reduce_scatter", "input_tensor", "output_tensor"),
-    "c10d::reduce_scatter_tensor_coalesced_": Call("reduce_scatter", "inputs", "outputs"),
-    "c10d::alltoall_base_": Call("all_to_all", "input", "output", "", *_ALL_TO_ALL),
-    "c10d::alltoall_": Call("all_to_all", "input_tensors", "output_tensors"),
-    "c10d::gather_": Call("gather", "input_tensors", "output_tensors", "root_rank"),
-    "c10d::scatter_": Call("scatter", "input_tensors", "output_tensors", "root_rank"),
-    "c10d::send": Call("send", "tensors", "", "dst"),
-    "c10d::recv_": Call("recv", "", "tensors", "src"),
-    "c10d::recv_any_source_": Call("recv", "", "tensors"),
-    "c10d::barrier": Call("barrier", "", ""),
-    "c10d::monitored_barrier_": Call("barrier", "", ""),
-    "_c10d_functional::all_reduce": Call("all_reduce", "input", RESULT),
-    "_c10d_functional::all_reduce_": Call("all_reduce", "input", RESULT),
-    "_c10d_functional::all_reduce_coalesced": Call("all_reduce", "inputs", RESULT),
-    "_c10d_functional::all_reduce_coalesced_": Call("all_reduce", "inputs", RESULT),
-    "_c10d_functional::broadcast": Call("broadcast", "input", RESULT, "src"),
-    "_c10d_functional::broadcast_": Call("broadcast", "input", RESULT, "src"),
-    "_c10d_functional::all_gather_into_tensor": Call("all_gather", "input", RESULT),
-    "_c10d_functional::all_gather_into_tensor_out": Call("all_gather", "input", RESULT),
-    "_c10d_functional::all_gather_into_tensor_coalesced": Call("all_gather", "inputs", RESULT),
-    "_c10d_functional::reduce_scatter_tensor": Call("reduce_scatter", "input", RESULT),
-    "_c10d_functional::reduce_scatter_tensor_out": Call("reduce_scatter", "input", RESULT),
-    "_c10d_functional::reduce_scatter_tensor_coalesced": Call("reduce_scatter", "inputs", RESULT),
-    "_c10d_functional::all_to_all_single": Call("all_to_all", "input", RESULT, "", *_ALL_TO_ALL),
-    "_dtensor::shard_dim_alltoall": Call("all_to_all", "input", RESULT),
+    "c10d::allreduce_": OperatorSignature("all_reduce", "tensors", "tensors"),
+    "c10d::allreduce_coalesced_": OperatorSignature("all_reduce", "tensors", "tensors"),
+    "c10d::broadcast_": OperatorSignature("broadcast", "tensors", "tensors", "root_rank"),
+    "c10d::reduce_": OperatorSignature("reduce", "tensors", "tensors", "root_rank"),
+    "c10d::allgather_": OperatorSignature("all_gather", "input_tensors", "output_tensors"),
+    "c10d::_allgather_base_": OperatorSignature("all_gather", "input_tensor", "output_tensor"),
+    "c10d::allgather_coalesced_": OperatorSignature("all_gather", "input_list", "output_lists"),
+    "c10d::allgather_into_tensor_coalesced_": OperatorSignature("all_gather", "inputs", "outputs"),
+    "c10d::reduce_scatter_": OperatorSignature("reduce_scatter", "input_tensors", "output_tensors"),
+    "c10d::_reduce_scatter_base_": OperatorSignature("reduce_scatter", "input_tensor", "output_tensor"),
+    "c10d::reduce_scatter_tensor_coalesced_": OperatorSignature("reduce_scatter", "inputs", "outputs"),
+    "c10d::alltoall_base_": OperatorSignature("all_to_all", "input", "output", "", *_ALL_TO_ALL),
+    "c10d::alltoall_": OperatorSignature("all_to_all", "input_tensors", "output_tensors"),
+    "c10d::gather_": OperatorSignature("gather", "input_tensors", "output_tensors", "root_rank"),
+    "c10d::scatter_": OperatorSignature("scatter", "input_tensors", "output_tensors", "root_rank"),
+    "c10d::send": OperatorSignature("send", "tensors", "", "dst"),
+    "c10d::recv_": OperatorSignature("recv", "", "tensors", "src"),
+    "c10d::recv_any_source_": OperatorSignature("recv", "", "tensors"),
+    "c10d::barrier": OperatorSignature("barrier", "", ""),
+    "c10d::monitored_barrier_": OperatorSignature("barrier", "", ""),
+    "_c10d_functional::all_reduce": OperatorSignature("all_reduce", "input", RESULT),
+    "_c10d_functional::all_reduce_": OperatorSignature("all_reduce", "input", RESULT),
+    "_c10d_functional::all_reduce_coalesced": OperatorSignature("all_reduce", "inputs", RESULT),
+    "_c10d_functional::all_reduce_coalesced_": OperatorSignature("all_reduce", "inputs", RESULT),
+    "_c10d_functional::broadcast": OperatorSignature("broadcast", "input", RESULT, "src"),
+    "_c10d_functional::broadcast_": OperatorSignature("broadcast", "input", RESULT, "src"),
+    "_c10d_functional::all_gather_into_tensor": OperatorSignature("all_gather", "input", RESULT),
+    "_c10d_functional::all_gather_into_tensor_out": OperatorSignature("all_gather", "input", RESULT),
+    "_c10d_functional::all_gather_into_tensor_coalesced": OperatorSignature("all_gather", "inputs", RESULT),
+    "_c10d_functional::reduce_scatter_tensor": OperatorSignature("reduce_scatter", "input", RESULT),
+    "_c10d_functional::reduce_scatter_tensor_out": OperatorSignature("reduce_scatter", "input", RESULT),
+    "_c10d_functional::reduce_scatter_tensor_coalesced": OperatorSignature("reduce_scatter", "inputs", RESULT),
+    "_c10d_functional::all_to_all_single": OperatorSignature("all_to_all", "input", RESULT, "", *_ALL_TO_ALL),
+    "_dtensor::shard_dim_alltoall": OperatorSignature("all_to_all", "input", RESULT),
 }
 # Operators of these namespaces that send nothing.
 LOCAL = {"c10d::check_for_nan", "_c10d_functional::_wrap_tensor_autograd"}
@@ -105,7 +105,7 @@ def describe_group(group: ProcessGroup) -> Group:
     return Group(group.group_name, tuple(dist.get_process_group_ranks(group)), dist.get_backend(group))
 
 
-def communication(call: Call, group: Group, arguments: Mapping[str, Any], result: Any) -> tuple[Row, bool]:
+def communication(call: OperatorSignature, group: Group, arguments: Mapping[str, Any], result: Any) -> tuple[Row, bool]:
     """Return the row of the communication that ``call`` made in ``group`` with these arguments, without times.
 
     Also return whether it was on another device than the CPU, as the tensor of a barrier tells.
@@ -174,7 +174,7 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
     return [tensor for item in value for tensor in tensors_of(item)]
 
 
-def _splits(call: Call, sizes: Sequence[int], tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
+def _splits(call: OperatorSignature, sizes: Sequence[int], tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
     """Elements for each member of an all-to-all; empty when they are equal."""
     if call.op != "all_to_all":
         return ()

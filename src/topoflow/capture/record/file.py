@@ -54,7 +54,7 @@ class Event:
         return {**self.row, "after": self.after}
 
 
-class Source(Protocol):
+class RecordSource(Protocol):
     """The recorder, as the writing thread sees it."""
 
     def look(self) -> bool:
@@ -96,7 +96,7 @@ class RecordFile:
         self._closing = False
         self._wake = threading.Event()
 
-    def start(self, source: Source, failed: Callable[[str], None]) -> None:
+    def start(self, source: RecordSource, failed: Callable[[str], None]) -> None:
         """Begin to write; ``failed`` is called once with the reason, by the writing thread, if that ends early."""
         self._thread = threading.Thread(target=self._run, args=(source, failed), name="topoflow.capture", daemon=True)
         threading.Thread.start(self._thread)
@@ -127,7 +127,7 @@ class RecordFile:
         os.close(self._file)
         return "" if is_there else f"{self.path}: nothing is recorded: the file was removed while the job ran"
 
-    def _run(self, source: Source, failed: Callable[[str], None]) -> None:
+    def _run(self, source: RecordSource, failed: Callable[[str], None]) -> None:
         # Also SIGXFSZ, which a file beyond `ulimit -f` raises: blocked, write() returns the error instead.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
@@ -146,7 +146,7 @@ class RecordFile:
             self._rows.clear()
             failed(describe(error))
 
-    def _write(self, source: Source) -> None:
+    def _write(self, source: RecordSource) -> None:
         state = source.state()
         if state != self._state:
             self._state = state

@@ -16,7 +16,7 @@ import torch
 from torch.utils._pytree import tree_iter
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
-from topoflow.capture.base import Work
+from topoflow.capture.base import OperatorWork
 
 EMBEDDINGS = ("aten::embedding", "aten::_embedding_bag", "aten::_embedding_bag_forward_only")  # (weight, indices, ...)
 LOOKUPS = ("aten::index_select", "aten::gather", "aten::index")
@@ -51,7 +51,7 @@ CPU_KERNELS: dict[str, Callable[..., int]] = {
 }
 
 
-def work_of(func: Any, args: Any, kwargs: Any, result: Any) -> Work | None:
+def work_of(func: Any, args: Any, kwargs: Any, result: Any) -> OperatorWork | None:
     """The work of one operator call; None for one that neither computes nor moves anything."""
     name = func._schema.name
     if func.is_view or name.startswith(UNTOUCHED):
@@ -67,7 +67,7 @@ def work_of(func: Any, args: Any, kwargs: Any, result: Any) -> Work | None:
         return None
     dtype = next((_dtype(tensor) for tensor in _tensors(args) if tensor.is_floating_point()), "") if flops else ""
     kernel, shape = _kernel(name, args) if flops else ("", ())
-    return Work(dtype, float(flops), float(moved), kernel, shape)
+    return OperatorWork(dtype, float(flops), float(moved), kernel, shape)
 
 
 def _kernel(name: str, args: Any) -> tuple[str, tuple[int, ...]]:

@@ -238,7 +238,9 @@ class Recorder(TorchDispatchMode):
             return
         self._sent(call, c10d.group_of(arguments), arguments, result, issued)
 
-    def _sent(self, call: c10d.Call, group: ProcessGroup, arguments: Any, result: Any, issued: int) -> None:
+    def _sent(
+        self, call: c10d.OperatorSignature, group: ProcessGroup, arguments: Any, result: Any, issued: int
+    ) -> None:
         """Record a communication that was issued."""
         row, on_device = c10d.communication(call, self._group(group), arguments, result)
         self._on_device += on_device
@@ -249,7 +251,9 @@ class Recorder(TorchDispatchMode):
         if self._file.is_stuck:
             self._stop("the disk does not take the rows")
 
-    def _sent_by_method(self, call: c10d.Call, group: ProcessGroup, arguments: Any, result: Any, issued: int) -> None:
+    def _sent_by_method(
+        self, call: c10d.OperatorSignature, group: ProcessGroup, arguments: Any, result: Any, issued: int
+    ) -> None:
         self._sent(call, group, arguments, result, issued)
         if arguments["async_op"]:  # else the caller waits at once
             self._recording.resume()

@@ -18,7 +18,7 @@ from math import inf
 from typing import Any
 
 from topoflow.capture import work_rows
-from topoflow.capture.base import Work
+from topoflow.capture.base import OperatorWork
 from topoflow.capture.record.file import Event, Row
 
 UNKNOWN_PEER = -1  # of a receive from any source, until it has completed
@@ -46,7 +46,9 @@ class Recording:
         self._last_compute: int | None = None
         self._last_of_group: dict[str, int] = {}
         self._open: tuple[int, int] | None = (clock(), busy())  # start of the running span on both clocks
-        self._work: dict[tuple[Any, ...], Work] = {}  # of the running span, by dtype, kernel and arithmetic intensity
+        self._work: dict[
+            tuple[Any, ...], OperatorWork
+        ] = {}  # of the running span, by dtype, kernel and arithmetic intensity
 
     @property
     def is_paused(self) -> bool:
@@ -75,7 +77,7 @@ class Recording:
         """Open a compute span: the main thread computes again."""
         self._open = (self.now(), self._busy())
 
-    def operator(self, work: Work) -> None:
+    def operator(self, work: OperatorWork) -> None:
         """Add an operator. Those with the same FLOPs per byte are limited by the same on any device, so they add up."""
         key = (work.dtype, work.kernel, work.shape, work.flops / work.moved if work.moved else inf)
         before = self._work.get(key)

@@ -6,16 +6,16 @@ Source: NVIDIA/nccl 2.30.7, ``src/device/all_reduce.h`` (``runNvls``), ``src/enq
 from __future__ import annotations
 
 from topoflow.collectives.algorithms import Edge
-from topoflow.collectives.nccl_time import Run, Work
+from topoflow.collectives.nccl_time import CollectiveRun, CollectiveWork
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter")
 
 
-def work(run: Run, rails: bool) -> Work:
+def work(run: CollectiveRun, rails: bool) -> CollectiveWork:
     """Return the work of NVSwitches, whose pipeline is two chunks deep."""
     at_once = run.choice.channels * run.comm.heads
     chunk = min(chunk_bytes(run.size, at_once) * at_once, run.size)
-    return Work(run.inside.nvls_cost * (run.size + 2 * chunk), run.inside.nvls_hop)
+    return CollectiveWork(run.inside.nvls_cost * (run.size + 2 * chunk), run.inside.nvls_hop)
 
 
 def edges(nodes: int) -> tuple[Edge, ...]:

@@ -6,14 +6,14 @@ Source: NVIDIA/nccl 2.30.7, ``src/device/all_reduce.h`` (``runNvlsTree``), ``src
 from __future__ import annotations
 
 from topoflow.collectives.algorithms.tree import between_nodes, edges
-from topoflow.collectives.nccl_time import Run, Work
+from topoflow.collectives.nccl_time import CollectiveRun, CollectiveWork
 
 __all__ = ["OPERATIONS", "edges", "work"]
 
 OPERATIONS = ("all_reduce",)
 
 
-def work(run: Run, rails: bool) -> Work:
+def work(run: CollectiveRun, rails: bool) -> CollectiveWork:
     """Return the work of trees between nodes with NVLS inside each."""
     at_once = run.choice.channels * run.comm.heads
     chunk = min(chunk_bytes(run.size, at_once) * at_once, run.size)

@@ -6,12 +6,12 @@ Source: NVIDIA/nccl 2.30.7, ``src/enqueue.cc`` (``scheduleP2pTasksToPlan``), ``s
 from __future__ import annotations
 
 from topoflow.collectives.algorithms import Edge
-from topoflow.collectives.nccl_time import Run, Work
+from topoflow.collectives.nccl_time import CollectiveRun, CollectiveWork
 
 OPERATIONS = ("all_to_all",)
 
 
-def work(run: Run, rails: bool) -> Work:
+def work(run: CollectiveRun, rails: bool) -> CollectiveWork:
     """Return the work of all messages; with ``rails``, those to another rail cross NVLink first."""
     comm, inside = run.comm, run.inside
     within = run.size * (comm.used - 1) / comm.ranks
@@ -23,7 +23,7 @@ def work(run: Run, rails: bool) -> Work:
         within = within * inside.p2p_cost[run.place] + run.own * inside.p2p_copy
     latency = inside.p2p_hop[run.place] + (comm.used - 1) * inside.p2p_peer
     between = run.message(run.size) + (comm.ranks - comm.used) * run.network.peer + inside.hop[run.place] * rails
-    return Work(within, latency, to_nodes * comm.used, between)
+    return CollectiveWork(within, latency, to_nodes * comm.used, between)
 
 
 def edges(nodes: int) -> tuple[Edge, ...]:

@@ -6,16 +6,16 @@ Source: Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operati
 from __future__ import annotations
 
 from topoflow.collectives.algorithms import Edge
-from topoflow.collectives.nccl_time import STEP_BYTES, Run, Work
+from topoflow.collectives.nccl_time import STEP_BYTES, CollectiveRun, CollectiveWork
 
 OPERATIONS = ("all_gather", "reduce_scatter")
 
 
-def work(run: Run, rails: bool) -> Work:
+def work(run: CollectiveRun, rails: bool) -> CollectiveWork:
     """Return the work of trees as deep as the logarithm of the nodes."""
     chunk = min(run.size / run.comm.ranks, STEP_BYTES["Simple"] * run.choice.channels)
     depth = (run.comm.nodes - 1).bit_length()
-    return Work(0.0, 0.0, run.sent, depth * (run.message(run.size) + chunk / run.port_rate))
+    return CollectiveWork(0.0, 0.0, run.sent, depth * (run.message(run.size) + chunk / run.port_rate))
 
 
 def edges(nodes: int) -> tuple[Edge, ...]:

@@ -6,12 +6,12 @@ Source: NVIDIA/nccl 2.30.7, ``src/device/all_reduce.h`` (``runRing``).
 from __future__ import annotations
 
 from topoflow.collectives.algorithms import Edge
-from topoflow.collectives.nccl_time import RING_STEPS, STEP_BYTES, Run, Work
+from topoflow.collectives.nccl_time import RING_STEPS, STEP_BYTES, CollectiveRun, CollectiveWork
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter")
 
 
-def work(run: Run, rails: bool) -> Work:
+def work(run: CollectiveRun, rails: bool) -> CollectiveWork:
     """Return the work of a ring; a step is hidden while a port is busy with the chunk before it."""
     comm, inside, protocol = run.comm, run.inside, run.choice.protocol
     hop, cost = inside.hop[run.place], inside.cost[run.place]
@@ -22,7 +22,7 @@ def work(run: Run, rails: bool) -> Work:
     latency = (twice * (comm.ranks - 1) - steps) * max(hop + min(chunk * cost / run.link_rate - busy, 0.0), 0.0)
     copied = inside.copy_all_reduce if run.op == "all_reduce" else inside.copy
     between = steps * max(run.message(chunk) - busy / 2, 0.0)
-    return Work(run.sent * cost + run.own * copied, latency, run.sent, between)
+    return CollectiveWork(run.sent * cost + run.own * copied, latency, run.sent, between)
 
 
 def edges(nodes: int) -> tuple[Edge, ...]:

@@ -6,14 +6,14 @@ Source: NVIDIA/nccl 2.30.7, ``src/graph/trees.cc``, ``src/device/all_reduce.h`` 
 from __future__ import annotations
 
 from topoflow.collectives.algorithms import Edge
-from topoflow.collectives.nccl_time import STEP_BYTES, Run, Work
+from topoflow.collectives.nccl_time import STEP_BYTES, CollectiveRun, CollectiveWork
 from topoflow.collectives.trees import tree_edges
 from topoflow.collectives.tuning_tables import HOP
 
 OPERATIONS = ("all_reduce",)
 
 
-def work(run: Run, rails: bool) -> Work:
+def work(run: CollectiveRun, rails: bool) -> CollectiveWork:
     """Return the work of two trees, up to the roots and down again, with a chain inside each node."""
     comm, protocol = run.comm, run.choice.protocol
     step = STEP_BYTES[protocol]
@@ -26,13 +26,13 @@ def work(run: Run, rails: bool) -> Work:
     return between_nodes(run, 2 * run.size * run.inside.cost[run.place], 2 * (comm.used - 1) * hop, chunk)
 
 
-def between_nodes(run: Run, within: float, latency: float, chunk: float) -> Work:
+def between_nodes(run: CollectiveRun, within: float, latency: float, chunk: float) -> CollectiveWork:
     """Return the work of a tree: the buffer crosses a port once between two nodes, and twice between more."""
     if run.comm.nodes == 1:
-        return Work(within, latency)
+        return CollectiveWork(within, latency)
     hops = 2 * (run.comm.nodes - 1).bit_length()
     crossing = (1.0 if run.comm.nodes == 2 else 2.0) * run.size
-    return Work(within, latency, crossing, hops * (run.message(run.size) + chunk / run.port_rate))
+    return CollectiveWork(within, latency, crossing, hops * (run.message(run.size) + chunk / run.port_rate))
 
 
 def edges(nodes: int) -> tuple[Edge, ...]:

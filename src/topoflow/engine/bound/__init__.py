@@ -38,12 +38,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from topoflow import _C
-from topoflow.engine.base import Graph, Run, Timeline, Times, World
+from topoflow.engine.base import LoweredGraph, Run, TaskTimes, Timeline, World
 from topoflow.engine.bound.condensed import CondensedGraph, condensed
 from topoflow.engine.checks import check_accepted, refuses_addresses
-from topoflow.engine.device import Array, Device, links_of
+from topoflow.engine.device import Array, DeviceMemory, links_of
 from topoflow.engine.launch import Kernel, Steps, count_threads, cut_by_memory, in_pieces, launch
-from topoflow.engine.observer import Part
+from topoflow.engine.observer import PartialObserver
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Bound:
             alike = [worlds[index] for index in group]
             known = partial(_condensed, alike[0].name, alike[0].graph, collapses=True)
             graph = run.kept.get("condensed", run.device, [alike[0].graph], known)
-            observer = Part(run.observer, len(timelines), len(worlds))
+            observer = PartialObserver(run.observer, len(timelines), len(worlds))
             cut, steps = partial(cut_by_memory, needed=_needed), partial(_makespans, graph=graph, run=run)
             timelines |= dict(zip(group, in_pieces(alike, run.device, observer, cut, steps), strict=True))
         return [timelines[index] for index in range(len(worlds))]
@@ -88,12 +88,14 @@ def _needed(world: World) -> int:
     return 16 * world.graph.links + 8
 
 
-def condense(graph: Graph) -> CondensedGraph:
+def condense(graph: LoweredGraph) -> CondensedGraph:
     """Return the condensed graph for ``makespans``, to call it more than once for the same graph."""
     return _condensed("graph", graph, collapses=True)
 
 
-def makespans(graph: Graph | CondensedGraph, capacity: Any, latency: Any = None, *, threads: int | None = None) -> Any:
+def makespans(
+    graph: LoweredGraph | CondensedGraph, capacity: Any, latency: Any = None, *, threads: int | None = None
+) -> Any:
     """The bound [W] s of worlds of one graph: ``capacity`` [W, L] B/s and ``latency`` [W, L] s (0).
 
     Arrays and errors are those of ``topoflow.engine.fluid.sweep``. inf where a flow has no bandwidth.
@@ -112,14 +114,14 @@ def makespans(graph: Graph | CondensedGraph, capacity: Any, latency: Any = None,
     return makespan
 
 
-def _condensed(name: str, graph: Graph, *, collapses: bool) -> CondensedGraph:
+def _condensed(name: str, graph: LoweredGraph, *, collapses: bool) -> CondensedGraph:
     try:
         return condensed(graph, collapses=collapses)
     except ValueError as error:
         raise ValueError(f"{name}.{error}") from None
 
 
-def _kernel(arrays: dict[str, Any], device: Device, threads: int, names: Sequence[str]) -> Kernel:
+def _kernel(arrays: dict[str, Any], device: DeviceMemory, threads: int, names: Sequence[str]) -> Kernel:
     """Fills in ``makespan`` [W], and ``start`` and ``finish`` [W * N] if they are among ``arrays``."""
     nothing = device.zeros(0)
     arrays = {"start": nothing, "finish": nothing, "cancel": device.flag()} | arrays
@@ -127,7 +129,7 @@ def _kernel(arrays: dict[str, Any], device: Device, threads: int, names: Sequenc
     return Kernel(kernel, arrays["cancel"], lambda: names)
 
 
-def _makespans(worlds: Sequence[World], device: Device, graph: CondensedGraph, run: Run) -> Steps[list[Timeline]]:
+def _makespans(worlds: Sequence[World], device: DeviceMemory, graph: CondensedGraph, run: Run) -> Steps[list[Timeline]]:
     """Simulate worlds of one graph; the times of their tasks are computed when they are read."""
     makespan = device.zeros(len(worlds))
     arrays = run.kept.get("bound", device, [graph], partial(device.put, graph.arrays))
@@ -146,16 +148,16 @@ class AloneTimes:
     """
 
     def __init__(self) -> None:
-        self._last: tuple[Graph, CondensedGraph] | None = None
+        self._last: tuple[LoweredGraph, CondensedGraph] | None = None
 
-    def __call__(self, world: World) -> Times:
+    def __call__(self, world: World) -> TaskTimes:
         if self._last is None or self._last[0] is not world.graph:
             self._last = world.graph, _condensed(world.name, world.graph, collapses=False)
-        graph, device = self._last[1], Device()
+        graph, device = self._last[1], DeviceMemory()
         start, finish, makespan = (np.zeros(count) for count in (world.graph.tasks, world.graph.tasks, 1))
         arrays = graph.arrays | _links([world]) | {"start": start, "finish": finish, "makespan": makespan}
         launch(_kernel(arrays, device, 1, [world.name]), device)
-        return Times(start[graph.node], finish[graph.node])
+        return TaskTimes(start[graph.node], finish[graph.node])
 
     def __reduce__(self) -> tuple[type[AloneTimes], tuple[()]]:
         return AloneTimes, ()

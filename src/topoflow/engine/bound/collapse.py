@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from topoflow import _C
 from topoflow.arrays import row_offsets
-from topoflow.engine.base import Graph, Ints, Offsets
+from topoflow.engine.base import Ints, LoweredGraph, Offsets
 
 Mask = NDArray[np.bool_]
 
@@ -67,7 +67,7 @@ class Collapsed:
         return Collapsed(np.arange(tasks), nothing, nothing.astype(np.int32), np.zeros(1, np.int64), nothing)
 
 
-def collapse(graph: Graph, edges: Edges, cost: Offsets) -> Collapsed:
+def collapse(graph: LoweredGraph, edges: Edges, cost: Offsets) -> Collapsed:
     """Collapse all blocks that can be; ``cost`` [T] numbers the costs."""
     begin = _begin(graph)
     block = np.repeat(np.arange(len(begin) - 1), np.diff(begin))
@@ -97,14 +97,14 @@ def collapse(graph: Graph, edges: Edges, cost: Offsets) -> Collapsed:
     )
 
 
-def _begin(graph: Graph) -> Offsets:
+def _begin(graph: LoweredGraph) -> Offsets:
     """[B+1] the first task of each block."""
     local = graph.path < 0
     cut = (np.diff(graph.owner) != 0) | (local[:-1] & local[1:])
     return np.concatenate([[0], np.flatnonzero(cut) + 1, [graph.tasks]]) if graph.tasks else np.zeros(1, np.int64)
 
 
-def _closed(graph: Graph, edges: Edges, own: Edges, begin: Offsets, block: Offsets) -> Mask:
+def _closed(graph: LoweredGraph, edges: Edges, own: Edges, begin: Offsets, block: Offsets) -> Mask:
     """[B] no task outside waits for one inside nor is awaited by one, and there are at least two inside.
 
     Every task inside is on a chain from the first task of the block to the last.

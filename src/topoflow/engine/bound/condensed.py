@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.arrays import row_offsets
-from topoflow.engine.base import Floats, Graph, Ints, Offsets
+from topoflow.engine.base import Floats, Ints, LoweredGraph, Offsets
 from topoflow.engine.bound.collapse import Collapsed, Edges, collapse
 from topoflow.engine.timelines import link_bytes
 
@@ -55,8 +55,8 @@ class _Nodes:
     edges: Edges
 
 
-def condensed(graph: Graph, *, collapses: bool) -> CondensedGraph:
-    """Condense a graph that keeps the laws of ``Graph``; without ``collapses``, every task is a node.
+def condensed(graph: LoweredGraph, *, collapses: bool) -> CondensedGraph:
+    """Condense a graph that keeps the laws of ``LoweredGraph``; without ``collapses``, every task is a node.
 
     Raises ``ValueError`` where a task waits for itself or for a later one.
     """
@@ -86,7 +86,7 @@ def condensed(graph: Graph, *, collapses: bool) -> CondensedGraph:
     return CondensedGraph(arrays, nodes.of)
 
 
-def _costs(graph: Graph) -> _Costs:
+def _costs(graph: LoweredGraph) -> _Costs:
     """A path without links is no network: then bytes cost nothing."""
     hops = np.append(np.diff(graph.path_offsets), 0)  # of path -1: 0
     path = np.where(hops[graph.path] > 0, graph.path, -1)
@@ -154,7 +154,7 @@ def _users(arrays: dict[str, Array], paths: int) -> dict[str, Array]:
     }
 
 
-def _resources(graph: Graph, node: Offsets) -> dict[str, Array]:
+def _resources(graph: LoweredGraph, node: Offsets) -> dict[str, Array]:
     """Return the nodes that occupy each resource, and the seconds for which they do together."""
     resource = np.zeros(0, np.int64) if graph.resource is None else graph.resource
     tasks = np.flatnonzero(resource >= 0)
@@ -167,7 +167,7 @@ def _resources(graph: Graph, node: Offsets) -> dict[str, Array]:
     }
 
 
-def _crossings(graph: Graph, user_offsets: Offsets) -> dict[str, Array]:
+def _crossings(graph: LoweredGraph, user_offsets: Offsets) -> dict[str, Array]:
     """The paths with users that cross each link."""
     path = np.repeat(np.arange(len(user_offsets) - 1), np.diff(graph.path_offsets))
     used = np.diff(user_offsets)[path] > 0

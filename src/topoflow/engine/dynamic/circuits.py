@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from topoflow import _C
-from topoflow.engine.base import Floats, Graph, Ints, Offsets
-from topoflow.engine.dynamic.stepwise import NO_LINK, Routes
+from topoflow.engine.base import Floats, Ints, LoweredGraph, Offsets
+from topoflow.engine.dynamic.stepwise import NO_LINK, RoutesAtTime
 from topoflow.engine.lowering.paths import routed
 from topoflow.engine.lowering.routing import Connections, routing_named
 from topoflow.fabric.base import Fabric
@@ -38,7 +38,7 @@ def choose_circuits(demand: Matrix, degree: int, discount: float) -> Counts:
 class Circuits:
     """The circuits of ``fabric`` as they change; ``graph`` has the P paths that were placed on it."""
 
-    def __init__(self, fabric: Fabric, graph: Graph, *, forwarding: bool, seed: int, routing: str) -> None:
+    def __init__(self, fabric: Fabric, graph: LoweredGraph, *, forwarding: bool, seed: int, routing: str) -> None:
         self.fabric, self.forwarding, self.seed, self.routing = fabric, forwarding, seed, routing
         self.latency = float(fabric.latency.max(initial=0.0))  # s of each circuit
         self.source, self.target = fabric.source.astype(np.int64), fabric.target.astype(np.int64)  # [L]
@@ -81,14 +81,14 @@ class Circuits:
         self.source, self.target = np.append(self.source, source), np.append(self.target, target)
         self.routes = self._shortest() if self.forwarding else self._direct()
 
-    def _direct(self) -> Routes:
+    def _direct(self) -> RoutesAtTime:
         return self._over(np.where(self.count.ravel()[self.pair] > 0, self.link.ravel()[self.pair], np.int32(NO_LINK)))
 
-    def _over(self, link: Ints) -> Routes:
+    def _over(self, link: Ints) -> RoutesAtTime:
         """Routes of one ``link`` [P] each."""
-        return Routes(self.offsets, link, None, self.path_latency)
+        return RoutesAtTime(self.offsets, link, None, self.path_latency)
 
-    def _shortest(self) -> Routes:
+    def _shortest(self) -> RoutesAtTime:
         """Several paths that are placed between the same servers are channels of one connection."""
         fabric = rewired(self.fabric, self.count)
         link = self.link[fabric.source, fabric.target]
@@ -96,15 +96,15 @@ class Circuits:
         hops = routed(fabric, routing_named(self.routing), connections, "mp", self.seed)
         return self._several(hops.offsets, link[hops.links], hops.weights if np.any(hops.weights < 1) else None)
 
-    def _placed(self, graph: Graph) -> Routes:
+    def _placed(self, graph: LoweredGraph) -> RoutesAtTime:
         offsets, links = graph.path_offsets.astype(np.int64), graph.path_links.astype(np.int32)
         return self._several(offsets, links, graph.path_weight)
 
-    def _several(self, offsets: Offsets, links: Ints, weights: Floats | None) -> Routes:
+    def _several(self, offsets: Offsets, links: Ints, weights: Floats | None) -> RoutesAtTime:
         """Routes of several links each."""
         path = np.repeat(np.arange(len(self.pair)), np.diff(offsets))
         wait = np.bincount(path, weights, len(self.pair)).astype(np.float64) * self.latency
-        return Routes(offsets, links, weights, wait)
+        return RoutesAtTime(offsets, links, weights, wait)
 
 
 def _rank(pair: Offsets) -> Offsets:
@@ -115,7 +115,7 @@ def _rank(pair: Offsets) -> Offsets:
     return rank
 
 
-def _path_ends(graph: Graph) -> tuple[Offsets, Offsets]:
+def _path_ends(graph: LoweredGraph) -> tuple[Offsets, Offsets]:
     """[P] the servers at which each path begins and ends: those of the tasks that take it, as some task does."""
     sends = graph.path >= 0
     begins, ends = np.zeros((2, len(graph.path_offsets) - 1), np.int64)

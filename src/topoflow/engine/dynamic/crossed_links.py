@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from topoflow.arrays import offsets
-from topoflow.engine.base import Floats, Graph, Ints, Offsets
-from topoflow.engine.dynamic.stepwise import Routes, Sent
+from topoflow.engine.base import Floats, Ints, LoweredGraph, Offsets
+from topoflow.engine.dynamic.stepwise import RoutesAtTime, Sent
 
 COMPACT_ABOVE = 2**18  # rows; merge duplicates only beyond this
 
@@ -43,7 +43,7 @@ class CrossedLinks:
         self._count = 0
         self._most = COMPACT_ABOVE
 
-    def add(self, routes: Routes, sent: Sent) -> None:
+    def add(self, routes: RoutesAtTime, sent: Sent) -> None:
         """Count what was sent over these routes."""
         flows = np.flatnonzero(sent.bytes > 0)
         task = sent.task[flows].astype(np.int64)
@@ -62,7 +62,7 @@ class CrossedLinks:
             self._count = len(self._rows[0].crossing)
             self._most = 2 * self._count + COMPACT_ABOVE
 
-    def as_static_graph(self, graph: Graph, links: int) -> Graph:
+    def as_static_graph(self, graph: LoweredGraph, links: int) -> LoweredGraph:
         """``graph`` on ``links`` links: the path of a task is the links that it crossed, with shares of its bytes."""
         rows = _Rows.joined(self._rows)
         task, link = rows.crossing >> 32, rows.crossing & 0xFFFFFFFF

@@ -15,18 +15,18 @@ import numpy as np
 
 from topoflow import _C
 from topoflow.arrays import row_offsets
-from topoflow.engine.base import SAME, Floats, Graph, Ints, Offsets
+from topoflow.engine.base import SAME, Floats, Ints, LoweredGraph, Offsets
 
 NO_LINK = -1  # in place of a link that does not exist: the path carries nothing
 
 
 @dataclass(frozen=True)
-class Routes:
+class RoutesAtTime:
     """The links of a graph's paths at a time."""
 
     offsets: Offsets  # [P+1]
     links: Ints  # [H] or NO_LINK
-    weights: Floats | None  # [H] as ``Graph.path_weight``
+    weights: Floats | None  # [H] as ``LoweredGraph.path_weight``
     latency: Floats  # [P] s, of the average byte
 
 
@@ -44,7 +44,7 @@ class Stepwise:
     All times are of one clock.
     """
 
-    def __init__(self, name: str, graph: Graph, began: float, *, merge: float, cancel: Ints) -> None:
+    def __init__(self, name: str, graph: LoweredGraph, began: float, *, merge: float, cancel: Ints) -> None:
         self.name, self.graph, self.merge, self.now = name, graph, merge, began
         tasks, paths = graph.tasks, len(graph.path_offsets) - 1
         self.start, self.finish = np.full(tasks, np.inf), np.full(tasks, np.inf)  # [T] s
@@ -103,7 +103,7 @@ class Stepwise:
         """Ready tasks whose delay and latency have passed, ascending: those with bytes on the network."""
         return self.ready[self.waited[self.ready] <= self.now * (1 + SAME)]
 
-    def advance(self, routes: Routes, capacity: Floats, latency: float, until: float) -> Sent:
+    def advance(self, routes: RoutesAtTime, capacity: Floats, latency: float, until: float) -> Sent:
         """Simulate until then (s) over ``routes`` and links of ``capacity`` [L] B/s and ``latency`` s each.
 
         Raises ``ValueError`` where a task waits forever, ``CancelledError`` where ``cancel`` is set meanwhile.
@@ -128,7 +128,7 @@ class Stepwise:
         return Sent(self._moved[:moved].copy(), self._sent[:moved].copy())
 
 
-def _followers(graph: Graph) -> dict[str, Offsets | Ints]:
+def _followers(graph: LoweredGraph) -> dict[str, Offsets | Ints]:
     """The dependencies the other way round: offsets [T+1] and the followers of each task."""
     follower = np.repeat(np.arange(graph.tasks, dtype=np.int32), np.diff(graph.after_offsets))
     return {

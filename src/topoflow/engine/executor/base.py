@@ -29,7 +29,7 @@ from typing import Any, Generic, TypeVar
 
 from topoflow.digest import sources
 from topoflow.engine.base import Run
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.observer import Silent
 
 I = TypeVar("I")  # noqa: E741  an item
@@ -43,7 +43,7 @@ LONGEST_CHUNK = 20  # times the shortest
 MAX_LOSSES = 3  # times that an item is submitted again after its worker was lost
 
 
-class Work(ABC, Generic[I, A]):
+class ItemFunction(ABC, Generic[I, A]):
     """The work on each item. A subclass is a frozen dataclass; pickle can write it, its items and its answers."""
 
     is_batch = False  # many items at once take less time than one after the other
@@ -115,7 +115,7 @@ class Workers:
             self._opened = None
 
 
-def do_all(work: Work[I, A], items: Sequence[I], run: Run) -> Iterator[tuple[int, A]]:
+def do_all(work: ItemFunction[I, A], items: Sequence[I], run: Run) -> Iterator[tuple[int, A]]:
     """Yield the number and the answer of each item as they are found, and tell ``run.observer`` how many are.
 
     Raise ``ValueError`` as ``work.do`` does, for the first item if several are wrong, and where workers are lost again
@@ -137,7 +137,7 @@ def do_all(work: Work[I, A], items: Sequence[I], run: Run) -> Iterator[tuple[int
 class _Chunks:
     """Items that wait, chunks in flight, and the rate at which workers do them."""
 
-    work: Work[Any, Any]
+    work: ItemFunction[Any, Any]
     items: Sequence[Any]
     run: Run
     workers: Workers
@@ -237,7 +237,7 @@ class _Chunks:
 
 
 def _do(
-    work: Work[I, A], items: Sequence[I], device: str, threads: int, folder: str, expected: str
+    work: ItemFunction[I, A], items: Sequence[I], device: str, threads: int, folder: str, expected: str
 ) -> tuple[float, list[Any]] | Exception:
     """Return the seconds that a chunk takes and its answers, or what is wrong with its items.
 
@@ -249,7 +249,7 @@ def _do(
         if os.path.isdir(folder):  # relative paths begin here
             os.chdir(folder)
         began = time.monotonic()
-        answers = work.do(items, Run(Device.named(device), threads))
+        answers = work.do(items, Run(DeviceMemory.named(device), threads))
         packed = [work.packed(item, answer) for item, answer in zip(items, answers, strict=True)]
         return time.monotonic() - began, packed
     except MemoryError:

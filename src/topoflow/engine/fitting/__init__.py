@@ -15,11 +15,11 @@ from topoflow.engine.fluid import Fluid
 from topoflow.engine.simulation import simulate_each
 from topoflow.engine.slotted import Slotted
 from topoflow.engine.slotted.cells import has_slots
-from topoflow.engine.slotted.settings import Settings
+from topoflow.engine.slotted.settings import SlottedSettings
 
 
 @dataclass(frozen=True)
-class Fitting(Settings):
+class Fitting(SlottedSettings):
     """The settings of ``Slotted``, and ``merge`` of ``Fluid``."""
 
     name: ClassVar[str] = "fitting"
@@ -38,7 +38,7 @@ class Fitting(Settings):
     def chosen(self, world: World) -> Fidelity:
         """The fidelity that ``world`` is simulated in."""
         if has_slots(world.fabric):
-            return Slotted(**{each.name: getattr(self, each.name) for each in fields(Settings)})
+            return Slotted(**{each.name: getattr(self, each.name) for each in fields(SlottedSettings)})
         return Fluid(self.merge)
 
     def refuses(self, world: World) -> str | None:

@@ -20,14 +20,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from topoflow import _C
-from topoflow.engine.base import AUTO, Graph, Pause, Run, Timeline, World
+from topoflow.engine.base import AUTO, LoweredGraph, Pause, Run, Timeline, World
 from topoflow.engine.checks import check_accepted, refuses_addresses
-from topoflow.engine.device import Device, links_of
+from topoflow.engine.device import DeviceMemory, links_of
 from topoflow.engine.dynamic import reconfigure
-from topoflow.engine.fluid.batch import ANSWERS, GRAPHS, SHARED, Batch, pack, pieces
+from topoflow.engine.fluid.batch import ANSWERS, GRAPHS, SHARED, FluidBatch, pack, pieces
 from topoflow.engine.fluid.precision import check_rows
 from topoflow.engine.launch import Kernel, Steps, count_threads, in_pieces, launch
-from topoflow.engine.observer import Part, Silent
+from topoflow.engine.observer import PartialObserver, Silent
 from topoflow.engine.simulation import simulate_each
 from topoflow.engine.timelines import link_bytes, timeline
 
@@ -93,14 +93,14 @@ class Fluid:
         for number in changing:
             found[number] = reconfigure.simulate(worlds[number], merge=merge).timeline
             run.observer.advance(len(found), len(worlds))
-        observer = Part(run.observer, len(changing), len(worlds))
+        observer = PartialObserver(run.observer, len(changing), len(worlds))
         steps = partial(_steps, run=run, merge=merge)
         timelines = in_pieces([worlds[number] for number in static], run.device, observer, pieces, steps)
         found |= dict(zip(static, timelines, strict=True))
         return [found[number] for number in range(len(worlds))]
 
 
-def _steps(worlds: Sequence[World], device: Device, run: Run, merge: float) -> Steps[list[Timeline]]:
+def _steps(worlds: Sequence[World], device: DeviceMemory, run: Run, merge: float) -> Steps[list[Timeline]]:
     batch = pack(worlds)
     yield from _run(batch, device, run, merge)
     _raise_unfinished(batch)
@@ -114,7 +114,7 @@ def checked(merge: object) -> float:
     return merge
 
 
-def _concurrent_sends(graph: Graph) -> int:
+def _concurrent_sends(graph: LoweredGraph) -> int:
     """Return the number of sends that wait for no other send: an estimate of how many run at the same time."""
     sends = graph.path >= 0
     if np.count_nonzero(sends) <= MAX_EXACT:
@@ -133,7 +133,7 @@ def pause(world: World, until: float, *, merge: float = 0.0, run: Run = Run()) -
         raise ValueError(f"{world.name}.until: must be finite and not negative, got {until}")
     merge = checked(merge)
 
-    def steps(worlds: Sequence[World], device: Device) -> Steps[list[Pause]]:
+    def steps(worlds: Sequence[World], device: DeviceMemory) -> Steps[list[Pause]]:
         batch = pack(worlds)
         yield from _run(batch, device, run, merge)
         _raise_unfinished(batch)
@@ -156,14 +156,16 @@ class Sweep:
     makespan: Any  # [W] s, the last finish
 
 
-def sweep(graph: Graph, capacity: Any, latency: Any = None, *, merge: float = 0.0, threads: int | None = None) -> Sweep:
+def sweep(
+    graph: LoweredGraph, capacity: Any, latency: Any = None, *, merge: float = 0.0, threads: int | None = None
+) -> Sweep:
     """Worlds of one graph that differ in their links' numbers: ``capacity`` [W, L] B/s and ``latency`` [W, L] s (0).
 
     Arrays are numpy's or torch's, float64, on any device; nothing is copied, torch's current stream is used, and
     the answers are of the same kind and in the same place. (Other objects that speak DLPack come back as torch's.)
-    The graph's arrays are copied to a GPU once for each call; the kernel's own state takes at most ``Device.memory``. A
-    world that cannot run to its end is no error: its status says why. ``merge`` and ``threads`` are those of
-    ``Fluid`` and ``Run``.
+    The graph's arrays are copied to a GPU once for each call; the kernel's own state takes at most
+    ``DeviceMemory.memory``. A world that cannot run to its end is no error: its status says why. ``merge`` and
+    ``threads`` are those of ``Fluid`` and ``Run``.
 
     Where ``capacity`` or ``latency`` requires a gradient, start, finish and makespan have one
     (``topoflow.engine.fluid.gradient``), without ``merge``; it is 0 for a world that cannot end.
@@ -193,7 +195,9 @@ def sweep(graph: Graph, capacity: Any, latency: Any = None, *, merge: float = 0.
     return Sweep(start.reshape(finish.shape), finish, status, device.largest(finish))
 
 
-def _launched(graph: Graph, device: Device, merge: float, threads: int, capacity: Any, latency: Any) -> dict[str, Any]:
+def _launched(
+    graph: LoweredGraph, device: DeviceMemory, merge: float, threads: int, capacity: Any, latency: Any
+) -> dict[str, Any]:
     """The arrays of a launch after it, of worlds of one graph on links with these numbers [W, L]."""
     count = len(capacity)
     arrays = device.put(_of_graph(graph, count))
@@ -205,7 +209,7 @@ def _launched(graph: Graph, device: Device, merge: float, threads: int, capacity
     return arrays
 
 
-def _run(batch: Batch, device: Device, run: Run, merge: float) -> Steps[None]:
+def _run(batch: FluidBatch, device: DeviceMemory, run: Run, merge: float) -> Steps[None]:
     """Copy to where it runs, run, copy the answers back; in numpy's memory nothing is copied."""
     arrays = batch.arrays
     if device.torch is not None:
@@ -221,7 +225,7 @@ def _run(batch: Batch, device: Device, run: Run, merge: float) -> Steps[None]:
         batch.arrays["status"][:] = np.asarray(arrays["status"])
 
 
-def _kernel(arrays: dict[str, Any], device: Device, merge: float, threads: int, names: Sequence[str]) -> Kernel:
+def _kernel(arrays: dict[str, Any], device: DeviceMemory, merge: float, threads: int, names: Sequence[str]) -> Kernel:
     status = np.asarray(arrays["status"])
 
     def running() -> list[str]:
@@ -234,7 +238,7 @@ def _kernel(arrays: dict[str, Any], device: Device, merge: float, threads: int, 
     return Kernel(kernel, arrays["cancel"], running, done)
 
 
-def _of_graph(graph: Graph, count: int) -> dict[str, Any]:
+def _of_graph(graph: LoweredGraph, count: int) -> dict[str, Any]:
     """The arrays of a batch of ``count`` worlds of one graph, but for the links' numbers and the answers."""
     nothing = np.zeros(graph.links)
     arrays = pack([World("graph", graph, nothing, nothing)], all_links=True).arrays
@@ -247,7 +251,7 @@ def _of_graph(graph: Graph, count: int) -> dict[str, Any]:
     return {name: arrays[name] for name in arrays if name not in ("capacity", "latency", "start", "finish", "status")}
 
 
-def _raise_unfinished(batch: Batch) -> None:
+def _raise_unfinished(batch: FluidBatch) -> None:
     status, bounds = batch.arrays["status"], batch.arrays["task_offsets"]
     failures = []
     for index in np.flatnonzero((status != _C.DONE) & (status != _C.PAUSED)):
@@ -264,7 +268,7 @@ def _raise_unfinished(batch: Batch) -> None:
         raise ValueError("; ".join(failures))
 
 
-def _timelines(batch: Batch) -> list[Timeline]:
+def _timelines(batch: FluidBatch) -> list[Timeline]:
     bounds = batch.arrays["task_offsets"]
     carried = [link_bytes(graph) for graph in batch.graphs]
     timelines = []

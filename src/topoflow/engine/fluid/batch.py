@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.arrays import offsets
-from topoflow.engine.base import Graph, World
+from topoflow.engine.base import LoweredGraph, World
 from topoflow.engine.checks import MOST, check_counts, counts
 from topoflow.engine.fluid.precision import check_precision
 
@@ -43,16 +43,16 @@ SHARED = ("status", "cancel")
 
 
 @dataclass(frozen=True)
-class Batch:
+class FluidBatch:
     """The worlds of one launch of a kernel: ``arrays`` by the names that ``csrc/fluid/batch.h`` gives them."""
 
     worlds: tuple[World, ...]
-    graphs: tuple[Graph, ...]  # [G], no two equal
+    graphs: tuple[LoweredGraph, ...]  # [G], no two equal
     graph_of: tuple[int, ...]  # [W] index into graphs
     arrays: dict[str, Array]
 
 
-def pack(worlds: Sequence[World], *, all_links: bool = False) -> Batch:
+def pack(worlds: Sequence[World], *, all_links: bool = False) -> FluidBatch:
     """A batch of these worlds. Raises ``ValueError`` for one whose numbers are too far apart.
 
     ``all_links`` keeps those that no path crosses, for links' numbers that lie elsewhere.
@@ -80,7 +80,7 @@ def pack(worlds: Sequence[World], *, all_links: bool = False) -> Batch:
         "cancel": np.zeros(1, dtype=np.int32),
     }
     check_precision(worlds, graphs, graph_of, arrays["capacity"], arrays["link_offsets"])
-    return Batch(tuple(worlds), tuple(graphs), tuple(graph_of), arrays)
+    return FluidBatch(tuple(worlds), tuple(graphs), tuple(graph_of), arrays)
 
 
 def pieces(worlds: Sequence[World], budget: int) -> Iterator[Sequence[World]]:
@@ -114,12 +114,12 @@ def _need(world: World, filled: Sequence[str], *, new: bool) -> NDArray[np.int64
     return np.array([own + shared, *counts(graph).values()])
 
 
-def _given(graphs: Sequence[Graph]) -> list[str]:
+def _given(graphs: Sequence[LoweredGraph]) -> list[str]:
     """The optional arrays that at least one of ``graphs`` has."""
     return [name for name in OPTIONAL_ARRAYS if any(getattr(graph, name) is not None for graph in graphs)]
 
 
-def _length(graph: Graph, name: str) -> int:
+def _length(graph: LoweredGraph, name: str) -> int:
     return {"path_weight": len(graph.path_links), "path_limit": len(graph.path_offsets) - 1}.get(name, graph.tasks)
 
 
@@ -127,10 +127,10 @@ def _dtype(name: str) -> type[np.generic]:
     return np.int32 if name == "resource" else np.float64
 
 
-def _distinct_graphs(worlds: Sequence[World]) -> tuple[list[Graph], list[int]]:
+def _distinct_graphs(worlds: Sequence[World]) -> tuple[list[LoweredGraph], list[int]]:
     by_identity: dict[int, int] = {}
     alike: dict[tuple[int, ...], list[int]] = {}
-    graphs: list[Graph] = []
+    graphs: list[LoweredGraph] = []
     for world in worlds:
         graph = world.graph
         if id(graph) in by_identity:
@@ -144,7 +144,7 @@ def _distinct_graphs(worlds: Sequence[World]) -> tuple[list[Graph], list[int]]:
     return graphs, [by_identity[id(world.graph)] for world in worlds]
 
 
-def _checksum(graph: Graph) -> tuple[int, ...]:
+def _checksum(graph: LoweredGraph) -> tuple[int, ...]:
     """The same for graphs that run alike, and almost never for others. A digest that is never takes 5 times as long."""
     found = 0
     for name, dtype in (GRAPH_ARRAYS | {name: _dtype(name) for name in _given([graph])}).items():
@@ -152,7 +152,7 @@ def _checksum(graph: Graph) -> tuple[int, ...]:
     return graph.tasks, graph.links, found
 
 
-def _run_alike(one: Graph, other: Graph) -> bool:
+def _run_alike(one: LoweredGraph, other: LoweredGraph) -> bool:
     """Return whether the graphs are equal except for owners, which kernels do not read."""
     given = _given([one])
     return (
@@ -162,7 +162,7 @@ def _run_alike(one: Graph, other: Graph) -> bool:
     )
 
 
-def _concatenate(graphs: Sequence[Graph]) -> dict[str, Array]:
+def _concatenate(graphs: Sequence[LoweredGraph]) -> dict[str, Array]:
     tasks = offsets([graph.tasks for graph in graphs])
     dependencies = offsets([len(graph.after) for graph in graphs])
     paths = offsets([len(graph.path_offsets) - 1 for graph in graphs])
@@ -184,12 +184,12 @@ def _concatenate(graphs: Sequence[Graph]) -> dict[str, Array]:
     return arrays | _optional(graphs)
 
 
-def _crossed(graph: Graph) -> Array:
+def _crossed(graph: LoweredGraph) -> Array:
     """The links that some path crosses, ascending."""
     return np.flatnonzero(np.bincount(graph.path_links, minlength=graph.links))
 
 
-def _renumbered(graphs: Sequence[Graph], crossed: Sequence[Array]) -> Array:
+def _renumbered(graphs: Sequence[LoweredGraph], crossed: Sequence[Array]) -> Array:
     """[H] the links of all graphs' paths, as positions in ``crossed`` of each graph."""
     ends = offsets([len(graph.path_links) for graph in graphs])
     found = np.empty(ends[-1], np.int32)
@@ -206,13 +206,13 @@ def _of_links(values: Sequence[Array], links: Sequence[Array]) -> Array:
     return np.concatenate([row[each] for row, each in zip(values, links, strict=True)], dtype=np.float64)
 
 
-def _optional(graphs: Sequence[Graph]) -> dict[str, Array]:
+def _optional(graphs: Sequence[LoweredGraph]) -> dict[str, Array]:
     arrays: dict[str, Array] = {name: np.zeros(0, _dtype(name)) for name in OPTIONAL_ARRAYS}
     for name in _given(graphs):
         arrays[name] = np.concatenate([_filled(graph, name) for graph in graphs], dtype=_dtype(name))
     return arrays
 
 
-def _filled(graph: Graph, name: str) -> Array:
+def _filled(graph: LoweredGraph, name: str) -> Array:
     array: Array | None = getattr(graph, name)
     return np.full(_length(graph, name), OPTIONAL_ARRAYS[name]) if array is None else array

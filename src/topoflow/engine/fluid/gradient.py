@@ -16,7 +16,7 @@ from functools import cache, partial
 from typing import Any
 
 from topoflow import _C
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.launch import Kernel, launch
 
 Launched = Callable[[Any, Any], dict[str, Any]]  # capacity and latency [W, L] to the arrays of a launch, after it
@@ -35,7 +35,7 @@ def backward(arrays: dict[str, Any], of_start: Any, of_finish: Any, threads: int
 
     ``of_start`` and ``of_finish`` are d loss / d start and d loss / d finish [W * T].
     """
-    device = Device(arrays["capacity"].device)
+    device = DeviceMemory(arrays["capacity"].device)
     arrays = arrays | {
         "of_start": of_start.to(device.torch).contiguous(),
         "of_finish": of_finish.to(device.torch).contiguous().clone(),
@@ -58,7 +58,7 @@ def _function() -> Any:
         def forward(ctx: Any, capacity: Any, latency: Any, launched: Launched, threads: int) -> Any:
             ctx.arrays, ctx.threads = launched(capacity.detach(), latency.detach()), threads
             ctx.save_for_backward(capacity, latency)
-            status = Device(capacity.device).here(ctx.arrays["status"])
+            status = DeviceMemory(capacity.device).here(ctx.arrays["status"])
             ctx.mark_non_differentiable(status)
             return ctx.arrays["start"].clone(), ctx.arrays["finish"].clone(), status
 

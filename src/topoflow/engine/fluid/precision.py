@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from topoflow.arrays import Floats, Mask, Offsets
-from topoflow.engine.base import Graph, World
-from topoflow.engine.device import Device
+from topoflow.engine.base import LoweredGraph, World
+from topoflow.engine.device import DeviceMemory
 
 SPREAD = 1e12  # the largest capacity or limit of a world / the smallest that is not 0
 SMALLEST_WEIGHT = 1e-6  # the share of a flow that crosses a link
@@ -26,7 +26,7 @@ BLOCK = 2**20  # numbers that are looked at together
 
 
 def check_precision(
-    worlds: Sequence[World], graphs: Sequence[Graph], graph_of: Sequence[int], capacity: Floats, begin: Offsets
+    worlds: Sequence[World], graphs: Sequence[LoweredGraph], graph_of: Sequence[int], capacity: Floats, begin: Offsets
 ) -> None:
     """Raise ``ValueError`` for the first world whose numbers are too far apart.
 
@@ -53,7 +53,7 @@ def check_world_precision(world: World) -> None:
     check_precision([world], [world.graph], [0], world.capacity, np.array([0, len(world.capacity)]))
 
 
-def check_rows(graph: Graph, capacity: Any, device: Device) -> None:
+def check_rows(graph: LoweredGraph, capacity: Any, device: DeviceMemory) -> None:
     """Raise ``ValueError`` for the first row of ``capacity`` [W, L], which lies on ``device``, that is too wide."""
     if _has_small_weights(graph):
         raise ValueError(f"graph: {_small_weights(graph)}")
@@ -69,11 +69,11 @@ def check_rows(graph: Graph, capacity: Any, device: Device) -> None:
             raise ValueError(f"capacity[{first + wide[0]}]: {_law(high[wide[0]])}, got {low[wide[0]]:g} B/s")
 
 
-def _has_small_weights(graph: Graph) -> bool:
+def _has_small_weights(graph: LoweredGraph) -> bool:
     return graph.path_weight is not None and bool(graph.path_weight.min(initial=1.0) < SMALLEST_WEIGHT)
 
 
-def _small_weights(graph: Graph) -> str:
+def _small_weights(graph: LoweredGraph) -> str:
     """Say which law they break."""
     weight = graph.path_weight
     assert weight is not None
@@ -86,7 +86,7 @@ def _or_infinite(capacity: Floats) -> Floats:
     return np.where(capacity > 0, capacity, np.inf)
 
 
-def _limits(graph: Graph) -> tuple[float, float]:
+def _limits(graph: LoweredGraph) -> tuple[float, float]:
     """Return the smallest and the largest limit; inf and 0 if there are none."""
     if graph.path_limit is None:
         return np.inf, 0.0
@@ -94,7 +94,7 @@ def _limits(graph: Graph) -> tuple[float, float]:
     return float(limits.min(initial=np.inf)), float(limits.max(initial=0.0))
 
 
-def _of_task(graph: Graph, hops: Mask, limit: float = np.inf) -> str:
+def _of_task(graph: LoweredGraph, hops: Mask, limit: float = np.inf) -> str:
     """Name the first task with one of these ``hops``, or with this ``limit``."""
     path = np.repeat(np.arange(len(graph.path_offsets) - 1), np.diff(graph.path_offsets))[hops]
     if graph.path_limit is not None and limit < np.inf:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from topoflow.collectives import nccl_flows
 from topoflow.engine.lowering import collectives
-from topoflow.engine.lowering.schedule import Index, Schedule, Streams
+from topoflow.engine.lowering.schedule import Index, SendSchedule, SteadyStreams
 from topoflow.memory import check_memory
 from topoflow.operations import sent_by_all
 from topoflow.traffic.base import Collective, Operation
@@ -27,7 +27,7 @@ BYTES_PER_SEND = 256  # while a send is made, placed and simulated; measured: ri
 
 
 @dataclass(frozen=True)
-class Call:
+class CollectiveCall:
     """One collective, as its algorithm sees it."""
 
     op: str
@@ -49,7 +49,7 @@ class Algorithm:
     """A collective algorithm: its schedule, its traffic and its needs."""
 
     ops: tuple[str, ...]  # the operations that it runs
-    schedule: Callable[[Call], Schedule]
+    schedule: Callable[[CollectiveCall], SendSchedule]
     most_sends: Callable[[int], int]  # n -> sends of a schedule of one order, at most
     # Which orders of a fabric it follows: ranks along each ring, or at the positions of each pair of trees. None: it
     # needs nothing, and is called with the group's own order.
@@ -57,7 +57,9 @@ class Algorithm:
     default: bool = False  # whether its operations run it where no algorithm is named
     hierarchical: bool = False  # always ``phased``
     at_once: bool = False  # no send waits for another
-    streams: Callable[[Call], Streams] | None = None  # the same as one flow per connection, if it can be said so
+    streams: Callable[[CollectiveCall], SteadyStreams] | None = (
+        None  # the same as one flow per connection, if it can be said so
+    )
     chunks: Callable[[float, int], int] = _not_pipelined  # (bytes, R) -> pieces of one tree that follow each other
     sent: Callable[[str, int], float] = sent_by_all  # (op, n) -> bytes that all ranks send per byte of the buffer
 
@@ -110,7 +112,7 @@ def check_algorithm(field: str, op: str, name: str) -> None:
         raise ValueError(f"{field}: {op} must run one of {', '.join(names(op))}, got {name!r}")
 
 
-def check_size(field: str, name: str, call: Call) -> None:
+def check_size(field: str, name: str, call: CollectiveCall) -> None:
     """Raise ``ValueError`` where the schedule of the algorithm ``name`` would not fit in memory."""
     sends = len(call.orders) * algorithms()[name].most_sends(call.ranks)
     check_memory(field, f"{sends} sends of a {name} of {call.ranks} ranks", sends * BYTES_PER_SEND)

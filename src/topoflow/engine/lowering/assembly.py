@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from topoflow.arrays import Floats, Ints, Offsets, distinct, offsets
-from topoflow.engine.base import Graph
+from topoflow.engine.base import LoweredGraph
 from topoflow.engine.lowering.algorithms import BYTES_PER_SEND
 from topoflow.engine.lowering.blocks import Block
 from topoflow.engine.lowering.paths import NO_PATH, PathTable
@@ -24,7 +24,7 @@ MAX_ENTRIES = 2**18  # of the arrays of a block that are made at once
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedCollectives:
     """Collectives of one block, and the paths of its connections on the servers of each group."""
 
     tasks: Offsets  # [n]
@@ -39,11 +39,11 @@ class Assembly:
     """``placed`` are the collectives of ``traffic``; ``path`` [K] is that of each transfer, else ``NO_PATH``."""
 
     traffic: Traffic
-    placed: Sequence[Placed]
+    placed: Sequence[PlacedCollectives]
     path: Ints
     table: PathTable
 
-    def graph(self, links: int, next_hops: NextHops | None = None) -> Graph:
+    def graph(self, links: int, next_hops: NextHops | None = None) -> LoweredGraph:
         """One traffic task after the other: collectives are blocks, the others one task each."""
         size = np.ones(len(self.traffic), np.int64)
         for placed in self.placed:
@@ -55,7 +55,7 @@ class Assembly:
         release = np.zeros(begin[-1])
         release[begin[:-1]] = self.traffic.release
         path, table = _numbered(path, self.table)
-        return Graph(
+        return LoweredGraph(
             delay=delay,
             bytes=bytes,
             release=release,
@@ -78,7 +78,7 @@ class Assembly:
             named=self.traffic.where,
         )
 
-    def _blocks(self, begin: Offsets) -> Iterator[tuple[Placed, Offsets]]:
+    def _blocks(self, begin: Offsets) -> Iterator[tuple[PlacedCollectives, Offsets]]:
         """Yield collectives of one block and their tasks [n, B] of the graph, as many at once as stay in a cache."""
         for placed in self.placed:
             rows = max(MAX_ENTRIES // placed.block.tasks, 1)

@@ -24,7 +24,7 @@ from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.lowering.algorithms import (
     NCCL,
     Algorithm,
-    Call,
+    CollectiveCall,
     algorithms,
     check_algorithm,
     check_size,
@@ -33,7 +33,7 @@ from topoflow.engine.lowering.algorithms import (
 )
 from topoflow.engine.lowering.local_ports import slowdowns
 from topoflow.engine.lowering.paths import NO_PATH
-from topoflow.engine.lowering.schedule import Schedule, Streams
+from topoflow.engine.lowering.schedule import SendSchedule, SteadyStreams
 from topoflow.fabric.base import Fabric
 from topoflow.operations import INSIDE_AFTER, INSIDE_BEFORE, bus_factor
 from topoflow.traffic.base import Collective
@@ -91,7 +91,7 @@ JOINS = Block(
 
 
 @dataclass
-class Blocks:
+class BlockBuilder:
     """Makes blocks for one fabric."""
 
     fabric: Fabric
@@ -119,7 +119,7 @@ class Blocks:
         key = (task.op, name, size, task.local, task.side_by_side, root, task.splits, chunks, None if own else places)
         if key not in self.made:
             local = 1 if phased else task.local
-            call = Call(task.op, _ranks(places, local), None if root is None else root * local, chunks)
+            call = CollectiveCall(task.op, _ranks(places, local), None if root is None else root * local, chunks)
             self.made[key] = _block(task, algorithm, call, self._sends(name, call, where))
         return self.made[key]
 
@@ -158,7 +158,7 @@ class Blocks:
         check_algorithm(f"{where}.algorithm", task.op, name)
         return name
 
-    def _sends(self, name: str, call: Call, where: str) -> Schedule | Streams:
+    def _sends(self, name: str, call: CollectiveCall, where: str) -> SendSchedule | SteadyStreams:
         algorithm = algorithms()[name]
         if self.rings == "flows" and algorithm.streams is not None:
             return algorithm.streams(call)
@@ -176,14 +176,14 @@ class Blocks:
         return orders
 
 
-def _block(task: Collective, algorithm: Algorithm, call: Call, sends: Schedule | Streams) -> Block:
+def _block(task: Collective, algorithm: Algorithm, call: CollectiveCall, sends: SendSchedule | SteadyStreams) -> Block:
     """Return ``sends`` as tasks: ranks are the members, ``local`` on each server, or one for all of them if phased."""
     per_server = call.ranks // len(task.group)
     source, target = sends.source // per_server, sends.target // per_server
     share = sends.share if task.splits is None else np.array(task.splits)[sends.source, sends.target]
     inside = source == target
     local_share = share * slowdowns(sends, inside)
-    steps = sends.steps if isinstance(sends, Streams) else 1
+    steps = sends.steps if isinstance(sends, SteadyStreams) else 1
     sent = ~inside & (share > 0)  # a split of no bytes is not
     servers = len(task.group)
     key = ((sends.channel * servers + source) * servers + target)[sent]
@@ -208,12 +208,12 @@ def _block(task: Collective, algorithm: Algorithm, call: Call, sends: Schedule |
     return block
 
 
-def _nccl_block(flows: nccl_flows.Flows, task: Collective) -> Block:
+def _nccl_block(flows: nccl_flows.CollectiveFlows, task: Collective) -> Block:
     """Return the flows of NCCL, each with its wait and its limit."""
     if not flows.flows:
         return JOINS
     source, target, bytes, limit, channel = (np.array(column) for column in zip(*flows.flows, strict=True))
-    streams = Streams(source, target, channel, bytes / task.bytes, steps=1)
+    streams = SteadyStreams(source, target, channel, bytes / task.bytes, steps=1)
     block = _between_joins(
         streams,
         share=streams.share,
@@ -253,7 +253,7 @@ def _ranks(places: Orders, local: int) -> Offsets:
 
 
 def _between_joins(
-    sends: Schedule | Streams,
+    sends: SendSchedule | SteadyStreams,
     *,
     share: Floats,
     local_share: Floats,
@@ -266,8 +266,8 @@ def _between_joins(
 
     The first sends wait for the join before; the join after waits for the sends that no other send waits for.
     """
-    earlier = sends.after if isinstance(sends, Schedule) else np.zeros(0, np.int64)
-    awaited = np.diff(sends.after_offsets) if isinstance(sends, Schedule) else np.zeros(len(share), np.int64)
+    earlier = sends.after if isinstance(sends, SendSchedule) else np.zeros(0, np.int64)
+    awaited = np.diff(sends.after_offsets) if isinstance(sends, SendSchedule) else np.zeros(len(share), np.int64)
     last = np.setdiff1d(np.arange(len(share)), earlier)
     count = np.maximum(awaited, 1)
     after = np.zeros(int(count.sum()), np.int64)  # task 0, the first join, where a send waits for no other

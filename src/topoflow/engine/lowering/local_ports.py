@@ -23,10 +23,10 @@ from __future__ import annotations
 import numpy as np
 
 from topoflow.arrays import Mask
-from topoflow.engine.lowering.schedule import Index, Schedule, Streams
+from topoflow.engine.lowering.schedule import Index, SendSchedule, SteadyStreams
 
 
-def slowdowns(sends: Schedule | Streams, inside: Mask) -> Index:
+def slowdowns(sends: SendSchedule | SteadyStreams, inside: Mask) -> Index:
     """Return how many times as long as alone each send [F] takes, if it is ``inside`` a server."""
     slowdown = np.ones(len(inside), np.int64)
     if not inside.any():
@@ -37,10 +37,10 @@ def slowdowns(sends: Schedule | Streams, inside: Mask) -> Index:
     return slowdown
 
 
-def _chains(sends: Schedule | Streams, port: Index) -> Index:
+def _chains(sends: SendSchedule | SteadyStreams, port: Index) -> Index:
     """Return the first send of the chain that each send [F] is part of; a chain is on one ``port``."""
     first = np.arange(len(port))
-    if isinstance(sends, Streams):
+    if isinstance(sends, SteadyStreams):
         return first
     waiter, awaited = np.repeat(first, np.diff(sends.after_offsets)), sends.after
     same = port[waiter] == port[awaited]

@@ -28,7 +28,7 @@ AGAIN = 0x414741494E  # "AGAIN": hashes that choose after a failure are independ
 SEPARATOR = b"\xff" * 4  # four bytes at a place where a path has a link: no link has that number
 
 
-class Hops(NamedTuple):
+class PathSet(NamedTuple):
     """Paths, each one path of the fabric or several at once."""
 
     offsets: Offsets  # [P+1]
@@ -37,7 +37,7 @@ class Hops(NamedTuple):
     alternatives: Alternatives | None  # None: each is one path
 
 
-def union(links: Ints, path: Offsets, share: Floats, paths: int) -> Hops:
+def union(links: Ints, path: Offsets, share: Floats, paths: int) -> PathSet:
     """The links of all subflows of each path, with the share of those that cross them, the last hops last.
 
     ``links`` [S, most hops] are the subflows as ``Routes.links`` gives them, ``path`` [S] the path of each, ascending.
@@ -46,7 +46,7 @@ def union(links: Ints, path: Offsets, share: Floats, paths: int) -> Hops:
     is_hop = links != NO_LINK
     row, column = np.nonzero(is_hop)
     if len(links) == paths:  # one subflow each, as most have; it crosses a link at most once
-        return Hops(offsets(is_hop.sum(axis=1)), links[is_hop], np.ones(len(row)), None)
+        return PathSet(offsets(is_hop.sum(axis=1)), links[is_hop], np.ones(len(row)), None)
     each = offsets(np.bincount(path, minlength=paths))
     alternatives = Alternatives(each, offsets(is_hop.sum(axis=1)), links[is_hop], share)
     order = np.lexsort((-column, row))
@@ -61,10 +61,10 @@ def union(links: Ints, path: Offsets, share: Floats, paths: int) -> Hops:
     order = np.lexsort((first, -most, path[row[first]]))
     count = np.bincount(path[row[first]], minlength=paths)
     weights = np.minimum(weight[order], 1.0)  # 1 + 1e-16 is 1
-    return Hops(offsets(count), link[first[order]], weights, alternatives)
+    return PathSet(offsets(count), link[first[order]], weights, alternatives)
 
 
-def routed(fabric: Fabric, routing: Routing, connections: Connections, kind: str, seed: int) -> Hops:
+def routed(fabric: Fabric, routing: Routing, connections: Connections, kind: str, seed: int) -> PathSet:
     """Return the paths of ``fabric`` that each of F ``connections`` between two nodes takes, by ``routing``.
 
     Raises ``ValueError`` for two nodes without a path.
@@ -192,7 +192,7 @@ def _joined(tables: Sequence[PathTable]) -> PathTable:
     return PathTable(offsets(count), links, weights, limits, latency, subflows)
 
 
-def _contents(hops: Hops) -> list[bytes]:
+def _contents(hops: PathSet) -> list[bytes]:
     """The links of each path, and its alternatives where there are several, as one word."""
     count = np.diff(hops.offsets)
     rows = np.full((len(count), int(count.max(initial=0))), NO_LINK, np.int32)
@@ -283,7 +283,7 @@ class Paths:
         paths[apart] = self._enter(routed(self.fabric, self.rule, connections, kind, self.seed), limit)
         return paths
 
-    def _enter(self, hops: Hops, limit: float) -> Ints:
+    def _enter(self, hops: PathSet, limit: float) -> Ints:
         """[P] the places of these paths in the table, where they are entered if they are new; none without links."""
         known = self.numbers.setdefault(limit, {b"": NO_PATH})
         places: list[int] = []
@@ -299,7 +299,7 @@ class Paths:
             self.parts.append(self._table(hops, limit).taken(np.array(new)))
         return np.array(places, np.int32)
 
-    def _table(self, hops: Hops, limit: float) -> PathTable:
+    def _table(self, hops: PathSet, limit: float) -> PathTable:
         paths = len(hops.offsets) - 1
         waited = self.fabric.latency[hops.links] * hops.weights
         latency = np.bincount(np.repeat(np.arange(paths), np.diff(hops.offsets)), waited, paths).astype(np.float64)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from topoflow.engine.lowering.schedule import Index, Schedule, csr
+from topoflow.engine.lowering.schedule import Index, SendSchedule, csr
 
 NO_PARENT = -1
 CHUNK_BYTES = 4 * 2**20 // 8
@@ -28,7 +28,7 @@ def count_chunks(bytes: float) -> int:
     return min(max(math.ceil(bytes / CHUNK_BYTES), 1), MAX_CHUNKS)
 
 
-def pipeline(trees: Sequence[Index], chunks: int, *, up: bool, down: bool) -> Schedule:
+def pipeline(trees: Sequence[Index], chunks: int, *, up: bool, down: bool) -> SendSchedule:
     """Reduce ``up`` and then copy ``down`` several trees (parents [n] of each) at once, each with its piece of S."""
     source, target, part, added, channel = [], [], [], [], []
     pairs: list[tuple[Index, Index]] = []
@@ -51,7 +51,7 @@ def pipeline(trees: Sequence[Index], chunks: int, *, up: bool, down: bool) -> Sc
             part.append(tree * chunks + chunk)
             base += chunks
     offsets, after = csr(base, pairs)
-    return Schedule(
+    return SendSchedule(
         parts=len(trees) * chunks,
         source=np.repeat(np.array(source, np.int64), chunks),
         target=np.repeat(np.array(target, np.int64), chunks),

@@ -25,8 +25,8 @@ from topoflow.digest import digest
 from topoflow.engine.base import AUTO, World
 from topoflow.engine.lowering.addresses import is_by_address, next_hops
 from topoflow.engine.lowering.algorithms import check_algorithm
-from topoflow.engine.lowering.assembly import Assembly, Placed
-from topoflow.engine.lowering.blocks import RINGS, Block, Blocks
+from topoflow.engine.lowering.assembly import Assembly, PlacedCollectives
+from topoflow.engine.lowering.blocks import RINGS, Block, BlockBuilder
 from topoflow.engine.lowering.paths import NO_PATH, Paths
 from topoflow.engine.lowering.routing import routings
 from topoflow.engine.lowering.sizes import MAX_STEPS, ring_sends
@@ -76,7 +76,7 @@ class Placer:
         self.lowering = lowering
         self._paths = Paths(fabric, lowering.seed, lowering.routing)
         self._next_hops = next_hops(fabric) if is_by_address(lowering.routing) else None
-        self._blocks: dict[tuple[str, bool], Blocks] = {}  # by what rings are, and ``nvlink_is_free``
+        self._blocks: dict[tuple[str, bool], BlockBuilder] = {}  # by what rings are, and ``nvlink_is_free``
 
     def place(self, traffic: Traffic, name: str) -> World:
         """``traffic`` as a world of that ``name``.
@@ -90,7 +90,7 @@ class Placer:
             raise ValueError(f"{traffic.name}.servers: must be at most the {most}, got {traffic.servers}")
         rings = self.lowering.decided(traffic).rings
         free = nvlink_is_free(traffic, fabric)
-        made = Blocks(fabric, self.lowering.all_reduce, rings, self.lowering.nccl, free)
+        made = BlockBuilder(fabric, self.lowering.all_reduce, rings, self.lowering.nccl, free)
         blocks = self._blocks.setdefault((rings, free), made)
         placed, path = self._collectives(traffic, blocks), self._transfers(traffic)
         graph = Assembly(traffic, placed, path, self._paths.arrays()).graph(fabric.links, self._next_hops)
@@ -102,7 +102,7 @@ class Placer:
         """Return whether a task that was placed waits for the latency of its path more often than its flow does."""
         return any(block.waits.any() for blocks in self._blocks.values() for block in blocks.made.values())
 
-    def _collectives(self, traffic: Traffic, blocks: Blocks) -> list[Placed]:
+    def _collectives(self, traffic: Traffic, blocks: BlockBuilder) -> list[PlacedCollectives]:
         """Return the collectives by their blocks, in the order of the first collective of each block."""
         tasks = np.flatnonzero(traffic.is_collective)
         tasks = tasks[np.lexsort((traffic.bytes[tasks], traffic.operation[tasks]))]  # in order where both are equal
@@ -117,14 +117,14 @@ class Placer:
             groups.append(task.group)
         return [self._placed(*case) for case in cases.values()]
 
-    def _placed(self, block: Block, tasks: list[Offsets], groups: list[tuple[int, ...]]) -> Placed:
+    def _placed(self, block: Block, tasks: list[Offsets], groups: list[tuple[int, ...]]) -> PlacedCollectives:
         """Return collectives with the same ``block``: the ``tasks`` on each of ``groups``."""
         number = {group: place for place, group in enumerate(dict.fromkeys(groups))}
         servers = np.array([*number] if block.connections.size else [()] * len(number), np.int64)
         ends = block.ends(servers)
         path = self._paths.connections(*ends, block.traffic_class, block.limit)
         group = np.repeat([number[each] for each in groups], [len(each) for each in tasks])
-        return Placed(np.concatenate(tasks), block, group, ends, path)
+        return PlacedCollectives(np.concatenate(tasks), block, group, ends, path)
 
     def _transfers(self, traffic: Traffic) -> Ints:
         """[K] the path of each transfer: its own, or that of its connection."""

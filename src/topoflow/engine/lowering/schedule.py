@@ -21,7 +21,7 @@ Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Schedule:
+class SendSchedule:
     """Sends in an order in which they could happen: ``after`` names earlier sends.
 
     ``channel`` tells apart the connections that one pair of ranks keeps open (NCCL's word): ring 0, ring 1, ...
@@ -48,7 +48,7 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Streams:
+class SteadyStreams:
     """Connections that are all busy from the beginning of a collective to its end, and how much each carries."""
 
     source: Index  # [C] rank
@@ -58,13 +58,13 @@ class Streams:
     steps: int  # sends that follow each other on every connection
 
 
-def on_channels(schedules: Sequence[Schedule]) -> Schedule:
+def on_channels(schedules: Sequence[SendSchedule]) -> SendSchedule:
     """``schedules`` of one channel, all with as many parts, at the same time: each has an equal piece of S."""
     parts = schedules[0].parts
     sends = offsets(each.sends for each in schedules)
     after = offsets(len(each.after) for each in schedules)
     channels = list(enumerate(schedules))
-    return Schedule(
+    return SendSchedule(
         parts=parts * len(schedules),
         source=np.concatenate([each.source for each in schedules]),
         target=np.concatenate([each.target for each in schedules]),

@@ -25,21 +25,21 @@ import numpy as np
 
 from topoflow import _C
 from topoflow.arrays import Floats, Ints, Offsets
-from topoflow.engine.base import Flows, Graph, Histogram, Ports, Queues, Run, Timeline, Unfinished, World
+from topoflow.engine.base import Histogram, LoweredGraph, PacketCounts, Ports, Queues, Run, Timeline, Unfinished, World
 from topoflow.engine.checks import check_accepted, refuses_rounds
-from topoflow.engine.device import HOST_MEMORY, Device
+from topoflow.engine.device import HOST_MEMORY, DeviceMemory
 from topoflow.engine.launch import Kernel, Steps, count_threads, cut_by_memory, in_pieces, listed
 from topoflow.engine.packet.addresses import ADAPTIVE, AddressedLayout, by_ports_of_routers, lay_out_addresses
-from topoflow.engine.packet.batch import ANSWERS, SHARED, Batch, pack
+from topoflow.engine.packet.batch import ANSWERS, SHARED, PacketBatch, pack
 from topoflow.engine.packet.effort import count_packets, notice, packet_hops, share_done
-from topoflow.engine.packet.layout import Layout, lay_out
+from topoflow.engine.packet.layout import PortLayout, lay_out
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.settings import (
     MICROSECOND,
     MILLISECOND,
     SECOND,
     Numbers,
-    Settings,
+    PacketSettings,
     in_picoseconds,
     numbers,
 )
@@ -57,13 +57,13 @@ SST_SLOT, SST_PORT, SST_LANE = 40, 300, 48  # B with packet.model=sst: a packet 
 DEPTH = 4  # B of a queue's depth in an interval
 MOST_QUEUES = 64  # whose depths over time a timeline has: those of the fullest ports
 PORTS_OF_A_THREAD = 128  # at least, where several share a world: with fewer, they wait for each other most of the time
-FLOWS = ("sent", "sent_bytes", "delivered", "delivered_bytes", "lost_of", "lost_bytes")  # as ``Flows`` has them
+FLOWS = ("sent", "sent_bytes", "delivered", "delivered_bytes", "lost_of", "lost_bytes")  # as ``PacketCounts`` has them
 SST_ROUTINGS = ("minimal", "valiant_group", "adaptive_local")
 MAX_TASKS = 2**30  # of a world: an event is a task and what happens to it in 32 bits
 
 
 @dataclass(frozen=True)
-class Packet(Settings):
+class Packet(PacketSettings):
     """Lossless switches with credits, packet by packet."""
 
     name: ClassVar[str] = "packet"
@@ -122,7 +122,7 @@ class Packet(Settings):
         for each other in a circle.
         """
         check_accepted(self, worlds)
-        layouts: dict[Hashable, Layout] = {}
+        layouts: dict[Hashable, PortLayout] = {}
         prepared = []
         for world in worlds:
             self._check(world)
@@ -176,7 +176,7 @@ class Packet(Settings):
         if starved != NONE:
             raise ValueError(f"{world.name}: every flow must get bandwidth, got none for {world.graph.where(starved)}")
 
-    def _steps(self, prepared: Sequence[Prepared], device: Device, threads: int | None) -> Steps[list[Timeline]]:
+    def _steps(self, prepared: Sequence[Prepared], device: DeviceMemory, threads: int | None) -> Steps[list[Timeline]]:
         batch = pack(*zip(*((each.world, each.layout, each.amounts) for each in prepared), strict=True))
         arrays = batch.arrays
         if device.torch is not None:
@@ -207,7 +207,7 @@ class Packet(Settings):
         return [_timeline(batch, index, self) for index in range(len(prepared))]
 
 
-def layout_of(graph: Graph, settings: Settings, routing: str = "ecmp") -> Layout:
+def layout_of(graph: LoweredGraph, settings: PacketSettings, routing: str = "ecmp") -> PortLayout:
     """Ports, channels and queues of a graph's paths with these settings, or of its ``routing`` by address."""
     channels = None if isinstance(settings.virtual_channels, str) else settings.virtual_channels
     if graph.next_hops is not None:
@@ -220,7 +220,7 @@ def _fabric(world: World) -> str:
     return world.name if world.fabric is None else world.fabric.name
 
 
-def _leaves_by_several(graph: Graph) -> bool:
+def _leaves_by_several(graph: LoweredGraph) -> bool:
     """Return whether alternatives of a path differ in their first link, or in whether it is also the last."""
     several = graph.alternatives
     assert several is not None, "the caller asks for graphs with alternatives"
@@ -230,7 +230,7 @@ def _leaves_by_several(graph: Graph) -> bool:
     return bool(((np.diff(path) == 0) & (np.diff(first) != 0)).any())
 
 
-def _routes(graph: Graph) -> Hashable:
+def _routes(graph: LoweredGraph) -> Hashable:
     """Equal for graphs that share the arrays that ``layout_of`` reads: worlds may differ in what they send."""
     shared = (graph.path, graph.path_offsets, graph.path_links, graph.alternatives, graph.next_hops)
     return (*map(id, shared), (graph.bytes > 0).tobytes())
@@ -241,7 +241,7 @@ class Prepared:
     """A world as the kernel takes it."""
 
     world: World
-    layout: Layout
+    layout: PortLayout
     amounts: Numbers
     is_sst: bool = False
 
@@ -296,7 +296,7 @@ def _starved(world: World) -> int:
     return int(tasks[0]) if len(tasks) else NONE
 
 
-def _raise_unfinished(batch: Batch, settings: Settings) -> None:
+def _raise_unfinished(batch: PacketBatch, settings: PacketSettings) -> None:
     status = batch.arrays["status"]
     failures = []
     for index in np.flatnonzero((status != _C.DONE) & (status != _C.PAUSED)).tolist():
@@ -318,7 +318,7 @@ def _raise_unfinished(batch: Batch, settings: Settings) -> None:
         raise Unfinished("; ".join(failures))
 
 
-def circle(batch: Batch, index: int) -> list[int]:
+def circle(batch: PacketBatch, index: int) -> list[int]:
     """Links whose buffers are full and wait for each other, each for the next and the last for the first."""
     waits, layout = batch.of("waits_for", index), batch.layouts[index]
     channel = int(np.flatnonzero(waits != NONE)[0])
@@ -333,7 +333,7 @@ def circle(batch: Batch, index: int) -> list[int]:
     return links
 
 
-def _timeline(batch: Batch, index: int, settings: Settings) -> Timeline:
+def _timeline(batch: PacketBatch, index: int, settings: PacketSettings) -> Timeline:
     world, layout = batch.worlds[index], batch.layouts[index]
     start, finish = (_seconds(batch.of(name, index)) for name in ("start", "finish"))
     carried = _on_links(world.graph, layout.port_link, batch.of("port_bytes", index))
@@ -341,7 +341,7 @@ def _timeline(batch: Batch, index: int, settings: Settings) -> Timeline:
     return replace(found, ports=_ports(batch, index, settings))
 
 
-def _ports(batch: Batch, index: int, settings: Settings) -> Ports:
+def _ports(batch: PacketBatch, index: int, settings: PacketSettings) -> Ports:
     world, layout = batch.worlds[index], batch.layouts[index]
 
     def each(name: str) -> Floats:
@@ -371,11 +371,11 @@ def _ports(batch: Batch, index: int, settings: Settings) -> Ports:
         latency=_histogram(*batch.latencies(index, "latency")),
         message_latency=_histogram(*batch.latencies(index, "message_latency")),
         queues=_queues(batch, index, settings, fullest, end) if settings.samples else None,
-        flows=Flows(*(batch.of(name, index) for name in FLOWS)) if settings.has_transport else None,
+        flows=PacketCounts(*(batch.of(name, index) for name in FLOWS)) if settings.has_transport else None,
     )
 
 
-def _queues(batch: Batch, index: int, settings: Settings, fullest: Floats, end: int) -> Queues:
+def _queues(batch: PacketBatch, index: int, settings: PacketSettings, fullest: Floats, end: int) -> Queues:
     """``fullest`` [L] B; ``end``: ps, when the last task has finished."""
     layout, interval = batch.layouts[index], int(batch.of("interval", index)[0])
     links = np.argsort(-fullest, kind="stable")[:MOST_QUEUES]
@@ -393,7 +393,7 @@ def _queues(batch: Batch, index: int, settings: Settings, fullest: Floats, end: 
     return Queues(links.astype(np.int32), interval / SECOND, depth)
 
 
-def _idle(graph: Graph, layout: Layout, counts: Offsets, whole: bool) -> Offsets:
+def _idle(graph: LoweredGraph, layout: PortLayout, counts: Offsets, whole: bool) -> Offsets:
     """[L] of what ports have [N]; one that nothing crosses is idle once, for the ``whole`` time."""
     found = np.full(graph.links, int(whole))
     found[layout.port_link] = counts
@@ -418,7 +418,7 @@ def _seconds(times: Offsets) -> Floats:
     return np.where(times >= _C.NEVER, np.inf, times / SECOND)
 
 
-def _on_links(graph: Graph, links: Ints, values: Offsets) -> Floats:
+def _on_links(graph: LoweredGraph, links: Ints, values: Offsets) -> Floats:
     """[L] of what ports have [N]; 0 where no port is."""
     found = np.zeros(graph.links)
     found[links] = values

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from topoflow.arrays import Ints, Offsets, offsets
-from topoflow.engine.base import Graph
-from topoflow.engine.packet.layout import Layout
+from topoflow.engine.base import LoweredGraph
+from topoflow.engine.packet.layout import PortLayout
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.parts import numbering_of, renamed
 from topoflow.fabric.groups import palm_tree
@@ -42,7 +42,7 @@ def max_hops(hops: NextHops, routing: str) -> int:
     return len(hops.levels.longest(routing != MINIMAL)) + 2
 
 
-class Tables(NamedTuple):
+class AddressTables(NamedTuple):
     """Arrays of a world as the kernel reads them; empty where packets follow paths."""
 
     endpoint_router: Ints  # [E] router of an endpoint
@@ -58,15 +58,15 @@ class Tables(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AddressedLayout(Layout):
+class AddressedLayout(PortLayout):
     """Ports, channels and queues of a network whose routers have tables. ``queues`` and ``queue_channel`` are empty."""
 
     routing: str
     next_hops: NextHops  # of ports in place of links
-    tables: Tables
+    tables: AddressTables
 
 
-def lay_out_addresses(graph: Graph, hops: NextHops, routing: str, channels: int | None) -> AddressedLayout:
+def lay_out_addresses(graph: LoweredGraph, hops: NextHops, routing: str, channels: int | None) -> AddressedLayout:
     """Raises ``ValueError`` for fewer virtual channels than the routing needs, and for too many cables."""
     needed = channels_of(hops, routing)
     if channels is not None and channels < needed:
@@ -108,7 +108,7 @@ def lay_out_addresses(graph: Graph, hops: NextHops, routing: str, channels: int 
         first_seen=port_link.astype(np.int32),
         routing=routing,
         next_hops=hops,
-        tables=Tables(
+        tables=AddressTables(
             hops.router,
             hops.down,
             hops.inside.ravel(),
@@ -160,21 +160,21 @@ def _by_ports(hops: NextHops, number: Ints, order: Offsets) -> NextHops:
     )
 
 
-def tables_of(layout: Layout) -> Tables:
+def tables_of(layout: PortLayout) -> AddressTables:
     """Return the tables of routers; those of a layout by paths are empty."""
     if isinstance(layout, AddressedLayout):
         return layout.tables
     nothing = np.zeros(0, np.int32)
     ports, channels = np.zeros(layout.ports, np.int32), np.zeros(layout.channels, np.int32)
-    return Tables(nothing, nothing, nothing, nothing, nothing, nothing, ports, ports, ports, channels)
+    return AddressTables(nothing, nothing, nothing, nothing, nothing, nothing, ports, ports, ports, channels)
 
 
-def sets_of(layout: Layout) -> LinkSets:
+def sets_of(layout: PortLayout) -> LinkSets:
     """Return the sets of links by which routers forward; a layout by paths has none."""
     return layout.next_hops.sets if isinstance(layout, AddressedLayout) else NO_SETS
 
 
-def sizes_of(layout: Layout) -> dict[str, int]:
+def sizes_of(layout: PortLayout) -> dict[str, int]:
     """Return the routing of a world, and the sizes of its tables."""
     if not isinstance(layout, AddressedLayout):
         return {"routing": BY_PATHS, "hops": 0, "groups": 0, "routers": 0, "cables": 0}
@@ -196,7 +196,7 @@ def most_slots(layout: AddressedLayout, packets: int, room: Offsets) -> int:
     return int(min(room.sum(), packets * max_hops(layout.next_hops, layout.routing), 2**31 - 1))
 
 
-def _ends(graph: Graph) -> tuple[Ints, Ints]:
+def _ends(graph: LoweredGraph) -> tuple[Ints, Ints]:
     """[P] the first and the last link of each path."""
     hops = np.diff(graph.path_offsets)
     assert (hops == 2).all(), "a path by address has its first and its last link"

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from topoflow import _C
 from topoflow.arrays import filled, offsets
-from topoflow.engine.base import Graph, World
-from topoflow.engine.packet.addresses import AddressedLayout, Tables, sets_of, sizes_of, tables_of
-from topoflow.engine.packet.layout import Layout
+from topoflow.engine.base import LoweredGraph, World
+from topoflow.engine.packet.addresses import AddressedLayout, AddressTables, sets_of, sizes_of, tables_of
+from topoflow.engine.packet.layout import PortLayout
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.settings import SECOND, Numbers
 
@@ -65,11 +65,11 @@ LAYOUT = (
 
 
 @dataclass(frozen=True)
-class Batch:
+class PacketBatch:
     """The worlds of one launch: ``arrays`` by the names that ``csrc/packet/batch.h`` gives them."""
 
     worlds: tuple[World, ...]
-    layouts: tuple[Layout, ...]  # [W]
+    layouts: tuple[PortLayout, ...]  # [W]
     arrays: dict[str, Array]
 
     def of(self, name: str, world: int) -> Array:
@@ -87,7 +87,7 @@ class Batch:
         return counts, int(self.of(f"{what}_sum", world)[0]), int(self.of(f"{what}_most", world)[0])
 
 
-def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[Numbers]) -> Batch:
+def pack(worlds: Sequence[World], layouts: Sequence[PortLayout], amounts: Sequence[Numbers]) -> PacketBatch:
     """A batch of these worlds."""
     graphs = [world.graph for world in worlds]
     repeats = any(graph.rounds > 1 for graph in graphs)
@@ -147,15 +147,15 @@ def pack(worlds: Sequence[World], layouts: Sequence[Layout], amounts: Sequence[N
     }
     counts["world"] = [1] * len(worlds)
     arrays |= {name: np.zeros(sum(counts[what]), dtype) for name, (dtype, what) in ANSWERS.items()}
-    return Batch(tuple(worlds), tuple(layouts), arrays)
+    return PacketBatch(tuple(worlds), tuple(layouts), arrays)
 
 
-def _queues(layout: Layout) -> int:
+def _queues(layout: PortLayout) -> int:
     """By address a port has its queues to itself, and no table says where they are."""
     return int(layout.port_queues[-1]) if isinstance(layout, AddressedLayout) else len(layout.queue_channel)
 
 
-def _channels_of_queues(layouts: Sequence[Layout], begin: Array) -> Array:
+def _channels_of_queues(layouts: Sequence[PortLayout], begin: Array) -> Array:
     """Return the channel of every queue. Layouts by address have none that is read, and take no memory."""
     found = np.zeros(int(begin[-1]), np.int32)
     for first, layout in zip(begin[:-1].tolist(), layouts, strict=True):
@@ -163,11 +163,11 @@ def _channels_of_queues(layouts: Sequence[Layout], begin: Array) -> Array:
     return found
 
 
-def _addresses(layouts: Sequence[Layout]) -> dict[str, Array]:
+def _addresses(layouts: Sequence[PortLayout]) -> dict[str, Array]:
     """Return the routing of each world, and the tables of worlds that are routed by address."""
     tables, sizes = [tables_of(layout) for layout in layouts], [sizes_of(layout) for layout in layouts]
     arrays: dict[str, Array] = {name: np.array([each[name] for each in sizes], np.int32) for name in sizes[0]}
-    for name in Tables._fields:
+    for name in AddressTables._fields:
         arrays[name] = _joined([getattr(each, name) for each in tables], np.int32)
     for what, name in (
         *(("endpoint", "endpoint_router"), ("router", "router_group")),
@@ -193,7 +193,7 @@ class Waits(NamedTuple):
     tokens: Array  # [D] by that number, at first (csrc/packet/tasks.h): 1 of those that lead to the next round
 
     @staticmethod
-    def of(graph: Graph, repeats: bool) -> Waits:
+    def of(graph: LoweredGraph, repeats: bool) -> Waits:
         """Return the dependencies of ``graph``; the last three arrays are empty unless a task ``repeats``."""
         task = np.repeat(np.arange(graph.tasks), np.diff(graph.after_offsets))
         after, tokens = graph.after, np.zeros(len(task), np.int32)
@@ -211,7 +211,7 @@ class Waits(NamedTuple):
         return Waits(begin, task, awaited_offsets, number, tokens[by_task])
 
 
-def _roots(graph: Graph, layout: Layout, amounts: Numbers) -> tuple[Array, Array]:
+def _roots(graph: LoweredGraph, layout: PortLayout, amounts: Numbers) -> tuple[Array, Array]:
     """[T] the first root of the path of each task with bytes, and how many there are."""
     sends = np.flatnonzero(amounts.bytes)
     first, count = np.full(graph.tasks, NONE, np.int64), np.zeros(graph.tasks, np.int64)

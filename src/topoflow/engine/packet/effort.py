@@ -9,9 +9,9 @@ import numpy as np
 
 from topoflow import _C
 from topoflow.arrays import Floats, Offsets
-from topoflow.engine.base import Graph
+from topoflow.engine.base import LoweredGraph
 from topoflow.engine.packet.addresses import AddressedLayout, max_hops
-from topoflow.engine.packet.layout import Layout
+from topoflow.engine.packet.layout import PortLayout
 
 # Packet-hops per second of one core: the cases of benchmarks/results/packet.txt have 20 to 86 million.
 RATE = 40e6
@@ -24,7 +24,7 @@ def count_packets(bytes: Offsets, size: int, rounds: int) -> Floats:
     return np.ceil(bytes / size) * rounds
 
 
-def packet_hops(graph: Graph, layout: Layout, packets: Floats) -> float:
+def packet_hops(graph: LoweredGraph, layout: PortLayout, packets: Floats) -> float:
     """Return the links that the ``packets`` [T] of all tasks cross; by address, the most that they may cross."""
     if isinstance(layout, AddressedLayout):
         return float(packets.sum()) * max_hops(layout.next_hops, layout.routing)
@@ -58,7 +58,7 @@ def share_done(packets: Floats, finish: Offsets, delivered: int) -> float:
     return min(max(finished, delivered) / max(float(packets.sum()), 1.0), 1.0)
 
 
-def _mean_hops(graph: Graph) -> Floats:
+def _mean_hops(graph: LoweredGraph) -> Floats:
     """Return the mean number of links [P] of the alternatives of each path."""
     several = graph.alternatives
     if several is None:

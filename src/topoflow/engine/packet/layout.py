@@ -5,9 +5,9 @@ packets of one virtual channel of the link lie there until the next port has sen
 one place of a channel: with virtual output queues there is one for each pair of a channel and the next one, without
 them one FIFO for each channel. The last hop of a path has no channel: the receiver takes what arrives.
 
-Packets of a message may take different paths (``Graph.alternatives``). What is left of a path after a hop is shared by
-all paths that end so (``merge``): an *edge* is a step from a channel to the next port. Where several may be next there
-is a *branch*, and a packet draws one; its first hop, a *root*, it draws at the NIC. With 16 paths a fat-tree
+Packets of a message may take different paths (``LoweredGraph.alternatives``). What is left of a path after a hop is
+shared by all paths that end so (``merge``): an *edge* is a step from a channel to the next port. Where several may be
+next there is a *branch*, and a packet draws one; its first hop, a *root*, it draws at the NIC. With 16 paths a fat-tree
 between two hosts has about as many edges for each target as there are links that lead there, not 16 paths per pair.
 
 Ports, channels and queues are found in the order in which paths come upon them, so nothing depends on the numbers of
@@ -36,13 +36,13 @@ import numpy as np
 
 from topoflow.arrays import Ints, Mask, Offsets, distinct, offsets
 from topoflow.engine.alternatives import Alternatives
-from topoflow.engine.base import Graph
-from topoflow.engine.packet.merge import NONE, Bounds, Rows, merge
+from topoflow.engine.base import LoweredGraph
+from topoflow.engine.packet.merge import NONE, Bounds, TakenAlternatives, merge
 from topoflow.engine.packet.parts import by_switch, switches
 
 
 @dataclass(frozen=True)
-class Layout:
+class PortLayout:
     """Ports, channels and queues of one graph, and the steps between them.
 
     ``root_next`` and ``edge_next`` say what follows: an edge, ``NONE`` (the packet has arrived), or branch b as -2 - b.
@@ -81,7 +81,7 @@ class Layout:
         return len(self.channel_port)
 
 
-class Hops(NamedTuple):
+class HopArrays(NamedTuple):
     """The port, channel and queue of each hop of the alternatives [H]."""
 
     port: Ints
@@ -90,7 +90,7 @@ class Hops(NamedTuple):
     is_last: Mask
 
 
-def lay_out(graph: Graph, virtual_channels: int | None, *, output_queues: bool) -> Layout:
+def lay_out(graph: LoweredGraph, virtual_channels: int | None, *, output_queues: bool) -> PortLayout:
     """Return the layout of the paths that bytes take.
 
     ``virtual_channels`` is the largest number of virtual channels of a link; None: as many as exclude every deadlock.
@@ -107,10 +107,10 @@ def lay_out(graph: Graph, virtual_channels: int | None, *, output_queues: bool) 
     hop_channel = np.full(len(hop_port), NONE, np.int32)
     hop_channel[~is_last], key = numbered(hop_port[~is_last].astype(np.int64) * most + kept)
     hop_queue, queue_channel, port_queue = _queues(hop_port, hop_channel, is_last, output_queues)
-    hops = Hops(hop_port, hop_channel, hop_queue, is_last)
+    hops = HopArrays(hop_port, hop_channel, hop_queue, is_last)
     paths = len(graph.path_offsets) - 1
     port_queues = offsets(np.bincount(port_queue[0], minlength=len(port_link)))
-    found = Layout(
+    found = PortLayout(
         **_steps(rows, hops, paths, port_queues, port_queue),
         port_link=port_link.astype(np.int32),
         channel_port=(key // most).astype(np.int32),
@@ -136,7 +136,7 @@ def numbered(keys: Ints | Offsets) -> tuple[Ints, Offsets]:
     return rank[place.reshape(-1)], known[order].astype(np.int64)
 
 
-def _taken(graph: Graph) -> tuple[Rows, Ints]:
+def _taken(graph: LoweredGraph) -> tuple[TakenAlternatives, Ints]:
     """The alternatives of the paths that bytes take, and the links of their hops [H]."""
     every = graph.alternatives or Alternatives.single(graph.path_offsets, graph.path_links)
     sent = np.zeros(len(graph.path_offsets) - 1, np.bool_)
@@ -144,11 +144,13 @@ def _taken(graph: Graph) -> tuple[Rows, Ints]:
     sent &= np.diff(graph.path_offsets) > 0
     (paths,) = np.nonzero(sent)
     taken = every.taken(paths)
-    return Rows(np.repeat(paths, np.diff(taken.offsets)), taken.hop_offsets, taken.share), taken.links
+    return TakenAlternatives(np.repeat(paths, np.diff(taken.offsets)), taken.hop_offsets, taken.share), taken.links
 
 
-def _steps(rows: Rows, hops: Hops, paths: int, port_queues: Offsets, port_queue: Ints) -> dict[str, Any]:
-    """The fields of ``Layout`` of roots, edges and branches."""
+def _steps(
+    rows: TakenAlternatives, hops: HopArrays, paths: int, port_queues: Offsets, port_queue: Ints
+) -> dict[str, Any]:
+    """The fields of ``PortLayout`` of roots, edges and branches."""
     channel = hops.channel.astype(np.int64) + 1
     key = hops.port * (int(channel.max(initial=0)) + 1) + channel
     merged = merge(rows, key)
@@ -173,7 +175,7 @@ def _steps(rows: Rows, hops: Hops, paths: int, port_queues: Offsets, port_queue:
     }
 
 
-def _crossed(rows: Rows, hop_channel: Ints, paths: int) -> tuple[Offsets, Ints]:
+def _crossed(rows: TakenAlternatives, hop_channel: Ints, paths: int) -> tuple[Offsets, Ints]:
     """[P+1] and the channels that the alternatives of each path cross, each once."""
     (inside,) = np.nonzero(hop_channel != NONE)
     path = np.repeat(rows.path, np.diff(rows.begin))[inside]

@@ -29,7 +29,7 @@ NONE = -1
 DRAWS = 2.0**32  # numbers that a packet draws from
 
 
-class Rows(NamedTuple):
+class TakenAlternatives(NamedTuple):
     """The alternatives that are taken, path by path."""
 
     path: Offsets  # [A] ascending
@@ -60,7 +60,7 @@ class Trees(NamedTuple):
     paths: int
 
 
-def merge(rows: Rows, key: Offsets) -> Merged:
+def merge(rows: TakenAlternatives, key: Offsets) -> Merged:
     """``key`` [H] is the same for hops that are the same; a last hop differs from one that is not the last."""
     trees = _trees(rows, key)
     step, bound = _steps(trees)
@@ -89,7 +89,7 @@ def merge(rows: Rows, key: Offsets) -> Merged:
     )
 
 
-def _trees(rows: Rows, key: Offsets) -> Trees:
+def _trees(rows: TakenAlternatives, key: Offsets) -> Trees:
     length = np.diff(rows.begin)
     _, at = np.unique(rows.path, return_inverse=True)
     at = at.reshape(-1)  # [A] the node where each alternative is

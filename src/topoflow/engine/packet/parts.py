@@ -23,7 +23,7 @@ from topoflow.arrays import Ints, Mask, Offsets
 from topoflow.engine.alternatives import rows_of
 
 if TYPE_CHECKING:
-    from topoflow.engine.packet.layout import Layout
+    from topoflow.engine.packet.layout import PortLayout
 
 
 class Numbering(NamedTuple):
@@ -80,7 +80,7 @@ def connected(one: Offsets, other: Offsets, count: int) -> Offsets:
         root = found
 
 
-def by_switch(layout: Layout, node: Offsets) -> Layout:
+def by_switch(layout: PortLayout, node: Offsets) -> PortLayout:
     """The same with ports in the order of their switches ``node`` [N], then in that of their numbers."""
     port, port_order, channel, channel_order = numbering_of(layout.channel_port, node)
     begin, rows = rows_of(layout.port_queues, port_order)
@@ -113,7 +113,7 @@ def numbering_of(channel_port: Ints, node: Offsets | Ints) -> Numbering:
     return Numbering(port, port_order, _inverse(channel_order), channel_order)
 
 
-def _queue_numbers(layout: Layout, queues: Ints) -> Ints:
+def _queue_numbers(layout: PortLayout, queues: Ints) -> Ints:
     """[Q] new numbers: those of a port one after the other where each has its own, else as before."""
     count = len(layout.queue_channel)
     if len(queues) != count:

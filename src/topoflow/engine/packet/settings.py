@@ -13,9 +13,9 @@ import numpy as np
 from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import AUTO, World
 from topoflow.engine.packet.addresses import AddressedLayout, max_hops, most_slots
-from topoflow.engine.packet.layout import Layout
+from topoflow.engine.packet.layout import PortLayout
 from topoflow.engine.packet.merge import NONE
-from topoflow.engine.packet.transport import LONGEST, Control, Transport, check_whole, control_of, is_number
+from topoflow.engine.packet.transport import LONGEST, Transport, TransportArrays, check_whole, control_of, is_number
 from topoflow.fabric.routing.next_hops import DOWN, UP
 
 SECOND = 1e12  # ps
@@ -43,7 +43,7 @@ FIXED_BY_SST = {"switching": SWITCHING[0], "arbiter": ARBITERS[0], "draws": DRAW
 
 
 @dataclass(frozen=True)
-class Settings(Transport):
+class PacketSettings(Transport):
     """The settings of switches and NICs. Bytes and seconds.
 
     ``buffer`` "auto": ``SWITCH_BUFFER``, or twice what a link needs to send without a pause when nothing is in the way,
@@ -170,7 +170,7 @@ class Numbers:
     slot_total: int  # of all channels; fewer than all ``slots`` where channels share them
     days: Ints  # [C] of the calendar of each channel's credits
     depths: int  # of queues over time that are written down
-    control: Control
+    control: TransportArrays
     window: int  # ps: what a port does is seen by others so much later at the earliest
 
     def time(self, port: int, bytes: int) -> int:
@@ -178,7 +178,7 @@ class Numbers:
         return math.ceil(bytes * float(self.byte_time[port]))
 
 
-def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
+def numbers(world: World, layout: PortLayout, settings: PacketSettings) -> Numbers:
     """``world`` in the packet model's units. Raises ``ValueError`` where it cannot be said in them."""
     graph, links = world.graph, layout.port_link
     crosses = (graph.bytes > 0) & (np.diff(layout.path_roots)[graph.path] > 0) if len(graph.path_offsets) > 1 else None
@@ -196,7 +196,7 @@ def numbers(world: World, layout: Layout, settings: Settings) -> Numbers:
     handshake = picoseconds(world, "the latency of a path", _handshake(world, settings) * (bytes_ > 0))
     buffer = _buffers(world, layout, settings, byte_time, latency)
     slots, slot_total = _slots(bytes_.astype(np.int64), buffer, world, layout, settings, byte_time, latency)
-    control = Control.nothing(graph.tasks, layout.ports)
+    control = TransportArrays.nothing(graph.tasks, layout.ports)
     if settings.has_transport:
         back = picoseconds(world, "the latency of a path", _one_way(world, settings) * (bytes_ > 0))
         depth = _depths(world, settings, byte_time, latency)
@@ -244,7 +244,7 @@ def in_picoseconds(seconds: float) -> int:
     return round(seconds * SECOND)
 
 
-def _latency_alone(world: World, settings: Settings) -> Floats:
+def _latency_alone(world: World, settings: PacketSettings) -> Floats:
     """[T] s that a message without bytes takes on its path; 0 off the network."""
     graph = world.graph
     if len(graph.path_offsets) == 1:
@@ -259,7 +259,7 @@ def _latency_alone(world: World, settings: Settings) -> Floats:
     return alone
 
 
-def _handshake(world: World, settings: Settings) -> Floats:
+def _handshake(world: World, settings: PacketSettings) -> Floats:
     """[T] s in which a request of a flit crosses an idle network and its answer comes back, where a message asks.
 
     A flit has crossed a link when the next one begins, cut-through or not. Neither takes room or turns from packets.
@@ -272,7 +272,7 @@ def _handshake(world: World, settings: Settings) -> Floats:
     return np.where(asks, 2 * _one_way(world, settings), 0.0)
 
 
-def _one_way(world: World, settings: Settings) -> Floats:
+def _one_way(world: World, settings: PacketSettings) -> Floats:
     """[T] s that a flit takes on the idle path of a task; of any length for a task without one."""
     graph = world.graph
     paths = len(graph.path_offsets) - 1
@@ -285,11 +285,11 @@ def _one_way(world: World, settings: Settings) -> Floats:
     return crossed
 
 
-def _buffers(world: World, layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets) -> Ints:
+def _buffers(world: World, layout: PortLayout, settings: PacketSettings, byte_time: Floats, latency: Offsets) -> Ints:
     return _depths(world, settings, byte_time, latency)[layout.channel_port]
 
 
-def _depths(world: World, settings: Settings, byte_time: Floats, latency: Offsets) -> Ints:
+def _depths(world: World, settings: PacketSettings, byte_time: Floats, latency: Offsets) -> Ints:
     """[N] flits of the buffer of each port: at the end of its link, or before it where packets are lost."""
     if settings.buffer != AUTO:
         return np.full(len(latency), int(settings.buffer) // settings.flit, np.int32)
@@ -302,7 +302,13 @@ def _depths(world: World, settings: Settings, byte_time: Floats, latency: Offset
 
 
 def _slots(
-    bytes: Offsets, buffer: Ints, world: World, layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets
+    bytes: Offsets,
+    buffer: Ints,
+    world: World,
+    layout: PortLayout,
+    settings: PacketSettings,
+    byte_time: Floats,
+    latency: Offsets,
 ) -> tuple[Offsets, int]:
     """Return [C] the most packets in each channel, and the number of slots, which channels share by address."""
     if not isinstance(layout, AddressedLayout):
@@ -316,7 +322,7 @@ def _slots(
     return np.minimum(room, packets), most_slots(layout, packets, room)
 
 
-def _days(slots: Offsets, layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets) -> Ints:
+def _days(slots: Offsets, layout: PortLayout, settings: PacketSettings, byte_time: Floats, latency: Offsets) -> Ints:
     """Return [C] the days of the calendar of each channel's credits (``csrc/packet/calendar.h``), a power of two.
 
     They are at most the packets that the link sends in the delay of a credit, and those that the channel can hold.
@@ -327,7 +333,9 @@ def _days(slots: Offsets, layout: Layout, settings: Settings, byte_time: Floats,
     return (2 ** np.floor(np.log2(np.maximum(packets, 1)))).astype(np.int32)
 
 
-def _overlapping(world: World, layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets) -> int:
+def _overlapping(
+    world: World, layout: PortLayout, settings: PacketSettings, byte_time: Floats, latency: Offsets
+) -> int:
     """Rounds of a message for whose packets and credits there are slots.
 
     At most k rounds have packets or unreturned credits at the same time: the next round begins when the last one has
@@ -344,7 +352,7 @@ def _overlapping(world: World, layout: Layout, settings: Settings, byte_time: Fl
     return min(world.graph.rounds, 2 * (2 + until_back // one_round))
 
 
-def _sst_slots(bytes: Offsets, depth: Ints, rounds: int, layout: AddressedLayout, settings: Settings) -> int:
+def _sst_slots(bytes: Offsets, depth: Ints, rounds: int, layout: AddressedLayout, settings: PacketSettings) -> int:
     """Slots of packets and credits together: a packet is in one place, and each input that it has left waits for one.
 
     Of each message those of some ``rounds`` may be under way.
@@ -359,7 +367,7 @@ def _sst_slots(bytes: Offsets, depth: Ints, rounds: int, layout: AddressedLayout
     return min(buffers, packets * (1 + max_hops(layout.next_hops, layout.routing)), 2**31 - 1)
 
 
-def _smallest(bytes: Offsets, world: World, layout: Layout, settings: Settings) -> tuple[Offsets, Offsets]:
+def _smallest(bytes: Offsets, world: World, layout: PortLayout, settings: PacketSettings) -> tuple[Offsets, Offsets]:
     """[C] flits of the smallest packet, and [C] how many packets may cross each channel."""
     full, flit = settings.size, settings.flit
     (sent,) = np.nonzero(bytes)
@@ -374,7 +382,7 @@ def _smallest(bytes: Offsets, world: World, layout: Layout, settings: Settings) 
     return least, crossing
 
 
-def _window(layout: Layout, settings: Settings, byte_time: Floats, latency: Offsets) -> int:
+def _window(layout: PortLayout, settings: PacketSettings, byte_time: Floats, latency: Offsets) -> int:
     """The least time from a port's decision until a packet, a credit or the end of a message is seen elsewhere."""
     flit = np.ceil(settings.flit * byte_time).astype(np.int64)
     seen = settings.switch_latency, settings.credit_latency, settings.nic_latency
@@ -397,7 +405,7 @@ def _window(layout: Layout, settings: Settings, byte_time: Floats, latency: Offs
     return min((int(each.min()) for each in times if len(each)), default=1)
 
 
-def _sst_window(world: World, layout: AddressedLayout, settings: Settings, latency: Offsets) -> int:
+def _sst_window(world: World, layout: AddressedLayout, settings: PacketSettings, latency: Offsets) -> int:
     """The least time until another router or a task hears of what happens at a router and the NICs of its servers.
 
     Raises ``ValueError`` where that is none.

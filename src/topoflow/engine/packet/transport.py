@@ -32,8 +32,8 @@ import numpy as np
 from topoflow import _C
 from topoflow.arrays import Floats, Ints, Offsets, distinct
 from topoflow.engine.alternatives import Alternatives
-from topoflow.engine.base import AUTO, Graph, World
-from topoflow.engine.packet.layout import Layout
+from topoflow.engine.base import AUTO, LoweredGraph, World
+from topoflow.engine.packet.layout import PortLayout
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.parts import connected
 
@@ -143,7 +143,7 @@ class Transport:
 
 
 @dataclass(frozen=True)
-class Control:
+class TransportArrays:
     """The settings as numbers of each message and port of a world."""
 
     allowed: Ints  # [T] packets that may be in flight
@@ -155,7 +155,7 @@ class Control:
     depth: Ints  # [N] flits that may wait for it where packets are lost
 
     @classmethod
-    def nothing(cls, tasks: int, ports: int) -> Control:
+    def nothing(cls, tasks: int, ports: int) -> TransportArrays:
         none, no_time, no_port = np.zeros(tasks, np.int32), np.zeros(tasks, np.int64), np.zeros(ports, np.int32)
         return cls(none, no_time, none, no_time, no_port, no_port, no_port)
 
@@ -166,8 +166,8 @@ class Control:
 
 
 def control_of(
-    world: World, layout: Layout, settings: Transport, size: int, bytes: Offsets, back: Offsets, depth: Ints
-) -> Control:
+    world: World, layout: PortLayout, settings: Transport, size: int, bytes: Offsets, back: Offsets, depth: Ints
+) -> TransportArrays:
     """``size``: B of a packet, ``bytes`` [T], ``back`` [T] ps of a flit on the path, ``depth`` [N] flits."""
     graph, packets = world.graph, -(-bytes // size)
     if packets.max(initial=0) > MAX_PACKETS:
@@ -187,7 +187,7 @@ def control_of(
     elif settings.window is not None:
         allowed[sends] = max(1, int(settings.window) // size)
     puller, pull = _receivers(world, layout, sends, size)
-    return Control(
+    return TransportArrays(
         np.minimum(allowed, packets).astype(np.int32),
         back,
         puller,
@@ -205,7 +205,7 @@ def _risen(rate: float, of: Floats) -> Ints:
 
 def _stored(world: World, paths: Ints, size: int) -> Floats:
     """[paths] s that a packet takes to cross all links of each path, stored at each of them."""
-    graph: Graph = world.graph
+    graph: LoweredGraph = world.graph
     count = len(graph.path_offsets) - 1
     path = np.repeat(np.arange(count), np.diff(graph.path_offsets))
     weight = np.ones(len(path)) if graph.path_weight is None else graph.path_weight
@@ -213,7 +213,7 @@ def _stored(world: World, paths: Ints, size: int) -> Floats:
     return found[paths]
 
 
-def _receivers(world: World, layout: Layout, sends: Offsets, size: int) -> tuple[Ints, Offsets]:
+def _receivers(world: World, layout: PortLayout, sends: Offsets, size: int) -> tuple[Ints, Offsets]:
     """[T] the first port of each task's receiver, and [T] ps that all of its ports together take for a packet.
 
     A receiver is the target of messages, or where the graph does not say whose link is whose: last links of one path.
@@ -241,7 +241,7 @@ def _receivers(world: World, layout: Layout, sends: Offsets, size: int) -> tuple
     return puller, pull
 
 
-def _last_links(graph: Graph, paths: Ints) -> tuple[Offsets, Ints]:
+def _last_links(graph: LoweredGraph, paths: Ints) -> tuple[Offsets, Ints]:
     """Paths, ascending, and the last link of each alternative of each."""
     every = graph.alternatives or Alternatives.single(graph.path_offsets, graph.path_links)
     path = np.repeat(np.arange(len(every.offsets) - 1), np.diff(every.offsets))

@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from topoflow import _C
 from topoflow.engine.base import Floats, Ints, Offsets
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.launch import Kernel, count_threads, launch_together
 from topoflow.engine.lowering.algorithms import algorithms, names
 from topoflow.engine.screen.alone import alone
@@ -72,7 +72,7 @@ class Contention:
         bucket_bytes: int = Placement.bucket_bytes,
         first_bucket_bytes: int = Placement.first_bucket_bytes,
         threads: int | None = None,
-        device: Device = Device(),
+        device: DeviceMemory = DeviceMemory(),
     ) -> None:
         if not workload.layers:
             raise ValueError(f"workload: must be a graph of layers, got {workload.name}, which was captured")
@@ -112,7 +112,7 @@ class Contention:
         launch_together(kernels)
         return np.concatenate([where.numpy(answer) for (_, where), answer in zip(kernels, answers, strict=True)])
 
-    def _kernel(self, where: Device, arrays: dict[str, Any], placements: int) -> Kernel:
+    def _kernel(self, where: DeviceMemory, arrays: dict[str, Any], placements: int) -> Kernel:
         def call() -> None:
             _C.contention(arrays, self.sizes, where.memory, where.stream, self.threads)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from topoflow import _C
 from topoflow.engine.base import Floats, Ints
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.launch import Kernel, launch_together
 from topoflow.engine.screen.contention import Contention
 from topoflow.memory import check_memory
@@ -30,7 +30,7 @@ LOGS = ("best_log", "coldest_log", "accepted_log")
 
 
 @dataclass(frozen=True)
-class Log:
+class LadderLog:
     """The best times and the accepted proposals of each of S steps, on every ladder."""
 
     best: Floats  # [A, S] s, the least so far
@@ -39,10 +39,10 @@ class Log:
 
 
 @dataclass
-class Part:
+class LadderSlice:
     """Ladders ``first`` to ``first + count`` of all, on one device."""
 
-    device: Device
+    device: DeviceMemory
     arrays: dict[str, Any]  # by the names of csrc/screen/walk.h
     first: int = 0
     count: int = 0
@@ -70,7 +70,7 @@ class Ladders:
     ) -> None:
         self.model, self.first = model, first
         self.settings = settings
-        self.parts = [Part(where, held | where.put({**tables, "share": share})) for where, held in model.held]
+        self.parts = [LadderSlice(where, held | where.put({**tables, "share": share})) for where, held in model.held]
         self.shapes: dict[str, tuple[int, ...]] = {}  # of one ladder's state
 
     def begin(self, placement: Ints, keep: int) -> None:
@@ -88,10 +88,10 @@ class Ladders:
         self._put(state)
         self._launch("resume", 0, 0)
 
-    def advance(self, step: int, end: int) -> Log:
+    def advance(self, step: int, end: int) -> LadderLog:
         """Walk from ``step`` to ``end``, at most ``SLICE`` steps further."""
         self._launch("steps", step, end)
-        return Log(*(self._read(name, SLICE)[:, : end - step].copy() for name in LOGS))
+        return LadderLog(*(self._read(name, SLICE)[:, : end - step].copy() for name in LOGS))
 
     def read(self) -> dict[str, NDArray[Any]]:
         """The state of all chains."""
@@ -108,7 +108,7 @@ class Ladders:
             part.first, part.count = first, end - first
             self._put_part(part, {name: array[first:end] for name, array in state.items()})
 
-    def _put_part(self, part: Part, state: Mapping[str, NDArray[Any]]) -> None:
+    def _put_part(self, part: LadderSlice, state: Mapping[str, NDArray[Any]]) -> None:
         where, strategies = part.device, self.model.strategies
         chains, layers = self.shapes["placement"]
         part.arrays |= where.put({name: array.ravel().copy() for name, array in state.items()})
@@ -122,7 +122,7 @@ class Ladders:
     def _launch(self, part: str, step: int, end: int) -> None:
         launch_together([(self._kernel(each, part, step, end), each.device) for each in self.parts if each.count])
 
-    def _kernel(self, own: Part, part: str, step: int, end: int) -> Kernel:
+    def _kernel(self, own: LadderSlice, part: str, step: int, end: int) -> Kernel:
         where, model, (chains,) = own.device, self.model, self.shapes["rung"]
         settings = _C.WalkSettings(ladders=own.count, chains=chains, first=self.first + own.first, **self.settings)
 
@@ -132,7 +132,7 @@ class Ladders:
         return Kernel(call, own.arrays["cancel"], lambda: [f"{own.count} ladders of {chains} chains"])
 
 
-def _loads(where: Device, chains: int, numbers: int) -> Any:
+def _loads(where: DeviceMemory, chains: int, numbers: int) -> Any:
     """Memory for what coflows put on links. Raises ``ValueError`` where it does not fit."""
     needed = 8.0 * chains * numbers
     if not where.on_cuda:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from topoflow.arrays import offsets, row_offsets
 from topoflow.engine.base import Floats, Ints, Offsets
-from topoflow.engine.lowering.blocks import Block, Blocks
+from topoflow.engine.lowering.blocks import Block, BlockBuilder
 from topoflow.engine.lowering.paths import NO_PATH, Paths
 from topoflow.engine.lowering.placement import Lowering
 from topoflow.fabric.base import Fabric
@@ -32,7 +32,7 @@ LARGEST = 61  # bits of a load: what all layers' coflows put on a link fits in a
 
 
 @dataclass(frozen=True)
-class Job:
+class ScreenedJob:
     """The workload, the fabric and the choices that the arrays are made from."""
 
     workload: LayerGraph
@@ -48,7 +48,7 @@ class StrategyArrays:
     arrays: dict[str, Array]
     servers: int
     unit: float  # loads are counted in 1/unit B
-    job: Job
+    job: ScreenedJob
 
     @property
     def layers(self) -> int:
@@ -79,7 +79,7 @@ def strategy_arrays(
     """
     arrays, samples = _choices(fabric.servers, choices)
     paths = Paths(fabric, seed, routing)
-    blocks = Blocks(fabric, all_reduce, "flows")
+    blocks = BlockBuilder(fabric, all_reduce, "flows")
     groups = [blocks.of(_all_reduce(workload, holders), f"choices[{k}]") for k, holders in enumerate(choices)]
     taken = [_paths(paths, block, holders) for block, holders in zip(groups, choices, strict=True)]
     path = _pairs(paths)
@@ -90,7 +90,7 @@ def strategy_arrays(
     arrays |= _groups(groups, taken, table, workload.gpu.exchange_bandwidth)
     unit = _unit(fabric.servers * float(arrays["edge_bytes"].sum()))  # what a layer's coflow has, at most
     arrays["link_seconds"] = 1 / (fabric.bandwidth * unit)
-    job = Job(workload, fabric, choices, Lowering(all_reduce, routing, "flows", seed))
+    job = ScreenedJob(workload, fabric, choices, Lowering(all_reduce, routing, "flows", seed))
     return StrategyArrays(arrays, fabric.servers, unit, job)
 
 

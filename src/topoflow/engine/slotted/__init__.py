@@ -21,11 +21,11 @@ from topoflow import _C
 from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import Pause, Run, Slots, Timeline, World
 from topoflow.engine.checks import check_accepted, refuses_rounds
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.launch import Steps, cut_by_memory, in_pieces
-from topoflow.engine.slotted.batch import Batch, pack
+from topoflow.engine.slotted.batch import SlottedBatch, pack
 from topoflow.engine.slotted.cells import NEVER, SECOND, Cells, Control, cells_of, control_of
-from topoflow.engine.slotted.settings import Settings
+from topoflow.engine.slotted.settings import SlottedSettings
 from topoflow.engine.timelines import link_bytes, timeline
 from topoflow.fabric.circuits.on_demand import OnDemand
 from topoflow.fabric.circuits.staggered import Staggered
@@ -37,7 +37,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Slotted(Settings):
+class Slotted(SlottedSettings):
     """Cells that follow a schedule."""
 
     name: ClassVar[str] = "slotted"
@@ -80,13 +80,13 @@ class Slotted(Settings):
         left = np.maximum(world.graph.bytes - came, 0.0)
         return Pause(until, _seconds(found.start), _seconds(found.finish), left, _slots(world, found))
 
-    def _run(self, worlds: Sequence[World], run: Run) -> list[Found]:
+    def _run(self, worlds: Sequence[World], run: Run) -> list[SlottedResults]:
         check_accepted(self, worlds)
         return simulate_cells([cells_of(world) for world in worlds], self, run)
 
 
 @dataclass(frozen=True)
-class Log:
+class SlotLog:
     """The slots in which every cell was sent, from the beginning; -1: it was not sent, or not sent on."""
 
     through: Ints  # [C] the node of the detour, -1: there was none
@@ -95,7 +95,7 @@ class Log:
 
 
 @dataclass(frozen=True)
-class Found:
+class SlottedResults:
     """The results of a world. Times are in ps, NEVER for what did not happen."""
 
     world: Cells
@@ -110,7 +110,7 @@ class Found:
     refused: Ints  # [N, 2] NACKs for packets that were sent to each node, by kind of switch; none with a schedule
     epochs: int
     sampled: Ints  # [K, 3] of epochs: number, cells that waited at all nodes when it had passed, and the most at one
-    log: Log | None = None
+    log: SlotLog | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -137,7 +137,9 @@ def _is_whole(world: World, control: Control) -> bool:
     return bool((own == fabric.degree * fabric.interface_bandwidth).all() and whole.all())
 
 
-def simulate_cells(worlds: Sequence[Cells], settings: Settings, run: Run = Run(), *, log: bool = False) -> list[Found]:
+def simulate_cells(
+    worlds: Sequence[Cells], settings: SlottedSettings, run: Run = Run(), *, log: bool = False
+) -> list[SlottedResults]:
     """Return the results of ``worlds``, in their order; they do not influence each other.
 
     Raises ``ValueError`` that names a world whose tasks wait for each other in a circle, or for one that lost cells, or
@@ -149,8 +151,8 @@ def simulate_cells(worlds: Sequence[Cells], settings: Settings, run: Run = Run()
 
 
 def _steps(
-    worlds: Sequence[Cells], device: Device, settings: Settings, threads: int | None, log: bool
-) -> Steps[list[Found]]:
+    worlds: Sequence[Cells], device: DeviceMemory, settings: SlottedSettings, threads: int | None, log: bool
+) -> Steps[list[SlottedResults]]:
     batch = pack(worlds, settings, log=log)
     yield from batch.steps(device, threads)
     _raise_unfinished(batch)
@@ -164,7 +166,7 @@ def _needed(world: Cells, log: bool) -> int:
     return drawn + PER_WORLD + PER_TASK * world.tasks + PER_CELL * int(world.cells.sum()) * log
 
 
-def _raise_unfinished(batch: Batch) -> None:
+def _raise_unfinished(batch: SlottedBatch) -> None:
     status = batch.arrays["status"]
     stuck = batch.arrays["stuck"].reshape(-1, 2)
     laws = {
@@ -185,9 +187,9 @@ def _raise_unfinished(batch: Batch) -> None:
         raise ValueError("; ".join(failures))
 
 
-def _found(batch: Batch, index: int, log: bool) -> Found:
+def _found(batch: SlottedBatch, index: int, log: bool) -> SlottedResults:
     of = partial(batch.of, world=index)
-    return Found(
+    return SlottedResults(
         world=batch.worlds[index],
         start=of("start"),
         finish=of("finish"),
@@ -200,16 +202,16 @@ def _found(batch: Batch, index: int, log: bool) -> Found:
         refused=of("refused").reshape(-1, 2),
         epochs=int(of("epochs")[0]),
         sampled=of("sampled").reshape(-1, 3)[: int(of("samples")[0])],
-        log=Log(of("through"), of("sent"), of("sent_on")) if log else None,
+        log=SlotLog(of("through"), of("sent"), of("sent_on")) if log else None,
     )
 
 
-def _timeline(world: World, found: Found) -> Timeline:
+def _timeline(world: World, found: SlottedResults) -> Timeline:
     start, finish = _seconds(found.start), _seconds(found.finish)
     return replace(timeline(world, start, finish, link_bytes(world.graph)), slots=_slots(world, found))
 
 
-def _slots(world: World, found: Found) -> Slots:
+def _slots(world: World, found: SlottedResults) -> Slots:
     cell = np.float64(control_of(world).cell)
     came = found.delivered * cell
     payload = np.minimum(came, world.graph.bytes).sum() / max(came.sum(), 1.0)  # the last cell of a task is not full

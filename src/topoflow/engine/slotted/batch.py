@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from topoflow import _C
 from topoflow.arrays import Ints, Offsets, filled, offsets
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.launch import Kernel, Steps, count_threads
 from topoflow.engine.slotted.cells import Cells
-from topoflow.engine.slotted.settings import CABLES, MOST, PROTOCOLS, Settings
+from topoflow.engine.slotted.settings import CABLES, MOST, PROTOCOLS, SlottedSettings
 from topoflow.fabric.circuits.on_demand import Square
 from topoflow.fabric.circuits.rotors import Rotors
-from topoflow.fabric.circuits.schedule import Schedule
+from topoflow.fabric.circuits.schedule import CircuitSchedule
 from topoflow.fabric.circuits.staggered import Staggered
 
 Array = NDArray[Any]
@@ -56,7 +56,7 @@ SHARED = ("status", "cancel", "counts")  # what the host reads or writes, too
 
 
 @dataclass(frozen=True)
-class Batch:
+class SlottedBatch:
     """The worlds of one launch: ``arrays`` by the names that ``csrc/slotted/batch.h`` gives them."""
 
     worlds: tuple[Cells, ...]
@@ -71,7 +71,7 @@ class Batch:
             begin = each * (np.arange(len(self.worlds) + 1) if what == "world" else self.arrays[f"{what}_offsets"])
         return self.arrays[name][begin[world] : begin[world + 1]]
 
-    def steps(self, device: Device, threads: int | None) -> Steps[None]:
+    def steps(self, device: DeviceMemory, threads: int | None) -> Steps[None]:
         """One launch, after which the answers are there."""
         arrays = self.arrays
         if device.torch is not None:
@@ -92,7 +92,7 @@ class Batch:
                 self.arrays[name][:] = device.numpy(arrays[name])
 
 
-def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> Batch:
+def pack(worlds: Sequence[Cells], settings: SlottedSettings, *, log: bool = False) -> SlottedBatch:
     """A batch of these worlds. ``log``: say for each cell when it was sent, and through which node."""
     counts = {
         "task": [world.tasks for world in worlds],
@@ -152,23 +152,23 @@ def pack(worlds: Sequence[Cells], settings: Settings, *, log: bool = False) -> B
     counts["world"] = [1] * len(worlds)
     arrays |= {name: np.zeros(each * sum(counts[what]), dtype) for name, (dtype, what, each) in ANSWERS.items()}
     arrays |= {name: np.zeros(int(cells.sum()) if log else 0, dtype) for name, dtype in LOGGED.items()}
-    return Batch(tuple(worlds), arrays)
+    return SlottedBatch(tuple(worlds), arrays)
 
 
-def _protocol(world: Cells, settings: Settings) -> int:
+def _protocol(world: Cells, settings: SlottedSettings) -> int:
     """A schedule can be used by several protocols; switches that are asked have one, and rotor switches others."""
-    if isinstance(world.schedule, Schedule):
+    if isinstance(world.schedule, CircuitSchedule):
         return PROTOCOLS[settings.protocol]
     if isinstance(world.schedule, Square):
         return int(_C.ACK_NACK)
     return int(_C.OPERA if isinstance(world.schedule, Staggered) else _C.ROTOR_LB)
 
 
-def _queue(world: Cells, settings: Settings) -> int:
+def _queue(world: Cells, settings: SlottedSettings) -> int:
     return world.schedule.stored if isinstance(world.schedule, Rotors) else settings.queue
 
 
-def _credits(world: Cells, settings: Settings) -> int:
+def _credits(world: Cells, settings: SlottedSettings) -> int:
     return settings.credits or MOST if world.credited and not isinstance(world.schedule, Rotors) else MOST
 
 
@@ -190,7 +190,7 @@ def _low_latency(world: Cells) -> NDArray[np.bool_]:
 
 def _drawn(worlds: Sequence[Cells]) -> tuple[Offsets, Offsets]:
     """[W] where matchings and routes of each world begin, and their bytes; once for all worlds that have the same."""
-    at, parts, size = dict[Schedule | Square | Rotors, int](), [np.zeros(0, np.uint8)], 0
+    at, parts, size = dict[CircuitSchedule | Square | Rotors, int](), [np.zeros(0, np.uint8)], 0
     for schedule in (world.schedule for world in worlds if isinstance(world.schedule, Staggered)):
         if schedule not in at:
             at[schedule] = size // WORD_BYTES
@@ -202,7 +202,7 @@ def _drawn(worlds: Sequence[Cells]) -> tuple[Offsets, Offsets]:
     return begin, found
 
 
-def _cable(world: Cells, settings: Settings) -> int:
+def _cable(world: Cells, settings: SlottedSettings) -> int:
     """Nothing waits between a node and its server where servers are the nodes of switches that are asked."""
     return _C.ARRIVAL if isinstance(world.schedule, Square) else CABLES[settings.cable]
 

@@ -15,7 +15,7 @@ from topoflow.engine.base import World
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.circuits.on_demand import OnDemand, Square
 from topoflow.fabric.circuits.rotors import Rotating, Rotors
-from topoflow.fabric.circuits.schedule import Cyclic, Schedule
+from topoflow.fabric.circuits.schedule import CircuitSchedule, Cyclic
 from topoflow.fabric.circuits.staggered import Staggered, pause_of
 
 Control = Cyclic | OnDemand | Rotating  # of networks where time is slots
@@ -36,7 +36,7 @@ class Cells:
     """
 
     name: str
-    schedule: Schedule | Square | Rotors
+    schedule: CircuitSchedule | Square | Rotors
     slot: int  # ps
     node: Ints  # [S] the node of each server
     pace: int  # ps that the cable of a server needs for a cell

@@ -15,7 +15,7 @@ WORD = 2**32
 
 
 @dataclass(frozen=True)
-class Settings:
+class SlottedSettings:
     """The settings of senders, and the buffer of a node."""
 
     protocol: str = "request_grant"

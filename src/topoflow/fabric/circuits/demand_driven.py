@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.fabric.base import Control
+from topoflow.fabric.base import LinkControl
 
 
 @dataclass(frozen=True)
-class DemandDriven(Control):
+class DemandDriven(LinkControl):
     """A control that chooses circuits by ``circuits.heuristic`` every ``interval``; a change stops flows for ``pause``.
 
     Source: TopoOpt (Wang et al., NSDI 2023), E.4; ``engine.dynamic.reconfigure`` lists what it leaves open.

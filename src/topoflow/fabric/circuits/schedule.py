@@ -44,7 +44,7 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class CircuitSchedule:
     """The cyclic schedule of ``nodes`` with ``uplinks`` each, without ``failed`` parts."""
 
     nodes: int
@@ -123,7 +123,7 @@ class Cyclic(Static):
     Servers fill the working nodes in order.
     """
 
-    schedule: Schedule
+    schedule: CircuitSchedule
     slot: float  # s, including the guardband
     cell: int  # B
     servers_per_node: int

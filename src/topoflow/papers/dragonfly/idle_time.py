@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from topoflow.papers.dragonfly.tapering import ALL, CABLES, KINDS, MOTIF, Tapering
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
-from topoflow.study.figures.base import Heading, Picture, Row, grouped, number, where
+from topoflow.study.figures.base import FigurePicture, Heading, Row, grouped, number, where
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class IdleTime(Tapering):
             **{f"{kind}_median": Heading(f"median of {kind} ports", "%") for kind in KINDS},
         }
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         summary = self.summary(rows)
         parts = {}
         for key in ("idle_median", "over_1us", "over_1ms"):
@@ -46,7 +46,7 @@ class IdleTime(Tapering):
                 bars.setdefault(name, {})[str(row["motif"])] = 100 * number(row, key)
             parts[f"{self.headings[key].text} [%]"] = bars
         axis = Axis("share [%]")
-        return [Picture.of("idle.png", f"After {self.source}.", draw_bars(self.title, parts, axis))]
+        return [FigurePicture.of("idle.png", f"After {self.source}.", draw_bars(self.title, parts, axis))]
 
 
 def _intervals(of_all: Row) -> Row:

@@ -9,7 +9,7 @@ from statistics import fmean
 from topoflow.papers.dragonfly.tapering import CABLES, KINDS, MOTIF, NIC, Tapering, runtimes
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.study.figures.base import Heading, Picture, Row, distinct, grouped, number, where
+from topoflow.study.figures.base import FigurePicture, Heading, Row, distinct, grouped, number, where
 from topoflow.units import check_positive
 
 
@@ -68,7 +68,7 @@ class LinkPower(Tapering):
             "idle_most": Heading("most [W]"),
         }
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         summary = self.summary(rows)
         lines = {}
         for series, of_series in grouped(summary, "series").items():
@@ -77,7 +77,7 @@ class LinkPower(Tapering):
                 [number(row, "runtime_over_best") for row in of_series],
             )
         axes = Axis("power of links and NICs [kW]"), Axis("mean runtime over the best")
-        return [Picture.of("power.png", f"After {self.source}.", draw_lines(self.title, {"": lines}, *axes))]
+        return [FigurePicture.of("power.png", f"After {self.source}.", draw_lines(self.title, {"": lines}, *axes))]
 
 
 def runtimes_of(rows: Sequence[Row], motif: str) -> list[float]:

@@ -9,14 +9,14 @@ import numpy as np
 
 from topoflow.papers.dragonfly.tapering import CABLES, KINDS, MOTIF, SHARES, Tapering
 from topoflow.report.draw.ternary import TimeShares, draw_ternary
-from topoflow.study.figures.base import Picture, Row, grouped, number, where
+from topoflow.study.figures.base import FigurePicture, Row, grouped, number, where
 
 
 @dataclass(frozen=True)
 class PortTime(Tapering):
     """A picture for each motif and series, with a panel for each number of cables between two groups."""
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         pictures = []
         for motif, of_motif in grouped(rows, MOTIF).items():
             for series, same in grouped(of_motif, "series").items():
@@ -24,7 +24,7 @@ class PortTime(Tapering):
                 title = f"{self.title}: {motif}, {series}"
                 file = f"{motif}_{series}.png".replace("/", " per ").replace(" ", "_")
                 caption = f"The share of time of every port of a switch; darker: more ports. After {self.source}."
-                pictures.append(Picture.of(file, caption, draw_ternary(title, parts)))
+                pictures.append(FigurePicture.of(file, caption, draw_ternary(title, parts)))
         return pictures
 
 

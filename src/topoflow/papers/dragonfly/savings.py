@@ -9,7 +9,7 @@ from topoflow.papers.dragonfly.link_power import LinkPower
 from topoflow.papers.dragonfly.tapering import ALL, CABLES, KINDS, MOTIF, NIC
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
-from topoflow.study.figures.base import Heading, Picture, Row, distinct, grouped, number, where
+from topoflow.study.figures.base import FigurePicture, Heading, Row, distinct, grouped, number, where
 from topoflow.units import check_positive
 
 PORTS = (*KINDS, NIC)
@@ -90,9 +90,9 @@ class Savings(LinkPower):
             "of_budget": Heading("of a machine of that size", "%"),
         }
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         bars: dict[str, dict[str, float]] = {}
         for row in self.summary(rows):
             bars.setdefault(str(row["series"]), {})[str(row["saving"])] = 100 * number(row, "of_links")
         axis = Axis("of the power of links and NICs [%]")
-        return [Picture.of("savings.png", f"After {self.source}.", draw_bars(self.title, {"": bars}, axis))]
+        return [FigurePicture.of("savings.png", f"After {self.source}.", draw_bars(self.title, {"": bars}, axis))]

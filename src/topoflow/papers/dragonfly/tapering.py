@@ -18,7 +18,7 @@ from topoflow.engine.lowering.addresses import next_hops
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import Lines, draw_lines
-from topoflow.study.figures.base import Experiment, Grid, Heading, Picture, Row, grouped, number, where
+from topoflow.study.figures.base import Experiment, FigurePicture, Grid, Heading, Row, grouped, number, where
 from topoflow.study.figures.setup import Setup
 
 CABLES, MOTIF = "fabric.global_links", "workload.name"  # keys of the grid
@@ -89,7 +89,7 @@ class Tapering(Experiment):
             **{key: Heading(text, "%") for key, text in names.items()},
         }
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         parts: dict[str, Lines] = {}
         for motif, of_motif in grouped(rows, MOTIF).items():
             lines = {}
@@ -98,7 +98,7 @@ class Tapering(Experiment):
                 lines[series] = (sorted(seconds_of), [seconds_of[cables] for cables in sorted(seconds_of)])
             parts[str(motif)] = lines
         axes = Axis("cables between two groups", log=True), Axis("runtime", "s")
-        return [Picture.of("runtime.png", f"After {self.source}.", draw_lines(self.title, parts, *axes))]
+        return [FigurePicture.of("runtime.png", f"After {self.source}.", draw_lines(self.title, parts, *axes))]
 
 
 def runtimes(rows: Sequence[Row]) -> dict[float, float]:

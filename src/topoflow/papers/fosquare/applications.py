@@ -15,7 +15,7 @@ from topoflow.papers.fosquare.mappings import within
 from topoflow.papers.fosquare.synthetic import PROCESSES, Background, Index, SyntheticMessages, application
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row, distinct, number, where
+from topoflow.study.figures.base import Experiment, FigurePicture, Heading, Row, distinct, number, where
 from topoflow.study.figures.setup import Setup
 from topoflow.units import check_positive
 
@@ -170,7 +170,7 @@ class Applications(Experiment):
             "refused": Heading("packets refused", "%"),
         }
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         parts = {
             mapping: {
                 series: {
@@ -182,7 +182,7 @@ class Applications(Experiment):
             for mapping in distinct(rows, "mapping")
         }
         figure = draw_bars(self.title, parts, Axis("mean latency of a message", "s"), "available cores", self.fabrics)
-        return [Picture.of("latency.png", f"Mean over all messages and seeds. After {self.source}.", figure)]
+        return [FigurePicture.of("latency.png", f"Mean over all messages and seeds. After {self.source}.", figure)]
 
 
 MEANS = ("near", "latency", "latency_p99", "background", "lost", "background_lost")

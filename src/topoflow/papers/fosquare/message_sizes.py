@@ -10,7 +10,7 @@ import numpy as np
 from topoflow.papers.fosquare.synthetic import application
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_cdf
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row, grouped, number
+from topoflow.study.figures.base import Experiment, FigurePicture, Heading, Row, grouped, number
 from topoflow.study.figures.setup import Setup
 
 
@@ -60,7 +60,7 @@ class MessageSizes(Experiment):
         sizes = {"least": "smallest message", "median": "median message", "most": "largest message"}
         return {"bytes": Heading("all together", "B"), **{key: Heading(text, "B") for key, text in sizes.items()}}
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         samples = {name: self._sizes(same) for name, same in grouped(rows, "application").items()}
         figure = draw_cdf(self.title, {"": samples}, Axis("size of a message", "B", log=True), "messages")
-        return [Picture.of("sizes.png", f"Synthetic messages. After {self.source}.", figure)]
+        return [FigurePicture.of("sizes.png", f"Synthetic messages. After {self.source}.", figure)]

@@ -11,7 +11,7 @@ from topoflow.arrays import Floats
 from topoflow.papers.motion.exchange import SIZE, Exchange
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import Lines, draw_lines
-from topoflow.study.figures.base import Picture, Row, distinct, grouped, number, where
+from topoflow.study.figures.base import FigurePicture, Row, distinct, grouped, number, where
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Application(Exchange):
             for row in rows
         ]
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         pictures = []
         for ratio in self.ratios:
             parts: dict[str, Lines] = {}
@@ -59,7 +59,7 @@ class Application(Exchange):
             figure = draw_lines(self.title, parts, SIZE, Axis(f"time over {self.base}"), self.fabrics)
             file = "completion.png" if ratio == 1 else f"application_{ratio:g}.png"
             pictures.append(
-                Picture.of(file, f"Time of the {subject}, over that on {self.base}. After {self.source}.", figure)
+                FigurePicture.of(file, f"Time of the {subject}, over that on {self.base}. After {self.source}.", figure)
             )
         return pictures
 

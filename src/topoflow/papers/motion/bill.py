@@ -15,7 +15,7 @@ import numpy as np
 from topoflow.fabric.base import Fabric
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row, distinct, number, where
+from topoflow.study.figures.base import Experiment, FigurePicture, Heading, Row, distinct, number, where
 from topoflow.study.figures.setup import Setup
 from topoflow.units import check_count, check_not_negative, check_positive
 
@@ -122,10 +122,10 @@ class Bill(Experiment):
         first, second = [*self.series, "", ""][:2]
         return {"change": Heading(f"{second} over {first}", "x"), "paper": Heading(f"the paper: {first}, {second}")}
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         bars = {str(row["series"]): {"": number(row, "optics_w") / 1e3} for row in rows}
         figure = draw_bars(self.title, {"": bars}, Axis("power of all optics [kW]"))
-        return [Picture.of("optics.png", f"What optics draw. After {self.source}.", figure)]
+        return [FigurePicture.of("optics.png", f"What optics draw. After {self.source}.", figure)]
 
 
 def _by_node(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:

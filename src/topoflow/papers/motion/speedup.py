@@ -9,7 +9,7 @@ from typing import Any
 from topoflow.papers.motion.exchange import SIZE, Exchange
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.study.figures.base import Picture, Row, distinct, grouped, number, where
+from topoflow.study.figures.base import FigurePicture, Row, distinct, grouped, number, where
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Speedup(Exchange):
                     extremes.append({"speedup": title, "servers": servers, **ends})
         return extremes
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         pictures = []
         for pair, title in self._chosen(rows):
             lines: dict[str, tuple[Any, Any]] = {}
@@ -44,7 +44,7 @@ class Speedup(Exchange):
                 lines[f"{servers} servers"] = (list(line), list(line.values()))
             figure = draw_lines(self.title, {title: lines}, SIZE, Axis("speedup"))
             file = f"speedup_{'_over_'.join(pair)}.png".replace(" ", "_")
-            pictures.append(Picture.of(file, f"Speedup, {title}. After {self.source}.", figure))
+            pictures.append(FigurePicture.of(file, f"Speedup, {title}. After {self.source}.", figure))
         return pictures
 
     def _chosen(self, rows: Sequence[Row]) -> Iterator[tuple[tuple[str, str], str]]:

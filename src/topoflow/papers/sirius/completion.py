@@ -12,7 +12,7 @@ from topoflow.case.base import Job
 from topoflow.engine.base import PausingFidelity, World
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars, draw_lines
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row, distinct, grouped, number, words
+from topoflow.study.figures.base import Experiment, FigurePicture, Heading, Row, distinct, grouped, number, words
 from topoflow.study.figures.setup import Setup
 from topoflow.units import check_positive
 from topoflow.workload.messages.flows import Arrivals
@@ -106,7 +106,7 @@ class Completion(Experiment):
             "unfinished": Heading("short flows that had not ended", "%"),
         }
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         pictures = []
         for metric in self.metrics:
             title, unit, log = METRICS[metric]
@@ -122,7 +122,7 @@ class Completion(Experiment):
                 at = f"{axis.label} {number(rows[0], self.x):g}"
                 figure = draw_bars(self.title, {at: {title: bars}}, Axis(title, unit))
             caption = f"{title}. After {self.source}.{_left_out(rows) if metric == COMPLETION else ''}"
-            pictures.append(Picture.of(f"{metric}.png", caption, figure))
+            pictures.append(FigurePicture.of(f"{metric}.png", caption, figure))
         return pictures
 
     def _line(self, rows: Sequence[Row], metric: str) -> tuple[Floats, Floats]:

@@ -20,7 +20,7 @@ from topoflow.fabric.base import Item
 from topoflow.papers.sirius.scale_tax import TERABIT, path_power
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row, grouped, number, where
+from topoflow.study.figures.base import Experiment, FigurePicture, Heading, Row, grouped, number, where
 from topoflow.study.figures.setup import Setup
 from topoflow.units import check_bandwidth, check_count, check_positive
 
@@ -100,7 +100,7 @@ class LaserPower(Experiment):
             **{f"{name}_ratio": Heading(f"power {text} over {self.baseline}", "%") for name, text in BASES.items()},
         }
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         summary = self.summary(rows)
         if not summary:
             return []
@@ -111,7 +111,7 @@ class LaserPower(Experiment):
             for servers, same in grouped(summary, "servers").items()
         }
         axes = Axis("power of a tunable laser over a fixed one"), Axis(f"power over that of {self.baseline}")
-        return [Picture.of("power.png", f"After {self.source}.", draw_lines(self.title, parts, *axes))]
+        return [FigurePicture.of("power.png", f"After {self.source}.", draw_lines(self.title, parts, *axes))]
 
 
 def _column(rows: Sequence[Row], key: str) -> Floats:

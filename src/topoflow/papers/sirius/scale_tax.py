@@ -20,7 +20,7 @@ from topoflow.fabric.base import Item
 from topoflow.fabric.prices import Prices
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row, number
+from topoflow.study.figures.base import Experiment, FigurePicture, Heading, Row, number
 from topoflow.study.figures.setup import Setup
 from topoflow.units import check_bandwidth, check_count
 
@@ -68,11 +68,11 @@ class ScaleTax(Experiment):
     def headings(self) -> Mapping[str, Heading]:
         return {name: Heading(f"W/(Tb/s), {text}") for name, text in LINES.items()}
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         nodes = np.array([number(row, "nodes") for row in rows])
         lines = {text: (nodes, np.array([number(row, name) for row in rows])) for name, text in LINES.items()}
         axes = Axis("nodes", log=True), Axis("power of a path [W/(Tb/s)]")
-        return [Picture.of("power.png", f"After {self.source}.", draw_lines(self.title, {"": lines}, *axes))]
+        return [FigurePicture.of("power.png", f"After {self.source}.", draw_lines(self.title, {"": lines}, *axes))]
 
 
 def path_power(prices: Prices, switches: float, links: float, bandwidth: float) -> float:

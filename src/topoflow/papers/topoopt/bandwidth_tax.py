@@ -10,7 +10,7 @@ import numpy as np
 from topoflow.case.rows import bandwidth_tax
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row, grouped, number
+from topoflow.study.figures.base import Experiment, FigurePicture, Heading, Row, grouped, number
 from topoflow.study.figures.setup import Setup, buffer_bytes, model_parallel, wire_bytes
 
 TAXES = {  # column -> how the bytes of all-reduces are counted
@@ -69,7 +69,7 @@ class BandwidthTax(Experiment):
             "bandwidth_tax_mp": Heading("of model-parallel traffic alone", "x"),
         }
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         parts = {
             counted: {
                 series: {str(row[self.x]): number(row, tax) for row in same}
@@ -79,4 +79,4 @@ class BandwidthTax(Experiment):
         }
         figure = draw_bars(self.title, parts, Axis("bandwidth tax"), self.x_label, self.fabrics)
         caption = f"Bytes sent, counted again at every relay, over the bytes of the job. After {self.source}."
-        return [Picture.of("bandwidth_tax.png", caption, figure)]
+        return [FigurePicture.of("bandwidth_tax.png", caption, figure)]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from topoflow.case.rows import flow_matrix
 from topoflow.report.draw.figures import draw_heat_maps
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row, grouped, number
+from topoflow.study.figures.base import Experiment, FigurePicture, Heading, Row, grouped, number
 from topoflow.study.figures.setup import Setup
 
 
@@ -50,11 +50,11 @@ class HeatMaps(Experiment):
             "largest_mp": Heading("most of model-parallel traffic", "B"),
         }
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         servers = 1 + max(int(number(row, end)) for row in rows for end in ("source", "target"))
         maps = {series: _matrix(same, servers) for series, same in grouped(rows, "series").items()}
         caption = f"Bytes from the server of a row to that of a column in one iteration. After {self.source}."
-        return [Picture.of("traffic.png", caption, draw_heat_maps(self.title, maps))]
+        return [FigurePicture.of("traffic.png", caption, draw_heat_maps(self.title, maps))]
 
 
 def _matrix(rows: Sequence[Row], servers: int) -> NDArray[np.float64]:

@@ -12,8 +12,18 @@ import numpy as np
 from topoflow.case.rows import bandwidth_tax, compute_time
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.search.problem import Settings
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row, distinct, grouped, number, ratios, where
+from topoflow.search.problem import SearchSettings
+from topoflow.study.figures.base import (
+    Experiment,
+    FigurePicture,
+    Heading,
+    Row,
+    distinct,
+    grouped,
+    number,
+    ratios,
+    where,
+)
 from topoflow.study.figures.setup import Setup, wire_bytes
 
 
@@ -34,7 +44,7 @@ class IterationTime(Experiment):
     x_log: bool = False
     y_log: bool = False
     names: Mapping[str, str] = field(default_factory=dict)  # displayed names of panels
-    search: Settings | None = None
+    search: SearchSettings | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -107,7 +117,7 @@ class IterationTime(Experiment):
             "ratio_last": Heading("at the highest", "x"),
         }
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         parts = {
             self.names.get(str(panel), str(panel)): {
                 series: (np.array(list(line)), np.array(list(line.values()))) for series, line in lines.items()
@@ -122,4 +132,4 @@ class IterationTime(Experiment):
             self.fabrics,
         )
         caption = f"Time of one training iteration; lower is better. After {self.source}."
-        return [Picture.of("iteration_time.png", caption, figure)]
+        return [FigurePicture.of("iteration_time.png", caption, figure)]

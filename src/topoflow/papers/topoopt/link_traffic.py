@@ -10,7 +10,7 @@ import numpy as np
 from topoflow.engine.timelines import link_bytes
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_cdf
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row, grouped, number, words
+from topoflow.study.figures.base import Experiment, FigurePicture, Heading, Row, grouped, number, words
 from topoflow.study.figures.setup import Setup, model_parallel
 
 KINDS = {"mp_bytes": "all-to-all", "bytes": "all traffic"}
@@ -58,7 +58,7 @@ class LinkTraffic(Experiment):
         ends = {"least": Heading("least on a link", "B"), "most": Heading("most on a link", "B")}
         return {**ends, "less": Heading("their difference over the most", "%")}
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         parts = {
             f"{words(self.panel)} = {panel}": {
                 f"{series}, {name}": np.repeat(
@@ -71,4 +71,4 @@ class LinkTraffic(Experiment):
         }
         fabrics = {f"{series}, {name}": of for series, of in self.fabrics.items() for name in KINDS.values()}
         figure = draw_cdf(self.title, parts, Axis("carried by a link in one iteration", "B"), "links", fabrics)
-        return [Picture.of("link_traffic.png", f"A steep curve is an even load. After {self.source}.", figure)]
+        return [FigurePicture.of("link_traffic.png", f"A steep curve is an even load. After {self.source}.", figure)]

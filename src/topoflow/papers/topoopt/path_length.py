@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from topoflow.case.rows import path_lengths
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_cdf
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row, grouped, number
+from topoflow.study.figures.base import Experiment, FigurePicture, Heading, Row, grouped, number
 from topoflow.study.figures.setup import Setup
 
 
@@ -37,10 +37,12 @@ class PathLength(Experiment):
     def headings(self) -> Mapping[str, Heading]:
         return {"mean": Heading("links between two servers, mean"), "largest": Heading("at most")}
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         curves = {series: self._lengths(same) for series, same in grouped(rows, "series").items()}
         figure = draw_cdf(self.title, {"": curves}, Axis("links between two servers"), "pairs of servers", self.fabrics)
-        return [Picture.of("path_length.png", f"A curve that rises early is better. After {self.source}.", figure)]
+        return [
+            FigurePicture.of("path_length.png", f"A curve that rises early is better. After {self.source}.", figure)
+        ]
 
     @staticmethod
     def _lengths(rows: Sequence[Row]) -> NDArray[np.float64]:

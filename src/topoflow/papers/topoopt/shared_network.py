@@ -20,7 +20,7 @@ import numpy as np
 
 from topoflow.arrays import filled, offsets
 from topoflow.engine.alternatives import joined as alternatives
-from topoflow.engine.base import Fidelity, Floats, Graph, Ints, Offsets, Run, World
+from topoflow.engine.base import Fidelity, Floats, Ints, LoweredGraph, Offsets, Run, World
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.simulation import simulate
 
@@ -95,7 +95,7 @@ def dedicated(worlds: Sequence[World], fidelity: Fidelity = Fluid(), *, run: Run
     return [np.array([timeline.makespan]) for timeline in simulate(worlds, fidelity, run)]
 
 
-def repeated(graph: Graph, times: int, start: float = 0.0) -> Graph:
+def repeated(graph: LoweredGraph, times: int, start: float = 0.0) -> LoweredGraph:
     """Repeat the T tasks of ``graph``, each time followed by an end task.
 
     There are ``times`` iterations; the first begins at ``start`` (s). An iteration begins when the end task of the
@@ -135,11 +135,11 @@ def repeated(graph: Graph, times: int, start: float = 0.0) -> Graph:
     )
 
 
-def _of_repeated(graph: Graph, owner: int) -> str:
+def _of_repeated(graph: LoweredGraph, owner: int) -> str:
     return graph.where_owner(owner) if owner < graph.owners else "the end of an iteration"
 
 
-def side_by_side(graphs: Sequence[Graph], names: Sequence[str] | None = None) -> Graph:
+def side_by_side(graphs: Sequence[LoweredGraph], names: Sequence[str] | None = None) -> LoweredGraph:
     """Join graphs that share links at the same time; tasks, paths and owners follow those of the previous graph.
 
     ``names`` are the names of the jobs in error messages; None: the jobs are numbered.
@@ -167,7 +167,7 @@ def side_by_side(graphs: Sequence[Graph], names: Sequence[str] | None = None) ->
     limits = any(graph.path_limit is not None for graph in graphs)
     placed = all(graph.ends is not None for graph in graphs)
     paths_of = [(graph.path_offsets, graph.path_links) for graph in graphs]
-    return Graph(
+    return LoweredGraph(
         delay=joined("delay"),
         bytes=joined("bytes"),
         release=joined("release"),
@@ -188,7 +188,7 @@ def side_by_side(graphs: Sequence[Graph], names: Sequence[str] | None = None) ->
     )
 
 
-def _of_jobs(graphs: Sequence[Graph], names: Sequence[str], owner: int) -> str:
+def _of_jobs(graphs: Sequence[LoweredGraph], names: Sequence[str], owner: int) -> str:
     first = _before([graph.owners for graph in graphs])
     job = int(np.searchsorted(first, owner, side="right")) - 1
     name = f" ({names[job]})" if names else ""
@@ -200,11 +200,11 @@ def _before(counts: Sequence[int]) -> Offsets:
     return offsets(counts)[:-1]
 
 
-def _weights(graph: Graph) -> Floats:
+def _weights(graph: LoweredGraph) -> Floats:
     return np.ones(len(graph.path_links)) if graph.path_weight is None else graph.path_weight
 
 
-def _resources(graphs: Sequence[Graph], tasks: Offsets) -> Ints | None:
+def _resources(graphs: Sequence[LoweredGraph], tasks: Offsets) -> Ints | None:
     """Return [T] the resources of all graphs, numbered by their tasks; None if no task occupies one."""
     resources = [
         None if graph.resource is None else np.where(graph.resource < 0, -1, graph.resource + before)
@@ -214,5 +214,5 @@ def _resources(graphs: Sequence[Graph], tasks: Offsets) -> Ints | None:
     return found if found.size else None
 
 
-def _limits(graph: Graph) -> Floats:
+def _limits(graph: LoweredGraph) -> Floats:
     return np.full(len(graph.path_offsets) - 1, np.inf) if graph.path_limit is None else graph.path_limit

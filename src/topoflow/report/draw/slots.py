@@ -15,7 +15,7 @@ from topoflow.case.base import Result
 from topoflow.engine.base import Slots
 from topoflow.fabric.circuits.on_demand import OnDemand
 from topoflow.fabric.circuits.rotors import Rotating, Rotors
-from topoflow.fabric.circuits.schedule import EMPTY, Cyclic, Schedule
+from topoflow.fabric.circuits.schedule import EMPTY, CircuitSchedule, Cyclic
 from topoflow.report.base import Report
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import Bars, Lines, Samples, draw_bars, draw_cdf, draw_steps
@@ -110,9 +110,9 @@ def completion(outcome: Result) -> Samples:
     }
 
 
-def _schedules(report: Report) -> dict[Schedule | Rotors, str]:
+def _schedules(report: Report) -> dict[CircuitSchedule | Rotors, str]:
     """Return small distinct schedules, each with the name of the first world that follows it."""
-    schedules: dict[Schedule | Rotors, str] = {}
+    schedules: dict[CircuitSchedule | Rotors, str] = {}
     outcomes = [outcome for outcome, _ in _seen(report)]
     for name, outcome in zip(report.labels(outcomes), outcomes, strict=True):
         control = outcome.fabric.control
@@ -123,7 +123,7 @@ def _schedules(report: Report) -> dict[Schedule | Rotors, str]:
     return schedules
 
 
-def _draw_schedule(axes: Axes, schedule: Schedule | Rotors, name: str) -> None:
+def _draw_schedule(axes: Axes, schedule: CircuitSchedule | Rotors, name: str) -> None:
     columns = [
         (slot, uplink) for slot in range(schedule.cycle) for uplink in range(schedule.links)
     ]  # fewer than 2 MAX_NODES, or for staggered rotors that times their switches

@@ -18,7 +18,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
 from topoflow.engine.base import Fidelity, Run
-from topoflow.engine.device import Device, check_name
+from topoflow.engine.device import DeviceMemory, check_name
 from topoflow.engine.executor.base import Workers
 from topoflow.engine.executor.local import Local
 from topoflow.engine.observer import Observer
@@ -63,7 +63,7 @@ def run_of(points: Sequence[Point], observer: Observer, out: Path | None = None)
         workers: Workers | None = Workers(executor, device, threads or 1)
     else:
         workers = executor.workers(device, threads, out)
-    return Run(Device.named(device) if workers is None else Device(), threads, observer, workers)
+    return Run(DeviceMemory.named(device) if workers is None else DeviceMemory(), threads, observer, workers)
 
 
 def build(point: Point, group: str) -> Any:

@@ -25,7 +25,7 @@ from topoflow.study.configure.errors import one_line, reason
 from topoflow.study.configure.given import name_of
 from topoflow.study.configure.nodes import default_sweep
 from topoflow.study.configure.point import Point
-from topoflow.study.configure.points import Check, Points
+from topoflow.study.configure.points import Check, PointComposer
 from topoflow.study.configure.recipe import with_recipe
 from topoflow.study.configure.sweeps import MOST_POINTS, check_sweeps, nested
 
@@ -117,8 +117,8 @@ class Grid(Sequence[Point]):
         return self.compose([number])[0]
 
     @cached_property
-    def _points(self) -> Points:
-        return Points(self.config, self.check, self.hydra_overrides)
+    def _points(self) -> PointComposer:
+        return PointComposer(self.config, self.check, self.hydra_overrides)
 
     def compose(self, numbers: Sequence[int] | None = None, observer: Observer = Silent()) -> list[Point]:
         """Return the points of ``numbers``, by default all. ``observer`` is informed of each. Raise as ``of`` does."""

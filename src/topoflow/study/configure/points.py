@@ -24,7 +24,7 @@ from topoflow.study.configure.errors import one_line
 from topoflow.study.configure.given import described, name_of
 from topoflow.study.configure.nodes import with_node
 from topoflow.study.configure.point import FIDELITY, OPTIONAL_GROUPS, Point
-from topoflow.study.configure.tree import MISSING, Path, Tree
+from topoflow.study.configure.tree import MISSING, ConfigTree, Path
 
 HYDRA = "hydra"  # Hydra's own node of a configuration
 MAX_COMPOSITIONS = 64  # kept, of 1 MB each; a grid over many files uses each for a few points only
@@ -55,13 +55,13 @@ class Composition:
     """A configuration that Hydra composed of ``overrides``; points that choose the same files share it."""
 
     overrides: tuple[str, ...]  # that Hydra composed
-    tree: Tree
+    tree: ConfigTree
     choices: Mapping[str, str]
     fidelities: tuple[str, ...]  # names that have settings
 
 
 @dataclass
-class Points:
+class PointComposer:
     """Composes the points of the configuration ``name``. Needs an initialized Hydra.
 
     ``check`` gets the values at the top of each configuration; it raises ``ValueError`` for a wrong one.
@@ -147,7 +147,7 @@ class Points:
             fidelities = _name_fidelity(config, choices, overrides)
             if len(self._compositions) >= MAX_COMPOSITIONS:
                 self._compositions.clear()
-            self._compositions[overrides] = Composition(overrides, Tree(config), choices, fidelities)
+            self._compositions[overrides] = Composition(overrides, ConfigTree(config), choices, fidelities)
         return self._compositions[overrides]
 
     def _check(self, composition: Composition, values: Mapping[str, Any]) -> None:

@@ -46,7 +46,7 @@ class Reference:
         return RESOLVERS[self.resolver](at(tree, self.source))
 
 
-class Tree:
+class ConfigTree:
     """The values of one choice of files. ``config`` is what Hydra composed, without Hydra's own node."""
 
     def __init__(self, config: DictConfig) -> None:

@@ -40,7 +40,7 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Picture:
+class FigurePicture:
     """One PNG of a figure; ``panels`` is what a page draws in its place, None where it shows the PNG."""
 
     file: str
@@ -49,7 +49,7 @@ class Picture:
     panels: Sequence[Mapping[str, Any]] | None = None
 
     @classmethod
-    def of(cls, file: str, caption: str, figure: Drawing) -> Picture:
+    def of(cls, file: str, caption: str, figure: Drawing) -> FigurePicture:
         return cls(file, caption, png(figure), panels(figure))
 
 
@@ -63,7 +63,7 @@ class Figure(Protocol):
     @property
     def headings(self) -> Mapping[str, Heading]: ...
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]: ...
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]: ...
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]: ...
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Experiment(ABC):
         """Titles and units of the summary's columns; a column that is not here has its key as title."""
 
     @abstractmethod
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         """Return the figure's pictures."""
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.study.figures.base import Experiment, Heading, Picture, Row, Value, grouped, number, ratios, words
+from topoflow.study.figures.base import Experiment, FigurePicture, Heading, Row, Value, grouped, number, ratios, words
 from topoflow.study.figures.setup import Setup
 
 
@@ -65,7 +65,7 @@ class Cost(Experiment):
             "ratio_last": Heading("with the most", "x"),
         }
 
-    def draw(self, rows: Sequence[Row]) -> Sequence[Picture]:
+    def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         parts = {
             f"{words(self.panel)} = {panel}": {
                 series: (np.array(list(line)), np.array(list(line.values()))) for series, line in lines.items()
@@ -75,4 +75,4 @@ class Cost(Experiment):
         figure = draw_lines(
             self.title, parts, Axis("servers", log=True), Axis("cost of the network [USD]", log=True), self.fabrics
         )
-        return [Picture.of("cost.png", f"What the parts of each network cost. After {self.source}.", figure)]
+        return [FigurePicture.of("cost.png", f"What the parts of each network cost. After {self.source}.", figure)]

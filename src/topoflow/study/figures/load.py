@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from pkgutil import resolve_name
 
-from topoflow.search.problem import Settings
+from topoflow.search.problem import SearchSettings
 from topoflow.study.configure.build import build, check_fields
 from topoflow.study.configure.composition import composed, initialized
 from topoflow.study.configure.errors import one_line
@@ -50,7 +50,7 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
     own = [argument for argument in given if argument.startswith(OWN)]
     searched = [f"++{GROUP}.{argument}" for argument in given if argument.startswith(SEARCH)]
     if searched:
-        searched.append(f"++{GROUP}.{SEARCH}_target_={Settings.__module__}.{Settings.__qualname__}")
+        searched.append(f"++{GROUP}.{SEARCH}_target_={SearchSettings.__module__}.{SearchSettings.__qualname__}")
     file = f"{GROUP}/{name}"
     register_resolvers()
     with initialized(packages=[rooms[name]]), one_line(given, file):
@@ -61,7 +61,7 @@ def load(name: str, arguments: Sequence[str] = ()) -> Experiment:
         if SEARCH.rstrip(".") not in {field.name for field in fields(resolve_name(config[GROUP]["_target_"]))}:
             key = next(argument for argument in given if argument.startswith(SEARCH)).partition("=")[0]
             raise ValueError(f"{key}: must be left out, as {name} searches no strategies")
-        check_fields(SEARCH.rstrip("."), Settings, config[GROUP][SEARCH.rstrip(".")])
+        check_fields(SEARCH.rstrip("."), SearchSettings, config[GROUP][SEARCH.rstrip(".")])
     experiment: Experiment = build(Point({}, {}, config), GROUP)
     return experiment
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from topoflow.engine.base import Run, Unfinished
-from topoflow.engine.executor.base import Work, do_all
-from topoflow.engine.observer import Observer, Part, Silent
+from topoflow.engine.executor.base import ItemFunction, do_all
+from topoflow.engine.observer import Observer, PartialObserver, Silent
 from topoflow.study.configure.grid import grid
 from topoflow.study.configure.keys import check
 from topoflow.study.configure.point import Point
 from topoflow.study.figures.base import SIMILAR_COST, Experiment, Grid, Row, Value
-from topoflow.study.figures.points import Points
+from topoflow.study.figures.points import PointFile
 from topoflow.study.figures.setup import Setup
 
 NO_END = "has no end"  # no identifier, so no key of a figure: in place of the rows of a point, why its world has none
@@ -67,7 +67,7 @@ def identified(experiment: Experiment, todo: Sequence[Setup], observer: Observer
 
 
 def measure(
-    experiment: Experiment, todo: Sequence[tuple[str, Setup]], stored: Points, run: Run, observer: Observer
+    experiment: Experiment, todo: Sequence[tuple[str, Setup]], stored: PointFile, run: Run, observer: Observer
 ) -> list[Row]:
     """The rows of all points. Points that are stored are not measured again.
 
@@ -79,7 +79,7 @@ def measure(
             missing.setdefault(point, setup)
     points = [*missing]
     earlier = len(todo) - len(points)
-    part = replace(run, observer=Part(observer, earlier, len(todo)))
+    part = replace(run, observer=PartialObserver(observer, earlier, len(todo)))
     unfinished: list[str] = []
     for number, rows in do_all(Measuring(experiment), [*missing.values()], part):
         if why := [str(row[NO_END]) for row in rows if NO_END in row]:
@@ -94,7 +94,7 @@ def measure(
 
 
 @dataclass(frozen=True)
-class Measuring(Work[Setup, Sequence[Row]]):
+class Measuring(ItemFunction[Setup, Sequence[Row]]):
     """Points of a figure as work for an executor; answers are their rows."""
 
     experiment: Experiment

@@ -23,7 +23,7 @@ def identity(content: Mapping[str, object]) -> str:
     return digest([program(), content])
 
 
-class Points:
+class PointFile:
     """The points of one file. A line that was cut off as the program was stopped does not count."""
 
     def __init__(self, path: Path) -> None:
@@ -63,7 +63,7 @@ class Points:
 def look(path: Path) -> list[Row]:
     """The rows of all points of a file that another process may be writing, each with the values of its point.
 
-    Raises ``ValueError`` as ``Points`` does, ``OSError``.
+    Raises ``ValueError`` as ``PointFile`` does, ``OSError``.
     """
     found: list[Row] = []
     for number, line in enumerate(read_bytes(path).split(b"\n")[:-1], start=1):

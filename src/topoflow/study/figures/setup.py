@@ -21,7 +21,7 @@ from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.prices import Prices
 from topoflow.operations import sent_by_all
 from topoflow.search.alternate import search
-from topoflow.search.problem import Problem, Settings
+from topoflow.search.problem import Problem, SearchSettings
 from topoflow.strategy.base import StrategyRule
 from topoflow.study.builder import Builder, problem_of
 from topoflow.study.configure.build import build
@@ -125,7 +125,7 @@ class Setup:
         (timeline,) = simulate([self.case.world], self.problem.fidelity, self.run)
         return Result(self.case, timeline)
 
-    def searched(self, settings: Settings) -> Result:
+    def searched(self, settings: SearchSettings) -> Result:
         """Return the result of the best strategy found; not searched if circuits change during a job."""
         if not self.unwired.is_static:
             return self.result

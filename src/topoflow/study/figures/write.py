@@ -12,7 +12,7 @@ from typing import Any
 from topoflow import __version__
 from topoflow.report.files import result_in, whole_folder
 from topoflow.report.page.elements import Cell, page
-from topoflow.study.figures.base import Figure, Heading, Picture, Row, words
+from topoflow.study.figures.base import Figure, FigurePicture, Heading, Row, words
 from topoflow.units import human
 
 MAX_CHART = 300_000  # B of the numbers of one picture: the page stays below 3 MB
@@ -74,7 +74,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def figure_page(
-    drawn: Figure, pictures: Sequence[Picture], rows: Sequence[Row], summary: Sequence[Row], command: str
+    drawn: Figure, pictures: Sequence[FigurePicture], rows: Sequence[Row], summary: Sequence[Row], command: str
 ) -> str:
     """Return HTML with all pictures and rows inside, which needs no other file and no network."""
     shown_pictures = [_drawing(f"chart{number}", picture) for number, picture in enumerate(pictures)]
@@ -92,12 +92,12 @@ def figure_page(
     )
 
 
-def drawable(picture: Picture) -> bool:
+def drawable(picture: FigurePicture) -> bool:
     """Say if the page draws a picture: it has lines or bars, and is not too large."""
     return picture.panels is not None and len(json.dumps(picture.panels)) <= MAX_CHART
 
 
-def _drawing(name: str, picture: Picture) -> dict[str, Any]:
+def _drawing(name: str, picture: FigurePicture) -> dict[str, Any]:
     """Return what the template shows of a picture: panels that a script draws, else its PNG."""
     panels = picture.panels if drawable(picture) else None
     return {

@@ -22,12 +22,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from topoflow.capture.base import Communication, Compute, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.capture.formats.chakra import messages
 from topoflow.capture.formats.chakra.messages import attribute
 from topoflow.capture.formats.execution_trace.nodes import GROUPS
 from topoflow.capture.torch_names import DTYPES
-from topoflow.traffic.captured.dependencies import Member, Step, replayed
+from topoflow.traffic.captured.dependencies import Step, StepMember, replayed
 
 VERSION = "0.0.4"  # as ASTRA-sim's generators write it
 SUPPORTED = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast")
@@ -102,7 +102,7 @@ def _listing(groups: Mapping[tuple[int, ...], int], world_size: int) -> Any:
 def _check(step: Step, place: str) -> None:
     for member in step.members:
         event = member.event
-        if isinstance(event, Compute) or event.op in (*SUPPORTED, "send", "recv", "barrier"):
+        if isinstance(event, ComputeSpan) or event.op in (*SUPPORTED, "send", "recv", "barrier"):
             uneven = isinstance(event, Communication) and len({*event.splits_in, *event.splits_out}) > 1
             if not uneven:
                 continue
@@ -114,14 +114,14 @@ def _check(step: Step, place: str) -> None:
         )
 
 
-def _add(rank: _Rank, number: int, member: Member, groups: Mapping[tuple[int, ...], int], tags: _Tags) -> None:
+def _add(rank: _Rank, number: int, member: StepMember, groups: Mapping[tuple[int, ...], int], tags: _Tags) -> None:
     """The nodes of one rank's part in a step."""
     awaited = sorted({own for earlier in member.after for own in rank.stands_for[earlier]})
     event = member.event
     if isinstance(event, Communication) and event.op == "barrier":
         rank.stands_for[number] = tuple(awaited)
         return
-    if isinstance(event, Compute):
+    if isinstance(event, ComputeSpan):
         own = _node(rank, 2 * number + 2, event.name, messages.COMPUTE, awaited, seconds=member.seconds)
     else:
         if member.seconds > 0:

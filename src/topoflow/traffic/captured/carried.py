@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from topoflow.capture.base import Communication, Compute, Event
+from topoflow.capture.base import Communication, ComputeSpan, Event
 from topoflow.traffic.captured.wrapped import Events, keys_of
 
 
@@ -36,7 +36,9 @@ def _counterparts(events: Events, before: Events) -> dict[int, int]:
     """The position of each event of the iteration before -> of the same one in this; empty where they differ."""
     kinds = [
         [
-            (each.name,) if isinstance(each, Compute) else (each.op, each.group, each.group_name, each.peer, each.tag)
+            (each.name,)
+            if isinstance(each, ComputeSpan)
+            else (each.op, each.group, each.group_name, each.peer, each.tag)
             for each in one.values()
         ]
         for one in (events, before)
@@ -48,9 +50,13 @@ def _late(ranks: Mapping[int, Events], before: Mapping[int, Events]) -> dict[int
     """The positions of what waits, at whatever remove, for communication that no compute of its iteration followed."""
     late: dict[int, set[int]] = {}
     for rank, events in before.items():
-        followed = {earlier for each in events.values() if isinstance(each, Compute) for earlier in each.after or ()}
+        followed = {
+            earlier for each in events.values() if isinstance(each, ComputeSpan) for earlier in each.after or ()
+        }
         sent = {position for position, each in events.items() if isinstance(each, Communication)} - followed
-        waits = {at for at, each in ranks[rank].items() if isinstance(each, Compute) and sent & {*(each.after or ())}}
+        waits = {
+            at for at, each in ranks[rank].items() if isinstance(each, ComputeSpan) and sent & {*(each.after or ())}
+        }
         late[rank] = waits
     keys = {rank: keys_of(rank, events) for rank, events in ranks.items()}
     count = -1

@@ -36,16 +36,16 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from math import inf
 
-from topoflow.capture.base import Communication, Compute, Event, Trace
+from topoflow.capture.base import Communication, ComputeSpan, Event, Trace
 from topoflow.traffic.captured.iteration import Iteration, recorded_iteration
-from topoflow.traffic.captured.time import Part, Times
+from topoflow.traffic.captured.time import Part, PartTimes
 from topoflow.traffic.captured.united import Piece, channel, stream
 
 ROUNDING = 1e-6  # s: times of one rank come in whole microseconds in some formats
 
 
 @dataclass(frozen=True)
-class Member:
+class StepMember:
     """A rank's part in a step: ``seconds`` after the steps ``after``, its compute ends or it joins the others."""
 
     rank: int
@@ -58,7 +58,7 @@ class Member:
 class Step:
     """One compute span, one collective of all its members, or one transfer (its sender first)."""
 
-    members: tuple[Member, ...]
+    members: tuple[StepMember, ...]
 
     @property
     def after(self) -> tuple[int, ...]:
@@ -90,7 +90,7 @@ def steps(iteration: Iteration, limit: float | None = None) -> list[Step]:
     }
     eager = _eager(iteration, groups, everything, inf if limit is None else limit)
     before = {part: earlier for part, earlier in everything.items() if part not in eager}
-    times = Times(iteration.ranks, follows, iteration.began)
+    times = PartTimes(iteration.ranks, follows, iteration.began)
     order = _order(iteration.number, groups, before)
     place = {number: place for place, number in enumerate(order)}
     seconds: dict[Part, float] = {}
@@ -99,9 +99,9 @@ def steps(iteration: Iteration, limit: float | None = None) -> list[Step]:
         seconds.update({part: times.seconds(part) for part in holding})
         times.conclude(groups[number], holding)
 
-    def member(part: Part) -> Member:
+    def member(part: Part) -> StepMember:
         after = tuple(sorted(place[earlier] for earlier in before.get(part, ())))
-        return Member(part[0], iteration.ranks[part[0]][part[1]], seconds.get(part, 0.0), after)
+        return StepMember(part[0], iteration.ranks[part[0]][part[1]], seconds.get(part, 0.0), after)
 
     return [Step(tuple(member(part) for part in groups[number])) for number in order]
 
@@ -130,7 +130,7 @@ def _eager(
 def _event(iteration: Iteration, part: Part, op: str) -> Communication | None:
     """The event of ``part`` if it is an ``op``."""
     event = iteration.ranks[part[0]][part[1]]
-    return None if isinstance(event, Compute) or event.op != op else event
+    return None if isinstance(event, ComputeSpan) or event.op != op else event
 
 
 def _met(iteration: Iteration, sender: Part, receiver: Part, limit: float) -> bool:
@@ -151,7 +151,7 @@ def _together(iteration: Iteration) -> Iterator[tuple[tuple[int, int], ...]]:
     queues: dict[Hashable, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for rank, events in iteration.ranks.items():
         for position, event in events.items():
-            if isinstance(event, Compute):
+            if isinstance(event, ComputeSpan):
                 yield ((rank, position),)
             else:
                 queues[channel(rank, event)][rank].append(position)
@@ -185,7 +185,7 @@ def _follows(events: Mapping[int, Event]) -> dict[int, set[int]]:
     for position, event in events.items():
         if event.after is not None:
             follows[position] = {earlier for earlier in event.after if earlier in events}
-        elif isinstance(event, Compute):
+        elif isinstance(event, ComputeSpan):
             follows[position] = seen.before_compute(event)
         else:
             follows[position] = seen.before_communication(event)
@@ -202,19 +202,19 @@ class _Seen:
 
     def __init__(self, awaited: set[int]) -> None:
         self._awaited = awaited
-        self._computes: list[tuple[int, Compute]] = []
+        self._computes: list[tuple[int, ComputeSpan]] = []
         self._open: list[tuple[int, Communication]] = []  # communications that no compute has waited for yet
         self._newest: dict[Hashable, int] = {}  # per communicator
 
     def add(self, position: int, event: Event) -> None:
-        if isinstance(event, Compute):
+        if isinstance(event, ComputeSpan):
             self._computes.append((position, event))
         else:
             if position not in self._awaited:
                 self._open.append((position, event))
             self._newest[stream(event)] = position
 
-    def before_compute(self, event: Compute) -> set[int]:
+    def before_compute(self, event: ComputeSpan) -> set[int]:
         last = self._computes[-1:]
         if isinstance(event, Piece) and event.continues:
             return {position for position, _ in last}

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from topoflow.capture.base import Communication, Compute
+from topoflow.capture.base import Communication, ComputeSpan
 from topoflow.operations import ROOTED, bus_factor
 from topoflow.strategy.as_captured import Recorded
 from topoflow.traffic import base
-from topoflow.traffic.captured.dependencies import Member, Step, replayed
+from topoflow.traffic.captured.dependencies import Step, StepMember, replayed
 from topoflow.workload.base import RecordedJob, Workload
 
 
@@ -66,7 +66,7 @@ class _Lowering:
 
     def add(self, step: Step) -> None:
         member = step.members[0]
-        if isinstance(member.event, Compute):
+        if isinstance(member.event, ComputeSpan):
             first = len(self.tasks)
             self._compute(member, member.event)
         else:
@@ -83,10 +83,10 @@ class _Lowering:
         else:
             self._collective(members, after)
 
-    def _awaited(self, member: Member) -> tuple[int, ...]:
+    def _awaited(self, member: StepMember) -> tuple[int, ...]:
         return tuple(sorted({task for earlier in member.after for task in self._finish[earlier]}))
 
-    def _joined(self, member: Member) -> tuple[int, ...]:
+    def _joined(self, member: StepMember) -> tuple[int, ...]:
         """The tasks after which ``member`` takes part in a communication: a late host, or work inside, is a delay."""
         awaited = self._awaited(member)
         if member.seconds == 0:
@@ -101,7 +101,7 @@ class _Lowering:
     def _delay(self, seconds: float, after: tuple[int, ...], name: str) -> None:
         self.tasks.append(base.Compute(seconds, None, after, name))
 
-    def _compute(self, member: Member, event: Compute) -> None:
+    def _compute(self, member: StepMember, event: ComputeSpan) -> None:
         """Compute occupies the server; communication without a size does not, but its rank does nothing else then."""
         rank = member.rank
         server = self._server(rank) if rank in self._busiest and not event.communicates else None
@@ -206,9 +206,9 @@ def sent_bytes(event: Communication) -> list[float]:
     return [event.bytes_in * share / max(sum(shares), 1) for share in shares]
 
 
-def _busy_seconds(member: Member) -> float:
+def _busy_seconds(member: StepMember) -> float:
     """Return the time of a compute span in which kernels ran."""
-    assert isinstance(member.event, Compute)
+    assert isinstance(member.event, ComputeSpan)
     return min(member.event.seconds, member.seconds)
 
 
@@ -218,14 +218,14 @@ def _ranks_by_readiness(job: Sequence[Step]) -> set[int]:
     The computes of other ranks follow each other.
     """
     members = (step.members[0] for step in job)
-    return {m.rank for m in members if isinstance(m.event, Compute) and m.event.after is not None}
+    return {m.rank for m in members if isinstance(m.event, ComputeSpan) and m.event.after is not None}
 
 
 def _busiest_ranks(job: Sequence[Step], per_server: int) -> set[int]:
     """Return the rank of each server that computes longest (the first among equals)."""
     seconds: dict[int, float] = defaultdict(float)
     for member in (step.members[0] for step in job):
-        if isinstance(member.event, Compute):
+        if isinstance(member.event, ComputeSpan):
             seconds[member.rank] += _busy_seconds(member)
     ranks: dict[int, list[int]] = defaultdict(list)
     for rank in sorted(seconds):

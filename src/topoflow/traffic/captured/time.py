@@ -23,14 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from topoflow.capture.base import Compute, Event
+from topoflow.capture.base import ComputeSpan, Event
 from topoflow.operations import ROOTED
 
 Part = tuple[int, int]  # rank, position
 MAY_LEAVE = (*ROOTED, "all_to_all")
 
 
-class Times:
+class PartTimes:
     """Seconds of every part of a job, asked for in an order in which they can run."""
 
     def __init__(
@@ -50,16 +50,16 @@ class Times:
         """
         event = self._ranks[part[0]][part[1]]
         if event.after is not None or event.start is None or event.end is None:
-            return event.seconds if isinstance(event, Compute) else event.delay
+            return event.seconds if isinstance(event, ComputeSpan) else event.delay
         free = self._free(part)
-        until = event.end if isinstance(event, Compute) else event.start
+        until = event.end if isinstance(event, ComputeSpan) else event.start
         return max(0.0, until - (event.start if free is None else free))
 
     def conclude(self, parts: Sequence[Part], waiting: Sequence[Part]) -> None:
         """The parts of one step are over; ``waiting`` are those that were held up by what they follow."""
         events = [self._ranks[rank][position] for rank, position in parts]
         starts = [event.start for event in events if event.start is not None]
-        may_leave = not isinstance(events[0], Compute) and events[0].op in MAY_LEAVE
+        may_leave = not isinstance(events[0], ComputeSpan) and events[0].op in MAY_LEAVE
         for part, event in zip(parts, events, strict=True):
             free = self._free(part) if part in waiting else None
             known = [event.end, free, *(starts if may_leave else [])]

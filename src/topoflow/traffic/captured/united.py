@@ -14,11 +14,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from topoflow.capture.base import POINT_TO_POINT, Communication, Compute, Event
+from topoflow.capture.base import POINT_TO_POINT, Communication, ComputeSpan, Event
 
 
 @dataclass(frozen=True)
-class Piece(Compute):
+class Piece(ComputeSpan):
     """A part of what a rank computed; ``continues``: there was no gap before it in which it could have waited."""
 
     continues: bool = False
@@ -33,10 +33,10 @@ def united(events: Mapping[int, Event]) -> dict[int, Event]:
     if any(event.after is not None for event in events.values()):
         return dict(events)
     keyed: list[tuple[float, int, Event]] = []  # when it began, its old position, event
-    computes: list[tuple[float, float, int, Compute]] = []
+    computes: list[tuple[float, float, int, ComputeSpan]] = []
     latest, newest = float("-inf"), dict[Hashable, float]()
     for position, event in events.items():
-        if isinstance(event, Compute):
+        if isinstance(event, ComputeSpan):
             if event.start is not None and event.end is not None:
                 computes.append((event.start, event.end, position, event))
                 latest = event.start
@@ -58,7 +58,7 @@ def united(events: Mapping[int, Event]) -> dict[int, Event]:
 
 
 def _pieces(
-    computes: Sequence[tuple[float, float, int, Compute]], cuts: Sequence[float]
+    computes: Sequence[tuple[float, float, int, ComputeSpan]], cuts: Sequence[float]
 ) -> list[tuple[float, int, Piece]]:
     """The union of computes (start, end, position; ascending), cut where communications began, with start and position.
 

@@ -19,7 +19,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from topoflow.capture.base import Communication, Compute, Event
+from topoflow.capture.base import Communication, ComputeSpan, Event
 from topoflow.traffic.captured.united import channel
 
 Key = tuple[Hashable, int]  # of one communication of several ranks: its channel, and its number in that
@@ -89,7 +89,7 @@ def _share(members: Sequence[Event], begin: float) -> float:
 def _part(event: Event, share: float, since: float, until: float, later: float = 0.0) -> Event:
     """A share of an event, from ``since`` to ``until`` at most (s), and that ``later``; work is divided by time."""
     start, end = (None if at is None else min(max(at, since), until) + later for at in (event.start, event.end))
-    if isinstance(event, Compute):
+    if isinstance(event, ComputeSpan):
         return replace(event, start=start, end=end, seconds=event.seconds * share)
     into, out = round(event.bytes_in * share), round(event.bytes_out * share)
     return replace(event, start=start, end=end, issue=start, bytes_in=into, bytes_out=out)

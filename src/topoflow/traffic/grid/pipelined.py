@@ -41,7 +41,7 @@ from topoflow.traffic.columns import Columns
 from topoflow.traffic.grid.one_f_one_b import Pass, interleaved, one_f_one_b
 from topoflow.traffic.grid.side_by_side import CollectiveWriter, EqualGroups
 from topoflow.traffic.grid.stage_work import AMONG, PassWork, backward_work, forward_work
-from topoflow.traffic.program import Instruction, Part, StageParts, of_grid
+from topoflow.traffic.program import Instruction, LayerGroup, StageParts, of_grid
 from topoflow.traffic.roofline import step_seconds
 from topoflow.traffic.tasks import NONE
 from topoflow.workload.base import Layer, LayerGraph
@@ -150,14 +150,14 @@ class _Iteration:
         again = {unit[-1]: unit for unit in units if unit[0] not in self.root}
         gathers_again = self._gathers_ahead([names[first] for first, _ in backward], again)
         last = [
-            Part(slice(first, end), gathers, completes.get(names[end - 1]))
+            LayerGroup(slice(first, end), gathers, completes.get(names[end - 1]))
             for (first, end), gathers in zip(backward, gathers_again, strict=True)
         ]
         if self.grid.zero < 2:
-            return StageParts([Part()], [Part()], last)
+            return StageParts([LayerGroup()], [LayerGroup()], last)
         if self.grid.zero == 2:
-            return StageParts([Part()], last, last)
-        ahead = [Part(slice(*run), buckets) for run, buckets in zip(forward, gathers, strict=True)]
+            return StageParts([LayerGroup()], last, last)
+        ahead = [LayerGroup(slice(*run), buckets) for run, buckets in zip(forward, gathers, strict=True)]
         return StageParts(ahead, last, last)
 
     def _gathers_ahead(self, firsts: Sequence[str], units: Mapping[str, Sequence[str]]) -> list[tuple[int, ...]]:

@@ -10,12 +10,12 @@ import numpy as np
 from topoflow.arrays import Offsets
 from topoflow.memory import check_memory
 from topoflow.units import check_count, check_positive
-from topoflow.workload.base import BYTES_PER_MESSAGE, Messages, Motif
+from topoflow.workload.base import BYTES_PER_MESSAGE, MessagePattern, Messages
 from topoflow.workload.gpu import Gpu
 
 
 @dataclass(frozen=True)
-class AllToAll(Motif):
+class AllToAll(MessagePattern):
     """An exchange of ``bytes`` between all N ranks, in groups of S, in N phases; no rank sends to itself.
 
     In each phase every rank sends one message and gets one. Phase q G + r, with G = N / S groups, takes rank s of

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from topoflow.units import check_bandwidth, check_count, check_positive, check_seed
-from topoflow.workload.base import Messages, Motif
+from topoflow.workload.base import MessagePattern, Messages
 from topoflow.workload.flow_sizes import FixedSize, Pareto, Sizes, read_sizes
 from topoflow.workload.gpu import Gpu
 
@@ -23,7 +23,7 @@ MAX_FLOWS = 10_000_000
 
 
 @dataclass(frozen=True)
-class Arrivals(Motif):
+class Arrivals(MessagePattern):
     """A Poisson process of ``count`` flows between random pairs of servers, with sizes drawn from ``sizes``.
 
     load = F / (R N tau): mean size F, bandwidth R of a server, N servers, mean time tau between two arrivals (Sirius,

@@ -21,11 +21,11 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
-from topoflow.capture.base import Compute
+from topoflow.capture.base import ComputeSpan
 from topoflow.capture.formats.chakra import messages
 from topoflow.capture.formats.execution_trace.nodes import GROUPS
 from topoflow.capture.iterations import by_repetition
-from topoflow.capture.merge.parts import Operation, Part, Source
+from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
 from topoflow.capture.torch_names import dtype_of
 from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, Fields, parse_json
 
@@ -40,7 +40,7 @@ HOST = "operations of the host repeat those of the device and are left out"
 
 
 @dataclass(frozen=True)
-class Node:
+class ChakraNode:
     """One node of the graph."""
 
     place: str
@@ -58,12 +58,12 @@ class Node:
         return self.type in (messages.SEND, messages.RECEIVE, messages.COLLECTIVE)
 
 
-def matches(source: Source) -> bool:
+def matches(source: InputFile) -> bool:
     """The first message is a GlobalMetadata."""
     return HEAD.match(source.data) is not None
 
 
-def parse(source: Source) -> list[Part]:
+def parse(source: InputFile) -> list[RankRecord]:
     """The one part: a file is of a rank, whose number its name ends with. Raises ``ValueError`` with file and place."""
     metadata, *rest = messages.read(source.name, source.data)
     counts = Counter[str]()
@@ -76,10 +76,10 @@ def parse(source: Source) -> list[Part]:
     nodes = sorted(nodes, key=lambda node: node.id) if of_job else _in_order(source.name, nodes, counts)
     operations = [_operation(node, rank, groups, counts) for node in nodes]
     events, iterations = (_ordered if of_job else _graph)(nodes, operations)
-    if not any(isinstance(event, Operation) for event in events):
+    if not any(isinstance(event, RecordedOperation) for event in events):
         raise ValueError(f"{source.name}: nodes must hold a communication (of the device, with comm_size), got none")
     return [
-        Part(
+        RankRecord(
             file=source.name,
             rank=rank,
             events=tuple(events),
@@ -100,15 +100,15 @@ def _rank(file: str) -> int:
     return int(named[1])
 
 
-def _node(place: str, message: Any) -> Node:
+def _node(place: str, message: Any) -> ChakraNode:
     attributes = messages.attributes(message)
     awaited = tuple(dict.fromkeys((*message.ctrl_deps, *message.data_deps)))
     seconds = message.duration_micros / 1e6
     on_host = bool(attributes.get("is_cpu_op", False))
-    return Node(place, message.id, message.name, message.type, seconds, awaited, on_host, message, attributes)
+    return ChakraNode(place, message.id, message.name, message.type, seconds, awaited, on_host, message, attributes)
 
 
-def _in_order(file: str, nodes: Sequence[Node], counts: Counter[str]) -> list[Node]:
+def _in_order(file: str, nodes: Sequence[ChakraNode], counts: Counter[str]) -> list[ChakraNode]:
     """The nodes after all that they depend on, otherwise by their ids, which count up as a job runs."""
     by_id = {node.id: node for node in nodes}
     if len(by_id) < len(nodes):
@@ -137,7 +137,7 @@ def _in_order(file: str, nodes: Sequence[Node], counts: Counter[str]) -> list[No
     return order
 
 
-def _groups(nodes: Sequence[Node]) -> tuple[dict[str, tuple[int, ...]], int | None]:
+def _groups(nodes: Sequence[ChakraNode]) -> tuple[dict[str, tuple[int, ...]], int | None]:
     """Ranks by the name of their group, and the number of all ranks, as far as nodes of the file list them.
 
     The list is JSON in a string of Python's: ``['[{"pg_name": "0", "ranks": [], "group_size": 2}]']``.
@@ -160,7 +160,9 @@ def _groups(nodes: Sequence[Node]) -> tuple[dict[str, tuple[int, ...]], int | No
     return groups, world_size
 
 
-def _operation(node: Node, rank: int, groups: Mapping[str, tuple[int, ...]], counts: Counter[str]) -> Operation | None:
+def _operation(
+    node: ChakraNode, rank: int, groups: Mapping[str, tuple[int, ...]], counts: Counter[str]
+) -> RecordedOperation | None:
     """Return the communication of the device that a node records; None for all other nodes."""
     if not node.communicates or node.on_host:
         return None
@@ -168,7 +170,7 @@ def _operation(node: Node, rank: int, groups: Mapping[str, tuple[int, ...]], cou
     dtype = _dtype(node)
     counts[UNTYPED] += dtype is None
     size = 0 if _is_barrier(node, fields) else fields.integer("comm_size")
-    operation = Operation(
+    operation = RecordedOperation(
         place=node.place,
         op="",
         dtype=dtype or "uint8",
@@ -188,17 +190,17 @@ def _operation(node: Node, rank: int, groups: Mapping[str, tuple[int, ...]], cou
     return replace(operation, op=op, bytes_out=size, peer=peer, tag=tag, group=tuple(sorted((rank, peer))))
 
 
-def _is_barrier(node: Node, fields: Fields) -> bool:
+def _is_barrier(node: ChakraNode, fields: Fields) -> bool:
     return node.type == messages.COLLECTIVE and fields.values.get("comm_type") == messages.COLLECTIVES.index("barrier")
 
 
-def _dtype(node: Node) -> str | None:
+def _dtype(node: ChakraNode) -> str | None:
     written = str(node.attributes.get("dtype") or node.message.inputs.types)
     named = re.search(r"Tensor\(([^()]*)\)", written)
     return dtype_of(named[1]) if named is not None else None
 
 
-def _in_group(operation: Operation, fields: Fields, groups: Mapping[str, tuple[int, ...]]) -> Operation:
+def _in_group(operation: RecordedOperation, fields: Fields, groups: Mapping[str, tuple[int, ...]]) -> RecordedOperation:
     """The operation with its ranks, or with the name of a group whose ranks the file does not list."""
     if fields.has("involved_dim") and not all(fields.items("involved_dim")):
         fields.fail("involved_dim", "must be all dimensions, as the ranks of some follow from a network")
@@ -208,10 +210,12 @@ def _in_group(operation: Operation, fields: Fields, groups: Mapping[str, tuple[i
     return replace(operation, group_name=name, group_key=name, group_of_all=name in ("", DEFAULT_GROUP))
 
 
-def _graph(nodes: Sequence[Node], operations: Sequence[Operation | None]) -> tuple[list[Compute | Operation], int]:
+def _graph(
+    nodes: Sequence[ChakraNode], operations: Sequence[RecordedOperation | None]
+) -> tuple[list[ComputeSpan | RecordedOperation], int]:
     """Every node that takes time or communicates, after what it depends on."""
     for_compute = {number for node in nodes if not node.communicates for number in node.awaited}
-    events: list[Compute | Operation] = []
+    events: list[ComputeSpan | RecordedOperation] = []
     stands_for: dict[int, tuple[int, ...]] = {}  # id -> positions of events
     delays: dict[int, float] = {}
     for node, operation in zip(nodes, operations, strict=True):
@@ -223,18 +227,20 @@ def _graph(nodes: Sequence[Node], operations: Sequence[Operation | None]) -> tup
             continue
         stands_for[node.id] = (len(events),)
         delay = max((delays.get(number, 0.0) for number in node.awaited), default=0.0)
-        compute = Compute(node.name[:80], None, None, node.seconds, after=after)
+        compute = ComputeSpan(node.name[:80], None, None, node.seconds, after=after)
         events.append(compute if operation is None else replace(operation, after=after, delay=delay))
     return events, 1
 
 
-def _ordered(nodes: Sequence[Node], operations: Sequence[Operation | None]) -> tuple[list[Compute | Operation], int]:
+def _ordered(
+    nodes: Sequence[ChakraNode], operations: Sequence[RecordedOperation | None]
+) -> tuple[list[ComputeSpan | RecordedOperation], int]:
     """Communication in order, and between it compute: kernels, or operators of the host where no kernel takes time."""
     working = [node for node in nodes if node.type == messages.COMPUTE and node.seconds]
     on_host = all(node.on_host for node in working)
     what = "operator" if on_host else "kernel"
-    events: list[Compute | Operation] = []
-    span: list[Node] = []
+    events: list[ComputeSpan | RecordedOperation] = []
+    span: list[ChakraNode] = []
     for node, operation in zip(nodes, operations, strict=True):
         if operation is not None:
             events += [*_span(span, what), operation]
@@ -242,19 +248,19 @@ def _ordered(nodes: Sequence[Node], operations: Sequence[Operation | None]) -> t
         elif node.type == messages.COMPUTE and node.seconds and node.on_host == on_host:
             span.append(node)
     events += _span(span, what)
-    keys = [(event.op, event.group_key, event.bytes_in) for event in events if isinstance(event, Operation)]
+    keys = [(event.op, event.group_key, event.bytes_in) for event in events if isinstance(event, RecordedOperation)]
     numbers = by_repetition(keys)
     placed = []
     done = 0
     for event in events:  # compute belongs to the communication that follows it, what comes last to the last
         iteration = numbers[min(done, len(numbers) - 1)] if numbers else 0
         placed.append(replace(event, iteration=iteration))
-        done += isinstance(event, Operation)
+        done += isinstance(event, RecordedOperation)
     return placed, max(numbers, default=0) + 1
 
 
-def _span(nodes: Sequence[Node], what: str) -> list[Compute]:
+def _span(nodes: Sequence[ChakraNode], what: str) -> list[ComputeSpan]:
     if not nodes:
         return []
     name = f"{len(nodes)} {what}{'s' if len(nodes) > 1 else ''}"
-    return [Compute(name, None, None, sum(node.seconds for node in nodes))]
+    return [ComputeSpan(name, None, None, sum(node.seconds for node in nodes))]

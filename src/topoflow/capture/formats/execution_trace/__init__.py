@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from topoflow.capture.base import Compute
+from topoflow.capture.base import ComputeSpan
 from topoflow.capture.formats.execution_trace.durations import with_times
-from topoflow.capture.formats.execution_trace.nodes import Node, read_node
+from topoflow.capture.formats.execution_trace.nodes import TraceNode, read_node
 from topoflow.capture.formats.execution_trace.operations import (
     Groups,
     own_rank,
@@ -25,17 +25,17 @@ from topoflow.capture.formats.execution_trace.operations import (
 )
 from topoflow.capture.iterations import between_marks, by_repetition
 from topoflow.capture.merge.groups import shown_size
-from topoflow.capture.merge.parts import Operation, Part, Source
+from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
 from topoflow.capture.torch_names import PARAM_COMMS, STEP, SYMMETRIC
 from topoflow.fields import LARGEST_RANK, Fields
 
 
-def matches(source: Source) -> bool:
+def matches(source: InputFile) -> bool:
     """A JSON object with a schema and nodes."""
     return isinstance(source.document, dict) and {"schema", "nodes"} <= source.document.keys()
 
 
-def parse(source: Source) -> list[Part]:
+def parse(source: InputFile) -> list[RankRecord]:
     """The one part: the operations of a rank, in order, with compute between them where the nodes have durations."""
     document = Fields.of(f"{source.name}: ", source.document)
     schema = document.text("schema")
@@ -54,7 +54,7 @@ def parse(source: Source) -> list[Part]:
     rank, rank_within = _rank(source.name, [operation for _, operation in rows])
     timed = any(node.busy is not None for node in nodes)
     return [
-        Part(
+        RankRecord(
             file=source.name,
             rank=rank,
             events=tuple(events),
@@ -70,13 +70,13 @@ def parse(source: Source) -> list[Part]:
     ]
 
 
-def _operation(node: Node, groups: Groups, counts: Counter[str]) -> Operation | None:
+def _operation(node: TraceNode, groups: Groups, counts: Counter[str]) -> RecordedOperation | None:
     if node.name in SYMMETRIC:
         return read_symmetric(node, groups)
     return read_operation(node, groups, counts) if node.name == PARAM_COMMS else None
 
 
-def _rank(file: str, operations: Sequence[Operation]) -> tuple[int, int | None]:
+def _rank(file: str, operations: Sequence[RecordedOperation]) -> tuple[int, int | None]:
     """The rank that recorded this, and the size of the group that it was read from, if that must be the whole job.
 
     Rows name places in groups. Where no group's ranks are known, the rank is the number in the file's name
@@ -105,8 +105,8 @@ def _rank(file: str, operations: Sequence[Operation]) -> tuple[int, int | None]:
 
 
 def _in_iterations(
-    nodes: Sequence[Node], rows: Sequence[tuple[Node, Operation]]
-) -> tuple[list[Compute | Operation], tuple[int, ...], int]:
+    nodes: Sequence[TraceNode], rows: Sequence[tuple[TraceNode, RecordedOperation]]
+) -> tuple[list[ComputeSpan | RecordedOperation], tuple[int, ...], int]:
     """The events with their iterations; the steps' numbers, if the job marked any; how many iterations."""
     events = with_times(nodes, rows)
     ids = [at for at, _ in events]

@@ -28,7 +28,7 @@ GROUPS = "## process_group:init ##"  # lists the process groups, since schema 1.
 
 
 @dataclass(frozen=True)
-class Node:
+class TraceNode:
     """One node: its id, its inputs and, in traces that were linked to a profile (ET+), its times."""
 
     place: str
@@ -44,7 +44,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Row:
+class CommsInputs:
     """The inputs of ``record_param_comms`` by name; None: the schema does not have it."""
 
     place: str
@@ -61,7 +61,7 @@ class Row:
     size: int | None
 
 
-def read_node(file: str, index: int, value: Any) -> Node | None:
+def read_node(file: str, index: int, value: Any) -> TraceNode | None:
     """The node, or None for one that is no communication, no step and has no time."""
     place = f"{file}: nodes[{index}]"
     fields = Fields.of(f"{place}.", value)
@@ -72,14 +72,16 @@ def read_node(file: str, index: int, value: Any) -> Node | None:
         busy = _nanoseconds(fields, "dur")  # as profiles and older linkers name it
     described = (name in (PARAM_COMMS, GROUPS) or name in SYMMETRIC) and not device
     if not described and not name.startswith(STEP):
-        return None if busy is None else Node(place, fields.integer("id"), name, (), (), (), {}, device, start, busy)
+        return (
+            None if busy is None else TraceNode(place, fields.integer("id"), name, (), (), (), {}, device, start, busy)
+        )
     inputs, types, outputs = _values(place, fields)
     attributes = {}
     for entry in fields.items("attrs") if fields.has("attrs") else []:
         attribute = Fields.of(f"{place}.attrs.", entry)
         attributes[attribute.text("name")] = attribute.values.get("value")
     number = fields.integer("id")
-    return Node(place, number, name, tuple(inputs), types, tuple(outputs), attributes, device, start, busy)
+    return TraceNode(place, number, name, tuple(inputs), types, tuple(outputs), attributes, device, start, busy)
 
 
 def _values(place: str, fields: Fields) -> tuple[Sequence[Any], tuple[str, ...], Sequence[Any]]:
@@ -100,7 +102,7 @@ def _nanoseconds(fields: Fields, field: str) -> int | None:
     return round(value * 1000)
 
 
-def read_row(node: Node) -> Row:
+def read_row(node: TraceNode) -> CommsInputs:
     """The inputs by name. The collective's name is the last string: a process group's name precedes it."""
     at = max((index for index, kind in enumerate(node.input_types) if kind == "String"), default=-1)
     if not 3 <= at < len(node.inputs) - 2 or len(node.inputs) != len(node.input_types):
@@ -114,7 +116,7 @@ def read_row(node: Node) -> Row:
     start, stride, size = (None, None, *layout) if len(layout) == 1 else layout or (None, None, None)
     if size is not None and not 1 <= size <= LARGEST_WORLD:
         raise ValueError(f"{node.place}.inputs: a group must have 1..{LARGEST_WORLD} ranks, got {size}")
-    return Row(
+    return CommsInputs(
         place=node.place,
         name=node.inputs[at],
         tensors=node.inputs[: at - 3],

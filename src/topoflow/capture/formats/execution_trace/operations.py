@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from topoflow.capture.base import POINT_TO_POINT
-from topoflow.capture.formats.execution_trace.nodes import GROUPS, Node, Row, read_row
+from topoflow.capture.formats.execution_trace.nodes import GROUPS, CommsInputs, TraceNode, read_row
 from topoflow.capture.merge.groups import strided
-from topoflow.capture.merge.parts import Operation
+from topoflow.capture.merge.parts import RecordedOperation
 from topoflow.capture.torch_names import SYMMETRIC, collective_of, dtype_of, left_out, split_elements
 from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, Fields, parse_json
 from topoflow.operations import ROOTED
@@ -28,7 +28,7 @@ class Groups:
     world_size: int | None = None
 
 
-def read_groups(nodes: Sequence[Node]) -> Groups:
+def read_groups(nodes: Sequence[TraceNode]) -> Groups:
     """Read the nodes that list process groups. A group without ranks there has all of them."""
     ranks: dict[str, tuple[int, ...]] = {}
     pointers: dict[int, str] = {}
@@ -55,7 +55,7 @@ def read_groups(nodes: Sequence[Node]) -> Groups:
     return Groups(ranks, pointers, world_size)
 
 
-def read_operation(node: Node, groups: Groups, counts: Counter[str]) -> Operation | None:
+def read_operation(node: TraceNode, groups: Groups, counts: Counter[str]) -> RecordedOperation | None:
     """The operation of a ``record_param_comms`` node; None for a row that is no collective, which is counted."""
     row = read_row(node)
     fields = Fields(
@@ -83,7 +83,7 @@ def read_operation(node: Node, groups: Groups, counts: Counter[str]) -> Operatio
     if group is not None and at >= len(group):
         fields.fail("rank", f"must be within 0..{len(group) - 1}, its group")
     of_other = op in ROOTED or op in POINT_TO_POINT
-    return Operation(
+    return RecordedOperation(
         place=node.place,
         op=op,
         group=group,
@@ -103,7 +103,7 @@ def read_operation(node: Node, groups: Groups, counts: Counter[str]) -> Operatio
     )
 
 
-def read_symmetric(node: Node, groups: Groups) -> Operation:
+def read_symmetric(node: TraceNode, groups: Groups) -> RecordedOperation:
     """The operation of an operator on symmetric memory: its arguments hold the tensors and the name of the group."""
     signature = SYMMETRIC[node.name]
 
@@ -118,7 +118,7 @@ def read_symmetric(node: Node, groups: Groups) -> Operation:
     group = groups.ranks.get(name) if isinstance(name, str) else None
     rooted = group is not None and type(place) is int and 0 <= place < len(group)
     even = () if signature.op == "all_to_all" else None
-    return Operation(
+    return RecordedOperation(
         place=node.place,
         op=signature.op,
         group=group,
@@ -133,7 +133,7 @@ def read_symmetric(node: Node, groups: Groups) -> Operation:
     )
 
 
-def _group_name(node: Node, row: Row, groups: Groups) -> str:
+def _group_name(node: TraceNode, row: CommsInputs, groups: Groups) -> str:
     """The name of the process group; "" where there is but a pointer that the file does not list."""
     recorded = row.group[0] if isinstance(row.group, list) and row.group else row.group
     for name in (node.attributes.get("pg_name"), recorded):
@@ -142,7 +142,7 @@ def _group_name(node: Node, row: Row, groups: Groups) -> str:
     return groups.pointers.get(recorded, "") if type(recorded) is int else ""
 
 
-def _ranks(row: Row, name: str, groups: Groups) -> tuple[int, ...] | None:
+def _ranks(row: CommsInputs, name: str, groups: Groups) -> tuple[int, ...] | None:
     """The ranks of the process group, as the head of the file lists them or the row's start and stride give them."""
     ranks = groups.ranks.get(name)
     if ranks is None and row.size is not None and row.start is not None and row.stride is not None:
@@ -152,7 +152,7 @@ def _ranks(row: Row, name: str, groups: Groups) -> tuple[int, ...] | None:
     return ranks
 
 
-def world_size_of(rows: Sequence[tuple[Node, Operation]]) -> int | None:
+def world_size_of(rows: Sequence[tuple[TraceNode, RecordedOperation]]) -> int | None:
     """The size of the default process group, which has all ranks; None if nothing was sent in it."""
     for node, operation in rows:
         if DEFAULT_GROUPS[1] in _descriptions(node) or operation.group_name == DEFAULT_GROUPS[0]:
@@ -160,12 +160,12 @@ def world_size_of(rows: Sequence[tuple[Node, Operation]]) -> int | None:
     return None
 
 
-def _descriptions(node: Node) -> tuple[Any, ...]:
+def _descriptions(node: TraceNode) -> tuple[Any, ...]:
     named = next((value for value in node.inputs if isinstance(value, list) and len(value) == 2), [None])
     return (node.attributes.get("pg_desc"), named[-1] if isinstance(named[-1], str) else None)
 
 
-def _sizes(node: Node, row: Row) -> tuple[str | None, int, int]:
+def _sizes(node: TraceNode, row: CommsInputs) -> tuple[str | None, int, int]:
     """Return dtype, input and output bytes: of attributes (schema 1.1), otherwise of the tensors.
 
     Tensors of an unknown dtype count as bytes, as their sizes are recorded in bytes.
@@ -203,7 +203,7 @@ def _sequence(value: Any) -> int | None:
     return number if type(number) is int else None
 
 
-def own_rank(file: str, operations: Sequence[Operation]) -> int | None:
+def own_rank(file: str, operations: Sequence[RecordedOperation]) -> int | None:
     """The rank that recorded the operations, as its places in groups with known ranks show; None if there are none."""
     ranks: dict[int, str] = {}
     for operation in operations:

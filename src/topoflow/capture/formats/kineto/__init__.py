@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from topoflow.capture.base import POINT_TO_POINT, Compute
+from topoflow.capture.base import POINT_TO_POINT, ComputeSpan
 from topoflow.capture.formats.kineto.damage import sound_rows
 from topoflow.capture.formats.kineto.operations import (
     from_kernel,
@@ -34,12 +34,12 @@ from topoflow.capture.formats.kineto.operations import (
     has_metadata,
     listed_integers,
 )
-from topoflow.capture.formats.kineto.rows import DAMAGED, DEVICE, SYNC, Row, read_rows
-from topoflow.capture.formats.kineto.spans import BEFORE, Device, Order, Span, compute_spans, into_graphs, sort_out
+from topoflow.capture.formats.kineto.rows import DAMAGED, DEVICE, SYNC, KinetoRow, read_rows
+from topoflow.capture.formats.kineto.spans import BEFORE, DeviceRows, Order, Span, compute_spans, into_graphs, sort_out
 from topoflow.capture.formats.kineto.symmetric import symmetric
 from topoflow.capture.formats.kineto.waits import waiters
 from topoflow.capture.iterations import between_marks, by_repetition
-from topoflow.capture.merge.parts import Operation, Part, Source
+from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
 from topoflow.capture.torch_names import STEP
 from topoflow.fields import LARGEST_WORLD, Fields
 
@@ -65,16 +65,16 @@ class Issued:
 
     order: Order
     end: int
-    operation: Operation
+    operation: RecordedOperation
 
 
-def matches(source: Source) -> bool:
+def matches(source: InputFile) -> bool:
     """Return whether it is a JSON object with trace events; its end may be cut off."""
     document = source.document or source.whole_rows
     return isinstance(document, dict) and "traceEvents" in document
 
 
-def parse(source: Source) -> list[Part]:
+def parse(source: InputFile) -> list[RankRecord]:
     """The one part: the operations and compute spans of a rank, in the order of issue."""
     counts = Counter[str]()
     document, read = _read(source, counts)
@@ -84,7 +84,7 @@ def parse(source: Source) -> list[Part]:
     _check_one_process(source.name, said)
     rank, world_size, groups = _job(document)
     described = has_metadata(said)
-    damaged: list[tuple[Row, ValueError]] = []
+    damaged: list[tuple[KinetoRow, ValueError]] = []
     known = from_metadata(said, groups, counts, damaged) if described else from_shapes(said, groups, counts)
     hosted = sorted([*known, *symmetric(said, groups)], key=lambda one: one[0].start)
     device = sort_out(rows, [row for row, _ in hosted], lambda row: from_kernel(row, groups))
@@ -119,7 +119,7 @@ def parse(source: Source) -> list[Part]:
     counts[f"{DAMAGED} {damaged[0][1] if damaged else ''}"] += len(damaged)
     base = document.integer("baseTimeNanoseconds") if document.has("baseTimeNanoseconds") else 0
     return [
-        Part(
+        RankRecord(
             file=source.name,
             rank=rank,
             events=tuple(events),
@@ -136,7 +136,7 @@ def parse(source: Source) -> list[Part]:
     ]
 
 
-def _read(source: Source, counts: Counter[str]) -> tuple[Fields, list[Row]]:
+def _read(source: InputFile, counts: Counter[str]) -> tuple[Fields, list[KinetoRow]]:
     """Return the document and its rows; if it is damaged, of what is whole."""
     if source.events is not None:
         found = Counter[str]()
@@ -152,7 +152,7 @@ def _read(source: Source, counts: Counter[str]) -> tuple[Fields, list[Row]]:
     return document, read_rows(source.name, document.items("traceEvents"), counts)
 
 
-def _check_one_process(file: str, rows: Sequence[Row]) -> None:
+def _check_one_process(file: str, rows: Sequence[KinetoRow]) -> None:
     """Raise ``ValueError`` if several processes wrote the rows: a tool merged the profiles of several ranks."""
     written = Counter(row.lane[0] for row in rows if row.category != SYNC).most_common(2)
     if len(written) > 1 and written[1][1] > LEAST_OF_RANK * written[0][1]:
@@ -190,7 +190,7 @@ def _job(document: Fields) -> tuple[int, int, dict[str, tuple[int, ...]]]:
     return info.integer("rank", highest=world_size - 1), world_size, groups
 
 
-def _in_order(hosted: Sequence[tuple[Row, Operation]], device: Device) -> list[Issued]:
+def _in_order(hosted: Sequence[tuple[KinetoRow, RecordedOperation]], device: DeviceRows) -> list[Issued]:
     """All operations in the order of issue; what a CUDA graph replays, in the order in which the device did."""
     found = [Issued((row.start, BEFORE), row.end, operation) for row, operation in hosted]
     found += [Issued(kernel.order, kernel.launch + 1, operation) for kernel, operation in device.described]
@@ -204,7 +204,7 @@ def _generation(found: Sequence[Issued], described: bool) -> str:
     return "(collective metadata with sequence numbers)" if counted else "(collective metadata)"
 
 
-def _steps(rows: Sequence[Row]) -> Steps | None:
+def _steps(rows: Sequence[KinetoRow]) -> Steps | None:
     """The ProfilerStep marks; None where the job set none."""
     marks: dict[int, tuple[int, int]] = {}
     for row in rows:
@@ -238,11 +238,11 @@ def _repetitions(found: Sequence[Issued]) -> Steps:
 def _events(
     found: Sequence[Issued],
     spans: Sequence[Span],
-    device: Device,
+    device: DeviceRows,
     steps: Steps,
     origin: int,
     waiting: Mapping[str, tuple[str, ...]],
-) -> tuple[list[Compute | Operation], int]:
+) -> tuple[list[ComputeSpan | RecordedOperation], int]:
     """Return collectives and compute spans in the order of issue, and how many after the last step are left out.
 
     ``waiting``: places of operations, and of the operations that these wait for.
@@ -252,7 +252,7 @@ def _events(
         return (at - origin) / 1e9
 
     # order, when issued, event, places of the operations that it waits for
-    ordered: list[tuple[tuple[int, int], int, Compute | Operation, tuple[str, ...]]] = []
+    ordered: list[tuple[tuple[int, int], int, ComputeSpan | RecordedOperation, tuple[str, ...]]] = []
     for index, issued in enumerate(found):
         place, at = issued.operation.place, issued.order[0]
         start, end = device.transfers.get(place, (None, None))
@@ -264,13 +264,13 @@ def _events(
         )
         ordered.append(((index, 1), at, timed, waiting.get(place, ())))
     for span in spans:
-        compute = Compute(
+        compute = ComputeSpan(
             span.name, seconds(span.start), seconds(span.end), span.busy / 1e9, communicates=span.communicates
         )
         ordered.append(((span.issued, 0), span.launch, compute, span.waits))
     inside = sorted((one for one in ordered if one[1] <= steps.end), key=lambda one: one[0])
     numbers = between_marks([at for _, at, _, _ in inside], steps.starts)
-    positions = {event.place: at for at, (_, _, event, _) in enumerate(inside) if isinstance(event, Operation)}
+    positions = {event.place: at for at, (_, _, event, _) in enumerate(inside) if isinstance(event, RecordedOperation)}
     events = []
     for position, ((_, _, event, places), number) in enumerate(zip(inside, numbers, strict=True)):
         waits = {positions[place] for place in places if positions.get(place, position) < position}

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 
 from topoflow.capture.base import POINT_TO_POINT
-from topoflow.capture.formats.kineto.rows import Row, tensor_dtype, tensor_elements
-from topoflow.capture.merge.parts import Operation
+from topoflow.capture.formats.kineto.rows import KinetoRow, tensor_dtype, tensor_elements
+from topoflow.capture.merge.parts import RecordedOperation
 from topoflow.capture.torch_names import collective_of, left_out
 from topoflow.units import DTYPE_BYTES
 
@@ -18,7 +18,9 @@ BACKENDS = ("nccl:", "gloo:")
 EVEN = "all_to_all annotations record no splits: equal shares are assumed"
 
 
-def annotated(row: Row, group_name: str, group: tuple[int, ...] | None, counts: Counter[str]) -> Operation | None:
+def annotated(
+    row: KinetoRow, group_name: str, group: tuple[int, ...] | None, counts: Counter[str]
+) -> RecordedOperation | None:
     """Return the operation of an annotation outside of any ``c10d::`` operator; None (counted) for an unknown one.
 
     An all-to-all is taken to have equal shares, and to receive as much as it sends: its output is not recorded.
@@ -36,7 +38,7 @@ def annotated(row: Row, group_name: str, group: tuple[int, ...] | None, counts: 
     size = sum(known) * DTYPE_BYTES[dtype] if known and dtype else None
     exchanged = op == "all_to_all" and size is not None
     counts[EVEN] += exchanged
-    return Operation(
+    return RecordedOperation(
         place=row.place,
         op=op,
         group=group,

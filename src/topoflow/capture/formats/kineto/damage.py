@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from topoflow.capture.formats.kineto.rows import DEVICE, Row, launches
+from topoflow.capture.formats.kineto.rows import DEVICE, KinetoRow, launches
 from topoflow.capture.formats.kineto.spans import into_graphs
 from topoflow.capture.torch_names import STEP
 
@@ -31,12 +31,12 @@ LOST = "launched kernels have no row in the profile: how long they took is unkno
 class Sound:
     """The rows whose times are possible, and when the host launched the kernels of which something is unknown (ns)."""
 
-    rows: Sequence[Row]
+    rows: Sequence[KinetoRow]
     untimed: Sequence[int] = ()
     uncertain: Sequence[tuple[int, int]] = ()  # of kernels whose call was lost: not before, and not after
 
 
-def sound_rows(rows: Sequence[Row], counts: Counter[str]) -> Sound:
+def sound_rows(rows: Sequence[KinetoRow], counts: Counter[str]) -> Sound:
     """Leave out device rows with impossible times; ``rows`` are in the order of their start."""
     device = [row for row in rows if row.category in DEVICE]
     calls = {row.correlation: row for row in rows if row.is_call and row.correlation is not None}
@@ -60,7 +60,7 @@ def sound_rows(rows: Sequence[Row], counts: Counter[str]) -> Sound:
     return Sound(kept, sorted(launch.start for launch in untimed), _uncertain(sound, calls))
 
 
-def _outside(rows: Sequence[Row], device: Sequence[Row], launched: Mapping[Any, Row]) -> set[str]:
+def _outside(rows: Sequence[KinetoRow], device: Sequence[KinetoRow], launched: Mapping[Any, KinetoRow]) -> set[str]:
     """Return the places of kernels without a duration, and of device rows that the profile cannot have seen."""
     host = [row for row in rows if row.category not in DEVICE]
     begin = host[0].start if host else 0
@@ -75,9 +75,9 @@ def _outside(rows: Sequence[Row], device: Sequence[Row], launched: Mapping[Any, 
     return found
 
 
-def _containing(device: Sequence[Row]) -> set[str]:
+def _containing(device: Sequence[KinetoRow]) -> set[str]:
     """Return the places of kernels during which a later kernel of their stream began and ended."""
-    running: dict[tuple[Any, Any], Row] = {}
+    running: dict[tuple[Any, Any], KinetoRow] = {}
     found = set()
     for row in device:
         if row.category != "kernel":
@@ -91,14 +91,14 @@ def _containing(device: Sequence[Row]) -> set[str]:
     return found
 
 
-def _uncertain(device: Sequence[Row], calls: Mapping[Any, Row]) -> list[tuple[int, int]]:
+def _uncertain(device: Sequence[KinetoRow], calls: Mapping[Any, KinetoRow]) -> list[tuple[int, int]]:
     """Return when each kernel without a call was launched at the earliest and latest, as a stream works in order.
 
     Kernels before the first call of their stream were launched before the profile began.
     """
     spans: list[tuple[int, int]] = []
     latest: dict[tuple[Any, Any], int] = {}  # call of each stream
-    waiting: dict[tuple[Any, Any], list[Row]] = {}  # kernels since then
+    waiting: dict[tuple[Any, Any], list[KinetoRow]] = {}  # kernels since then
     for row in device:
         call = calls.get(row.correlation)
         if call is not None:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from topoflow.capture.formats.kineto.rows import SYNC, Row
-from topoflow.capture.formats.kineto.spans import BEFORE, Device
+from topoflow.capture.formats.kineto.rows import SYNC, KinetoRow
+from topoflow.capture.formats.kineto.spans import BEFORE, DeviceRows
 
 STREAM_WAITS = "Stream Wait Event"
 HOST_WAITS = {"Event Sync", "Stream Sync", "Context Sync"}
@@ -28,15 +28,17 @@ Places = frozenset[str]  # of the host rows of operations
 
 
 @dataclass
-class Streams:
+class DeviceStreams:
     """The streams of a device, as far as the host has issued their work; ``kernels`` are those that wait."""
 
     last: dict[Lane, Places] = field(default_factory=dict)  # the operations of the last kernel of a stream
     awaited: dict[Lane, Places] = field(default_factory=dict)  # the operations that its next kernel waits for
     events: dict[Any, Places] = field(default_factory=dict)  # by the correlation of the call that recorded them
-    kernels: list[tuple[Row, Places, Places]] = field(default_factory=list)  # its own operations, and those it awaits
+    kernels: list[tuple[KinetoRow, Places, Places]] = field(
+        default_factory=list
+    )  # its own operations, and those it awaits
 
-    def launch(self, row: Row, own: Places) -> None:
+    def launch(self, row: KinetoRow, own: Places) -> None:
         """Let a kernel of the operations ``own``, or of compute, follow what its stream waits for."""
         if awaited := self.awaited.pop(row.lane, None):
             self.kernels.append((row, own, awaited))
@@ -46,7 +48,7 @@ class Streams:
         """Let ``event`` stand for what the stream did and waits for."""
         self.events[event] = self._reached(lane)
 
-    def wait(self, row: Row, lanes: Sequence[Lane]) -> None:
+    def wait(self, row: KinetoRow, lanes: Sequence[Lane]) -> None:
         """Let the next kernel of a stream, or of all ``lanes`` if the host waits, wait as a ``cuda_sync`` row says."""
         if row.name == "Context Sync":
             places = frozenset[str]().union(*map(self._reached, lanes))
@@ -61,12 +63,12 @@ class Streams:
         return self.last.get(lane, frozenset()) | self.awaited.get(lane, frozenset())
 
 
-def stream_waits(rows: Sequence[Row], device: Device) -> Streams:
+def stream_waits(rows: Sequence[KinetoRow], device: DeviceRows) -> DeviceStreams:
     """Return the streams after all calls of the host, in their order."""
-    calls: dict[Any, Row] = {row.correlation: row for row in rows if row.is_call and row.correlation is not None}
+    calls: dict[Any, KinetoRow] = {row.correlation: row for row in rows if row.is_call and row.correlation is not None}
     kernels = [(kernel, frozenset[str]()) for kernel in device.compute] + [*device.carried]
     lanes = sorted({kernel.row.lane for kernel, _ in kernels}, key=str)
-    streams = Streams()
+    streams = DeviceStreams()
     issued: list[tuple[int, int, Callable[[], None]]] = [
         (kernel.launch, kernel.row.start, partial(streams.launch, kernel.row, own))
         for kernel, own in kernels
@@ -87,6 +89,6 @@ def stream_waits(rows: Sequence[Row], device: Device) -> Streams:
     return streams
 
 
-def _number(row: Row, argument: str) -> Any:
+def _number(row: KinetoRow, argument: str) -> Any:
     value = row.given.get(argument)
     return value if isinstance(value, int | str) else None

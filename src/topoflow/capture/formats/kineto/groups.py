@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from topoflow.capture.base import POINT_TO_POINT
-from topoflow.capture.formats.kineto.rows import Row
+from topoflow.capture.formats.kineto.rows import KinetoRow
 from topoflow.capture.merge.groups import strided
-from topoflow.capture.merge.parts import Operation
+from topoflow.capture.merge.parts import RecordedOperation
 from topoflow.fields import LARGEST_RANK, LARGEST_WORLD
 from topoflow.operations import ROOTED
 
@@ -29,7 +29,7 @@ class RowGroup:
     ranks: tuple[int, ...] | None
     place: int
 
-    def complete(self, operation: Operation) -> Operation:
+    def complete(self, operation: RecordedOperation) -> RecordedOperation:
         """``operation`` with what the row says of its group."""
         group = self.ranks if operation.group is None else operation.group
         of_other = operation.op in ROOTED or operation.op in POINT_TO_POINT
@@ -51,7 +51,7 @@ class RowGroup:
         )
 
 
-def read_group(row: Row) -> RowGroup | None:
+def read_group(row: KinetoRow) -> RowGroup | None:
     """The group that the inputs of a ``record_param_comms`` row end with; None where they do not."""
     values = row.args.texts("Concrete Inputs") if row.args.has("Concrete Inputs") else ()
     types = row.args.texts("Input type") if row.args.has("Input type") else ()

@@ -9,8 +9,8 @@ from dataclasses import replace
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.formats.kineto.annotations import BACKENDS, annotated
 from topoflow.capture.formats.kineto.groups import read_group
-from topoflow.capture.formats.kineto.rows import Enclosing, Row, tensor_dtype, tensor_elements, tensor_list
-from topoflow.capture.merge.parts import Operation
+from topoflow.capture.formats.kineto.rows import Enclosing, KinetoRow, tensor_dtype, tensor_elements, tensor_list
+from topoflow.capture.merge.parts import RecordedOperation
 from topoflow.capture.torch_names import (
     PARAM_COMMS,
     SIGNATURES,
@@ -31,14 +31,14 @@ GLOO = "gloo:"  # begins the annotations of gloo's threads
 NO_METADATA = "rows carry no metadata (another backend than NCCL) and are left out"
 
 
-def has_metadata(rows: Sequence[Row]) -> bool:
+def has_metadata(rows: Sequence[KinetoRow]) -> bool:
     """Return whether the operators name their collective (torch 2.3 and later with NCCL)."""
     return any(row.name == PARAM_COMMS and row.args.has("Collective name") for row in rows)
 
 
 def from_metadata(
-    rows: Sequence[Row], groups: Groups, counts: Counter[str], damaged: list[tuple[Row, ValueError]]
-) -> list[tuple[Row, Operation]]:
+    rows: Sequence[KinetoRow], groups: Groups, counts: Counter[str], damaged: list[tuple[KinetoRow, ValueError]]
+) -> list[tuple[KinetoRow, RecordedOperation]]:
     """Return an operation for every ``record_param_comms`` row that is a collective, in the order of issue.
 
     Rows that do not say enough are added to ``damaged``, with the reason.
@@ -65,7 +65,7 @@ def from_metadata(
     return found
 
 
-def from_kernel(row: Row, groups: Groups) -> Operation | None:
+def from_kernel(row: KinetoRow, groups: Groups) -> RecordedOperation | None:
     """Return the operation of a kernel without a host row (a CUDA graph replays it); None if it does not say its size.
 
     Its sequence number is that of the capture, the same in every replay, and is not taken.
@@ -82,7 +82,7 @@ def from_kernel(row: Row, groups: Groups) -> Operation | None:
     return None if unsized else operation
 
 
-def _described(row: Row, op: str, groups: Groups) -> Operation:
+def _described(row: KinetoRow, op: str, groups: Groups) -> RecordedOperation:
     args = row.args
     dtype = "uint8" if op == "barrier" else dtype_of(args.text("dtype"))
     element = None if dtype is None else DTYPE_BYTES[dtype]
@@ -92,7 +92,7 @@ def _described(row: Row, op: str, groups: Groups) -> Operation:
     if op == "all_to_all":
         splits = _splits(args, "In split size", into), _splits(args, "Out split size", out)
     peer = {"send": "Dst Rank", "recv": "Src Rank"}.get(op, "")
-    return Operation(
+    return RecordedOperation(
         place=row.place,
         op=op,
         group=group,
@@ -109,7 +109,7 @@ def _described(row: Row, op: str, groups: Groups) -> Operation:
     )
 
 
-def _group(row: Row, groups: Groups) -> tuple[str, tuple[int, ...]]:
+def _group(row: KinetoRow, groups: Groups) -> tuple[str, tuple[int, ...]]:
     """Name and ranks of the process group; a row lists at most 30 of its ranks, the head of the file all of them."""
     name = row.args.text("Process Group Name")
     ranks = groups.get(name)
@@ -133,23 +133,25 @@ def _splits(args: Fields, field: str, elements: int) -> tuple[int, ...] | None:
     return None if splits is None else split_elements(f"{args.place}{field}", splits, elements)
 
 
-def _ranked(row: Row, group: tuple[int, ...], field: str) -> int:
+def _ranked(row: KinetoRow, group: tuple[int, ...], field: str) -> int:
     at = row.args.integer(field, highest=LARGEST_RANK)
     if at >= len(group):
         row.args.fail(field, f"must be within 0..{len(group) - 1}, its group")
     return group[at]
 
 
-def from_shapes(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> list[tuple[Row, Operation]]:
+def from_shapes(
+    rows: Sequence[KinetoRow], groups: Groups, counts: Counter[str]
+) -> list[tuple[KinetoRow, RecordedOperation]]:
     """Return an operation for every ``c10d::`` row, and for every annotation outside of these rows.
 
     Operations are sized by the shapes of their tensors if these were recorded.
     """
     issued = [row for row in rows if row.category == "cpu_op" and row.name in SIGNATURES]
     within = Enclosing(issued)
-    annotations: dict[str, Row] = {}
-    described: dict[str, Row] = {}  # the row within an operator that has its group
-    elsewhere: list[Row] = []
+    annotations: dict[str, KinetoRow] = {}
+    described: dict[str, KinetoRow] = {}  # the row within an operator that has its group
+    elsewhere: list[KinetoRow] = []
     for row in rows:
         if row.name == PARAM_COMMS and (outer := within.find(row.lane, row.start)) is not None:
             described.setdefault(outer.place, row)
@@ -171,7 +173,7 @@ def from_shapes(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> li
     if len(groups) > 1 and unknown:
         raise ValueError(f"{unknown[0].place}: {unknown[0].name} must name its process group, got one of {len(groups)}")
     group_name, group = next(iter(groups.items())) if len(groups) == 1 else ("", None)
-    found: list[tuple[Row, Operation]] = []
+    found: list[tuple[KinetoRow, RecordedOperation]] = []
     for row in both:
         if row.category == "cpu_op":
             sized = shaped(row, SIGNATURES[row.name], annotations.get(row.place), group_name, group)
@@ -181,12 +183,12 @@ def from_shapes(rows: Sequence[Row], groups: Groups, counts: Counter[str]) -> li
     return found
 
 
-def _by_gloo_threads(issued: Sequence[Row], annotations: Sequence[Row]) -> dict[str, Row]:
+def _by_gloo_threads(issued: Sequence[KinetoRow], annotations: Sequence[KinetoRow]) -> dict[str, KinetoRow]:
     """Annotations by the place of their operator, where gloo's threads wrote them: each takes up one issued before.
 
     Of the operators with the same name and size, annotations are in the order of issue.
     """
-    waiting: dict[tuple[str, int | None], deque[Row]] = {}
+    waiting: dict[tuple[str, int | None], deque[KinetoRow]] = {}
     for row in sorted(annotations, key=lambda row: row.start):
         if row.name.startswith(GLOO):
             waiting.setdefault((row.name.removeprefix(GLOO), tensor_elements(row, 0)), deque()).append(row)
@@ -202,8 +204,8 @@ def _by_gloo_threads(issued: Sequence[Row], annotations: Sequence[Row]) -> dict[
 
 
 def shaped(
-    row: Row, signature: Signature, annotation: Row | None, group_name: str, group: tuple[int, ...] | None
-) -> Operation:
+    row: KinetoRow, signature: Signature, annotation: KinetoRow | None, group_name: str, group: tuple[int, ...] | None
+) -> RecordedOperation:
     """The operation of an operator's row, sized by the shapes of its tensors or of those of the annotation within."""
     dtype = tensor_dtype(row, (signature.input, signature.output))
     into, out = tensor_elements(row, signature.input), tensor_elements(row, signature.output)
@@ -212,7 +214,7 @@ def shaped(
         into = tensor_elements(annotation, 0) if into is None else into
     other = _other(row, signature, group)
     splits = _shaped_splits(row, signature, into, out)
-    return Operation(
+    return RecordedOperation(
         place=row.place,
         op=signature.op,
         group=group,
@@ -227,7 +229,7 @@ def shaped(
     )
 
 
-def _other(row: Row, signature: Signature, group: tuple[int, ...] | None) -> int | None:
+def _other(row: KinetoRow, signature: Signature, group: tuple[int, ...] | None) -> int | None:
     """The root or peer; ``Concrete Inputs`` (torch 2.1 and later) has it as a rank of the group."""
     values = row.args.items("Concrete Inputs") if row.args.has("Concrete Inputs") else []
     if signature.other is None or signature.other >= len(values):
@@ -244,7 +246,7 @@ def _other(row: Row, signature: Signature, group: tuple[int, ...] | None) -> int
 
 
 def _shaped_splits(
-    row: Row, signature: Signature, into: int | None, out: int | None
+    row: KinetoRow, signature: Signature, into: int | None, out: int | None
 ) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
     """Splits of an all-to-all: the tensors of a list, or what ``Concrete Inputs`` says; None where neither is there."""
     if signature.op != "all_to_all" or into is None or out is None:

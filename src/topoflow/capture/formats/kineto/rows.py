@@ -25,7 +25,7 @@ NOTHING: dict[str, Any] = {}
 DAMAGED = "rows are damaged and are left out; the first is"
 
 
-class Row(NamedTuple):
+class KinetoRow(NamedTuple):
     """One complete event. ``lane`` is the host thread, or the device's stream."""
 
     place: str
@@ -50,9 +50,9 @@ def launches(call: str) -> bool:
     return "launch" in call.lower() and "hostfunc" not in call.lower()
 
 
-def read_rows(file: str, events: Iterable[Any], counts: Counter[str]) -> list[Row]:
+def read_rows(file: str, events: Iterable[Any], counts: Counter[str]) -> list[KinetoRow]:
     """Return the rows that matter, in the order of their start; one that is damaged is left out and counted."""
-    rows: list[Row] = []
+    rows: list[KinetoRow] = []
     damage: list[str] = []
     known: dict[Any, Any] = {}  # names and lanes: each is kept once
     for index, event in enumerate(events):
@@ -79,7 +79,7 @@ def _matters(category: Any, name: Any) -> bool:
     return category.endswith(CALLS) or category in DEVICE or category == SYNC
 
 
-def _row(place: str, event: Any, known: dict[Any, Any]) -> Row:
+def _row(place: str, event: Any, known: dict[Any, Any]) -> KinetoRow:
     if not isinstance(event, dict):
         Fields.of(f"{place}.", event)
     start, duration, category, name = event.get("ts"), event.get("dur"), event.get("cat"), event.get("name")
@@ -98,7 +98,7 @@ def _row(place: str, event: Any, known: dict[Any, Any]) -> Row:
     correlation = given.get("correlation")
     is_call = category.endswith(CALLS)
     begin = round(float(start) * 1000)
-    return Row(
+    return KinetoRow(
         place,
         category,
         known.setdefault(name, name),
@@ -125,13 +125,13 @@ def _refuse(place: str, fields: Fields) -> NoReturn:
 class Enclosing:
     """Finds the row of a thread within which something happened; the rows of one thread must not overlap."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self._rows: dict[tuple[Any, Any], list[Row]] = {}
+    def __init__(self, rows: Iterable[KinetoRow]) -> None:
+        self._rows: dict[tuple[Any, Any], list[KinetoRow]] = {}
         for row in rows:
             self._rows.setdefault(row.lane, []).append(row)
         self._starts = {lane: [row.start for row in rows] for lane, rows in self._rows.items()}
 
-    def find(self, lane: tuple[Any, Any], at: int) -> Row | None:
+    def find(self, lane: tuple[Any, Any], at: int) -> KinetoRow | None:
         """The row of ``lane`` that began last before ``at`` and had not ended."""
         starts = self._starts.get(lane, [])
         index = bisect_right(starts, at) - 1
@@ -139,13 +139,13 @@ class Enclosing:
         return row if row is not None and at <= row.end else None
 
 
-def tensor_elements(row: Row, argument: int | None) -> int | None:
+def tensor_elements(row: KinetoRow, argument: int | None) -> int | None:
     """Elements of the tensor or list of tensors that a row's ``Input Dims`` records; None where it does not."""
     tensors = tensor_list(row, argument)
     return None if tensors is None else sum(tensors)
 
 
-def tensor_list(row: Row, argument: int | None) -> tuple[int, ...] | None:
+def tensor_list(row: KinetoRow, argument: int | None) -> tuple[int, ...] | None:
     """Elements of each tensor of an argument: ``[[10], [10]]`` -> (10, 10); old files leave lists of tensors empty."""
     if argument is None or not row.args.has("Input Dims"):
         return None
@@ -159,7 +159,7 @@ def tensor_list(row: Row, argument: int | None) -> tuple[int, ...] | None:
     return tuple(_product(row, shape) for shape in shapes)
 
 
-def tensor_dtype(row: Row, arguments: Sequence[int | None]) -> str | None:
+def tensor_dtype(row: KinetoRow, arguments: Sequence[int | None]) -> str | None:
     """The dtype of the first of these arguments that has one in ``Input type``."""
     for argument in arguments:
         dtype = None if argument is None else dtype_of(_type(row, argument))
@@ -168,12 +168,12 @@ def tensor_dtype(row: Row, arguments: Sequence[int | None]) -> str | None:
     return None
 
 
-def _type(row: Row, argument: int) -> str:
+def _type(row: KinetoRow, argument: int) -> str:
     types = row.args.items("Input type") if row.args.has("Input type") else []
     return types[argument] if argument < len(types) and isinstance(types[argument], str) else ""
 
 
-def _product(row: Row, shape: Any) -> int:
+def _product(row: KinetoRow, shape: Any) -> int:
     if not isinstance(shape, list) or not all(type(size) is int and 0 <= size < 2**48 for size in shape):
         row.args.fail("Input Dims", "must be lists of sizes")
     if len(shape) > 64 or (elements := prod(shape)) >= 2**60:

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from topoflow.capture.formats.kineto.rows import DEVICE, Enclosing, Row
+from topoflow.capture.formats.kineto.rows import DEVICE, Enclosing, KinetoRow
 from topoflow.capture.kernel_names import communicates, copies_to_peer, is_nccl, short_name
-from topoflow.capture.merge.parts import Operation
+from topoflow.capture.merge.parts import RecordedOperation
 from topoflow.capture.torch_names import PARAM_COMMS, SYMMETRIC
 
 CAPTURE_BEGINS = ("cudaStreamBeginCapture", "hipStreamBeginCapture")
@@ -40,11 +40,11 @@ class Span:
     waits: tuple[str, ...] = ()  # places of operations that its first kernel is known to wait for
 
 
-class Launched(NamedTuple):
+class LaunchedRow(NamedTuple):
     """A row of the device and when the host launched it, ns."""
 
     launch: int
-    row: Row
+    row: KinetoRow
 
     @property
     def order(self) -> Order:
@@ -52,18 +52,20 @@ class Launched(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Device:
+class DeviceRows:
     """The device rows sorted out: collectives by place of their row, the rest with the moment of its launch."""
 
     transfers: Mapping[str, tuple[int, int]]  # row's place -> start of the first kernel, end of the last
     streams: int  # how many streams carried collectives
-    compute: Sequence[Launched]  # by start
-    carried: Sequence[tuple[Launched, frozenset[str]]]  # kernels of operations, with the places of these
-    described: Sequence[tuple[Launched, Operation]]  # operations that only their kernel records
-    unsized: Sequence[Launched]  # communicate an unknown number of bytes
+    compute: Sequence[LaunchedRow]  # by start
+    carried: Sequence[tuple[LaunchedRow, frozenset[str]]]  # kernels of operations, with the places of these
+    described: Sequence[tuple[LaunchedRow, RecordedOperation]]  # operations that only their kernel records
+    unsized: Sequence[LaunchedRow]  # communicate an unknown number of bytes
 
 
-def sort_out(rows: Sequence[Row], issued: Sequence[Row], described: Callable[[Row], Operation | None]) -> Device:
+def sort_out(
+    rows: Sequence[KinetoRow], issued: Sequence[KinetoRow], described: Callable[[KinetoRow], RecordedOperation | None]
+) -> DeviceRows:
     """Tell communication from compute.
 
     ``issued`` are the host rows of the collectives; ``described`` reads what a kernel without one says of itself.
@@ -88,36 +90,36 @@ def sort_out(rows: Sequence[Row], issued: Sequence[Row], described: Callable[[Ro
             operations.append((kernel, operation))
         elif not own:
             unsized.append(kernel)
-    return Device(transfers, len(streams), compute, carried, operations, unsized)
+    return DeviceRows(transfers, len(streams), compute, carried, operations, unsized)
 
 
-def _communicates(row: Row) -> bool:
+def _communicates(row: KinetoRow) -> bool:
     if row.category != "kernel":
         return copies_to_peer(row.name)
     return row.given.get("Collective name") is not None or communicates(row.name)
 
 
-def _launched(rows: Sequence[Row]) -> list[tuple[Launched, Row | None]]:
+def _launched(rows: Sequence[KinetoRow]) -> list[tuple[LaunchedRow, KinetoRow | None]]:
     """The rows of the device, by start, each with its launch and the call that launched it.
 
     A stream works in order: a kernel whose launch the profile has not was launched no earlier than the one before it on
     its stream, and before the profile began if there is none. In a profile without any launch it began when launched.
     """
-    calls: dict[Any, Row] = {row.correlation: row for row in rows if row.is_call and row.correlation is not None}
+    calls: dict[Any, KinetoRow] = {row.correlation: row for row in rows if row.is_call and row.correlation is not None}
     device = [row for row in rows if row.category in DEVICE]
     if not any(row.correlation in calls for row in device):
-        return [(Launched(row.start, row), None) for row in device]
+        return [(LaunchedRow(row.start, row), None) for row in device]
     latest: dict[tuple[Any, Any], int] = {}
     found = []
     for row in device:
         call, before = calls.get(row.correlation), latest.get(row.lane, BEFORE)
         launch = before if call is None else call.start
         latest[row.lane] = max(launch, before)
-        found.append((Launched(launch, row), call))
+        found.append((LaunchedRow(launch, row), call))
     return found
 
 
-def into_graphs(rows: Sequence[Row]) -> Callable[[int], bool]:
+def into_graphs(rows: Sequence[KinetoRow]) -> Callable[[int], bool]:
     """Return a function that tells whether a call at a moment (ns) was captured into a CUDA graph, to be run later."""
     spans, begun = list[tuple[int, int]](), dict[tuple[Any, Any], int]()
     names = {name for name in {row.name for row in rows} if name.startswith((*CAPTURE_BEGINS, *CAPTURE_ENDS))}
@@ -132,7 +134,7 @@ def into_graphs(rows: Sequence[Row]) -> Callable[[int], bool]:
 class _Claims:
     """Which operations a launch belongs to."""
 
-    def __init__(self, rows: Sequence[Row], issued: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[KinetoRow], issued: Sequence[KinetoRow]) -> None:
         places = {row.place for row in issued}
         self._within = Enclosing(issued)
         wrappers, waiting = [], dict[tuple[Any, Any], list[str]]()
@@ -146,7 +148,7 @@ class _Claims:
         self._wrappers = Enclosing(wrappers)
         self._direct = set[str]()
 
-    def find(self, call: Row | None) -> list[str]:
+    def find(self, call: KinetoRow | None) -> list[str]:
         """The places of the operations whose kernel was launched by ``call``."""
         if call is None:
             return []
@@ -159,7 +161,7 @@ class _Claims:
 
 
 def compute_spans(
-    device: Device, issues: Sequence[Order], marks: Sequence[int], waiters: Mapping[str, tuple[str, ...]]
+    device: DeviceRows, issues: Sequence[Order], marks: Sequence[int], waiters: Mapping[str, tuple[str, ...]]
 ) -> list[Span]:
     """Merge compute kernels into spans. ``issues`` and ``marks``: when collectives were issued and iterations began.
 
@@ -172,7 +174,7 @@ def compute_spans(
         (sorted(times) for times in zip(*device.transfers.values(), strict=True)) if device.transfers else ([], [])
     )
     waited = sorted(kernel.launch for kernel in device.compute if kernel.row.place in waiters)
-    merged: dict[tuple[int, ...], list[tuple[Launched, int]]] = {}
+    merged: dict[tuple[int, ...], list[tuple[LaunchedRow, int]]] = {}
     reached = BEFORE
     for kernel in sorted(device.compute, key=lambda kernel: kernel.row.start):
         begin = max(kernel.row.start, reached)
@@ -198,7 +200,7 @@ def compute_spans(
 
 
 def _span(
-    kernels: Sequence[tuple[Launched, int]], issues: Sequence[Order], waiters: Mapping[str, tuple[str, ...]]
+    kernels: Sequence[tuple[LaunchedRow, int]], issues: Sequence[Order], waiters: Mapping[str, tuple[str, ...]]
 ) -> Span:
     first = min(kernel.order for kernel, _ in kernels)
     return Span(

@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from topoflow.capture.formats.kineto.operations import shaped
-from topoflow.capture.formats.kineto.rows import Row
-from topoflow.capture.merge.parts import Operation
+from topoflow.capture.formats.kineto.rows import KinetoRow
+from topoflow.capture.merge.parts import RecordedOperation
 from topoflow.capture.torch_names import SYMMETRIC
 
 
-def symmetric(rows: Sequence[Row], groups: Mapping[str, tuple[int, ...]]) -> list[tuple[Row, Operation]]:
+def symmetric(
+    rows: Sequence[KinetoRow], groups: Mapping[str, tuple[int, ...]]
+) -> list[tuple[KinetoRow, RecordedOperation]]:
     """One operation for every such row, in the order of issue; what the row does not say is None."""
     name, group = next(iter(groups.items())) if len(groups) == 1 else ("", None)
     found = []

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from topoflow.capture.formats.kineto.events import STREAM_WAITS, stream_waits
-from topoflow.capture.formats.kineto.rows import SYNC, Row
-from topoflow.capture.formats.kineto.spans import Device, Launched
+from topoflow.capture.formats.kineto.rows import SYNC, KinetoRow
+from topoflow.capture.formats.kineto.spans import DeviceRows, LaunchedRow
 from topoflow.capture.torch_names import PARAM_COMMS
 
 CLOSE = 1_000  # ns: times are whole microseconds in some files
@@ -43,12 +43,12 @@ class Waiters:
     operations: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def waiters(rows: Sequence[Row], operations: Sequence[Row], device: Device) -> Waiters:
+def waiters(rows: Sequence[KinetoRow], operations: Sequence[KinetoRow], device: DeviceRows) -> Waiters:
     """Return what waited for ``operations``, which are among ``rows``, all in the order of their start."""
     if any(row.category == SYNC and row.name == STREAM_WAITS for row in rows):
         return _of_streams(rows, device)
     found = Waiters()
-    lanes: dict[Any, list[Launched]] = defaultdict(list)
+    lanes: dict[Any, list[LaunchedRow]] = defaultdict(list)
     for kernel in sorted(device.compute, key=lambda kernel: kernel.order):
         lanes[kernel.row.lane].append(kernel)
     launches = {lane: [kernel.launch for kernel in kernels] for lane, kernels in lanes.items()}
@@ -72,7 +72,7 @@ def waiters(rows: Sequence[Row], operations: Sequence[Row], device: Device) -> W
     return found
 
 
-def _of_streams(rows: Sequence[Row], device: Device) -> Waiters:
+def _of_streams(rows: Sequence[KinetoRow], device: DeviceRows) -> Waiters:
     found = Waiters()
     for kernel, own, awaited in stream_waits(rows, device).kernels:
         ended = sorted(place for place in awaited - own if device.transfers[place][1] - CLOSE <= kernel.start)
@@ -81,11 +81,11 @@ def _of_streams(rows: Sequence[Row], device: Device) -> Waiters:
     return found
 
 
-def _waits(rows: Sequence[Row], operations: set[str]) -> list[Wait]:
+def _waits(rows: Sequence[KinetoRow], operations: set[str]) -> list[Wait]:
     """Return the waits of all groups. Operations that were coalesced are waited for together."""
-    units: dict[Any, list[list[Row]]] = defaultdict(list)
-    latest: dict[Any, list[list[Row]]] = {}  # since the last coalesced or wait row of a group and a thread
-    calls: dict[Any, list[Row]] = defaultdict(list)
+    units: dict[Any, list[list[KinetoRow]]] = defaultdict(list)
+    latest: dict[Any, list[list[KinetoRow]]] = {}  # since the last coalesced or wait row of a group and a thread
+    calls: dict[Any, list[KinetoRow]] = defaultdict(list)
     for row in rows:
         if row.name != PARAM_COMMS:
             continue
@@ -103,10 +103,10 @@ def _waits(rows: Sequence[Row], operations: set[str]) -> list[Wait]:
     return [wait for group, waits in calls.items() for wait in _matched(waits, [unit for unit in units[group] if unit])]
 
 
-def _matched(calls: Sequence[Row], units: Sequence[Sequence[Row]]) -> list[Wait]:
+def _matched(calls: Sequence[KinetoRow], units: Sequence[Sequence[KinetoRow]]) -> list[Wait]:
     """Return the waits of one group, whose operations are ``units``, both in the order of issue."""
     starts = [unit[0].start for unit in units]
-    numbered: dict[Any, list[Sequence[Row]]] = defaultdict(list)
+    numbered: dict[Any, list[Sequence[KinetoRow]]] = defaultdict(list)
     for unit in units:
         for row in unit:
             numbered[_hashable(row.given.get("Seq"))].append(unit)

@@ -21,9 +21,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 
-from topoflow.capture.base import Compute
+from topoflow.capture.base import ComputeSpan
 from topoflow.capture.formats.taskgraph.flatbuffer import Record, root
-from topoflow.capture.merge.parts import Operation, Part, Source
+from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
 
 FORWARD, BACKWARD, TRANSFER, UPDATE, BARRIER, NOMINAL_TRANSFER, ALL_REDUCE = range(7)
 COMPUTE = {FORWARD: "forward", BACKWARD: "backward", UPDATE: "update"}
@@ -46,7 +46,7 @@ class Task:
     next: tuple[int, ...]
 
 
-def matches(source: Source) -> bool:
+def matches(source: InputFile) -> bool:
     """A FlatBuffers root with servers, tasks and devices."""
     try:
         graph = root(source.name, source.data)
@@ -55,7 +55,7 @@ def matches(source: Source) -> bool:
         return False
 
 
-def parse(source: Source) -> list[Part]:
+def parse(source: InputFile) -> list[RankRecord]:
     """One part per server; ValueError for what lies outside the file, a dangling id or a cycle."""
     graph = root(source.name, source.data)
     servers, switches = graph.unsigned32(6), graph.unsigned32(8)
@@ -69,7 +69,7 @@ def parse(source: Source) -> list[Part]:
     ordered = _topological(source.name, _with_barrier_servers(tasks, by_id), counts)
     events = _events(ordered, servers, counts)
     return [
-        Part(
+        RankRecord(
             file=source.name,
             rank=server,
             events=tuple(events[server]),
@@ -180,9 +180,9 @@ def _topological(name: str, tasks: Sequence[Task], counts: Counter[str]) -> list
 
 def _events(
     ordered: Sequence[tuple[Task, tuple[Task, ...]]], servers: int, counts: Counter[str]
-) -> list[list[Compute | Operation]]:
+) -> list[list[ComputeSpan | RecordedOperation]]:
     """The events of every server, in topological order."""
-    events: list[list[Compute | Operation]] = [[] for _ in range(servers)]
+    events: list[list[ComputeSpan | RecordedOperation]] = [[] for _ in range(servers)]
     stands_for: dict[tuple[int, int], tuple[int, ...]] = {}  # (task id, server) -> positions among the server's events
     for task, before in ordered:
         moves_nothing = task.kind in (ALL_REDUCE, BARRIER) and len(task.servers) < 2
@@ -203,10 +203,10 @@ def _events(
     return events
 
 
-def _event(task: Task, server: int, after: tuple[int, ...]) -> Compute | Operation:
+def _event(task: Task, server: int, after: tuple[int, ...]) -> ComputeSpan | RecordedOperation:
     if task.kind in COMPUTE:
-        return Compute(COMPUTE[task.kind], None, None, task.seconds, after=after)
-    operation = Operation(
+        return ComputeSpan(COMPUTE[task.kind], None, None, task.seconds, after=after)
+    operation = RecordedOperation(
         task.place, "all_reduce", task.servers, "", "float32", task.bytes, task.bytes, (), (), after=after
     )
     if task.kind == ALL_REDUCE:

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.engine.lowering.algorithms import Algorithm, Call
+from topoflow.engine.lowering.algorithms import Algorithm, CollectiveCall
 from topoflow.engine.lowering.pipelined_trees import MAX_CHUNKS, NO_PARENT, count_chunks, pipeline
-from topoflow.engine.lowering.schedule import Schedule
+from topoflow.engine.lowering.schedule import SendSchedule
 
 
-def schedule(call: Call) -> Schedule:
+def schedule(call: CollectiveCall) -> SendSchedule:
     """The parent of a rank is the one before it in a broadcast, the one after it in a reduce, around the circle."""
     assert call.root is not None  # a law of Traffic
     down = call.op == "broadcast"

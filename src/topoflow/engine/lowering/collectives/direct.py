@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.engine.lowering.algorithms import Algorithm, Call
-from topoflow.engine.lowering.schedule import Index, Schedule
+from topoflow.engine.lowering.algorithms import Algorithm, CollectiveCall
+from topoflow.engine.lowering.schedule import Index, SendSchedule
 
 
-def schedule(call: Call) -> Schedule:
+def schedule(call: CollectiveCall) -> SendSchedule:
     """Every ordered pair of ranks in an all-to-all, the others to the root in a gather, and back in a scatter."""
     ranks, root = call.ranks, call.root
     if call.op == "all_to_all":
@@ -30,9 +30,9 @@ def schedule(call: Call) -> Schedule:
     return _at_once(ranks, others * ranks + root if call.op == "gather" else root * ranks + others)
 
 
-def _at_once(ranks: int, pair: Index) -> Schedule:
+def _at_once(ranks: int, pair: Index) -> SendSchedule:
     """``pair`` [F] = source * ranks + target."""
-    return Schedule(
+    return SendSchedule(
         parts=ranks,
         source=pair // ranks,
         target=pair % ranks,

@@ -13,12 +13,12 @@ Computing 35(12), 2009; NCCL 2.30, src/graph/trees.cc (ncclGetBtree, ncclGetDtre
 from __future__ import annotations
 
 from topoflow.collectives.trees import double_binary_tree
-from topoflow.engine.lowering.algorithms import Algorithm, Call
+from topoflow.engine.lowering.algorithms import Algorithm, CollectiveCall
 from topoflow.engine.lowering.pipelined_trees import MAX_CHUNKS, count_chunks, pipeline
-from topoflow.engine.lowering.schedule import Schedule
+from topoflow.engine.lowering.schedule import SendSchedule
 
 
-def schedule(call: Call) -> Schedule:
+def schedule(call: CollectiveCall) -> SendSchedule:
     """A pair of trees for each of R orders; every tree has ``call.chunks`` chunks of S / (2 R)."""
     trees = [tree for order in call.orders for tree in double_binary_tree(order)]
     return pipeline(trees, call.chunks, up=True, down=True)

@@ -24,20 +24,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.engine.lowering.algorithms import Algorithm, Call
-from topoflow.engine.lowering.schedule import Index, Schedule, csr
+from topoflow.engine.lowering.algorithms import Algorithm, CollectiveCall
+from topoflow.engine.lowering.schedule import Index, SendSchedule, csr
 
 Row = tuple[Index, Index, Index, int, bool]  # one step: sources, targets, first parts, parts of each send, reduce
 
 
-def schedule(call: Call) -> Schedule:
+def schedule(call: CollectiveCall) -> SendSchedule:
     """``parts`` is the largest power of two that is no more than the ranks."""
     steps = call.ranks.bit_length() - 1
     virtual, step = np.arange(1 << steps), np.arange(steps)[:, None]
     return exchange(call.ranks, partner=virtual ^ (1 << step), half=(virtual >> step) & 1)
 
 
-def exchange(ranks: int, partner: Index, half: Index) -> Schedule:
+def exchange(ranks: int, partner: Index, half: Index) -> SendSchedule:
     """All-reduce in which pairs of the p = 2^steps ranks that take part halve what they are responsible for.
 
     ``partner`` [steps, p] is whom each exchanges with in a step, and ``half`` [steps, p] which half of its range it
@@ -62,7 +62,7 @@ def exchange(ranks: int, partner: Index, half: Index) -> Schedule:
     return _in_steps(ranks, active, reductions + copies)
 
 
-def _in_steps(ranks: int, parts: int, rows: list[Row]) -> Schedule:
+def _in_steps(ranks: int, parts: int, rows: list[Row]) -> SendSchedule:
     """A send waits until both its ends have received and sent all of the steps before (sendrecv, rendezvous)."""
     received, sent = np.full(ranks, -1), np.full(ranks, -1)
     pairs, base = [], 0
@@ -79,7 +79,7 @@ def _in_steps(ranks: int, parts: int, rows: list[Row]) -> Schedule:
     def joined(column: int) -> Index:
         return np.concatenate([row[column] for row in rows]) if rows else np.zeros(0, np.int64)
 
-    return Schedule(
+    return SendSchedule(
         parts=parts,
         source=joined(0),
         target=joined(1),

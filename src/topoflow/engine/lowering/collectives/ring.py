@@ -35,8 +35,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.engine.lowering.algorithms import Algorithm, Call
-from topoflow.engine.lowering.schedule import Index, Schedule, Streams, csr
+from topoflow.engine.lowering.algorithms import Algorithm, CollectiveCall
+from topoflow.engine.lowering.schedule import Index, SendSchedule, SteadyStreams, csr
 
 REDUCE_SCATTER, ALL_GATHER = "reduce_scatter", "all_gather"
 PHASES = {
@@ -46,7 +46,7 @@ PHASES = {
 }
 
 
-def schedule(call: Call) -> Schedule:
+def schedule(call: CollectiveCall) -> SendSchedule:
     """The phases of the operation one after the other, over all orders at the same time."""
     orders, phases = call.orders, PHASES[call.op]
     rings, ranks = orders.shape
@@ -62,7 +62,7 @@ def schedule(call: Call) -> Schedule:
     def flat(values: Index) -> Index:
         return np.broadcast_to(values, shape).ravel()
 
-    return Schedule(
+    return SendSchedule(
         parts=rings * ranks,
         source=flat(orders[None]),
         target=flat(np.roll(orders, -1, axis=1)[None]),
@@ -75,13 +75,13 @@ def schedule(call: Call) -> Schedule:
     )
 
 
-def streams(call: Call) -> Streams:
+def streams(call: CollectiveCall) -> SteadyStreams:
     """Return all that each rank sends to the next, as one flow."""
     orders = call.orders
     rings, ranks = orders.shape
     steps = len(PHASES[call.op]) * (ranks - 1)
     pairs = orders.size if steps else 0
-    return Streams(
+    return SteadyStreams(
         source=orders.ravel()[:pairs],
         target=np.roll(orders, -1, axis=1).ravel()[:pairs],
         channel=np.repeat(np.arange(rings), ranks)[:pairs],

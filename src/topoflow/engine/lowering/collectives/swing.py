@@ -23,12 +23,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.engine.lowering.algorithms import Algorithm, Call
+from topoflow.engine.lowering.algorithms import Algorithm, CollectiveCall
 from topoflow.engine.lowering.collectives import halving_doubling
-from topoflow.engine.lowering.schedule import Index, Schedule, on_channels
+from topoflow.engine.lowering.schedule import Index, SendSchedule, on_channels
 
 
-def schedule(call: Call) -> Schedule:
+def schedule(call: CollectiveCall) -> SendSchedule:
     """The collective and its mirror image, each with half of S."""
     steps = call.ranks.bit_length() - 1
     ranks = np.arange(1 << steps)  # that take part

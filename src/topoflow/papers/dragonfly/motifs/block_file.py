@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from topoflow.arrays import Mask, Offsets
 from topoflow.fields import LARGEST_WORLD
 from topoflow.files import read_bytes, write_atomically
-from topoflow.papers.dragonfly.motifs.mesh import BOUNDARY, NO_BLOCK, UNKNOWN, Blocks
+from topoflow.papers.dragonfly.motifs.mesh import BOUNDARY, NO_BLOCK, UNKNOWN, DomainBlocks
 
 HEADER = np.dtype([("ranks", "<u4"), ("blocks", "<u4"), ("finest", "u1"), ("size", "<u4", 3)])
 BEGIN, COUNT = np.dtype("<u8"), np.dtype("<u4")
@@ -69,14 +69,14 @@ class Written:
     at: Offsets  # [B] line or byte of a block
 
 
-def read_blocks(path: Path) -> Blocks:
+def read_blocks(path: Path) -> DomainBlocks:
     """Read the mesh of a file, text or binary. Raises ``ValueError`` that names file and line or byte; ``OSError``."""
     data = read_bytes(path)
     is_binary = b"\0" in data[: HEADER.itemsize]  # the highest byte of the number of ranks, below 2^24
     return _checked((_binary if is_binary else _text)(str(path), data))
 
 
-def write_blocks(path: Path, blocks: Blocks) -> None:
+def write_blocks(path: Path, blocks: DomainBlocks) -> None:
     """Write a binary file, packed if its name ends in ``.gz`` (Ember reads no packed files). Raises ``OSError``."""
     levels, _ = blocks.neighbours
     number = blocks.numbers(blocks.level, blocks.place)
@@ -176,7 +176,7 @@ def _row(place: str, line: bytes, length: int, contents: str) -> list[int]:
     return [int(word) for word in words]
 
 
-def _checked(written: Written) -> Blocks:
+def _checked(written: Written) -> DomainBlocks:
     """Return the blocks if they cover each place of the domain once and the levels of neighbours are right."""
     head, size = f"{written.unit}{written.head}", written.size
     if written.blocks != len(written.number):
@@ -196,7 +196,9 @@ def _checked(written: Written) -> Blocks:
     low, high = first[level], first[level + 1]
     rule = "must be within the numbers of its level"
     _require((number >= low) & (number < high), written, "block", rule, number)
-    blocks = Blocks(written.ranks, (size[0], size[1], size[2]), level, _place(size, level, number - low), written.rank)
+    blocks = DomainBlocks(
+        written.ranks, (size[0], size[1], size[2]), level, _place(size, level, number - low), written.rank
+    )
     _check_places(written, blocks)
     _check_neighbours(written, blocks)
     return blocks
@@ -208,7 +210,7 @@ def _place(size: tuple[int, ...], level: Offsets, number: Offsets) -> Offsets:
     return np.stack([number % wide, number // wide % high, number // (wide * high)], axis=1)
 
 
-def _check_places(written: Written, blocks: Blocks) -> None:
+def _check_places(written: Written, blocks: DomainBlocks) -> None:
     number = written.number
     earlier = np.zeros(len(number), np.bool_)
     earlier[np.unique(number, return_index=True)[1]] = True
@@ -218,7 +220,7 @@ def _check_places(written: Written, blocks: Blocks) -> None:
         _require(parent == NO_BLOCK, written, "block", "must not be a part of another one", number)
 
 
-def _check_neighbours(written: Written, blocks: Blocks) -> None:
+def _check_neighbours(written: Written, blocks: DomainBlocks) -> None:
     """Check the levels of neighbours. If each face has one and no block is in another, the domain is covered."""
     levels, _ = blocks.neighbours
     for direction, name in enumerate(DIRECTIONS):

@@ -39,7 +39,7 @@ class Mesh:
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class DomainBlocks:
     """The places and ranks of blocks, which cover each place of the domain once."""
 
     ranks: int
@@ -127,7 +127,7 @@ def refined(ranks: int, level: int) -> Mesh:
     return Mesh(mesh.blocks, pairs // ranks, pairs % ranks, faces.astype(np.float64))
 
 
-def sphere(ranks: int, level: int) -> Blocks:
+def sphere(ranks: int, level: int) -> DomainBlocks:
     """Return one block for each of ``ranks``; blocks at the sphere are cut into eight, ``level`` times.
 
     More blocks are cut if two neighbours would differ by more than one level. Blocks are assigned to ranks in the order
@@ -149,7 +149,7 @@ def sphere(ranks: int, level: int) -> Blocks:
     block_level, place = np.concatenate(levels), np.concatenate(places)
     order = _along(size, block_level, place, level)
     rank = np.arange(len(order)) * ranks // len(order)
-    return Blocks(ranks, size, block_level[order], place[order], rank)
+    return DomainBlocks(ranks, size, block_level[order], place[order], rank)
 
 
 def _cut(size: tuple[int, int, int], level: int) -> list[Mask]:

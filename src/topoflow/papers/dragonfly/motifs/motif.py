@@ -42,7 +42,7 @@ Rule = Callable[["Motif", Writer], None]
 
 
 @dataclass(frozen=True)
-class Motif(base.Motif):
+class Motif(base.MessagePattern):
     """A job that is one of ``MOTIFS``; a parameter of None has the motif's default (``DEFAULTS``).
 
     A parameter that the motif does not have has no effect, so that one sweep can have several motifs.

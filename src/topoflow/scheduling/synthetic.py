@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.cluster.base import Cluster, Request
-from topoflow.cluster.spread import Spread, bisect, stratified
 from topoflow.memory import check_memory
+from topoflow.scheduling.base import GroupedCluster, Request
+from topoflow.scheduling.spread import Spread, bisect, stratified
 from topoflow.units import check_positive, gib
 
 Floats = NDArray[np.float64]
@@ -160,7 +160,7 @@ class Synthetic:
 
     def _least(self, number: int) -> int:
         """Return the machines of this type that need ``least_servers``."""
-        server = Cluster(1, 1, self.server_cores, self.server_memory_gib, network_gbps=1.0)
+        server = GroupedCluster(1, 1, self.server_cores, self.server_memory_gib, network_gbps=1.0)
         per_server = server.machines_per_server(self._of_type(number, f"requests.types[{number}]", 0.0, 0.0, 1))
         if per_server == 0:
             raise ValueError(f"requests.types[{number}]: must fit on a server, got {dict(self.types[number])}")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.cluster.base import Cluster, Index, Request
+from topoflow.scheduling.base import GroupedCluster, Index, Request
 
 
-def order(room: Index, request: Request, cluster: Cluster) -> Index:
+def order(room: Index, request: Request, cluster: GroupedCluster) -> Index:
     return np.arange(cluster.servers)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.cluster.base import RESOURCES, Cluster, Index, Request, fits
-from topoflow.cluster.policies import Policy
+from topoflow.scheduling.base import RESOURCES, GroupedCluster, Index, Request, fits
+from topoflow.scheduling.policies import Policy
 
 FRAGMENTATION = "fragmentation"  # why a request is denied: there is enough of everything, but not where it is needed
 
@@ -30,7 +30,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class PlacementSchedule:
     """The ``outcomes`` in the order of arrival, and the cores in use after each of E events."""
 
     outcomes: tuple[Outcome, ...]
@@ -42,7 +42,7 @@ class Schedule:
 class _Servers:
     """The free resources of all servers, and the requests that run on them."""
 
-    cluster: Cluster
+    cluster: GroupedCluster
     free: Index  # [R, S]
     running: list[tuple[float, int, Index, Index]] = field(default_factory=list)  # heap: end, number, servers, amount
 
@@ -66,11 +66,11 @@ class _Servers:
 
 
 def schedule(
-    cluster: Cluster,
+    cluster: GroupedCluster,
     requests: Sequence[Request],
     policy: Policy,
     advance: Callable[[int, int], None] = lambda done, total: None,
-) -> Schedule:
+) -> PlacementSchedule:
     """Place ``requests`` in the order of their arrival; simultaneous requests keep the order of the list.
 
     ``advance`` is called with the number of placed requests and the total. Raises ``ValueError``, before any request is
@@ -91,10 +91,10 @@ def schedule(
     advance(len(requests), len(requests))
     servers.release_until(np.inf, log)
     time, used = np.array(log).T
-    return Schedule(tuple(outcomes), time, used)
+    return PlacementSchedule(tuple(outcomes), time, used)
 
 
-def _place(cluster: Cluster, free: Index, request: Request, policy: Policy) -> Outcome:
+def _place(cluster: GroupedCluster, free: Index, request: Request, policy: Policy) -> Outcome:
     """Place the machines of a request on free servers in the policy's order, or deny it."""
     need = cluster.need(request)
     room = fits(free, need)

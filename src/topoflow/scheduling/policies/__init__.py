@@ -17,13 +17,13 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from topoflow.cluster.base import Cluster, Index, Request
+from topoflow.scheduling.base import GroupedCluster, Index, Request
 
 
 class Policy(Protocol):
     """The interface of a module of this folder."""
 
-    def order(self, room: Index, request: Request, cluster: Cluster) -> Index: ...
+    def order(self, room: Index, request: Request, cluster: GroupedCluster) -> Index: ...
 
 
 def policies() -> tuple[str, ...]:
@@ -38,13 +38,13 @@ def policy_named(name: str) -> Policy:
     return cast(Policy, import_module(f"{__name__}.{name}"))
 
 
-def in_groups(groups: Index, cluster: Cluster) -> Index:
+def in_groups(groups: Index, cluster: GroupedCluster) -> Index:
     """Return the servers of ``groups`` [G], group by group."""
     servers: Index = (groups[:, None] * cluster.servers_per_group + np.arange(cluster.servers_per_group)).ravel()
     return servers
 
 
-def room_of_groups(room: Index, cluster: Cluster) -> Index:
+def room_of_groups(room: Index, cluster: GroupedCluster) -> Index:
     """Return the machines [groups] that each group still holds, given the ``room`` [S] of its servers."""
     total: Index = room.reshape(cluster.groups, cluster.servers_per_group).sum(axis=1)
     return total

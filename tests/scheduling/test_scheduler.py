@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topoflow.cluster.base import Cluster, Request
-from topoflow.cluster.policies import policies, policy_named
-from topoflow.cluster.scheduler import FRAGMENTATION, Outcome, schedule
+from topoflow.scheduling.base import GroupedCluster, Request
+from topoflow.scheduling.policies import policies, policy_named
+from topoflow.scheduling.scheduler import FRAGMENTATION, Outcome, schedule
 from topoflow.units import gib
 
 CLUSTERS = st.builds(
-    Cluster,
+    GroupedCluster,
     groups=st.integers(1, 4),
     servers_per_group=st.integers(1, 3),
     cores=st.just(4.0),
@@ -41,12 +41,12 @@ LISTS = st.lists(
 )
 
 
-def possible(cluster: Cluster, requests: list[Request]) -> list[Request]:
+def possible(cluster: GroupedCluster, requests: list[Request]) -> list[Request]:
     """Those that the empty cluster holds."""
     return [r for r in requests if 0 < r.machines <= cluster.machines_per_server(r) * cluster.servers]
 
 
-def amounts(cluster: Cluster, request: Request) -> list[float]:
+def amounts(cluster: GroupedCluster, request: Request) -> list[float]:
     """What a machine needs: cores, B, B/s, GPUs."""
     network = request.network + request.network_share * cluster.network_gbps * 1.25e8
     return [request.cores, request.memory, network, request.gpus]
@@ -58,7 +58,7 @@ def running(outcomes: list[Outcome], time: float) -> list[Outcome]:
 
 @pytest.mark.parametrize("name", policies())
 @given(cluster=CLUSTERS, requests=LISTS)
-def test_laws(name: str, cluster: Cluster, requests: list[Request]) -> None:
+def test_laws(name: str, cluster: GroupedCluster, requests: list[Request]) -> None:
     requests = possible(cluster, requests)
     done = schedule(cluster, requests, policy_named(name))
     assert [o.request for o in done.outcomes] == sorted(requests, key=lambda r: r.arrival), "nothing is lost"
@@ -91,7 +91,7 @@ def test_laws(name: str, cluster: Cluster, requests: list[Request]) -> None:
             assert outcome.groups == 1 or fewest(room, request.machines, cluster) > 1, "in one where that is possible"
 
 
-def fewest(room: list[int], machines: int, cluster: Cluster) -> int:
+def fewest(room: list[int], machines: int, cluster: GroupedCluster) -> int:
     """The least number of groups that hold ``machines``, by trying all sets of groups."""
     size = cluster.servers_per_group
     of_groups = [sum(room[group * size : (group + 1) * size]) for group in range(cluster.groups)]
@@ -103,7 +103,7 @@ def fewest(room: list[int], machines: int, cluster: Cluster) -> int:
 
 
 @given(cluster=CLUSTERS, requests=LISTS)
-def test_first_fit_machine_by_machine(cluster: Cluster, requests: list[Request]) -> None:
+def test_first_fit_machine_by_machine(cluster: GroupedCluster, requests: list[Request]) -> None:
     """First fit as a textbook has it: one machine after the other, each on the first server with room."""
     requests = possible(cluster, requests)
     done = schedule(cluster, requests, policy_named("first_fit"))
@@ -124,7 +124,7 @@ def test_first_fit_machine_by_machine(cluster: Cluster, requests: list[Request])
 
 
 @given(cluster=CLUSTERS, requests=LISTS)
-def test_all_that_ends_is_free_again(cluster: Cluster, requests: list[Request]) -> None:
+def test_all_that_ends_is_free_again(cluster: GroupedCluster, requests: list[Request]) -> None:
     requests = possible(cluster, requests)
     done = schedule(cluster, requests, policy_named("first_fit"))
     stay = sum(
@@ -137,14 +137,14 @@ def test_all_that_ends_is_free_again(cluster: Cluster, requests: list[Request]) 
 
 
 def test_a_machine_that_ends_makes_room_for_one_that_arrives_then() -> None:
-    cluster = Cluster(1, 1, 4.0)
+    cluster = GroupedCluster(1, 1, 4.0)
     requests = [Request("a", 0.0, 1.0, 1, 4.0), Request("b", 1.0, 1.0, 1, 4.0), Request("c", 1.5, 1.0, 1, 1.0)]
     assert [o.denied for o in schedule(cluster, requests, policy_named("first_fit")).outcomes] == ["", "", "cores"]
 
 
 def test_fragmentation_is_no_lack() -> None:
     """The example of MOTION's 4.A: 16 cores are free on every server, and a machine wants 32."""
-    cluster = Cluster(1, 4, 48.0)
+    cluster = GroupedCluster(1, 4, 48.0)
     requests = [Request("a", 0.0, inf, 4, 32.0), Request("b", 1.0, inf, 2, 32.0), Request("c", 2.0, inf, 1, 32.0)]
     done = schedule(cluster, requests, policy_named("first_fit"))
     assert [o.denied for o in done.outcomes] == ["", FRAGMENTATION, FRAGMENTATION]
@@ -159,7 +159,7 @@ def test_fragmentation_is_no_lack() -> None:
 
 def test_small_from_the_first_group_and_big_from_the_last() -> None:
     """Three groups of two servers: small requests get group 0, then 1; one for two groups gets 2 and 1."""
-    cluster, policy = Cluster(3, 2, 1.0), policy_named("topology_aware")
+    cluster, policy = GroupedCluster(3, 2, 1.0), policy_named("topology_aware")
     small = [Request(f"small {number}", float(number), inf, 2, 1.0) for number in range(2)]
     done = schedule(cluster, [*small, Request("big", -1.0, 1.0, 3, 1.0)], policy)
     assert [outcome.servers for outcome in done.outcomes] == [(2, 4, 5), (0, 1), (2, 3)]
@@ -170,7 +170,7 @@ def test_small_from_the_first_group_and_big_from_the_last() -> None:
 
 
 def test_what_no_cluster_holds_is_named() -> None:
-    cluster, policy = Cluster(2, 2, 4.0, memory_gib=8.0), policy_named("first_fit")
+    cluster, policy = GroupedCluster(2, 2, 4.0, memory_gib=8.0), policy_named("first_fit")
     with pytest.raises(ValueError, match=r"^big\.cores: must be at most the 4 of a server, got 5$"):
         schedule(cluster, [Request("big", 0.0, 1.0, 1, 5.0)], policy)
     with pytest.raises(ValueError, match=r"^big\.memory: must be at most the 8 GiB of a server, got 9 GiB$"):
@@ -186,8 +186,8 @@ def test_what_no_cluster_holds_is_named() -> None:
     with pytest.raises(ValueError, match=r"^vast\.cores: must be at most the 4 of a server, got"):
         schedule(cluster, [Request("vast", 0.0, 1.0, 1, 1e300)], policy)
     with pytest.raises(ValueError, match=r"^cluster\.cores: must be at most .* of all servers together, got 1e\+300"):
-        Cluster(2, 2, 1e300)
+        GroupedCluster(2, 2, 1e300)
     with pytest.raises(ValueError, match=r"^cluster\.groups: must fit in the .* of memory"):
-        Cluster(10**12, 10, 1.0)
+        GroupedCluster(10**12, 10, 1.0)
     with pytest.raises(ValueError, match=r"^policy: must be one of .*, got 'best'$"):
         policy_named("best")

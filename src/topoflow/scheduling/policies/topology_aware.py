@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.cluster.base import Cluster, Index, Request
-from topoflow.cluster.policies import in_groups, room_of_groups
+from topoflow.scheduling.base import GroupedCluster, Index, Request
+from topoflow.scheduling.policies import in_groups, room_of_groups
 
 
-def order(room: Index, request: Request, cluster: Cluster) -> Index:
+def order(room: Index, request: Request, cluster: GroupedCluster) -> Index:
     if cluster.fewest_groups(request) > 1:
         return in_groups(np.arange(cluster.groups)[::-1], cluster)
     holding = np.flatnonzero(room_of_groups(room, cluster) >= request.machines)

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from topoflow.cluster.base import Request
 from topoflow.fields import decode, shorten
 from topoflow.files import read_bytes
+from topoflow.scheduling.base import Request
 from topoflow.units import check_positive
 
 NEEDED = ("arrival", "cores")

@@ -13,10 +13,10 @@ from hydra.utils import instantiate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topoflow.cluster.base import Cluster
-from topoflow.cluster.request_file import RequestFile
-from topoflow.cluster.spread import Spread
-from topoflow.cluster.synthetic import Synthetic
+from topoflow.scheduling.base import GroupedCluster
+from topoflow.scheduling.request_file import RequestFile
+from topoflow.scheduling.spread import Spread
+from topoflow.scheduling.synthetic import Synthetic
 
 CONFIGS = Path(__file__).resolve().parents[2] / "src" / "topoflow" / "configs" / "requests"
 DAY = 86400.0
@@ -73,7 +73,7 @@ def test_the_statistics_of_motion() -> None:
     between = np.concatenate([np.diff([request.arrival for request in each]) for each in drawn])
     assert between.mean() == pytest.approx(14.1 * 60, rel=0.03)
     assert between.std() == pytest.approx(1.27 * 3600, rel=0.1)
-    server = Cluster(1, 1, 48.0, 384.0, network_gbps=100.0)
+    server = GroupedCluster(1, 1, 48.0, 384.0, network_gbps=100.0)
     assert all(-(-r.machines // server.machines_per_server(r)) >= 48 for r in every), "at least 48 servers each"
 
 

@@ -60,7 +60,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Cluster:
+class GroupedCluster:
     """A cluster of ``groups`` of ``servers_per_group`` equal servers; one switch joins the servers of a group."""
 
     groups: int
