@@ -34,6 +34,7 @@ from topoflow.traffic.lower import lower
 from topoflow.units import gbps, us
 from topoflow.workload.base import LayerGraph
 from topoflow.workload.gpu import Gpu
+from topoflow.workload.moe import Moe
 from topoflow.workload.transformer import Transformer
 
 COLUMNS = (
@@ -142,10 +143,23 @@ MODELS = {
     "mpt-13b": gpt(40, 5120, 40, 50368, bias=False),
     "mpt-30b": gpt(48, 7168, 56, 50368, bias=False),
     "mpt-70b": gpt(80, 8192, 64, 50368, bias=False),
-    "8b": preset("llama3_8b"),
-    "70b": preset("llama3_70b"),
-    "405b": preset("llama3_405b"),
 }
+# Presets of other models, whose names are compared without case, space and punctuation
+MODELS |= {
+    re.sub(r"\W|_", "", name): preset(name)
+    for name in (
+        *("llama2_7b", "llama2_13b", "llama2_70b", "llama3_8b", "llama3_70b", "llama3_405b", "nemotron4_340b"),
+        *(
+            "mixtral_8x22b",
+            "deepseek_moe_16b",
+            "deepseek_v2",
+            "deepseek_v3",
+            "qwen3_30b_a3b",
+            "qwen3_235b_a22b",
+            "grok1",
+        ),
+    )
+} | {"mixtral8x7b": preset("moe")}
 
 
 @dataclass(frozen=True)
@@ -358,9 +372,11 @@ def model_of(row: Row, gpu: Gpu, per_server: int) -> LayerGraph:
         raise ValueError(f"precision: must be of 16 bits, FP8 or NVFP4, got {row['precision']}")
     sizes = sizes_of(row["model"])
     framework = framework_of(row)
-    sizes = {"attention": framework.attention, "eager_loss": framework.eager_loss} | sizes
+    if "experts" not in sizes:
+        sizes = {"attention": framework.attention, "eager_loss": framework.eager_loss} | sizes
     sequence = whole(row, "seq")
-    return Transformer(gpu, gpus_per_server=per_server, precision=precision, sequence=sequence, **sizes).build()
+    model = Moe if "experts" in sizes else Transformer
+    return model(gpu, gpus_per_server=per_server, precision=precision, sequence=sequence, **sizes).build()
 
 
 def sizes_of(model: str) -> dict[str, Any]:
@@ -368,12 +384,15 @@ def sizes_of(model: str) -> dict[str, Any]:
     if written:  # Narayanan et al., SC 2021, table 1
         return gpt(*map(int, written.groups()), attention="unfused")
     name = model.lower().split(",")[0]
-    is_llama = re.fullmatch(r"llama-? ?3(?:\.1)?[-_ ]?(\d+b)", name)
-    sizes = MODELS.get(is_llama[1] if is_llama else name)
+    plain = re.sub(r"\W|_", "", name.replace("llama-3.1", "llama3").replace("llama 3.1", "llama3"))
+    sizes = MODELS.get(name, MODELS.get(plain.replace("llama31", "llama3")))
     if sizes is None:
-        raise ValueError(f"model: must be a GPT, an MPT or a Llama 3 of known sizes, got {model}")
+        raise ValueError(f"model: must be one of {', '.join(MODELS)}, got {model}")
     part = re.search(r", (\d+) layers", model)
-    return sizes | ({"layers": int(part[1])} if part else {})
+    if not part:
+        return sizes
+    # MooreThreads/SimuMax 1b8ca90b, run_pretrain_deepseekv2.sh: the first layer of a part is dense, the others are not
+    return sizes | {"layers": int(part[1])} | ({"dense_layers": 1} if sizes.get("dense_layers") else {})
 
 
 def strategy_of(row: Row, given: Mapping[str, str]) -> Parallel:

@@ -20,16 +20,16 @@ FINDINGS = 86  # the exit status of a program in which device code did something
 WORLDS = """
 import sys
 import numpy as np
-from topoflow.engine.base import Graph, Run, World
+from topoflow.engine.base import LoweredGraph, Run, World
 from topoflow.engine.bound import Bound
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid
 
 random = np.random.default_rng(1)
 tasks, links = 48, 5
 paths = [random.permutation(links)[: random.integers(1, 4)] for _ in range(tasks)]
 after = [random.integers(0, task, min(task, int(random.integers(0, 3)))) for task in range(tasks)]
-graph = Graph(
+graph = LoweredGraph(
     delay=random.choice([0.0, 1e-3], tasks), bytes=random.random(tasks), release=np.zeros(tasks),
     path=np.arange(tasks, dtype=np.int32), after_offsets=np.cumsum([0, *map(len, after)]),
     after=np.concatenate(after).astype(np.int32), path_offsets=np.cumsum([0, *map(len, paths)]),
@@ -39,7 +39,7 @@ graph = Graph(
 worlds = [World("some", graph, 1 + random.random(links), np.zeros(links)) for _ in range(3)]
 fidelity = Bound() if sys.argv[1] == "bound" else Fluid()
 try:
-    found = fidelity.simulate(worlds, Run(Device.named("cuda")))
+    found = fidelity.simulate(worlds, Run(DeviceMemory.named("cuda")))
     for timeline, expected in zip(found, fidelity.simulate(worlds), strict=True):
         np.testing.assert_allclose(timeline.finish, expected.finish, rtol=1e-9)
 except Exception as error:
@@ -48,7 +48,7 @@ except Exception as error:
 
 LADDER = """
 import numpy as np
-from topoflow.engine.device import Device
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.screen.contention import Contention
 from topoflow.search.memory import budget
 from topoflow.search.moves import moves
@@ -68,7 +68,7 @@ placed = choices(4, strategy.placement.values())
 start = np.tile(placed.placement(workload, strategy), (2, 3, 1))
 try:
     walks = []
-    for device in (Device(), Device.named("cuda")):
+    for device in (DeviceMemory(), DeviceMemory.named("cuda")):
         model = Contention(workload, fabric, placed.holders, device=device)
         known = budget(workload, placed), moves(workload, placed), shares((0.01, 0.2), 3)
         tempering = Tempering(model, *known, 7, 0, 2)

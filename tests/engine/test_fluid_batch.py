@@ -135,14 +135,14 @@ INTERRUPTED = """
 import os, signal, sys, threading, time
 import numpy as np
 from topoflow.engine import fluid
-from topoflow.engine.base import Graph, Run, World
-from topoflow.engine.device import Device
+from topoflow.engine.base import LoweredGraph, Run, World
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.observer import Silent
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal; tests in the background ignore it
 flows = int(sys.argv[2])  # of which each ends by itself: minutes of work
 paths = np.stack([np.arange(flows) % 50, 50 + np.arange(flows) % 49], 1)
-graph = Graph(
+graph = LoweredGraph(
     delay=np.zeros(flows), bytes=1e6 + np.arange(flows), release=np.zeros(flows), path=np.arange(flows, dtype=np.int32),
     after_offsets=np.zeros(flows + 1, np.int64), after=np.zeros(0, np.int32),
     path_offsets=2 * np.arange(flows + 1), path_links=paths.ravel().astype(np.int32),
@@ -162,7 +162,7 @@ class Interrupting(Silent):
 
 try:
     worlds = [World("long", graph, np.full(99, 1e9), np.zeros(99))] * 100
-    fluid.Fluid().simulate(worlds, Run(Device.named(sys.argv[1]), threads=1, observer=Interrupting()))
+    fluid.Fluid().simulate(worlds, Run(DeviceMemory.named(sys.argv[1]), threads=1, observer=Interrupting()))
 except KeyboardInterrupt:
     print(time.process_time() - asked[0])
 """

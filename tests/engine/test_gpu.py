@@ -282,12 +282,12 @@ def whole(worlds: Sequence[Any], memory: int, needed: object = None) -> Iterator
 FAULT = """
 import numpy as np
 import torch
-from topoflow.engine.base import Graph, Run, World
-from topoflow.engine.device import Device
+from topoflow.engine.base import LoweredGraph, Run, World
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.fluid import Fluid
 
 nothing = np.zeros(1)
-graph = Graph(
+graph = LoweredGraph(
     delay=nothing, bytes=nothing + 8, release=nothing, path=np.zeros(1, np.int32), after_offsets=np.zeros(2, np.int64),
     after=np.zeros(0, np.int32), path_offsets=np.array([0, 1]), path_links=np.zeros(1, np.int32),
     owner=np.zeros(1, np.int32), owners=1, links=1,
@@ -303,11 +303,11 @@ def broken(device, arrays):
 
 Device.put = broken
 try:
-    Fluid().simulate(worlds, Run(Device.named("cuda")))
+    Fluid().simulate(worlds, Run(DeviceMemory.named("cuda")))
 except ValueError as error:
     print(error)
 try:
-    Device.named("cuda")
+    DeviceMemory.named("cuda")
 except ValueError as error:
     print(error)
 print([timeline.makespan for timeline in Fluid().simulate(worlds)])

@@ -91,7 +91,7 @@ THREADS = """
 import os, sys
 import numpy as np
 from topoflow import _C
-from topoflow.engine.base import Graph, World
+from topoflow.engine.base import LoweredGraph, World
 from topoflow.engine.bound import Bound
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.packet import Packet
@@ -110,7 +110,7 @@ def counted(*given):
 
 setattr(_C, name, counted)
 one = np.zeros(1, np.int32)
-graph = Graph(
+graph = LoweredGraph(
     delay=np.zeros(1), bytes=np.full(1, 10.0), release=np.zeros(1), path=one, after_offsets=np.zeros(2, np.int64),
     after=one[:0], path_offsets=np.array([0, 1]), path_links=one, owner=one, owners=1, links=1,
 )

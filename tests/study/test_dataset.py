@@ -210,7 +210,7 @@ def test_the_page_shows_all_of_the_front_and_says_what_else(tmp_path: Path, monk
     dataset, _ = drawn(tmp_path / "d.parquet", 1, 300)
     reader = Reader(dataset)
     found = parts(reader)
-    text = pages.page(reader, found)
+    text = pages.dataset_page(reader, found)
     (embedded,) = re.findall(r"<script id=data [^>]*>(.*?)</script>", text, re.DOTALL)
     data = json.loads(embedded)
     front = {f"point-{row['point']}" for part in found for row in part.front}
@@ -220,7 +220,7 @@ def test_the_page_shows_all_of_the_front_and_says_what_else(tmp_path: Path, monk
     assert len(shown) == 60
     assert f"The explorer shows 60 of {worlds} worlds: all of the front" in text
     assert len(text) < 3_000_000
-    assert pages.page(Reader(dataset), found) == text
+    assert pages.dataset_page(Reader(dataset), found) == text
 
 
 def test_a_dataset_that_was_cut_off_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,12 +102,12 @@ OPERATOR = st.builds(
 @given(operators=st.lists(OPERATOR, max_size=20))
 def test_a_span_takes_as_long_as_its_operators_one_by_one(operators: list[OperatorWork]) -> None:
     """Adding operators up by arithmetic intensity loses nothing, on any GPU."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Any] = []
     recording = Recording(rows.append, clock=lambda: 0, busy=lambda: 0)
     for work in operators:
         recording.operator(work)
     recording.pause()
-    kept = [OperatorWork(*work) for row in rows for work in row["work"]]
+    kept = [OperatorWork(*work) for event in rows for work in event.row["work"]]
     for gpu in (SLOW, FAST):
         one_by_one = sum(
             max(work.flops / gpu.flops["float32"], work.moved / gpu.memory_bandwidth) for work in operators

@@ -18,8 +18,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from topoflow.files import make_folder, write_text
 from topoflow.study.configure.composition import composed, is_hydra_override
-from topoflow.study.configure.points import Points
-from topoflow.study.configure.tree import Tree, at, leaves
+from topoflow.study.configure.points import PointComposer
+from topoflow.study.configure.tree import ConfigTree, at, leaves
 
 SETTINGS = ("sweep.dir", "sweep.subdir", "output_subdir")  # of Hydra, that name folders
 SAME_FOR_ALL = re.compile(r"(?:[^$]|\$\{(?:now|oc\.env):[^${}]*\})*")
@@ -47,7 +47,7 @@ class SharedConfiguration:
     """The configuration that jobs of the same files share, as Hydra composed it and as plain Python."""
 
     whole: DictConfig
-    task: Tree
+    task: ConfigTree
     hydra: dict[str, Any]
 
     @cache  # noqa: B019  there are few, and they live as long as the sweep
@@ -72,7 +72,7 @@ class SharedConfiguration:
         OmegaConf.set_struct(task, False)
         hydra = OmegaConf.to_container(task.pop("hydra"), enum_to_str=True)
         assert isinstance(hydra, dict)
-        return cls(whole, Tree(task), {str(key): value for key, value in hydra.items()})
+        return cls(whole, ConfigTree(task), {str(key): value for key, value in hydra.items()})
 
 
 def _mappings(values: Iterable[Any]) -> Iterator[dict[Any, Any]]:
@@ -134,7 +134,7 @@ class Jobs:
     def __post_init__(self) -> None:
         hydra = self.master.hydra
         self._hydra_overrides = [str(text) for text in hydra.overrides.hydra]
-        self._points = Points(str(hydra.job.config_name), lambda values: None, tuple(self._hydra_overrides))
+        self._points = PointComposer(str(hydra.job.config_name), lambda values: None, tuple(self._hydra_overrides))
 
     def job(self, overrides: Sequence[str], number: int) -> SweepJob:
         """Return a job. Raise what Hydra raises for overrides that it cannot compose."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from topoflow.workload.base import Layer, LayerGraph
-from topoflow.workload.blocks import Stream
+from topoflow.workload.blocks import Stream, heads_of
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.layers import check_sizes, embedding, graph_of, linear
 from topoflow.workload.sharding import Cut
@@ -43,8 +43,7 @@ class Bert:
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.hidden % self.heads:
-            raise ValueError(f"bert.hidden: must be a multiple of the {self.heads} heads, got {self.hidden}")
+        heads_of("bert", self.hidden, self.heads, self.heads)
         if self.sequence > self.positions:
             raise ValueError(f"bert.sequence: must be at most the {self.positions} positions, got {self.sequence}")
 
@@ -64,7 +63,7 @@ class Bert:
     def _block(self, stream: Stream, block: int, source: str) -> list[Layer]:
         """Return one block after ``source``; the projection and the second feed-forward layer add the residual."""
         prefix = f"block{block}."
-        attention = stream.attention(block, [source], [source], self.heads, self.heads)
+        attention = stream.attention(block, [source], [source], heads_of("bert", self.hidden, self.heads, self.heads))
         norm1 = stream.norm(prefix + "norm1", [attention[-1].name], block)
         names = ("ffn_up", "ffn_down")
         ffn = stream.feed_forward(block, names, [norm1.name], [norm1.name], EXPANSION * self.hidden, gated=False)

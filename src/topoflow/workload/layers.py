@@ -141,34 +141,36 @@ def norm(name: str, features: int, after: Sequence[str], *, positions: int = 1, 
 
 def attention(
     name: str,
-    hidden: int,
+    heads: int,
+    size: int,
     sequence: int,
     after: Sequence[str],
     *,
-    heads: int,
-    key_value_heads: int | None = None,
+    key_value_heads: int,
+    value_size: int,
     causal: bool = True,
     kernel: str = "flash",
 ) -> Layer:
-    """Return the attention of all heads without projections: scores and weighted values, 4 sequence^2 hidden FLOPs.
+    """Return the attention of ``heads`` without projections: scores and weighted values.
 
-    This is the count of Narayanan et al., SC 2021, appendix (the causal half is not discounted). With a ``kernel`` of
-    FlashAttention, scores stay on the chip (Dao et al., NeurIPS 2022); queries, keys, values and outputs go through
-    memory. Otherwise (``unfused``) one matrix multiplication writes all scores, softmax and dropout read and write them
-    (and a mask of a byte), and another multiplication reads them, as in Megatron-LM of 2021.
+    Queries and keys have ``size`` elements per head, values ``value_size``. Each head takes 2 sequence^2 (size +
+    value_size) FLOPs: the count of Narayanan et al., SC 2021, appendix (the causal half is not discounted). With a
+    ``kernel`` of FlashAttention, scores stay on the chip (Dao et al., NeurIPS 2022); queries, keys, values and outputs
+    go through memory. Otherwise (``unfused``) one matrix multiplication writes all scores, softmax and dropout read and
+    write them (and a mask of a byte), and another multiplication reads them, as in Megatron-LM of 2021.
     """
     flash = kernel != "unfused"
     scores = 0 if flash else heads * sequence**2
-    key_values = 2 * hidden * (key_value_heads or heads) // heads
+    moved = heads * (size + value_size) + key_value_heads * (size + value_size)
     return Layer(
         name=name,
         kind="attention",
         parameters=0,
-        forward_flops=4.0 * sequence * sequence * hidden,
-        output_elements=hidden * sequence,
-        memory_elements=(2 * hidden + key_values) * sequence + 2 * scores,
+        forward_flops=2.0 * sequence * sequence * heads * (size + value_size),
+        output_elements=heads * value_size * sequence,
+        memory_elements=moved * sequence + 2 * scores,
         after=tuple(after),
-        shape=(heads, hidden // heads, sequence),
+        shape=(heads, (size + value_size) // 2, sequence),
         causal=causal and flash,
         attention_kernel=kernel,
         scores=scores,

@@ -1,4 +1,4 @@
-"""Decoder-only transformer whose feed-forward layers are mixtures of experts: Mixtral, DeepSeekMoE and similar.
+"""Decoder-only transformer whose feed-forward layers are mixtures of experts: Mixtral, Qwen3, DeepSeek and similar.
 
 embedding -- block 0 .. block n-1 -- norm -- head
 block:  norm -> qkv -> attention -> projection (+) -> norm -+-> router -> experts_up -> experts_down (+)
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from topoflow.workload.base import Layer, LayerGraph
-from topoflow.workload.blocks import Stream
+from topoflow.workload.blocks import Heads, LatentHeads, Stream, heads_of
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.layers import check_sizes, graph_of, linear
 from topoflow.workload.sharding import Cut
@@ -27,7 +27,9 @@ class Moe:
     Norms are RMS norms, and no layer has a bias.
 
     ``feed_forward`` is the inner width of one expert, and ``shared_experts`` run for every token. The first
-    ``dense_layers`` blocks have a dense feed-forward layer of ``dense_feed_forward`` instead.
+    ``dense_layers`` blocks have a dense feed-forward layer of ``dense_feed_forward`` instead. A head has ``head_size``
+    elements (0: hidden / heads). With a ``key_value_rank`` attention is latent (``blocks.LatentHeads``), and the heads
+    of values have ``value_size`` elements; ``key_value_heads`` then means nothing.
     """
 
     gpu: Gpu
@@ -40,10 +42,16 @@ class Moe:
     hidden: int = 4096
     heads: int = 32
     key_value_heads: int = 8
+    head_size: int = 0
+    key_value_rank: int = 0
+    query_rank: int = 0
+    rotary_size: int = 0
+    value_size: int = 0
     feed_forward: int = 14336
     experts: int = 8
     top_k: int = 2
     vocabulary: int = 32000
+    tied: bool = False
     sequence: int = 4096
     shared_experts: int = 0
     dense_layers: int = 0
@@ -51,11 +59,12 @@ class Moe:
     optimizer: str = "adam"
 
     def __post_init__(self) -> None:
-        check_sizes(self, zero=("shared_experts", "dense_layers", "dense_feed_forward"))
-        if self.hidden % self.heads:
-            raise ValueError(f"moe.hidden: must be a multiple of the {self.heads} heads, got {self.hidden}")
-        if self.heads % self.key_value_heads:
-            raise ValueError(f"moe.key_value_heads: must divide the {self.heads} heads, got {self.key_value_heads}")
+        latent = ("key_value_rank", "query_rank", "rotary_size", "value_size")
+        check_sizes(self, zero=("shared_experts", "dense_layers", "dense_feed_forward", "head_size", *latent))
+        for name in latent[1:]:
+            if getattr(self, name) and not self.key_value_rank:
+                raise ValueError(f"moe.{name}: must be 0 without a key_value_rank, got {getattr(self, name)}")
+        self._heads()
         if self.top_k > self.experts:
             raise ValueError(f"moe.top_k: must be at most the {self.experts} experts, got {self.top_k}")
         if self.dense_layers > self.layers:
@@ -69,13 +78,23 @@ class Moe:
         for block in range(self.layers):
             layers += self._block(stream, block, layers[-1].name)
         layers.append(stream.norm("norm", [layers[-1].name]))
-        layers.append(stream.head(self.vocabulary, "norm", shares=None))
+        head = stream.head(self.vocabulary, "norm", "embedding" if self.tied else None)
+        layers.append(replace(head, parameters=0) if self.tied else head)
         return graph_of(self, "moe", layers)
+
+    def _heads(self) -> Heads | LatentHeads:
+        if not self.key_value_rank:
+            return heads_of("moe", self.hidden, self.heads, self.key_value_heads, self.head_size)
+        size = heads_of("moe", self.hidden, self.heads, self.heads, self.head_size).size
+        if self.rotary_size >= size:
+            raise ValueError(f"moe.rotary_size: must be below the {size} elements of a head, got {self.rotary_size}")
+        value = self.value_size or size
+        return LatentHeads(self.heads, size, self.rotary_size, value, self.key_value_rank, self.query_rank)
 
     def _block(self, stream: Stream, block: int, source: str) -> list[Layer]:
         prefix = f"block{block}."
         norm1 = stream.norm(prefix + "norm1", [source], block)
-        attention = stream.attention(block, [norm1.name], [source], self.heads, self.key_value_heads)
+        attention = stream.attention(block, [norm1.name], [source], self._heads())
         norm2 = stream.norm(prefix + "norm2", [attention[-1].name], block)
         if block < self.dense_layers:
             names, added = ("ffn_up", "ffn_down"), [attention[-1].name]
@@ -94,7 +113,10 @@ class Moe:
             layers += stream.feed_forward(block, ("shared_up", "shared_down"), [source], [], wide, gated=True)
             outputs.append(layers[-1].name)
         wide, after = self.feed_forward, [source, router.name]
-        up = self._expert(prefix + "experts_up", self.hidden, 2 * wide, after, 3 * wide, wide)
+        # Tokens are copied into the order of their experts, and sorted again where they arrive (Megatron-LM core 0.14,
+        # moe/token_dispatcher.py, MoEAlltoAllTokenDispatcher): each reads and writes every token. The way back is the
+        # same, but the second copy is the sum.
+        up = self._expert(prefix + "experts_up", self.hidden, 2 * wide, after, 3 * wide + 4 * self.hidden, wide)
         down = self._expert(prefix + "experts_down", wide, self.hidden, [up.name, *outputs], 3 * self.hidden)
         down = replace(down, output_elements=stream.elements)  # the sum over the experts of a token
         return [*layers, *cut.experts(up, down, self.experts, self.top_k * stream.elements)]

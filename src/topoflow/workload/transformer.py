@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from topoflow.workload.base import Layer, LayerGraph
-from topoflow.workload.blocks import Stream
+from topoflow.workload.blocks import Heads, Stream, heads_of
 from topoflow.workload.efficiency import ATTENTION_KERNELS
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.layers import check_sizes, embedding, graph_of
@@ -23,7 +23,8 @@ ATTENTION = (*ATTENTION_KERNELS, "unfused")
 class Transformer:
     """A decoder-only transformer. Defaults: GPT-2 small with nanoGPT's batch; the config's comments have other sizes.
 
-    ``feed_forward`` is the inner width. ``key_value_heads`` below ``heads`` is grouped-query attention. ``gated``:
+    ``feed_forward`` is the inner width. ``key_value_heads`` below ``heads`` is grouped-query attention; a head has
+    ``head_size`` elements (0: hidden / heads). ``gated``:
     two up matrices instead of one (SwiGLU). ``tied``: the head uses the embedding's matrix. ``bias``: linear layers
     and norms have a bias (without, a norm is an RMS norm). ``learned_positions``: a table of ``sequence`` positions.
     ``attention``: a kernel that keeps scores on the chip (``flash``: the fastest that was measured on the GPU;
@@ -41,6 +42,7 @@ class Transformer:
     hidden: int = 768
     heads: int = 12
     key_value_heads: int = 12
+    head_size: int = 0
     feed_forward: int = 3072
     vocabulary: int = 50257
     sequence: int = 1024
@@ -53,14 +55,8 @@ class Transformer:
     eager_loss: bool = False
 
     def __post_init__(self) -> None:
-        check_sizes(self)
-        if self.hidden % self.heads:
-            raise ValueError(f"transformer.hidden: must be a multiple of the {self.heads} heads, got {self.hidden}")
-        if self.heads % self.key_value_heads:
-            raise ValueError(
-                f"transformer.key_value_heads: must divide the {self.heads} heads, got {self.key_value_heads}"
-            )
-
+        check_sizes(self, zero=("head_size",))
+        self._heads()
         if self.attention not in ATTENTION:
             raise ValueError(f"transformer.attention: must be one of {', '.join(ATTENTION)}, got {self.attention!r}")
 
@@ -86,11 +82,14 @@ class Transformer:
         layers.append(replace(head, parameters=0) if self.tied else head)
         return graph_of(self, "transformer", layers)
 
+    def _heads(self) -> Heads:
+        return heads_of("transformer", self.hidden, self.heads, self.key_value_heads, self.head_size)
+
     def _block(self, stream: Stream, block: int, source: list[str]) -> list[Layer]:
         """Return one block on the residual stream ``source``, to which the projection and ``ffn_down`` add."""
         prefix = f"block{block}."
         norm1 = stream.norm(prefix + "norm1", source, block)
-        attention = stream.attention(block, [norm1.name], source, self.heads, self.key_value_heads)
+        attention = stream.attention(block, [norm1.name], source, self._heads())
         norm2 = stream.norm(prefix + "norm2", [attention[-1].name], block)
         ffn = stream.feed_forward(
             block, ("ffn_up", "ffn_down"), [norm2.name], [attention[-1].name], self.feed_forward, self.gated

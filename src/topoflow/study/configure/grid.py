@@ -23,6 +23,7 @@ from topoflow.study.configure.build import forget
 from topoflow.study.configure.composition import composed, group_options, initialized, is_hydra_override
 from topoflow.study.configure.errors import one_line, reason
 from topoflow.study.configure.given import name_of
+from topoflow.study.configure.model_file import with_model_file
 from topoflow.study.configure.nodes import default_sweep
 from topoflow.study.configure.point import Point
 from topoflow.study.configure.points import Check, PointComposer
@@ -99,6 +100,7 @@ class Grid(Sequence[Point]):
     ) -> Grid:
         """Return the grid of ``arguments``. Raise ``ValueError`` for a wrong one, or for more than ``most`` points."""
         forget()
+        arguments = with_model_file(arguments)
         arguments = with_recipe(arguments, ("micro_batch",) if config == "search" else ())  # a search chooses it
         arguments = [re.sub(SEVERAL_GPUS, r"\1'\2'", argument) for argument in arguments]
         hydra_overrides = [argument for argument in arguments if is_hydra_override(argument)]
