@@ -293,7 +293,7 @@ graph = LoweredGraph(
     owner=np.zeros(1, np.int32), owners=1, links=1,
 )
 worlds = [World(name, graph, nothing + 4, nothing) for name in ("first", "second")]
-put = Device.put
+put = DeviceMemory.put
 
 def broken(device, arrays):
     found = put(device, arrays)
@@ -301,7 +301,7 @@ def broken(device, arrays):
         found["path_links"] += 2**30  # a link that no world has
     return found
 
-Device.put = broken
+DeviceMemory.put = broken
 try:
     Fluid().simulate(worlds, Run(DeviceMemory.named("cuda")))
 except ValueError as error:
