@@ -127,17 +127,42 @@ def flows(node: Node, nccl: Nccl, op: str, size: float, members: Members) -> Col
     for rank, number in enumerate(members):
         places.setdefault(number, []).append(rank)
     by_node = [*places.values()]
-    used = max(map(len, by_node))
     if len(members) == 1:
         return CollectiveFlows(0.0, (), "")
-    comm = Communicator(node, used * len(by_node), used, nccl.version or "", nccl.min_channels, nccl.max_channels)
+    run, work = _chosen(node, nccl, op, size, len(by_node), max(map(len, by_node)))
+    sent = [*_inside(run, work, by_node), *_between(run, work, by_node)]
+    return CollectiveFlows(_wait(run, work), tuple(sent), run.choice.algorithm)
+
+
+def alone(node: Node, nccl: Nccl, op: str, size: float, nodes: int, on_node: int) -> tuple[float, float]:
+    """Return the wait (s) of a collective of ``on_node`` ranks on each of ``nodes``, and the time of its flows.
+
+    Each rank sends by its own ports, which no other flow uses.
+    """
+    if nodes * on_node == 1:
+        return 0.0, 0.0
+    run, work = _chosen(node, nccl, op, size, nodes, on_node)
+    sent: Counter[int] = Counter()
+    for source, _, part in named(run.choice.algorithm).edges(nodes) if nodes > 1 else ():
+        sent[source] += part
+    crossing = max(sent.values(), default=0.0) * work.crossing
+    between = crossing / run.port_rate if crossing else 0.0
+    return _wait(run, work), max(work.within / run.link_rate, between)
+
+
+def _chosen(
+    node: Node, nccl: Nccl, op: str, size: float, nodes: int, on_node: int
+) -> tuple[CollectiveRun, CollectiveWork]:
+    """Return NCCL's choice for a collective of ``size`` bytes, and its work."""
+    comm = Communicator(node, nodes * on_node, on_node, nccl.version or "", nccl.min_channels, nccl.max_channels)
     bytes = max(round(size), 1)
     choice = choose(comm, op, bytes, overrides=Overrides(nccl.algo, nccl.proto))
     run = CollectiveRun(comm, op, bytes, choice, *nccl.coefficients(comm))
-    work = work_of(run, nccl.pxn)
-    sent = [*_inside(run, work, by_node), *_between(run, work, by_node)]
-    steps = work.latency + (work.between if comm.nodes > 1 else 0.0)
-    return CollectiveFlows(run.inside.launch + steps, tuple(sent), choice.algorithm)
+    return run, work_of(run, nccl.pxn)
+
+
+def _wait(run: CollectiveRun, work: CollectiveWork) -> float:
+    return run.inside.launch + work.latency + (work.between if run.comm.nodes > 1 else 0.0)
 
 
 def _inside(run: CollectiveRun, work: CollectiveWork, by_node: Sequence[Sequence[int]]) -> Iterable[Flow]:

@@ -1,0 +1,391 @@
+"""Bounds: the memory of very many recipes, and a time that no simulation of them on any network is below.
+
+Stage i of a pipeline begins when a microbatch has passed the stages before it; its rank works on all microbatches; then
+the last one goes back through the stages before it. f and b are the times of the passes of a stage with their
+collectives, W_i = m (f + b) of all stages of rank i, D_i the part of the collectives of data ranks for which compute
+waits (``Efficiency.overlap``):
+
+    f_0 + .. + f_{i-1}  +  W_i + D_i  +  b_{i-1} + .. + b_0  +  update
+
+Collectives of one communicator follow each other, so that all of them together are a bound too. A collective takes at
+least what ``nccl_flows`` says of it alone. ``Collectives`` has that time for powers of two, and takes for a size
+between two of them the longer of the time of the smaller one, and of the same part of the larger one.
+
+Layers that take equally long are one kind, and stages with equal layers are one type: work is computed once for each
+kind, mesh and microbatch.
+
+Shapes: R recipes, K kinds of layers, U types of stages, p pipeline ranks with v stages each, C meshes with a
+microbatch. CUTS are four: parameters that no ranks cut, that tensor ranks cut, expert ranks, both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.collectives import nccl_flows
+from topoflow.collectives.nccl_flows import Nccl
+from topoflow.hardware.cluster import Cluster
+from topoflow.search.recipes import Recipes
+from topoflow.strategy.grid import GRADIENTS, ParallelGrid, is_root, units_of
+from topoflow.strategy.memory import RECOMPUTE, begun_microbatches, state_bytes_per_gpu
+from topoflow.strategy.parallel import Parallel
+from topoflow.traffic.grid.stage_work import AMONG, backward_work, forward_work
+from topoflow.traffic.roofline import step_seconds
+from topoflow.units import DTYPE_BYTES
+from topoflow.workload.base import Layer, LayerGraph
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+PARTS = ("compute", "tensor", "context", "expert", "pipeline", "data")  # of a step
+SINGLE = {"tensor": 1, "context": 1, "expert": 1, "replicate": 1, "zero": 0, "microbatches": None, "micro_batch": None}
+BATCH = 2**21  # recipes times pipeline ranks that are bounded at once
+Shapes = dict[
+    tuple[str, ...], tuple[list["Group"], Numbers]
+]  # axes -> shapes of groups, and the number of each recipe's
+MERGED = 1e-3  # part of a transfer's duration by which ``fluid`` may end it early (``fluid.merge``)
+SMALLEST, LARGEST = 10, 44  # powers of two of the sizes (B) of ``Collectives``
+STRIDES = ("tensor", "context", "expert", "data", "replicate")  # axes of a stage, the fastest first
+
+
+class Group(NamedTuple):
+    """The shape of a group of ranks: how many nodes it has, and the most ranks on one."""
+
+    nodes: int
+    on_node: int
+
+
+@dataclass
+class Collectives:
+    """The least times of collectives, in tables of sizes for each operation and group."""
+
+    cluster: Cluster
+    nccl: Nccl | None  # None: they take no time, as other algorithms have no bound here
+    tables: dict[tuple[str, Group], tuple[Floats, Floats]] = field(default_factory=dict)
+
+    def seconds(self, op: str, groups: Sequence[Group], group: Numbers, bytes: Floats, queued: bool = False) -> Floats:
+        """Return [R, ..] the least times of ``bytes`` [R, ..] in the group with the number ``group`` [R].
+
+        ``queued``: without the wait before the first byte, during which an earlier collective may still send.
+        """
+        if self.nccl is None:
+            return np.zeros(bytes.shape)
+        tables = np.array([self._table(op, each)[queued] for each in groups])
+        size = np.maximum(bytes, 1.0)
+        power = np.clip(np.frexp(size)[1] - 1, SMALLEST, LARGEST - 1)
+        of = group.reshape(-1, *(1,) * (bytes.ndim - 1))
+        below, above = tables[of, power - SMALLEST], tables[of, power + 1 - SMALLEST]
+        part = size * np.exp2(-(power + 1.0))
+        least: Floats = np.maximum(np.where(part >= 0.5, below, 0.0), np.minimum(part, 1.0) * above)
+        return np.where(bytes > 0, least, 0.0)
+
+    def _table(self, op: str, group: Group) -> tuple[Floats, Floats]:
+        """Return the least times of powers of two: with the wait before the first byte, and without."""
+        if (op, group) not in self.tables:
+            sizes = [2.0**power for power in range(SMALLEST, LARGEST + 1)]
+            assert self.nccl is not None
+            alone = [nccl_flows.alone(self.cluster.node, self.nccl, op, size, *group) for size in sizes]
+            waits, sending = np.array(alone).T
+            self.tables[op, group] = _least(waits + sending), _least(sending)
+        return self.tables[op, group]
+
+
+def _least(seconds: Floats) -> Floats:
+    """Return times that no larger size undercuts, and of which half a size takes at least half."""
+    times = np.minimum.accumulate(seconds[::-1])[::-1]
+    sizes = np.exp2(np.arange(len(seconds)))
+    least: Floats = np.minimum.accumulate(times / sizes) * sizes
+    return least
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Least times of R recipes (s), and the bytes that each needs on its fullest GPU."""
+
+    seconds: Floats  # [R]
+    memory: Floats  # [R]
+    parts: Mapping[str, Floats]  # [R] of ``seconds`` by what takes them
+
+
+@dataclass(frozen=True, eq=False)
+class StageTypes:
+    """The stages of a pipeline of p ranks with v stages each: U types, and where there are stages of each."""
+
+    counts: Floats  # [U, K] layers of each kind
+    parameters: Floats  # [U, CUTS] elements by how they are cut
+    root: Floats  # [U, CUTS] those of layers around the blocks
+    units: Floats  # [U, X, CUTS] those of units that are gathered together; 0 pads fewer
+    ahead: Floats  # [U, Y, CUTS] those of units that are gathered ahead
+    of_rank: Floats  # [p, U] stages of a rank
+    before: Floats  # [p, U] stages before the first one of a rank
+    first: Numbers  # [p] the type of the first stage of a rank
+    kept: Mapping[int, Floats]  # recompute -> [v, p] elements per sample that a stage keeps
+    working: Mapping[int, float]  # recompute -> elements per sample of a block in its backward pass
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """The passes of each kind of layer, by the number [R] of a recipe's mesh and microbatch."""
+
+    number: Numbers  # [R]
+    forward: Floats  # [C, K] s
+    backward: Floats  # [RECOMPUTE, C, K] s
+    sent_forward: Mapping[str, Floats]  # operation -> [C, K] bytes
+    sent_backward: Mapping[str, Floats]  # operation -> [RECOMPUTE, C, K] bytes
+
+
+class RecipeBound:
+    """Bounds of recipes of one job on nodes of GPUs; ``workload`` has one GPU per server."""
+
+    def __init__(self, workload: LayerGraph, cluster: Cluster, nccl: Nccl | None, given: Parallel) -> None:
+        self.workload, self.cluster, self.given = replace(workload, batch_per_gpu=1), cluster, given
+        self.collectives = Collectives(cluster, nccl)
+        self.layers = {layer.name: layer for layer in workload.layers}
+        self.kinds = {workload.alike[layer.name]: layer for layer in reversed(workload.layers)}
+        measured = workload.gpu.measured
+        self.waiting = 0.0 if measured is None else 1 - measured.overlap
+        self.gradient_bytes = DTYPE_BYTES[given.reduce_dtype or workload.dtype]
+
+    def of(self, recipes: Recipes) -> Bounds:
+        """Return the bounds of all recipes."""
+        seconds, memory = np.zeros(len(recipes)), np.zeros(len(recipes))
+        parts = {name: np.zeros(len(recipes)) for name in PARTS}
+        work = self._work(recipes)
+        pipelines = np.stack([recipes.pipeline, recipes.virtual], axis=1)
+        for pipeline in np.unique(pipelines, axis=0):
+            types = self._types(*pipeline.tolist())
+            same = np.flatnonzero((pipelines == pipeline).all(axis=1))
+            for rows in np.array_split(same, -(-len(same) * int(pipeline[0]) // BATCH)):
+                some = recipes.at(rows)
+                cut = 1 / np.stack([np.ones(len(some)), some.tensor, some.expert, some.tensor * some.expert], axis=1)
+                memory[rows] = self._memory(some, types, cut)
+                seconds[rows], found = self._time(some, types, cut, replace(work, number=work.number[rows]))
+                for name, values in found.items():
+                    parts[name][rows] = values
+        return Bounds(seconds, memory, parts)
+
+    def _work(self, recipes: Recipes) -> Work:
+        meshes = np.stack([recipes.tensor, recipes.context, recipes.expert, recipes.micro_batch], axis=1)
+        unique, number = np.unique(meshes, axis=0, return_inverse=True)
+        shape = len(unique), len(self.kinds)
+        again = np.unique(recipes.recompute).tolist()
+        forward, backward = np.zeros(shape), np.zeros((len(RECOMPUTE), *shape))
+        sent = {op: np.zeros(shape) for op in AMONG}
+        sent_back = {op: np.zeros((len(RECOMPUTE), *shape)) for op in AMONG}
+        workloads: dict[float, LayerGraph] = {}
+        for row, (tensor, context, expert, size) in enumerate(unique.tolist()):
+            share = size / (tensor * context)
+            workload = workloads.setdefault(share, replace(self.workload, batch_per_gpu=share))
+            grid = ParallelGrid(
+                tensor=tensor, context=context, expert=expert, data=1, pipeline=1, microbatches=1, gpus_per_server=1,
+                stages=(tuple(self.layers),),
+            )  # fmt: skip
+            for column, layer in self.kinds.items():
+                held = [(layer, layer.parameters / grid.parts(layer))]
+                passed = forward_work(workload, grid, held)
+                forward[row, column] = passed.seconds
+                for op, bytes in passed.sent.items():
+                    sent[op][row, column] = bytes
+                for how in again:
+                    passed = backward_work(workload, replace(grid, recompute=RECOMPUTE[how]), held)
+                    backward[how, row, column] = passed.seconds
+                    for op, bytes in passed.sent.items():
+                        sent_back[op][how, row, column] = bytes
+        return Work(number.ravel(), forward, backward, sent, sent_back)
+
+    def _types(self, pipeline: int, virtual: int) -> StageTypes:
+        grid = replace(self.given, pipeline=pipeline, virtual=virtual, **SINGLE).place(self.workload, pipeline)
+        described, windows = [], []
+        for held in grid.rank_parameters(self.workload):
+            runs = units_of([(self.layers[name], size) for name, size in held.items()], 1, np.inf)
+            cuts = [np.sum([size * self._cut(layer) for layer, size in run], axis=0) for run in runs]
+            roots = [cut for run, cut in zip(runs, cuts, strict=True) if is_root(run)]
+            units = np.array([cut for run, cut in zip(runs, cuts, strict=True) if not is_root(run)]).reshape(-1, 4)
+            together = min(1 + self.given.prefetch, len(units))
+            ahead = (
+                np.lib.stride_tricks.sliding_window_view(units, together, axis=0).sum(axis=-1) if together else units
+            )
+            kinds = Counter(self.workload.alike[name] for name in held)
+            windows.append((np.unique(units, axis=0), np.unique(ahead, axis=0)))
+            counts = [kinds[kind] for kind in range(len(self.kinds))]
+            described.append(np.concatenate([counts, np.sum(cuts, axis=0), np.sum([np.zeros(4), *roots], axis=0)]))
+        unique, index, number = np.unique(described, axis=0, return_index=True, return_inverse=True)
+        stages = np.eye(len(unique))[number.ravel()]
+        kinds_count = len(self.kinds)
+        kept, working = {}, {}
+        for how, name in enumerate(RECOMPUTE):
+            elements, working[how] = replace(grid, recompute=name).activations(self.workload)
+            kept[how] = elements.reshape(virtual, pipeline)
+        return StageTypes(
+            counts=unique[:, :kinds_count],
+            parameters=unique[:, kinds_count : kinds_count + 4],
+            root=unique[:, kinds_count + 4 :],
+            units=_padded([windows[stage][0] for stage in index]),
+            ahead=_padded([windows[stage][1] for stage in index]),
+            of_rank=stages.reshape(virtual, pipeline, -1).sum(axis=0),
+            before=np.cumsum(stages[:pipeline], axis=0) - stages[:pipeline],
+            first=number.ravel()[:pipeline],
+            kept=kept,
+            working=working,
+        )
+
+    def _cut(self, layer: Layer) -> Floats:
+        """Return [CUTS] 1 at the cut of the layer's parameters."""
+        sharding = layer.sharding
+        assert sharding is not None
+        return np.eye(4)[int(sharding.tensor) + 2 * int(sharding.experts > 1)]
+
+    def _memory(self, recipes: Recipes, types: StageTypes, cut: Floats) -> Floats:
+        """Return [R] what ``ParallelGrid.bytes_per_gpu`` says of each recipe."""
+        workload, needed = self.workload, np.zeros(len(recipes))
+        for zero in np.unique(recipes.zero).tolist():
+            rows = np.flatnonzero(recipes.zero == zero)
+            some, share = recipes.at(rows), cut[rows]
+            states = sum(
+                state_bytes_per_gpu(workload, elements, zero, _divided(some, kind)[:, None], self.gradient_bytes)
+                for kind, elements in _elements(some, types.parameters, share).items()
+            )
+            if zero >= 2:
+                root, unit = share @ types.root.T, np.einsum("rc,uxc->rux", share, types.units).max(axis=2)
+                states = states + (root + unit) * self.gradient_bytes
+            if zero == 3:
+                ahead = np.einsum("rc,uxc->rux", share, types.ahead).max(axis=2)
+                states = states + (root + ahead) * workload.element_bytes
+            needed_here = states @ types.of_rank.T
+            samples = (some.micro_batch / (some.tensor * some.context))[:, None] * workload.element_bytes
+            needed[rows] = (needed_here + samples * self._activations(some, types)).max(axis=1)
+        return needed
+
+    def _activations(self, recipes: Recipes, types: StageTypes) -> Floats:
+        """Return [R, p] the elements per sample on each rank."""
+        virtual, pipeline = types.kept[0].shape
+        pairs = np.stack([recipes.recompute, recipes.microbatches], axis=1)
+        unique, number = np.unique(pairs, axis=0, return_inverse=True)
+        elements = [
+            (begun_microbatches(pipeline, virtual, many).reshape(virtual, pipeline) * types.kept[how]).sum(axis=0)
+            + types.working[how]
+            for how, many in unique.tolist()
+        ]
+        return np.array(elements)[number.ravel()]
+
+    def _time(self, recipes: Recipes, types: StageTypes, cut: Floats, work: Work) -> tuple[Floats, dict[str, Floats]]:
+        """Return [R] the least seconds, and the seconds of its parts."""
+        count, how = recipes.microbatches[:, None], recipes.recompute
+        shapes = self._shapes(recipes)
+        forward = work.forward[work.number] @ types.counts.T
+        backward = work.backward[how, work.number] @ types.counts.T
+        on_rank = {name: np.zeros((len(recipes), len(types.first))) for name in PARTS}
+        on_rank["compute"] = count * ((forward + backward) @ types.of_rank.T)
+        for op, axes in AMONG.items():
+            sent = work.sent_forward[op][work.number] @ types.counts.T
+            ahead = self.collectives.seconds(op, *shapes[axes], sent)
+            sent = work.sent_backward[op][how, work.number] @ types.counts.T
+            back = self.collectives.seconds(op, *shapes[axes], sent)
+            on_rank[axes[0]] += count * ((ahead + back) @ types.of_rank.T)
+            forward, backward = forward + ahead, backward + back
+        before, later = forward @ types.before.T, backward @ types.before.T
+        worked = sum(on_rank[axis] for axis in ("compute", "tensor", "context", "expert"))
+        data = self._data(recipes, types, cut, shapes)
+        last = backward[:, types.first]
+        alone = worked + np.maximum(self.waiting * data.all, np.maximum(data.last - last, data.queued - worked))
+        ends = before + alone + data.update + data.gather
+        through = before + worked + self.waiting * data.all + later + (data.update + data.gather)[:, :1]
+        rank = np.maximum(ends, through).argmax(axis=1)[:, None]
+        least = (1 - MERGED) * np.take_along_axis(np.maximum(ends, through), rank, axis=1)[:, 0]
+        parts = {name: np.take_along_axis(values, rank, axis=1)[:, 0] for name, values in on_rank.items()}
+        bubble = np.where(through > ends, before + later, before)
+        parts["pipeline"] = np.take_along_axis(bubble, rank, axis=1)[:, 0]
+        parts["data"] = np.maximum(least - sum(parts.values()), 0.0)
+        return least, parts
+
+    def _data(self, recipes: Recipes, types: StageTypes, cut: Floats, shapes: Shapes) -> DataWork:
+        """Return the collectives of data ranks and the updates on each rank [R, p]."""
+        zero, many = recipes.zero[:, None], recipes.microbatches[:, None]
+        each = np.where(zero >= 2, many, 1)  # reductions in an iteration
+        all_, queued, gather, last, update = (np.zeros((len(recipes), len(types.first))) for _ in range(5))
+        elements, roots = _elements(recipes, types.parameters, cut), _elements(recipes, types.root, cut)
+        for kind in GRADIENTS:
+            held = elements[kind] @ types.of_rank.T
+            around = roots[kind] @ types.of_rank.T
+            reduced = self._reduced(held, zero, recipes, kind, shapes)
+            bytes = held * self.workload.element_bytes
+            gathered = self.collectives.seconds("all_gather", *shapes[GRADIENTS[kind]], bytes, queued=True)
+            in_blocks = self.collectives.seconds(
+                "all_gather", *shapes[GRADIENTS[kind]], (held - around) * self.workload.element_bytes, queued=True
+            )
+            gather += np.where((zero == 1) | (zero == 2), gathered, 0.0)
+            passes = np.where(zero == 3, many * (gathered + in_blocks), 0.0)
+            all_ += each * reduced + passes
+            queued = np.maximum(queued, each * reduced + passes)
+            of_first = elements[kind][:, types.first]
+            last = np.maximum(last, self._reduced(of_first, zero, recipes, kind, shapes))
+            update += held / _divided(recipes, kind)[:, None] * step_seconds(self.workload, 1.0)
+        return DataWork(all_, queued, gather, last, update)
+
+    def _reduced(self, elements: Floats, zero: Numbers, recipes: Recipes, kind: str, shapes: Shapes) -> Floats:
+        """Return the least time of the reductions of gradients of a kind, of ``elements`` on a GPU."""
+        bytes = elements * self.gradient_bytes
+        whole = self.collectives.seconds(
+            "all_reduce", *shapes[GRADIENTS[kind]], np.where(zero == 0, bytes, 0.0), queued=True
+        )
+        parts = self.collectives.seconds(
+            "reduce_scatter", *shapes[GRADIENTS[kind]], np.where(zero > 0, bytes, 0.0), queued=True
+        )
+        return whole + parts
+
+    def _shapes(self, recipes: Recipes) -> Shapes:
+        """Return for each set of axes the shapes of its groups, and the number [R] of that of a recipe."""
+        meshes = np.stack([getattr(recipes, axis) for axis in STRIDES], axis=1)
+        unique, number = np.unique(meshes, axis=0, return_inverse=True)
+        found: Shapes = {}
+        for axes in {*AMONG.values(), *GRADIENTS.values()}:
+            groups = [
+                _group(dict(zip(STRIDES, mesh, strict=True)), axes, self.cluster.per_node) for mesh in unique.tolist()
+            ]
+            numbers = {group: place for place, group in enumerate(dict.fromkeys(groups))}
+            found[axes] = [*numbers], np.array([numbers[group] for group in groups])[number.ravel()]
+        return found
+
+
+class DataWork(NamedTuple):
+    """The work of data ranks on each rank of a pipeline [R, p] (s)."""
+
+    all: Floats  # all collectives before the update
+    queued: Floats  # those of the busiest communicator
+    gather: Floats  # those after the update
+    last: Floats  # reductions of the stage whose gradients are complete last
+    update: Floats
+
+
+def _group(mesh: Mapping[str, int], axes: Sequence[str], per_node: int) -> Group:
+    """Return the shape of the first group along ``axes``."""
+    ranks, stride = np.zeros(1, np.int64), 1
+    for axis in STRIDES:
+        if axis in axes:
+            ranks = (ranks[:, None] + stride * np.arange(mesh[axis])).ravel()
+        stride *= mesh[axis]
+    counts = np.bincount(ranks // per_node)
+    return Group(int((counts > 0).sum()), int(counts.max()))
+
+
+def _elements(recipes: Recipes, parameters: Floats, cut: Floats) -> dict[str, Floats]:
+    """Return by key of ``GRADIENTS`` the elements [R, U] on a GPU of ``parameters`` [U, CUTS]."""
+    experts = cut * np.array([False, False, True, True]) * (recipes.expert > 1)[:, None]
+    return {"dense": (cut - experts) @ parameters.T, "expert": experts @ parameters.T}
+
+
+def _divided(recipes: Recipes, kind: str) -> Numbers:
+    """Return [R] the ranks that divide the state of parameters of a ``kind``."""
+    ranks: Numbers = np.prod([getattr(recipes, axis) for axis in GRADIENTS[kind]], axis=0)
+    return np.where(recipes.zero > 0, ranks, 1)
+
+
+def _padded(windows: Sequence[Floats]) -> Floats:
+    longest = max(1, *map(len, windows))
+    return np.array([np.pad(window, ((0, longest - len(window)), (0, 0))) for window in windows])
