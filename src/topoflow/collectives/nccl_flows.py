@@ -129,32 +129,46 @@ def flows(node: Node, nccl: Nccl, op: str, size: float, members: Members) -> Col
     by_node = [*places.values()]
     if len(members) == 1:
         return CollectiveFlows(0.0, (), "")
-    run, work = _chosen(node, nccl, op, size, len(by_node), max(map(len, by_node)))
+    run, work = _chosen(_communicator(node, nccl, len(by_node), max(map(len, by_node))), nccl, op, size)
     sent = [*_inside(run, work, by_node), *_between(run, work, by_node)]
     return CollectiveFlows(_wait(run, work), tuple(sent), run.choice.algorithm)
 
 
-def alone(node: Node, nccl: Nccl, op: str, size: float, nodes: int, on_node: int) -> tuple[float, float]:
-    """Return the wait (s) of a collective of ``on_node`` ranks on each of ``nodes``, and the time of its flows.
+def alone(
+    node: Node, nccl: Nccl, op: str, sizes: Sequence[float], nodes: int, on_node: int
+) -> list[tuple[float, float]]:
+    """Return for each size (B) the wait of a collective (s), and the time of its flows.
 
-    Each rank sends by its own ports, which no other flow uses.
+    It has ``on_node`` ranks on each of ``nodes``, and each rank sends by its own ports, which no other flow uses.
     """
     if nodes * on_node == 1:
-        return 0.0, 0.0
-    run, work = _chosen(node, nccl, op, size, nodes, on_node)
+        return [(0.0, 0.0)] * len(sizes)
+    comm = _communicator(node, nccl, nodes, on_node)
+    return [_alone(*_chosen(comm, nccl, op, size)) for size in sizes]
+
+
+def _alone(run: CollectiveRun, work: CollectiveWork) -> tuple[float, float]:
+    within, nodes = work.within / run.link_rate, run.comm.nodes
+    if nodes == 1 or not work.crossing:
+        return _wait(run, work), within
+    return _wait(run, work), max(within, _busiest(run.choice.algorithm, nodes) * work.crossing / run.port_rate)
+
+
+@cache
+def _busiest(algorithm: str, nodes: int) -> float:
+    """Return the largest share of ``crossing`` that a node sends."""
     sent: Counter[int] = Counter()
-    for source, _, part in named(run.choice.algorithm).edges(nodes) if nodes > 1 else ():
+    for source, _, part in named(algorithm).edges(nodes):
         sent[source] += part
-    crossing = max(sent.values(), default=0.0) * work.crossing
-    between = crossing / run.port_rate if crossing else 0.0
-    return _wait(run, work), max(work.within / run.link_rate, between)
+    return max(sent.values(), default=0.0)
 
 
-def _chosen(
-    node: Node, nccl: Nccl, op: str, size: float, nodes: int, on_node: int
-) -> tuple[CollectiveRun, CollectiveWork]:
+def _communicator(node: Node, nccl: Nccl, nodes: int, on_node: int) -> Communicator:
+    return Communicator(node, nodes * on_node, on_node, nccl.version or "", nccl.min_channels, nccl.max_channels)
+
+
+def _chosen(comm: Communicator, nccl: Nccl, op: str, size: float) -> tuple[CollectiveRun, CollectiveWork]:
     """Return NCCL's choice for a collective of ``size`` bytes, and its work."""
-    comm = Communicator(node, nodes * on_node, on_node, nccl.version or "", nccl.min_channels, nccl.max_channels)
     bytes = max(round(size), 1)
     choice = choose(comm, op, bytes, overrides=Overrides(nccl.algo, nccl.proto))
     run = CollectiveRun(comm, op, bytes, choice, *nccl.coefficients(comm))

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,8 @@ from topoflow.search.recipes import Recipes
 from topoflow.strategy.grid import GRADIENTS, ParallelGrid, is_root, units_of
 from topoflow.strategy.memory import RECOMPUTE, begun_microbatches, state_bytes_per_gpu
 from topoflow.strategy.parallel import Parallel
+from topoflow.traffic.grid.one_f_one_b import interleaved, one_f_one_b
+from topoflow.traffic.grid.pipelined import handover_bytes
 from topoflow.traffic.grid.stage_work import AMONG, backward_work, forward_work
 from topoflow.traffic.roofline import step_seconds
 from topoflow.units import DTYPE_BYTES
@@ -47,14 +50,14 @@ PARTS = ("compute", "tensor", "context", "expert", "pipeline", "data")  # of a s
 SINGLE = {"tensor": 1, "context": 1, "expert": 1, "replicate": 1, "zero": 0, "microbatches": None, "micro_batch": None}
 BATCH = 2**21  # recipes times pipeline ranks that are bounded at once
 Shapes = dict[
-    tuple[str, ...], tuple[list["Group"], Numbers]
+    tuple[str, ...], tuple[list["GroupShape"], Numbers]
 ]  # axes -> shapes of groups, and the number of each recipe's
 MERGED = 1e-3  # part of a transfer's duration by which ``fluid`` may end it early (``fluid.merge``)
 SMALLEST, LARGEST = 10, 44  # powers of two of the sizes (B) of ``Collectives``
 STRIDES = ("tensor", "context", "expert", "data", "replicate")  # axes of a stage, the fastest first
 
 
-class Group(NamedTuple):
+class GroupShape(NamedTuple):
     """The shape of a group of ranks: how many nodes it has, and the most ranks on one."""
 
     nodes: int
@@ -67,9 +70,9 @@ class Collectives:
 
     cluster: Cluster
     nccl: Nccl | None  # None: they take no time, as other algorithms have no bound here
-    tables: dict[tuple[str, Group], tuple[Floats, Floats]] = field(default_factory=dict)
+    tables: dict[tuple[str, GroupShape], tuple[Floats, Floats]] = field(default_factory=dict)
 
-    def seconds(self, op: str, groups: Sequence[Group], group: Numbers, bytes: Floats, queued: bool = False) -> Floats:
+    def seconds(self, op: str, groups: Sequence[GroupShape], group: Numbers, bytes: Floats, queued: bool = False) -> Floats:
         """Return [R, ..] the least times of ``bytes`` [R, ..] in the group with the number ``group`` [R].
 
         ``queued``: without the wait before the first byte, during which an earlier collective may still send.
@@ -85,13 +88,12 @@ class Collectives:
         least: Floats = np.maximum(np.where(part >= 0.5, below, 0.0), np.minimum(part, 1.0) * above)
         return np.where(bytes > 0, least, 0.0)
 
-    def _table(self, op: str, group: Group) -> tuple[Floats, Floats]:
+    def _table(self, op: str, group: GroupShape) -> tuple[Floats, Floats]:
         """Return the least times of powers of two: with the wait before the first byte, and without."""
         if (op, group) not in self.tables:
             sizes = [2.0**power for power in range(SMALLEST, LARGEST + 1)]
             assert self.nccl is not None
-            alone = [nccl_flows.alone(self.cluster.node, self.nccl, op, size, *group) for size in sizes]
-            waits, sending = np.array(alone).T
+            waits, sending = np.array(nccl_flows.alone(self.cluster.node, self.nccl, op, sizes, *group)).T
             self.tables[op, group] = _least(waits + sending), _least(sending)
         return self.tables[op, group]
 
@@ -125,6 +127,8 @@ class StageTypes:
     of_rank: Floats  # [p, U] stages of a rank
     before: Floats  # [p, U] stages before the first one of a rank
     first: Numbers  # [p] the type of the first stage of a rank
+    of_stage: Numbers  # [p v] the type of each stage
+    sent: Floats  # [p v - 1] B of a sample from a stage to the next
     kept: Mapping[int, Floats]  # recompute -> [v, p] elements per sample that a stage keeps
     working: Mapping[int, float]  # recompute -> elements per sample of a block in its backward pass
 
@@ -148,6 +152,7 @@ class RecipeBound:
         self.collectives = Collectives(cluster, nccl)
         self.layers = {layer.name: layer for layer in workload.layers}
         self.kinds = {workload.alike[layer.name]: layer for layer in reversed(workload.layers)}
+        self.types: dict[tuple[int, int], StageTypes] = {}
         measured = workload.gpu.measured
         self.waiting = 0.0 if measured is None else 1 - measured.overlap
         self.gradient_bytes = DTYPE_BYTES[given.reduce_dtype or workload.dtype]
@@ -163,7 +168,7 @@ class RecipeBound:
             same = np.flatnonzero((pipelines == pipeline).all(axis=1))
             for rows in np.array_split(same, -(-len(same) * int(pipeline[0]) // BATCH)):
                 some = recipes.at(rows)
-                cut = 1 / np.stack([np.ones(len(some)), some.tensor, some.expert, some.tensor * some.expert], axis=1)
+                cut = _cuts(some)
                 memory[rows] = self._memory(some, types, cut)
                 seconds[rows], found = self._time(some, types, cut, replace(work, number=work.number[rows]))
                 for name, values in found.items():
@@ -200,6 +205,11 @@ class RecipeBound:
         return Work(number.ravel(), forward, backward, sent, sent_back)
 
     def _types(self, pipeline: int, virtual: int) -> StageTypes:
+        if (pipeline, virtual) not in self.types:
+            self.types[pipeline, virtual] = self._found_types(pipeline, virtual)
+        return self.types[pipeline, virtual]
+
+    def _found_types(self, pipeline: int, virtual: int) -> StageTypes:
         grid = replace(self.given, pipeline=pipeline, virtual=virtual, **SINGLE).place(self.workload, pipeline)
         described, windows = [], []
         for held in grid.rank_parameters(self.workload):
@@ -231,6 +241,8 @@ class RecipeBound:
             of_rank=stages.reshape(virtual, pipeline, -1).sum(axis=0),
             before=np.cumsum(stages[:pipeline], axis=0) - stages[:pipeline],
             first=number.ravel()[:pipeline],
+            of_stage=number.ravel(),
+            sent=np.array(handover_bytes(self.workload, grid)),
             kept=kept,
             working=working,
         )
@@ -276,21 +288,15 @@ class RecipeBound:
 
     def _time(self, recipes: Recipes, types: StageTypes, cut: Floats, work: Work) -> tuple[Floats, dict[str, Floats]]:
         """Return [R] the least seconds, and the seconds of its parts."""
-        count, how = recipes.microbatches[:, None], recipes.recompute
         shapes = self._shapes(recipes)
-        forward = work.forward[work.number] @ types.counts.T
-        backward = work.backward[how, work.number] @ types.counts.T
-        on_rank = {name: np.zeros((len(recipes), len(types.first))) for name in PARTS}
-        on_rank["compute"] = count * ((forward + backward) @ types.of_rank.T)
-        for op, axes in AMONG.items():
-            sent = work.sent_forward[op][work.number] @ types.counts.T
-            ahead = self.collectives.seconds(op, *shapes[axes], sent)
-            sent = work.sent_backward[op][how, work.number] @ types.counts.T
-            back = self.collectives.seconds(op, *shapes[axes], sent)
-            on_rank[axes[0]] += count * ((ahead + back) @ types.of_rank.T)
-            forward, backward = forward + ahead, backward + back
+        passes = self._passes(recipes, types, work, shapes)
+        forward, backward = sum(passes.forward.values()), sum(passes.backward.values())
+        count = recipes.microbatches[:, None]
+        on_rank = {
+            name: count * ((passes.forward[name] + passes.backward[name]) @ types.of_rank.T) for name in passes.forward
+        }
         before, later = forward @ types.before.T, backward @ types.before.T
-        worked = sum(on_rank[axis] for axis in ("compute", "tensor", "context", "expert"))
+        worked = sum(on_rank.values())
         data = self._data(recipes, types, cut, shapes)
         last = backward[:, types.first]
         alone = worked + np.maximum(self.waiting * data.all, np.maximum(data.last - last, data.queued - worked))
@@ -303,6 +309,51 @@ class RecipeBound:
         parts["pipeline"] = np.take_along_axis(bubble, rank, axis=1)[:, 0]
         parts["data"] = np.maximum(least - sum(parts.values()), 0.0)
         return least, parts
+
+    def _passes(self, recipes: Recipes, types: StageTypes, work: Work, shapes: Shapes) -> Passes:
+        """Return the seconds of one pass through each type of stage, by what takes them."""
+        how = recipes.recompute
+        forward = {"compute": work.forward[work.number] @ types.counts.T}
+        backward = {"compute": work.backward[how, work.number] @ types.counts.T}
+        for op, axes in AMONG.items():
+            sent = work.sent_forward[op][work.number] @ types.counts.T
+            back = work.sent_backward[op][how, work.number] @ types.counts.T
+            for passes, bytes in ((forward, sent), (backward, back)):
+                seconds = self.collectives.seconds(op, *shapes[axes], bytes)
+                passes[axes[0]] = passes.get(axes[0], 0.0) + seconds
+        return Passes(forward, backward)
+
+    def pipelined(self, recipes: Recipes) -> Floats:
+        """Return higher bounds of few recipes [R]: all passes in their order, with what they send to each other."""
+        work, least = self._work(recipes), np.zeros(len(recipes))
+        for row in range(len(recipes)):
+            one = recipes.at(np.array([row]))
+            types = self._types(int(one.pipeline[0]), int(one.virtual[0]))
+            least[row] = self._pipelined(one, types, replace(work, number=work.number[[row]]))
+        return least
+
+    def _pipelined(self, recipe: Recipes, types: StageTypes, work: Work) -> float:
+        shapes, cut = self._shapes(recipe), _cuts(recipe)
+        passes, data = self._passes(recipe, types, work, shapes), self._data(recipe, types, cut, shapes)
+        forward, backward = (sum(times.values())[0] for times in (passes.forward, passes.backward))
+        last = backward
+        if recipe.zero[0] < 2:
+            elements = _elements(recipe, types.parameters, cut)
+            reduced = sum(self._reduced(elements[kind], recipe.zero[:, None], recipe, kind, shapes) for kind in GRADIENTS)
+            last = backward + self.waiting * reduced[0]
+        pipeline, virtual, many = int(recipe.pipeline[0]), int(recipe.virtual[0]), int(recipe.microbatches[0])
+        sent = types.sent * float((recipe.micro_batch / (recipe.tensor * recipe.context))[0])
+        seconds = [column[types.of_stage].tolist() for column in (forward, backward, last)]
+        ends = pipeline_ends(pipeline, virtual, many, *seconds, (sent / self._send_rate(pipeline)).tolist())
+        after = (data.update + data.gather)[0]
+        return float((1 - MERGED) * (np.array(ends) + after).max())
+
+    def _send_rate(self, pipeline: int) -> float:
+        """Return the most bytes per second from a GPU to the next stage; inf within nodes."""
+        if self.cluster.gpus // pipeline < self.cluster.per_node:
+            return np.inf
+        ports = self.cluster.node.ports_of
+        return max(sum(port.bandwidth for port in ports(gpu)) for gpu in self.cluster.devices) or np.inf
 
     def _data(self, recipes: Recipes, types: StageTypes, cut: Floats, shapes: Shapes) -> DataWork:
         """Return the collectives of data ranks and the updates on each rank [R, p]."""
@@ -353,6 +404,49 @@ class RecipeBound:
         return found
 
 
+def pipeline_ends(
+    pipeline: int,
+    virtual: int,
+    microbatches: int,
+    forward: Sequence[float],
+    backward: Sequence[float],
+    last: Sequence[float],
+    sent: Sequence[float],
+) -> list[float]:
+    """Return when each rank of a pipeline ends its last pass.
+
+    ``forward`` and ``backward`` have the seconds of each stage, ``last`` those of its last backward pass, ``sent`` those
+    of a message between a stage and the next.
+    """
+    free, ends = [0.0] * pipeline, dict[tuple[int, int, bool], float]()
+    for stage, microbatch, is_forward, is_last in _order(pipeline, virtual, microbatches):
+        source = stage - 1 if is_forward else stage + 1
+        arrived = ends.pop((source, microbatch, is_forward), 0.0)
+        if arrived:
+            arrived += sent[min(stage, source)]
+        seconds = forward[stage] if is_forward else last[stage] if is_last else backward[stage]
+        end = max(free[stage % pipeline], arrived) + seconds
+        free[stage % pipeline] = ends[stage, microbatch, is_forward] = end
+    return free
+
+
+@lru_cache(maxsize=32)
+def _order(pipeline: int, virtual: int, microbatches: int) -> list[tuple[int, int, bool, bool]]:
+    """Return (stage, microbatch, forward, last backward pass of the stage) of all passes."""
+    passes = (
+        one_f_one_b(pipeline, microbatches) if virtual == 1 else interleaved(pipeline, microbatches, virtual)
+    )
+    last = {each.stage: each for each in passes if not each.forward}
+    return [(each.stage, each.microbatch, each.forward, each is last[each.stage]) for each in passes]
+
+
+class Passes(NamedTuple):
+    """Seconds [R, U] of one pass through each type of stage, by what takes them (of ``PARTS``)."""
+
+    forward: dict[str, Floats]
+    backward: dict[str, Floats]
+
+
 class DataWork(NamedTuple):
     """The work of data ranks on each rank of a pipeline [R, p] (s)."""
 
@@ -363,7 +457,7 @@ class DataWork(NamedTuple):
     update: Floats
 
 
-def _group(mesh: Mapping[str, int], axes: Sequence[str], per_node: int) -> Group:
+def _group(mesh: Mapping[str, int], axes: Sequence[str], per_node: int) -> GroupShape:
     """Return the shape of the first group along ``axes``."""
     ranks, stride = np.zeros(1, np.int64), 1
     for axis in STRIDES:
@@ -371,7 +465,13 @@ def _group(mesh: Mapping[str, int], axes: Sequence[str], per_node: int) -> Group
             ranks = (ranks[:, None] + stride * np.arange(mesh[axis])).ravel()
         stride *= mesh[axis]
     counts = np.bincount(ranks // per_node)
-    return Group(int((counts > 0).sum()), int(counts.max()))
+    return GroupShape(int((counts > 0).sum()), int(counts.max()))
+
+
+def _cuts(recipes: Recipes) -> Floats:
+    """Return [R, CUTS] the part of the parameters of each cut that a GPU holds."""
+    whole = np.ones(len(recipes))
+    return 1 / np.stack([whole, recipes.tensor, recipes.expert, recipes.tensor * recipes.expert], axis=1)
 
 
 def _elements(recipes: Recipes, parameters: Floats, cut: Floats) -> dict[str, Floats]:

@@ -6,8 +6,9 @@ All recipes that fit in memory are bounded (``search.recipe_bound``). Those with
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,8 @@ class _Search:
             endpoints, Demand(endpoints)
         )  # raises for others
         nccl = build(point, "nccl") if point.config["all_reduce"] == NCCL else None
-        self.bounds = RecipeBound(alone, cluster, nccl, rule).of(self.recipes)
+        self.bound = RecipeBound(alone, cluster, nccl, rule)
+        self.bounds = self.bound.of(self.recipes)
         self.fits = self.bounds.memory <= alone.gpu.usable_memory
         if not self.fits.any():
             least = int(self.bounds.memory.argmin())
@@ -149,26 +151,38 @@ class _Search:
 
         That is proven, or the last ones that were simulated are none of the best.
         """
-        order = np.flatnonzero(self.fits)
-        order = order[np.argsort(self.bounds.seconds[order], kind="stable")]
-        found: list[FoundRecipe] = []
         self.run.observer.stage("simulating")
-        best, more = list[FoundRecipe](), True
-        while more and len(found) < min(MOST_SIMULATED, len(order)) and not self._is_proven(found, order):
-            self.run.observer.advance(len(found), min(MOST_SIMULATED, len(order)))
-            latest = self._simulated(order[len(found) : len(found) + AT_ONCE].tolist())
-            found += latest
-            best = sorted(found, key=lambda recipe: recipe.result.iteration_time)[:BEST]
-            more = any(recipe in best for recipe in latest)
-        proven = self._is_proven(found, order)
-        return FoundRecipes(self.point, self.gpus, tuple(best), len(self.recipes), len(order), len(found), proven)
+        waiting, most = self._in_order(), min(MOST_SIMULATED, int(self.fits.sum()))
+        best, found, more, least = list[FoundRecipe](), 0, True, 0.0
+        following = next(waiting, None)
+        while more and found < most and following is not None:
+            self.run.observer.advance(found, most)
+            rows = [following]
+            while len(rows) < min(AT_ONCE, most - found) and (following := next(waiting, None)) is not None:
+                rows.append(following)
+            latest = self._simulated(rows)
+            best = sorted([*best, *latest], key=lambda recipe: recipe.result.iteration_time)[:BEST]
+            found += len(latest)
+            following = next(waiting, None)
+            least = np.inf if following is None else float(self.bounds.seconds[following])
+            slowest = best[-1].result.iteration_time if len(best) == BEST else np.inf
+            more = slowest > least and (found < AT_ONCE + 1 or any(recipe in best for recipe in latest))
+        proven = following is None or (len(best) == BEST and best[-1].result.iteration_time <= least)
+        return FoundRecipes(self.point, self.gpus, tuple(best), len(self.recipes), int(self.fits.sum()), found, proven)
 
-    def _is_proven(self, found: Sequence[FoundRecipe], order: np.ndarray[Any, Any]) -> bool:
-        """Return whether the simulated recipes are at least as fast as the least bound of the others."""
-        if len(found) == len(order):
-            return True
-        times = sorted(recipe.result.iteration_time for recipe in found)
-        return len(times) >= BEST and times[BEST - 1] <= self.bounds.seconds[order[len(found)]]
+    def _in_order(self) -> Iterator[int]:
+        """Yield the recipes that fit, the least bound first; only these are bounded by all of their passes."""
+        rows = np.flatnonzero(self.fits)
+        waiting = [(seconds, False, row) for seconds, row in zip(self.bounds.seconds[rows].tolist(), rows.tolist(), strict=True)]
+        heapify(waiting)
+        while waiting:
+            seconds, is_exact, row = heappop(waiting)
+            if is_exact:
+                yield row
+            else:
+                (higher,) = self.bound.pipelined(self.recipes.at(np.array([row]))).tolist()
+                self.bounds.seconds[row] = max(seconds, higher)
+                heappush(waiting, (max(seconds, higher), True, row))
 
     def _simulated(self, rows: Sequence[int]) -> list[FoundRecipe]:
         points = [_with_recipe(self.point, self.recipes, row) for row in rows]
