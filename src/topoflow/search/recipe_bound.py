@@ -21,10 +21,10 @@ microbatch. CUTS are four: parameters that no ranks cut, that tensor ranks cut, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,15 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 PARTS = ("compute", "tensor", "context", "expert", "pipeline", "data")  # of a step
-SINGLE = {"tensor": 1, "context": 1, "expert": 1, "replicate": 1, "zero": 0, "microbatches": None, "micro_batch": None}
+SINGLE: dict[str, Any] = {
+    "tensor": 1,
+    "context": 1,
+    "expert": 1,
+    "replicate": 1,
+    "zero": 0,
+    "microbatches": None,
+    "micro_batch": None,
+}
 BATCH = 2**21  # recipes times pipeline ranks that are bounded at once
 Shapes = dict[
     tuple[str, ...], tuple[list["GroupShape"], Numbers]
@@ -72,7 +80,9 @@ class Collectives:
     nccl: Nccl | None  # None: they take no time, as other algorithms have no bound here
     tables: dict[tuple[str, GroupShape], tuple[Floats, Floats]] = field(default_factory=dict)
 
-    def seconds(self, op: str, groups: Sequence[GroupShape], group: Numbers, bytes: Floats, queued: bool = False) -> Floats:
+    def seconds(
+        self, op: str, groups: Sequence[GroupShape], group: Numbers, bytes: Floats, queued: bool = False
+    ) -> Floats:
         """Return [R, ..] the least times of ``bytes`` [R, ..] in the group with the number ``group`` [R].
 
         ``queued``: without the wait before the first byte, during which an earlier collective may still send.
@@ -162,11 +172,11 @@ class RecipeBound:
         seconds, memory = np.zeros(len(recipes)), np.zeros(len(recipes))
         parts = {name: np.zeros(len(recipes)) for name in PARTS}
         work = self._work(recipes)
-        pipelines = np.stack([recipes.pipeline, recipes.virtual], axis=1)
-        for pipeline in np.unique(pipelines, axis=0):
-            types = self._types(*pipeline.tolist())
-            same = np.flatnonzero((pipelines == pipeline).all(axis=1))
-            for rows in np.array_split(same, -(-len(same) * int(pipeline[0]) // BATCH)):
+        pipelines, which = _distinct(recipes.pipeline, recipes.virtual)
+        for number, (pipeline, virtual) in enumerate(pipelines.tolist()):
+            types = self._types(pipeline, virtual)
+            same = np.flatnonzero(which == number)
+            for rows in np.array_split(same, -(-len(same) * pipeline // BATCH)):
                 some = recipes.at(rows)
                 cut = _cuts(some)
                 memory[rows] = self._memory(some, types, cut)
@@ -176,8 +186,7 @@ class RecipeBound:
         return Bounds(seconds, memory, parts)
 
     def _work(self, recipes: Recipes) -> Work:
-        meshes = np.stack([recipes.tensor, recipes.context, recipes.expert, recipes.micro_batch], axis=1)
-        unique, number = np.unique(meshes, axis=0, return_inverse=True)
+        unique, number = _distinct(recipes.tensor, recipes.context, recipes.expert, recipes.micro_batch)
         shape = len(unique), len(self.kinds)
         again = np.unique(recipes.recompute).tolist()
         forward, backward = np.zeros(shape), np.zeros((len(RECOMPUTE), *shape))
@@ -191,18 +200,19 @@ class RecipeBound:
                 tensor=tensor, context=context, expert=expert, data=1, pipeline=1, microbatches=1, gpus_per_server=1,
                 stages=(tuple(self.layers),),
             )  # fmt: skip
+            recomputing = {how: replace(grid, recompute=RECOMPUTE[how]) for how in again}
             for column, layer in self.kinds.items():
                 held = [(layer, layer.parameters / grid.parts(layer))]
                 passed = forward_work(workload, grid, held)
                 forward[row, column] = passed.seconds
                 for op, bytes in passed.sent.items():
                     sent[op][row, column] = bytes
-                for how in again:
-                    passed = backward_work(workload, replace(grid, recompute=RECOMPUTE[how]), held)
+                for how, again_grid in recomputing.items():
+                    passed = backward_work(workload, again_grid, held)
                     backward[how, row, column] = passed.seconds
                     for op, bytes in passed.sent.items():
                         sent_back[op][how, row, column] = bytes
-        return Work(number.ravel(), forward, backward, sent, sent_back)
+        return Work(number, forward, backward, sent, sent_back)
 
     def _types(self, pipeline: int, virtual: int) -> StageTypes:
         if (pipeline, virtual) not in self.types:
@@ -251,16 +261,18 @@ class RecipeBound:
         """Return [CUTS] 1 at the cut of the layer's parameters."""
         sharding = layer.sharding
         assert sharding is not None
-        return np.eye(4)[int(sharding.tensor) + 2 * int(sharding.experts > 1)]
+        cut: Floats = np.eye(4)[int(sharding.tensor) + 2 * int(sharding.experts > 1)]
+        return cut
 
     def _memory(self, recipes: Recipes, types: StageTypes, cut: Floats) -> Floats:
         """Return [R] what ``ParallelGrid.bytes_per_gpu`` says of each recipe."""
         workload, needed = self.workload, np.zeros(len(recipes))
+        state_bytes: Any = state_bytes_per_gpu  # of arrays too
         for zero in np.unique(recipes.zero).tolist():
             rows = np.flatnonzero(recipes.zero == zero)
             some, share = recipes.at(rows), cut[rows]
-            states = sum(
-                state_bytes_per_gpu(workload, elements, zero, _divided(some, kind)[:, None], self.gradient_bytes)
+            states = _sum(
+                state_bytes(workload, elements, zero, _divided(some, kind)[:, None], self.gradient_bytes)
                 for kind, elements in _elements(some, types.parameters, share).items()
             )
             if zero >= 2:
@@ -277,26 +289,26 @@ class RecipeBound:
     def _activations(self, recipes: Recipes, types: StageTypes) -> Floats:
         """Return [R, p] the elements per sample on each rank."""
         virtual, pipeline = types.kept[0].shape
-        pairs = np.stack([recipes.recompute, recipes.microbatches], axis=1)
-        unique, number = np.unique(pairs, axis=0, return_inverse=True)
+        unique, number = _distinct(recipes.recompute, recipes.microbatches)
         elements = [
             (begun_microbatches(pipeline, virtual, many).reshape(virtual, pipeline) * types.kept[how]).sum(axis=0)
             + types.working[how]
             for how, many in unique.tolist()
         ]
-        return np.array(elements)[number.ravel()]
+        activations: Floats = np.array(elements)[number]
+        return activations
 
     def _time(self, recipes: Recipes, types: StageTypes, cut: Floats, work: Work) -> tuple[Floats, dict[str, Floats]]:
         """Return [R] the least seconds, and the seconds of its parts."""
         shapes = self._shapes(recipes)
         passes = self._passes(recipes, types, work, shapes)
-        forward, backward = sum(passes.forward.values()), sum(passes.backward.values())
+        forward, backward = _sum(passes.forward.values()), _sum(passes.backward.values())
         count = recipes.microbatches[:, None]
         on_rank = {
             name: count * ((passes.forward[name] + passes.backward[name]) @ types.of_rank.T) for name in passes.forward
         }
         before, later = forward @ types.before.T, backward @ types.before.T
-        worked = sum(on_rank.values())
+        worked = _sum(on_rank.values())
         data = self._data(recipes, types, cut, shapes)
         last = backward[:, types.first]
         alone = worked + np.maximum(self.waiting * data.all, np.maximum(data.last - last, data.queued - worked))
@@ -335,15 +347,17 @@ class RecipeBound:
     def _pipelined(self, recipe: Recipes, types: StageTypes, work: Work) -> float:
         shapes, cut = self._shapes(recipe), _cuts(recipe)
         passes, data = self._passes(recipe, types, work, shapes), self._data(recipe, types, cut, shapes)
-        forward, backward = (sum(times.values())[0] for times in (passes.forward, passes.backward))
+        forward, backward = (_sum(times.values())[0] for times in (passes.forward, passes.backward))
         last = backward
         if recipe.zero[0] < 2:
             elements = _elements(recipe, types.parameters, cut)
-            reduced = sum(self._reduced(elements[kind], recipe.zero[:, None], recipe, kind, shapes) for kind in GRADIENTS)
+            zero = recipe.zero[:, None]
+            reduced = _sum(self._reduced(elements[kind], zero, recipe, kind, shapes) for kind in GRADIENTS)
             last = backward + self.waiting * reduced[0]
         pipeline, virtual, many = int(recipe.pipeline[0]), int(recipe.virtual[0]), int(recipe.microbatches[0])
         sent = types.sent * float((recipe.micro_batch / (recipe.tensor * recipe.context))[0])
-        seconds = [column[types.of_stage].tolist() for column in (forward, backward, last)]
+        stages = types.of_stage
+        seconds = forward[stages].tolist(), backward[stages].tolist(), last[stages].tolist()
         ends = pipeline_ends(pipeline, virtual, many, *seconds, (sent / self._send_rate(pipeline)).tolist())
         after = (data.update + data.gather)[0]
         return float((1 - MERGED) * (np.array(ends) + after).max())
@@ -392,15 +406,13 @@ class RecipeBound:
 
     def _shapes(self, recipes: Recipes) -> Shapes:
         """Return for each set of axes the shapes of its groups, and the number [R] of that of a recipe."""
-        meshes = np.stack([getattr(recipes, axis) for axis in STRIDES], axis=1)
-        unique, number = np.unique(meshes, axis=0, return_inverse=True)
+        unique, number = _distinct(*(getattr(recipes, axis) for axis in STRIDES))
         found: Shapes = {}
+        meshes = [*map(tuple, unique.tolist())]
         for axes in {*AMONG.values(), *GRADIENTS.values()}:
-            groups = [
-                _group(dict(zip(STRIDES, mesh, strict=True)), axes, self.cluster.per_node) for mesh in unique.tolist()
-            ]
+            groups = [_group(mesh, axes, self.cluster.per_node) for mesh in meshes]
             numbers = {group: place for place, group in enumerate(dict.fromkeys(groups))}
-            found[axes] = [*numbers], np.array([numbers[group] for group in groups])[number.ravel()]
+            found[axes] = [*numbers], np.array([numbers[group] for group in groups])[number]
         return found
 
 
@@ -415,8 +427,8 @@ def pipeline_ends(
 ) -> list[float]:
     """Return when each rank of a pipeline ends its last pass.
 
-    ``forward`` and ``backward`` have the seconds of each stage, ``last`` those of its last backward pass, ``sent`` those
-    of a message between a stage and the next.
+    ``forward`` and ``backward`` have the seconds of each stage, ``last`` those of its last backward pass, ``sent``
+    those of a message between a stage and the next.
     """
     free, ends = [0.0] * pipeline, dict[tuple[int, int, bool], float]()
     for stage, microbatch, is_forward, is_last in _order(pipeline, virtual, microbatches):
@@ -433,9 +445,7 @@ def pipeline_ends(
 @lru_cache(maxsize=32)
 def _order(pipeline: int, virtual: int, microbatches: int) -> list[tuple[int, int, bool, bool]]:
     """Return (stage, microbatch, forward, last backward pass of the stage) of all passes."""
-    passes = (
-        one_f_one_b(pipeline, microbatches) if virtual == 1 else interleaved(pipeline, microbatches, virtual)
-    )
+    passes = one_f_one_b(pipeline, microbatches) if virtual == 1 else interleaved(pipeline, microbatches, virtual)
     last = {each.stage: each for each in passes if not each.forward}
     return [(each.stage, each.microbatch, each.forward, each is last[each.stage]) for each in passes]
 
@@ -457,13 +467,29 @@ class DataWork(NamedTuple):
     update: Floats
 
 
-def _group(mesh: Mapping[str, int], axes: Sequence[str], per_node: int) -> GroupShape:
-    """Return the shape of the first group along ``axes``."""
+def _sum(arrays: Iterable[Floats]) -> Floats:
+    total: Floats = np.sum([*arrays], axis=0)
+    return total
+
+
+def _distinct(*columns: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the distinct rows of ``columns``, and the number of that of each row."""
+    key = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, number = np.unique(column, return_inverse=True)
+        key = key * len(values) + number
+    _, first, number = np.unique(key, return_index=True, return_inverse=True)
+    return np.stack(columns, axis=1)[first], number
+
+
+@lru_cache(maxsize=2**16)
+def _group(mesh: tuple[int, ...], axes: tuple[str, ...], per_node: int) -> GroupShape:
+    """Return the shape of the first group along ``axes``; ``mesh`` has the degrees of ``STRIDES``."""
     ranks, stride = np.zeros(1, np.int64), 1
-    for axis in STRIDES:
+    for axis, degree in zip(STRIDES, mesh, strict=True):
         if axis in axes:
-            ranks = (ranks[:, None] + stride * np.arange(mesh[axis])).ravel()
-        stride *= mesh[axis]
+            ranks = (ranks[:, None] + stride * np.arange(degree)).ravel()
+        stride *= degree
     counts = np.bincount(ranks // per_node)
     return GroupShape(int((counts > 0).sum()), int(counts.max()))
 

@@ -77,11 +77,11 @@ def recipes(workload: LayerGraph, gpus: int, given: Mapping[str, Any]) -> Recipe
             mesh = {"tensor": tensor, "context": context, "expert": expert, "pipeline": pipeline}
             if any(given.get(axis, degree) != degree for axis, degree in mesh.items()):
                 continue
-            options = [_virtual(workload, pipeline), _divisions(copies, context * expert), again]
+            stages, divisions = _virtual(workload, pipeline), _divisions(copies, context * expert)
             sizes = divisors(round(samples))
             rows += [
                 (*mesh.values(), virtual, copied, zero, how, size, copies // copied, round(samples) // size)
-                for virtual, (copied, zero), how, size in product(*options, sizes)
+                for virtual, (copied, zero), how, size in product(stages, divisions, again, sizes)
                 if virtual == 1 or round(samples) // size % pipeline == 0
             ]
     found = Recipes(*np.array(rows, np.int64).reshape(-1, len(CHOSEN) + 2).T)

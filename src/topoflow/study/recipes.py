@@ -173,7 +173,10 @@ class _Search:
     def _in_order(self) -> Iterator[int]:
         """Yield the recipes that fit, the least bound first; only these are bounded by all of their passes."""
         rows = np.flatnonzero(self.fits)
-        waiting = [(seconds, False, row) for seconds, row in zip(self.bounds.seconds[rows].tolist(), rows.tolist(), strict=True)]
+        waiting = [
+            (seconds, False, row)
+            for seconds, row in zip(self.bounds.seconds[rows].tolist(), rows.tolist(), strict=True)
+        ]
         heapify(waiting)
         while waiting:
             seconds, is_exact, row = heappop(waiting)
@@ -203,6 +206,9 @@ def _check(point: Point, rule: object, workload: LayerGraph) -> None:
     """Raise ``ValueError`` for a point whose recipes cannot be searched."""
     if not isinstance(rule, Parallel):
         raise ValueError(f"strategy: must be parallel or left out with node, got {point.choices['strategy']}")
+    if rule.microbatches is not None:
+        law = "must be left out, as it follows from micro_batch"
+        raise ValueError(f"strategy.microbatches: {law}, got {rule.microbatches}")
     if workload.kernels is not None:
         raise ValueError(f"workload.kernels: must be null in a search of recipes, got {workload.kernels.name}")
     shardings(workload)
