@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -24,8 +26,8 @@ from topoflow.study.configure.output import output
 from topoflow.study.configure.point import Point
 from topoflow.study.configure.sweeps import MOST_POINTS, MOST_SAMPLED
 from topoflow.study.recipe_files import show_recipes, write_recipes
+from topoflow.study.recipes import fastest, search_recipes
 from topoflow.study.recipes import report as report_of
-from topoflow.study.recipes import search_recipes
 from topoflow.study.searches import CONFIG, Searched, check, search_all
 from topoflow.study.tracked import of_comparison, of_searches, tracked
 from topoflow.study.trials import GROUP, is_sampled
@@ -54,9 +56,13 @@ def run(arguments: argparse.Namespace) -> None:
 
 def search_on_nodes(arguments: argparse.Namespace) -> None:
     """Search the recipes of a transformer on nodes of GPUs, print the best, and write them as a comparison."""
+    overrides = [*ON_NODES, *arguments.overrides]
+    for text in overrides:
+        if re.match(r"(search|resume|study)\b", text):
+            raise ValueError(f"{text.partition('=')[0]}: must be left out with node, got {text.partition('=')[2]}")
     with Terminal() as terminal:
         terminal.stage("composing")
-        asked = Grid.of([*ON_NODES, *arguments.overrides], check_compared, folders=folders(arguments))
+        asked = Grid.of(overrides, check_compared, folders=folders(arguments))
         points, command = asked.compose(observer=terminal), command_of(arguments)
     with output(points, "search") as out, tracked(points, "search", command, out) as log:
         with Terminal() as terminal:
@@ -71,6 +77,8 @@ def search_on_nodes(arguments: argparse.Namespace) -> None:
                 write_recipes(found, out)
         console = Output()
         show_recipes(found, console)
+        again = [text for text in overrides if not text.startswith(("out=", "recipe=", "micro_batch=", "strategy."))]
+        console.print(f"Compare it: {shlex.join(['topoflow', 'compare', *again, *fastest(found).overrides])}")
         if out is None:
             where, out = keep("search", lambda folder: write_recipes(found, folder))
             console.print(f"{where} Add out=DIR for report.html with pictures.", highlight=False)

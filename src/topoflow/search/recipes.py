@@ -65,7 +65,8 @@ def recipes(workload: LayerGraph, gpus: int, given: Mapping[str, Any]) -> Recipe
     heads = np.gcd.reduce([cut.heads for cut in cuts])
     positions = np.gcd.reduce([cut.positions for cut in cuts])
     experts = np.gcd.reduce([cut.experts for cut in cuts if cut.experts > 1] or [1])
-    again = [0, *(RECOMPUTE.index(how) for how in RECOMPUTE[1:] if how != "selective" or _has_scores(workload))]
+    kinds = [how for how in RECOMPUTE if how != "selective" or _has_scores(workload) or given.get("recompute") == how]
+    again = [*map(RECOMPUTE.index, kinds)]
     rows = []
     for pipeline in divisors(gpus):
         ranks = gpus // pipeline

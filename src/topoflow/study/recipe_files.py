@@ -15,7 +15,7 @@ from rich.text import Text
 from topoflow.files import write_atomically
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study.configure.recipe import megatron_options
-from topoflow.study.recipes import FoundRecipe, FoundRecipes
+from topoflow.study.recipes import FoundRecipe, FoundRecipes, fastest
 from topoflow.units import human
 from topoflow.workload.base import layer_graph
 
@@ -24,7 +24,7 @@ LEAST_SHOWN = 0.01  # part of a step
 
 
 def show_recipes(found: Sequence[FoundRecipes], console: Console) -> None:
-    """Print the best recipes of every point, and the arguments of the fastest."""
+    """Print the best recipes of every point."""
     for each in found:
         console.print(Text(_title(each), style="bold"))
         table = Table(box=SIMPLE_HEAD)
@@ -45,7 +45,6 @@ def show_recipes(found: Sequence[FoundRecipes], console: Console) -> None:
             table.add_row(*map(Text, _cells(recipe, recipe in best)))
         console.print(table)
         console.print(Text(each.note))
-        console.print(Text(f"Compare it: topoflow compare ... {' '.join(each.best[0].overrides)}"))
 
 
 def _title(found: FoundRecipes) -> str:
@@ -102,8 +101,7 @@ def write_recipes(found: Sequence[FoundRecipes], out: Path) -> None:
         for each in found
     ]
     write_atomically(out / "recipes.json", (json.dumps(plain, indent=2, allow_nan=False) + "\n").encode())
-    fastest = min((each.best[0] for each in found), key=lambda recipe: recipe.result.iteration_time)
-    job = fastest.result.case.job
+    job = fastest(found).result.case.job
     assert isinstance(job.strategy, ParallelGrid)
     options = megatron_options(layer_graph(job.workload), job.strategy)
     write_atomically(out / "megatron.txt", options.encode())

@@ -113,6 +113,11 @@ def report(found: Sequence[FoundRecipes], command: str) -> Report:
     return Report(tuple(recipe.result for each in found for recipe in each.best), command, notes)
 
 
+def fastest(found: Sequence[FoundRecipes]) -> FoundRecipe:
+    """Return the fastest recipe of all points."""
+    return min((each.best[0] for each in found), key=lambda recipe: recipe.result.iteration_time)
+
+
 class _Search:
     """The search of one point; its recipes are bounded when it is made."""
 
