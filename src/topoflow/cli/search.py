@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -18,19 +20,29 @@ from topoflow.report.output import Output
 from topoflow.report.search_terminal import show_all
 from topoflow.study.configure.build import run_of
 from topoflow.study.configure.grid import Grid
+from topoflow.study.configure.keys import check as check_compared
+from topoflow.study.configure.nodes import has_node
 from topoflow.study.configure.output import output
 from topoflow.study.configure.point import Point
 from topoflow.study.configure.sweeps import MOST_POINTS, MOST_SAMPLED
+from topoflow.study.recipe_files import show_recipes, write_recipes
+from topoflow.study.recipes import fastest, search_recipes
+from topoflow.study.recipes import report as report_of
 from topoflow.study.searches import CONFIG, Searched, check, search_all
-from topoflow.study.tracked import of_searches, tracked
+from topoflow.study.tracked import of_comparison, of_searches, tracked
 from topoflow.study.trials import GROUP, is_sampled
 from topoflow.units import counted
+
+ON_NODES = ("strategy=parallel", "fabric=rail_optimized")  # with node=, where not given
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Compose, search, write, print."""
     if is_asked(arguments):
         as_application(arguments, Verb("search", check, answer))
+        return
+    if has_node(arguments.overrides):
+        search_on_nodes(arguments)
         return
     with Terminal() as terminal:
         terminal.stage("composing")
@@ -40,6 +52,39 @@ def run(arguments: argparse.Namespace) -> None:
         terminal.size(counted(len(asked), "point"))
         points: Sequence[Point] = asked if samples else asked.compose(observer=terminal)
     answer(points, command_of(arguments))
+
+
+def search_on_nodes(arguments: argparse.Namespace) -> None:
+    """Search the recipes of a transformer on nodes of GPUs, print the best, and write them as a comparison."""
+    overrides = [*ON_NODES, *arguments.overrides]
+    for text in overrides:
+        if re.match(r"(search|resume|study)\b", text):
+            raise ValueError(f"{text.partition('=')[0]}: must be left out with node, got {text.partition('=')[2]}")
+    with Terminal() as terminal:
+        terminal.stage("composing")
+        asked = Grid.of(overrides, check_compared, folders=folders(arguments))
+        points, command = asked.compose(observer=terminal), command_of(arguments)
+    with output(points, "search") as out, tracked(points, "search", command, out) as log:
+        with Terminal() as terminal:
+            fixed = [key.removeprefix("strategy.") for key in asked.given]
+            found = search_recipes(points, fixed, run_of(points, log.informing(terminal), out))
+            report = report_of(found, command)
+            if out is not None:
+                from topoflow.report.write import STEPS, write  # a second to import
+
+                log.stage("drawing")
+                write(report, out, lambda done: log.advance(done, STEPS))
+                write_recipes(found, out)
+        console = Output()
+        show_recipes(found, console)
+        again = [text for text in overrides if not text.startswith(("out=", "recipe=", "micro_batch=", "strategy."))]
+        console.print(f"Compare it: {shlex.join(['topoflow', 'compare', *again, *fastest(found).overrides])}")
+        if out is None:
+            where, out = keep("search", lambda folder: write_recipes(found, folder))
+            console.print(f"{where} Add out=DIR for report.html with pictures.", highlight=False)
+        else:
+            console.print(f"Open {out / 'report.html'}; all numbers are in recipes.json next to it.", highlight=False)
+        log.found(of_comparison(report, out))
 
 
 def answer(points: Sequence[Point], command: str, folder: Path | None = None) -> float:

@@ -127,17 +127,56 @@ def flows(node: Node, nccl: Nccl, op: str, size: float, members: Members) -> Col
     for rank, number in enumerate(members):
         places.setdefault(number, []).append(rank)
     by_node = [*places.values()]
-    used = max(map(len, by_node))
     if len(members) == 1:
         return CollectiveFlows(0.0, (), "")
-    comm = Communicator(node, used * len(by_node), used, nccl.version or "", nccl.min_channels, nccl.max_channels)
+    run, work = _chosen(_communicator(node, nccl, len(by_node), max(map(len, by_node))), nccl, op, size)
+    sent = [*_inside(run, work, by_node), *_between(run, work, by_node)]
+    return CollectiveFlows(_wait(run, work), tuple(sent), run.choice.algorithm)
+
+
+def alone(
+    node: Node, nccl: Nccl, op: str, sizes: Sequence[float], nodes: int, on_node: int
+) -> list[tuple[float, float]]:
+    """Return for each size (B) the wait of a collective (s), and the time of its flows.
+
+    It has ``on_node`` ranks on each of ``nodes``, and each rank sends by its own ports, which no other flow uses.
+    """
+    if nodes * on_node == 1:
+        return [(0.0, 0.0)] * len(sizes)
+    comm = _communicator(node, nccl, nodes, on_node)
+    return [_alone(*_chosen(comm, nccl, op, size)) for size in sizes]
+
+
+def _alone(run: CollectiveRun, work: CollectiveWork) -> tuple[float, float]:
+    within, nodes = work.within / run.link_rate, run.comm.nodes
+    if nodes == 1 or not work.crossing:
+        return _wait(run, work), within
+    return _wait(run, work), max(within, _busiest(run.choice.algorithm, nodes) * work.crossing / run.port_rate)
+
+
+@cache
+def _busiest(algorithm: str, nodes: int) -> float:
+    """Return the largest share of ``crossing`` that a node sends."""
+    sent: Counter[int] = Counter()
+    for source, _, part in named(algorithm).edges(nodes):
+        sent[source] += part
+    return max(sent.values(), default=0.0)
+
+
+def _communicator(node: Node, nccl: Nccl, nodes: int, on_node: int) -> Communicator:
+    return Communicator(node, nodes * on_node, on_node, nccl.version or "", nccl.min_channels, nccl.max_channels)
+
+
+def _chosen(comm: Communicator, nccl: Nccl, op: str, size: float) -> tuple[CollectiveRun, CollectiveWork]:
+    """Return NCCL's choice for a collective of ``size`` bytes, and its work."""
     bytes = max(round(size), 1)
     choice = choose(comm, op, bytes, overrides=Overrides(nccl.algo, nccl.proto))
     run = CollectiveRun(comm, op, bytes, choice, *nccl.coefficients(comm))
-    work = work_of(run, nccl.pxn)
-    sent = [*_inside(run, work, by_node), *_between(run, work, by_node)]
-    steps = work.latency + (work.between if comm.nodes > 1 else 0.0)
-    return CollectiveFlows(run.inside.launch + steps, tuple(sent), choice.algorithm)
+    return run, work_of(run, nccl.pxn)
+
+
+def _wait(run: CollectiveRun, work: CollectiveWork) -> float:
+    return run.inside.launch + work.latency + (work.between if run.comm.nodes > 1 else 0.0)
 
 
 def _inside(run: CollectiveRun, work: CollectiveWork, by_node: Sequence[Sequence[int]]) -> Iterable[Flow]:

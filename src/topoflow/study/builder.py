@@ -211,6 +211,11 @@ def servers_of(point: Point, workload: Workload) -> int | None:
     return DEFAULT_SERVERS if servers is None and not isinstance(workload, RecordedJob) else servers
 
 
+def gpus_of(point: Point) -> int:
+    """Return the GPUs of a job of layers on nodes."""
+    return point.config["gpus"] or DEFAULT_SERVERS
+
+
 def job_of(point: Point) -> Job:
     """The job of a point, not lowered yet. Raises ``ValueError`` in one line that names the key."""
     workload, rule = workload_of(point), build(point, "strategy")
@@ -222,28 +227,28 @@ def job_of(point: Point) -> Job:
     file, request = (point.config.get(key) for key in ("placement", "request"))
     if file is None:
         asked = servers_of(point, workload)
-        workload = _batched(point, workload, asked)
+        workload = batched(point, workload, asked)
         return Job(workload, rule.place(workload, asked))
     landed = read_placement(file, None if request is None else str(request))
     servers = len(landed.servers)
     if point.config["servers"] not in (None, servers):
         law = f"must be left out, or the {servers} that the request got"
         raise ValueError(f"servers: {law}, got {point.config['servers']}")
-    workload = _batched(point, workload, servers)
+    workload = batched(point, workload, servers)
     return Job(workload, rule.place(workload, servers), None, landed.servers, landed.cluster_servers)
 
 
 def _on_nodes(point: Point, workload: Workload, rule: StrategyRule) -> Job:
     """Return the job on the GPUs of nodes: on every GPU or, where the GPUs of a node do the same, on every node."""
-    gpus, fold = point.config["gpus"], point.config["fold"]
+    fold = point.config["fold"]
     if not isinstance(workload, LayerGraph):
         if fold:
             raise ValueError(f"fold: must be false for {workload.name}, which has no layers, got true")
-        return Job(workload, rule.place(workload, gpus))
-    cluster = Cluster(load(point.config["node"]), gpus or DEFAULT_SERVERS, point.config["gpus_per_node"] or 0)
+        return Job(workload, rule.place(workload, point.config["gpus"]))
+    cluster = Cluster(load(point.config["node"]), gpus_of(point), point.config["gpus_per_node"] or 0)
     if fold or (fold is None and cluster.gpus >= MIN_FOLDED):
         try:
-            per_node = _batched(point, replace(workload, gpus_per_server=cluster.per_node), cluster.nodes)
+            per_node = batched(point, replace(workload, gpus_per_server=cluster.per_node), cluster.nodes)
             strategy = rule.place(per_node, cluster.nodes)
             why = why_not_folded(strategy, cluster)
         except ValueError as error:
@@ -252,7 +257,7 @@ def _on_nodes(point: Point, workload: Workload, rule: StrategyRule) -> Job:
             return Job(per_node, strategy)
         if fold:
             raise ValueError(f"fold: must be false, as {why}")
-    alone = _batched(point, replace(workload, gpus_per_server=1), cluster.gpus)
+    alone = batched(point, replace(workload, gpus_per_server=1), cluster.gpus)
     return Job(alone, rule.place(alone, cluster.gpus))
 
 
@@ -267,7 +272,7 @@ def why_not_folded(strategy: Strategy, cluster: Cluster) -> str:
     return f"GPUs of a node do different work with strategy {strategy.name}"
 
 
-def _batched(point: Point, workload: Workload, servers: int | None) -> Workload:
+def batched(point: Point, workload: Workload, servers: int | None) -> Workload:
     """Return the job with the samples that the point asks for on all servers."""
     samples = point.config["global_batch"]
     if samples is None:
@@ -305,7 +310,7 @@ def _job(point: Point, fewer: int, observer: Observer) -> Job:
     job = job_of(point)
     observer.size(job.size)
     if fewer:
-        workload = _batched(point, job.workload, job.servers - fewer)
+        workload = batched(point, job.workload, job.servers - fewer)
         job = Job(workload, _smaller(build(point, "strategy"), workload, job.servers - fewer))
     job.traffic  # noqa: B018  raises here what is wrong with the job, before a fabric is built for it
     return job

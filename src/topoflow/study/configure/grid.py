@@ -100,6 +100,7 @@ class Grid(Sequence[Point]):
     ) -> Grid:
         """Return the grid of ``arguments``. Raise ``ValueError`` for a wrong one, or for more than ``most`` points."""
         forget()
+        arguments = with_workload(arguments)
         arguments = with_model_file(arguments)
         arguments = with_recipe(arguments, ("micro_batch",) if config == "search" else ())  # a search chooses it
         arguments = [re.sub(SEVERAL_GPUS, r"\1'\2'", argument) for argument in arguments]
@@ -111,6 +112,11 @@ class Grid(Sequence[Point]):
 
     def __len__(self) -> int:
         return len(self.product)
+
+    @property
+    def given(self) -> frozenset[str]:
+        """Keys that the arguments or their recipe give."""
+        return frozenset(self.product.values) - self.by_default
 
     def __getitem__(self, number: Any) -> Any:
         """Return the point of that number."""
@@ -149,6 +155,13 @@ def swept_values(points: Sequence[Point]) -> dict[str, Sequence[str]]:
         return {key.lstrip("+"): values[key] for key in values if len(values[key]) > 1}
     keys = points[0].swept
     return {key: list(dict.fromkeys(point.swept[key] for point in points)) for key in keys}
+
+
+def with_workload(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with ``workload`` in place of ``model``. Raise ``ValueError`` where both are given."""
+    if {"model", "workload"} <= {argument.partition("=")[0].lstrip("+~") for argument in arguments}:
+        raise ValueError("model: must be left out with workload, got both")
+    return [re.sub(r"^([+~]*)model(?=[=.])", r"\1workload", argument) for argument in arguments]
 
 
 def expand(

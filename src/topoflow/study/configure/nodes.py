@@ -13,8 +13,13 @@ FABRICS = "rail_optimized,rail_only,fat_tree,ideal_switch"  # that a comparison 
 
 def default_sweep(defaults: Mapping[str, str], arguments: Sequence[str]) -> dict[str, str]:
     """Return the default sweep of a verb, of networks for nodes where ``arguments`` name any."""
-    has_node = any(key == "node" and value not in ABSENT for key, _, value in (a.partition("=") for a in arguments))
-    return {key: FABRICS if key == "fabric" and has_node else value for key, value in defaults.items()}
+    on_nodes = has_node(arguments)
+    return {key: FABRICS if key == "fabric" and on_nodes else value for key, value in defaults.items()}
+
+
+def has_node(arguments: Sequence[str]) -> bool:
+    """Return whether the arguments name a node."""
+    return any(key == "node" and value not in ABSENT for key, _, value in (text.partition("=") for text in arguments))
 
 
 def with_node(overrides: Sequence[str], made: Collection[str], gpus: Collection[str]) -> Sequence[str]:

@@ -1,0 +1,517 @@
+"""Bounds: the memory of very many recipes, and a time that no simulation of them on any network is below.
+
+Stage i of a pipeline begins when a microbatch has passed the stages before it; its rank works on all microbatches; then
+the last one goes back through the stages before it. f and b are the times of the passes of a stage with their
+collectives, W_i = m (f + b) of all stages of rank i, D_i the part of the collectives of data ranks for which compute
+waits (``Efficiency.overlap``):
+
+    f_0 + .. + f_{i-1}  +  W_i + D_i  +  b_{i-1} + .. + b_0  +  update
+
+Collectives of one communicator follow each other, so that all of them together are a bound too. A collective takes at
+least what ``nccl_flows`` says of it alone. ``Collectives`` has that time for powers of two, and takes for a size
+between two of them the longer of the time of the smaller one, and of the same part of the larger one.
+
+Layers that take equally long are one kind, and stages with equal layers are one type: work is computed once for each
+kind, mesh and microbatch.
+
+Shapes: R recipes, K kinds of layers, U types of stages, p pipeline ranks with v stages each, C meshes with a
+microbatch. CUTS are four: parameters that no ranks cut, that tensor ranks cut, expert ranks, both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoflow.collectives import nccl_flows
+from topoflow.collectives.nccl_flows import Nccl
+from topoflow.hardware.cluster import Cluster
+from topoflow.search.recipes import Recipes
+from topoflow.strategy.grid import GRADIENTS, ParallelGrid, is_root, units_of
+from topoflow.strategy.memory import RECOMPUTE, begun_microbatches, state_bytes_per_gpu
+from topoflow.strategy.parallel import Parallel
+from topoflow.traffic.grid.one_f_one_b import interleaved, one_f_one_b
+from topoflow.traffic.grid.pipelined import handover_bytes
+from topoflow.traffic.grid.stage_work import AMONG, backward_work, forward_work
+from topoflow.traffic.roofline import step_seconds
+from topoflow.units import DTYPE_BYTES
+from topoflow.workload.base import Layer, LayerGraph
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+PARTS = ("compute", "tensor", "context", "expert", "pipeline", "data")  # of a step
+SINGLE: dict[str, Any] = {
+    "tensor": 1,
+    "context": 1,
+    "expert": 1,
+    "replicate": 1,
+    "zero": 0,
+    "microbatches": None,
+    "micro_batch": None,
+}
+BATCH = 2**21  # recipes times pipeline ranks that are bounded at once
+Shapes = dict[
+    tuple[str, ...], tuple[list["GroupShape"], Numbers]
+]  # axes -> shapes of groups, and the number of each recipe's
+MERGED = 1e-3  # part of a transfer's duration by which ``fluid`` may end it early (``fluid.merge``)
+SMALLEST, LARGEST = 10, 44  # powers of two of the sizes (B) of ``Collectives``
+STRIDES = ("tensor", "context", "expert", "data", "replicate")  # axes of a stage, the fastest first
+
+
+class GroupShape(NamedTuple):
+    """The shape of a group of ranks: how many nodes it has, and the most ranks on one."""
+
+    nodes: int
+    on_node: int
+
+
+@dataclass
+class Collectives:
+    """The least times of collectives, in tables of sizes for each operation and group."""
+
+    cluster: Cluster
+    nccl: Nccl | None  # None: they take no time, as other algorithms have no bound here
+    tables: dict[tuple[str, GroupShape], tuple[Floats, Floats]] = field(default_factory=dict)
+
+    def seconds(
+        self, op: str, groups: Sequence[GroupShape], group: Numbers, bytes: Floats, queued: bool = False
+    ) -> Floats:
+        """Return [R, ..] the least times of ``bytes`` [R, ..] in the group with the number ``group`` [R].
+
+        ``queued``: without the wait before the first byte, during which an earlier collective may still send.
+        """
+        if self.nccl is None:
+            return np.zeros(bytes.shape)
+        tables = np.array([self._table(op, each)[queued] for each in groups])
+        size = np.maximum(bytes, 1.0)
+        power = np.clip(np.frexp(size)[1] - 1, SMALLEST, LARGEST - 1)
+        of = group.reshape(-1, *(1,) * (bytes.ndim - 1))
+        below, above = tables[of, power - SMALLEST], tables[of, power + 1 - SMALLEST]
+        part = size * np.exp2(-(power + 1.0))
+        least: Floats = np.maximum(np.where(part >= 0.5, below, 0.0), np.minimum(part, 1.0) * above)
+        return np.where(bytes > 0, least, 0.0)
+
+    def _table(self, op: str, group: GroupShape) -> tuple[Floats, Floats]:
+        """Return the least times of powers of two: with the wait before the first byte, and without."""
+        if (op, group) not in self.tables:
+            sizes = [2.0**power for power in range(SMALLEST, LARGEST + 1)]
+            assert self.nccl is not None
+            waits, sending = np.array(nccl_flows.alone(self.cluster.node, self.nccl, op, sizes, *group)).T
+            self.tables[op, group] = _least(waits + sending), _least(sending)
+        return self.tables[op, group]
+
+
+def _least(seconds: Floats) -> Floats:
+    """Return times that no larger size undercuts, and of which half a size takes at least half."""
+    times = np.minimum.accumulate(seconds[::-1])[::-1]
+    sizes = np.exp2(np.arange(len(seconds)))
+    least: Floats = np.minimum.accumulate(times / sizes) * sizes
+    return least
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Least times of R recipes (s), and the bytes that each needs on its fullest GPU."""
+
+    seconds: Floats  # [R]
+    memory: Floats  # [R]
+    parts: Mapping[str, Floats]  # [R] of ``seconds`` by what takes them
+
+
+@dataclass(frozen=True, eq=False)
+class StageTypes:
+    """The stages of a pipeline of p ranks with v stages each: U types, and where there are stages of each."""
+
+    counts: Floats  # [U, K] layers of each kind
+    parameters: Floats  # [U, CUTS] elements by how they are cut
+    root: Floats  # [U, CUTS] those of layers around the blocks
+    units: Floats  # [U, X, CUTS] those of units that are gathered together; 0 pads fewer
+    ahead: Floats  # [U, Y, CUTS] those of units that are gathered ahead
+    of_rank: Floats  # [p, U] stages of a rank
+    before: Floats  # [p, U] stages before the first one of a rank
+    first: Numbers  # [p] the type of the first stage of a rank
+    of_stage: Numbers  # [p v] the type of each stage
+    sent: Floats  # [p v - 1] B of a sample from a stage to the next
+    kept: Mapping[int, Floats]  # recompute -> [v, p] elements per sample that a stage keeps
+    working: Mapping[int, float]  # recompute -> elements per sample of a block in its backward pass
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """The passes of each kind of layer, by the number [R] of a recipe's mesh and microbatch."""
+
+    number: Numbers  # [R]
+    forward: Floats  # [C, K] s
+    backward: Floats  # [RECOMPUTE, C, K] s
+    sent_forward: Mapping[str, Floats]  # operation -> [C, K] bytes
+    sent_backward: Mapping[str, Floats]  # operation -> [RECOMPUTE, C, K] bytes
+
+
+class RecipeBound:
+    """Bounds of recipes of one job on nodes of GPUs; ``workload`` has one GPU per server."""
+
+    def __init__(self, workload: LayerGraph, cluster: Cluster, nccl: Nccl | None, given: Parallel) -> None:
+        self.workload, self.cluster, self.given = replace(workload, batch_per_gpu=1), cluster, given
+        self.collectives = Collectives(cluster, nccl)
+        self.layers = {layer.name: layer for layer in workload.layers}
+        self.kinds = {workload.alike[layer.name]: layer for layer in reversed(workload.layers)}
+        self.types: dict[tuple[int, int], StageTypes] = {}
+        measured = workload.gpu.measured
+        self.waiting = 0.0 if measured is None else 1 - measured.overlap
+        self.gradient_bytes = DTYPE_BYTES[given.reduce_dtype or workload.dtype]
+
+    def of(self, recipes: Recipes) -> Bounds:
+        """Return the bounds of all recipes."""
+        seconds, memory = np.zeros(len(recipes)), np.zeros(len(recipes))
+        parts = {name: np.zeros(len(recipes)) for name in PARTS}
+        work = self._work(recipes)
+        pipelines, which = _distinct(recipes.pipeline, recipes.virtual)
+        for number, (pipeline, virtual) in enumerate(pipelines.tolist()):
+            types = self._types(pipeline, virtual)
+            same = np.flatnonzero(which == number)
+            for rows in np.array_split(same, -(-len(same) * pipeline // BATCH)):
+                some = recipes.at(rows)
+                cut = _cuts(some)
+                memory[rows] = self._memory(some, types, cut)
+                seconds[rows], found = self._time(some, types, cut, replace(work, number=work.number[rows]))
+                for name, values in found.items():
+                    parts[name][rows] = values
+        return Bounds(seconds, memory, parts)
+
+    def _work(self, recipes: Recipes) -> Work:
+        unique, number = _distinct(recipes.tensor, recipes.context, recipes.expert, recipes.micro_batch)
+        shape = len(unique), len(self.kinds)
+        again = np.unique(recipes.recompute).tolist()
+        forward, backward = np.zeros(shape), np.zeros((len(RECOMPUTE), *shape))
+        sent = {op: np.zeros(shape) for op in AMONG}
+        sent_back = {op: np.zeros((len(RECOMPUTE), *shape)) for op in AMONG}
+        workloads: dict[float, LayerGraph] = {}
+        for row, (tensor, context, expert, size) in enumerate(unique.tolist()):
+            share = size / (tensor * context)
+            workload = workloads.setdefault(share, replace(self.workload, batch_per_gpu=share))
+            grid = ParallelGrid(
+                tensor=tensor, context=context, expert=expert, data=1, pipeline=1, microbatches=1, gpus_per_server=1,
+                stages=(tuple(self.layers),),
+            )  # fmt: skip
+            recomputing = {how: replace(grid, recompute=RECOMPUTE[how]) for how in again}
+            for column, layer in self.kinds.items():
+                held = [(layer, layer.parameters / grid.parts(layer))]
+                passed = forward_work(workload, grid, held)
+                forward[row, column] = passed.seconds
+                for op, bytes in passed.sent.items():
+                    sent[op][row, column] = bytes
+                for how, again_grid in recomputing.items():
+                    passed = backward_work(workload, again_grid, held)
+                    backward[how, row, column] = passed.seconds
+                    for op, bytes in passed.sent.items():
+                        sent_back[op][how, row, column] = bytes
+        return Work(number, forward, backward, sent, sent_back)
+
+    def _types(self, pipeline: int, virtual: int) -> StageTypes:
+        if (pipeline, virtual) not in self.types:
+            self.types[pipeline, virtual] = self._found_types(pipeline, virtual)
+        return self.types[pipeline, virtual]
+
+    def _found_types(self, pipeline: int, virtual: int) -> StageTypes:
+        grid = replace(self.given, pipeline=pipeline, virtual=virtual, **SINGLE).place(self.workload, pipeline)
+        described, windows = [], []
+        for held in grid.rank_parameters(self.workload):
+            runs = units_of([(self.layers[name], size) for name, size in held.items()], 1, np.inf)
+            cuts = [np.sum([size * self._cut(layer) for layer, size in run], axis=0) for run in runs]
+            roots = [cut for run, cut in zip(runs, cuts, strict=True) if is_root(run)]
+            units = np.array([cut for run, cut in zip(runs, cuts, strict=True) if not is_root(run)]).reshape(-1, 4)
+            together = min(1 + self.given.prefetch, len(units))
+            ahead = (
+                np.lib.stride_tricks.sliding_window_view(units, together, axis=0).sum(axis=-1) if together else units
+            )
+            kinds = Counter(self.workload.alike[name] for name in held)
+            windows.append((np.unique(units, axis=0), np.unique(ahead, axis=0)))
+            counts = [kinds[kind] for kind in range(len(self.kinds))]
+            described.append(np.concatenate([counts, np.sum(cuts, axis=0), np.sum([np.zeros(4), *roots], axis=0)]))
+        unique, index, number = np.unique(described, axis=0, return_index=True, return_inverse=True)
+        stages = np.eye(len(unique))[number.ravel()]
+        kinds_count = len(self.kinds)
+        kept, working = {}, {}
+        for how, name in enumerate(RECOMPUTE):
+            elements, working[how] = replace(grid, recompute=name).activations(self.workload)
+            kept[how] = elements.reshape(virtual, pipeline)
+        return StageTypes(
+            counts=unique[:, :kinds_count],
+            parameters=unique[:, kinds_count : kinds_count + 4],
+            root=unique[:, kinds_count + 4 :],
+            units=_padded([windows[stage][0] for stage in index]),
+            ahead=_padded([windows[stage][1] for stage in index]),
+            of_rank=stages.reshape(virtual, pipeline, -1).sum(axis=0),
+            before=np.cumsum(stages[:pipeline], axis=0) - stages[:pipeline],
+            first=number.ravel()[:pipeline],
+            of_stage=number.ravel(),
+            sent=np.array(handover_bytes(self.workload, grid)),
+            kept=kept,
+            working=working,
+        )
+
+    def _cut(self, layer: Layer) -> Floats:
+        """Return [CUTS] 1 at the cut of the layer's parameters."""
+        sharding = layer.sharding
+        assert sharding is not None
+        cut: Floats = np.eye(4)[int(sharding.tensor) + 2 * int(sharding.experts > 1)]
+        return cut
+
+    def _memory(self, recipes: Recipes, types: StageTypes, cut: Floats) -> Floats:
+        """Return [R] what ``ParallelGrid.bytes_per_gpu`` says of each recipe."""
+        workload, needed = self.workload, np.zeros(len(recipes))
+        state_bytes: Any = state_bytes_per_gpu  # of arrays too
+        for zero in np.unique(recipes.zero).tolist():
+            rows = np.flatnonzero(recipes.zero == zero)
+            some, share = recipes.at(rows), cut[rows]
+            states = _sum(
+                state_bytes(workload, elements, zero, _divided(some, kind)[:, None], self.gradient_bytes)
+                for kind, elements in _elements(some, types.parameters, share).items()
+            )
+            if zero >= 2:
+                root, unit = share @ types.root.T, np.einsum("rc,uxc->rux", share, types.units).max(axis=2)
+                states = states + (root + unit) * self.gradient_bytes
+            if zero == 3:
+                ahead = np.einsum("rc,uxc->rux", share, types.ahead).max(axis=2)
+                states = states + (root + ahead) * workload.element_bytes
+            needed_here = states @ types.of_rank.T
+            samples = (some.micro_batch / (some.tensor * some.context))[:, None] * workload.element_bytes
+            needed[rows] = (needed_here + samples * self._activations(some, types)).max(axis=1)
+        return needed
+
+    def _activations(self, recipes: Recipes, types: StageTypes) -> Floats:
+        """Return [R, p] the elements per sample on each rank."""
+        virtual, pipeline = types.kept[0].shape
+        unique, number = _distinct(recipes.recompute, recipes.microbatches)
+        elements = [
+            (begun_microbatches(pipeline, virtual, many).reshape(virtual, pipeline) * types.kept[how]).sum(axis=0)
+            + types.working[how]
+            for how, many in unique.tolist()
+        ]
+        activations: Floats = np.array(elements)[number]
+        return activations
+
+    def _time(self, recipes: Recipes, types: StageTypes, cut: Floats, work: Work) -> tuple[Floats, dict[str, Floats]]:
+        """Return [R] the least seconds, and the seconds of its parts."""
+        shapes = self._shapes(recipes)
+        passes = self._passes(recipes, types, work, shapes)
+        forward, backward = _sum(passes.forward.values()), _sum(passes.backward.values())
+        count = recipes.microbatches[:, None]
+        on_rank = {
+            name: count * ((passes.forward[name] + passes.backward[name]) @ types.of_rank.T) for name in passes.forward
+        }
+        before, later = forward @ types.before.T, backward @ types.before.T
+        worked = _sum(on_rank.values())
+        data = self._data(recipes, types, cut, shapes)
+        last = backward[:, types.first]
+        alone = worked + np.maximum(self.waiting * data.all, np.maximum(data.last - last, data.queued - worked))
+        ends = before + alone + data.update + data.gather
+        through = before + worked + self.waiting * data.all + later + (data.update + data.gather)[:, :1]
+        rank = np.maximum(ends, through).argmax(axis=1)[:, None]
+        least = (1 - MERGED) * np.take_along_axis(np.maximum(ends, through), rank, axis=1)[:, 0]
+        parts = {name: np.take_along_axis(values, rank, axis=1)[:, 0] for name, values in on_rank.items()}
+        bubble = np.where(through > ends, before + later, before)
+        parts["pipeline"] = np.take_along_axis(bubble, rank, axis=1)[:, 0]
+        parts["data"] = np.maximum(least - sum(parts.values()), 0.0)
+        return least, parts
+
+    def _passes(self, recipes: Recipes, types: StageTypes, work: Work, shapes: Shapes) -> Passes:
+        """Return the seconds of one pass through each type of stage, by what takes them."""
+        how = recipes.recompute
+        forward = {"compute": work.forward[work.number] @ types.counts.T}
+        backward = {"compute": work.backward[how, work.number] @ types.counts.T}
+        for op, axes in AMONG.items():
+            sent = work.sent_forward[op][work.number] @ types.counts.T
+            back = work.sent_backward[op][how, work.number] @ types.counts.T
+            for passes, bytes in ((forward, sent), (backward, back)):
+                seconds = self.collectives.seconds(op, *shapes[axes], bytes)
+                passes[axes[0]] = passes.get(axes[0], 0.0) + seconds
+        return Passes(forward, backward)
+
+    def pipelined(self, recipes: Recipes) -> Floats:
+        """Return higher bounds of few recipes [R]: all passes in their order, with what they send to each other."""
+        work, least = self._work(recipes), np.zeros(len(recipes))
+        for row in range(len(recipes)):
+            one = recipes.at(np.array([row]))
+            types = self._types(int(one.pipeline[0]), int(one.virtual[0]))
+            least[row] = self._pipelined(one, types, replace(work, number=work.number[[row]]))
+        return least
+
+    def _pipelined(self, recipe: Recipes, types: StageTypes, work: Work) -> float:
+        shapes, cut = self._shapes(recipe), _cuts(recipe)
+        passes, data = self._passes(recipe, types, work, shapes), self._data(recipe, types, cut, shapes)
+        forward, backward = (_sum(times.values())[0] for times in (passes.forward, passes.backward))
+        last = backward
+        if recipe.zero[0] < 2:
+            elements = _elements(recipe, types.parameters, cut)
+            zero = recipe.zero[:, None]
+            reduced = _sum(self._reduced(elements[kind], zero, recipe, kind, shapes) for kind in GRADIENTS)
+            last = backward + self.waiting * reduced[0]
+        pipeline, virtual, many = int(recipe.pipeline[0]), int(recipe.virtual[0]), int(recipe.microbatches[0])
+        sent = types.sent * float((recipe.micro_batch / (recipe.tensor * recipe.context))[0])
+        stages = types.of_stage
+        seconds = forward[stages].tolist(), backward[stages].tolist(), last[stages].tolist()
+        ends = pipeline_ends(pipeline, virtual, many, *seconds, (sent / self._send_rate(pipeline)).tolist())
+        after = (data.update + data.gather)[0]
+        return float((1 - MERGED) * (np.array(ends) + after).max())
+
+    def _send_rate(self, pipeline: int) -> float:
+        """Return the most bytes per second from a GPU to the next stage; inf within nodes."""
+        if self.cluster.gpus // pipeline < self.cluster.per_node:
+            return np.inf
+        ports = self.cluster.node.ports_of
+        return max(sum(port.bandwidth for port in ports(gpu)) for gpu in self.cluster.devices) or np.inf
+
+    def _data(self, recipes: Recipes, types: StageTypes, cut: Floats, shapes: Shapes) -> DataWork:
+        """Return the collectives of data ranks and the updates on each rank [R, p]."""
+        zero, many = recipes.zero[:, None], recipes.microbatches[:, None]
+        each = np.where(zero >= 2, many, 1)  # reductions in an iteration
+        all_, queued, gather, last, update = (np.zeros((len(recipes), len(types.first))) for _ in range(5))
+        elements, roots = _elements(recipes, types.parameters, cut), _elements(recipes, types.root, cut)
+        for kind in GRADIENTS:
+            held = elements[kind] @ types.of_rank.T
+            around = roots[kind] @ types.of_rank.T
+            reduced = self._reduced(held, zero, recipes, kind, shapes)
+            bytes = held * self.workload.element_bytes
+            gathered = self.collectives.seconds("all_gather", *shapes[GRADIENTS[kind]], bytes, queued=True)
+            in_blocks = self.collectives.seconds(
+                "all_gather", *shapes[GRADIENTS[kind]], (held - around) * self.workload.element_bytes, queued=True
+            )
+            gather += np.where((zero == 1) | (zero == 2), gathered, 0.0)
+            passes = np.where(zero == 3, many * (gathered + in_blocks), 0.0)
+            all_ += each * reduced + passes
+            queued = np.maximum(queued, each * reduced + passes)
+            of_first = elements[kind][:, types.first]
+            last = np.maximum(last, self._reduced(of_first, zero, recipes, kind, shapes))
+            update += held / _divided(recipes, kind)[:, None] * step_seconds(self.workload, 1.0)
+        return DataWork(all_, queued, gather, last, update)
+
+    def _reduced(self, elements: Floats, zero: Numbers, recipes: Recipes, kind: str, shapes: Shapes) -> Floats:
+        """Return the least time of the reductions of gradients of a kind, of ``elements`` on a GPU."""
+        bytes = elements * self.gradient_bytes
+        whole = self.collectives.seconds(
+            "all_reduce", *shapes[GRADIENTS[kind]], np.where(zero == 0, bytes, 0.0), queued=True
+        )
+        parts = self.collectives.seconds(
+            "reduce_scatter", *shapes[GRADIENTS[kind]], np.where(zero > 0, bytes, 0.0), queued=True
+        )
+        return whole + parts
+
+    def _shapes(self, recipes: Recipes) -> Shapes:
+        """Return for each set of axes the shapes of its groups, and the number [R] of that of a recipe."""
+        unique, number = _distinct(*(getattr(recipes, axis) for axis in STRIDES))
+        found: Shapes = {}
+        meshes = [*map(tuple, unique.tolist())]
+        for axes in {*AMONG.values(), *GRADIENTS.values()}:
+            groups = [_group(mesh, axes, self.cluster.per_node) for mesh in meshes]
+            numbers = {group: place for place, group in enumerate(dict.fromkeys(groups))}
+            found[axes] = [*numbers], np.array([numbers[group] for group in groups])[number]
+        return found
+
+
+def pipeline_ends(
+    pipeline: int,
+    virtual: int,
+    microbatches: int,
+    forward: Sequence[float],
+    backward: Sequence[float],
+    last: Sequence[float],
+    sent: Sequence[float],
+) -> list[float]:
+    """Return when each rank of a pipeline ends its last pass.
+
+    ``forward`` and ``backward`` have the seconds of each stage, ``last`` those of its last backward pass, ``sent``
+    those of a message between a stage and the next.
+    """
+    free, ends = [0.0] * pipeline, dict[tuple[int, int, bool], float]()
+    for stage, microbatch, is_forward, is_last in _order(pipeline, virtual, microbatches):
+        source = stage - 1 if is_forward else stage + 1
+        arrived = ends.pop((source, microbatch, is_forward), 0.0)
+        if arrived:
+            arrived += sent[min(stage, source)]
+        seconds = forward[stage] if is_forward else last[stage] if is_last else backward[stage]
+        end = max(free[stage % pipeline], arrived) + seconds
+        free[stage % pipeline] = ends[stage, microbatch, is_forward] = end
+    return free
+
+
+@lru_cache(maxsize=32)
+def _order(pipeline: int, virtual: int, microbatches: int) -> list[tuple[int, int, bool, bool]]:
+    """Return (stage, microbatch, forward, last backward pass of the stage) of all passes."""
+    passes = one_f_one_b(pipeline, microbatches) if virtual == 1 else interleaved(pipeline, microbatches, virtual)
+    last = {each.stage: each for each in passes if not each.forward}
+    return [(each.stage, each.microbatch, each.forward, each is last[each.stage]) for each in passes]
+
+
+class Passes(NamedTuple):
+    """Seconds [R, U] of one pass through each type of stage, by what takes them (of ``PARTS``)."""
+
+    forward: dict[str, Floats]
+    backward: dict[str, Floats]
+
+
+class DataWork(NamedTuple):
+    """The work of data ranks on each rank of a pipeline [R, p] (s)."""
+
+    all: Floats  # all collectives before the update
+    queued: Floats  # those of the busiest communicator
+    gather: Floats  # those after the update
+    last: Floats  # reductions of the stage whose gradients are complete last
+    update: Floats
+
+
+def _sum(arrays: Iterable[Floats]) -> Floats:
+    total: Floats = np.sum([*arrays], axis=0)
+    return total
+
+
+def _distinct(*columns: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the distinct rows of ``columns``, and the number of that of each row."""
+    key = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, number = np.unique(column, return_inverse=True)
+        key = key * len(values) + number
+    _, first, number = np.unique(key, return_index=True, return_inverse=True)
+    return np.stack(columns, axis=1)[first], number
+
+
+@lru_cache(maxsize=2**16)
+def _group(mesh: tuple[int, ...], axes: tuple[str, ...], per_node: int) -> GroupShape:
+    """Return the shape of the first group along ``axes``; ``mesh`` has the degrees of ``STRIDES``."""
+    ranks, stride = np.zeros(1, np.int64), 1
+    for axis, degree in zip(STRIDES, mesh, strict=True):
+        if axis in axes:
+            ranks = (ranks[:, None] + stride * np.arange(degree)).ravel()
+        stride *= degree
+    counts = np.bincount(ranks // per_node)
+    return GroupShape(int((counts > 0).sum()), int(counts.max()))
+
+
+def _cuts(recipes: Recipes) -> Floats:
+    """Return [R, CUTS] the part of the parameters of each cut that a GPU holds."""
+    whole = np.ones(len(recipes))
+    return 1 / np.stack([whole, recipes.tensor, recipes.expert, recipes.tensor * recipes.expert], axis=1)
+
+
+def _elements(recipes: Recipes, parameters: Floats, cut: Floats) -> dict[str, Floats]:
+    """Return by key of ``GRADIENTS`` the elements [R, U] on a GPU of ``parameters`` [U, CUTS]."""
+    experts = cut * np.array([False, False, True, True]) * (recipes.expert > 1)[:, None]
+    return {"dense": (cut - experts) @ parameters.T, "expert": experts @ parameters.T}
+
+
+def _divided(recipes: Recipes, kind: str) -> Numbers:
+    """Return [R] the ranks that divide the state of parameters of a ``kind``."""
+    ranks: Numbers = np.prod([getattr(recipes, axis) for axis in GRADIENTS[kind]], axis=0)
+    return np.where(recipes.zero > 0, ranks, 1)
+
+
+def _padded(windows: Sequence[Floats]) -> Floats:
+    longest = max(1, *map(len, windows))
+    return np.array([np.pad(window, ((0, longest - len(window)), (0, 0))) for window in windows])

@@ -1,0 +1,124 @@
+"""The best recipes of a search: a table for the terminal, ``recipes.json`` and ``megatron.txt``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from topoflow.files import write_atomically
+from topoflow.strategy.grid import ParallelGrid
+from topoflow.study.configure.recipe import megatron_options
+from topoflow.study.recipes import FoundRecipe, FoundRecipes, fastest
+from topoflow.units import human
+from topoflow.workload.base import layer_graph
+
+NAMES = {"tensor": "TP", "context": "CP", "expert": "EP", "pipeline": "bubble", "data": "DP"}  # of parts of a step
+LEAST_SHOWN = 0.01  # part of a step
+
+
+def show_recipes(found: Sequence[FoundRecipes], console: Console) -> None:
+    """Print the best recipes of every point."""
+    for each in found:
+        console.print(Text(_title(each), style="bold"))
+        table = Table(box=SIMPLE_HEAD)
+        for title in (
+            "recipe",
+            "step time",
+            "bound",
+            "tokens/s",
+            "network $ per token/s",
+            "GPU memory",
+            "left",
+            "",
+            "what takes the time",
+        ):
+            table.add_column(title, justify="left" if title in ("recipe", "what takes the time") else "right")
+        best = pareto(each.best)
+        for recipe in each.best:
+            table.add_row(*map(Text, _cells(recipe, recipe in best)))
+        console.print(table)
+        console.print(Text(each.note))
+
+
+def _title(found: FoundRecipes) -> str:
+    result = found.best[0].result
+    swept = "".join(f", {key}={value}" for key, value in found.point.swept.items() if key != "fabric")
+    return f"{result.settings.workload} on {found.gpus} GPUs, {result.fabric.name}{swept}: the fastest recipes"
+
+
+def _cells(recipe: FoundRecipe, is_best: bool) -> tuple[str, ...]:
+    result = recipe.result
+    tokens, price = result.row.tokens_per_second, result.cost
+    return (
+        recipe.name,
+        human(result.iteration_time, "s"),
+        human(recipe.bound, "s"),
+        "-" if tokens is None else f"{tokens:,.0f}",
+        "-" if tokens is None or price is None else f"{price / tokens:.2f}",
+        human(result.memory or 0.0, "B"),
+        human(recipe.memory_left, "B"),
+        "Pareto" if is_best else "",
+        _shares(recipe),
+    )
+
+
+def _shares(recipe: FoundRecipe) -> str:
+    """Return what takes the time, the most first: ``compute 84 %, TP 4 %, waiting 7 %``."""
+    parts = sorted(recipe.time_parts.items(), key=lambda part: -part[1])
+    step = recipe.result.iteration_time
+    shown = [(name, seconds / step) for name, seconds in parts if seconds / step >= LEAST_SHOWN]
+    return ", ".join(f"{NAMES.get(name, name)} {share:.0%}" for name, share in shown)
+
+
+def pareto(recipes: Sequence[FoundRecipe]) -> list[FoundRecipe]:
+    """Return the recipes for which no other is both as fast and leaves as much memory, at no higher price."""
+    numbers = [(each.result.iteration_time, -each.memory_left, each.result.cost or 0.0) for each in recipes]
+    return [
+        recipe
+        for recipe, own in zip(recipes, numbers, strict=True)
+        if not any(other != own and all(a <= b for a, b in zip(other, own, strict=True)) for other in numbers)
+    ]
+
+
+def write_recipes(found: Sequence[FoundRecipes], out: Path) -> None:
+    """Write ``recipes.json``, and ``megatron.txt`` of the fastest recipe of all points."""
+    plain = [
+        {
+            "swept": dict(each.point.swept),
+            "recipes": each.recipes,
+            "fitting": each.fitting,
+            "simulated": each.simulated,
+            "proven": each.is_proven,
+            "best": [_plain(recipe, recipe in pareto(each.best)) for recipe in each.best],
+        }
+        for each in found
+    ]
+    write_atomically(out / "recipes.json", (json.dumps(plain, indent=2, allow_nan=False) + "\n").encode())
+    job = fastest(found).result.case.job
+    assert isinstance(job.strategy, ParallelGrid)
+    options = megatron_options(layer_graph(job.workload), job.strategy)
+    write_atomically(out / "megatron.txt", options.encode())
+
+
+def _plain(recipe: FoundRecipe, is_best: bool) -> dict[str, Any]:
+    """Return the numbers of one recipe for programs, in SI units."""
+    row = recipe.result.row
+    return {
+        "recipe": recipe.name,
+        "overrides": list(recipe.overrides),
+        "iteration_time": row.iteration_time,
+        "bound": recipe.bound,
+        "tokens_per_second": row.tokens_per_second,
+        "cost_usd": recipe.result.cost,
+        "memory_per_gpu": recipe.result.memory,
+        "memory_left": recipe.memory_left,
+        "parts": dict(recipe.time_parts),
+        "pareto": is_best,
+    }

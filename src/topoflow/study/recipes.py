@@ -1,0 +1,239 @@
+"""A search over recipes: how a transformer is trained fastest on the GPUs of nodes.
+
+All recipes that fit in memory are bounded (``search.recipe_bound``). Those with the least bounds are simulated as
+``topoflow compare`` simulates them, until no other can be among the best, or ``MOST_SIMULATED`` are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from topoflow.case.base import Result
+from topoflow.demand import Demand
+from topoflow.engine.base import Run
+from topoflow.engine.lowering.algorithms import NCCL
+from topoflow.engine.observer import Silent
+from topoflow.fabric.attached import Attached
+from topoflow.hardware.cluster import Cluster
+from topoflow.hardware.presets import load
+from topoflow.report.base import Report
+from topoflow.search.recipe_bound import RecipeBound
+from topoflow.search.recipes import CHOSEN, Recipes, recipes
+from topoflow.strategy.parallel import Parallel, shardings
+from topoflow.study.builder import Builder, batched, gpus_of, workload_of
+from topoflow.study.compare import simulate
+from topoflow.study.configure.build import build
+from topoflow.study.configure.point import Point, at_point
+from topoflow.units import counted, human
+from topoflow.workload.base import LayerGraph, layer_graph
+
+BEST = 10  # recipes that are reported
+MOST_SIMULATED = 64
+AT_ONCE = 8  # recipes that are simulated as one batch
+
+
+@dataclass(frozen=True, eq=False)
+class FoundRecipe:
+    """A recipe with its simulated step."""
+
+    chosen: Mapping[str, Any]  # keys of strategy=parallel
+    bound: float  # s
+    parts: Mapping[str, float]  # s of the bound, by what takes them
+    result: Result
+
+    @property
+    def overrides(self) -> tuple[str, ...]:
+        """Return the arguments that choose this recipe in a comparison."""
+        keys = ((key, value) for key, value in self.chosen.items() if key != "micro_batch")
+        return (*(f"strategy.{key}={value}" for key, value in keys), f"micro_batch={self.chosen['micro_batch']}")
+
+    @property
+    def name(self) -> str:
+        """Return the recipe in the letters of its axes."""
+        return self.result.settings.swept["recipe"]
+
+    @property
+    def time_parts(self) -> Mapping[str, float]:
+        """Return the seconds of the step by what takes them; ``waiting`` is for messages and shared links."""
+        return {**self.parts, "waiting": max(self.result.iteration_time - sum(self.parts.values()), 0.0)}
+
+    @property
+    def memory_left(self) -> float:
+        """Return the bytes of the usable memory that the recipe does not need."""
+        return self.result.case.job.usable_memory - (self.result.case.job.memory or 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class FoundRecipes:
+    """The best recipes of one point, the fastest first."""
+
+    point: Point
+    gpus: int
+    best: tuple[FoundRecipe, ...]
+    recipes: int
+    fitting: int
+    simulated: int
+    is_proven: bool  # no other recipe can be among the best, by its bound
+
+    @property
+    def note(self) -> str:
+        """Return how many recipes there are, and what was done with them."""
+        swept = ",".join(f"{key}={value}" for key, value in self.point.swept.items())
+        others = "by the bounds, no other can be among the best" if self.is_proven else "others may be as fast"
+        return (
+            f"{f'{swept}: ' if swept else ''}{counted(self.recipes, 'recipe')}: {self.recipes - self.fitting:,} do not "
+            f"fit in memory, {self.fitting:,} were bounded, {self.simulated} simulated; {others}."
+        )
+
+
+def search_recipes(points: Sequence[Point], given: Sequence[str], run: Run) -> list[FoundRecipes]:
+    """Search the recipes of every point. Keys of ``strategy`` that are in ``given`` keep their values.
+
+    Raises ``ValueError`` in one line for what is impossible, before anything is simulated.
+    """
+    searches = []
+    for point in points:
+        with at_point(point):
+            searches.append(_Search(point, given, run))
+    found = []
+    for search in searches:
+        with at_point(search.point):
+            found.append(search.find())
+    return found
+
+
+def report(found: Sequence[FoundRecipes], command: str) -> Report:
+    """Return the best recipes of all points as a comparison."""
+    notes = tuple(each.note for each in found)
+    return Report(tuple(recipe.result for each in found for recipe in each.best), command, notes)
+
+
+def fastest(found: Sequence[FoundRecipes]) -> FoundRecipe:
+    """Return the fastest recipe of all points."""
+    return min((each.best[0] for each in found), key=lambda recipe: recipe.result.iteration_time)
+
+
+class _Search:
+    """The search of one point; its recipes are bounded when it is made."""
+
+    def __init__(self, point: Point, given: Sequence[str], run: Run) -> None:
+        self.point, self.run = point, run
+        rule = build(point, "strategy")
+        workload = layer_graph(workload_of(point))
+        _check(point, rule, workload)
+        self.gpus = gpus_of(point)
+        cluster = Cluster(load(point.config["node"]), self.gpus, point.config["gpus_per_node"] or 0)
+        alone = layer_graph(batched(point, replace(workload, gpus_per_server=1), cluster.gpus))
+        fixed = {key: getattr(rule, key) for key in CHOSEN if key in given}
+        run.observer.stage("bounding")
+        self.recipes = recipes(alone, cluster.gpus, fixed)
+        run.observer.size(f"{counted(len(self.recipes), 'recipe')} on {counted(cluster.gpus, 'GPU')}")
+        folded = cluster.node.switched and cluster.per_node > 1
+        endpoints = cluster.nodes if folded else cluster.gpus
+        Attached(build(point, "fabric"), cluster, folded=folded).build(
+            endpoints, Demand(endpoints)
+        )  # raises for others
+        nccl = build(point, "nccl") if point.config["all_reduce"] == NCCL else None
+        self.bound = RecipeBound(alone, cluster, nccl, rule)
+        self.bounds = self.bound.of(self.recipes)
+        self.fits = self.bounds.memory <= alone.gpu.usable_memory
+        if not self.fits.any():
+            least = int(self.bounds.memory.argmin())
+            how = " ".join(f"{key}={value}" for key, value in self.recipes.chosen(least).items())
+            raise ValueError(
+                f"gpu.memory: {alone.name} on {counted(cluster.gpus, 'GPU')} must fit in the {alone.gpu.room} of "
+                f"{alone.gpu.name}, got at least {human(float(self.bounds.memory[least]), 'B')} of "
+                f"{counted(len(self.recipes), 'recipe')}, with {how}"
+            )
+
+    def find(self) -> FoundRecipes:
+        """Simulate recipes in the order of their bounds until others are not expected among the best.
+
+        That is proven, or the last ones that were simulated are none of the best.
+        """
+        self.run.observer.stage("simulating")
+        waiting, most = self._in_order(), min(MOST_SIMULATED, int(self.fits.sum()))
+        best, found, more, least = list[FoundRecipe](), 0, True, 0.0
+        following = next(waiting, None)
+        while more and found < most and following is not None:
+            self.run.observer.advance(found, most)
+            rows = [following]
+            while len(rows) < min(AT_ONCE, most - found) and (following := next(waiting, None)) is not None:
+                rows.append(following)
+            latest = self._simulated(rows)
+            best = sorted([*best, *latest], key=lambda recipe: recipe.result.iteration_time)[:BEST]
+            found += len(latest)
+            following = next(waiting, None)
+            least = np.inf if following is None else float(self.bounds.seconds[following])
+            slowest = best[-1].result.iteration_time if len(best) == BEST else np.inf
+            more = slowest > least and (found < AT_ONCE + 1 or any(recipe in best for recipe in latest))
+        proven = following is None or (len(best) == BEST and best[-1].result.iteration_time <= least)
+        return FoundRecipes(self.point, self.gpus, tuple(best), len(self.recipes), int(self.fits.sum()), found, proven)
+
+    def _in_order(self) -> Iterator[int]:
+        """Yield the recipes that fit, the least bound first; only these are bounded by all of their passes."""
+        rows = np.flatnonzero(self.fits)
+        waiting = [
+            (seconds, False, row)
+            for seconds, row in zip(self.bounds.seconds[rows].tolist(), rows.tolist(), strict=True)
+        ]
+        heapify(waiting)
+        while waiting:
+            seconds, is_exact, row = heappop(waiting)
+            if is_exact:
+                yield row
+            else:
+                (higher,) = self.bound.pipelined(self.recipes.at(np.array([row]))).tolist()
+                self.bounds.seconds[row] = max(seconds, higher)
+                heappush(waiting, (max(seconds, higher), True, row))
+
+    def _simulated(self, rows: Sequence[int]) -> list[FoundRecipe]:
+        points = [_with_recipe(self.point, self.recipes, row) for row in rows]
+        asked = Builder().build(points)
+        results = simulate(asked, replace(self.run, observer=Silent()))
+        return [
+            FoundRecipe(
+                self.recipes.chosen(row),
+                float(self.bounds.seconds[row]),
+                {name: float(values[row]) for name, values in self.bounds.parts.items()},
+                result,
+            )
+            for row, result in zip(rows, results, strict=True)
+        ]
+
+
+def _check(point: Point, rule: object, workload: LayerGraph) -> None:
+    """Raise ``ValueError`` for a point whose recipes cannot be searched."""
+    if not isinstance(rule, Parallel):
+        raise ValueError(f"strategy: must be parallel or left out with node, got {point.choices['strategy']}")
+    if rule.microbatches is not None:
+        law = "must be left out, as it follows from micro_batch"
+        raise ValueError(f"strategy.microbatches: {law}, got {rule.microbatches}")
+    if workload.kernels is not None:
+        raise ValueError(f"workload.kernels: must be null in a search of recipes, got {workload.kernels.name}")
+    shardings(workload)
+
+
+def _with_recipe(point: Point, recipes: Recipes, row: int) -> Point:
+    """Return the point of a comparison with one recipe."""
+    chosen = recipes.chosen(row)
+    strategy = {**point.config["strategy"], **chosen, "microbatches": None}
+    config = {**point.config, "strategy": strategy, "micro_batch": chosen["micro_batch"]}
+    name = named(chosen, int(recipes.data[row]))
+    return replace(point, config=config, swept={**point.swept, "recipe": name})
+
+
+def named(chosen: Mapping[str, Any], data: int) -> str:
+    """Return a recipe in the letters of its axes: ``tp8 pp4x5 dp16 zero1 mb2 full``."""
+    axes = {"tp": "tensor", "cp": "context", "ep": "expert"}
+    words = [f"{short}{chosen[axis]}" for short, axis in axes.items() if chosen[axis] > 1]
+    if chosen["pipeline"] > 1:
+        words.append(f"pp{chosen['pipeline']}" + (f"x{chosen['virtual']}" if chosen["virtual"] > 1 else ""))
+    words.append(f"dp{data}" + (f"x{chosen['replicate']}" if chosen["replicate"] > 1 else ""))
+    words += [f"zero{chosen['zero']}", f"mb{chosen['micro_batch']}"]
+    return " ".join(words + [chosen["recompute"]] * (chosen["recompute"] != "none"))

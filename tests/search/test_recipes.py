@@ -1,0 +1,209 @@
+"""Laws of a search over recipes: the bound, the memory, and the agreement with ``compare``."""
+
+from __future__ import annotations
+
+import csv
+import secrets
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from topoflow.engine.base import Run
+from topoflow.hardware.cluster import Cluster
+from topoflow.hardware.presets import load
+from topoflow.search.recipe_bound import RecipeBound
+from topoflow.search.recipes import CHOSEN, Recipes, recipes
+from topoflow.strategy.grid import ParallelGrid
+from topoflow.study.builder import batched, workload_of
+from topoflow.study.compare import compare
+from topoflow.study.configure.build import build
+from topoflow.study.configure.grid import Grid
+from topoflow.study.configure.keys import check
+from topoflow.study.configure.point import Point
+from topoflow.study.recipe_files import pareto
+from topoflow.study.recipes import FoundRecipes, search_recipes
+from topoflow.workload.base import LayerGraph
+
+TRAINING = Path(__file__).resolve().parents[3] / "shared" / "data" / "training_measurements" / "training.csv"
+COMMON = ("strategy=parallel", "fabric=rail_optimized")
+LLAMA = ("model=llama3_8b", "node=hgx_h100", "gpus=16", "global_batch=32", "efficiency=measured")
+LLAMAS = {"Llama 3.1 8B": "llama3_8b", "Llama 3.1 70B": "llama3_70b", "Llama 3.1 405B": "llama3_405b"}
+RECOMPUTE = {"none": "none", "selective": "selective_op", "selective per op": "selective_op", "full": "full"}
+SMALL_JOBS = [
+    LLAMA,
+    ("model=moe", "workload.layers=4", "node=hgx_h100", "gpus=16", "global_batch=16"),
+    ("model=transformer", "workload.layers=6", "node=mi300x", "gpus=8", "global_batch=8"),
+]
+
+
+def points(*arguments: str) -> list[Point]:
+    return [*Grid.of([*COMMON, *arguments], check).compose()]
+
+
+def job(point: Point) -> tuple[LayerGraph, RecipeBound]:
+    """Return the job with one GPU per server, and the bounds of its recipes."""
+    cluster = Cluster(load(point.config["node"]), point.config["gpus"])
+    workload = batched(point, replace(workload_of(point), gpus_per_server=1), cluster.gpus)
+    assert isinstance(workload, LayerGraph)
+    nccl = build(point, "nccl") if point.config["all_reduce"] == "nccl" else None
+    return workload, RecipeBound(workload, cluster, nccl, build(point, "strategy"))
+
+
+def arguments_of(chosen: dict[str, Any]) -> list[str]:
+    return [f"{'' if key == 'micro_batch' else 'strategy.'}{key}={value}" for key, value in chosen.items()]
+
+
+def searched(*arguments: str) -> FoundRecipes:
+    (found,) = search_recipes(points(*arguments), (), Run())
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", SMALL_JOBS, ids=lambda arguments: arguments[0])
+def test_no_recipe_is_simulated_below_its_bound_and_both_need_equal_memory(
+    arguments: tuple[str, ...],
+) -> None:
+    seed = secrets.randbits(32)
+    (point,) = points(*arguments)
+    workload, bound = job(point)
+    found = recipes(workload, point.config["gpus"], {})
+    few = np.flatnonzero(found.microbatches * found.pipeline * found.virtual <= 64)
+    rows = np.random.default_rng(seed).choice(few, 24, replace=False)
+    bounds = bound.of(found.at(rows))
+    for number, row in enumerate(rows.tolist()):
+        (result,) = compare(points(*arguments, *arguments_of(found.chosen(row))), Run()).outcomes
+        said = f"{found.chosen(row)}, seed {seed}"
+        assert bounds.seconds[number] <= result.iteration_time, said
+        assert bounds.memory[number] == pytest.approx(result.memory, rel=1e-12), said
+
+
+def test_parts_of_a_bound_add_up_to_at_most_the_bound() -> None:
+    (point,) = points(*LLAMA)
+    workload, bound = job(point)
+    bounds = bound.of(recipes(workload, 16, {}))
+    assert np.all(sum(bounds.parts.values()) <= 1.01 * bounds.seconds)
+
+
+def test_the_winner_of_a_search_takes_as_long_in_a_comparison() -> None:
+    best = searched(*LLAMA).best[0]
+    (result,) = compare(points(*LLAMA, *best.overrides), Run()).outcomes
+    assert result.iteration_time == best.result.iteration_time
+
+
+def test_every_recipe_keeps_the_global_batch_and_uses_every_gpu() -> None:
+    (point,) = points(*LLAMA)
+    found = recipes(job(point)[0], 16, {})
+    replicas = found.data * found.expert * found.replicate
+    assert np.all(replicas * found.micro_batch * found.microbatches == 32)
+    assert np.all(replicas * found.tensor * found.context * found.pipeline == 16)
+
+
+def test_a_given_key_is_not_searched() -> None:
+    (point,) = points(*LLAMA, "strategy.tensor=4", "strategy.recompute=full")
+    (found,) = search_recipes([point], ("tensor", "recompute"), Run())
+    assert {(each.chosen["tensor"], each.chosen["recompute"]) for each in found.best} == {(4, "full")}
+
+
+def test_nothing_beats_a_pareto_recipe_in_time_and_memory() -> None:
+    found = searched(*LLAMA)
+    front = pareto(found.best)
+    assert found.best[0] in front
+    for one in front:
+        assert not any(
+            other.result.iteration_time < one.result.iteration_time and other.memory_left > one.memory_left
+            for other in found.best
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (("model=dlrm",), "strategy"),
+        (("model=llama3_8b", "strategy.tensor=3"), "strategy.tensor"),
+        (("model=llama3_405b", "gpus=8"), "gpu.memory"),
+        (("model=llama3_8b", "gpus=12"), "gpus"),
+        (("model=llama3_8b", "strategy=fsdp"), "strategy"),
+    ],
+)
+def test_what_cannot_be_searched_is_one_line(arguments: tuple[str, ...], field: str) -> None:
+    given = ["node=hgx_h100", "gpus=16", "global_batch=32", *arguments]
+    fixed = [each.partition("=")[0].removeprefix("strategy.") for each in arguments]
+    with pytest.raises(ValueError, match=rf"^{field}\b[^\n]*$"):
+        search_recipes(points(*given), fixed, Run())
+
+
+def test_a_fabric_that_wires_whole_servers_is_refused_as_in_a_comparison() -> None:
+    given = points(*LLAMA, "fabric=torus", "degree=4")
+    law = r"^fabric: must join the ports [^\n]*, which wires whole servers$"
+    with pytest.raises(ValueError, match=law) as compared:
+        compare(given, Run())
+    with pytest.raises(ValueError, match=law) as refused:
+        search_recipes(given, (), Run())
+    assert str(refused.value) == str(compared.value)
+
+
+def published() -> list[dict[str, str]]:
+    """Return the published recipes of whole Llama 3 models that say all choices."""
+    if not TRAINING.exists():
+        return []
+    with TRAINING.open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["model"] in LLAMAS]
+    needed = ("tp", "pp", "cp", "micro_batch", "global_batch", "seq")
+    return [row for row in rows if all(row[key].isdigit() for key in needed) and row["recompute"] in RECOMPUTE]
+
+
+def chosen_by(row: dict[str, str]) -> dict[str, Any]:
+    """Return the choices of a published row; FSDP is ZeRO 3."""
+    axes = {"tensor": "tp", "context": "cp", "pipeline": "pp", "micro_batch": "micro_batch"}
+    zero = 3 if "fsdp" in row["zero"] else int(row["zero"])
+    plain = {name: int(row[key]) for name, key in axes.items()}
+    divided = int(row["n_gpus"]) // plain["tensor"] // plain["pipeline"]
+    return {
+        **plain,
+        "expert": 1,
+        "virtual": int(row["vpp"]),
+        "replicate": 1,
+        "zero": zero if divided > 1 else 0,
+        "recompute": RECOMPUTE[row["recompute"]],
+    }
+
+
+def contains(found: Recipes, chosen: dict[str, Any]) -> bool:
+    from topoflow.strategy.memory import RECOMPUTE as KINDS
+
+    numbers = {**chosen, "recompute": KINDS.index(chosen["recompute"])}
+    return bool(np.all([getattr(found, key) == numbers[key] for key in CHOSEN], axis=0).any())
+
+
+@pytest.mark.skipif(not published(), reason="needs the published rows")
+def test_every_published_recipe_of_llama_3_is_in_the_space() -> None:
+    for row in published():
+        given = [f"model={LLAMAS[row['model']]}", f"workload.sequence={row['seq']}", f"gpus={row['n_gpus']}"]
+        (point,) = points(*given, "node=hgx_h100", f"global_batch={row['global_batch']}")
+        chosen = chosen_by(row)
+        found = recipes(job(point)[0], int(row["n_gpus"]), {})
+        assert contains(found, chosen), chosen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "recipe"),
+    [  # torchtitan, benchmarks/llama3_h100_202412_torchtitan.md and asyncTP_llama3_h100_2025-06_torchtitan.md
+        (("model=llama3_8b", "gpus=8", "global_batch=16"), ("zero=3", "recompute=selective_op", "micro_batch=2")),
+        (
+            ("model=llama3_8b", "gpus=64", "global_batch=96"),
+            ("tensor=8", "zero=3", "recompute=selective_op", "micro_batch=12"),
+        ),
+    ],
+)
+def test_a_search_is_never_slower_than_the_published_recipe(
+    arguments: tuple[str, ...], recipe: tuple[str, ...]
+) -> None:
+    job = (*arguments, "node=hgx_h100", "efficiency=measured", "workload.sequence=8192")
+    given = [each if each.startswith("micro_batch") else f"strategy.{each}" for each in recipe]
+    (result,) = compare(points(*job, *given), Run()).outcomes
+    assert isinstance(result.strategy, ParallelGrid)
+    assert searched(*job).best[0].result.iteration_time <= result.iteration_time
