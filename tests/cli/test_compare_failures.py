@@ -100,6 +100,18 @@ def test_failures_are_simulated_in_the_fidelity_of_the_comparison(tmp_path: Path
     assert any(least < time for least, time in pairs)
 
 
+@pytest.mark.parametrize("failed", ["[15]", "[13,14,15]"])
+def test_a_job_continues_on_whole_replicas(failed: str, tmp_path: Path) -> None:
+    """Of 16 servers with a pipeline of 4, one failure leaves 15: three replicas on the first 12, as a job of 12."""
+    job = ["workload=bert", "strategy=parallel", "strategy.pipeline=4", "fabric=ideal_switch"]
+    left, smaller = tmp_path / "left", tmp_path / "smaller"
+    assert main(["compare", *job, "servers=16", f"fail.servers={failed}", f"out={left}"]) == 0
+    assert main(["compare", *job, "servers=12", f"out={smaller}"]) == 0
+    for one, other in zip(rows(left, "rows"), rows(smaller, "rows"), strict=True):
+        for key in ("servers", "iteration_time", "samples_per_second"):
+            assert one[key] == other[key], key
+
+
 @pytest.mark.parametrize(
     ("given", "law"),
     [
@@ -109,7 +121,7 @@ def test_failures_are_simulated_in_the_fidelity_of_the_comparison(tmp_path: Path
         (["fail.each=fiber", "servers=1"], "fail.each: must be of a network with a fiber to lose, got topoopt without"),
         (["fail.each=fiber", "fabric=sip_ml"], "fail.each: must be of a network that keeps its circuits, got sip_ml"),
         (
-            ["fail.each=server", "workload=bert", "strategy=parallel", "strategy.pipeline=2"],
+            ["fail.each=server", "workload=bert", "strategy=parallel", "strategy.pipeline=4"],
             "fail: must leave servers that the strategy can use, got 3 (parallel.pipeline: must divide the 3 servers",
         ),
         (

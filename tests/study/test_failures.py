@@ -109,7 +109,7 @@ def test_a_dlrm_on_topoopt_survives_any_fiber_and_any_server(dlrm: tuple[Traffic
     assert np.isfinite(servers.failed).all()
 
 
-def test_the_smaller_job_is_one_server_smaller(dlrm: tuple[Traffic, Traffic]) -> None:
+def test_the_smaller_job_has_fewer_servers(dlrm: tuple[Traffic, Traffic]) -> None:
     traffic, _ = dlrm
-    with pytest.raises(ValueError, match=r"servers: must be 7, got 8"):
+    with pytest.raises(ValueError, match=r"servers: must be at most 7, got 8"):
         fail_servers(traffic, traffic, on_topoopt(traffic, 2), placed)

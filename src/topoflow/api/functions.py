@@ -12,7 +12,6 @@ from topoflow.api.arguments import arguments
 from topoflow.api.configuration import keys_of
 from topoflow.api.keys import CompareKeys, SearchKeys, shows_keys
 from topoflow.api.results import Results
-from topoflow.api.searches import SearchResults
 from topoflow.api.worlds import Simulated, named
 from topoflow.capture.base import Trace
 from topoflow.capture.load import load as load_trace
@@ -21,21 +20,20 @@ from topoflow.engine.device import DeviceMemory
 from topoflow.engine.observer import Observer, Silent
 from topoflow.engine.simulation import simulate as simulate_worlds
 from topoflow.report.dataset.base import is_dataset
-from topoflow.search.base import Plan
 from topoflow.study.compare import compare as compare_points
 from topoflow.study.configure.build import run_of
 from topoflow.study.configure.grid import grid
 from topoflow.study.configure.keys import check
 from topoflow.study.configure.output import output
 from topoflow.study.configure.point import Point
-from topoflow.study.searches import CONFIG as SEARCH
-from topoflow.study.searches import check as check_search
-from topoflow.study.searches import search_all
 from topoflow.study.tracked import of_comparison, of_searches, tracked
 from topoflow.worldfile.world_file import WorldFile, read
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from topoflow.api.searches import SearchResults
+    from topoflow.search.base import Plan
 
 
 @shows_keys(CompareKeys)
@@ -101,7 +99,10 @@ def search(
     >>> found.plan.fabric
     'topoopt'
     """
-    points, command = _points("search", settings, keys, check_search, SEARCH, observer)
+    from topoflow.api.searches import SearchResults  # a comparison needs no search
+    from topoflow.study.searches import CONFIG, check, search_all
+
+    points, command = _points("search", settings, keys, check, CONFIG, observer)
     with output(points, "search") as out, tracked(points, "search", command, out, observer) as log:
         searched = search_all(points, run_of(points, log, out), command, out)
         results = SearchResults(searched)
@@ -160,6 +161,8 @@ def load(path: str | PathLike[str], *more: str | PathLike[str]) -> WorldFile | P
     if plan.name.endswith(".json") and plan.is_file() and not more:
         text = plan.read_text(encoding="utf-8", errors="replace")
         if '"topoflow plan' in text[:200]:
+            from topoflow.search.base import Plan
+
             return Plan.from_json(text, str(plan))
         if '"links"' in text and '"tasks"' in text and "traceEvents" not in text[:10_000]:
             return read(plan)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import pkgutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
@@ -17,7 +19,13 @@ from topoflow.capture.foreign import recognise
 from topoflow.capture.layout import MeshLayout
 from topoflow.capture.merge import merge
 from topoflow.capture.merge.parts import InputFile, RankRecord
+from topoflow.capture.parallel import map_processes
 from topoflow.files import read_bytes
+from topoflow.memory import free_memory
+
+UNPACKED = 20  # size of a profile by that of its gzip file, at most
+MEMORY_OF_FILE = 3  # B of memory, at most, by B of a profile that is read
+LEAST_FOR_PROCESSES = 2**25  # B of profiles; smaller ones take less time than the start of processes and their answers
 
 
 class Format(Protocol):
@@ -52,8 +60,10 @@ def load(
     parts: list[RankRecord] = []
     notes: list[str] = []
     with _no_garbage_collection():
+        given = [path for path in paths if not path.is_dir()]
+        found = dict(zip(given, _read_files(given), strict=True))
         for path in paths:
-            parts += _read_folder(path, notes) if path.is_dir() else _read_file(path)
+            parts += _read_folder(path, notes) if path.is_dir() else found[path]
         if rank is not None:
             parts = _only(parts, rank)
         if layout is not None:
@@ -92,7 +102,8 @@ def _read_folder(folder: Path, notes: list[str]) -> list[RankRecord]:
     in the folder of the ranks' traces, and so does a tool that makes graphs of traces.
     """
     files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
-    found = {file.name: _read_file(file, must_match=False) for file in files}
+    read = _read_files(files, must_match=False)
+    found = {file.name: parts for file, parts in zip(files, read, strict=True)}
     notes += [f"{name} is no trace and is passed over" for name, parts in found.items() if not parts]
     found = {name: parts for name, parts in found.items() if parts}
     if not found:
@@ -111,6 +122,17 @@ def _read_folder(folder: Path, notes: list[str]) -> list[RankRecord]:
     }:
         return found[whole[0]]
     return [part for parts in found.values() for part in parts]
+
+
+def _read_files(paths: Sequence[Path], must_match: bool = True) -> list[list[RankRecord]]:
+    """Return the parts of each file. Large files are read in as many processes as processors and memory allow."""
+    function = partial(_read_file, must_match=must_match)
+    sizes = [path.stat().st_size * (UNPACKED if path.suffix == ".gz" else 1) for path in paths if path.is_file()]
+    workers = min(len(paths), os.cpu_count() or 1, free_memory() // (MEMORY_OF_FILE * max(sizes, default=0) + 1))
+    if workers < 2 or sum(sizes) < LEAST_FOR_PROCESSES:
+        return [function(path) for path in paths]
+    known_formats()  # imported once, before the processes are forked
+    return list(map_processes(function, paths, workers))
 
 
 def _read_file(path: Path, must_match: bool = True) -> list[RankRecord]:

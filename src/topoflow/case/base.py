@@ -188,7 +188,7 @@ class Result:
     def own_servers(self) -> NDArray[np.int64]:
         """Return the servers of the network that the job runs on, ascending."""
         landed = self.case.job.landed
-        return np.arange(self.fabric.servers) if landed is None else np.array(landed, np.int64)
+        return np.arange(self.traffic.servers) if landed is None else np.array(landed, np.int64)
 
     @property
     def gpus(self) -> int | None:

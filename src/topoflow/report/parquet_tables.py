@@ -255,17 +255,17 @@ def _messages(outcome: Result, flows: PacketCounts | None) -> pa.Table:
 
 def _tasks(outcome: Result) -> pa.Table:
     traffic = outcome.traffic
-    groups = [list(operation.group) for operation in traffic.operations]
+    groups = pa.array([list(operation.group) for operation in traffic.operations], TASKS.field("group").type)
     return pa.table(
         {
-            "world": [outcome.settings.world] * len(traffic),
-            "task": range(len(traffic)),
+            "world": pa.repeat(outcome.settings.world, len(traffic)),
+            "task": np.arange(len(traffic)),
             "name": traffic.names(),
             "kind": traffic.kinds(),
             "server": _or_null(traffic.server),
             "source": _or_null(traffic.source),
             "target": _or_null(traffic.target),
-            "group": [groups[row] if row >= 0 else None for row in traffic.operation.tolist()],
+            "group": groups.take(_or_null(traffic.operation)),
             "bytes": traffic.bytes,
             "start": outcome.timeline.task_start,
             "finish": outcome.timeline.task_finish,

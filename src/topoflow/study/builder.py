@@ -310,15 +310,22 @@ def _job(point: Point, fewer: int, observer: Observer) -> Job:
     job = job_of(point)
     observer.size(job.size)
     if fewer:
-        workload = batched(point, job.workload, job.servers - fewer)
-        job = Job(workload, _smaller(build(point, "strategy"), workload, job.servers - fewer))
+        job = _smaller(point, job, job.servers - fewer)
     job.traffic  # noqa: B018  raises here what is wrong with the job, before a fabric is built for it
     return job
 
 
-def _smaller(rule: StrategyRule, workload: Workload, servers: int) -> Strategy:
-    """The job on the ``servers`` that a failure leaves."""
-    try:
-        return rule.place(workload, servers)
-    except ValueError as error:
-        raise ValueError(f"fail: must leave servers that the strategy can use, got {servers} ({error})") from error
+def _smaller(point: Point, job: Job, left: int) -> Job:
+    """Return the job on as many of the ``left`` servers as the strategy can use; the others are spare.
+
+    A job that restarts after a failure has fewer whole replicas.
+    """
+    rule: StrategyRule = build(point, "strategy")
+    first = ""
+    for servers in range(left, 0, -1):
+        try:
+            workload = batched(point, job.workload, servers)
+            return Job(workload, rule.place(workload, servers))
+        except ValueError as error:
+            first = first or str(error)
+    raise ValueError(f"fail: must leave servers that the strategy can use, got {left} ({first})")

@@ -84,9 +84,9 @@ def fail_servers(
     rings: str = "faster",
     run: Run = Run(),
 ) -> Slowdowns:
-    """Each of ``servers`` (None: any) fails by itself, and the job continues as ``smaller``, on one server fewer."""
-    if smaller.servers != traffic.servers - 1:
-        raise ValueError(f"{smaller.name}.servers: must be {traffic.servers - 1}, got {smaller.servers}")
+    """Each of ``servers`` (None: any) fails by itself; the job continues as ``smaller`` on the first that are left."""
+    if smaller.servers >= traffic.servers:
+        raise ValueError(f"{smaller.name}.servers: must be at most {traffic.servers - 1}, got {smaller.servers}")
     chosen = range(traffic.servers) if servers is None else servers
     lose = partial(surviving_fabrics, fabric, rings=rings)
     networks = [partial(lose, servers=(server,)) for server in chosen]

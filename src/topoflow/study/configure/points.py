@@ -30,7 +30,8 @@ HYDRA = "hydra"  # Hydra's own node of a configuration
 MAX_COMPOSITIONS = 64  # kept, of 1 MB each; a grid over many files uses each for a few points only
 MAX_PARSED = 4096  # overrides kept; a grid may have millions of points
 
-WHOLE, NAME = re.compile(r"0|-?[1-9]\d{0,17}"), re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+NUMBER = re.compile(r"(0|-?[1-9]\d{0,17})(\.\d+)?", re.ASCII)  # read as Hydra reads it, which takes 1 ms
+NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 Check = Callable[[Mapping[str, Any]], None]
 
@@ -118,8 +119,8 @@ class PointComposer:
 
     def _parse(self, text: str) -> Argument:
         key, _, digits = text.partition("=")
-        if WHOLE.fullmatch(digits) and NAME.fullmatch(key) and not self._options(key):
-            return Argument(None, key, True, False, int(digits))
+        if NUMBER.fullmatch(digits) and NAME.fullmatch(key) and not self._options(key):
+            return Argument(None, key, True, False, float(digits) if "." in digits else int(digits))
         (override,) = OverridesParser.create().parse_overrides([text])
         key, value = override.key_or_group, override.value()
         options = self._options(key)

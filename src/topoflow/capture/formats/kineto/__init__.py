@@ -34,7 +34,7 @@ from topoflow.capture.formats.kineto.operations import (
     has_metadata,
     listed_integers,
 )
-from topoflow.capture.formats.kineto.rows import DAMAGED, DEVICE, SYNC, KinetoRow, read_rows
+from topoflow.capture.formats.kineto.rows import DAMAGED, SYNC, KinetoRow, ProfileRows, read_rows
 from topoflow.capture.formats.kineto.spans import BEFORE, DeviceRows, Order, Span, compute_spans, into_graphs, sort_out
 from topoflow.capture.formats.kineto.symmetric import symmetric
 from topoflow.capture.formats.kineto.waits import waiters
@@ -80,7 +80,7 @@ def parse(source: InputFile) -> list[RankRecord]:
     document, read = _read(source, counts)
     sound = sound_rows(read, counts)
     rows = sound.rows
-    said = [row for row in rows if not row.is_call and row.category not in DEVICE]  # by the host of what it does
+    said = [row for row in rows.host if not row.is_call]  # by the host of what it does
     _check_one_process(source.name, said)
     rank, world_size, groups = _job(document)
     described = has_metadata(said)
@@ -88,7 +88,7 @@ def parse(source: InputFile) -> list[RankRecord]:
     known = from_metadata(said, groups, counts, damaged) if described else from_shapes(said, groups, counts)
     hosted = sorted([*known, *symmetric(said, groups)], key=lambda one: one[0].start)
     device = sort_out(rows, [row for row, _ in hosted], lambda row: from_kernel(row, groups))
-    captured = into_graphs(rows)
+    captured = into_graphs(rows.host)
     run = [one for one in hosted if one[0].place in device.transfers or not captured(one[0].start)]
     counts[CAPTURED] += len(hosted) - len(run)
     found = _in_order(run, device)
@@ -105,7 +105,7 @@ def parse(source: InputFile) -> list[RankRecord]:
     steps = _steps(said) or _repetitions(found)
     waiting = waiters(rows, [row for row, _ in hosted], device)
     spans = compute_spans(device, [operation.order for operation in found], steps.starts, waiting.kernels)
-    origin = rows[0].start if rows else 0
+    origin = rows.rows[0].start if rows.rows else 0
     events, after = _events(found, spans, device, steps, origin, waiting.operations)
     counts[AFTER] += after
     untimed = [issued.order[0] for issued in found if issued.operation.place not in device.transfers]
@@ -136,7 +136,7 @@ def parse(source: InputFile) -> list[RankRecord]:
     ]
 
 
-def _read(source: InputFile, counts: Counter[str]) -> tuple[Fields, list[KinetoRow]]:
+def _read(source: InputFile, counts: Counter[str]) -> tuple[Fields, ProfileRows]:
     """Return the document and its rows; if it is damaged, of what is whole."""
     if source.events is not None:
         found = Counter[str]()

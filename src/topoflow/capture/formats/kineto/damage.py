@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from topoflow.capture.formats.kineto.rows import DEVICE, KinetoRow, launches
+from topoflow.capture.formats.kineto.rows import KinetoRow, ProfileRows, launches
 from topoflow.capture.formats.kineto.spans import into_graphs
 from topoflow.capture.torch_names import STEP
 
@@ -31,38 +31,36 @@ LOST = "launched kernels have no row in the profile: how long they took is unkno
 class Sound:
     """The rows whose times are possible, and when the host launched the kernels of which something is unknown (ns)."""
 
-    rows: Sequence[KinetoRow]
+    rows: ProfileRows
     untimed: Sequence[int] = ()
     uncertain: Sequence[tuple[int, int]] = ()  # of kernels whose call was lost: not before, and not after
 
 
-def sound_rows(rows: Sequence[KinetoRow], counts: Counter[str]) -> Sound:
-    """Leave out device rows with impossible times; ``rows`` are in the order of their start."""
-    device = [row for row in rows if row.category in DEVICE]
-    calls = {row.correlation: row for row in rows if row.is_call and row.correlation is not None}
-    captured = into_graphs(rows)
+def sound_rows(rows: ProfileRows, counts: Counter[str]) -> Sound:
+    """Leave out device rows with impossible times."""
+    device = rows.device
+    captured = into_graphs(rows.host)
     launched = {
         row.correlation: row
-        for row in rows
+        for row in rows.host
         if row.is_call and launches(row.name) and row.correlation is not None and not captured(row.start)
     }
-    impossible = _outside(rows, device, launched)
+    impossible = _outside(rows, launched)
     impossible |= _containing([row for row in device if row.place not in impossible])
-    kept = [row for row in rows if row.place not in impossible] if impossible else rows
-    sound = [row for row in device if row.place not in impossible] if impossible else device
-    there = {row.correlation for row in sound}
+    kept = ProfileRows([row for row in rows.rows if row.place not in impossible]) if impossible else rows
+    there = {row.correlation for row in kept.device}
     recorded = {row.correlation for row in device}
     if not device:
         return Sound(kept)  # only the host was profiled
     counts[IMPOSSIBLE] += len(impossible)
     untimed = [launch for correlation, launch in launched.items() if correlation not in there]
     counts[LOST] += sum(launch.correlation not in recorded for launch in untimed)
-    return Sound(kept, sorted(launch.start for launch in untimed), _uncertain(sound, calls))
+    return Sound(kept, sorted(launch.start for launch in untimed), _uncertain(kept.device, rows.calls))
 
 
-def _outside(rows: Sequence[KinetoRow], device: Sequence[KinetoRow], launched: Mapping[Any, KinetoRow]) -> set[str]:
+def _outside(rows: ProfileRows, launched: Mapping[Any, KinetoRow]) -> set[str]:
     """Return the places of kernels without a duration, and of device rows that the profile cannot have seen."""
-    host = [row for row in rows if row.category not in DEVICE]
+    device, host = rows.device, rows.host
     begin = host[0].start if host else 0
     found = {row.place for row in device if row.category == "kernel" and row.end == row.start}
     for row in device:

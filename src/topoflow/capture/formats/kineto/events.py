@@ -12,12 +12,12 @@ Source: pytorch/kineto libkineto/src/CuptiActivity.cpp; HolisticTraceAnalysis, c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from topoflow.capture.formats.kineto.rows import SYNC, KinetoRow
+from topoflow.capture.formats.kineto.rows import SYNC, KinetoRow, ProfileRows
 from topoflow.capture.formats.kineto.spans import BEFORE, DeviceRows
 
 STREAM_WAITS = "Stream Wait Event"
@@ -63,9 +63,9 @@ class DeviceStreams:
         return self.last.get(lane, frozenset()) | self.awaited.get(lane, frozenset())
 
 
-def stream_waits(rows: Sequence[KinetoRow], device: DeviceRows) -> DeviceStreams:
+def stream_waits(rows: ProfileRows, device: DeviceRows) -> DeviceStreams:
     """Return the streams after all calls of the host, in their order."""
-    calls: dict[Any, KinetoRow] = {row.correlation: row for row in rows if row.is_call and row.correlation is not None}
+    calls: Mapping[Any, KinetoRow] = rows.calls
     kernels = [(kernel, frozenset[str]()) for kernel in device.compute] + [*device.carried]
     lanes = sorted({kernel.row.lane for kernel, _ in kernels}, key=str)
     streams = DeviceStreams()
@@ -74,7 +74,7 @@ def stream_waits(rows: Sequence[KinetoRow], device: DeviceRows) -> DeviceStreams
         for kernel, own in kernels
         if kernel.launch != BEFORE
     ]
-    for row in rows:
+    for row in rows.host:
         call, event = calls.get(row.correlation), _number(row, RECORDED_BY)
         if row.category != SYNC or call is None:
             continue

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from math import prod
 from operator import attrgetter
 from typing import Any, NamedTuple, NoReturn
@@ -44,70 +45,122 @@ class KinetoRow(NamedTuple):
         return Fields(f"{self.place}.args.", self.given)
 
 
+@dataclass(frozen=True)
+class ProfileRows:
+    """The rows of a profile in the order of their start, with the selections that several rules need."""
+
+    rows: Sequence[KinetoRow]
+
+    @cached_property
+    def device(self) -> Sequence[KinetoRow]:
+        """The kernels and copies."""
+        return [row for row in self.rows if row.category in DEVICE]
+
+    @cached_property
+    def host(self) -> Sequence[KinetoRow]:
+        """All other rows."""
+        return [row for row in self.rows if row.category not in DEVICE]
+
+    @cached_property
+    def calls(self) -> Mapping[int | str, KinetoRow]:
+        """The calls to the device, by correlation."""
+        return {row.correlation: row for row in self.host if row.is_call and row.correlation is not None}
+
+
 @lru_cache(maxsize=2**10)
 def launches(call: str) -> bool:
     """Return whether a call of this name launches a kernel, not a function of the host."""
     return "launch" in call.lower() and "hostfunc" not in call.lower()
 
 
-def read_rows(file: str, events: Iterable[Any], counts: Counter[str]) -> list[KinetoRow]:
+class Category(NamedTuple):
+    """The rows of one ``cat`` that matter, and what they are."""
+
+    matters: bool | Callable[[str], bool]  # a function: of the name
+    is_call: bool = False
+    is_device: bool = False
+
+
+class Categories(dict[str, Category]):
+    """The categories of a profile; each is looked up once."""
+
+    def __missing__(self, category: str) -> Category:
+        is_call, is_device = category.endswith(CALLS), category in DEVICE
+        by_name = NAMED.get(category, is_call or is_device or category == SYNC)
+        found = self[category] = Category(by_name, is_call, is_device)
+        return found
+
+
+def _is_operator(name: str) -> bool:
+    return name == PARAM_COMMS or name.startswith("c10d::") or name in SYMMETRIC
+
+
+def _is_annotation(name: str) -> bool:
+    return name.startswith((STEP, "nccl:", "gloo:"))
+
+
+NAMED: dict[str, Callable[[str], bool]] = {
+    "cpu_op": lru_cache(maxsize=2**12)(_is_operator),
+    "user_annotation": _is_annotation,
+}
+
+
+DAMAGED_KIND = Category(True)
+
+
+def read_rows(file: str, events: Iterable[Any], counts: Counter[str]) -> ProfileRows:
     """Return the rows that matter, in the order of their start; one that is damaged is left out and counted."""
     rows: list[KinetoRow] = []
     damage: list[str] = []
     known: dict[Any, Any] = {}  # names and lanes: each is kept once
+    categories = Categories()
     for index, event in enumerate(events):
-        if type(event) is dict and (event.get("ph") != "X" or not _matters(event.get("cat"), event.get("name"))):
-            continue
-        place = f"{file}: traceEvents[{index}]"
+        kind = DAMAGED_KIND
+        if type(event) is dict:
+            if event.get("ph") != "X":
+                continue
+            category = event.get("cat")
+            if type(category) is str and type(name := event.get("name")) is str:
+                kind = categories[category]
+                if not (kind.matters if type(kind.matters) is bool else kind.matters(name)):
+                    continue
         try:
-            rows.append(_row(place, event, known))
+            rows.append(_row(f"{file}: traceEvents[{index}]", event, kind, known))
         except ValueError as error:
             damage.append(str(error))
     if damage:
         counts[f"{DAMAGED} {damage[0]}"] += len(damage)
     rows.sort(key=attrgetter("start"))
-    return rows
+    return ProfileRows(rows)
 
 
-def _matters(category: Any, name: Any) -> bool:
-    if type(category) is not str or type(name) is not str:
-        return True  # damaged
-    if category == "cpu_op":
-        return name == PARAM_COMMS or name.startswith("c10d::") or name in SYMMETRIC
-    if category == "user_annotation":
-        return name.startswith((STEP, "nccl:", "gloo:"))
-    return category.endswith(CALLS) or category in DEVICE or category == SYNC
-
-
-def _row(place: str, event: Any, known: dict[Any, Any]) -> KinetoRow:
-    if not isinstance(event, dict):
-        Fields.of(f"{place}.", event)
-    start, duration, category, name = event.get("ts"), event.get("dur"), event.get("cat"), event.get("name")
+def _row(place: str, event: Any, kind: Category, known: dict[Any, Any]) -> KinetoRow:
+    if kind is DAMAGED_KIND:
+        _refuse(place, Fields.of(f"{place}.", event))
+    start, duration, name = event.get("ts"), event.get("dur"), event["name"]
     lane, given = (event.get("pid"), event.get("tid")), event.get("args") or NOTHING
     if not (
         type(start) in NUMBERS
         and type(duration) in NUMBERS
         and -LARGEST_INTEGER <= start <= LARGEST_INTEGER
         and 0 <= duration <= LARGEST_INTEGER
-        and type(category) is type(name) is str
         and type(lane[0]) in LANE
         and type(lane[1]) in LANE
         and type(given) is dict
     ):
         _refuse(place, Fields.of(f"{place}.", event))
     correlation = given.get("correlation")
-    is_call = category.endswith(CALLS)
     begin = round(float(start) * 1000)
     return KinetoRow(
         place,
-        category,
+        known.setdefault(event["cat"], event["cat"]),
         known.setdefault(name, name),
         known.setdefault(lane, lane),
         begin,
         begin + round(float(duration) * 1000),
         correlation if isinstance(correlation, int | str) else None,
-        is_call,
-        NOTHING if is_call or (category in DEVICE and given.get("Collective name") is None) else given,
+        kind.is_call,
+        NOTHING if kind.is_call or (kind.is_device and given.get("Collective name") is None) else given,
     )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from topoflow.capture.formats.kineto.rows import DEVICE, Enclosing, KinetoRow
+from topoflow.capture.formats.kineto.rows import Enclosing, KinetoRow, ProfileRows
 from topoflow.capture.kernel_names import communicates, copies_to_peer, is_nccl, short_name
 from topoflow.capture.merge.parts import RecordedOperation
 from topoflow.capture.torch_names import PARAM_COMMS, SYMMETRIC
@@ -64,7 +64,7 @@ class DeviceRows:
 
 
 def sort_out(
-    rows: Sequence[KinetoRow], issued: Sequence[KinetoRow], described: Callable[[KinetoRow], RecordedOperation | None]
+    rows: ProfileRows, issued: Sequence[KinetoRow], described: Callable[[KinetoRow], RecordedOperation | None]
 ) -> DeviceRows:
     """Tell communication from compute.
 
@@ -72,7 +72,7 @@ def sort_out(
     """
     transfers: dict[str, tuple[int, int]] = {}
     operations, carried, unsized, compute, streams = [], [], [], [], set()
-    claims = _Claims(rows, issued)
+    claims = _Claims(rows.host, issued)
     for kernel, call in _launched(rows):
         row = kernel.row
         if not _communicates(row):
@@ -99,19 +99,18 @@ def _communicates(row: KinetoRow) -> bool:
     return row.given.get("Collective name") is not None or communicates(row.name)
 
 
-def _launched(rows: Sequence[KinetoRow]) -> list[tuple[LaunchedRow, KinetoRow | None]]:
+def _launched(rows: ProfileRows) -> list[tuple[LaunchedRow, KinetoRow | None]]:
     """The rows of the device, by start, each with its launch and the call that launched it.
 
     A stream works in order: a kernel whose launch the profile has not was launched no earlier than the one before it on
     its stream, and before the profile began if there is none. In a profile without any launch it began when launched.
     """
-    calls: dict[Any, KinetoRow] = {row.correlation: row for row in rows if row.is_call and row.correlation is not None}
-    device = [row for row in rows if row.category in DEVICE]
-    if not any(row.correlation in calls for row in device):
-        return [(LaunchedRow(row.start, row), None) for row in device]
+    calls: Mapping[Any, KinetoRow] = rows.calls
+    if not any(row.correlation in calls for row in rows.device):
+        return [(LaunchedRow(row.start, row), None) for row in rows.device]
     latest: dict[tuple[Any, Any], int] = {}
     found = []
-    for row in device:
+    for row in rows.device:
         call, before = calls.get(row.correlation), latest.get(row.lane, BEFORE)
         launch = before if call is None else call.start
         latest[row.lane] = max(launch, before)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from topoflow.capture.formats.kineto.events import STREAM_WAITS, stream_waits
-from topoflow.capture.formats.kineto.rows import SYNC, KinetoRow
+from topoflow.capture.formats.kineto.rows import SYNC, KinetoRow, ProfileRows
 from topoflow.capture.formats.kineto.spans import DeviceRows, LaunchedRow
 from topoflow.capture.torch_names import PARAM_COMMS
 
@@ -43,9 +43,9 @@ class Waiters:
     operations: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def waiters(rows: Sequence[KinetoRow], operations: Sequence[KinetoRow], device: DeviceRows) -> Waiters:
+def waiters(rows: ProfileRows, operations: Sequence[KinetoRow], device: DeviceRows) -> Waiters:
     """Return what waited for ``operations``, which are among ``rows``, all in the order of their start."""
-    if any(row.category == SYNC and row.name == STREAM_WAITS for row in rows):
+    if any(row.category == SYNC and row.name == STREAM_WAITS for row in rows.host):
         return _of_streams(rows, device)
     found = Waiters()
     lanes: dict[Any, list[LaunchedRow]] = defaultdict(list)
@@ -53,7 +53,7 @@ def waiters(rows: Sequence[KinetoRow], operations: Sequence[KinetoRow], device: 
         lanes[kernel.row.lane].append(kernel)
     launches = {lane: [kernel.launch for kernel in kernels] for lane, kernels in lanes.items()}
     issues = [row.start for row in operations]
-    for wait in _waits(rows, {row.place for row in operations}):
+    for wait in _waits(rows.host, {row.place for row in operations}):
         ends = [device.transfers[place][1] for place in wait.places if place in device.transfers]
         if not ends:
             continue
@@ -72,7 +72,7 @@ def waiters(rows: Sequence[KinetoRow], operations: Sequence[KinetoRow], device: 
     return found
 
 
-def _of_streams(rows: Sequence[KinetoRow], device: DeviceRows) -> Waiters:
+def _of_streams(rows: ProfileRows, device: DeviceRows) -> Waiters:
     found = Waiters()
     for kernel, own, awaited in stream_waits(rows, device).kernels:
         ended = sorted(place for place in awaited - own if device.transfers[place][1] - CLOSE <= kernel.start)
