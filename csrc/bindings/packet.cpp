@@ -8,7 +8,7 @@ namespace {
 struct PacketModel {
   int32_t size, flit;
   int64_t switch_latency, nic_latency, credit_latency;
-  bool cut_through, output_queues, by_message, by_age, by_arrival, in_order, by_free;
+  bool cut_through, output_queues, by_message, in_turn, by_age, by_arrival, in_order, by_free;
   double threshold;
   int32_t samples;
   Transport transport;
@@ -32,6 +32,7 @@ int64_t packets(const py::dict& named, const PacketModel& model, int64_t budget,
   batch.cut_through = model.cut_through;
   batch.output_queues = model.output_queues;
   batch.by_message = model.by_message;
+  batch.in_turn = model.in_turn;
   batch.by_age = model.by_age;
   batch.by_arrival = model.by_arrival;
   batch.in_order = model.in_order;
@@ -92,9 +93,9 @@ void bind_packet(py::module_& module, py::dict& fields) {
   bind_transport(module);
   py::class_<PacketModel>(module, "PacketModel", "How switches and NICs treat packets: B and ps.")
       .def(py::init([](int32_t size, int32_t flit, int64_t switch_latency, int64_t nic_latency, int64_t credit_latency,
-                       bool cut_through, bool output_queues, bool by_message, bool by_age, bool by_arrival,
-                       bool in_order, bool by_free, double threshold, int32_t samples, const Transport& transport,
-                       bool is_sst, int64_t setup, int64_t match) {
+                       bool cut_through, bool output_queues, bool by_message, bool in_turn, bool by_age,
+                       bool by_arrival, bool in_order, bool by_free, double threshold, int32_t samples,
+                       const Transport& transport, bool is_sst, int64_t setup, int64_t match) {
              return PacketModel{.size = size,
                                 .flit = flit,
                                 .switch_latency = switch_latency,
@@ -103,6 +104,7 @@ void bind_packet(py::module_& module, py::dict& fields) {
                                 .cut_through = cut_through,
                                 .output_queues = output_queues,
                                 .by_message = by_message,
+                                .in_turn = in_turn,
                                 .by_age = by_age,
                                 .by_arrival = by_arrival,
                                 .in_order = in_order,
@@ -116,8 +118,9 @@ void bind_packet(py::module_& module, py::dict& fields) {
            }),
            py::kw_only(), py::arg("size"), py::arg("flit"), py::arg("switch_latency"), py::arg("nic_latency"),
            py::arg("credit_latency"), py::arg("cut_through"), py::arg("output_queues"), py::arg("by_message"),
-           py::arg("by_age"), py::arg("by_arrival"), py::arg("in_order"), py::arg("by_free"), py::arg("threshold"),
-           py::arg("samples"), py::arg("transport"), py::arg("is_sst"), py::arg("setup"), py::arg("match"));
+           py::arg("in_turn"), py::arg("by_age"), py::arg("by_arrival"), py::arg("in_order"), py::arg("by_free"),
+           py::arg("threshold"), py::arg("samples"), py::arg("transport"), py::arg("is_sst"), py::arg("setup"),
+           py::arg("match"));
   module.def("packets", &packets, py::arg("arrays"), py::arg("model"), py::arg("budget"), py::arg("stream"),
              py::arg("threads"), py::arg("grain"),
              "Run every world of a batch packet by packet; writes the arrays that are `out`. Where there are fewer "

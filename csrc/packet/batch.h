@@ -48,6 +48,7 @@ struct PacketBatch {
   const int32_t *root_port, *root_channel, *root_next, *root_bound, *root_source;
   const int32_t *edge_queue, *edge_turn, *edge_port, *edge_channel, *edge_next, *edge_bound;
   const int64_t* branch_edges;
+  const int32_t* branch_stride;
   const double* byte_time;
   const int64_t* latency;
   const int64_t* port_queues;
@@ -80,6 +81,7 @@ struct PacketBatch {
   int64_t switch_latency, nic_latency, credit_latency;
   bool cut_through, output_queues;
   bool by_message;   // of several paths, one for all packets of a message
+  bool in_turn;      // packets of a message take all of them in turn (cycles.h)
   bool by_age;       // the oldest packet is sent first
   bool by_arrival;   // that which has come first
   bool in_order;     // a NIC sends a message to its end before the next; else they take turns
@@ -132,6 +134,8 @@ constexpr Field<PacketBatch> kPacketFields[] = {
     array("edge_next", &PacketBatch::edge_next, "E", "as root_next"),
     array("edge_bound", &PacketBatch::edge_bound, "E", "as root_bound"),
     array("branch_edges", &PacketBatch::branch_edges, "K+1", "where the edges of each branch begin, which come first"),
+    array("branch_stride", &PacketBatch::branch_stride, "K",
+          "ways that lead to it, 0: packets draw always, as its ways are not equally likely (cycles.h)"),
     array("byte_time", &PacketBatch::byte_time, "N", "ps for each byte"),
     array("latency", &PacketBatch::latency, "N", "ps"),
     array("port_queues", &PacketBatch::port_queues, "N+1", "where the row of each port begins in `queues`"),

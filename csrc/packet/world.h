@@ -19,6 +19,7 @@
 
 #include "addresses.h"
 #include "arrivals.h"
+#include "cycles.h"
 #include "depths.h"
 #include "draws.h"
 #include "look_ahead.h"
@@ -495,7 +496,13 @@ class World {
     if (next >= 0) return next;
     const int32_t branch = -2 - next;
     const auto first = static_cast<int32_t>(b_.branch_edges[branch_ + branch] - b_.branch_edges[branch_]);
-    return drawn(b_.edge_bound + edge_, first, packet.task, packet.number, static_cast<uint32_t>(branch));
+    const auto place = static_cast<uint32_t>(branch);
+    if (const int32_t stride = b_.in_turn ? b_.branch_stride[branch_ + branch] : 0) {
+      const auto end = static_cast<int32_t>(b_.branch_edges[branch_ + branch + 1] - b_.branch_edges[branch_]);
+      const uint32_t number = packet.number & kNumber;
+      return first + way_in_turn(draws_, tasks_.number(packet.task), number, stride, end - first, place);
+    }
+    return drawn(b_.edge_bound + edge_, first, packet.task, packet.number, place);
   }
 
   // Buffers

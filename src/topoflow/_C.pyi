@@ -107,6 +107,7 @@ class PacketModel:
         cut_through: bool,
         output_queues: bool,
         by_message: bool,
+        in_turn: bool,
         by_age: bool,
         by_arrival: bool,
         in_order: bool,

@@ -108,7 +108,8 @@ def random_world(draw: np.random.Generator, routing: str) -> World:
 
 def model_of(draw: np.random.Generator) -> Packet:
     fixed = {"queues": "virtual_output", "virtual_channels": "auto", "arbiter": "round_robin"}
-    named = {name: getattr(random_model(draw), name) for name in ("switching", "draws", "nic_latency")}
+    named = {name: getattr(random_model(draw), name) for name in ("switching", "nic_latency")}
+    named["draws"] = str(draw.choice(["packet", "packet", "message"]))
     compares, threshold = str(draw.choice(["occupied", "free"])), float(draw.choice([0.5, 1.0, 2.0]))
     flit = int(draw.choice([32, 100, 256]))
     size = flit * int(draw.integers(4, 20))
@@ -401,6 +402,7 @@ def test_what_cannot_be_is_one_line_with_field_law_and_value() -> None:
     world = place(traffic, dragonfly(1, 2, 3, 1), name="one", routing="valiant_group")
     with pytest.raises(ValueError, match=r"^packet.virtual_channels: must be at least 3 .* got 2"):
         Packet(virtual_channels=2).simulate([world])
+    assert (Packet(draws="in_turn").refuses(world) or "").startswith("packet.draws: must be packet or message")
     assert Packet(queues="input").refuses(world) == (
         "packet.queues: must be virtual_output with routing=valiant_group, got input"
     )

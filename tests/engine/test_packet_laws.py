@@ -15,6 +15,7 @@ from topoflow.engine.base import Run, Timeline, World
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet, layout_of
+from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.leaf_spine import LeafSpine
 from topoflow.traffic.base import Traffic, Transfer
 
@@ -233,7 +234,7 @@ def test_large_messages_agree_with_fluid(make_world: MakeWorld, paths: list[list
         ("queues", "output", "must be one of virtual_output, input, got 'output'"),
         ("arbiter", "oldest", "must be one of round_robin, age, arrival, got 'oldest'"),
         ("eager", -1, "must be a whole number within 0..9007199254740992 or null, got -1"),
-        ("draws", "flow", "must be one of packet, message, got 'flow'"),
+        ("draws", "flow", "must be one of packet, message, in_turn, got 'flow'"),
         ("virtual_channels", 0, "must be a whole number within 1..32768 or auto, got 0"),
         ("switch_latency", -1.0, "must be within 0 and 9007.2 s, got -1.0"),
         ("nic_latency", float("nan"), "must be within 0 and 9007.2 s, got nan"),
@@ -280,6 +281,18 @@ def test_a_message_that_draws_keeps_its_path() -> None:
     again: Any = run(permutation("spray", 3), model).ports
     assert again.packets.tolist() == found[3]
     assert len({tuple(packets) for packets in found}) == 8
+
+
+def test_packets_in_turn_take_every_path_once_before_any_path_again() -> None:
+    """Of 64 packets of a message each of 4 spines gets 16; over two branches of 2, each of 4 paths gets 16."""
+    ports: Any = run(permutation("spray", 0), Packet(draws="in_turn")).ports
+    sprayed: Any = run(permutation("spray", 0), Packet()).ports
+    assert not np.any(ports.packets % 16)
+    assert np.any(sprayed.packets % 16)
+    fabric = FatTree(C, 1, 0.0, radix=4).build(16, Demand(16))
+    traffic = Traffic.from_tasks("one", 16, [Transfer(64 * 4096, 0, 15)])
+    found: Any = run(place(traffic, fabric, name="one", routing="spray", seed=0), Packet(draws="in_turn")).ports
+    assert sorted(found.packets[found.packets > 0].tolist()) == [16] * 8 + [32] * 4 + [64] * 2
 
 
 def test_a_message_leaves_by_all_of_its_interfaces(make_world: MakeWorld) -> None:

@@ -112,7 +112,7 @@ def random_model(draw: np.random.Generator) -> Packet:
         switching=str(draw.choice(["cut_through", "store_and_forward"])),
         queues=str(draw.choice(["virtual_output", "virtual_output", "input"])),
         arbiter=str(draw.choice(["round_robin", "age", "arrival"])),
-        draws=str(draw.choice(["packet", "packet", "message"])),
+        draws=str(draw.choice(["packet", "message", "in_turn"])),
         messages=str(draw.choice(["round_robin", "in_order"])),
         virtual_channels="auto" if draw.random() < 0.7 else int(draw.integers(1, 3)),
         switch_latency=float(draw.choice([0, 1e-7])),

@@ -10,7 +10,8 @@
                         there without a gap
     a NIC               gives the messages of a link turns, one packet each, in the order in which they came, or
                         sends each to its end before the next
-    a packet            that may take several paths draws one at each branch, when it is sent there
+    a packet            that may take several paths draws one at each branch, when it is sent there; or those of a
+                        message take the ways of a branch in turn, in an order that is shuffled for each turn
     a message           has arrived when all its packets have, completely
 
 Nothing here is quick. ``topoflow.engine.packet`` does the same by windows of time (``csrc/packet``); tests compare
@@ -30,7 +31,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from topoflow.engine.base import World
-from topoflow.engine.packet.draws import AT_NIC, draw
+from topoflow.engine.packet.draws import AT_NIC, draw, shuffled
 from topoflow.engine.packet.layout import PortLayout
 from topoflow.engine.packet.merge import NONE, Bounds
 from topoflow.engine.packet.settings import MICROSECOND, MILLISECOND, Numbers, PacketSettings, in_picoseconds
@@ -302,7 +303,12 @@ class Simulation:
         if edge < NONE:
             branch = -2 - edge
             edges = range(int(layout.branches[branch]), int(layout.branches[branch + 1]))
-            edge = self.drawn(layout.edge_bound, edges, packet.task, packet.number, branch)
+            stride = int(layout.branch_stride[branch])
+            if self.settings.in_turn and stride:
+                cycle, place = divmod(packet.number // stride, len(edges))
+                edge = edges[shuffled(self.seed, packet.task, cycle, branch, len(edges))[place]]
+            else:
+                edge = self.drawn(layout.edge_bound, edges, packet.task, packet.number, branch)
         packet.port, packet.channel = int(layout.edge_port[edge]), int(layout.edge_channel[edge])
         packet.next = int(layout.edge_next[edge])
         return int(layout.edge_queue[edge])

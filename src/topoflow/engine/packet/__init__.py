@@ -82,6 +82,8 @@ class Packet(PacketSettings):
             return f"routing: {law}, got only their union in {world.name}"
         if self.is_sst:
             return self._sst_refuses(world)
+        if self.in_turn and world.graph.next_hops is not None:
+            return f"packet.draws: must be packet or message with routing={world.routing}, got {self.draws}"
         if self.has_transport and world.graph.rounds > 1:  # what a message hears says nothing of its round
             return refuses_rounds(world, f"{self.name} with packet.{self.unusual[0]}={self.unusual[2]}")
         if self.has_transport and world.graph.next_hops is not None:
@@ -153,6 +155,7 @@ class Packet(PacketSettings):
             cut_through=self.cut_through,
             output_queues=self.output_queues,
             by_message=self.by_message,
+            in_turn=self.in_turn,
             by_age=self.by_age,
             by_arrival=self.by_arrival,
             in_order=self.in_order,

@@ -97,6 +97,7 @@ def lay_out_addresses(graph: LoweredGraph, hops: NextHops, routing: str, channel
         **dict.fromkeys(("edge_queue", "edge_turn", "edge_port", "edge_channel", "edge_next"), nothing),
         edge_bound=none,
         branches=np.zeros(1, np.int64),
+        branch_stride=nothing,
         port_link=port_link.astype(np.int32),
         channel_port=port,
         queue_channel=nothing,

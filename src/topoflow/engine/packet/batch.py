@@ -60,7 +60,7 @@ SHARED = ("status", "cancel")  # what the host may read or write meanwhile
 # Arrays of a layout that the kernel reads as they are.
 LAYOUT = (
     *("root_port", "root_channel", "root_next", "edge_queue", "edge_turn", "edge_port", "edge_channel", "edge_next"),
-    *("queues", "channel_port", "node", "first_seen", "root_source"),
+    *("branch_stride", "queues", "channel_port", "node", "first_seen", "root_source"),
 )
 
 

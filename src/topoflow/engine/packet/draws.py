@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from topoflow.engine.random import philox
+from topoflow.engine.random import below, philox
 
 PURPOSE = 0x50415448  # "PATH": another purpose with the same seed draws other numbers
 MARKS = 0x4D41524B  # "MARK"
+CYCLE = 0x4359434C  # "CYCL"
 AT_NIC = 0xFFFFFFFF  # the branch of a packet that chooses its first port
 AT_SOURCE, AT_MIDDLE = 0xFFFFFFFE, 0xFFFFFFFD  # by address: at the router of the source, and where a middle was reached
 WORD = 2**32 - 1
@@ -24,3 +25,13 @@ def mark(seed: int, task: int, number: int, port: int) -> int:
 def draws(seed: int, task: int, number: int, branch: int) -> tuple[int, int, int, int]:
     """Four times 32 bits for the same."""
     return philox((PURPOSE, task, number, branch), (seed & WORD, seed >> 32 & WORD))
+
+
+def shuffled(seed: int, task: int, cycle: int, branch: int, ways: int) -> list[int]:
+    """The ways of a branch in the order in which the packets of a task take them in a cycle (csrc/packet/cycles.h)."""
+    found, key = list(range(ways)), (seed & WORD, seed >> 32 & WORD)
+    for i in range(ways):
+        word = philox((CYCLE + i // 4, task, cycle, branch), key)[i % 4]
+        other = i + below(word, ways - i)
+        found[i], found[other] = found[other], found[i]
+    return found

@@ -37,7 +37,7 @@ import numpy as np
 from topoflow.arrays import Ints, Mask, Offsets, distinct, offsets
 from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.base import LoweredGraph
-from topoflow.engine.packet.merge import NONE, Bounds, TakenAlternatives, merge
+from topoflow.engine.packet.merge import DRAWS, NONE, Bounds, Merged, TakenAlternatives, merge
 from topoflow.engine.packet.parts import by_switch, switches
 
 
@@ -62,6 +62,7 @@ class PortLayout:
     edge_next: Ints  # [E]
     edge_bound: Bounds  # [E]
     branches: Offsets  # [B+1] first edge of each; edges that are in none come after them
+    branch_stride: Ints  # [B] ways that lead to a branch, 0: its edges are not equally likely
     port_link: Ints  # [N]
     channel_port: Ints  # [C] the port that sends into it
     queue_channel: Ints  # [Q] the channel that it is a part of
@@ -172,7 +173,32 @@ def _steps(
         "edge_next": merged.edge_next,
         "edge_bound": merged.edge_bound,
         "branches": merged.branches,
+        "branch_stride": _strides(merged),
     }
+
+
+def _strides(merged: Merged) -> Ints:
+    """[B] the ways that lead from a root to each branch, 0 for a branch whose edges are not equally likely."""
+    begin, edges = merged.branches, len(merged.edge_next)
+    ways = np.diff(begin)
+    branch = np.repeat(np.arange(len(ways)), ways)  # [of the first edges], those that are in a branch
+    reached = np.zeros(len(ways) + edges, np.int64)  # branches, then edges that are in none
+    code, count = merged.root_next, np.ones(len(merged.root_next), np.int64)
+    while (goes := code != NONE).any():
+        target = np.where(code[goes] < NONE, -2 - code[goes], len(ways) + code[goes])
+        before = reached.copy()
+        np.maximum.at(reached, target, count[goes])
+        (new,) = np.nonzero(reached > before)
+        inside = np.isin(branch, new)
+        edge = np.concatenate([np.flatnonzero(inside), new[new >= len(ways)] - len(ways)])
+        code = merged.edge_next[edge]
+        after = np.minimum(reached[: len(ways)] * ways, 2**30)[branch[inside]]
+        count = np.concatenate([after, reached[new[new >= len(ways)]]])
+    even = np.rint((np.arange(len(branch)) - begin[branch] + 1) * (DRAWS / ways[branch])) - 1
+    uneven = np.abs(merged.edge_bound[: len(branch)].astype(np.float64) - even) > 1
+    stride = reached[: len(ways)]
+    stride[branch[uneven]] = 0
+    return stride.astype(np.int32)
 
 
 def _crossed(rows: TakenAlternatives, hop_channel: Ints, paths: int) -> tuple[Offsets, Ints]:

@@ -26,7 +26,7 @@ MAX_SAMPLES = 2**16
 MODELS = ("hardware", "sst")
 SWITCHING = ("cut_through", "store_and_forward")
 QUEUES = ("virtual_output", "input")
-DRAWS = ("packet", "message")
+DRAWS = ("packet", "message", "in_turn")
 ARBITERS = ("round_robin", "age", "arrival")
 MESSAGES = ("round_robin", "in_order")
 COMPARES = ("occupied", "free")
@@ -48,14 +48,14 @@ class PacketSettings(Transport):
 
     ``buffer`` "auto": ``SWITCH_BUFFER``, or twice what a link needs to send without a pause when nothing is in the way,
     if that is more. ``virtual_channels`` "auto": as many as exclude every deadlock (``layout``). ``draws``: who draws
-    one of several paths, every packet or a message for all of its packets. ``arbiter``: of queues that can send, the
-    next in turn, that with the packet that left its NIC first (those of the own NIC are the youngest), or that whose
-    packet came to the port first. ``messages``: those of one NIC take turns packet by packet, or each is sent to its
-    end before the next. ``eager``: a message of more bytes first asks its receiver (rendezvous); None: none does.
-    ``threshold``: adaptive-local routing takes the non-minimal route where the minimal one's port has more than
-    ``threshold`` times the occupied space of the other's (``compares`` "occupied"), or where the other's has more than
-    ``threshold`` times the free space of the minimal one's ("free"). ``samples``: intervals at most in which the depths
-    of queues are written down, 0: none.
+    one of several paths, every packet or a message for all of its packets; or its packets take all of them in turn.
+    ``arbiter``: of queues that can send, the next in turn, that with the packet that left its NIC first (those of the
+    own NIC are the youngest), or that whose packet came to the port first. ``messages``: those of one NIC take turns
+    packet by packet, or each is sent to its end before the next. ``eager``: a message of more bytes first asks its
+    receiver (rendezvous); None: none does. ``threshold``: adaptive-local routing takes the non-minimal route where the
+    minimal one's port has more than ``threshold`` times the occupied space of the other's (``compares`` "occupied"), or
+    where the other's has more than ``threshold`` times the free space of the minimal one's ("free"). ``samples``:
+    intervals at most in which the depths of queues are written down, 0: none.
 
     ``model`` "sst": the network and the NICs of another simulator, which has none of the choices above
     (``tests/twins/packet_sst.py``). ``setup`` is the time of a sender's NIC before each message, and ``match`` that
@@ -132,6 +132,10 @@ class PacketSettings(Transport):
     @property
     def by_message(self) -> bool:
         return self.draws == DRAWS[1]
+
+    @property
+    def in_turn(self) -> bool:
+        return self.draws == DRAWS[2]
 
     @property
     def by_age(self) -> bool:

@@ -1,0 +1,122 @@
+"""``packet.control=pulls`` and NDP of htsim: the same messages over the same fat-trees.
+
+    python benchmarks/htsim.py htsim=PATH/sim/datacenter/htsim_ndp
+    python benchmarks/htsim.py htsim=PATH/sim/datacenter/htsim_ndp cases=incast servers=128 packets=200 window=30
+
+htsim is github.com/Broadcom/csg-htsim (``make -C sim && make -C sim/datacenter htsim_ndp``). Links have 100 Gb/s and
+1 us, switches store and forward, packets have 4,032 B and a header of 64 B, and 8 of them may wait for a port.
+Prints ``case.metric value`` lines: us until senders know that their message has arrived, in the mean and at most, over
+``seeds`` draws; and packets that were trimmed, of the last draw. ``window`` is the first window in packets.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from topoflow.demand import Demand
+from topoflow.engine.base import Floats, Run
+from topoflow.engine.lowering.placement import place
+from topoflow.engine.packet import Packet, layout_of
+from topoflow.engine.packet.settings import numbers
+from topoflow.fabric.fat_tree import FatTree
+from topoflow.traffic.base import Traffic, Transfer
+
+PAYLOAD, HEADER = 4032, 64  # B
+PACKET = PAYLOAD + HEADER
+RATE, LATENCY = 12.5e9, 1e-6  # B/s and s of a link
+DEPTH = 8  # packets that may wait for a port
+CASES = ("permutation", "stride", "all_to_all", "ring", "incast")
+Pairs = list[tuple[int, int]]
+
+
+class Answer(NamedTuple):
+    finish: Floats  # [messages] us
+    trimmed: int  # packets
+
+
+def pairs_of(case: str, servers: int, seed: int) -> Pairs:
+    """Return the source and target of each message."""
+    every = range(servers)
+    if case == "permutation":
+        draw = np.random.default_rng(seed)
+        while True:
+            target = draw.permutation(servers)
+            if (target != np.arange(servers)).all():
+                return [(server, int(target[server])) for server in every]
+    if case == "stride":
+        return [(server, (server + servers // 2) % servers) for server in every]
+    if case == "all_to_all":
+        return [(one, other) for one in every for other in every if one != other]
+    return [(server, (server + 1) % servers) for server in every] if case == "ring" else [(i, 0) for i in every if i]
+
+
+def theirs(program: str, pairs: Pairs, servers: int, packets: int, window: int, seed: int) -> Answer:
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [f"{a}->{b} id {i + 1} start 0 size {packets * PAYLOAD}" for i, (a, b) in enumerate(pairs)]
+        matrix = Path(folder) / "messages.cm"
+        matrix.write_text("\n".join([f"Nodes {servers}", f"Connections {len(pairs)}", *rows, ""]))
+        # Queues are counted in payloads: DEPTH packets with headers fit into one more.
+        options = f"-nodes {servers} -tm {matrix} -strat perm -linkspeed 100000 -mtu {PAYLOAD} -cwnd {window}"
+        options += f" -q {DEPTH + 1} -end 1000000 -seed {seed} -o /dev/null"
+        text = subprocess.run([program, *options.split()], capture_output=True, text=True, check=True).stdout
+    finish = [float(time) for time in re.findall(r"flow_id \d+ finished at ([\d.]+)", text)]
+    sent = re.search(r"New: \d+ Rtx: (\d+)", text)
+    if len(finish) != len(pairs) or sent is None:
+        raise RuntimeError(f"htsim: {len(pairs)} messages must finish, got {len(finish)}: {text[-500:]}")
+    return Answer(np.array(finish), int(sent[1]))
+
+
+def ours(pairs: Pairs, servers: int, packets: int, window: int, seed: int) -> Answer:
+    fabric = FatTree(RATE, 1, LATENCY, radix=round((4 * servers) ** (1 / 3))).build(servers, Demand(servers))
+    traffic = Traffic.from_tasks("messages", servers, [Transfer(packets * PACKET, *ends) for ends in pairs])
+    world = place(traffic, fabric, name="messages", routing="spray", seed=seed)
+    model = Packet(
+        loss="trim",
+        control="pulls",
+        draws="in_turn",
+        switching="store_and_forward",
+        arbiter="arrival",
+        window=window * PACKET,
+        size=PACKET,
+        flit=HEADER,
+        buffer=DEPTH * PACKET,
+    )
+    found = model.simulate([world], Run(threads=1))[0]
+    back = numbers(world, layout_of(world.graph, model), model).control.back / 1e12
+    ports: Any = found.ports
+    return Answer((found.finish + back)[world.graph.bytes > 0] * 1e6, int(ports.lost.sum()))
+
+
+def main() -> None:
+    asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
+    program, cases = asked.pop("htsim", ""), asked.pop("cases", ",".join(CASES)).split(",")
+    servers, packets = int(asked.pop("servers", 16)), int(asked.pop("packets", 500))
+    window, seeds = int(asked.pop("window", 60)), int(asked.pop("seeds", 3))
+    if asked or not program or not set(cases) <= set(CASES):
+        sys.exit(f"htsim must be a program, cases some of {', '.join(CASES)}, got {' '.join(sys.argv[1:])}")
+    for case in cases:
+        each = packets if case not in ("all_to_all", "incast") else max(1, packets // (servers - 1))
+        found: dict[str, list[Answer]] = {"htsim": [], "ours": []}
+        for seed in range(1, seeds + 1):
+            pairs = pairs_of(case, servers, seed)
+            found["htsim"].append(theirs(program, pairs, servers, each, window, seed))
+            found["ours"].append(ours(pairs, servers, each, window, seed))
+        mean = {name: np.mean([answer.finish.mean() for answer in answers]) for name, answers in found.items()}
+        most = {name: np.mean([answer.finish.max() for answer in answers]) for name, answers in found.items()}
+        for name, answers in found.items():
+            print(f"{case}.{name}.mean_us {mean[name]:.1f}")
+            print(f"{case}.{name}.most_us {most[name]:.1f}")
+            print(f"{case}.{name}.trimmed {answers[-1].trimmed}")
+        print(f"{case}.mean_over_htsim {mean['ours'] / mean['htsim']:.3f}")
+        print(f"{case}.most_over_htsim {most['ours'] / most['htsim']:.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
