@@ -70,6 +70,18 @@ def backward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tup
     return PassWork(seconds, sent)
 
 
+def split_backward_work(
+    workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tuple[Layer, float]]
+) -> tuple[PassWork, PassWork]:
+    """Return the work of the backward pass in two parts: of the gradients of inputs, and of those of weights.
+
+    Collectives and recomputation belong to the first.
+    """
+    whole = backward_work(workload, grid, layers)
+    weights = sum(_times(workload, grid, layer, parameters).weights for layer, parameters in layers)
+    return PassWork(whole.seconds - weights, whole.sent), PassWork(weights, {})
+
+
 def _recomputed_seconds(workload: LayerGraph, grid: ParallelGrid, layer: Layer, parameters: float) -> float:
     kernel, elementwise = recomputed_part(layer, grid.recompute)
     if kernel == elementwise:
