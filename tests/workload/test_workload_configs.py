@@ -48,6 +48,8 @@ PARAMETERS = {  # billions, as their publications say
     "moe": 46.7,
     "mixtral_8x22b": 140.6,
     "deepseek_moe_16b": 16.4,
+    "deepseek_v2": 235.7,
+    "deepseek_v3": 671.0,
 }
 
 

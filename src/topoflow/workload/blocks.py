@@ -7,10 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from topoflow.workload.base import Layer
 from topoflow.workload.layers import attention, embedding, linear, norm
 from topoflow.workload.sharding import Cut
+
+
+class LatentSizes(NamedTuple):
+    """The widths of multi-head latent attention: of what is compressed, and of the parts of each head.
+
+    ``queries`` 0: queries are not compressed.
+    """
+
+    queries: int
+    key_values: int
+    key: int
+    rotary: int
+    value: int
 
 
 @dataclass(frozen=True)
@@ -71,6 +85,47 @@ class Stream:
             cut.column(qkv, self.elements, heads=key_value_heads),
             cut.heads(scores, positions=self.sequence, heads=key_value_heads, key_values=key_values * self.sequence),
             cut.row(projection),
+        ]
+
+    def latent_attention(
+        self, block: int, source: Sequence[str], added: Sequence[str], heads: int, latent: LatentSizes
+    ) -> list[Layer]:
+        """Return multi-head latent attention: queries, keys and values are compressed, then expanded for each head.
+
+        Every tensor rank compresses a part of the positions. Keys and queries have positions in ``rotary`` dimensions.
+        Source: DeepSeek-AI, "DeepSeek-V2", 2024, section 2.1.
+        """
+        cut, prefix, keys = Cut(block), f"block{block}.", latent.key + latent.rotary
+        stored = latent.key_values + latent.rotary
+        compressed = tuple(filter(None, (latent.queries, stored)))
+        normed = 3 * (latent.queries + latent.key_values)
+        down = self._linear(f"{prefix}latent", self.hidden, sum(compressed), source, normed, compressed)
+        query = [down.name] if latent.queries else source
+        inputs = latent.queries or self.hidden
+        up = [
+            self._linear(f"{prefix}queries", inputs, heads * keys, query, 2 * heads * latent.rotary, (), 2),
+            self._linear(
+                f"{prefix}keys_values", latent.key_values, heads * (latent.key + latent.value), [down.name], 0
+            ),
+        ]
+        key_values = heads * (keys + latent.value)
+        scores = attention(
+            f"{prefix}attention",
+            key_values // 2,  # the mean of the sizes of keys and of values
+            self.sequence,
+            [each.name for each in up],
+            heads=heads,
+            causal=self.causal,
+            kernel=self.kernel,
+        )
+        scores = replace(scores, output_elements=heads * latent.value * self.sequence)
+        after = [scores.name, *added]
+        out = self._linear(f"{prefix}projection", heads * latent.value, self.hidden, after, 3 * self.hidden, (), 3)
+        return [
+            cut.whole(down),
+            *(cut.column(each, each.shape[0] * self.sequence, heads=heads) for each in up),
+            cut.heads(scores, positions=self.sequence, heads=heads, key_values=key_values * self.sequence),
+            cut.row(out),
         ]
 
     def feed_forward(

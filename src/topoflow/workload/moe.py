@@ -4,8 +4,8 @@ embedding -- block 0 .. block n-1 -- norm -- head
 block:  norm -> qkv -> attention -> projection (+) -> norm -+-> router -> experts_up -> experts_down (+)
                                                             +-> shared_up -> shared_down ----------(+)
 
-The router sends every token to ``top_k`` of the experts, whose outputs are summed. Sources: Jiang et al., "Mixtral of
-Experts", 2024; Dai et al., "DeepSeekMoE", 2024, section 3.
+With latent attention, qkv is latent -> queries, keys_values. The router sends every token to ``top_k`` of the experts,
+whose outputs are summed. Sources: Jiang et al., "Mixtral of Experts", 2024; Dai et al., "DeepSeekMoE", 2024, section 3.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from topoflow.workload.base import Layer, LayerGraph
-from topoflow.workload.blocks import Stream
+from topoflow.workload.blocks import LatentSizes, Stream
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.layers import check_sizes, graph_of, linear
 from topoflow.workload.sharding import Cut
+
+ZERO = ("shared_experts", "dense_layers", "dense_feed_forward", "query_rank", "key_value_rank", "rotary_size")
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Moe:
     Norms are RMS norms, and no layer has a bias.
 
     ``feed_forward`` is the inner width of one expert, and ``shared_experts`` run for every token. The first
-    ``dense_layers`` blocks have a dense feed-forward layer of ``dense_feed_forward`` instead.
+    ``dense_layers`` blocks have a dense feed-forward layer of ``dense_feed_forward`` instead. With a
+    ``key_value_rank``, attention is multi-head latent attention (``Stream.latent_attention``).
     """
 
     gpu: Gpu
@@ -49,9 +52,14 @@ class Moe:
     dense_layers: int = 0
     dense_feed_forward: int = 0
     optimizer: str = "adam"
+    query_rank: int = 0
+    key_value_rank: int = 0
+    key_size: int = 128
+    rotary_size: int = 64
+    value_size: int = 128
 
     def __post_init__(self) -> None:
-        check_sizes(self, zero=("shared_experts", "dense_layers", "dense_feed_forward"))
+        check_sizes(self, zero=ZERO)
         if self.hidden % self.heads:
             raise ValueError(f"moe.hidden: must be a multiple of the {self.heads} heads, got {self.hidden}")
         if self.heads % self.key_value_heads:
@@ -75,7 +83,12 @@ class Moe:
     def _block(self, stream: Stream, block: int, source: str) -> list[Layer]:
         prefix = f"block{block}."
         norm1 = stream.norm(prefix + "norm1", [source], block)
-        attention = stream.attention(block, [norm1.name], [source], self.heads, self.key_value_heads)
+        if self.key_value_rank:
+            ranks = self.query_rank, self.key_value_rank
+            latent = LatentSizes(*ranks, self.key_size, self.rotary_size, self.value_size)
+            attention = stream.latent_attention(block, [norm1.name], [source], self.heads, latent)
+        else:
+            attention = stream.attention(block, [norm1.name], [source], self.heads, self.key_value_heads)
         norm2 = stream.norm(prefix + "norm2", [attention[-1].name], block)
         if block < self.dense_layers:
             names, added = ("ffn_up", "ffn_down"), [attention[-1].name]
