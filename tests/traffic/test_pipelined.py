@@ -19,7 +19,7 @@ from topoflow.strategy.parallel import Parallel
 from topoflow.strategy.schedules import table_of
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 from topoflow.traffic.grid.pipelined import held_by_stage
-from topoflow.traffic.grid.stage_work import backward_work, split_backward_work
+from topoflow.traffic.grid.stage_work import backward_work, forward_work, split_backward_work
 from topoflow.traffic.least_seconds import least_seconds
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import Layer, LayerGraph, Sharding, Workload
@@ -369,3 +369,17 @@ def test_a_csv_is_the_schedule_that_it_was_written_from(tmp_path: Path) -> None:
     assert same.bytes_per_gpu(MIXTURE).tolist() == named.bytes_per_gpu(MIXTURE).tolist()
     with pytest.raises(ValueError, match=r"must have 4 microbatches, got 8"):
         Parallel(tensor=2, pipeline=2, microbatches=4, schedule=str(file)).place(MIXTURE, 16)
+
+
+def test_a_small_pass_takes_as_long_as_its_host_launches_kernels() -> None:
+    sizes = {"gpus_per_server": 1, "layers": 4, "batch_per_gpu": 1}
+    quick, slow = (Transformer(A100, block_launch=launch, **sizes).build() for launch in (0.0, 0.5))
+    for recompute, launches in (("none", 1 + 2), ("full", 1 + 1 + 2)):
+        grid = Parallel(recompute=recompute).place(slow, 1)
+        held = held_by_stage(slow, grid)[0]
+        passes = forward_work(slow, grid, held).seconds, backward_work(slow, grid, held).seconds
+        assert sum(passes) == pytest.approx(4 * 0.5 * launches)
+        assert passes[0] > forward_work(quick, grid, held).seconds
+    large = replace(quick, batch_per_gpu=64)
+    launched = replace(large, block_launch=1e-6)
+    assert forward_work(launched, grid, held).seconds == forward_work(large, grid, held).seconds
