@@ -5,6 +5,9 @@ the default of its framework's recipe (``with_defaults``), and is named beside t
 reason. Nothing is fitted to the rows: sizes are those of the models' publications, rates those of ``configs/gpu`` and
 of ``src/topoflow/workload/efficiency``.
 
+A file with the columns of ``VTRAIN`` (vTrain, config/validation: GPTs under Megatron-LM on A100) has many strategies of
+each job: their ranking is compared too, by Kendall's tau of the pairs within a job.
+
 A pipeline stage is whole servers here, so a stage that is a part of a server is a server of its own. GPUs in one NVLink
 domain that are several servers then have a network of the NVLink rate.
 """
@@ -17,6 +20,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -41,6 +45,16 @@ COLUMNS = (
     *("source", "model", "gpu", "n_gpus", "tp", "pp", "dp", "cp", "ep", "vpp", "zero", "micro_batch", "global_batch"),
     *("seq", "precision", "recompute", "step_time_s", "notes"),
 )
+# VIA-Research/vTrain f8dda84: its columns -> ours
+VTRAIN = {
+    "# GPUs": "n_gpus",
+    "global batch": "global_batch",
+    "micro batch": "micro_batch",
+    "sequence length": "seq",
+    "tensor parallelism": "tp",
+    "data parallelism": "dp",
+    "pipeline parallelism": "pp",
+}
 CONFIGS = Path(__file__).resolve().parents[1] / "src" / "topoflow" / "configs"
 RACK = 72  # GPUs of an NVL72
 MERGE = 0.001  # of a transfer's duration, by which it may end early
@@ -71,6 +85,7 @@ class Framework:
     local_batch: bool = False  # one microbatch per pipeline rank
     eager_loss: bool = False
     bucket_bytes: int = 80_000_000  # of gradients
+    block_launch: float = 0.0  # s
 
 
 TORCHTITAN = Framework(
@@ -87,6 +102,9 @@ FRAMEWORKS = {
     # 2025: the loss is compiled
     "torchtitan benchmarks/llama3_h100_202412": replace(TORCHTITAN, eager_loss=True),
     "torchtitan": TORCHTITAN,
+    # config/validation: use_gradient_bucket false, so that nothing is reduced before the backward passes end
+    # The smallest passes of a block take 3.5 ms together, of any size: 4 times the launches of a forward pass
+    "vTrain": Framework(bucket_bytes=10**15, block_launch=3.5e-3 / 4),
 }
 
 
@@ -95,6 +113,7 @@ MACHINES = {
     "a100_40gb": Machine("a100", gbps(200)),  # NICs: DGX A100 and DGX H100 datasheets
     "a100_80gb": Machine("a100", gbps(200), changed=A100_80GB),
     "a100 80gb (selene)": Machine("a100", gbps(200), changed=A100_80GB),
+    "a100_80gb (vtrain)": Machine("a100", gbps(100), changed=A100_80GB),  # inter_node_bandwidth 800 of 8 GPUs
     "h100": Machine("h100", gbps(400)),
     "h100_80gb": Machine("h100", gbps(400)),
     # Six stacks of HBM2e, of which the H100 PCIe has five with 2.0 TB/s. Power is proportional to f V^2 and V to f, so
@@ -226,6 +245,7 @@ def main(arguments: Sequence[str]) -> None:
             unsaid += 1
             print(f"not said: {row.name}: {error}", flush=True)
     report("training", said, len(said) + unsaid)
+    report_ranking(said)
     for column in ("source", "gpu"):
         groups = defaultdict(list)
         for each in said:
@@ -243,6 +263,24 @@ def report(path: str, said: Sequence[Said], rows: int) -> None:
         print(f"{path}.median_error {median(each.error for each in said):.3f}")
         print(f"{path}.median_ratio {median(each.ratio for each in said):.3f}")
         print(f"{path}.within_20 {sum(each.error <= 0.2 for each in said) / len(said):.3f}")
+
+
+def report_ranking(said: Sequence[Said]) -> None:
+    """Print Kendall's tau of the strategies of each job, over all pairs of its rows."""
+    jobs = defaultdict(list)
+    for each in said:
+        if each.row["source"] == "vTrain":
+            jobs[tuple(each.row[name] for name in ("model", "n_gpus", "global_batch", "seq"))].append(each)
+    agreed = [
+        (one.predicted - other.predicted) * (one.measured - other.measured) > 0
+        for job in jobs.values()
+        for one, other in combinations(job, 2)
+    ]
+    if agreed:
+        print(f"training.ranking.jobs {len(jobs)}")
+        print(f"training.ranking.pairs {len(agreed)}")
+        print(f"training.ranking.tau {2 * sum(agreed) / len(agreed) - 1:.3f}")
+        print(f"training.mean_error {sum(each.error for each in said) / len(said):.3f}")
 
 
 def report_memory(said: Sequence[Said]) -> None:
@@ -267,11 +305,24 @@ def slug(text: str) -> str:
 def read(path: str) -> Iterator[Row]:
     with open(path, newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
+        if VTRAIN.keys() <= set(reader.fieldnames or ()):
+            yield from (vtrain_row(reader.line_num, fields) for fields in reader)
+            return
         missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
         if missing:
             raise SystemExit(f"{path}: must have the columns {', '.join(COLUMNS)}, got none of {', '.join(missing)}")
         for fields in reader:
             yield Row(reader.line_num, {name: fields[name] or "" for name in COLUMNS})
+
+
+def vtrain_row(number: int, fields: Mapping[str, str]) -> Row:
+    """Return a run of vTrain, whose configurations recompute all activations (use_checkpoint)."""
+    sizes = (fields[name] for name in ("# layers", "hidden size", "attention heads"))
+    row = dict.fromkeys(COLUMNS, "") | {ours: fields[theirs] for theirs, ours in VTRAIN.items()}
+    row |= {"source": "vTrain", "gpu": "A100_80GB (vTrain)", "precision": "fp16", "recompute": "full"}
+    row |= {"model": "layers {}, hidden {}, heads {}".format(*sizes), "notes": "800 Gb/s of each server"}
+    row |= dict.fromkeys(("cp", "ep", "vpp"), "1")
+    return Row(number, row | {"step_time_s": f"{float(fields['iteration time (ms)']) / 1000:.9f}"})
 
 
 def predict(row: Row, efficiency: str, known: dict[str, float]) -> Said:
@@ -372,11 +423,12 @@ def model_of(row: Row, gpu: Gpu, per_server: int) -> LayerGraph:
         raise ValueError(f"precision: must be of 16 bits, FP8 or NVFP4, got {row['precision']}")
     sizes = sizes_of(row["model"])
     framework = framework_of(row)
-    if "experts" not in sizes:
-        sizes = {"attention": framework.attention, "eager_loss": framework.eager_loss} | sizes
-    sequence = whole(row, "seq")
-    model = Moe if "experts" in sizes else Transformer
-    return model(gpu, gpus_per_server=per_server, precision=precision, sequence=sequence, **sizes).build()
+    shared: dict[str, Any] = {"gpus_per_server": per_server, "precision": precision, "sequence": whole(row, "seq")}
+    if "experts" in sizes:
+        return Moe(gpu, **shared, **sizes).build()
+    of_framework = {name: getattr(framework, name) for name in ("attention", "eager_loss", "block_launch")}
+    sizes = of_framework | sizes
+    return Transformer(gpu, **shared, **sizes).build()
 
 
 def sizes_of(model: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "demand": {"operations", "units"},
     "capture": {"memory", "operations", "fields", "files", "printable", "units"},
     "workload": {"memory", "capture", "arrays", "fields", "files", "units"},
-    "strategy": {"workload", "capture", "operations", "units"},
+    "strategy": {"workload", "capture", "files", "operations", "units"},
     "traffic": {"demand", "strategy", "workload", "capture", "arrays", "memory", "operations", "units"},
     "fabric": {"hardware", "collectives", "demand"} | SHARED - {"npz", "progress"},
     "engine": BEFORE_ENGINE - {"capture"},

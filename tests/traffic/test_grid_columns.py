@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from topoflow.strategy.grid import GRADIENTS, ParallelGrid, RankGroup
 from topoflow.strategy.parallel import Parallel
+from topoflow.strategy.schedules import table_of
+from topoflow.strategy.schedules.base import Pass
 from topoflow.traffic.base import Collective, Compute, Task, Transfer
 from topoflow.traffic.buckets import Bucket, fill
-from topoflow.traffic.grid.one_f_one_b import Pass, one_f_one_b
 from topoflow.traffic.grid.pipelined import handover_bytes, lower_pipelined
 from topoflow.traffic.grid.side_by_side import inside_seconds
 from topoflow.traffic.grid.stage_work import AMONG, PassWork, backward_work, forward_work
@@ -36,7 +37,7 @@ def lower_by_objects(
     """The tasks, and which are queued after which."""
     iteration = _Iteration(workload, grid)
     for one in passes:
-        if one.forward:
+        if one.kind == "F":
             iteration.forward(one)
         else:
             iteration.backward(one)
@@ -72,15 +73,15 @@ def test_the_columns_are_the_tasks_of_the_oracle(rule: Parallel, gpus: int, serv
     except ValueError:
         assume(False)
     assert isinstance(grid, ParallelGrid)
-    expected = lower_by_objects(workload, grid, one_f_one_b(rule.pipeline, grid.microbatches))
+    expected = lower_by_objects(workload, grid, table_of(None, rule.pipeline, grid.microbatches, rule.pipeline).order)
     found = lower(workload, grid)
     assert (found.tasks, found.queued) == expected
 
 
 def gpipe(stages: int, microbatches: int) -> list[Pass]:
     """All microbatches forward, then all backward (Huang et al., "GPipe", NeurIPS 2019, section 2.3)."""
-    forward = [Pass(stage, number, True) for stage in range(stages) for number in range(microbatches)]
-    return forward + [Pass(stage, number, False) for stage in reversed(range(stages)) for number in range(microbatches)]
+    forward = [Pass(stage, number, "F") for stage in range(stages) for number in range(microbatches)]
+    return forward + [Pass(stage, number, "B") for stage in reversed(range(stages)) for number in range(microbatches)]
 
 
 @pytest.mark.parametrize("stages", [1, 2, 4])
@@ -153,7 +154,7 @@ class _Iteration:
         for source, target in zip(self.grid.stage_servers(one.stage), self.grid.stage_servers(stage), strict=True):
             name = f"{what} {one.stage}.{one.microbatch} {source}>{target}"
             arrived[target] = (self.tasks.add(Transfer(bytes, source, target, self.busy[source], name)),)
-        self.arrived[Pass(stage, one.microbatch, one.forward)] = arrived
+        self.arrived[Pass(stage, one.microbatch, one.kind)] = arrived
 
     def _last_backward(self, one: Pass, name: str) -> None:
         """The pass that completes the gradients: cut behind each layer that completes a bucket."""

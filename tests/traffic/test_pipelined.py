@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +16,11 @@ from topoflow.engine.lowering.placement import place
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.strategy.data_parallel import DataParallel
 from topoflow.strategy.parallel import Parallel
+from topoflow.strategy.schedules import table_of
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
+from topoflow.traffic.grid.pipelined import held_by_stage
+from topoflow.traffic.grid.stage_work import backward_work, forward_work, split_backward_work
+from topoflow.traffic.least_seconds import least_seconds
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import Layer, LayerGraph, Sharding, Workload
 from topoflow.workload.bert import Bert
@@ -305,3 +311,75 @@ def test_a_placement_is_lowered_layer_by_layer() -> None:
     workload = Transformer(A100, layers=2).build()
     strategy = DataParallel().place(workload, 2)
     assert any("ffn_up @1" in task.name for task in lower(workload, strategy).tasks)
+
+
+SPLIT = {"zb_h1": 1, "zb_v": 1, "dualpipe_v": 1, "gpipe": 3, "one_f_one_b": 3}  # idle F per gap between ranks
+
+
+@pytest.mark.parametrize("schedule", SPLIT)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_schedule_takes_its_work_and_its_bubble(schedule: str, ranks: int) -> None:
+    """Equal stages, F = I = W, sending takes no time; the unit is F of a stage."""
+    plain = equal_blocks(2 * ranks)
+    layers = tuple(replace(layer, parameters=1) for layer in plain.layers)  # so that W has work
+    workload = replace(plain, layers=layers, batch_per_gpu=4)
+    rule = Parallel(pipeline=ranks, microbatches=4 * ranks, schedule=schedule)
+    grid = rule.place(workload, ranks)
+    unit = 2 // grid.virtual * 10e-3  # blocks of a stage
+    took = simulate(lower(workload, grid), **COSTS_NOTHING).makespan
+    work = 3 * grid.virtual * grid.microbatches + SPLIT[schedule] * (ranks - 1)
+    assert took == pytest.approx(work * unit, rel=1e-6)
+    assert least_seconds(workload, grid) <= took * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("schedule", [*SPLIT, "interleaved"])
+def test_a_schedule_changes_neither_the_batch_nor_what_a_link_sends(schedule: str) -> None:
+    plain = Parallel(tensor=2, pipeline=2, microbatches=8, schedule="gpipe").place(MIXTURE, 16)
+    virtual = 2 if schedule == "interleaved" else 1
+    grid = Parallel(tensor=2, pipeline=2, microbatches=8, virtual=virtual, schedule=schedule).place(MIXTURE, 16)
+    assert grid.samples(MIXTURE) * grid.microbatches * grid.replicas == 16 * MIXTURE.batch_per_gpu
+    assert grid.samples(MIXTURE) == plain.samples(MIXTURE)
+    timeline = simulate(lower(MIXTURE, grid))
+    turns = sum(a != b for a, b in pairwise(grid.stage_ranks))
+    expected = network_bytes(MIXTURE, Parallel(tensor=2, pipeline=2, microbatches=8), 16)
+    expected["pipeline"] *= turns
+    assert timeline.link_bytes.sum() / 2 == pytest.approx(sum(expected.values()))
+    assert least_seconds(MIXTURE, grid, 4 * 12.5e9) <= timeline.makespan
+
+
+def test_gradients_of_weights_wait_for_nothing_but_their_rank() -> None:
+    """The split backward pass takes as long as the whole one."""
+    grid = Parallel(tensor=2, pipeline=2, microbatches=8, schedule="zb_v").place(MIXTURE, 16)
+    for stage in held_by_stage(MIXTURE, grid):
+        inputs, weights = split_backward_work(MIXTURE, grid, stage)
+        whole = backward_work(MIXTURE, grid, stage)
+        assert inputs.seconds + weights.seconds == pytest.approx(whole.seconds)
+        assert 0 < weights.seconds < whole.seconds
+        assert (inputs.sent, weights.sent) == (whole.sent, {})
+
+
+def test_a_csv_is_the_schedule_that_it_was_written_from(tmp_path: Path) -> None:
+    named = Parallel(tensor=2, pipeline=2, microbatches=8, schedule="zb_v").place(MIXTURE, 16)
+    file = tmp_path / "table.csv"
+    rows = table_of("zb_v", 2, 8, 4).rows
+    file.write_text("\n".join(",".join(map(str, row)) for row in rows), encoding="utf-8")
+    same = Parallel(tensor=2, pipeline=2, microbatches=8, schedule=str(file)).place(MIXTURE, 16)
+    assert (same.virtual, same.stage_ranks) == (2, named.stage_ranks)
+    assert simulate(lower(MIXTURE, same)).makespan == simulate(lower(MIXTURE, named)).makespan
+    assert same.bytes_per_gpu(MIXTURE).tolist() == named.bytes_per_gpu(MIXTURE).tolist()
+    with pytest.raises(ValueError, match=r"must have 4 microbatches, got 8"):
+        Parallel(tensor=2, pipeline=2, microbatches=4, schedule=str(file)).place(MIXTURE, 16)
+
+
+def test_a_small_pass_takes_as_long_as_its_host_launches_kernels() -> None:
+    sizes = {"gpus_per_server": 1, "layers": 4, "batch_per_gpu": 1}
+    quick, slow = (Transformer(A100, block_launch=launch, **sizes).build() for launch in (0.0, 0.5))
+    for recompute, launches in (("none", 1 + 2), ("full", 1 + 1 + 2)):
+        grid = Parallel(recompute=recompute).place(slow, 1)
+        held = held_by_stage(slow, grid)[0]
+        passes = forward_work(slow, grid, held).seconds, backward_work(slow, grid, held).seconds
+        assert sum(passes) == pytest.approx(4 * 0.5 * launches)
+        assert passes[0] > forward_work(quick, grid, held).seconds
+    large = replace(quick, batch_per_gpu=64)
+    launched = replace(large, block_launch=1e-6)
+    assert forward_work(launched, grid, held).seconds == forward_work(large, grid, held).seconds

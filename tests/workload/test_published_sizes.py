@@ -31,6 +31,25 @@ DEEPSEEK = Moe(
     dense_feed_forward=10944,
     vocabulary=102400,
 )
+DEEPSEEK_V3 = Moe(
+    A100,
+    layers=61,
+    hidden=7168,
+    heads=128,
+    key_value_heads=128,
+    feed_forward=2048,
+    experts=256,
+    top_k=8,
+    shared_experts=1,
+    dense_layers=3,
+    dense_feed_forward=18432,
+    vocabulary=129280,
+    query_rank=1536,
+    key_value_rank=512,
+    head_size=192,
+    rotary_size=64,
+    value_size=128,
+)
 LLAMA = {"learned_positions": False, "gated": True, "tied": False, "bias": False}
 
 
@@ -89,6 +108,27 @@ def test_mixtral_8x7b_has_its_published_parameters() -> None:
 
 def test_deepseek_moe_16b_has_its_published_parameters() -> None:
     assert DEEPSEEK.build().parameters == 16_375_728_128  # deepseek-ai/deepseek-moe-16b-base
+
+
+def test_deepseek_v3_has_its_published_parameters() -> None:
+    # deepseek-ai/DeepSeek-V3, README: 671 B in all, of which a token uses 37 B (without the embedding, 0.93 B)
+    assert DEEPSEEK_V3.build().parameters == pytest.approx(671e9, rel=0.001)
+
+
+def test_latent_attention_has_the_matrices_of_the_publication() -> None:
+    """DeepSeek-V2, 2024, section 2.1.2: down and up of queries, of keys and values, output; scores of 192 + 128."""
+    layers = {layer.name: layer for layer in DEEPSEEK_V3.build().layers}
+    matrices = {
+        "q_down": 7168 * 1536,
+        "q_up": 1536 * 128 * 192,
+        "kv_down": 7168 * (512 + 64),
+        "kv_up": 512 * 128 * 256,
+        "projection": 128 * 128 * 7168,
+    }
+    assert {name: layers[f"block0.{name}"].parameters for name in matrices} == matrices
+    scores = layers["block0.attention"]
+    assert scores.forward_flops == 2 * 4096**2 * 128 * (192 + 128)
+    assert scores.output_elements == 4096 * 128 * 128
 
 
 @pytest.mark.parametrize(("model", "billions"), [(Moe(A100), 12.9), (DEEPSEEK, 2.8)], ids=["mixtral", "deepseek"])

@@ -34,9 +34,9 @@ from topoflow.collectives.nccl_flows import Nccl
 from topoflow.hardware.cluster import Cluster
 from topoflow.search.recipes import Recipes
 from topoflow.strategy.grid import GRADIENTS, ParallelGrid, is_root, units_of
-from topoflow.strategy.memory import RECOMPUTE, begun_microbatches, state_bytes_per_gpu
+from topoflow.strategy.memory import RECOMPUTE, state_bytes_per_gpu
 from topoflow.strategy.parallel import Parallel
-from topoflow.traffic.grid.one_f_one_b import interleaved, one_f_one_b
+from topoflow.strategy.schedules import kept_microbatches, table_of
 from topoflow.traffic.grid.pipelined import handover_bytes
 from topoflow.traffic.grid.stage_work import AMONG, backward_work, forward_work
 from topoflow.traffic.roofline import step_seconds
@@ -291,7 +291,9 @@ class RecipeBound:
         virtual, pipeline = types.kept[0].shape
         unique, number = _distinct(recipes.recompute, recipes.microbatches)
         elements = [
-            (begun_microbatches(pipeline, virtual, many).reshape(virtual, pipeline) * types.kept[how]).sum(axis=0)
+            (
+                kept_microbatches(None, pipeline, many, pipeline * virtual).reshape(virtual, pipeline) * types.kept[how]
+            ).sum(axis=0)
             + types.working[how]
             for how, many in unique.tolist()
         ]
@@ -445,9 +447,9 @@ def pipeline_ends(
 @lru_cache(maxsize=32)
 def _order(pipeline: int, virtual: int, microbatches: int) -> list[tuple[int, int, bool, bool]]:
     """Return (stage, microbatch, forward, last backward pass of the stage) of all passes."""
-    passes = one_f_one_b(pipeline, microbatches) if virtual == 1 else interleaved(pipeline, microbatches, virtual)
-    last = {each.stage: each for each in passes if not each.forward}
-    return [(each.stage, each.microbatch, each.forward, each is last[each.stage]) for each in passes]
+    passes = table_of(None, pipeline, microbatches, pipeline * virtual).order
+    last = {each.stage: each for each in passes if each.kind != "F"}
+    return [(each.stage, each.microbatch, each.kind == "F", each is last[each.stage]) for each in passes]
 
 
 class Passes(NamedTuple):

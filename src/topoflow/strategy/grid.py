@@ -39,8 +39,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from topoflow.strategy import schedules
 from topoflow.strategy.base import Strategy
-from topoflow.strategy.memory import activation_elements, check_recompute, staged_bytes, state_bytes_per_gpu
+from topoflow.strategy.memory import activation_elements, check_recompute, state_bytes_per_gpu
 from topoflow.strategy.words import MAX_ROWS, Row, layers, on_servers
 from topoflow.units import DTYPE_BYTES, check_positive
 from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
@@ -67,8 +68,7 @@ class RankGroup:
 class ParallelGrid(Strategy):
     """Parallel degrees and the layers of every stage, in order. A microbatch is a part of a replica's samples.
 
-    If there are more stages than pipeline ranks, each rank has every ``pipeline``-th stage, and the schedule is
-    interleaved 1F1B (Narayanan et al., SC 2021, section 2.2.2).
+    ``schedule`` says which stages each pipeline rank has, and the order of its passes (``strategy.schedules``).
 
     Constraints: a stage has whole servers; tensor, tensor * context and tensor * context * expert each divide the GPUs
     of a server or are a multiple of them, so that every server has the same number of a group's members.
@@ -87,9 +87,11 @@ class ParallelGrid(Strategy):
     replicate: int = 1  # copies of a divided state
     prefetch: int = 1  # units whose parameters may be gathered while those before them compute
     reduce_dtype: str | None = None  # of gradients while they are reduced; None: that of the workload
+    schedule: str | None = None  # a name or a CSV file; None: 1F1B, interleaved if ranks have several stages
     bucket_bytes: int = 80_000_000
     name: str = "parallel"
     servers: int = field(init=False)
+    stage_ranks: tuple[int, ...] = field(init=False, repr=False)  # the pipeline rank of each stage
 
     def __post_init__(self) -> None:
         for name in (*DEGREES, "replicate", "microbatches", "gpus_per_server"):
@@ -113,9 +115,11 @@ class ParallelGrid(Strategy):
             raise ValueError(f"parallel.stages: {rule}, got {len(self.stages)}")
         if self.virtual > 1 and self.pipeline == 1:
             raise ValueError(f"parallel.virtual: must be 1 where there is one pipeline rank, got {self.virtual}")
-        if self.virtual > 1 and self.microbatches % self.pipeline:
-            rule = f"must be a multiple of the {self.pipeline} pipeline ranks where stages are interleaved"
-            raise ValueError(f"parallel.microbatches: {rule}, got {self.microbatches}")
+        ranks_of = schedules.stage_ranks(self.schedule, self.pipeline, self.microbatches, len(self.stages))
+        object.__setattr__(self, "stage_ranks", ranks_of)
+        if self.zero > 1 and schedules.splits(self.schedule, self.pipeline):
+            rule = "must be 0 or 1 where the schedule splits backward passes"
+            raise ValueError(f"{self.name}.zero: {rule}, got {self.zero} with schedule={self.schedule}")
         ranks, names = 1, []
         for name in reversed(AXES):
             ranks *= getattr(self, name)
@@ -153,7 +157,7 @@ class ParallelGrid(Strategy):
         return workload.batch_per_gpu * self.sharing * self.pipeline / self.microbatches
 
     def stage_servers(self, stage: int) -> range:
-        rank = stage % self.pipeline
+        rank = self.stage_ranks[stage]
         return range(rank * self.servers_per_stage, (rank + 1) * self.servers_per_stage)
 
     def members(self, axes: Sequence[str]) -> int:
@@ -206,6 +210,23 @@ class ParallelGrid(Strategy):
                 held[-1][name] = source.parameters / self.parts(source)
         return held
 
+    def kept_microbatches(self) -> NDArray[np.int64]:
+        """Return [stages] the microbatches whose activations a stage keeps when its rank keeps the most."""
+        return schedules.kept_microbatches(self.schedule, self.pipeline, self.microbatches, len(self.stages))
+
+    def staged_bytes(
+        self, workload: LayerGraph, states: NDArray[np.float64], outputs: NDArray[np.float64], working: float = 0.0
+    ) -> NDArray[np.float64]:
+        """Return the bytes [pipeline] on each GPU of every pipeline rank.
+
+        For a stage it holds ``states`` [stages] bytes of the model, keeps ``outputs`` [stages] elements per sample
+        until their backward pass, and needs ``working`` elements during one.
+        """
+        samples = self.samples(workload) / self.sharing
+        needed = states + self.kept_microbatches() * samples * outputs * workload.element_bytes
+        summed = np.bincount(self.stage_ranks, weights=needed, minlength=self.pipeline).astype(np.float64)
+        return summed + samples * working * workload.element_bytes
+
     def activations(self, workload: LayerGraph) -> tuple[NDArray[np.float64], float]:
         """Return the elements per sample that each stage keeps [stages], and those of a block in its backward pass."""
         layers = {layer.name: layer for layer in workload.layers}
@@ -215,9 +236,7 @@ class ParallelGrid(Strategy):
     def bytes_per_gpu(self, workload: Workload) -> NDArray[np.float64]:
         """Return bytes [servers]; all GPUs of a pipeline rank need the same."""
         job = layer_graph(workload)
-        samples = self.samples(job) / self.sharing
-        states = self.state_bytes(job)
-        needed = staged_bytes(job, self.pipeline, self.microbatches, samples, states, *self.activations(job))
+        needed = self.staged_bytes(job, self.state_bytes(job), *self.activations(job))
         return np.repeat(needed, self.servers_per_stage)
 
     def state_bytes(self, workload: LayerGraph) -> NDArray[np.float64]:
@@ -283,6 +302,7 @@ class ParallelGrid(Strategy):
         named = ", ".join(f"{name} {getattr(self, name)}" for name in DEGREES)
         named += f" with {self.virtual} stages each" if self.virtual > 1 else ""
         named += f"; {self.microbatches} microbatch{'es' if self.microbatches > 1 else ''}"
+        named += f"; {self.schedule}" if self.schedule and self.pipeline > 1 else ""
         if self.zero:
             copies = f" in each of {self.replicate} replicas" if self.replicate > 1 else ""
             named += f"; ZeRO-{self.zero}{copies}"
@@ -306,7 +326,7 @@ class ParallelGrid(Strategy):
     def to_json(self) -> dict[str, Any]:
         plain = {
             name: getattr(self, name)
-            for name in (*DEGREES, "microbatches", "gpus_per_server", "stages", "recompute", *DIVISION)
+            for name in (*DEGREES, "microbatches", "gpus_per_server", "stages", "recompute", "schedule", *DIVISION)
         }
         return self._plan_fields(
             placement=self.layer_servers,

@@ -18,8 +18,8 @@ previous block, plus the activations of one block during its backward pass. With
 keeps no scores, which otherwise take 5 bytes each (softmax, mask and output of dropout, section 4.1). With
 ``recompute=selective_op``, the outputs of attention and of every second matrix are kept too.
 
-A stage of a pipeline keeps the activations of all microbatches that it has begun but not finished: under 1F1B, p - i
-in stage i of p, or all of them if there are fewer (Narayanan et al., SC 2021, section 2.2.1). Tensor and context ranks
+A stage of a pipeline keeps the activations of all microbatches that it has begun but not finished: those that its
+schedule says (``strategy.schedules``). Tensor and context ranks
 divide the activations (sequence parallelism, Korthikanti et al., section 4.2.2).
 
 Received tensors in use, buffers of NCCL and cuDNN, and fragmentation are not counted. The result is therefore a lower
@@ -30,9 +30,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
 
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.optimizer import state_bytes
@@ -98,27 +95,6 @@ def layer_bytes_per_gpu(workload: LayerGraph, layer: Layer, holders: int, server
     return elements * workload.element_bytes + parameters * state_bytes(workload.optimizer, workload.dtype)
 
 
-def staged_bytes(
-    workload: LayerGraph,
-    pipeline: int,
-    microbatches: int,
-    samples: float,
-    states: NDArray[np.float64],
-    outputs: NDArray[np.float64],
-    working: float = 0.0,
-) -> NDArray[np.float64]:
-    """Return the bytes [pipeline] on each GPU of every pipeline rank under (interleaved) 1F1B.
-
-    A GPU computes ``samples`` of each of the ``microbatches``. For a stage it holds ``states`` [stages] bytes of the
-    model, keeps ``outputs`` [stages] elements per sample until their backward pass, and needs ``working`` elements
-    during one.
-    """
-    begun = begun_microbatches(pipeline, len(states) // pipeline, microbatches)
-    needed = states + begun * samples * outputs * workload.element_bytes
-    summed: NDArray[np.float64] = needed.reshape(-1, pipeline).sum(axis=0)
-    return summed + samples * working * workload.element_bytes
-
-
 def state_bytes_per_gpu(workload: LayerGraph, elements: float, zero: int, ranks: int, gradient: int) -> float:
     """Return the bytes of ``elements`` parameters with their gradients and optimizer state.
 
@@ -141,18 +117,3 @@ def model_state_bytes(
     """
     divided = sum([optimizer, gradient, weight][:stage])
     return parameters * (weight + gradient + optimizer - divided + divided / ranks)
-
-
-def begun_microbatches(pipeline: int, virtual: int, microbatches: int) -> NDArray[np.int64]:
-    """Return [stages] the microbatches whose activations a stage keeps when its rank begins its first backward pass.
-
-    Under 1F1B these are p - i in stage i of p, the maximum over time. Under interleaved 1F1B, the rank has begun
-    2 (p - 1 - i) + (v - 1) p + 1 passes, in groups of p through its v stages (Narayanan et al., SC 2021, section 2.2).
-    """
-    rank = np.arange(pipeline)
-    if virtual == 1:
-        return np.minimum(pipeline - rank, microbatches)
-    passes = np.minimum(2 * (pipeline - 1 - rank) + (virtual - 1) * pipeline + 1, microbatches * virtual)  # [pipeline]
-    rounds, remaining = np.divmod(passes, pipeline * virtual)
-    chunk = np.arange(virtual)[:, None]
-    return (rounds * pipeline + np.clip(remaining - chunk * pipeline, 0, pipeline)).ravel()

@@ -3,7 +3,7 @@
     tensor      every matrix is cut among ranks that all see the same samples
     context     the positions of a sample are cut among ranks
     expert      each rank holds some of the experts; ranks exchange tokens
-    pipeline    each rank holds some of the blocks; microbatches pass through, one forward, one backward (1F1B)
+    pipeline    each rank holds some of the blocks; microbatches pass through in the order of a schedule
 
 Sources: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", SC 2021;
 Dubey et al., "The Llama 3 Herd of Models", 2024, section 3.3.2 (context); Lepikhin et al., "GShard", 2020 (experts).
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.strategy.placement import count_microbatches, servers_to_place
+from topoflow.strategy.schedules import stages_per_rank
 from topoflow.workload.base import LayerGraph, Sharding, Workload
 
 ROUNDING = 1e-9  # relative error that a whole number of samples may have
@@ -26,7 +27,7 @@ class Parallel:
 
     A replica has tensor * context * pipeline GPUs and that many times ``batch_per_gpu`` samples. They are divided into
     ``microbatches``, or into microbatches of ``micro_batch`` samples; None: one sample each in a pipeline, all samples
-    at once without one. Each pipeline rank has ``virtual`` stages; more than one are interleaved. ZeRO (``zero``)
+    at once without one. Each pipeline rank has ``virtual`` stages, or those that ``schedule`` needs. ZeRO (``zero``)
     divides the state among the data, context and expert ranks of each of ``replicate`` replicas.
     """
 
@@ -43,6 +44,7 @@ class Parallel:
     replicate: int = 1
     prefetch: int = 1
     reduce_dtype: str | None = None
+    schedule: str | None = None
 
     def place(self, workload: Workload, servers: int | None) -> ParallelGrid:
         """Return the grid. Raises ``ValueError`` where ``workload`` or ``servers`` cannot be divided like this."""
@@ -58,6 +60,7 @@ class Parallel:
         if ranks % cut:
             product = "tensor * context * expert" + (" * replicate" if self.replicate > 1 else "")
             raise ValueError(f"parallel: {product} must divide the {ranks} GPUs of a stage, got {cut}")
+        virtual = stages_per_rank(self.schedule, self.virtual, self.pipeline)
         return ParallelGrid(
             tensor=self.tensor,
             context=self.context,
@@ -66,12 +69,13 @@ class Parallel:
             pipeline=self.pipeline,
             microbatches=self._microbatches(job),
             gpus_per_server=job.gpus_per_server,
-            stages=_stages(job, self.pipeline, self.virtual),
+            stages=_stages(job, self.pipeline, virtual),
             recompute=self.recompute,
             zero=self.zero,
             replicate=self.replicate,
             prefetch=self.prefetch,
             reduce_dtype=self.reduce_dtype,
+            schedule=self.schedule,
             bucket_bytes=self.bucket_bytes,
         )
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.strategy.grid import DIVISION, ZERO, ParallelGrid
-from topoflow.strategy.memory import staged_bytes
 from topoflow.strategy.parallel import Parallel, blocks, shardings, stage_slots
 from topoflow.strategy.placement import servers_to_place
+from topoflow.strategy.schedules import check_microbatches, stages_per_rank
 from topoflow.units import human
 from topoflow.workload.base import LayerGraph
 
@@ -26,7 +26,7 @@ MAX_MICROBATCHES_PER_STAGE = 8
 
 def degrees(workload: LayerGraph, grid: ParallelGrid) -> list[ParallelGrid]:
     """Return the grids of all degrees and microbatch counts that fit in memory; what else ``grid`` says stays."""
-    same = {name: getattr(grid, name) for name in ("virtual", "recompute", "bucket_bytes", *DIVISION)}
+    same = {name: getattr(grid, name) for name in ("virtual", "recompute", "schedule", "bucket_bytes", *DIVISION)}
     return [
         choice.place(workload, grid.servers) for choice in parallel_choices(workload, grid.servers, Parallel(**same))
     ]
@@ -63,10 +63,11 @@ def parallel_choices(workload: LayerGraph, servers: int, given: Parallel | None 
     for choice in _degrees(workload, servers, given or Parallel()):
         if not choice.divides(workload):
             continue
-        grid = choice.place(workload, servers)
+        grid = None
         for microbatches in _microbatches(choice.replica_samples(workload), choice.pipeline):
-            if grid.virtual > 1 and microbatches % grid.pipeline:
+            if check_microbatches(choice.schedule, choice.pipeline, microbatches, choice.virtual):
                 continue
+            grid = grid or replace(choice, microbatches=microbatches).place(workload, servers)
             need = needs.of(replace(grid, microbatches=microbatches))
             candidate = replace(choice, microbatches=microbatches)
             if need <= workload.gpu.usable_memory:
@@ -100,8 +101,11 @@ def _degrees(workload: LayerGraph, servers: int, given: Parallel) -> Iterator[Pa
         ranks, left = divmod(servers // pipeline * workload.gpus_per_server, given.replicate)
         if left or pipeline > blocks(workload):
             continue
-        stages = pipeline * given.virtual
-        chunks = given.virtual if pipeline > 1 and stages <= stage_slots(blocks(workload), stages) else 1
+        virtual = stages_per_rank(given.schedule, given.virtual, pipeline)
+        stages = pipeline * virtual
+        chunks = virtual if pipeline > 1 and stages <= stage_slots(blocks(workload), stages) else 1
+        if chunks < virtual and pipeline > 1 and given.schedule is not None:
+            continue
         for tensor in _divisors(ranks, heads):
             for context in _divisors(ranks // tensor, positions):
                 for expert in _divisors(ranks // tensor // context, experts):
@@ -146,7 +150,5 @@ class _Needs:
             self.states[cuts] = grid.state_bytes(self.workload)
         if len(grid.stages) not in self.outputs:
             self.outputs[len(grid.stages)] = grid.activations(self.workload)
-        samples = grid.samples(self.workload) / grid.sharing
-        states, outputs = self.states[cuts], self.outputs[len(grid.stages)]
-        needed = staged_bytes(self.workload, grid.pipeline, grid.microbatches, samples, states, *outputs)
+        needed = grid.staged_bytes(self.workload, self.states[cuts], *self.outputs[len(grid.stages)])
         return float(needed.max())

@@ -7,7 +7,7 @@ back through the stages before it. f and b are the times of its passes, includin
 
 Gradients are not reduced before the last backward pass has begun, a server sends its bytes one after another, and the
 update comes last. The longest of these chains is the bound. A simulation reaches it if all stages are equal and nothing
-is sent concurrently (``one_f_one_b.py``). The bound needs no tasks, so a search does not lower degrees whose bound
+is sent concurrently (1F1B). The bound needs no tasks, so a search does not lower degrees whose bound
 exceeds the time of others.
 """
 
@@ -18,11 +18,12 @@ from functools import singledispatch
 from itertools import accumulate
 from math import inf
 
+from topoflow.strategy import schedules
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import GRADIENTS, ParallelGrid
 from topoflow.traffic.grid.pipelined import handover_bytes, held_by_stage
 from topoflow.traffic.grid.side_by_side import least_seconds_of, least_seconds_queued, outside_seconds
-from topoflow.traffic.grid.stage_work import AMONG, PassWork, backward_work, forward_work
+from topoflow.traffic.grid.stage_work import AMONG, PassWork, backward_work, forward_work, split_backward_work
 from topoflow.traffic.lower import find_lowering
 from topoflow.traffic.roofline import step_seconds
 from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
@@ -48,9 +49,12 @@ def of_grid(grid: ParallelGrid, workload: Workload, bandwidth: float) -> float:
     works = [(forward_work(workload, grid, stage), backward_work(workload, grid, stage)) for stage in stages]
     forward = [least.of_pass(ahead) for ahead, _ in works]
     backward = [least.of_pass(back) for _, back in works]
+    inputs = backward  # until the gradients of the inputs are known
+    if schedules.splits(grid.schedule, grid.pipeline):
+        inputs = [least.of_pass(split_backward_work(workload, grid, stage)[0]) for stage in stages]
     handovers = [bytes / bandwidth for bytes in handover_bytes(workload, grid)]
     before = [0.0, *accumulate(ahead + sent for ahead, sent in zip(forward, handovers, strict=False))]
-    later = [0.0, *accumulate(back + sent for back, sent in zip(backward, handovers, strict=False))]
+    later = [0.0, *accumulate(back + sent for back, sent in zip(inputs, handovers, strict=False))]
     divided = {kind: grid.divided(kind) for kind in GRADIENTS}
     updates = [
         step_seconds(workload, sum(size / divided[grid.gradients(layer)] for layer, size in stage)) for stage in stages
@@ -61,11 +65,12 @@ def of_grid(grid: ParallelGrid, workload: Workload, bandwidth: float) -> float:
         reduced = worked - backward[number] + least.of_gradients(stage)
         neighbours = sum(handovers[max(number - 1, 0) : number + 1])
         loaded = least.of_port(works[number], neighbours) + least.of_gradients(stage, inside=False)
-        ends += [max(worked, reduced, loaded) + updates[number], worked + later[number] + updates[0]]
+        known = before[number] + grid.microbatches * (forward[number] + inputs[number])
+        ends += [max(worked, reduced, loaded) + updates[number], known + later[number] + updates[0]]
     for rank in range(grid.pipeline):  # a rank works on one of its stages at a time
-        chunks = slice(rank, None, grid.pipeline)
-        work = grid.microbatches * (sum(forward[chunks]) + sum(backward[chunks]))
-        ends.append(before[rank] + work + sum(updates[chunks]))
+        own = [stage for stage, owner in enumerate(grid.stage_ranks) if owner == rank]
+        work = grid.microbatches * sum(forward[stage] + backward[stage] for stage in own)
+        ends.append(min(before[stage] for stage in own) + work + sum(updates[stage] for stage in own))
     return max(ends)
 
 

@@ -11,8 +11,8 @@ A pipeline of two stages and two microbatches under 1F1B, each stage with one bu
 
 A server computes in this order, and the collectives of a group run in this order, as on one NCCL communicator.
 Dependencies follow from the meaning of an instruction (``placed.py``, ``grid/pipelined.py``), not from the order, so
-another order of the same instructions is another schedule of the same job: GPipe and interleaved 1F1B are other lists
-of passes for ``of_grid``.
+another order of the same instructions is another schedule of the same job: each table of ``strategy.schedules`` is
+another list of passes for ``of_grid``.
 
 A new kind of strategy needs three additions: a name here; a method of this name in the class that lowers such
 strategies, which adds the tasks (``columns.Columns``) and their dependencies; and a function that makes the programs.
@@ -25,11 +25,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from topoflow.strategy.schedules.base import Pass
 from topoflow.traffic.buckets import Bucket
-from topoflow.traffic.grid.one_f_one_b import Pass
 from topoflow.workload.base import LayerGraph
 
-FORWARD, BACKWARD, SEND, TIE, UPDATE = "forward", "backward", "send", "tie", "update"
+FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
+PASS, SEND, TIE = "stage_pass", "send", "tie"  # of a stage of a pipeline
 GATHER, REDUCE = "gather", "reduce"  # the parameters of a bucket, and its gradients
 
 
@@ -40,6 +41,7 @@ class Instruction:
     name: str
     of: int = 0  # the layer, the stage, or the bucket
     microbatch: int = 0
+    kind: str = ""  # of a pass of a stage, one of ``strategy.schedules.base.KINDS``
     part: slice | None = None  # layers of a stage in the order of this pass; None: all
     to: int = 0  # the stage that receives the output of a pass
 
@@ -82,19 +84,18 @@ def of_grid(passes: Sequence[Pass], parts: Sequence[StageParts], ties: int, gath
     ``parts`` has those of each stage. The parameters of the first ``gathered`` buckets are gathered after the update.
     """
     stages = len(parts)
-    last = {backward.stage: backward for backward in passes if not backward.forward}
+    last = {each.stage: each for each in passes if each.kind in ("B", "W")}
     program = []
     for next_pass in passes:
-        stage, microbatch = next_pass.stage, next_pass.microbatch
-        name = FORWARD if next_pass.forward else BACKWARD
-        of_pass = parts[stage].forward if next_pass.forward else parts[stage].backward
+        stage, microbatch, kind = next_pass
+        of_pass = parts[stage].forward if kind == "F" else parts[stage].backward
         for part in parts[stage].last if next_pass == last[stage] else of_pass:
             program += [Instruction(GATHER, bucket) for bucket in part.gathers]
-            program.append(Instruction(name, stage, microbatch, part.layers))
+            program.append(Instruction(PASS, stage, microbatch, kind, part.layers))
             if part.reduces is not None:
                 program.append(Instruction(REDUCE, part.reduces))
-        to = stage + (1 if next_pass.forward else -1)
-        if 0 <= to < stages:
+        to = stage + next_pass.sends
+        if 0 <= to < stages and to != stage:
             program.append(Instruction(SEND, stage, microbatch, to=to))
     program += [Instruction(TIE, tie) for tie in range(ties)]
     program += [Instruction(UPDATE, stage) for stage in range(stages)]

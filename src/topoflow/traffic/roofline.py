@@ -58,10 +58,10 @@ def gpu_times(
     rate = workload.rate(layer.kind)
     if gpu.measured is None:
         least = gpu.seconds(flops, moved, rate)
-        return KernelTimes(least, 2 * least)
+        return KernelTimes(least, 2 * least, least if layer.parameters else 0.0)
     times = _kernel_times(workload, gpu.measured, layer, samples, gpu.seconds(0.0, moved, rate), ranks)
     elementwise = elementwise_seconds(workload, layer, samples)
-    return KernelTimes(times.forward + elementwise, times.backward + 2 * elementwise)
+    return KernelTimes(times.forward + elementwise, times.backward + 2 * elementwise, times.weights)
 
 
 def elementwise_seconds(workload: LayerGraph, layer: Layer, samples: float) -> float:
@@ -97,7 +97,9 @@ def _kernel_times(
         forward, backward = computed / reached[0], ATTENTION_BACKWARD * computed / reached[1]
     else:
         forward = peak / measured.reached("matmul", rate, *_multiplied(layer, samples, ranks))
-        backward = sum(forward / measured.backward[gradient] for gradient in ("inputs", "parameters"))
+        inputs, weights = (forward / measured.backward[gradient] for gradient in ("inputs", "parameters"))
+        longer = max(1.0, 2 * moving / (inputs + weights))
+        return KernelTimes(max(forward, moving), max(inputs + weights, 2 * moving), weights * longer)
     return KernelTimes(max(forward, moving), max(backward, 2 * moving))
 
 

@@ -90,6 +90,7 @@ class LayerGraph:
     optimizer: str = "sgd"  # as in FlexFlow's DLRM; ``optimizer.py`` has the state
     precision: Mapping[str, str] = field(default_factory=dict)
     kernels: Kernels | None = None
+    block_launch: float = 0.0  # s in which the host launches the kernels of a block's forward pass; backward: twice
 
     def __post_init__(self) -> None:
         check_optimizer("workload.optimizer", self.optimizer)

@@ -31,10 +31,11 @@ TABLE = "Embed_"  # kernels that one GPU runs for the whole server
 
 
 class KernelTimes(NamedTuple):
-    """The times (s) of a layer's passes."""
+    """The times (s) of a layer's passes; ``weights`` is the part of the backward pass for the gradients of weights."""
 
     forward: float
     backward: float
+    weights: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,7 @@ def _between(measured: Mapping[float, KernelTimes], samples: float) -> KernelTim
     right = bisect_left(sizes, samples)  # index of the first measurement with as many samples or more
     if right in (0, len(sizes)):
         nearest = sizes[min(right, len(sizes) - 1)]
-        forward, backward = measured[nearest]
-        return KernelTimes(forward * samples / nearest, backward * samples / nearest)
+        return KernelTimes(*(seconds * samples / nearest for seconds in measured[nearest]))
     low, high = sizes[right - 1 : right + 1]
     share = (samples - low) / (high - low)
     pairs = zip(measured[low], measured[high], strict=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.blocks import Heads, Stream, heads_of
@@ -29,7 +30,8 @@ class Transformer:
     and norms have a bias (without, a norm is an RMS norm). ``learned_positions``: a table of ``sequence`` positions.
     ``attention``: a kernel that keeps scores on the chip (``flash``: the fastest that was measured on the GPU;
     ``flash2``, ``flash1``: FlashAttention-2, and version 1 in Triton), or ``unfused``, which writes them to memory.
-    ``eager_loss``: the loss runs as single kernels of PyTorch in float32.
+    ``eager_loss``: the loss runs as single kernels of PyTorch in float32. ``block_launch``: seconds in which the host
+    launches the kernels of a block's forward pass; small passes take no less.
     """
 
     gpu: Gpu
@@ -53,10 +55,13 @@ class Transformer:
     optimizer: str = "adam"
     attention: str = "flash"
     eager_loss: bool = False
+    block_launch: float = 0.0
 
     def __post_init__(self) -> None:
         check_sizes(self, zero=("head_size",))
         self._heads()
+        if not isinstance(self.block_launch, int | float) or not 0 <= self.block_launch < inf:
+            raise ValueError(f"transformer.block_launch: must be seconds of at least 0, got {self.block_launch!r}")
         if self.attention not in ATTENTION:
             raise ValueError(f"transformer.attention: must be one of {', '.join(ATTENTION)}, got {self.attention!r}")
 

@@ -213,7 +213,15 @@ PARALLELISM = {
     "context_parallel_degree": "strategy.context",
     "data_parallel_replicate_degree": "strategy.replicate",
 }
-SCHEDULES = {"1f1b": "1", "interleaved1f1b": "2"}  # stages of a rank, torchtitan's default for multi-stage schedules
+# torch's names -> ours, and stages of a rank: torchtitan's default for multi-stage schedules
+SCHEDULES = {
+    "1f1b": ("one_f_one_b", 1),
+    "gpipe": ("gpipe", 1),
+    "interleaved1f1b": ("interleaved", 2),
+    "interleavedzerobubble": ("zb_h1", 2),
+    "zbvzerobubble": ("zb_v", 2),
+    "dualpipev": ("dualpipe_v", 2),
+}
 
 
 def _torchtitan(file: Path, text: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -257,16 +265,24 @@ def _torchtitan(file: Path, text: str, given: Mapping[str, str]) -> dict[str, st
     keys["strategy.recompute"] = _checkpointing(file, _table(file, tables, "activation_checkpoint"))
     keys["micro_batch"] = str(local)
     if pipeline > 1:
-        schedule = str(parallel.get("pipeline_parallel_schedule", "1F1B")).lower()
-        if schedule not in SCHEDULES:
-            rule = "must be 1F1B or Interleaved1F1B"
-            raise ValueError(f"{file}: parallelism.pipeline_parallel_schedule: {rule}, got {schedule}")
-        keys["strategy.virtual"] = SCHEDULES[schedule]
+        keys |= _schedule(file, parallel)
         keys["micro_batch"] = str(_microbatch(file, parallel, local))
     keys["global_batch"] = str(training.get("global_batch_size", -1))
     if keys["global_batch"] == "-1" and "global_batch" not in given:
         keys["global_batch"] = str(local * _gpus(file, given) // (tensor * pipeline * context))
     return keys
+
+
+def _schedule(file: Path, parallel: Mapping[str, Any]) -> dict[str, str]:
+    """Return the keys of the schedule of a pipeline, which may be a CSV file."""
+    if table := parallel.get("pipeline_parallel_schedule_csv"):
+        return {"strategy.schedule": str(table)}
+    schedule = str(parallel.get("pipeline_parallel_schedule", "1F1B"))
+    if schedule.lower() not in SCHEDULES:
+        rule = f"must be one of {', '.join(SCHEDULES)}"
+        raise ValueError(f"{file}: parallelism.pipeline_parallel_schedule: {rule}, got {schedule}")
+    name, virtual = SCHEDULES[schedule.lower()]
+    return {"strategy.schedule": name, "strategy.virtual": str(virtual)}
 
 
 def _gpus(file: Path, given: Mapping[str, str]) -> int:

@@ -35,17 +35,19 @@ import numpy as np
 
 from topoflow.arrays import Offsets
 from topoflow.strategy.grid import GRADIENTS, ParallelGrid, is_root, units_of
+from topoflow.strategy.schedules import table_of
+from topoflow.strategy.schedules.base import Pass
 from topoflow.traffic.base import Label, Traffic
 from topoflow.traffic.buckets import fill
 from topoflow.traffic.columns import Columns
-from topoflow.traffic.grid.one_f_one_b import Pass, interleaved, one_f_one_b
 from topoflow.traffic.grid.side_by_side import CollectiveWriter, EqualGroups
-from topoflow.traffic.grid.stage_work import AMONG, PassWork, backward_work, forward_work
+from topoflow.traffic.grid.stage_work import AMONG, PassWork, backward_work, forward_work, split_backward_work
 from topoflow.traffic.program import Instruction, LayerGroup, StageParts, of_grid
 from topoflow.traffic.roofline import step_seconds
 from topoflow.traffic.tasks import NONE
 from topoflow.workload.base import Layer, LayerGraph
 
+PASS_NAMES = {"F": "forward", "B": "backward", "I": "input gradients", "W": "weight gradients"}
 Held = Sequence[tuple[Layer, float]]  # layers, and the parameters that a GPU holds of each
 
 
@@ -72,14 +74,10 @@ class Tie(NamedTuple):
 
 
 def lower_pipelined(workload: LayerGraph, grid: ParallelGrid, passes: Sequence[Pass] | None = None) -> Traffic:
-    """Return the traffic of one iteration; ``passes`` None is 1F1B, interleaved if ranks have several stages."""
+    """Return the traffic of one iteration; ``passes`` None are those of the grid's schedule."""
     iteration = _Iteration(workload, grid)
     if passes is None:
-        passes = (
-            one_f_one_b(grid.pipeline, grid.microbatches)
-            if grid.virtual == 1
-            else interleaved(grid.pipeline, grid.microbatches, grid.virtual)
-        )
+        passes = table_of(grid.schedule, grid.pipeline, grid.microbatches, len(grid.stages)).order
     parts = [iteration.parts(stage) for stage in range(len(grid.stages))]
     gathered = len(iteration.buckets) if grid.zero in (1, 2) else 0
     for instruction in of_grid(passes, parts, len(iteration.ties), gathered):
@@ -98,14 +96,15 @@ class _Iteration:
         self.held = held_by_stage(workload, grid)
         self.servers = [np.array(grid.stage_servers(stage)) for stage in range(len(grid.stages))]
         self.busy = self.exchange.none(2)  # the tasks that end a server's latest pass
-        self.arrived: dict[Pass, Offsets] = {}  # pass -> [n] the transfers that bring its input to each server
+        # (stage, microbatch, forward) -> [n] the transfers that bring the input of this pass to each server
+        self.arrived: dict[tuple[int, int, bool], Offsets] = {}
         self.reduced = self.exchange.none(2 * len(GRADIENTS))  # a server's latest reductions of each kind
         measured = workload.gpu.measured
         self.overlap = 1.0 if measured is None else measured.overlap
         self.gathered: dict[int, Offsets] = {}  # bucket -> [N] the latest gather
         self.incomplete: set[int] = set()  # buckets whose latest gather is the part that is concurrent with compute
         self.handover = handover_bytes(workload, grid)
-        self.works: dict[tuple[int, bool, str, int], PassWork] = {}
+        self.works: dict[tuple[int, str, str, int], PassWork] = {}
         self.groups = {
             (stage, kind): EqualGroups.of(grid.groups(stage, along))
             for stage in range(len(grid.stages))
@@ -176,20 +175,14 @@ class _Iteration:
             issued |= buckets.keys()
         return ahead
 
-    def forward(self, instruction: Instruction) -> None:
-        self._work(instruction, True)
-
-    def backward(self, instruction: Instruction) -> None:
-        self._work(instruction, False)
-
-    def _work(self, instruction: Instruction, forward: bool) -> None:
-        """Add compute and collectives on every server of the stage."""
-        stage, servers = instruction.of, self.servers[instruction.of]
+    def stage_pass(self, instruction: Instruction) -> None:
+        """Add compute and collectives of a pass on every server of the stage."""
+        stage, kind, servers = instruction.of, instruction.kind, self.servers[instruction.of]
         part = self.held[stage]
         if instruction.part is not None:
-            part = (part if forward else part[::-1])[instruction.part]
-        work = self._part_work(stage, forward, part)
-        name = f"{'forward' if forward else 'backward'} {stage}.{instruction.microbatch}"
+            part = (part if kind == "F" else part[::-1])[instruction.part]
+        work = self._part_work(stage, kind, part)
+        name = f"{PASS_NAMES[kind]} {stage}.{instruction.microbatch}"
         if instruction.part is not None:
             name = f"{name} {part[-1][0].name}"
         needed = [bucket for layer, _ in part for bucket in self.needed.get(layer.name, ())] if self.needed else []
@@ -199,7 +192,7 @@ class _Iteration:
         self.tasks.wait(computes[:, None], self.busy[servers])
         for bucket in needed:
             self.tasks.wait(computes, self.gathered[bucket][servers])
-        arrived = self.arrived.pop(Pass(stage, instruction.microbatch, forward), None)
+        arrived = self.arrived.pop((stage, instruction.microbatch, kind == "F"), None) if kind != "W" else None
         if arrived is not None:
             self.tasks.wait(computes, arrived)
         ends = self.exchange.none(2)
@@ -210,10 +203,13 @@ class _Iteration:
                 ends = self.exchange.collective(op, bytes, groups, ends, Label(f"{op} {name}"))
         self.busy[servers] = ends[servers]
 
-    def _part_work(self, stage: int, forward: bool, part: Held) -> PassWork:
-        key = stage, forward, part[0][0].name, len(part)
+    def _part_work(self, stage: int, kind: str, part: Held) -> PassWork:
+        key = stage, kind, part[0][0].name, len(part)
         if key not in self.works:
-            self.works[key] = (forward_work if forward else backward_work)(self.workload, self.grid, part)
+            if kind in "IW":
+                self.works[key] = split_backward_work(self.workload, self.grid, part)[kind == "W"]
+            else:
+                self.works[key] = (forward_work if kind == "F" else backward_work)(self.workload, self.grid, part)
         return self.works[key]
 
     def gather(self, instruction: Instruction) -> None:
@@ -245,11 +241,13 @@ class _Iteration:
     def send(self, instruction: Instruction) -> None:
         """Add transfers from every server of the stage to the server at the same position of the other stage."""
         stage, to, microbatch = instruction.of, instruction.to, instruction.microbatch
+        if self.grid.stage_ranks[stage] == self.grid.stage_ranks[to]:
+            return  # a rank does its passes in order
         forward, source = to > stage, self.servers[stage]
         label = Label(f"{'activations' if forward else 'gradients'} {stage}.{microbatch}", True)
         sends = self.tasks.transfer(label, source, self.servers[to], self.handover[min(stage, to)])
         self.tasks.wait(sends[:, None], self.busy[source])
-        self.arrived[Pass(to, microbatch, forward)] = sends
+        self.arrived[to, microbatch, forward] = sends
 
     def reduce(self, instruction: Instruction) -> None:
         bucket = self.buckets[instruction.of]
@@ -362,5 +360,6 @@ def handover_bytes(workload: LayerGraph, grid: ParallelGrid) -> list[float]:
         * grid.samples(workload)
         * workload.element_bytes
         * ranks
+        * (grid.stage_ranks[stage] != grid.stage_ranks[stage + 1])
         for stage in range(len(grid.stages) - 1)
     ]

@@ -46,6 +46,7 @@ class PassWork:
 def forward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tuple[Layer, float]]) -> PassWork:
     """Return the work on ``layers``, each with the parameters (elements) that the GPU holds of it."""
     seconds = sum(_times(workload, grid, layer, parameters).forward for layer, parameters in layers)
+    seconds = max(seconds, _launch_seconds(workload, layers))
     cuts = [layer.sharding for layer, _ in layers if layer.sharding is not None]
     reduced = sum(cut.reduced_forward for cut in cuts)
     return PassWork(seconds, _sent(workload, grid, cuts, reduced))
@@ -61,6 +62,7 @@ def backward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tup
     cuts = [layer.sharding for layer, _ in layers if layer.sharding is not None]
     sent = _sent(workload, grid, cuts, sum(cut.reduced_backward for cut in cuts))
     seconds += sum(_recomputed_seconds(workload, grid, layer, parameters) for layer, parameters in layers)
+    seconds = max(seconds, _launch_seconds(workload, layers) * (3 if grid.recompute == "full" else 2))
     if grid.recompute == "full":
         blocks = [cut for cut in cuts if cut.block is not None]
         again = _sent(workload, grid, blocks, sum(cut.reduced_forward for cut in blocks))
@@ -68,6 +70,26 @@ def backward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tup
             sent[op] += again[op]
     sent = {"all_gather": sent["all_gather"], "reduce_scatter": sent["all_gather"], **sent}
     return PassWork(seconds, sent)
+
+
+def split_backward_work(
+    workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tuple[Layer, float]]
+) -> tuple[PassWork, PassWork]:
+    """Return the work of the backward pass in two parts: of the gradients of inputs, and of those of weights.
+
+    Collectives and recomputation belong to the first.
+    """
+    whole = backward_work(workload, grid, layers)
+    weights = sum(_times(workload, grid, layer, parameters).weights for layer, parameters in layers)
+    return PassWork(whole.seconds - weights, whole.sent), PassWork(weights, {})
+
+
+def _launch_seconds(workload: LayerGraph, layers: Sequence[tuple[Layer, float]]) -> float:
+    """Return the seconds in which the host launches the forward kernels of the blocks of ``layers``.
+
+    A GPU that computes faster waits for its host.
+    """
+    return workload.block_launch * sum(layer.kind == "attention" for layer, _ in layers)
 
 
 def _recomputed_seconds(workload: LayerGraph, grid: ParallelGrid, layer: Layer, parameters: float) -> float:
