@@ -31,7 +31,7 @@ from topoflow.engine.packet.settings import numbers
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.dragonfly import Dragonfly, DragonflyRoutes
 from topoflow.fabric.dragonfly_plus import DragonflyPlus
-from topoflow.fabric.groups import palm_tree
+from topoflow.fabric.groups import WIRINGS
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP
 from topoflow.traffic.base import Compute, Task, Traffic, Transfer
 
@@ -298,17 +298,20 @@ def test_at_first_an_input_passes_before_those_of_higher_ports(group: int) -> No
     assert compare(world, NETWORK, Run(threads=1))
 
 
+@pytest.mark.parametrize("wiring", WIRINGS)
 @pytest.mark.parametrize("cables", [1, 3, 12])
-def test_the_ports_of_a_router_are_those_of_endpoints_of_its_group_and_between_groups(cables: int) -> None:
-    """In that order, and of one kind by endpoint, router, and port of the palm tree."""
-    plan = DragonflyRoutes(2 * 3 * 4, 2, 3, 4, cables)
-    world = world_of(dragonfly(2, 3, 4, cables), [Transfer(1.0, 0, 23)])
+def test_the_ports_of_a_router_are_those_of_endpoints_of_its_group_and_between_groups(cables: int, wiring: str) -> None:
+    """In that order, and of one kind by endpoint, router, and port of the wiring."""
+    plan = DragonflyRoutes(2 * 3 * 4, 2, 3, 4, cables, wiring)
+    sizes = {"nodes": 2, "routers": 3, "groups": 4, "global_links": cables}
+    fabric = Dragonfly(12.5e9, 1, 150e-9, **sizes, wiring=wiring).build(24, Demand(24))
+    world = world_of(fabric, [Transfer(1.0, 0, 23)])
     layout = layout_of(world.graph, SST, "minimal")
     assert isinstance(layout, AddressedLayout)
     hops = layout.next_hops
     assert sorted(layout.first_seen.tolist()) == list(range(layout.ports))
     gates = {
-        (group, int(palm_tree(*(np.array(each) for each in (group, other, turn)), 4))): other
+        (group, int(WIRINGS[wiring](*(np.array(each) for each in (group, other, turn)), 4))): other
         for group in range(4)
         for other in range(4)
         for turn in range(cables)

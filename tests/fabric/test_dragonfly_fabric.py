@@ -15,16 +15,17 @@ from topoflow.fabric.dragonfly import Dragonfly
 from topoflow.fabric.routing.base import NO_LINK, as_routes
 
 B = 12.5e9  # B/s: 100 Gb/s
+FIELDS = ("nodes", "routers", "groups", "global_links")
 SIZES = st.tuples(st.integers(1, 3), st.integers(1, 5), st.integers(1, 7), st.integers(1, 4))
 
 
-def build(servers: int, **sizes: int) -> Fabric:
-    return Dragonfly(B, 2, 1e-6, **sizes).build(servers, Demand(servers))
+def build(servers: int, wiring: str = "palm_tree", **sizes: int) -> Fabric:
+    return Dragonfly(B, 2, 1e-6, **sizes, wiring=wiring).build(servers, Demand(servers))
 
 
 def full(nodes: int, routers: int, groups: int, global_links: int) -> Fabric:
-    sizes = {"nodes": nodes, "routers": routers, "groups": groups, "global_links": global_links}
-    return build(nodes * routers * groups, **sizes)
+    sizes = nodes, routers, groups, global_links
+    return build(nodes * routers * groups, **dict(zip(FIELDS, sizes, strict=True)))
 
 
 @given(sizes=SIZES)
@@ -51,6 +52,28 @@ def test_the_global_cables_of_a_group_are_spread_over_its_routers(sizes: tuple[i
     ports = np.bincount(fabric.source, minlength=len(fabric.nodes))[fabric.servers :] - nodes - (routers - 1)
     assert ports.max() <= -(-global_links * (groups - 1) // routers)
     assert ports.sum() == groups * (groups - 1) * global_links
+
+
+@given(sizes=SIZES)
+def test_the_absolute_wiring_leads_to_groups_in_the_order_of_their_numbers(sizes: tuple[int, int, int, int]) -> None:
+    """Ports are dealt as merlin deals them: routers that have one less come last. So is every pair of groups cabled."""
+    nodes, routers, groups, global_links = sizes
+    fabric = build(nodes * routers * groups, **dict(zip(FIELDS, sizes, strict=True)), wiring="absolute")
+    leads: dict[int, list[int]] = {}
+    for source, target in zip(fabric.source.tolist(), fabric.target.tolist(), strict=True):
+        own, other = ((end - fabric.servers) // routers for end in (source, target))
+        if min(source, target) >= fabric.servers and own != other:
+            leads.setdefault(source - fabric.servers, []).append(other)
+    count = global_links * (groups - 1)
+    for group in range(groups):
+        others = [other for other in range(groups) if other != group] * global_links
+        most, short = -(-count // routers), -count % routers
+        begin = 0
+        for place in range(routers):
+            ports = most - (place >= routers - short)
+            assert sorted(leads.get(group * routers + place, [])) == sorted(others[begin : begin + ports])
+            begin += ports
+        assert begin == count
 
 
 def test_cables_that_do_not_divide_leave_the_last_routers_fewer() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
-from topoflow.fabric.groups import pair, pairs, palm_tree
+from topoflow.fabric.groups import PALM_TREE, WIRINGS, pair, pairs
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP, Levels, NextHops, link_ends
 from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill
@@ -26,8 +26,8 @@ class Dragonfly:
           |  |  |  |  |  |  |  |  |  |  |  |  |  |  |  |  |  |    not drawn), ``nodes`` servers at each router, and
           0  1  2  3  4  5  6  7  8  9 10 11 ..                   ``global_links`` cables between every two groups
 
-    The global cables of a group are spread over its routers in turn, in the palm-tree arrangement
-    (``groups.palm_tree``).
+    The global cables of a group are spread over its routers in turn, in the palm-tree or the absolute arrangement
+    (``groups.WIRINGS``).
 
     Routes are minimal in the dragonfly's sense: at most one global cable, and at most one cable inside the groups of
     source and target. A flow is hashed over all global cables between both groups, whether or not a path needs a cable
@@ -45,12 +45,15 @@ class Dragonfly:
     routers: int | None = None  # per group
     groups: int | None = None
     global_links: int | None = None  # between every two groups
+    wiring: str = PALM_TREE  # or absolute
 
     def __post_init__(self) -> None:
         check_interfaces("dragonfly", self.bandwidth, self.degree, self.latency)
         for field in ("nodes", "routers", "groups", "global_links"):
             if getattr(self, field) is not None:
                 check_count(f"dragonfly.{field}", getattr(self, field))
+        if self.wiring not in WIRINGS:
+            raise ValueError(f"dragonfly.wiring: must be one of {', '.join(WIRINGS)}, got {self.wiring!r}")
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         check_count("dragonfly.servers", servers)
@@ -80,7 +83,7 @@ class Dragonfly:
             raise ValueError(f"dragonfly.groups: {rule}, got {groups} of {routers} routers with {nodes} nodes each")
         cables = self.global_links or max(1, nodes * routers // max(groups - 1, 1))
         check_cables("dragonfly", groups * (routers * (routers - 1) + (groups - 1) * cables) // 2)
-        return DragonflyRoutes(servers, nodes, routers, groups, cables)
+        return DragonflyRoutes(servers, nodes, routers, groups, cables, self.wiring)
 
 
 def _balanced(servers: int) -> int:
@@ -104,6 +107,7 @@ class DragonflyRoutes(Routes):
     routers: int
     groups: int
     global_links: int
+    wiring: str = PALM_TREE
 
     @property
     def global_ports(self) -> int:
@@ -136,8 +140,13 @@ class DragonflyRoutes(Routes):
 
     def gate(self, group: Index, other: Index, turn: Index) -> Index:
         """Return the routers of ``group``, numbered over all groups, with the cables to ``other`` groups."""
-        port = palm_tree(group, other, turn, self.groups)
-        gate: Index = group * self.routers + port // max(self.global_ports, 1)
+        most = max(self.global_ports, 1)
+        port = WIRINGS[self.wiring](group, other, turn, self.groups)
+        router = port // most
+        if self.wiring != PALM_TREE:  # routers with a port less come last, as merlin has them
+            full = self.routers - most * self.routers + self.global_links * (self.groups - 1)
+            router = np.where(port < full * most, router, full + (port - full * most) // max(most - 1, 1))
+        gate: Index = group * self.routers + router
         return gate
 
     def has_equal_lengths(self, kind: str) -> bool:
@@ -193,6 +202,7 @@ class DragonflyRoutes(Routes):
             level=level,
             levels=LEVELS,
             kinds=KINDS,
+            wiring=self.wiring,
         )
 
     def _global(self, group: Index, other: Index, turn: Index) -> Index:

@@ -22,6 +22,20 @@ def palm_tree(group: Index, other: Index, turn: Index, groups: int) -> Index:
     return port
 
 
+def absolute(group: Index, other: Index, turn: Index, groups: int) -> Index:
+    """Return [F] the global port of ``group`` that has cable number ``turn`` to the ``other`` group.
+
+    The absolute arrangement: ports lead to the other groups in the order of their numbers. Several cables between two
+    groups repeat this pattern. Source: the default of SST 16 (merlin's pymerlin-topo-dragonfly.py, global_routes).
+    """
+    port: Index = turn * (groups - 1) + other - (other > group)
+    return port
+
+
+PALM_TREE = "palm_tree"
+WIRINGS = {PALM_TREE: palm_tree, "absolute": absolute}
+
+
 def pairs(count: int) -> int:
     """Return the number of pairs among ``count``."""
     return count * (count - 1) // 2

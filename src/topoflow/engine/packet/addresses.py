@@ -21,7 +21,7 @@ from topoflow.engine.base import LoweredGraph
 from topoflow.engine.packet.layout import PortLayout
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.parts import numbering_of, renamed
-from topoflow.fabric.groups import palm_tree
+from topoflow.fabric.groups import WIRINGS
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, NO_SETS, UP, LinkSets, NextHops, virtual_channels
 
 MINIMAL = "minimal"
@@ -134,13 +134,13 @@ def by_ports_of_routers(layout: AddressedLayout) -> AddressedLayout:
     """A dragonfly whose ``first_seen`` is the order of the routers' ports where its links end, not that of links.
 
     Of a router these are the ports of its endpoints, those of its group in the order of its routers, and those between
-    groups in the order of the palm tree. Source: SST 16, merlin's pymerlin-topo-dragonfly.py numbers ports so.
+    groups in the order of the wiring. Source: SST 16, merlin's pymerlin-topo-dragonfly.py numbers ports so.
     """
     hops = layout.next_hops
     level, place = hops.level.astype(np.int64), layout.port_link.astype(np.int64)
     router, other, turn = np.nonzero((hops.outside >= 0) & (level[hops.outside] == GLOBAL))
     own = router // hops.routers_per_group
-    place[hops.outside[router, other, turn]] = palm_tree(other, own, turn, hops.groups)
+    place[hops.outside[router, other, turn]] = WIRINGS[hops.wiring](other, own, turn, hops.groups)
     first_seen = np.empty(len(place), np.int32)
     first_seen[np.lexsort((place, level))] = np.arange(len(place))
     return replace(layout, first_seen=first_seen)

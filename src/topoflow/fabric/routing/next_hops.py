@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.arrays import Offsets
+from topoflow.fabric.groups import PALM_TREE
 from topoflow.fabric.routing.base import Index
 from topoflow.fabric.routing.shortest import ShortestPaths
 
@@ -82,6 +83,7 @@ class NextHops:
     sets: LinkSets = NO_SETS
     own_group: Links | None = None  # [R] None: all routers have endpoints; NO_GROUP: none
     kinds: Mapping[int, str] = field(default_factory=dict)  # level -> name of its links, if levels differ
+    wiring: str = PALM_TREE  # the order of the ports between groups (``groups.WIRINGS``)
 
     @property
     def routers(self) -> int:
