@@ -8,7 +8,7 @@ import pytest
 
 import topoflow
 from topoflow.strategy.parallel import Parallel
-from topoflow.study.configure.recipe import megatron_options, recipe_keys, with_recipe
+from topoflow.study.configure.recipe import megatron_options, recipe_keys, torchtitan_options, with_recipe
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.transformer import Transformer
 
@@ -144,11 +144,43 @@ def test_a_grid_that_is_written_is_read_again(tmp_path: Path, rule: Parallel) ->
     workload = model.build().with_global_batch(64, 4)
     grid = rule.place(workload, 4)
     sizes = "--num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 128 --vocab-size 1024\n"
-    keys = recipe_keys(write(tmp_path, "found.txt", sizes + megatron_options(workload, grid)))
+    keys = recipe_keys(write(tmp_path, "found.txt", sizes + str(megatron_options(workload, grid))))
     names = ("tensor", "pipeline", "context", "expert", "virtual", "zero", "replicate", "recompute", "reduce_dtype")
     read = {name: keys.get(f"strategy.{name}", str(getattr(Parallel(), name))) for name in names}
     assert read == {name: str(getattr(rule, name)) for name in names}
     assert (keys["micro_batch"], keys["global_batch"]) == (str(rule.micro_batch), "64")
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Parallel(tensor=4, pipeline=2, zero=1, micro_batch=1, reduce_dtype="float32"),
+        Parallel(pipeline=2, virtual=2, zero=1, micro_batch=2, recompute="full", schedule="zb_v"),
+        Parallel(context=2, zero=3, replicate=2, micro_batch=1, recompute="selective_op"),
+    ],
+)
+def test_a_grid_that_is_written_for_torchtitan_is_read_again(tmp_path: Path, rule: Parallel) -> None:
+    gpu = Gpu("gpu", {"bfloat16": 1e12}, 1e12, 1e11, 1e12)
+    model = Transformer(gpu, layers=4, hidden=512, heads=8, key_value_heads=8, sequence=128, gpus_per_server=8)
+    workload = model.build().with_global_batch(64, 4)
+    grid = rule.place(workload, 4)
+    text = '[model]\nflavor = "8B"\n' + str(torchtitan_options(workload, grid))
+    keys = recipe_keys(write(tmp_path, "found.toml", text))
+    names = ("tensor", "pipeline", "context", "virtual", "zero", "replicate", "recompute")
+    read = {name: keys.get(f"strategy.{name}", str(getattr(Parallel(), name))) for name in names}
+    assert read == {name: str(getattr(rule, name)) for name in names}
+    assert (keys["micro_batch"], keys["global_batch"]) == (str(rule.micro_batch), "64")
+    assert keys.get("strategy.schedule", "one_f_one_b") == (rule.schedule or "one_f_one_b")
+    assert keys["strategy.reduce_dtype"] == (rule.reduce_dtype or "bfloat16")
+
+
+def test_a_grid_that_a_program_cannot_train_is_not_written(tmp_path: Path) -> None:
+    gpu = Gpu("gpu", {"bfloat16": 1e12}, 1e12, 1e11, 1e12)
+    model = Transformer(gpu, layers=4, hidden=512, heads=8, key_value_heads=8, sequence=128, gpus_per_server=8)
+    workload = model.build().with_global_batch(64, 4)
+    zero_bubble = Parallel(pipeline=2, zero=1, micro_batch=2, schedule="zb_v").place(workload, 4)
+    assert megatron_options(workload, zero_bubble) is None
+    assert torchtitan_options(workload, Parallel(zero=0, micro_batch=1).place(workload, 4)) is None
 
 
 @pytest.mark.parametrize(

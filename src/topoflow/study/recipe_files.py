@@ -14,7 +14,7 @@ from rich.text import Text
 
 from topoflow.files import write_atomically
 from topoflow.strategy.grid import ParallelGrid
-from topoflow.study.configure.recipe import megatron_options
+from topoflow.study.configure.recipe import recipe_texts
 from topoflow.study.recipes import FoundRecipe, FoundRecipes, fastest
 from topoflow.units import human
 from topoflow.workload.base import layer_graph
@@ -88,7 +88,7 @@ def pareto(recipes: Sequence[FoundRecipe]) -> list[FoundRecipe]:
 
 
 def write_recipes(found: Sequence[FoundRecipes], out: Path) -> None:
-    """Write ``recipes.json``, and ``megatron.txt`` of the fastest recipe of all points."""
+    """Write ``recipes.json``, and files for other programs of the fastest recipe of all points."""
     plain = [
         {
             "swept": dict(each.point.swept),
@@ -103,8 +103,8 @@ def write_recipes(found: Sequence[FoundRecipes], out: Path) -> None:
     write_atomically(out / "recipes.json", (json.dumps(plain, indent=2, allow_nan=False) + "\n").encode())
     job = fastest(found).result.case.job
     assert isinstance(job.strategy, ParallelGrid)
-    options = megatron_options(layer_graph(job.workload), job.strategy)
-    write_atomically(out / "megatron.txt", options.encode())
+    for name, text in recipe_texts(layer_graph(job.workload), job.strategy).items():
+        write_atomically(out / name, text.encode())
 
 
 def _plain(recipe: FoundRecipe, is_best: bool) -> dict[str, Any]:

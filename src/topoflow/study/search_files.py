@@ -1,4 +1,4 @@
-"""Files that ``topoflow search`` writes: plan.json, megatron.txt, result.json and report.html."""
+"""Files that ``topoflow search`` writes: plan.json, megatron.txt, torchtitan.toml, result.json and report.html."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from topoflow.search.found import SearchResult
 from topoflow.search.problem import Problem
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study.configure.point import Point
-from topoflow.study.configure.recipe import megatron_options
+from topoflow.study.configure.recipe import recipe_texts
 from topoflow.workload.base import layer_graph
 
 Tick = Callable[[int, int], None]
@@ -95,14 +95,14 @@ def memory_row(shown: SearchReport) -> dict[str, Any]:
 
 
 def write_plan(found: SearchResult, shown: SearchReport, out: Path, tick: Tick) -> None:
-    """Write ``plan.json``, ``report.html`` and, for parallel degrees, ``megatron.txt`` of one search to its folder."""
+    """Write ``plan.json`` and ``report.html`` of one search to its folder, and recipes for parallel degrees."""
     from topoflow.report.page.search import write_search  # with matplotlib, a third of a second to import
 
     with whole_folder(out) as folder:
         (folder / "plan.json").write_text(found.plan.to_json(), encoding="utf-8")
         if isinstance(found.strategy, ParallelGrid):
-            options = megatron_options(layer_graph(shown.given.workload), found.strategy)
-            (folder / "megatron.txt").write_text(options, encoding="utf-8")
+            for name, text in recipe_texts(layer_graph(shown.given.workload), found.strategy).items():
+                (folder / name).write_text(text, encoding="utf-8")
     write_search(shown, out, tick)
 
 

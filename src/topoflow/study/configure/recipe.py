@@ -338,8 +338,19 @@ def _said(value: bool) -> str:
 # --- the winner of a search
 
 
-def megatron_options(workload: LayerGraph, grid: ParallelGrid) -> str:
-    """Return a grid as options of Megatron-LM, one a line; ``recipe=FILE`` reads them with the sizes of the model."""
+def recipe_texts(workload: LayerGraph, grid: ParallelGrid) -> dict[str, str]:
+    """Return a grid as files that ``recipe=FILE`` reads, by name, for the programs that can train it."""
+    texts = {"megatron.txt": megatron_options(workload, grid), "torchtitan.toml": torchtitan_options(workload, grid)}
+    return {name: text for name, text in texts.items() if text is not None}
+
+
+def megatron_options(workload: LayerGraph, grid: ParallelGrid) -> str | None:
+    """Return a grid as options of Megatron-LM, one a line; ``recipe=FILE`` reads them with the sizes of the model.
+
+    None: Megatron-LM has no such schedule.
+    """
+    if grid.pipeline > 1 and grid.schedule not in (None, "one_f_one_b", "interleaved"):
+        return None
     samples = round(grid.samples(workload))
     options = {
         "tensor-model-parallel-size": grid.tensor,
@@ -366,4 +377,35 @@ def megatron_options(workload: LayerGraph, grid: ParallelGrid) -> str:
         lines.append("--bf16" if workload.dtype == "bfloat16" else "--fp16")
     if workload.dtype == "bfloat16" and grid.reduce_dtype != "float32":
         lines.append("--grad-reduce-in-bf16")
+    return "\n".join(lines) + "\n"
+
+
+def torchtitan_options(workload: LayerGraph, grid: ParallelGrid) -> str | None:
+    """Return a grid as tables of torchtitan's TOML, which ``recipe=FILE`` reads with the table of the model.
+
+    None: torchtitan has no such run. It divides parameters, in a pipeline of gathered ones the optimizer's state.
+    """
+    kept = 2 if grid.pipeline == 1 else 1
+    schedule = grid.schedule or ("one_f_one_b" if grid.virtual == 1 else "interleaved")
+    names = {name: (torch, virtual) for torch, (name, virtual) in SCHEDULES.items()}
+    torch_name, virtual = names.get(schedule, ("", 0))
+    staged = grid.pipeline == 1 or virtual == grid.virtual
+    checkpointed = {"none": "none", "full": "full", "selective_op": "selective"}.get(grid.recompute)
+    if grid.zero not in (3, kept) or grid.expert > 1 or not staged or checkpointed is None:
+        return None
+    samples = round(grid.samples(workload))
+    lines = [
+        "[training]",
+        f"local_batch_size = {samples * (grid.microbatches if grid.pipeline > 1 else 1)}",
+        f"global_batch_size = {samples * grid.microbatches * grid.replicas}",
+        f'mixed_precision_reduce = "{grid.reduce_dtype or workload.dtype}"',
+        "",
+        "[parallelism]",
+        *(f"{name} = {getattr(grid, key.removeprefix('strategy.'))}" for name, key in PARALLELISM.items()),
+        f'fsdp_reshard_after_forward = "{"always" if grid.zero == 3 else "never"}"',
+    ]
+    if grid.pipeline > 1:
+        lines += [f'pipeline_parallel_schedule = "{torch_name}"', f"pipeline_parallel_microbatch_size = {samples}"]
+    lines += ["", "[activation_checkpoint]", f'mode = "{checkpointed}"']
+    lines += ['selective_ac_option = "op"'] if checkpointed == "selective" else []
     return "\n".join(lines) + "\n"
