@@ -18,7 +18,7 @@ from math import gcd
 import numpy as np
 
 from topoflow.demand import Demand, Group
-from topoflow.fabric.base import Channels, Fabric, FabricDesign, Orders
+from topoflow.fabric.base import Channels, Fabric, FabricDesign, Item, Orders
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Mask, Routes, as_routes, padded
 from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.node import Device, Link
@@ -87,11 +87,17 @@ def attach(cluster: Cluster, outside: Fabric, demand: Demand, *, pxn: bool = Tru
         route=AttachedRoutes(cluster, inside, as_routes(outside.route), pxn),
         degree=outside.degree,
         interface_bandwidth=outside.interface_bandwidth,
-        bill=outside.bill,
+        bill=(*outside.bill, *cluster_bill(cluster)) if outside.bill or not cluster.ports else (),
         channels=Channels(rings={group: rings(cluster, group) for group in demand.all_reduce}),
         is_ideal=outside.is_ideal,
         cluster=cluster,
     )
+
+
+def cluster_bill(cluster: Cluster) -> tuple[Item, ...]:
+    """Return the GPUs, each with its share of the rest of its node; NICs are in the bill of the network."""
+    model = cluster.node.gpu.lower() or "unknown"
+    return Item(f"gpu_{model}", cluster.gpus), Item(f"host_{model}", cluster.gpus)
 
 
 def fold(fabric: Fabric) -> Fabric:

@@ -34,7 +34,8 @@ class Item:
     """A line of a bill of materials: ``count`` of ``component``, each for links of ``bandwidth`` B/s.
 
     Components: nic_port, transceiver, switch_port, patch_panel_port, ocs_port, optical_switch_1x2,
-    fast_optical_port, fiber. ``bandwidth`` is 0 for components that do not depend on it.
+    fast_optical_port, fiber; of nodes gpu_MODEL and host_MODEL. ``bandwidth`` is 0 for components that do not
+    depend on it.
     """
 
     component: str
