@@ -204,7 +204,9 @@ class Result:
     @property
     def gpus(self) -> int | None:
         """Return the number of GPUs of nodes; None where endpoints are servers."""
-        return None if self.fabric.cluster is None else self.fabric.cluster.gpus
+        if self.fabric.cluster is None:
+            return None
+        return self.fabric.cluster.gpus if self.fabric.is_folded else self.fabric.servers
 
     @property
     def iteration_time(self) -> float:

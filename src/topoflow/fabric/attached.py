@@ -150,6 +150,7 @@ def fold(fabric: Fabric) -> Fabric:
         bandwidth=np.bincount(bundle, fabric.bandwidth).astype(np.float64),
         latency=fabric.latency[chosen],
         route=FoldedRoutes(fabric, cluster.per_node, bundle),
+        is_folded=True,
         channels=Channels(),
     )
 
@@ -282,6 +283,12 @@ class NodeLinks:
         return padded([tuple(link ^ 1 for link in reversed(walk)) for walk in walks])
 
 
+def network_links(fabric: Fabric) -> range:
+    """Return the links that are no part of a node."""
+    first = fabric.route.links_inside if isinstance(fabric.route, AttachedRoutes) else 0
+    return range(first, fabric.links)
+
+
 class AttachedRoutes(Routes):
     """Paths between GPUs: branches are the port of the target, then those of the network between the nodes."""
 
@@ -289,6 +296,7 @@ class AttachedRoutes(Routes):
         self.cluster, self.outside, self.pxn = cluster, outside, pxn
         gpus = range(cluster.per_node)
         self._links = 2 * len(inside.links)  # of a node
+        self.links_inside = self._links * cluster.nodes  # which come before those of the network
         self._between = padded([inside.between[a][b] for a in gpus for b in gpus])
         self._ports_of = np.array([port for _, port in inside.to_port], np.int64).reshape(cluster.per_node, -1)
         self._ports = max(len(cluster.ports), 1)
@@ -316,8 +324,7 @@ class AttachedRoutes(Routes):
             out = self._out[source % size * self._ports + begin % self._ports]
             into = self._in[target % size * self._ports + end % self._ports]
             between = self.outside.links(begin, end, rest, kind)
-            shift = self.cluster.nodes * self._links
-            between = np.where((between == NO_LINK) | ~apart[:, None], NO_LINK, between + shift)
+            between = np.where((between == NO_LINK) | ~apart[:, None], NO_LINK, between + self.links_inside)
             rows += [self._in_node(out, source // size, apart), between, self._in_node(into, target // size, apart)]
         links: Links = np.concatenate(rows, axis=1).astype(np.int32)
         return links

@@ -35,6 +35,7 @@ from topoflow.engine.lowering.local_ports import slowdowns
 from topoflow.engine.lowering.paths import NO_PATH
 from topoflow.engine.lowering.schedule import SendSchedule, SteadyStreams
 from topoflow.fabric.base import Fabric
+from topoflow.fabric.failed import Rerouted
 from topoflow.operations import INSIDE_AFTER, INSIDE_BEFORE, bus_factor
 from topoflow.traffic.base import Collective
 
@@ -134,7 +135,8 @@ class BlockBuilder:
         if folded:
             members = tuple(node for node in range(len(task.group)) for _ in range(task.local))
         else:
-            members = tuple(number.setdefault(gpu // cluster.per_node, len(number)) for gpu in task.group)
+            gpus = self.fabric.route.nodes[list(task.group)] if isinstance(self.fabric.route, Rerouted) else task.group
+            members = tuple(number.setdefault(int(gpu) // cluster.per_node, len(number)) for gpu in gpus)
         key = task.op, NCCL, task.bytes, members
         if key not in self.made:
             groups = cluster.per_node // task.local if folded else 1  # side by side, of equal parts of the bytes
