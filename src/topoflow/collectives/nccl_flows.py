@@ -40,6 +40,7 @@ from topoflow.collectives.nccl_time import (
     network_of,
     work_of,
 )
+from topoflow.collectives.tuning_tables import PROTOCOLS
 from topoflow.hardware import Node
 
 Members = tuple[int, ...]  # of each rank, the number of its node among those of the group
@@ -138,6 +139,15 @@ def flows(node: Node, nccl: Nccl, op: str, size: float, members: Members) -> Col
     sent = [*_inside(run, work, by_node), *_between(run, work, by_node)]
     steps = work.latency + (work.between if comm.nodes > 1 else 0.0)
     return CollectiveFlows(run.inside.launch + steps, tuple(sent), choice.algorithm)
+
+
+@cache
+def send_wait(node: Node, nccl: Nccl, apart: bool) -> float:
+    """Return the seconds before the bytes of an ncclSend move: its launch, and a step inside or between nodes."""
+    comm = Communicator(node, 2, 1 if apart else 2, nccl.version or "", nccl.min_channels, nccl.max_channels)
+    inside, network = nccl.coefficients(comm)
+    place = PROTOCOLS.index("Simple")  # of messages that are not small
+    return inside.launch + (network.hop[place] if apart else inside.p2p_hop[place])
 
 
 def _inside(run: CollectiveRun, work: CollectiveWork, by_node: Sequence[Sequence[int]]) -> Iterable[Flow]:
