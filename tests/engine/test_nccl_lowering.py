@@ -9,7 +9,7 @@ import pytest
 
 from topoflow.collectives.algorithms import named
 from topoflow.collectives.communicator import Communicator
-from topoflow.collectives.nccl_flows import Nccl, flows
+from topoflow.collectives.nccl_flows import Nccl, flows, send_wait
 from topoflow.collectives.nccl_time import network_of, predict
 from topoflow.demand import Demand
 from topoflow.engine.fluid import Fluid
@@ -20,7 +20,7 @@ from topoflow.fabric.clos import Clos
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.presets import preset
-from topoflow.traffic.base import Collective, Traffic
+from topoflow.traffic.base import Collective, Traffic, Transfer
 
 SIZES = (2**10, 2**20, 2**24, 2**30)
 
@@ -33,7 +33,7 @@ def ideal(node: str, gpus: int, per_node: int = 0) -> Fabric:
     return Attached(IdealSwitch(rate, 1, 1e-6), cluster).build(gpus, Demand(gpus))
 
 
-def seconds(fabric: Fabric, *tasks: Collective, nccl: Nccl | None = None) -> float:
+def seconds(fabric: Fabric, *tasks: Collective | Transfer, nccl: Nccl | None = None) -> float:
     traffic = Traffic.from_tasks("collectives", fabric.servers, tasks)
     placer = Placer(fabric, Lowering("nccl", nccl=nccl or Nccl()))
     (timeline,) = Fluid().simulate([placer.place(traffic, "world")])
@@ -54,6 +54,16 @@ def test_a_collective_alone_in_a_node_takes_the_time_that_nccl_predicts(node: st
     for size in SIZES:
         time, _ = predicted(node, gpus, op, size)
         assert seconds(fabric, Collective(op, size, tuple(range(gpus)))) == pytest.approx(time, rel=1e-9)
+
+
+@pytest.mark.parametrize("target", [1, 8, 9])
+def test_a_send_waits_for_its_launch_and_then_takes_its_bytes(target: int) -> None:
+    wait = send_wait(preset("hgx_h100"), Nccl(), target >= 8)
+    assert wait > 9e-6  # of the launch
+    for size in SIZES:
+        rate = 50e9 if target >= 8 else 450e9
+        found = seconds(ideal("hgx_h100", 16), Transfer(size, 0, target))
+        assert found == pytest.approx(wait + size / rate, rel=1e-9)
 
 
 @pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])

@@ -9,7 +9,7 @@ import pytest
 
 from topoflow.demand import Demand
 from topoflow.fabric.attached import Attached, FoldedRoutes
-from topoflow.fabric.base import Fabric
+from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.clos import Clos
 from topoflow.fabric.routing.base import NO_LINK, as_routes
 from topoflow.fabric.torus import Torus
@@ -121,5 +121,5 @@ def test_a_node_without_nics_is_a_network_by_itself() -> None:
     links = tuple(Link((Device("GPU", a), Device("GPU", b)), "NVL", 1e9, 1e-6) for a, b in ((0, 1), (1, 2), (0, 2)))
     box = Cluster(Node("box", "H100", 90, "", links, ()), 3)
     fabric = Attached(Clos(50e9, 1, 1e-6), box).build(3, Demand(3))
-    assert (fabric.links, fabric.bill) == (6, ())
+    assert (fabric.links, fabric.bill) == (6, (Item("gpu_h100", 3), Item("host_h100", 3)))
     assert [fabric.link_name(link) for link in fabric.route(2, 0, "mp")[0]] == ["GPU 0.2 to GPU 0.0"]

@@ -7,14 +7,42 @@ from typing import Any
 
 import pytest
 
+import topoflow
 from topoflow.demand import Demand
+from topoflow.fabric.attached import Attached
 from topoflow.fabric.base import Item
+from topoflow.fabric.clos import Clos
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.prices import Prices
 from topoflow.fabric.topoopt import TopoOpt
+from topoflow.hardware.cluster import Cluster
+from topoflow.hardware.presets import preset
 from topoflow.units import gbps
 
 NOTHING = Demand(128)
+
+
+def test_a_node_of_8_h100_costs_its_parts_and_draws_the_most_of_a_dgx(configured: Callable[..., Any]) -> None:
+    prices = configured("prices", "prices=gpu_cluster")
+    bill = Attached(Clos(gbps(400), 1, 0.0, rails=True), Cluster(preset("hgx_h100"), 16)).build(16, Demand(16)).bill
+    node = [item for item in bill if item.component.startswith(("gpu", "host"))]
+    assert prices.cost(node) == 16 * (30_000 + 2_638)
+    assert prices.power(node) == pytest.approx(2 * 10_200)
+    assert prices.cost(bill) > prices.cost(node) + 16 * 1_363
+    # An hour: 1 / (5 * 8,760) of the price, and 10.2 kW * 1.2 * 0.08 USD for each node
+    assert prices.cost_of_step(node, 3600.0) == pytest.approx(prices.cost(node) / 43_800 + 20.4 * 1.2 * 0.08)
+
+
+def test_a_folded_cluster_has_the_bill_of_an_unfolded_one() -> None:
+    cluster = Cluster(preset("hgx_h100"), 32)
+    design = Clos(gbps(400), 1, 0.0, rails=True)
+    folded = Attached(design, cluster, folded=True).build(4, Demand(4))
+    assert folded.bill == Attached(design, cluster).build(32, Demand(32)).bill
+
+
+def test_gpus_without_a_price_leave_the_cost_of_a_comparison_out() -> None:
+    row = topoflow.compare(gpus=8, node="gh200", fabric="rail_optimized")[0].row
+    assert (row.cost_usd, row.power_w, row.usd_per_step) == (None, None, None)
 
 
 @pytest.fixture(scope="module")

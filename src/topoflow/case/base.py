@@ -145,13 +145,24 @@ class Case:
 
     @cached_property
     def cost(self) -> float | None:
-        """Return the price of the network's parts (USD); None without a bill of materials."""
-        return self.prices.cost(self.fabric.bill) if self.prices is not None and self.fabric.bill else None
+        """Return the price of all parts (USD); None without a bill of materials, or a price of these nodes."""
+        return None if self._tariffs is None else self._tariffs.cost(self.fabric.bill)
 
     @cached_property
     def power(self) -> float | None:
-        """Return the power that the network's parts draw (W); None without a bill of materials."""
-        return self.prices.power(self.fabric.bill) if self.prices is not None and self.fabric.bill else None
+        """Return the power that all parts draw (W); None where ``cost`` is."""
+        return None if self._tariffs is None else self._tariffs.power(self.fabric.bill)
+
+    def cost_of_step(self, seconds: float) -> float | None:
+        """Return the cost of a step of ``seconds`` (USD); None without prices, or without their years of use."""
+        return None if self._tariffs is None else self._tariffs.cost_of_step(self.fabric.bill, seconds)
+
+    @property
+    def _tariffs(self) -> Prices | None:
+        """The prices of the bill of materials; None without one, or where a price list does not have these nodes."""
+        if self.prices is None or not self.fabric.bill:
+            return None
+        return self.prices if self.fabric.cluster is None or self.prices.lists(self.fabric.bill) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +204,9 @@ class Result:
     @property
     def gpus(self) -> int | None:
         """Return the number of GPUs of nodes; None where endpoints are servers."""
-        return None if self.fabric.cluster is None else self.fabric.cluster.gpus
+        if self.fabric.cluster is None:
+            return None
+        return self.fabric.cluster.gpus if self.fabric.is_folded else self.fabric.servers
 
     @property
     def iteration_time(self) -> float:
@@ -315,6 +328,7 @@ class Result:
             path_length_mean=float(self.path_lengths.mean()) if self.path_lengths.size else 0.0,
             cost_usd=self.cost,
             power_w=self.power,
+            usd_per_step=self.case.cost_of_step(self.iteration_time),
             memory_per_gpu=self.memory,
             recorded_time=self.recorded_time,
             samples_per_second=rate.samples,

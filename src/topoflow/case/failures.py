@@ -41,6 +41,7 @@ class Failures:
     names: tuple[str, ...]  # [F] name of the server; for a link "server0 to server3"
     count: NDArray[np.int64]  # [F] number of equivalent fibers; 1 for a server
     slowdowns: Slowdowns  # of F failures
+    first: int = 0  # the number of the first
 
     @property
     def each(self) -> Values:
@@ -54,7 +55,7 @@ class Failures:
             survives = bool(np.isfinite(seconds[number]))
             yield {
                 "what": self.what,
-                "number": number,
+                "number": self.first + number,
                 "name": name,
                 "count": int(self.count[number]),
                 "iteration_time": float(seconds[number]) if survives else None,
@@ -81,7 +82,7 @@ class Failures:
 
     def _name(self, number: int) -> str:
         name = self.names[number]
-        return name if self.what == "server" else f"link {number}, {name}"
+        return name if self.what == "server" else f"link {self.first + number}, {name}"
 
 
 def _times(slowdown: float) -> str:

@@ -43,6 +43,7 @@ class ResultRow:
     path_length_mean: float
     cost_usd: float | None
     power_w: float | None
+    usd_per_step: float | None
     memory_per_gpu: float | None
     recorded_time: float | None
     samples_per_second: float | None = None
@@ -77,8 +78,11 @@ COLUMNS = {
     "and, in a pipeline, waiting for other stages",
     "bandwidth_tax": "bytes sent by servers, relayed ones included, over bytes asked for; 1 if no server relays",
     "path_length_mean": "links between two servers, mean over all ordered pairs",
-    "cost_usd": "price of the network's parts in US dollars (null: no bill of materials)",
-    "power_w": "watts that the network's parts draw (null: no bill of materials)",
+    "cost_usd": "price of the network's parts in US dollars, with node also of GPUs and hosts "
+    "(null: no bill of materials, or GPUs without a price)",
+    "power_w": "watts that these parts draw (null: no price)",
+    "usd_per_step": "US dollars of a step: the price over the years of use, and electricity "
+    "(null: no price, or a price list without years)",
     "memory_per_gpu": "bytes that the strategy needs on the fullest GPU, at least (null: a recorded job)",
     "recorded_time": "seconds that the step took when the job was recorded (null: it was not, or without times)",
     "samples_per_second": "samples that all servers train on per second (null: a job without layers)",

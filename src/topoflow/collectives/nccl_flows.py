@@ -40,6 +40,7 @@ from topoflow.collectives.nccl_time import (
     network_of,
     work_of,
 )
+from topoflow.collectives.tuning_tables import PROTOCOLS
 from topoflow.hardware import Node
 
 Members = tuple[int, ...]  # of each rank, the number of its node among those of the group
@@ -177,6 +178,15 @@ def _chosen(comm: Communicator, nccl: Nccl, op: str, size: float) -> tuple[Colle
 
 def _wait(run: CollectiveRun, work: CollectiveWork) -> float:
     return run.inside.launch + work.latency + (work.between if run.comm.nodes > 1 else 0.0)
+
+
+@cache
+def send_wait(node: Node, nccl: Nccl, apart: bool) -> float:
+    """Return the seconds before the bytes of an ncclSend move: its launch, and a step inside or between nodes."""
+    comm = Communicator(node, 2, 1 if apart else 2, nccl.version or "", nccl.min_channels, nccl.max_channels)
+    inside, network = nccl.coefficients(comm)
+    place = PROTOCOLS.index("Simple")  # of messages that are not small
+    return inside.launch + (network.hop[place] if apart else inside.p2p_hop[place])
 
 
 def _inside(run: CollectiveRun, work: CollectiveWork, by_node: Sequence[Sequence[int]]) -> Iterable[Flow]:

@@ -18,7 +18,7 @@ from math import gcd
 import numpy as np
 
 from topoflow.demand import Demand, Group
-from topoflow.fabric.base import Channels, Fabric, FabricDesign, Orders
+from topoflow.fabric.base import Channels, Fabric, FabricDesign, Item, Orders
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Mask, Routes, as_routes, padded
 from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.node import Device, Link
@@ -87,11 +87,17 @@ def attach(cluster: Cluster, outside: Fabric, demand: Demand, *, pxn: bool = Tru
         route=AttachedRoutes(cluster, inside, as_routes(outside.route), pxn),
         degree=outside.degree,
         interface_bandwidth=outside.interface_bandwidth,
-        bill=outside.bill,
+        bill=(*outside.bill, *cluster_bill(cluster)) if outside.bill or not cluster.ports else (),
         channels=Channels(rings={group: rings(cluster, group) for group in demand.all_reduce}),
         is_ideal=outside.is_ideal,
         cluster=cluster,
     )
+
+
+def cluster_bill(cluster: Cluster) -> tuple[Item, ...]:
+    """Return the GPUs, each with its share of the rest of its node; NICs are in the bill of the network."""
+    model = cluster.node.gpu.lower() or "unknown"
+    return Item(f"gpu_{model}", cluster.gpus), Item(f"host_{model}", cluster.gpus)
 
 
 def fold(fabric: Fabric) -> Fabric:
@@ -144,6 +150,7 @@ def fold(fabric: Fabric) -> Fabric:
         bandwidth=np.bincount(bundle, fabric.bandwidth).astype(np.float64),
         latency=fabric.latency[chosen],
         route=FoldedRoutes(fabric, cluster.per_node, bundle),
+        is_folded=True,
         channels=Channels(),
     )
 
@@ -276,6 +283,12 @@ class NodeLinks:
         return padded([tuple(link ^ 1 for link in reversed(walk)) for walk in walks])
 
 
+def network_links(fabric: Fabric) -> range:
+    """Return the links that are no part of a node."""
+    first = fabric.route.links_inside if isinstance(fabric.route, AttachedRoutes) else 0
+    return range(first, fabric.links)
+
+
 class AttachedRoutes(Routes):
     """Paths between GPUs: branches are the port of the target, then those of the network between the nodes."""
 
@@ -283,6 +296,7 @@ class AttachedRoutes(Routes):
         self.cluster, self.outside, self.pxn = cluster, outside, pxn
         gpus = range(cluster.per_node)
         self._links = 2 * len(inside.links)  # of a node
+        self.links_inside = self._links * cluster.nodes  # which come before those of the network
         self._between = padded([inside.between[a][b] for a in gpus for b in gpus])
         self._ports_of = np.array([port for _, port in inside.to_port], np.int64).reshape(cluster.per_node, -1)
         self._ports = max(len(cluster.ports), 1)
@@ -310,8 +324,7 @@ class AttachedRoutes(Routes):
             out = self._out[source % size * self._ports + begin % self._ports]
             into = self._in[target % size * self._ports + end % self._ports]
             between = self.outside.links(begin, end, rest, kind)
-            shift = self.cluster.nodes * self._links
-            between = np.where((between == NO_LINK) | ~apart[:, None], NO_LINK, between + shift)
+            between = np.where((between == NO_LINK) | ~apart[:, None], NO_LINK, between + self.links_inside)
             rows += [self._in_node(out, source // size, apart), between, self._in_node(into, target // size, apart)]
         links: Links = np.concatenate(rows, axis=1).astype(np.int32)
         return links

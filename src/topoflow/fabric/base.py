@@ -34,7 +34,8 @@ class Item:
     """A line of a bill of materials: ``count`` of ``component``, each for links of ``bandwidth`` B/s.
 
     Components: nic_port, transceiver, switch_port, patch_panel_port, ocs_port, optical_switch_1x2,
-    fast_optical_port, fiber. ``bandwidth`` is 0 for components that do not depend on it.
+    fast_optical_port, fiber; of nodes gpu_MODEL and host_MODEL. ``bandwidth`` is 0 for components that do not
+    depend on it.
     """
 
     component: str
@@ -86,6 +87,7 @@ class Fabric:
     control: LinkControl = Static()
     is_ideal: bool = False  # nobody can build it; no network has more bandwidth, but direct cables have less latency
     cluster: Cluster | None = None  # the GPUs that are its endpoints; None: endpoints are servers
+    is_folded: bool = False  # a flow stands for one of each GPU of a node (``fabric.attached.fold``)
 
     def __post_init__(self) -> None:
         links = len(self.source)
@@ -145,12 +147,7 @@ class Fabric:
         """Return what an endpoint is called: ``server``, ``GPU`` or, of a folded network, ``node``."""
         if self.cluster is None:
             return "server"
-        return "GPU" if self.servers == self.cluster.gpus else "node"
-
-    @property
-    def is_folded(self) -> bool:
-        """Return whether a flow stands for one of each GPU of a node (``fabric.attached.fold``)."""
-        return self.endpoint == "node"
+        return "node" if self.is_folded else "GPU"
 
     def link_name(self, link: int) -> str:
         """Return the name of a link by its ends: ``leaf 0 to spine 1``."""

@@ -11,6 +11,7 @@ from topoflow.fabric.wiring import check_count
 from topoflow.units import check_not_negative, check_positive
 
 BYTES_PER_GIGABIT = 1e9 / 8
+HOURS_PER_YEAR = 365 * 24
 TARIFFS = ("each", "per_gbps", "by_gbps")
 Tariff = Mapping[str, float | Mapping[float, float]]
 
@@ -31,9 +32,16 @@ class Prices:
     usd: Mapping[str, Tariff]
     watts: Mapping[str, Tariff]
     nic_ports: int = 1  # number of ports of a card, if the tariff of nic_port is that of a card
+    years: float | None = None  # of use, over which a price is spread; None: a step has no cost
+    usd_per_kwh: float = 0.0
+    power_usage: float = 1.0  # power of the building over that of its computers
 
     def __post_init__(self) -> None:
         check_count("prices.nic_ports", self.nic_ports)
+        if self.years is not None:
+            check_positive("prices.years", self.years)
+        check_not_negative("prices.usd_per_kwh", self.usd_per_kwh)
+        check_positive("prices.power_usage", self.power_usage)
         for field in ("usd", "watts"):
             for component, tariff in getattr(self, field).items():
                 _check_tariff(f"prices.{field}.{component}", tariff)
@@ -45,6 +53,18 @@ class Prices:
     def power(self, bill: Sequence[Item]) -> float:
         """Return the W of all items."""
         return self._total("prices.watts", self.watts, bill)
+
+    def lists(self, bill: Sequence[Item]) -> bool:
+        """Return whether every item has a price and a power."""
+        return all(item.component in self.usd and item.component in self.watts for item in bill)
+
+    def cost_of_step(self, bill: Sequence[Item], seconds: float) -> float | None:
+        """Return the USD of using all items for ``seconds``: a share of their price, and electricity."""
+        if self.years is None:
+            return None
+        hours = seconds / 3600
+        energy = self.power(bill) / 1e3 * self.power_usage * hours  # kWh
+        return self.cost(bill) * hours / (self.years * HOURS_PER_YEAR) + energy * self.usd_per_kwh
 
     def _total(self, field: str, tariffs: Mapping[str, Tariff], bill: Sequence[Item]) -> float:
         total = 0.0

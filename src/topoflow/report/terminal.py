@@ -54,6 +54,8 @@ def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
         Cell("bandwidth tax", lambda outcome, _: f"{outcome.row.bandwidth_tax:.2f}", spare=9, field="bandwidth_tax"),
         Cell("mean path", lambda outcome, _: f"{outcome.row.path_length_mean:.2f}", spare=10, field="path_length_mean"),
         Cell("cost", lambda outcome, _: "-" if outcome.cost is None else f"${outcome.cost:,.0f}", field="cost_usd"),
+        *[Cell("cost per step", lambda outcome, _: _dollars(outcome.row.usd_per_step), spare=1, field="usd_per_step")]
+        * any(outcome.row.usd_per_step is not None for outcome in job),
         Cell("power", lambda outcome, _: _watts(outcome.power), spare=8, field="power_w"),
         *[Cell("GPU memory", lambda outcome, _: _memory(outcome), spare=2 * fit, field="memory_per_gpu")]
         * any(outcome.memory for outcome in job),
@@ -75,6 +77,10 @@ def _rate_cells(job: tuple[Result, ...]) -> list[Cell]:
 
 def _count(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"
+
+
+def _dollars(value: float | None) -> str:
+    return "-" if value is None else f"${value:,.4g}"
 
 
 def _watts(value: float | None) -> str:

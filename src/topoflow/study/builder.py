@@ -23,7 +23,7 @@ from topoflow.strategy.grid import ParallelGrid
 from topoflow.study.configure.build import build, fidelity_of
 from topoflow.study.configure.decide import LOWERING, decided, lowering_of
 from topoflow.study.configure.given import Given
-from topoflow.study.configure.keys import LISTED, check_lost, each_of
+from topoflow.study.configure.keys import LISTED, check_lost, each_of, fails
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.configure.point import EXECUTOR, Point, at_point, unique_names
 from topoflow.study.failures import surviving_fabrics
@@ -246,7 +246,7 @@ def _on_nodes(point: Point, workload: Workload, rule: StrategyRule) -> Job:
             raise ValueError(f"fold: must be false for {workload.name}, which has no layers, got true")
         return Job(workload, rule.place(workload, point.config["gpus"]))
     cluster = Cluster(load(point.config["node"]), gpus_of(point), point.config["gpus_per_node"] or 0)
-    if fold or (fold is None and cluster.gpus >= MIN_FOLDED):
+    if fold or (fold is None and cluster.gpus >= MIN_FOLDED and not fails(point.config["fail"])):
         try:
             per_node = batched(point, replace(workload, gpus_per_server=cluster.per_node), cluster.nodes)
             strategy = rule.place(per_node, cluster.nodes)

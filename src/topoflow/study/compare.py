@@ -16,6 +16,7 @@ from topoflow.engine.base import Run, Unfinished, World
 from topoflow.engine.lowering.placement import Placer
 from topoflow.engine.observer import Silent
 from topoflow.engine.simulation import simulate_each
+from topoflow.fabric.attached import network_links
 from topoflow.fabric.base import Fabric
 from topoflow.report.base import Report
 from topoflow.study.builder import Builder, PointCases
@@ -145,19 +146,20 @@ def _failures(what: str, point: Point, result: Result, builder: Builder, run: Ru
     fail, fabric = point.config["fail"], result.fabric
     place, fidelity = partial(_place, result), fidelity_of(point)
     if what == "fiber":
-        return _of_fibers(fabric, fail_fibers(result.traffic, fabric, place, fidelity, rings=fail["rings"], run=run))
+        links = network_links(fabric)
+        found = fail_fibers(result.traffic, fabric, place, fidelity, links=links, rings=fail["rings"], run=run)
+        return _of_fibers(fabric, links, found)
     smaller = builder.job(point, fewer=1).traffic
     found = fail_servers(result.traffic, smaller, fabric, place, fidelity, rings=fail["rings"], run=run)
     names = fabric.nodes[: fabric.servers]
     return Failures("server", tuple(names), np.ones(len(names), np.int64), found)
 
 
-def _of_fibers(fabric: Fabric, found: Slowdowns) -> Failures:
+def _of_fibers(fabric: Fabric, links: range, found: Slowdowns) -> Failures:
     """A link is as many fibers as interfaces of a server have its bandwidth together, at least one."""
-    ends = zip(fabric.source.tolist(), fabric.target.tolist(), strict=True)
-    names = tuple(f"{fabric.nodes[source]} to {fabric.nodes[target]}" for source, target in ends)
-    count = np.maximum(1, np.rint(fabric.bandwidth / fabric.interface_bandwidth)).astype(np.int64)
-    return Failures("fiber", names, count, found)
+    names = tuple(map(fabric.link_name, links))
+    count = np.maximum(1, np.rint(fabric.bandwidth[links] / fabric.interface_bandwidth)).astype(np.int64)
+    return Failures("fiber", names, count, found, links.start)
 
 
 def _place(result: Result, traffic: Traffic, fabric: Fabric) -> World:

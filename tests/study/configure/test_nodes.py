@@ -15,12 +15,19 @@ LLM = {"workload": "llama3_8b", "gpus": 64, "node": "hgx_h100", "fluid.merge": 0
 def test_a_node_brings_its_gpu_its_interfaces_and_nccl() -> None:
     assert with_node(["servers=4"], (), ()) == ["servers=4"]
     added = with_node(["node=hgx_h100"], (), ("h100",))
-    assert added == ["node=hgx_h100", "gpu=h100", "bandwidth_gbps=400", "degree=1", "all_reduce=nccl"]
+    assert added == [
+        "node=hgx_h100",
+        "gpu=h100",
+        "bandwidth_gbps=400",
+        "degree=1",
+        "all_reduce=nccl",
+        "prices=gpu_cluster",
+    ]
 
 
 def test_what_is_given_stays() -> None:
     texts = ["node=dgx_a100", "gpu=h100", "bandwidth_gbps=100", "all_reduce=ring"]
-    assert with_node(texts, (), ("h100",)) == [*texts, "degree=1"]
+    assert with_node(texts, (), ("h100",)) == [*texts, "degree=1", "prices=gpu_cluster"]
     assert "gpu=a100" not in with_node(["node=dgx_a100"], ("gpu",), ("a100",))
 
 
@@ -100,7 +107,7 @@ def test_gpus_are_servers_of_several_without_nodes() -> None:
         ({"node": "l40s", "gpus": 16, "nccl.proto": "LL128"}, "LL128: is not enabled over PCI of node l40s"),
         ({"node": "hgx_h100", "gpus": 16, "fold": True}, "fold: must be false, as GPUs of a node do different work"),
         ({"fold": True}, "fold: must be true or false with node, else null, got True"),
-        ({"node": "hgx_h100", "gpus": 16, "fail.each": "fiber"}, "fail: must be left out with node"),
+        ({"node": "hgx_h100", "gpus": 16, "fold": True, "fail.each": "fiber"}, "fold: must be false with fail"),
     ],
 )
 def test_what_cannot_be_is_one_line(keys: dict[str, object], error: str) -> None:

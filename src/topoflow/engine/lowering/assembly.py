@@ -42,6 +42,7 @@ class Assembly:
     placed: Sequence[PlacedCollectives]
     path: Ints
     table: PathTable
+    launch: Floats  # [K] s before the bytes of a transfer move, the latency of its path included; 0: this latency
 
     def graph(self, links: int, next_hops: NextHops | None = None) -> LoweredGraph:
         """One traffic task after the other: collectives are blocks, the others one task each."""
@@ -94,7 +95,7 @@ class Assembly:
         path, bytes, delay = np.full(begin[-1], NO_PATH, np.int32), np.zeros(begin[-1]), np.zeros(begin[-1])
         path[begin[:-1]] = self.path
         bytes[begin[:-1]] = np.where(self.path == NO_PATH, 0.0, self.traffic.bytes)
-        delay[begin[:-1]] = self.traffic.seconds
+        delay[begin[:-1]] = self.traffic.seconds + np.maximum(self.launch - latency[self.path], 0.0)
         for placed, own in self._blocks(begin):
             block, unit = placed.block, self.traffic.bytes_of_share(placed.tasks)[:, None]
             taken = block.on_tasks(placed.path[placed.group])

@@ -35,6 +35,7 @@ from topoflow.engine.lowering.local_ports import slowdowns
 from topoflow.engine.lowering.paths import NO_PATH
 from topoflow.engine.lowering.schedule import SendSchedule, SteadyStreams
 from topoflow.fabric.base import Fabric
+from topoflow.fabric.failed import Rerouted
 from topoflow.operations import INSIDE_AFTER, INSIDE_BEFORE, bus_factor
 from topoflow.traffic.base import Collective
 
@@ -134,7 +135,8 @@ class BlockBuilder:
         if folded:
             members = tuple(node for node in range(len(task.group)) for _ in range(task.local))
         else:
-            members = tuple(number.setdefault(gpu // cluster.per_node, len(number)) for gpu in task.group)
+            nodes = node_of(self.fabric, np.array(task.group)).tolist()
+            members = tuple(number.setdefault(node, len(number)) for node in nodes)
         key = task.op, NCCL, task.bytes, members
         if key not in self.made:
             groups = cluster.per_node // task.local if folded else 1  # side by side, of equal parts of the bytes
@@ -224,6 +226,16 @@ def _nccl_block(flows: nccl_flows.CollectiveFlows, task: Collective) -> Block:
         traffic_class="all_reduce" if task.op == "all_reduce" else "mp",
     )
     return replace(block, seconds=np.pad(np.full(len(source), flows.wait), 1), limit=limit)
+
+
+def node_of(fabric: Fabric, gpus: Offsets) -> Offsets:
+    """Return the node of each endpoint of a cluster of GPUs, which stays the same where others have failed."""
+    if fabric.is_folded:
+        return gpus
+    assert fabric.cluster is not None
+    numbers = fabric.route.nodes[gpus] if isinstance(fabric.route, Rerouted) else gpus
+    nodes: Offsets = numbers // fabric.cluster.per_node
+    return nodes
 
 
 def _with_phases(block: Block) -> Block:

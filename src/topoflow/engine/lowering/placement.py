@@ -19,14 +19,14 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from topoflow.arrays import Ints, Offsets
-from topoflow.collectives.nccl_flows import Nccl
+from topoflow.arrays import Floats, Ints, Offsets
+from topoflow.collectives.nccl_flows import Nccl, send_wait
 from topoflow.digest import digest
 from topoflow.engine.base import AUTO, World
 from topoflow.engine.lowering.addresses import is_by_address, next_hops
-from topoflow.engine.lowering.algorithms import check_algorithm
+from topoflow.engine.lowering.algorithms import NCCL, check_algorithm
 from topoflow.engine.lowering.assembly import Assembly, PlacedCollectives
-from topoflow.engine.lowering.blocks import RINGS, Block, BlockBuilder
+from topoflow.engine.lowering.blocks import RINGS, Block, BlockBuilder, node_of
 from topoflow.engine.lowering.paths import NO_PATH, Paths
 from topoflow.engine.lowering.routing import routings
 from topoflow.engine.lowering.sizes import MAX_STEPS, ring_sends
@@ -93,9 +93,22 @@ class Placer:
         made = BlockBuilder(fabric, self.lowering.all_reduce, rings, self.lowering.nccl, free)
         blocks = self._blocks.setdefault((rings, free), made)
         placed, path = self._collectives(traffic, blocks), self._transfers(traffic)
-        graph = Assembly(traffic, placed, path, self._paths.arrays()).graph(fabric.links, self._next_hops)
+        launch = self._launch(traffic)
+        graph = Assembly(traffic, placed, path, self._paths.arrays(), launch).graph(fabric.links, self._next_hops)
         routing, seed = self._paths.routing, self._paths.seed
         return World(name, graph, fabric.bandwidth, fabric.latency, fabric, routing, seed)
+
+    def _launch(self, traffic: Traffic) -> Floats:
+        """Return [K] the seconds before the bytes of each transfer move, where NCCL sends them."""
+        launch, cluster = np.zeros(len(traffic)), self.fabric.cluster
+        sends = np.flatnonzero(traffic.is_transfer)
+        if self.lowering.all_reduce != NCCL or cluster is None or not len(sends):
+            return launch
+        nodes = [node_of(self.fabric, ends[sends].astype(np.int64)) for ends in (traffic.source, traffic.target)]
+        apart = nodes[0] != nodes[1]
+        for far in set(apart.tolist()):
+            launch[sends[apart == far]] = send_wait(cluster.node, self.lowering.nccl, far)
+        return launch
 
     @property
     def waits(self) -> bool:

@@ -32,9 +32,10 @@ NS = 1e9  # ns per second
 
 MEASURES = {  # numbers of a row that the explorer shows
     "iteration_time": "time of one training step [s]",
-    "cost_usd": "price of the network [US dollars]",
+    "cost_usd": "price [US dollars]",
+    "usd_per_step": "price of a step [US dollars]",
     "network_time": "not computing [s]",
-    "power_w": "power of the network [W]",
+    "power_w": "power [W]",
     "bandwidth_tax": "bandwidth tax",
     "path_length_mean": "mean path [links]",
     "memory_per_gpu": "memory per GPU [B]",

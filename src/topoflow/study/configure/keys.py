@@ -12,6 +12,7 @@ from topoflow.engine.launch import count_threads
 from topoflow.engine.lowering.algorithms import NCCL, names
 from topoflow.engine.lowering.blocks import RINGS
 from topoflow.engine.lowering.routing import routings
+from topoflow.fabric.attached import network_links
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.channels.strides import check_strides
 from topoflow.memory import check_memory
@@ -70,12 +71,17 @@ def _check_node(config: Mapping[str, Any]) -> None:
         raise ValueError(f"node: must be a preset or a file NAME.xml, got {node!r}")
     if servers is not None and node is not None:
         raise ValueError(f"servers: must be left out with node, got {servers}")
+    if config["fold"] and fails(config["fail"]):
+        raise ValueError("fold: must be false with fail, as one GPU or one link fails, got true")
     if node is None and config["gpus_per_node"] is not None:
         raise ValueError(f"gpus_per_node: must be left out without node, got {config['gpus_per_node']}")
     if node is not None and config["placement"] is not None:
         raise ValueError(f"placement: must be left out with node, got {config['placement']}")
-    if node is not None and any(config["fail"][key] for key in (*LISTED, "each")):
-        raise ValueError(f"fail: must be left out with node, got {config['fail']}")
+
+
+def fails(fail: Mapping[str, Any]) -> bool:
+    """Return whether any part fails."""
+    return any(fail[key] for key in (*LISTED, "each"))
 
 
 def _check_placement(config: Mapping[str, Any]) -> None:
@@ -84,7 +90,7 @@ def _check_placement(config: Mapping[str, Any]) -> None:
         raise ValueError(f"placement: must be a file, got {file!r}")
     if request is not None and (file is None or not isinstance(request, str | int)):
         raise ValueError(f"request: must be the name of a request of placement=FILE, got {request!r}")
-    if file is not None and any(fail[key] for key in (*LISTED, "each")):
+    if file is not None and fails(fail):
         raise ValueError(f"placement: must be without fail, got {file}")
 
 
@@ -178,6 +184,11 @@ def check_lost(fail: Mapping[str, Any], fabric: Fabric) -> None:
         for each in fail[key]:
             if not 0 <= each < count:
                 raise ValueError(f"fail.{key}: must be within 0..{count - 1}, got {each}")
+    outside = network_links(fabric)
+    for link in fail["fibers"]:
+        if link not in outside:
+            law = f"must be within {outside.start}..{outside.stop - 1}, as links inside nodes are no fibers"
+            raise ValueError(f"fail.fibers: {law}, got {link}")
     if len(set(fail["servers"])) == fabric.servers:
         raise ValueError(f"fail.servers: must leave at least one of {fabric.servers} servers, got {fail['servers']}")
 

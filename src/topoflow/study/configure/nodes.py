@@ -23,7 +23,7 @@ def has_node(arguments: Sequence[str]) -> bool:
 
 
 def with_node(overrides: Sequence[str], made: Collection[str], gpus: Collection[str]) -> Sequence[str]:
-    """Return ``overrides`` with the GPU, the interfaces and the collectives of a ``node`` that they name.
+    """Return ``overrides`` with the GPU, interfaces, collectives and prices of a ``node`` that they name.
 
     ``made`` are groups whose objects were made in Python, ``gpus`` the names of GPUs that there are. Raises
     ``ValueError`` for a node that does not exist.
@@ -42,6 +42,7 @@ def with_node(overrides: Sequence[str], made: Collection[str], gpus: Collection[
         "bandwidth_gbps": max((port.bandwidth for port in node.ports), default=gbps(100)) / gbps(1),
         "degree": 1,
         "all_reduce": "nccl" if node.sm else "ring",
+        "prices": "gpu_cluster",
     }
     added = [
         f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
