@@ -88,9 +88,10 @@ def uncovered(page: Path) -> list[str]:
         for path in named_files(page, section):
             if path.is_relative_to(ROOT / "tests") or "results" in path.parts or path.suffix == ".md":
                 known += values(path)
-        for match in NUMBER.finditer(CITED.sub("", section)):
+        prose = CITED.sub("", section)
+        for match in NUMBER.finditer(prose):
             if not is_covered(match[1].replace(",", ""), known):
-                found.append(" ".join(section[max(0, match.start() - 40) : match.end() + 6].split()))
+                found.append(" ".join(prose[max(0, match.start() - 40) : match.end() + 6].split()))
     return found
 
 
