@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hydra.utils import instantiate
 
 import topoflow
 from topoflow.strategy.parallel import Parallel
+from topoflow.study.configure.composition import composed, initialized
 from topoflow.study.configure.recipe import megatron_options, recipe_keys, torchtitan_options, with_recipe
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.transformer import Transformer
@@ -29,6 +31,14 @@ LLAMA = """--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-atte
 --untie-embeddings-and-output-weights --position-embedding-type rope --bf16 --grad-reduce-in-bf16 --fp8-format hybrid
 --pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 2 --recompute-granularity full
 --recompute-method uniform --recompute-num-layers 1 --global-batch-size 128
+"""
+DEEPSEEK = """--num-layers 61 --hidden-size 7168 --num-attention-heads 128 --ffn-hidden-size 18432
+--moe-ffn-hidden-size 2048 --num-experts 256 --moe-router-topk 8 --moe-shared-expert-intermediate-size 2048
+--moe-layer-freq "([0]*3+[1]*58)*1" --multi-latent-attention --q-lora-rank 1536 --kv-lora-rank 512 --qk-head-dim 128
+--qk-pos-emb-head-dim 64 --v-head-dim 128 --seq-length 4096 --vocab-size 129280 --swiglu --disable-bias-linear
+--untie-embeddings-and-output-weights --position-embedding-type rope --bf16 --use-distributed-optimizer
+--global-batch-size 256 --expert-model-parallel-size 8 --recompute-granularity full --recompute-method block
+--recompute-num-layers 0
 """
 TITAN = """
 [model]
@@ -88,6 +98,18 @@ def test_a_llama_of_megatron_is_read_as_keys(tmp_path: Path) -> None:
     }
     assert expected.items() <= keys.items()
     assert "strategy.reduce_dtype" not in keys
+
+
+def test_a_mixture_with_latent_attention_has_the_layers_of_the_preset(tmp_path: Path) -> None:
+    keys = recipe_keys(write(tmp_path, "deepseek.sh", DEEPSEEK))
+    assert keys["strategy.recompute"] == "none"
+    with initialized():
+        models = [
+            composed("compare", [f"{key}={value}" for key, value in each.items()]).workload
+            for each in (keys, {"workload": "deepseek_v3"})
+        ]
+    layers = [instantiate(model, gpus_per_server=8).build().layers for model in models]
+    assert layers[0] == layers[1]
 
 
 def test_a_configuration_of_torchtitan_is_read_as_keys(tmp_path: Path) -> None:
@@ -201,6 +223,26 @@ def test_a_grid_that_a_program_cannot_train_is_not_written(tmp_path: Path) -> No
             "a.sh",
             GPT + " --tp-comm-overlap",
             "--tp-comm-overlap: must be left out, as topoflow has no key for it, got it",
+        ),
+        (
+            "a.sh",
+            GPT + " --multi-latent-attention",
+            "--multi-latent-attention: must come with --num-experts, got none",
+        ),
+        (
+            "a.sh",
+            DEEPSEEK.replace("--kv-lora-rank 512", ""),
+            "--kv-lora-rank: must be given with --multi-latent-attention, got none",
+        ),
+        (
+            "a.sh",
+            DEEPSEEK.replace("([0]*3+[1]*58)*1", "([0,1]*30)"),
+            "--moe-layer-freq: must be 1 or as ([0]*3+[1]*58), layers without experts first, got",
+        ),
+        (
+            "a.sh",
+            DEEPSEEK.replace("-intermediate-size 2048", "-intermediate-size 3000"),
+            "--moe-shared-expert-intermediate-size: must be a multiple of the 2048 of an expert, got 3000",
         ),
         ("a.sh", GPT + " 'open", "must be a command line, got No closing quotation"),
         (

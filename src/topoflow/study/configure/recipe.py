@@ -59,18 +59,19 @@ REFUSED = (
     "tp-comm-overlap",
     "optimizer-cpu-offload",
     "cpu-offloading",
-    "multi-latent-attention",
     "mtp-num-layers",
     "window-size",
     "decoder-first-pipeline-num-layers",
     "decoder-last-pipeline-num-layers",
     "pipeline-model-parallel-layout",
-    "moe-shared-expert-intermediate-size",
-    "moe-layer-freq",
-    "kv-channels",
     "expert-tensor-parallel-size",
     "use-torch-fsdp2",
 )
+LATENT = {  # options of multi-head latent attention
+    "kv-lora-rank": "workload.key_value_rank",
+    "qk-pos-emb-head-dim": "workload.rotary_size",
+    "v-head-dim": "workload.value_size",
+}
 SHARDED = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 
 
@@ -122,9 +123,8 @@ def _megatron(file: Path, text: str, given: Mapping[str, str]) -> dict[str, str]
     keys["workload.gpus_per_server"] = str(GPUS_PER_SERVER)
     heads = numbers.get("num-attention-heads", 1)
     groups = _number(f"{file}: --num-query-groups", options.get("num-query-groups", "1"))
-    channels = options.get("kv-channels")
-    if channels is not None and _number(f"{file}: --kv-channels", channels) * heads != numbers.get("hidden-size"):
-        raise ValueError(f"{file}: --kv-channels: must be hidden-size / num-attention-heads, got {channels}")
+    if "kv-channels" in options:
+        keys["workload.head_size"] = str(_number(f"{file}: --kv-channels", options["kv-channels"]))
     keys["workload.key_value_heads"] = str(groups if "group-query-attention" in options else heads)
     wide = options.get("moe-ffn-hidden-size", "") or options.get("ffn-hidden-size", "")
     if wide or "hidden-size" in numbers:
@@ -138,6 +138,9 @@ def _megatron(file: Path, text: str, given: Mapping[str, str]) -> dict[str, str]
             raise ValueError(f"{file}: --num-experts: {rule}, got {numbers['num-experts']}")
         keys["workload"] = "moe"
         keys.setdefault("workload.top_k", "2")
+        keys |= _latent_attention(file, options) | _expert_layers(file, options, int(keys["workload.feed_forward"]))
+    elif "multi-latent-attention" in options:
+        raise ValueError(f"{file}: --multi-latent-attention: must come with --num-experts, got none")
     else:
         keys["workload.gated"] = _said("swiglu" in options)
         keys["workload.tied"] = _said("untie-embeddings-and-output-weights" not in options)
@@ -146,6 +149,42 @@ def _megatron(file: Path, text: str, given: Mapping[str, str]) -> dict[str, str]
         keys["workload.learned_positions"] = _said(not (rotary or "use-rotary-position-embeddings" in options))
         keys["workload.attention"] = "unfused" if options.get("attention-backend") == "unfused" else "flash"
     return keys | _megatron_training(file, options, numbers)
+
+
+def _latent_attention(file: Path, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys of multi-head latent attention, if the options have it."""
+    if "multi-latent-attention" not in options:
+        return {}
+    for name in (*LATENT, "qk-head-dim"):
+        if name not in options:
+            raise ValueError(f"{file}: --{name}: must be given with --multi-latent-attention, got none")
+    keys = {key: str(_number(f"{file}: --{name}", options[name])) for name, key in LATENT.items()}
+    size = _number(f"{file}: --qk-head-dim", options["qk-head-dim"]) + int(keys["workload.rotary_size"])
+    if "q-lora-rank" in options:
+        keys["workload.query_rank"] = str(_number(f"{file}: --q-lora-rank", options["q-lora-rank"]))
+    return keys | {"workload.head_size": str(size)}
+
+
+def _expert_layers(file: Path, options: Mapping[str, str], wide: int) -> dict[str, str]:
+    """Return the keys of shared experts, and of first layers without experts; an expert is ``wide``."""
+    keys, shared = {}, options.get("moe-shared-expert-intermediate-size")
+    if shared is not None:
+        size = _number(f"{file}: --moe-shared-expert-intermediate-size", shared)
+        if size % wide:
+            rule = f"must be a multiple of the {wide} of an expert"
+            raise ValueError(f"{file}: --moe-shared-expert-intermediate-size: {rule}, got {size}")
+        keys["workload.shared_experts"] = str(size // wide)
+    pattern = options.get("moe-layer-freq", "1").replace(" ", "").removesuffix("*1")
+    dense = re.fullmatch(r"\[0\]\*(\d+)\+\[1\]\*\d+", pattern)
+    if dense:
+        keys["workload.dense_layers"] = dense[1]
+        keys["workload.dense_feed_forward"] = str(
+            _number(f"{file}: --ffn-hidden-size", options.get("ffn-hidden-size", ""))
+        )
+    elif pattern != "1":
+        rule = "must be 1 or as ([0]*3+[1]*58), layers without experts first"
+        raise ValueError(f"{file}: --moe-layer-freq: {rule}, got {options['moe-layer-freq']}")
+    return keys
 
 
 def _megatron_training(file: Path, options: Mapping[str, str], numbers: Mapping[str, int]) -> dict[str, str]:
@@ -166,6 +205,8 @@ def _megatron_training(file: Path, options: Mapping[str, str], numbers: Mapping[
     recompute = "selective" if "recompute-activations" in options else options.get("recompute-granularity", "none")
     if recompute not in ("none", "selective", "full"):
         raise ValueError(f"{file}: --recompute-granularity: must be selective or full, got {recompute}")
+    if options.get("recompute-num-layers") == "0":
+        recompute = "none"
     if recompute == "full" and (options.get("recompute-method"), options.get("recompute-num-layers", "1")) != (
         "uniform",
         "1",
