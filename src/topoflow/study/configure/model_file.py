@@ -4,7 +4,7 @@
     workload=transformer workload.hidden=4096 workload.layers=32 workload.heads=32 ...
 
 The file does not say how long sequences are in training: they are ``SEQUENCE``, or as long as the model's positions if
-these are fewer, unless ``workload.sequence`` is given. Biases of Qwen2's queries, keys and values are left out.
+these are fewer, and a GPU has one, unless keys say otherwise. Biases of Qwen2's queries, keys and values are left out.
 
 Source: the configuration classes of transformers 4.57, src/transformers/models/*/configuration_*.py.
 """
@@ -55,6 +55,7 @@ def model_keys(file: Path) -> dict[str, str]:
     read = _Config(file, config)
     sizes = _gpt2(read) if kind == "gpt2" else _mixture(read, kind) if kind in MIXTURES else _dense(read, kind)
     name = "moe" if kind in MIXTURES else "transformer"
+    sizes["batch_per_gpu"] = 1  # as in our presets
     return {"workload": name} | {f"workload.{key}": str(value).lower() for key, value in sizes.items()}
 
 
