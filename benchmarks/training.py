@@ -178,7 +178,28 @@ MODELS |= {
             "grok1",
         ),
     )
-} | {"mixtral8x7b": preset("moe")}
+} | {"mixtral8x7b": {"experts": 8}}  # the defaults of Moe
+LLAMA = {"learned_positions": False, "gated": True, "tied": False, "bias": False}
+QWEN3 = {"key_value_heads": 8, "head_size": 128, "vocabulary": 151936, **LLAMA}
+# config.json of the published weights; NVIDIA, "Nemotron-4 15B Technical Report", 2024, table 1
+MODELS |= {
+    "qwen38b": {"layers": 36, "hidden": 4096, "heads": 32, "feed_forward": 12288, **QWEN3},
+    "qwen314b": {"layers": 40, "hidden": 5120, "heads": 40, "feed_forward": 17408, **QWEN3},
+    "qwen332b": {"layers": 64, "hidden": 5120, "heads": 64, "feed_forward": 25600, **QWEN3},
+    "nemotron415b": gpt(32, 6144, 48, 256000, **LLAMA | {"gated": False, "key_value_heads": 8}),
+    "kimik2": preset("deepseek_v3") | {"heads": 64, "experts": 384, "dense_layers": 1, "vocabulary": 163840},
+    "gptoss120b": {  # attention of every second layer is within a window of 128, here it is whole
+        "layers": 36,
+        "hidden": 2880,
+        "heads": 64,
+        "key_value_heads": 8,
+        "head_size": 64,
+        "feed_forward": 2880,
+        "experts": 128,
+        "top_k": 4,
+        "vocabulary": 201088,
+    },
+}
 
 
 @dataclass(frozen=True)

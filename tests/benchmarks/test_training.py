@@ -14,7 +14,7 @@ COLUMNS = (
 SAID = '"one",MPT-125m,a100_40gb,8,1,1,8,1,1,1,3 (FSDP),2,32,512,bf16,none,0.05,'
 IN_A_SERVER = '"two","Llama3-8B, 4 layers",B200,8,2,2,2,1,1,1,1,,8,1024,FP8,per recipe,0.05,'
 UNSAID = [
-    '"two",DeepSeek-V3,H100,8,1,1,8,1,8,1,1,1,8,1024,BF16,none,1,',
+    '"two",Falcon-180B,H100,8,1,1,8,1,8,1,1,1,8,1024,BF16,none,1,',
     '"two",Llama3-8B,H100,8,2,1,4,1,1,1,FSDP2 sharded,1,6,1024,BF16,none,1,',
     '"two",Llama3-8B,A100 80GB (Selene),8,1,1,8,1,1,1,1,1,8,1024,FP8,none,1,',
     '"two",Llama3-8B,B200,8,1,1,8,1,1,1,1,1,8,1024,INT4,none,1,',
@@ -38,8 +38,9 @@ def test_rows_are_said_with_their_defaults_or_named_with_the_reason(tmp_path: Pa
     assert lines[1].startswith("line 3: Llama3-8B, 4 layers on 8 B200 tp=2 pp=2: ")
     assert lines[1].endswith("(micro_batch=1; recompute=none for 'per recipe')")
     reasons = [line.partition("not said: ")[2].split(": ", 2)[2] for line in lines[2:8]]
-    assert reasons == [
-        "model: must be a GPT, an MPT or a Llama 3 of known sizes, got DeepSeek-V3",
+    assert reasons[0].startswith("model: must be one of ")
+    assert reasons[0].endswith(", got Falcon-180B")
+    assert reasons[1:] == [
         "global_batch: must be a multiple of the replicas of the model, got 1.5 samples for each, of 2 GPUs",
         "workload.precision.dense: must be a rate of the gpu, float64, float32, tfloat32, float16, bfloat16, "
         "got 'float8_e4m3fn'",
