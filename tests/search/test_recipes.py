@@ -126,6 +126,7 @@ def test_nothing_beats_a_pareto_recipe_in_time_and_memory() -> None:
         (("model=llama3_405b", "gpus=8"), "gpu.memory"),
         (("model=llama3_8b", "gpus=12"), "gpus"),
         (("model=llama3_8b", "strategy=fsdp"), "strategy"),
+        (("model=llama3_8b", "strategy.schedule=zb_h1"), "strategy.schedule"),
     ],
 )
 def test_what_cannot_be_searched_is_one_line(arguments: tuple[str, ...], field: str) -> None:

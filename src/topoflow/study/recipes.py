@@ -158,22 +158,24 @@ class _Search:
         """
         self.run.observer.stage("simulating")
         waiting, most = self._in_order(), min(MOST_SIMULATED, int(self.fits.sum()))
-        best, found, more, least = list[FoundRecipe](), 0, True, 0.0
-        following = next(waiting, None)
-        while more and found < most and following is not None:
-            self.run.observer.advance(found, most)
-            rows = [following]
-            while len(rows) < min(AT_ONCE, most - found) and (following := next(waiting, None)) is not None:
-                rows.append(following)
+        best, simulated, more, least = list[FoundRecipe](), 0, True, 0.0
+        next_row = next(waiting, None)
+        while more and simulated < most and next_row is not None:
+            self.run.observer.advance(simulated, most)
+            rows = [next_row]
+            while len(rows) < min(AT_ONCE, most - simulated) and (next_row := next(waiting, None)) is not None:
+                rows.append(next_row)
             latest = self._simulated(rows)
             best = sorted([*best, *latest], key=lambda recipe: recipe.result.iteration_time)[:BEST]
-            found += len(latest)
-            following = next(waiting, None)
-            least = np.inf if following is None else float(self.bounds.seconds[following])
+            simulated += len(latest)
+            next_row = next(waiting, None)
+            least = np.inf if next_row is None else float(self.bounds.seconds[next_row])
             slowest = best[-1].result.iteration_time if len(best) == BEST else np.inf
-            more = slowest > least and (found < AT_ONCE + 1 or any(recipe in best for recipe in latest))
-        proven = following is None or (len(best) == BEST and best[-1].result.iteration_time <= least)
-        return FoundRecipes(self.point, self.gpus, tuple(best), len(self.recipes), int(self.fits.sum()), found, proven)
+            more = slowest > least and (simulated < AT_ONCE + 1 or any(recipe in best for recipe in latest))
+        proven = next_row is None or (len(best) == BEST and best[-1].result.iteration_time <= least)
+        return FoundRecipes(
+            self.point, self.gpus, tuple(best), len(self.recipes), int(self.fits.sum()), simulated, proven
+        )
 
     def _in_order(self) -> Iterator[int]:
         """Yield the recipes that fit, the least bound first; only these are bounded by all of their passes."""
@@ -194,8 +196,8 @@ class _Search:
 
     def _simulated(self, rows: Sequence[int]) -> list[FoundRecipe]:
         points = [_with_recipe(self.point, self.recipes, row) for row in rows]
-        asked = Builder().build(points)
-        results = simulate(asked, replace(self.run, observer=Silent()))
+        cases = Builder().build(points)
+        results = simulate(cases, replace(self.run, observer=Silent()))
         return [
             FoundRecipe(
                 self.recipes.chosen(row),
@@ -214,6 +216,8 @@ def _check(point: Point, rule: object, workload: LayerGraph) -> None:
     if rule.microbatches is not None:
         law = "must be left out, as it follows from micro_batch"
         raise ValueError(f"strategy.microbatches: {law}, got {rule.microbatches}")
+    if rule.schedule is not None:
+        raise ValueError(f"strategy.schedule: must be left out in a search of recipes, got {rule.schedule}")
     if workload.kernels is not None:
         raise ValueError(f"workload.kernels: must be null in a search of recipes, got {workload.kernels.name}")
     shardings(workload)
