@@ -1,4 +1,4 @@
-"""The README's way from a profile to a faster job, command by command."""
+"""Run the README's section from a profile to a faster job, command by command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REFUSAL = sandbox.why_not()
 
 
 def seconds(row: str) -> list[float]:
-    """The times of a table's row: predicted, measured, least, most."""
+    """Return the times of a table's row in seconds: predicted, measured, least, most."""
     return [float(value) / (1000 if unit == "ms" else 1) for value, unit in re.findall(r"([\d.]+) (ms|s)\b", row)]
 
 
@@ -27,7 +27,7 @@ def seconds(row: str) -> list[float]:
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(REFUSAL is not None, reason=str(REFUSAL))
 def test_the_plan_makes_the_job_faster_as_predicted(tmp_path: Path) -> None:
-    """Every command of the section, in order: predicted times are those of its text, and the rings are faster."""
+    """Each command of the section runs; the rings of the plan are faster, and no link is faster than its rate."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     section = (ROOT / "README.md").read_text().partition(HEADING)[2].partition("\n## ")[0]
     commands = [
@@ -42,8 +42,6 @@ def test_the_plan_makes_the_job_faster_as_predicted(tmp_path: Path) -> None:
         assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
         found += [seconds(line) for line in done.stdout.splitlines() if "iteration" in line and "emulate" in command]
     (before, own, *_), (after, rings, *_) = found
-    assert f"(predicted {before:.2f} s)" in section
-    assert f"(predicted {after:.2f} s)" in section
     assert before == pytest.approx(2 * after, rel=0.01)
     assert rings < own
     assert rings > 0.95 * after, "a link is not faster than its rate"
