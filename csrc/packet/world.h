@@ -545,6 +545,7 @@ class World {
   // looks at the days up to the first one that still has a credit.
   CALLED_ON_CPU void collect_more(Channel& c, int64_t now) {
     const Calendar calendar = calendar_of(c);
+    const int64_t begin = now < begin_ ? now : begin_;  // depths over time are written up to a time before `begin_`
     int64_t first = kNever, number = calendar.number(c.more_time);
     const int64_t end = number + calendar.days();
     for (; c.listed > 0 && number < end && number <= calendar.number(first); ++number) {
@@ -554,7 +555,7 @@ class World {
         Slot& slot = s_.slot[i];
         c.room += slot.credits.take(now - slot.ready);
         const int32_t next = slot.credits.first();
-        if (next == Credits::kNoCredit || c.copy(slot.credits, slot.ready, begin_)) {
+        if (next == Credits::kNoCredit || c.copy(slot.credits, slot.ready, begin)) {
           *at = slot.credits.next;
           --c.listed;
           free_slot(i);

@@ -20,7 +20,7 @@ from tests.twins.packet_transport import TransportSimulation
 from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.base import Histogram, LoweredGraph, Ports, Run, Timeline, World
 from topoflow.engine.bound import Bound
-from topoflow.engine.device import DeviceMemory as Device  # seeds follow the text of the tests: 4725 is open
+from topoflow.engine.device import DeviceMemory
 from topoflow.engine.lowering.paths import PathSet, union
 from topoflow.engine.packet import MOST_QUEUES, Packet, layout_of
 from topoflow.engine.packet.addresses import AddressedLayout
@@ -270,7 +270,7 @@ def agree(found: Histogram, values: list[int]) -> None:
 @given(seed=CASES)
 def test_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
     draw = np.random.default_rng(seed)
-    compare(random_world(draw), random_model(draw), Run(Device.named(device), threads=1))
+    compare(random_world(draw), random_model(draw), Run(DeviceMemory.named(device), threads=1))
 
 
 @settings(max_examples=150)
@@ -278,18 +278,19 @@ def test_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
 @example(seed=978)  # two messages lose each other's packets for ever, and give up
 def test_with_losses_marks_and_control_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
     draw = np.random.default_rng(seed)
-    compare(random_world(draw, one_interface=True), random_transport(draw), Run(Device.named(device), threads=1))
+    compare(random_world(draw, one_interface=True), random_transport(draw), Run(DeviceMemory.named(device), threads=1))
 
 
 @settings(max_examples=40)
 @given(seed=CASES)
+@example(seed=4725)  # a credit is not back yet at the end of an interval that is written long after
 def test_on_links_of_milliseconds_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
     """What a channel and a queue have in 32 bits, and credits that they have no room for, are as exact as the rest."""
     draw = np.random.default_rng(seed)
     world, model = random_world(draw), random_model(draw)
     latency = draw.choice([0.0, 1e-6, 1.2e-3, 2.1e-3, 5e-3], world.graph.links)
     model = replace(model, buffer=64 * model.size) if draw.random() < 0.5 else model
-    compare(replace(world, latency=latency), model, Run(Device.named(device), threads=1))
+    compare(replace(world, latency=latency), model, Run(DeviceMemory.named(device), threads=1))
 
 
 @settings(max_examples=40)
@@ -304,7 +305,7 @@ def test_on_links_with_hundreds_of_packets_under_way_the_kernel_is_exactly_the_t
     fast = replace(
         world, graph=graph, capacity=draw.choice(speeds, graph.links), latency=draw.choice(latencies, graph.links)
     )
-    assert compare(fast, model, Run(Device.named(device), threads=1))
+    assert compare(fast, model, Run(DeviceMemory.named(device), threads=1))
 
 
 @settings(max_examples=50)
