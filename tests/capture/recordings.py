@@ -20,7 +20,7 @@ SECOND = 10**9
 
 def text_of(rows: Iterable[dict[str, Any] | Event], rank: int = 0, **header: Any) -> str:
     """Return the file of a rank that wrote ``rows``."""
-    plain = [row.complete() if isinstance(row, Event) else row for row in rows]
+    plain = [row.row if isinstance(row, Event) else row for row in rows]
     return "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in [HEADER | {"rank": rank} | header, *plain])
 
 

@@ -63,8 +63,8 @@ def test_rows_are_on_the_disk_while_the_job_runs(tmp_path) -> None:
 def test_an_end_that_becomes_known_after_its_event_was_written_is_recorded(tmp_path) -> None:
     with recording(tmp_path) as (record, _):
         row = reduce(0)
-        end, after = row.pop("end"), row.pop("after")
-        late = Event(0, row, tuple(after))
+        end = row.pop("end")
+        late = Event(0, row)
         record.append(group(0, 1))
         record.append(late)
         wait_for(lambda: late.written)

@@ -112,10 +112,10 @@ def communication(call: OperatorSignature, group: Group, arguments: Mapping[str,
     A dtype that Trace does not know is recorded as bytes (uint8), its size being what matters.
     """
     inputs = outputs = tensors_of(arguments.get(call.inputs))
-    received = sent = sum([tensor.nbytes for tensor in inputs])
+    received = sent = _bytes_of(inputs)
     if call.inputs != call.outputs:
         outputs = tensors_of(result if call.outputs == RESULT else arguments.get(call.outputs))
-        received = sum([tensor.nbytes for tensor in outputs])
+        received = _bytes_of(outputs)
     row: Row = {
         "kind": "communication",
         "op": call.op,
@@ -133,7 +133,11 @@ def communication(call: OperatorSignature, group: Group, arguments: Mapping[str,
     elif call.other:
         row["root"] = group.ranks[arguments[call.other]]
     seen = inputs or outputs or tensors_of(arguments.get("tensor"))
-    return row, not all(tensor.is_cpu for tensor in seen)
+    return row, not (seen[0].is_cpu if len(seen) == 1 else all(tensor.is_cpu for tensor in seen))
+
+
+def _bytes_of(tensors: Sequence[torch.Tensor]) -> int:
+    return tensors[0].nbytes if len(tensors) == 1 else sum(tensor.nbytes for tensor in tensors)
 
 
 def are_plain(values: Sequence[Any]) -> bool:

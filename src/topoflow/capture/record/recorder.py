@@ -270,12 +270,14 @@ class Recorder(TorchDispatchMode):
             if arguments is None:
                 return method(group, *args)
             issued = self._recording.now()
+            past_mode = torch._C._DisableTorchDispatch()  # as a context manager it takes twice the time
             try:
-                with torch._C._DisableTorchDispatch():
-                    result = method(group, *args)
+                result = method(group, *args)
             except BaseException:
                 self._guarded(self._recording.resume)
                 raise
+            finally:
+                del past_mode
             self._guarded(self._sent_by_method, call, group, arguments, result, issued)
             return result
 

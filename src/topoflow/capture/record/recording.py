@@ -63,14 +63,21 @@ class Recording:
         self._open = None
         seconds = self._busy() - busy
         if seconds > 0 or self._work:
-            row = {"kind": "compute", "name": self.phase, "start": start, "end": self.now(), "busy": max(0, seconds)}
             after = self._waited if self._last_compute is None else [self._last_compute, *self._waited]
+            row: Row = {
+                "kind": "compute",
+                "name": self.phase,
+                "start": start,
+                "end": self.now(),
+                "busy": max(0, seconds),
+                "after": after,
+            }
             if self._work:
                 row["work"] = [work_rows.written(self._work[key]) for key in sorted(self._work)]
                 self._work = {}
             self._waited = []
             self._last_compute = self._events
-            self._write(Event(self._events, row, tuple(after)))
+            self._write(Event(self._events, row))
             self._events += 1
 
     def resume(self) -> None:
@@ -101,7 +108,8 @@ class Recording:
         group = row["group"]
         before = (self._last_compute, self._last_of_group.get(group), *self._waited)
         row["issue"] = issued
-        event = Event(self._events, row, tuple([position for position in before if position is not None]))
+        row["after"] = [position for position in before if position is not None]
+        event = Event(self._events, row)
         self._last_of_group[group] = self._events
         self._events += 1
         self._write(event)
