@@ -343,3 +343,9 @@ def test_without_pyarrow_all_but_the_parquet_tables_is_written(
         name for name in FILES if not name.endswith(".parquet")
     )
     assert "pip install 'topoflow[parquet]'" in capsys.readouterr().out
+
+
+def test_gpus_that_the_price_list_lacks_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = ["gpus=8", "node=mi300x", "fabric=rail_optimized", "workload=llama3_8b", "global_batch=8"]
+    assert main(["compare", *nodes]) == 0
+    assert "cost and power are not known: the price list has no gpu_mi300x, host_mi300x" in capsys.readouterr().out

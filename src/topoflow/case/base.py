@@ -162,7 +162,14 @@ class Case:
         """The prices of the bill of materials; None without one, or where a price list does not have these nodes."""
         if self.prices is None or not self.fabric.bill:
             return None
-        return self.prices if self.fabric.cluster is None or self.prices.lists(self.fabric.bill) else None
+        return None if self.without_price else self.prices
+
+    @property
+    def without_price(self) -> tuple[str, ...]:
+        """Return the parts of nodes that the price list does not have: then nothing is known of cost and power."""
+        if self.prices is None or self.fabric.cluster is None:
+            return ()
+        return self.prices.missing(self.fabric.bill)
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,9 +260,12 @@ class Result:
         rounds_note = (
             f"tasks of {rounds:,} equal rounds are listed once, from their start in the first to their end in the last"
         )
+        without_price = self.case.without_price
+        price_note = f"cost and power are not known: the price list has no {', '.join(without_price)}"
         return (
             *self.settings.notes,
             *((rounds_note,) if rounds > 1 else ()),
+            *((price_note,) if without_price else ()),
             *(() if recorded is None else recorded.notes),
         )
 

@@ -54,9 +54,10 @@ class Prices:
         """Return the W of all items."""
         return self._total("prices.watts", self.watts, bill)
 
-    def lists(self, bill: Sequence[Item]) -> bool:
-        """Return whether every item has a price and a power."""
-        return all(item.component in self.usd and item.component in self.watts for item in bill)
+    def missing(self, bill: Sequence[Item]) -> tuple[str, ...]:
+        """Return the components of the bill that have no price or no power."""
+        components = dict.fromkeys(item.component for item in bill)
+        return tuple(name for name in components if name not in self.usd or name not in self.watts)
 
     def cost_of_step(self, bill: Sequence[Item], seconds: float) -> float | None:
         """Return the USD of using all items for ``seconds``: a share of their price, and electricity."""

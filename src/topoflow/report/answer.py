@@ -37,10 +37,11 @@ def _needs(report: Report, ranked: tuple[Result, ...]) -> str:
     least = min(ranked, key=lambda outcome: outcome.memory or 0.0)
     needed = least.memory or 0.0
     would = "would run" if needed > least.gpu_memory else "is sure to run"
+    endpoints = "servers" if least.fabric.cluster is None else "GPUs"
     return (
         f"{place(report, least)}: nothing here {would}. GPUs have {least.case.job.room}, and the least need is "
         f"{human(needed, 'B')}. Try strategy.recompute=full, strategy=fsdp, strategy=parallel with "
-        "larger degrees, a smaller workload.batch_per_gpu or micro_batch, or more servers."
+        f"larger degrees, a smaller workload.batch_per_gpu or micro_batch, or more {endpoints}."
     )
 
 
