@@ -35,6 +35,22 @@ def test_amd_gpus_reduce_in_rings() -> None:
     assert "all_reduce=ring" in with_node(["node=mi300x"], (), ("mi300x",))
 
 
+@pytest.mark.parametrize(
+    ("keys", "efficiency"),
+    [
+        ({"workload": "llama3_8b"}, "measured"),
+        ({"workload": "moe"}, "measured"),
+        ({"workload": "llama3_8b", "efficiency": "roofline"}, "roofline"),
+        ({"workload": "llama3_8b", "gpu": "mi300x"}, "roofline"),
+        ({"workload": "resnet50"}, "roofline"),
+        ({"workload": "llama3_8b", "gpu": topoflow.gpus.h100()}, "roofline"),
+    ],
+)
+def test_kernels_of_transformers_on_nodes_take_the_measured_time(keys: dict[str, object], efficiency: str) -> None:
+    (result,) = topoflow.compare(fabric="ideal_switch", node="hgx_h100", gpus=8, **keys)
+    assert result.settings.config["efficiency"] == efficiency
+
+
 def test_a_node_whose_gpu_is_unknown_is_refused() -> None:
     with pytest.raises(ValueError, match="gpu: must be given for node mi355x, as its GPU, MI355X, is none of h100"):
         with_node(["node=mi355x"], (), ("h100",))

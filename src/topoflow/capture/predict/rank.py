@@ -195,7 +195,7 @@ def _run(job: ScriptJob, rank: int, stands_for: Callable[[int], int]) -> dict[st
     header |= {"host": "", "start": 0, "epoch": 0, "rank": rank, "restart": 0}
     lines = [
         header,
-        *(row.complete() if isinstance(row, Event) else row for row in rows.rows),
+        *(row.row if isinstance(row, Event) else row for row in rows.rows),
         predictor.state(),
         {"kind": "ended"},
     ]

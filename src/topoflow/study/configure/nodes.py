@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from topoflow.hardware.presets import load
 from topoflow.units import gbps
+from topoflow.workload.efficiency import measured_gpus
 
 ABSENT = ("null", "None", "")
+TRANSFORMERS = ("topoflow.workload.transformer.Transformer", "topoflow.workload.moe.Moe")
 FABRICS = "rail_optimized,rail_only,fat_tree,ideal_switch"  # that a comparison of nodes sweeps by default
 
 
@@ -50,3 +53,14 @@ def with_node(overrides: Sequence[str], made: Collection[str], gpus: Collection[
         if key not in values and key not in made
     ]
     return [*overrides, *added]
+
+
+def has_measured_kernels(values: Mapping[str, Any], overrides: Sequence[str], made: Collection[str]) -> bool:
+    """Return whether ``efficiency=measured`` is the default: of transformers on nodes whose GPU was measured.
+
+    ``values`` is the composed configuration, ``made`` are groups whose objects were made in Python.
+    """
+    keys = {text.lstrip("+").partition("=")[0] for text in overrides}
+    if "efficiency" in keys or not has_node(overrides) or {"gpu", "workload"} & set(made):
+        return False
+    return values["workload"].get("_target_") in TRANSFORMERS and values["gpu"]["name"].lower() in measured_gpus()

@@ -22,9 +22,10 @@ from topoflow.study.configure.build import build
 from topoflow.study.configure.composition import composed, group_options
 from topoflow.study.configure.errors import one_line
 from topoflow.study.configure.given import described, name_of
-from topoflow.study.configure.nodes import with_node
+from topoflow.study.configure.nodes import has_measured_kernels, with_node
 from topoflow.study.configure.point import FIDELITY, OPTIONAL_GROUPS, Point
 from topoflow.study.configure.tree import MISSING, ConfigTree, Path
+from topoflow.workload.efficiency import MEASURED
 
 HYDRA = "hydra"  # Hydra's own node of a configuration
 MAX_COMPOSITIONS = 64  # kept, of 1 MB each; a grid over many files uses each for a few points only
@@ -88,6 +89,8 @@ class PointComposer:
                     changes[(group,)] = described(made)
             try:
                 values = composition.tree.with_values(changes)
+                if has_measured_kernels(values, overrides, point.objects):
+                    values = composition.tree.with_values({**changes, ("efficiency",): MEASURED})
             except (ValueError, OmegaConfBaseException):  # the check may know better what is wrong
                 self._check(composition, composition.tree.with_interpolations(changes))
                 raise

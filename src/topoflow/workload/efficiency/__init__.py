@@ -106,7 +106,8 @@ class Efficiency:
         by_rate = self.tables[operation]
         table = by_rate.get(EQUAL_RATES.get(rate, rate))
         if table is None:
-            raise ValueError(f"{self.file}.{operation}: must have the rate {rate}, got {', '.join(by_rate)}")
+            rule = f"must have the rate {rate} (efficiency={ROOFLINE} needs none)"
+            raise ValueError(f"{self.file}.{operation}: {rule}, got {', '.join(by_rate)}")
         return table.at(*sizes)
 
     def attention(self, kernel: str, rate: str, size: int, sequence: int, heads: float) -> tuple[float, float]:
@@ -117,10 +118,15 @@ class Efficiency:
             if self.flash2 is None:
                 rule = f"must be flash, as FlashAttention-2 was not measured on {self.gpu}"
                 raise ValueError(f"workload.attention: {rule}, got {kernel}")
-            reached = {way: min(part, self.flash2[way].at(sequence)) for way, part in reached.items()}
+            reached = {name: min(part, self.flash2[name].at(sequence)) for name, part in reached.items()}
         if kernel == "flash1":
-            reached = {way: part / FLASH1_SLOWDOWN[way] for way, part in reached.items()}
+            reached = {name: part / FLASH1_SLOWDOWN[name] for name, part in reached.items()}
         return reached["forward"], reached["backward"]
+
+
+def measured_gpus() -> dict[str, Path]:
+    """Return the shipped file of each GPU that has one, by its name in small letters."""
+    return {path.stem: path for path in sorted(Path(__file__).parent.glob("*.json"))}
 
 
 def load_efficiency(efficiency: str, gpu: str) -> Efficiency | None:
@@ -132,7 +138,7 @@ def load_efficiency(efficiency: str, gpu: str) -> Efficiency | None:
         return None
     if efficiency != MEASURED:
         return Efficiency.load(efficiency)
-    shipped = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.json"))}
+    shipped = measured_gpus()
     if gpu.lower() not in shipped:
         rule = f"must be {ROOFLINE} or a file for {gpu}, as only {', '.join(map(str.upper, shipped))} have measurements"
         raise ValueError(f"gpu.efficiency: {rule}, got {efficiency!r}")
@@ -149,8 +155,10 @@ def _flash2(place: str, plain: object) -> dict[str, EfficiencyTable] | None:
     if plain is None:
         return None
     table = _fields(place, plain, ("sequence", "forward", "backward"))
-    ways = ("forward", "backward")
-    return {way: _table(place, {"sequence": table["sequence"], "reached": table[way]}, ("sequence",)) for way in ways}
+    return {
+        name: _table(place, {"sequence": table["sequence"], "reached": table[name]}, ("sequence",))
+        for name in ("forward", "backward")
+    }
 
 
 def _table(place: str, plain: object, axes: tuple[str, ...]) -> EfficiencyTable:
