@@ -66,6 +66,7 @@ class CompareKeys(JobKeys, total=False):
     gpus_per_node: OneOrMore[int | None]
     fold: bool | None
     nccl: Settings
+    reliability: Settings
     rings: OneOrMore[str]
     placement: str | PathLike[str] | None
     request: str | int | None

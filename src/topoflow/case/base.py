@@ -13,7 +13,7 @@ Shapes: P ordered pairs of servers, L links.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -35,15 +35,17 @@ from topoflow.case.throughput import throughput
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.placement import Lowering
-from topoflow.fabric.base import Fabric
+from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.prices import Prices
+from topoflow.fabric.reliability import Goodput, Reliability
 from topoflow.printable import html_table
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.jobs import on_servers
 from topoflow.traffic.lower import Lowerer
 from topoflow.units import counted, human
-from topoflow.workload.base import RecordedJob, Workload
+from topoflow.workload.base import LayerGraph, RecordedJob, Workload
+from topoflow.workload.optimizer import state_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,20 +144,42 @@ class Case:
     lowering: Lowering
     world: World
     prices: Prices | None = None  # None: parts have no price
+    reliability: Reliability | None = None  # None: nothing is said of a long run
 
     @cached_property
     def cost(self) -> float | None:
         """Return the price of all parts (USD); None without a bill of materials, or a price of these nodes."""
-        return None if self._tariffs is None else self._tariffs.cost(self.fabric.bill)
+        return None if self._tariffs is None else self._tariffs.cost(self.bill)
 
     @cached_property
     def power(self) -> float | None:
         """Return the power that all parts draw (W); None where ``cost`` is."""
-        return None if self._tariffs is None else self._tariffs.power(self.fabric.bill)
+        return None if self._tariffs is None else self._tariffs.power(self.bill)
 
     def cost_of_step(self, seconds: float) -> float | None:
         """Return the cost of a step of ``seconds`` (USD); None without prices, or without their years of use."""
-        return None if self._tariffs is None else self._tariffs.cost_of_step(self.fabric.bill, seconds)
+        return None if self._tariffs is None else self._tariffs.cost_of_step(self.bill, seconds)
+
+    def goodput(self, seconds: float, compute: float) -> Goodput | None:
+        """Return the goodput of a run of weeks whose steps take ``seconds``, of which GPUs compute ``compute``.
+
+        None without nodes, or for a job whose weights are not known.
+        """
+        cluster, workload = self.fabric.cluster, self.job.workload
+        if self.reliability is None or cluster is None or not isinstance(workload, LayerGraph):
+            return None
+        state = workload.parameters * (workload.element_bytes + state_bytes(workload.optimizer, workload.dtype))
+        goodput = self.reliability.goodput(self.fabric.bill, cluster.gpus, state)
+        waiting = self.reliability.waiting(compute, cluster.gpus)
+        return replace(goodput, share=goodput.share * seconds / (seconds + waiting))
+
+    @cached_property
+    def bill(self) -> tuple[Item, ...]:
+        """Return the parts of the network and of its nodes, with spare nodes."""
+        bill, cluster = tuple(self.fabric.bill), self.fabric.cluster
+        if self.reliability is None or cluster is None:
+            return bill
+        return self.reliability.with_spares(bill, cluster.nodes)
 
     @property
     def _tariffs(self) -> Prices | None:
@@ -314,6 +338,11 @@ class Result:
         recorded = self.case.job.recorded
         rate = throughput(self.case.job.workload, len(self.own_servers), self.iteration_time)
         compute, host = compute_time(self.traffic), host_time(self.traffic)
+        step_usd = self.case.cost_of_step(self.iteration_time)
+        goodput = self.case.goodput(self.iteration_time, compute)
+        million = None  # of tokens: its cost
+        if step_usd is not None and goodput is not None and rate.tokens and goodput.share > 0:
+            million = 1e6 * step_usd / (rate.tokens * self.iteration_time * goodput.share)
         known = recorded is None or recorded.computes
         return ResultRow(
             world=settings.world,
@@ -338,12 +367,16 @@ class Result:
             path_length_mean=float(self.path_lengths.mean()) if self.path_lengths.size else 0.0,
             cost_usd=self.cost,
             power_w=self.power,
-            usd_per_step=self.case.cost_of_step(self.iteration_time),
+            usd_per_step=step_usd,
+            usd_per_million_tokens=million,
             memory_per_gpu=self.memory,
             recorded_time=self.recorded_time,
             samples_per_second=rate.samples,
             tokens_per_second=rate.tokens,
             mfu=rate.mfu,
+            goodput=None if goodput is None else goodput.share,
+            failures_per_day=None if goodput is None else goodput.failures_per_day,
+            checkpoint_interval=None if goodput is None else goodput.interval,
         )
 
     def to_pandas(self) -> Any:

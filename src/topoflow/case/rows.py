@@ -44,11 +44,15 @@ class ResultRow:
     cost_usd: float | None
     power_w: float | None
     usd_per_step: float | None
+    usd_per_million_tokens: float | None
     memory_per_gpu: float | None
     recorded_time: float | None
     samples_per_second: float | None = None
     tokens_per_second: float | None = None
     mfu: float | None = None
+    goodput: float | None = None
+    failures_per_day: float | None = None
+    checkpoint_interval: float | None = None
 
 
 COLUMNS = {
@@ -83,11 +87,17 @@ COLUMNS = {
     "power_w": "watts that these parts draw (null: no price)",
     "usd_per_step": "US dollars of a step: the price over the years of use, and electricity "
     "(null: no price, or a price list without years)",
+    "usd_per_million_tokens": "the same for a million tokens of a run of weeks, with its goodput "
+    "(null: layers without a sequence)",
     "memory_per_gpu": "bytes that the strategy needs on the fullest GPU, at least (null: a recorded job)",
     "recorded_time": "seconds that the step took when the job was recorded (null: it was not, or without times)",
     "samples_per_second": "samples that all servers train on per second (null: a job without layers)",
     "tokens_per_second": "the same in positions of the sequence (null: layers without a sequence)",
     "mfu": "model FLOP/s of forward and backward pass, as a share of the peak of all GPUs (null: a job without layers)",
+    "goodput": "share of a run of weeks in which new steps are trained: the rest are restarts, repeated steps, "
+    "checkpoints and slow GPUs (null: without node)",
+    "failures_per_day": "failures that end a step, in a day (null: without node)",
+    "checkpoint_interval": "seconds of training between two checkpoints (null: without node, or nothing fails)",
 }
 
 

@@ -54,8 +54,7 @@ def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
         Cell("bandwidth tax", lambda outcome, _: f"{outcome.row.bandwidth_tax:.2f}", spare=9, field="bandwidth_tax"),
         Cell("mean path", lambda outcome, _: f"{outcome.row.path_length_mean:.2f}", spare=10, field="path_length_mean"),
         Cell("cost", lambda outcome, _: "-" if outcome.cost is None else f"${outcome.cost:,.0f}", field="cost_usd"),
-        *[Cell("cost per step", lambda outcome, _: _dollars(outcome.row.usd_per_step), spare=1, field="usd_per_step")]
-        * any(outcome.row.usd_per_step is not None for outcome in job),
+        *_use_cells(job),
         Cell("power", lambda outcome, _: _watts(outcome.power), spare=8, field="power_w"),
         *[Cell("GPU memory", lambda outcome, _: _memory(outcome), spare=2 * fit, field="memory_per_gpu")]
         * any(outcome.memory for outcome in job),
@@ -63,11 +62,26 @@ def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
     ]
 
 
+def _use_cells(job: tuple[Result, ...]) -> list[Cell]:
+    """Return the columns of a run of weeks on nodes: its goodput, and the cost of tokens, else of a step."""
+    rows = [outcome.row for outcome in job]
+    goodput = Cell("goodput", lambda out, _: _percent(out.row.goodput), spare=3, field="goodput")
+    step = Cell("cost per step", lambda out, _: _dollars(out.row.usd_per_step), spare=1, field="usd_per_step")
+    name, field = "cost per M tokens", "usd_per_million_tokens"
+    tokens = Cell(name, lambda out, _: _dollars(out.row.usd_per_million_tokens), spare=1, field=field)
+    if any(row.usd_per_million_tokens is not None for row in rows):
+        step = tokens
+    return [
+        *[goodput] * any(row.goodput is not None for row in rows),
+        *[step] * any(row.usd_per_step is not None for row in rows),
+    ]
+
+
 def _rate_cells(job: tuple[Result, ...]) -> list[Cell]:
     """Return the columns of training throughput, if the job's workload defines it."""
     samples = Cell("samples/s", lambda out, _: _count(out.row.samples_per_second), spare=7, field="samples_per_second")
     tokens = Cell("tokens/s", lambda out, _: _count(out.row.tokens_per_second), spare=6, field="tokens_per_second")
-    share = Cell("MFU", lambda out, _: "-" if out.row.mfu is None else f"{out.row.mfu:.1%}", spare=5, field="mfu")
+    share = Cell("MFU", lambda out, _: _percent(out.row.mfu), spare=5, field="mfu")
     return [
         *[samples] * any(outcome.row.samples_per_second for outcome in job),
         *[tokens] * any(outcome.row.tokens_per_second for outcome in job),
@@ -77,6 +91,10 @@ def _rate_cells(job: tuple[Result, ...]) -> list[Cell]:
 
 def _count(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
 
 
 def _dollars(value: float | None) -> str:

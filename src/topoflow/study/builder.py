@@ -146,9 +146,9 @@ class Builder:
             (*JOB, "fabric", "strides", "fail", *LOWERING),
             lambda point: [self.placements.place(job.traffic, fabric, lowering, name) for fabric in fabrics],
         )
-        prices = build(point, "prices")
+        costs = build(point, "prices"), build(point, "reliability")
         return tuple(
-            Case(_simulated_in(about, point, world), job, fabric, lowering, replace(world, name=name), prices)
+            Case(_simulated_in(about, point, world), job, fabric, lowering, replace(world, name=name), *costs)
             for fabric, world in zip(fabrics, worlds, strict=True)
         )
 

@@ -34,6 +34,8 @@ MEASURES = {  # numbers of a row that the explorer shows
     "iteration_time": "time of one training step [s]",
     "cost_usd": "price [US dollars]",
     "usd_per_step": "price of a step [US dollars]",
+    "usd_per_million_tokens": "price of a million tokens [US dollars]",
+    "goodput": "goodput",
     "network_time": "not computing [s]",
     "power_w": "power [W]",
     "bandwidth_tax": "bandwidth tax",

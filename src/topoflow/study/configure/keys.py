@@ -27,6 +27,7 @@ KEYS = (
     "gpus_per_node",
     "fold",
     "nccl",
+    "reliability",
     "efficiency",
     "global_batch",
     "micro_batch",
