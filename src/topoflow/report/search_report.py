@@ -11,7 +11,7 @@ import numpy as np
 from topoflow.case.base import Job, Result
 from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.fabric.topoopt.totient_perms import stride
-from topoflow.report.search_history import History
+from topoflow.search.history import SearchHistory
 from topoflow.strategy.words import servers
 from topoflow.units import human
 
@@ -35,7 +35,7 @@ class SearchReport:
     after: Result
     bound: float  # s, lower bound of the time of ``after`` in ``fluid``
     circuits: tuple[Switch, ...]
-    history: History
+    history: SearchHistory
     unpermuted: Result | None = None  # ``after`` in the ring orders of its fabric; None if these are its orders
 
     def __post_init__(self) -> None:
@@ -179,8 +179,8 @@ class SearchReport:
         history = self.history
         simulated = sum(len(finished.simulated) for finished in history.rounds)
         topologies = sum(finished.new_topology for finished in history.rounds)
-        proposals = f"{int(history.proposals[-1]) if len(history.proposals) else 0:,} proposals"
-        if len(history.rate):
+        proposals = f"{history.made:,} proposals"
+        if len(history.steps):
             proposals += f" ({np.median(history.rate):,.0f} evaluations per second, median)"
         rounds = f"{counted(len(history.rounds), 'round')}, of which {topologies} ended with another topology"
         return f"{rounds}. {proposals}; {counted(simulated, 'simulation')}."
