@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, Protocol
 
 from topoflow.memory import check_memory
+from topoflow.units import check_whole
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.kernels import Kernels
 
@@ -40,17 +41,17 @@ BYTES_PER_LAYER = 2**11  # at least, with its part of a strategy and of the task
 
 
 def check_sizes(model: _Model, zero: Sequence[str] = ()) -> None:
-    """Raise ``ValueError("dlrm.tables: must be a positive integer, got 0")`` for an invalid size.
+    """Raise ``ValueError("dlrm.tables: must be a whole number of at least 1, got 0")`` for an invalid size.
 
     The sizes named in ``zero`` may be 0. Raises ``ValueError`` also if the layers do not fit in memory.
     """
     for field in fields(model):
         value, least = getattr(model, field.name), 0 if field.name in zero else 1
-        if field.type == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-            rule = "a positive integer" if least else "an integer of at least 0"
-            raise ValueError(f"{type(model).__name__.lower()}.{field.name}: must be {rule}, got {value!r}")
+        place = f"{type(model).__name__.lower()}.{field.name}"
+        if field.type == "int":
+            check_whole(place, value, least)
         if field.name in LAYER_COUNTS:
-            check_memory(f"{type(model).__name__.lower()}.{field.name}", f"{value} layers", value * BYTES_PER_LAYER)
+            check_memory(place, f"{value} layers", value * BYTES_PER_LAYER)
 
 
 def linear(

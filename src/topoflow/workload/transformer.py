@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
+from topoflow.units import check_among
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.blocks import Heads, Stream, heads_of
 from topoflow.workload.efficiency import ATTENTION_KERNELS
@@ -62,8 +63,7 @@ class Transformer:
         self._heads()
         if not isinstance(self.block_launch, int | float) or not 0 <= self.block_launch < inf:
             raise ValueError(f"transformer.block_launch: must be seconds of at least 0, got {self.block_launch!r}")
-        if self.attention not in ATTENTION:
-            raise ValueError(f"transformer.attention: must be one of {', '.join(ATTENTION)}, got {self.attention!r}")
+        check_among("transformer.attention", self.attention, ATTENTION)
 
     def build(self) -> LayerGraph:
         stream = Stream(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 from topoflow.report.draw.style import png
 from topoflow.report.page.series import Drawing, panels
 from topoflow.study.figures.similar_cost import RULES
+from topoflow.units import check_among
 
 if TYPE_CHECKING:
     from topoflow.study.figures.setup import Setup
@@ -84,8 +85,7 @@ class Experiment(ABC):
                 raise ValueError(f"experiment.series: must have names without a comma, as series=A,B, got {name!r}")
             if (rival := fixed.get(SIMILAR_COST, name)) not in self.series:
                 raise ValueError(f"experiment.series.{name}.{SIMILAR_COST}: must be another series, got {rival!r}")
-        if self.similar_cost not in RULES:
-            raise ValueError(f"experiment.similar_cost: must be one of {', '.join(RULES)}, got {self.similar_cost!r}")
+        check_among("experiment.similar_cost", self.similar_cost, RULES)
 
     def check_keys(self, field: str, *keys: str) -> None:
         """Raise ``ValueError`` unless each of ``keys`` is ``series`` or a key of the grid."""
