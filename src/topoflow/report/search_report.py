@@ -13,7 +13,7 @@ from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.search.history import SearchHistory
 from topoflow.strategy.words import servers
-from topoflow.units import human
+from topoflow.units import counted, human
 
 ROWS = 12  # groups in a table
 
@@ -50,8 +50,7 @@ class SearchReport:
     def title(self) -> str:
         """Return ``dlrm on 16 servers, topoopt with 4 interfaces of 100 Gb/s``."""
         fabric = self.after.fabric
-        speed = human(8 * fabric.interface_bandwidth, "b/s")
-        interfaces = f"{fabric.degree} interface{'s' if fabric.degree > 1 else ''} of {speed}"
+        interfaces = f"{counted(fabric.degree, 'interface')} of {human(8 * fabric.interface_bandwidth, 'b/s')}"
         return f"{self.after.settings.workload} on {counted(fabric.servers, 'server')}, {fabric.name} with {interfaces}"
 
     @property
@@ -194,11 +193,6 @@ class SearchReport:
 def quickest(reports: Mapping[str, SearchReport]) -> list[str]:
     """Return the names of searches, quickest first, the order of all lists."""
     return sorted(reports, key=lambda name: reports[name].after.iteration_time)
-
-
-def counted(count: int, what: str) -> str:
-    """Return ``1 round``, ``2 rounds``."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _orders(what: str, group: Group, orders: Sequence[Group]) -> str:
