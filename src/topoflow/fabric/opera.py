@@ -76,4 +76,4 @@ class Opera(RotorNet):
 
     def _control(self, servers: int) -> Rotating:
         rotors = self.rotors(servers)
-        return Rotating(rotors, self.slot, self.size, self.gap, self.servers_per_rack, self.bulk, self.flight)
+        return Rotating(rotors, self.slot, self.size, self.servers_per_rack, self.gap, self.bulk, self.flight)
