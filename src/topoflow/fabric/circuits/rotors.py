@@ -91,10 +91,6 @@ class Rotors:
         """Return the largest number of cells that a node stores for another, which its links to it carry in a cycle."""
         return self.cells
 
-    def carries(self, switch: int, slot: int) -> int:
-        """Return the cells that a link of a switch carries in a slot."""
-        return self.cells
-
     def target(self, node: int, switch: int, slot: int) -> int:
         """Return the node that a switch joins ``node`` to; EMPTY: none, or the node itself."""
         shift = switch * self.matchings + slot % self.cycle
