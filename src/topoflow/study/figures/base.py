@@ -14,6 +14,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
+import numpy as np
+
+from topoflow.arrays import Floats
 from topoflow.report.draw.style import png
 from topoflow.report.page.series import Drawing, panels
 from topoflow.study.figures.similar_cost import RULES
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 Value = str | int | float | None
 Row = Mapping[str, Value]
+Line = Mapping[float, float]  # x -> y
 Grid = Mapping[str, object]  # key of a comparison -> value, or values separated by commas
 
 IN_TITLE = re.compile(r"\{([\w.]+)\}")  # a key whose values stand in a title
@@ -169,16 +173,36 @@ def grouped(rows: Iterable[Row], key: str) -> dict[Any, list[Row]]:
     return groups
 
 
-def ratios(line: Mapping[float, float], base: Mapping[float, float]) -> Row:
+def ratios(line: Line, base: Line) -> Row:
     """Divide a line by the baseline: the mean over all x that both have, and the ratios at the least and greatest x.
 
-    ``line``, ``base``: x -> y. Empty if no x is in both.
+    Empty if no x is in both.
     """
     found = {x: line[x] / base[x] for x in sorted(line) if x in base}
     if not found:
         return {}
     each = list(found.values())
     return {"ratio_mean": fmean(each), "ratio_first": each[0], "ratio_last": each[-1]}
+
+
+def against(lines: Mapping[Any, Mapping[Any, Line]], baseline: str, panel: str, what: str) -> list[Row]:
+    """Return a row for each line of each panel: its y at the least and greatest x, and ``ratios`` to the baseline."""
+    return [
+        {
+            panel: value,
+            "series": series,
+            f"{what}_first": line[min(line)],
+            f"{what}_last": line[max(line)],
+            **ratios(line, of_panel.get(baseline, {})),
+        }
+        for value, of_panel in lines.items()
+        for series, line in of_panel.items()
+    ]
+
+
+def curves(lines: Mapping[Any, Line]) -> dict[str, tuple[Floats, Floats]]:
+    """Return the x and the y of each line as arrays, for ``draw_lines``."""
+    return {str(name): (np.array(list(line)), np.array(list(line.values()))) for name, line in lines.items()}
 
 
 def words(key: str) -> str:
