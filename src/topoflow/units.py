@@ -161,15 +161,22 @@ def _check_number(field: str, value: object) -> None:
         raise ValueError(f"{field}: must be a number, got {value!r}")
 
 
+PREFIXES = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
+
+
 def human(value: float, unit: str) -> str:
     """Return an SI number as text: ``human(12.5e9, "B/s") == "12.5 GB/s"``, ``human(2e-5, "s") == "20 us"``."""
+    divisor, prefixed_unit = prefixed(value, unit)
+    return f"{value / divisor:.4g} {prefixed_unit}"
+
+
+def prefixed(value: float, unit: str) -> tuple[float, str]:
+    """Return (divisor, unit) for a readable number: ``prefixed(0.02, "s") == (1e-3, "ms")``."""
     if value == 0 or not math.isfinite(value):
-        return f"{value:g} {unit}"
-    prefixes = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
-    lowest = -9 if unit == "s" else 0
-    highest = 0 if unit == "s" else 15
+        return 1.0, unit
+    lowest, highest = (-9, 0) if unit == "s" else (0, 15)
     exponent = min(max(3 * math.floor(math.log10(abs(value)) / 3), lowest), highest)
-    return f"{value / 10**exponent:.4g} {prefixes[exponent]}{unit}"
+    return 10.0**exponent, PREFIXES[exponent] + unit
 
 
 def counted(number: int, what: str) -> str:

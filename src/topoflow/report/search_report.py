@@ -173,7 +173,7 @@ class SearchReport:
         return algorithms()[name].orders or name.replace("_", " ")
 
     @property
-    def went(self) -> str:
+    def effort(self) -> str:
         """Return the numbers of rounds, proposals and simulations in a sentence."""
         history = self.history
         simulated = sum(len(finished.simulated) for finished in history.rounds)

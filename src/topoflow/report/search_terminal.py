@@ -23,7 +23,7 @@ def show(report: SearchReport, console: Console) -> None:
     for note in report.notes:
         console.print(Text(note))
     console.print(Text(report.answer))
-    console.print(Text(report.went))
+    console.print(Text(report.effort))
 
 
 def show_all(reports: Mapping[str, SearchReport], winners: Collection[str], console: Console) -> None:

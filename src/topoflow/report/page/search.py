@@ -64,7 +64,7 @@ def search_page(report: SearchReport, images: Mapping[str, bytes]) -> str:
         all_reduces=report.after.all_reduces,
         charts=_charts(report, data),
         pictures=drawn((picture for picture in PICTURES if not picture.interactive), images),
-        went=report.went,
+        effort=report.effort,
         rounds_head=ROUNDS,
         rounds=_rounds(report.history),
         circuits=list(map(_line, report.circuits)),
