@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "search": {"case", "engine"} | BEFORE_ENGINE,
     "apply": {"search", "case", "engine"} | BEFORE_ENGINE,
     "emulate": {"apply", "search", "case", "engine"} | BEFORE_ENGINE,
-    "report": {"case", "engine"} | BEFORE_ENGINE,
+    "report": {"search", "case", "engine"} | BEFORE_ENGINE,
     "study": {"search", "report", "case", "scheduling", "track", "engine"} | BEFORE_ENGINE,
     "api": {"study", "search", "report", "worldfile", "case", "engine"} | BEFORE_ENGINE,
     "browse": {"study", "search", "report", "case", "engine"} | BEFORE_ENGINE,

@@ -95,9 +95,9 @@ def _folder_to_disk(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_text(path: str, text: str) -> None:
-    """Write or replace a small file of UTF-8; it takes a tenth of the 50 us of ``Path.write_text``."""
-    data = memoryview(text.encode())
+def write_bytes(path: str, content: bytes) -> None:
+    """Write or replace a small file; it takes a tenth of the 50 us of ``Path.write_bytes``."""
+    data = memoryview(content)
     with naming(path):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0), 0o666)
         try:

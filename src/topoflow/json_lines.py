@@ -1,4 +1,4 @@
-"""Serialization of many rows as JSON lines, in constant memory."""
+"""JSON by orjson, with the errors of the standard library: one value with indentation, or many rows as lines."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from math import isfinite
 from typing import Any
 
 import orjson
 
 ROWS = 200  # rows of a part: its objects stay in the processor's cache
+INDENTED = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS | orjson.OPT_APPEND_NEWLINE
 STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 CHECKED = partial(json.dumps, allow_nan=False, separators=(",", ":"))
 
@@ -38,3 +40,24 @@ def _joined(rows: Sequence[Any], between: bytes) -> bytes:
         if b"null" not in text:  # orjson writes NaN and infinity as null, too
             return text
     return between.join(CHECKED(row).encode() for row in rows)
+
+
+def json_text(value: Any) -> bytes:
+    """Return the JSON of a value, with indentation. Raise ``ValueError`` for NaN and infinity."""
+    _check_finite(value)
+    try:
+        return orjson.dumps(value, option=STRICT | INDENTED)
+    except orjson.JSONEncodeError:  # as in ``_joined``
+        return json.dumps(value, indent=2, allow_nan=False).encode() + b"\n"
+
+
+def _check_finite(value: Any) -> None:
+    """Raise ``ValueError`` for NaN and infinity, which orjson writes as null."""
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        if isinstance(value, float) and not isfinite(value):
+            raise ValueError(f"JSON numbers must be finite, got {value}")
+        return
+    for item in value:
+        _check_finite(item)

@@ -7,7 +7,7 @@ below are the only place where a human unit becomes an SI number; configs write 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from numbers import Real
 
 # Bytes of one element; the names are PyTorch's, which every trace format can be mapped to.
@@ -121,10 +121,22 @@ def check_count(field: str, value: int) -> None:
         raise ValueError(f"{field}: must be less than 2^63, got {value}")
 
 
-def check_seed(field: str, value: int) -> None:
+def check_whole(field: str, value: object, least: int = 0, most: int | None = None) -> None:
+    """Raise ``ValueError`` unless ``value`` is a whole number of at least ``least``, and at most ``most`` if given."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= (value if most is None else most):
+        rule = f"of at least {least}" if most is None else f"within {least}..{most}"
+        raise ValueError(f"{field}: must be a whole number {rule}, got {value!r}")
+
+
+def check_seed(field: str, value: object) -> None:
     """Raise ``ValueError`` unless ``value`` is a whole number that every random generator accepts."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-        raise ValueError(f"{field}: must be a whole number within 0..{2**63 - 1}, got {value!r}")
+    check_whole(field, value, 0, 2**63 - 1)
+
+
+def check_among(field: str, value: object, allowed: Collection[object]) -> None:
+    """Raise ``ValueError`` unless ``value`` is one of those ``allowed``."""
+    if value not in allowed:
+        raise ValueError(f"{field}: must be one of {', '.join(map(str, allowed))}, got {value!r}")
 
 
 def check_not_negative(field: str, value: float) -> None:
@@ -149,15 +161,22 @@ def _check_number(field: str, value: object) -> None:
         raise ValueError(f"{field}: must be a number, got {value!r}")
 
 
+PREFIXES = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
+
+
 def human(value: float, unit: str) -> str:
     """Return an SI number as text: ``human(12.5e9, "B/s") == "12.5 GB/s"``, ``human(2e-5, "s") == "20 us"``."""
+    divisor, prefixed_unit = prefixed(value, unit)
+    return f"{value / divisor:.4g} {prefixed_unit}"
+
+
+def prefixed(value: float, unit: str) -> tuple[float, str]:
+    """Return (divisor, unit) for a readable number: ``prefixed(0.02, "s") == (1e-3, "ms")``."""
     if value == 0 or not math.isfinite(value):
-        return f"{value:g} {unit}"
-    prefixes = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
-    lowest = -9 if unit == "s" else 0
-    highest = 0 if unit == "s" else 15
+        return 1.0, unit
+    lowest, highest = (-9, 0) if unit == "s" else (0, 15)
     exponent = min(max(3 * math.floor(math.log10(abs(value)) / 3), lowest), highest)
-    return f"{value / 10**exponent:.4g} {prefixes[exponent]}{unit}"
+    return 10.0**exponent, PREFIXES[exponent] + unit
 
 
 def counted(number: int, what: str) -> str:

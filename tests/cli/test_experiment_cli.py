@@ -25,7 +25,10 @@ SMALL = ("experiment", "topoopt_fig14", "workload.tables=8", "servers=8")
         (["topoopt_fig14", "search.proposals=4"], "search.proposals: must be left out, as topoopt_fig14 searches no"),
         (["motion_fig6", "workload.bytes=256"], "workload.bytes: must be left out, as the figure has experiment"),
         (["motion_fig5", "++workload.bytes=256,512"], "workload.bytes: must be left out, as the figure has experiment"),
-        (["topoopt_fig13", "workload.batch_per_gpu=64,0"], "dlrm.batch_per_gpu: must be a positive integer, got 0"),
+        (
+            ["topoopt_fig13", "workload.batch_per_gpu=64,0"],
+            "dlrm.batch_per_gpu: must be a whole number of at least 1, got 0",
+        ),
     ],
 )
 def test_what_one_point_cannot_be_is_known_before_any_is_stored(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.slots import SLOT, assert_equal, burst
+from tests.engine.slots import SLOT, assert_equal, burst, has_ended
 from tests.twins.slotted_ack_nack import AckNackReference
 from topoflow.engine.base import Run
 from topoflow.engine.slotted import SlotLog, SlottedResults, simulate_cells
@@ -83,7 +83,7 @@ def check_losses(found: SlottedResults) -> None:
     if found.world.until == NEVER:
         assert (found.delivered + found.dropped == found.world.cells).all()
         assert ((found.finish == NEVER) == (found.dropped > 0)).all()
-        assert found.has_ended
+        assert has_ended(found)
 
 
 def check(found: SlottedResults) -> None:

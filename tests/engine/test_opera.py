@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.slots import SLOT, burst, check_twin, of_seeds, random_failed_rotors
+from tests.engine.slots import SLOT, burst, check_twin, has_ended, of_seeds, random_failed_rotors
 from tests.twins.slotted_opera import OperaReference
+from tests.twins.slotted_rotor import carries
 from topoflow.engine.base import Run
 from topoflow.engine.slotted import SlottedResults, simulate_cells
 from topoflow.engine.slotted.cells import NEVER, Cells
@@ -131,7 +132,7 @@ def check(found: SlottedResults) -> None:
     assert found.fullest.max(initial=0) <= rotors.stored * (rotors.nodes - 1)
     if world.until < NEVER:
         return  # cells are under way
-    assert found.has_ended
+    assert has_ended(found)
     assert (found.delivered == world.cells).all()
     assert (went == (source != target)).all()
     bulk = went & ~prompt
@@ -154,7 +155,7 @@ def check(found: SlottedResults) -> None:
         used += [(int(log.sent[cell]), *hop) for hop in path]
     assert found.hops == len(used)
     for (slot, _, switch), carried in Counter(used).items():
-        assert carried <= rotors.carries(switch, slot)
+        assert carried <= carries(rotors, switch, slot)
 
 
 def low(world: Cells, which: object = True) -> Cells:
@@ -233,7 +234,7 @@ def test_uniform_bulk_goes_directly_and_gets_every_link_less_what_is_dark(nodes:
     assert carried == 7 * nodes * (nodes - 1) * rotors.stored
     links = [(slot, switch) for slot in range(rotors.cycle) for switch in range(switches)]
     works = [sum(rotors.target(node, switch, slot) != EMPTY for node in range(nodes)) for slot, switch in links]
-    limits = [rotors.carries(switch, slot) for slot, switch in links]
+    limits = [carries(rotors, switch, slot) for slot, switch in links]
     assert carried == 7 * np.dot(works, limits)
     steady = (found.log.sent >= begin) & (found.log.sent < end)
     assert (found.log.through[steady] == -1).all(), "nobody has room for others while all have cells for all"

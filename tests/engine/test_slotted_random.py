@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.slots import assert_equal, with_failures
-from tests.twins.slotted import Reference
-from topoflow.engine.random import WORD, philox, two_below
+from tests.twins.slotted import Reference, two_below
+from topoflow.engine.random import WORD, philox
 from topoflow.engine.slotted import SlottedResults
 from topoflow.engine.slotted.cells import NEVER, Cells
 from topoflow.engine.slotted.settings import CABLES, PROTOCOLS, SlottedSettings

@@ -22,7 +22,7 @@ from topoflow.engine.lowering.placement import Lowering, place
 from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.prices import Prices
 from topoflow.report.base import Report
-from topoflow.report.search_history import History, Round
+from topoflow.search.history import SearchHistory, SearchRound
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 from topoflow.units import human
@@ -246,21 +246,19 @@ def report(make_outcome: Callable[..., Result]) -> Report:
 
 
 @pytest.fixture(scope="session")
-def make_history() -> Callable[..., History]:
+def make_history() -> Callable[..., SearchHistory]:
     """``make_history(steps=40, chains=4, rounds=2)``: a search whose best descends by 1 ms a step."""
 
-    def make(steps: int = 40, chains: int = 4, rounds: int = 2) -> History:
-        best = 0.2 - 0.001 * np.arange(steps * rounds)
-        ends = [Round((0.2, 0.19), 0.18, True, number == 0, (1e-5, 2e-3)) for number in range(rounds)]
-        return History(
-            proposals=chains * np.arange(1.0, steps * rounds + 1),
-            round=np.repeat(np.arange(float(rounds)), steps),
-            best=best,
-            current=best + 0.01,
-            acceptance=np.full(steps * rounds, 0.25),
-            rate=np.full(steps * rounds, 1000.0),
-            start=0.9,
-            rounds=tuple(ends),
-        )
+    def make(steps: int = 40, chains: int = 4, rounds: int = 2) -> SearchHistory:
+        count = steps * rounds
+        best = 0.2 - 0.001 * np.arange(count)
+        proposals = chains * np.arange(1.0, count + 1)
+        round = np.repeat(np.arange(float(rounds)), steps)
+        columns = round, proposals, best, best + 0.01, np.full(count, 0.25), np.full(count, 1000.0)
+        ends = [
+            SearchRound(number, steps, (0.2,), (0.19,), 0.18, True, number == 0, (1e-5, 2e-3))
+            for number in range(rounds)
+        ]
+        return SearchHistory(np.column_stack(columns), tuple(ends))
 
     return make

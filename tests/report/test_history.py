@@ -9,19 +9,20 @@ import numpy as np
 import pytest
 
 from topoflow.report.draw import history as histories
-from topoflow.report.search_history import History
+from topoflow.search.history import COLUMNS, SearchHistory
 
-Make = Callable[..., History]
+Make = Callable[..., SearchHistory]
+START = 0.9  # s
 
 
-def lines(report: History) -> Mapping[str, np.ndarray]:
-    axes = histories.draw(report).axes[0]
+def lines(history: SearchHistory) -> Mapping[str, np.ndarray]:
+    axes = histories.draw(history, START).axes[0]
     return {str(line.get_label()): np.asarray(line.get_xydata()) for line in axes.get_lines()}
 
 
 def test_history_shows_every_step_and_simulation(make_history: Make) -> None:
     history = make_history(steps=40, chains=4, rounds=2)
-    drawn = histories.draw(history).axes[0].get_lines()
+    drawn = histories.draw(history, START).axes[0].get_lines()
     points = {tuple(np.round(at, 6)) for line in drawn for at in np.asarray(line.get_xydata())}
     assert {tuple(np.round(at, 6)) for at in zip(history.proposals, 1e3 * history.best, strict=True)} <= points
     assert len(lines(history)["simulated candidates"]) == 4
@@ -30,7 +31,7 @@ def test_history_shows_every_step_and_simulation(make_history: Make) -> None:
 
 
 def test_a_start_that_is_far_slower_is_in_the_picture(make_history: Make) -> None:
-    axes = histories.draw(replace(make_history(), start=5.0)).axes[0]
+    axes = histories.draw(make_history(), 5.0).axes[0]
     low, high = axes.get_ylim()
     assert low < 5 < high  # in s: the unit is of the longest
     assert axes.get_yscale() == "log"
@@ -38,10 +39,11 @@ def test_a_start_that_is_far_slower_is_in_the_picture(make_history: Make) -> Non
 
 def test_a_search_that_tried_nothing_has_no_history_to_draw(make_history: Make) -> None:
     """A recorded job that every emphasis builds the same network for."""
-    nothing = {name: np.zeros(0) for name in ("proposals", "round", "best", "current", "acceptance", "rate")}
-    quiet = replace(make_history(), **nothing)
+    quiet = replace(make_history(), steps=np.zeros((0, len(COLUMNS))))
     assert quiet.searched, "candidates were simulated"
-    assert not replace(quiet, rounds=tuple(replace(each, simulated=()) for each in quiet.rounds)).searched
+    assert not replace(
+        quiet, rounds=tuple(replace(each, strategies=(), topologies=()) for each in quiet.rounds)
+    ).searched
 
 
 def test_rounds_with_another_topology_are_marked(make_history: Make) -> None:
@@ -50,26 +52,9 @@ def test_rounds_with_another_topology_are_marked(make_history: Make) -> None:
     assert drawn["end of a round that kept its topology"][0, 0] == 320.0
 
 
-def all_zero(steps: int) -> dict[str, np.ndarray]:
-    names = ("round", "best", "current", "acceptance", "rate")
-    return {"proposals": np.arange(1.0, steps + 1)} | {name: np.zeros(steps) for name in names}
-
-
 @pytest.mark.parametrize("steps", [1, 20_000])
 def test_history_of_few_and_of_many_steps_can_be_drawn(make_history: Make, steps: int) -> None:
-    figure = histories.draw(replace(make_history(), **all_zero(steps)))
+    columns = np.zeros((steps, len(COLUMNS)))
+    columns[:, COLUMNS.index("proposals")] = np.arange(1.0, steps + 1)
+    figure = histories.draw(replace(make_history(), steps=columns), START)
     assert sum(len(line.get_xdata()) for line in figure.axes[0].get_lines()) < 50_000
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"best": np.zeros(3)}, r"history.best: expected \[H\] = \[80\], got \[3\]"),
-        ({"proposals": -np.arange(80.0)}, "history.proposals: must ascend"),
-    ],
-)
-def test_history_has_as_many_numbers_of_each_kind(
-    make_history: Make, change: dict[str, np.ndarray], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(make_history(), **change)

@@ -21,8 +21,8 @@ from topoflow.report.draw.figures import draw_bars, draw_cdf, draw_heat_maps, dr
 from topoflow.report.page.search import write_search
 from topoflow.report.page.searches import write_searches
 from topoflow.report.page.series import panels
-from topoflow.report.search_history import History
 from topoflow.report.search_report import SearchReport
+from topoflow.search.history import SearchHistory
 from topoflow.strategy.placement import Placement
 from topoflow.study.figures.base import FigurePicture, Heading, Row
 from topoflow.study.figures.write import write
@@ -77,7 +77,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def search(
     make_outcome: Callable[..., Result],
-    make_history: Callable[..., History],
+    make_history: Callable[..., SearchHistory],
     fabrics: dict[str, Callable[[float], Fabric]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Path, SearchReport]:
@@ -92,7 +92,7 @@ def search(
 @pytest.fixture(scope="module")
 def searches(
     make_outcome: Callable[..., Result],
-    make_history: Callable[..., History],
+    make_history: Callable[..., SearchHistory],
     fabrics: dict[str, Callable[[float], Fabric]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Path, dict[str, SearchReport]]:

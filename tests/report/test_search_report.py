@@ -21,9 +21,9 @@ from topoflow.report.draw.pictures import Picture
 from topoflow.report.draw.search_pictures import PICTURES, draw_traffic
 from topoflow.report.page.search import search_page, write_search
 from topoflow.report.page.searches import points, write_searches
-from topoflow.report.search_history import History
 from topoflow.report.search_report import SearchReport
 from topoflow.report.search_terminal import show
+from topoflow.search.history import SearchHistory
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.placement import Placement
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
@@ -50,7 +50,7 @@ def topoopt(traffic: Traffic) -> Fabric:
 
 
 @pytest.fixture(scope="module")
-def found(make_history: Callable[..., History], make_outcome: Callable[..., Result]) -> SearchReport:
+def found(make_history: Callable[..., SearchHistory], make_outcome: Callable[..., Result]) -> SearchReport:
     before, after = job(1e6, 4e6), job(3e5, 4e6)
     fabric = replace(topoopt(after), bill=())  # priced as a whole
     switch = tuple(fabric.target[fabric.source == server][0].item() for server in range(SERVERS))
@@ -72,8 +72,7 @@ def switched(found: SearchReport, make_outcome: Callable[..., Result]) -> Search
     traffic = job(3e5, 4e6)
     fabric = IdealSwitch(**SETTINGS).build(SERVERS, traffic.demand())
     only = make_outcome(fabric, traffic, strategy=found.after.strategy)
-    nothing = History(*(np.zeros(0) for _ in range(6)), start=only.iteration_time)
-    return replace(found, given=only.case.job, before=only, after=only, circuits=(), history=nothing)
+    return replace(found, given=only.case.job, before=only, after=only, circuits=(), history=SearchHistory())
 
 
 @pytest.fixture(scope="module")

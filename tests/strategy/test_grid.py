@@ -104,8 +104,8 @@ def test_a_tied_head_is_held_again_in_another_stage_only() -> None:
 @pytest.mark.parametrize(
     ("rule", "servers", "message"),
     [
-        (Parallel(tensor=0), 4, "parallel.tensor: must be a positive integer, got 0"),
-        (Parallel(pipeline=1.5), 4, "parallel.pipeline: must be a positive integer, got 1.5"),
+        (Parallel(tensor=0), 4, "parallel.tensor: must be a whole number of at least 1, got 0"),
+        (Parallel(pipeline=1.5), 4, "parallel.pipeline: must be a whole number of at least 1, got 1.5"),
         (Parallel(tensor=8), 4, "parallel.tensor: must divide the 12 key-value heads of transformer, got 8"),
         (Parallel(context=3), 3, "parallel.context: must divide the 1024 positions of transformer, got 3"),
         (Parallel(expert=2), 4, "parallel.expert: must be 1 for transformer, which has no experts, got 2"),

@@ -84,8 +84,8 @@ def test_a_wrong_placement_names_layer_law_and_value(placement: dict[str, Any], 
     ("servers", "message"),
     [
         (None, "servers: must be given, only a captured job brings its own"),
-        (0, "servers: must be a positive integer, got 0"),
-        (2.5, "servers: must be a positive integer, got 2.5"),
+        (0, "servers: must be a whole number of at least 1, got 0"),
+        (2.5, "servers: must be a whole number of at least 1, got 2.5"),
     ],
 )
 def test_a_job_needs_servers(rule: DataParallel | Hybrid, servers: Any, message: str) -> None:

@@ -41,7 +41,7 @@ import heapq
 from collections import deque
 from dataclasses import dataclass, field
 
-from topoflow.engine.random import below, philox, two_below
+from topoflow.engine.random import WORD, below, philox
 from topoflow.engine.slotted.cells import Cells
 from topoflow.engine.slotted.settings import SlottedSettings
 from topoflow.fabric.circuits.on_demand import Square
@@ -425,3 +425,12 @@ class Reference:
 
 def swap(items: list[int], one: int, other: int) -> None:
     items[one], items[other] = items[other], items[one]
+
+
+def two_below(word: int, n: int, m: int) -> tuple[int, int]:
+    """Numbers below ``n`` and below ``m`` from one word, each pair equally likely to n m / 2^32.
+
+    The whole part of word n / 2^32, and of m times what is left of it.
+    """
+    first, left = divmod(word * n, WORD)
+    return first, below(left, m)

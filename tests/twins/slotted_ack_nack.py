@@ -138,7 +138,7 @@ class AckNackReference(Reference):
             self.left -= 1
 
     def first_kind(self, cell: Cell, node: int) -> int:
-        kinds = self.square.first_kinds(node, cell.to)
+        kinds = first_kinds(self.square, node, cell.to)
         return kinds[below(philox((cell.number, cell.task, 0, PATH), self.key)[0], len(kinds))]
 
     def shortest(self, node: int, kind: int, most: int) -> Transceiver | None:
@@ -153,7 +153,7 @@ class AckNackReference(Reference):
             for t, each in enumerate(row):
                 cell = each.offer(self.epoch)
                 if cell is not None:
-                    found.setdefault((self.square.next_node(node, cell.to, each.kind), t), []).append(node)
+                    found.setdefault((next_node(self.square, node, cell.to, each.kind), t), []).append(node)
         return found
 
     def answers(self, offers: dict[tuple[int, int], list[int]]) -> list[tuple[Hop, int, Transceiver | None]]:
@@ -207,3 +207,17 @@ class AckNackReference(Reference):
     def is_empty(self) -> bool:
         waiting = any(each.length for row in self.transceivers for each in row)
         return not (waiting or any(server.queue for server in self.server))
+
+
+def first_kinds(square: Square, source: int, target: int) -> tuple[int, ...]:
+    """The kinds of the first transceivers on shortest paths: 0 to the rack's switch, 1 to that of the place."""
+    rack, place = divmod(source, square.servers_per_rack)
+    target_rack, target_place = divmod(target, square.servers_per_rack)
+    return (0,) if rack == target_rack else (1,) if place == target_place else (0, 1)
+
+
+def next_node(square: Square, node: int, target: int, kind: int) -> int:
+    """The node that a packet for ``target`` reaches from ``node`` through a switch of this kind."""
+    size = square.servers_per_rack
+    (rack, place), (target_rack, target_place) = divmod(node, size), divmod(target, size)
+    return rack * size + target_place if kind == 0 else target_rack * size + place

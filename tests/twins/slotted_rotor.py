@@ -39,6 +39,7 @@ from topoflow.engine.slotted.cells import Cells
 from topoflow.engine.slotted.settings import SlottedSettings
 from topoflow.fabric.circuits.rotors import Rotors
 from topoflow.fabric.circuits.schedule import EMPTY
+from topoflow.fabric.circuits.staggered import Staggered
 
 Sent = list[list[dict[int, Cell]]]  # [N, U] what a link sends in a slot, by the time (of K) at which it does
 
@@ -95,7 +96,7 @@ class RotorReference(Reference):
 
     def capacity(self, node: int, switch: int, sent: Sent) -> int:
         """Cells that a link can still send in this slot."""
-        return self.rotors.carries(switch, self.epoch) - len(sent[node][switch])
+        return carries(self.rotors, switch, self.epoch) - len(sent[node][switch])
 
     def backlog(self, node: int) -> list[int]:
         """[N] cells of LOCAL by destination."""
@@ -158,3 +159,8 @@ class RotorReference(Reference):
 
     def is_empty(self) -> bool:
         return super().is_empty() and not any(map(any, self.relayed))
+
+
+def carries(rotors: Rotors, switch: int, slot: int) -> int:
+    """The cells that a link of a switch carries in a slot."""
+    return rotors.turning if isinstance(rotors, Staggered) and rotors.turns(switch, slot) else rotors.cells

@@ -236,8 +236,8 @@ def test_a_residual_stream_is_read_where_it_is_added() -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Dlrm(A100, tables=0), "dlrm.tables: must be a positive integer, got 0"),
-        (lambda: Dlrm(A100, batch_per_gpu=-1), "dlrm.batch_per_gpu: must be a positive integer, got -1"),
+        (lambda: Dlrm(A100, tables=0), "dlrm.tables: must be a whole number of at least 1, got 0"),
+        (lambda: Dlrm(A100, batch_per_gpu=-1), "dlrm.batch_per_gpu: must be a whole number of at least 1, got -1"),
         (lambda: Dlrm(A100, dense_layers=1), "dlrm.dense_layers: must be at least 2 (an input and a layer), got 1"),
         (lambda: Vgg16(A100, image_size=31), "vgg16.image_size: must leave pixels after five poolings, got 31"),
         (lambda: Resnet50(A100, image_size=33), "resnet50.image_size: must be a multiple of 32, got 33"),
@@ -249,7 +249,7 @@ def test_a_residual_stream_is_read_where_it_is_added() -> None:
             "transformer.key_value_heads: must divide the 12 heads, got 5",
         ),
         (lambda: Moe(A100, top_k=9), "moe.top_k: must be at most the 8 experts, got 9"),
-        (lambda: Moe(A100, shared_experts=-1), "moe.shared_experts: must be an integer of at least 0, got -1"),
+        (lambda: Moe(A100, shared_experts=-1), "moe.shared_experts: must be a whole number of at least 0, got -1"),
         (lambda: Moe(A100, dense_layers=33), "moe.dense_layers: must be at most the 32 layers, got 33"),
         (lambda: Moe(A100, dense_layers=1), "moe.dense_feed_forward: must be positive where there are dense layers"),
         (lambda: Ncf(A100, dtype="float31").build(), "workload.dtype: must be one of"),

@@ -16,7 +16,7 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from topoflow.files import make_folder, write_text
+from topoflow.files import make_folder, write_bytes
 from topoflow.study.configure.composition import composed, is_hydra_override
 from topoflow.study.configure.points import PointComposer
 from topoflow.study.configure.tree import ConfigTree, at, leaves
@@ -164,9 +164,9 @@ class Jobs:
         make_folder(target)
         content = {"config": job.shared.task.with_interpolations(job.changes), "hydra": {"hydra": job.hydra}}
         for name, values in content.items():
-            write_text(f"{target}/{name}.yaml", "".join(self._yaml(values, (), job.shared.mappings)))
+            write_bytes(f"{target}/{name}.yaml", "".join(self._yaml(values, (), job.shared.mappings)).encode())
         overrides = self._text((), "", job.overrides).partition("\n")[2] if job.overrides else "[]\n"
-        write_text(f"{target}/overrides.yaml", overrides)
+        write_bytes(f"{target}/overrides.yaml", overrides.encode())
 
     def _setting(self, job: SweepJob, key: str) -> Any:
         """Return a setting of Hydra that names a folder of the job."""

@@ -19,6 +19,7 @@ from itertools import pairwise
 from topoflow.apply.hosts import Host, Wire
 from topoflow.apply.network import Pair
 from topoflow.fabric.base import Fabric
+from topoflow.units import check_among
 
 MANNERS = ("kernel", "flower")
 FIRST_TABLE = 7000  # routing table and rule of packets that a host sends; 7001 + s: of those it relays for host s
@@ -48,8 +49,7 @@ def forwarding(
     ``fabric`` must have one path for each pair. Raises ``ValueError`` for an unknown manner, a wrong number of hosts, a
     link without wires, or too many hosts.
     """
-    if manner not in MANNERS:
-        raise ValueError(f"forwarding: must be one of {', '.join(MANNERS)}, got {manner!r}")
+    check_among("forwarding", manner, MANNERS)
     if len(hosts) != fabric.servers:
         raise ValueError(f"hosts: must be the {fabric.servers} servers of the plan, got {len(hosts)}")
     if len(hosts) > MAX_HOSTS[manner]:

@@ -15,6 +15,7 @@ from topoflow.engine.base import LoweredGraph
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import as_routes, mean_lengths
 from topoflow.traffic.base import Traffic
+from topoflow.units import counted
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,7 @@ PAIRS_AT_ONCE = 2**18  # a path of 6 links takes some 200 bytes while it is comp
 
 def endpoints(servers: int, gpus: int | None) -> str:
     """Return what a job runs on as text: ``16 servers``, or ``64 GPUs`` of nodes."""
-    count, what = (servers, "server") if gpus is None else (gpus, "GPU")
-    return f"{count} {what}{'s' if count > 1 else ''}"
+    return counted(servers, "server") if gpus is None else counted(gpus, "GPU")
 
 
 def compute_time(traffic: Traffic) -> float:

@@ -17,7 +17,7 @@ from topoflow.report.answer import recommended
 from topoflow.report.base import Report
 from topoflow.report.dataset.base import SUFFIX, is_dataset
 from topoflow.report.output import Output
-from topoflow.report.tables import Texts, write_result
+from topoflow.report.tables import write_result
 from topoflow.report.terminal import show
 from topoflow.study.compare import compare, compare_each
 from topoflow.study.configure.build import run_of
@@ -112,10 +112,9 @@ def answer_each(points: Sequence[Point], commands: Sequence[str], folders: Seque
     is_tracked = bool(trackers_of(points))  # one that is missing is known before the work
     with Terminal() as terminal:
         reports = compare_each(points, commands, run_of(points, terminal))
-    texts = Texts()  # of what the results have in common
     for point, report, folder in zip(points, reports, folders, strict=True):
         if isinstance(report, Report):
-            write_result(report, folder / "result.json", texts)
+            write_result(report, folder / "result.json")
             if is_tracked:
                 with tracked([point], "compare", report.command, None) as log:
                     log.found(of_comparison(report, folder))

@@ -5,9 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from topoflow.browse.run import REPORT, run_at
 from topoflow.browse.words import how_to_continue, missing, state_line
 from topoflow.cli.stages import Terminal
@@ -15,7 +12,7 @@ from topoflow.files import write_atomically
 from topoflow.report.dataset.base import Dataset, is_dataset
 from topoflow.report.dataset.reading import Reader
 from topoflow.report.dataset.summary import parts, state
-from topoflow.report.output import Output
+from topoflow.report.output import Output, text_table
 from topoflow.units import counted
 
 
@@ -36,10 +33,7 @@ def of_dataset(folder: Path, out: Path | None, console: Output) -> Path:
         reader = Reader(dataset)
         lines, found = state(reader), parts(reader)
     for each in (table for part in found for table in part.tables):
-        shown = Table(*each.head, title=each.title, title_justify="left", box=SIMPLE_HEAD)
-        for row in each.rows:
-            shown.add_row(*row)
-        console.print(shown)
+        console.print(text_table(each.head, each.rows, title=each.title, left=each.head))
     from topoflow.report.dataset.page import dataset_page  # a second to import
 
     out = out or Path(f"{folder.absolute().with_suffix('')}.html")

@@ -29,12 +29,3 @@ def philox(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[in
 def below(word: int, n: int) -> int:
     """A number below ``n`` from a random word, each equally likely to n / 2^32 (``n`` is at most 2^31)."""
     return word * n // WORD
-
-
-def two_below(word: int, n: int, m: int) -> tuple[int, int]:
-    """Numbers below ``n`` and below ``m`` from one word, each pair equally likely to n m / 2^32.
-
-    The whole part of word n / 2^32, and of m times what is left of it.
-    """
-    first, left = divmod(word * n, WORD)
-    return first, below(left, m)

@@ -12,6 +12,7 @@ from topoflow.fabric.groups import PALM_TREE, WIRINGS, pair, pairs
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP, Levels, NextHops, link_ends
 from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill
+from topoflow.units import check_among
 
 KINDS = {LOCAL: "inside groups", GLOBAL: "between groups"}
 LEVELS = Levels((LOCAL, GLOBAL, LOCAL), (LOCAL, GLOBAL, LOCAL, GLOBAL, LOCAL))
@@ -52,8 +53,7 @@ class Dragonfly:
         for field in ("nodes", "routers", "groups", "global_links"):
             if getattr(self, field) is not None:
                 check_count(f"dragonfly.{field}", getattr(self, field))
-        if self.wiring not in WIRINGS:
-            raise ValueError(f"dragonfly.wiring: must be one of {', '.join(WIRINGS)}, got {self.wiring!r}")
+        check_among("dragonfly.wiring", self.wiring, WIRINGS)
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         check_count("dragonfly.servers", servers)

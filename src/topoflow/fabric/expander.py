@@ -11,6 +11,7 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.wiring import Cable, cabled, check_count, check_interfaces, direct_bill, duplex, server_names
+from topoflow.units import check_whole
 
 # A random d-regular graph with d >= 3 is connected almost surely, so one or two tries are enough; with d = 2 (a union
 # of circles) about one in sqrt(n) is one circle. Only d = 1 with more than two servers never succeeds.
@@ -39,8 +40,7 @@ class Expander:
 
     def __post_init__(self) -> None:
         check_interfaces("expander", self.bandwidth, self.degree, self.latency)
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise ValueError(f"expander.seed: must be a whole number that is not negative, got {self.seed!r}")
+        check_whole("expander.seed", self.seed)
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         check_count("expander.servers", servers)

@@ -27,6 +27,7 @@ from topoflow.demand import Group
 from topoflow.fabric.base import Channels, Fabric, Orders, Path, Route
 from topoflow.fabric.routing.base import NO_LINK, Links, ListedRoutes, as_routes
 from topoflow.fabric.routing.shortest import ShortestPaths
+from topoflow.units import check_among
 
 RECOVERIES = ("recover", "drop")  # reactions to a ring that lost a hop
 
@@ -53,8 +54,7 @@ def without(
     _check(fabric, "links", links, fabric.links)
     _check(fabric, "fibers", fibers, fabric.links)
     _check(fabric, "servers", servers, fabric.servers)
-    if rings not in RECOVERIES:
-        raise ValueError(f"rings: must be one of {', '.join(RECOVERIES)}, got {rings!r}")
+    check_among("rings", rings, RECOVERIES)
     bandwidth = fabric.bandwidth.copy()
     bandwidth[list(links)] = 0.0
     np.subtract.at(bandwidth, np.array(list(fibers), np.int64), fabric.interface_bandwidth)

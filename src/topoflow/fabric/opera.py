@@ -10,7 +10,7 @@ import numpy as np
 from topoflow.fabric.circuits.rotors import MAX_CELLS, FailedRotors, Rotating
 from topoflow.fabric.circuits.staggered import Staggered, pause_of
 from topoflow.fabric.rotornet import ROUNDING, RotorNet
-from topoflow.units import check_not_negative
+from topoflow.units import check_not_negative, check_whole
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,7 @@ class Opera(RotorNet):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_not_negative("opera.bulk", self.bulk)
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**64:
-            raise ValueError(f"opera.seed: must be a whole number within 0..{2**64 - 1}, got {self.seed!r}")
+        check_whole("opera.seed", self.seed, 0, 2**64 - 1)
 
     @property
     def payload(self) -> float:
@@ -77,4 +76,4 @@ class Opera(RotorNet):
 
     def _control(self, servers: int) -> Rotating:
         rotors = self.rotors(servers)
-        return Rotating(rotors, self.slot, self.size, self.gap, self.servers_per_rack, self.bulk, self.flight)
+        return Rotating(rotors, self.slot, self.size, self.servers_per_rack, self.gap, self.bulk, self.flight)

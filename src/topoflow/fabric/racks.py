@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from topoflow.fabric.base import Fabric, Item, Static
+from topoflow.fabric.circuits.schedule import Scheduled
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.wiring import back, cabled, check_count, forth
+
+
+class Racked(Protocol):
+    """A design of racks with uplinks."""
+
+    @property
+    def servers_per_rack(self) -> int: ...
+    @property
+    def degree(self) -> int: ...
+    @property
+    def bandwidth(self) -> float: ...
+    @property
+    def latency(self) -> float: ...
+    @property
+    def uplink_bandwidth(self) -> float: ...
 
 
 def count_racks(name: str, servers: int, servers_per_rack: int) -> int:
@@ -22,41 +38,51 @@ def count_racks(name: str, servers: int, servers_per_rack: int) -> int:
 
 def racked(
     name: str,
+    design: Racked,
+    servers: int,
     *,
     core: str,
-    servers: int,
-    servers_per_rack: int,
-    degree: int,
-    bandwidth: float,
-    latency: float,
-    uplinks: NDArray[np.float64],
-    control: Static,
-    bill: tuple[Item, ...],
+    capacity: float,
+    control: Scheduled | None,
+    ports: int,
+    optics: tuple[Item, ...],
 ) -> Fabric:
-    """Return racks with ``uplinks`` [R, 2] B/s up and down; servers have one cable of ``degree * bandwidth``."""
-    racks = len(uplinks)
+    """Return racks that send and receive ``capacity`` B/s, less what ``control`` leaves out; servers have one cable.
+
+    The bill has the ``optics`` of the racks' ``ports``, and rack switches with cables unless servers have the ports.
+    ``control`` is None for a single rack, which has nothing to join.
+    """
+    racks = servers // design.servers_per_rack
     server, rack = np.arange(servers), np.arange(racks)
     cables = np.concatenate(
         [
-            np.stack([server, servers + server // servers_per_rack], axis=1),
+            np.stack([server, servers + server // design.servers_per_rack], axis=1),
             np.stack([servers + rack, np.full(racks, servers + racks)], axis=1),
         ]
+    )
+    below = design.degree * design.bandwidth
+    nics = (Item("nic_port", servers * design.degree, design.bandwidth),)
+    switches = (
+        Item("nic_port", servers, below),
+        Item("switch_port", servers, below),
+        Item("switch_port", ports, design.uplink_bandwidth),
+        Item("transceiver", 2 * servers, below),
     )
     fabric = cabled(
         name,
         servers=servers,
         switches=[*(f"rack {number}" for number in range(racks)), core],
         cables=cables,
-        bandwidth=degree * bandwidth,
-        latency=latency,
-        degree=degree,
-        interface_bandwidth=bandwidth,
-        route=RackRoutes(servers, servers_per_rack),
-        bill=bill,
+        bandwidth=below,
+        latency=design.latency,
+        degree=design.degree,
+        interface_bandwidth=design.bandwidth,
+        route=RackRoutes(servers, design.servers_per_rack),
+        bill=(*(nics if design.servers_per_rack == 1 else switches), *optics),
     )
     links = fabric.bandwidth.copy()
-    links[2 * servers :] = uplinks.ravel()
-    return replace(fabric, bandwidth=links, control=control)
+    links[2 * servers :] = capacity * (np.ones(2 * racks) if control is None else control.shares().ravel())
+    return replace(fabric, bandwidth=links, control=control or Static())
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from topoflow.demand import Demand
-from topoflow.fabric.base import Fabric, Item, Static
+from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.circuits import failures
 from topoflow.fabric.circuits.rotors import MAX_CELLS, FailedRotors, Rotating, Rotors
 from topoflow.fabric.racks import count_racks, racked
@@ -116,50 +114,26 @@ class RotorNet:
         return Rotors(racks, min(self.uplinks, racks), self.cells, failed)
 
     def _control(self, servers: int) -> Rotating:
-        return Rotating(self.rotors(servers), self.slot, self.size, self.gap, self.servers_per_rack)
+        return Rotating(self.rotors(servers), self.slot, self.size, self.servers_per_rack, self.gap)
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         racks = self._racks(servers)
-        control: Static = Static()  # there is nothing to join
-        shares = np.ones((racks, 2))
-        if racks > 1:
-            control = self._control(servers)
-            shares = control.shares()
-        uplinks = self.uplinks * self.uplink_bandwidth * self.sending / 2
+        ports = (racks + len(self.failed_racks)) * self.uplinks
+        optics = (
+            Item("transceiver", ports, self.uplink_bandwidth),
+            Item("ocs_port", ports),  # an upper bound for the price of a rotor switch's port
+            Item("fiber", ports, self.uplink_bandwidth),
+        )
         return racked(
             self.name,
+            self,
+            servers,
             core="rotor switches",
-            servers=servers,
-            servers_per_rack=self.servers_per_rack,
-            degree=self.degree,
-            bandwidth=self.bandwidth,
-            latency=self.latency,
-            uplinks=uplinks * shares,
-            control=control,
-            bill=self._bill(servers, racks + len(self.failed_racks)),
+            capacity=self.uplinks * self.uplink_bandwidth * self.sending / 2,
+            control=self._control(servers) if racks > 1 else None,
+            ports=ports,
+            optics=optics,
         )
 
     def _racks(self, servers: int) -> int:
         return count_racks(self.name, servers, self.servers_per_rack)
-
-    def _bill(self, servers: int, racks: int) -> tuple[Item, ...]:
-        """Return the bill of materials.
-
-        The price of an optical circuit switch's port is an upper bound for that of a rotor switch.
-        """
-        ports = racks * self.uplinks
-        optics = (
-            Item("transceiver", ports, self.uplink_bandwidth),
-            Item("ocs_port", ports),
-            Item("fiber", ports, self.uplink_bandwidth),
-        )
-        if self.servers_per_rack == 1:
-            return (Item("nic_port", servers * self.degree, self.bandwidth), *optics)
-        below = self.degree * self.bandwidth
-        return (
-            Item("nic_port", servers, below),
-            Item("switch_port", servers, below),
-            Item("switch_port", ports, self.uplink_bandwidth),
-            Item("transceiver", 2 * servers, below),
-            *optics,
-        )

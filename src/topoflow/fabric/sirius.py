@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 
-import numpy as np
-
 from topoflow.demand import Demand
-from topoflow.fabric.base import Fabric, Item, Static
+from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.circuits import failures
 from topoflow.fabric.circuits.schedule import CircuitSchedule, Cyclic, Failed
 from topoflow.fabric.racks import count_racks, racked
@@ -103,23 +101,25 @@ class Sirius:
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         racks = self._racks(servers)
-        control: Static = Static()  # there is nothing to join
-        shares = np.ones((racks, 2))
+        control = None
         if racks > 1:
             control = Cyclic(self.schedule(servers), self.slot, self.cell, self.servers_per_rack)
-            shares = control.shares()
         used = (self.slot - self.guardband) / self.slot
+        ports = (racks + len(self.failed_racks)) * self.transceivers
+        optics = (
+            Item("tunable_transceiver", ports, self.uplink_bandwidth),
+            Item("grating_port", 2 * ports, self.uplink_bandwidth),
+            Item("fiber", 2 * ports, self.uplink_bandwidth),
+        )
         return racked(
             "sirius",
+            self,
+            servers,
             core="gratings",
-            servers=servers,
-            servers_per_rack=self.servers_per_rack,
-            degree=self.degree,
-            bandwidth=self.bandwidth,
-            latency=self.latency,
-            uplinks=self.transceivers * self.uplink_bandwidth * used / 2 * shares,
+            capacity=self.transceivers * self.uplink_bandwidth * used / 2,
             control=control,
-            bill=self._bill(servers, racks + len(self.failed_racks)),
+            ports=ports,
+            optics=optics,
         )
 
     def _racks(self, servers: int) -> int:
@@ -137,23 +137,3 @@ class Sirius:
             raise ValueError("sirius.omit_failed: must be false where gratings or transceivers failed, got true")
         racks = complete.nodes - len(complete.failed.nodes)
         return CircuitSchedule(racks, min(self.transceivers, racks))
-
-    def _bill(self, servers: int, racks: int) -> tuple[Item, ...]:
-        """Return the bill of materials; a server with its own uplinks needs no rack switch, and no cable to it."""
-        ports = racks * self.transceivers
-        optics = (
-            Item("tunable_transceiver", ports, self.uplink_bandwidth),
-            Item("grating_port", 2 * ports, self.uplink_bandwidth),
-            Item("fiber", 2 * ports, self.uplink_bandwidth),
-        )
-        nics = Item("nic_port", servers * self.degree, self.bandwidth)
-        if self.servers_per_rack == 1:
-            return (nics, *optics)
-        below = self.degree * self.bandwidth
-        return (
-            Item("nic_port", servers, below),
-            Item("switch_port", servers, below),
-            Item("switch_port", ports, self.uplink_bandwidth),
-            Item("transceiver", 2 * servers, below),
-            *optics,
-        )

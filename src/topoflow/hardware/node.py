@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
 
-from topoflow.units import check_bandwidth, check_not_negative
+from topoflow.units import check_among, check_bandwidth, check_not_negative
 
 DeviceKind = Literal["GPU", "NVS", "PCI", "CPU", "NIC"]  # NVS: all NVSwitches of the node; CPU: a NUMA domain
 LinkKind = Literal["NVL", "C2C", "PCI", "SYS"]  # SYS: between CPUs
@@ -68,8 +68,7 @@ class Node:
             place = f"node {self.name}: link {link.ends[0]} - {link.ends[1]}"
             if link.ends[0] == link.ends[1]:
                 raise ValueError(f"{place}: must join two devices")
-            if link.kind not in get_args(LinkKind):
-                raise ValueError(f"{place}: kind: must be one of {', '.join(get_args(LinkKind))}, got {link.kind!r}")
+            check_among(f"{place}: kind", link.kind, get_args(LinkKind))
             check_bandwidth(f"{place}: bandwidth", link.bandwidth)
             check_not_negative(f"{place}: latency", link.latency)
         for port in self.ports:

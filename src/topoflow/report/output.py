@@ -1,12 +1,15 @@
-"""Output: a console for tables."""
+"""Output: a console, and the tables of text that are printed to it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NoReturn
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
 from topoflow.printable import printable
 
@@ -32,3 +35,15 @@ class Output(Console):
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
+
+
+def text_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", left: Collection[str] = ()
+) -> Table:
+    """Return a table of text. The columns named in ``left`` are aligned to the left, the others to the right."""
+    table = Table(title=Text(title) if title else None, box=SIMPLE_HEAD, title_style="bold", title_justify="left")
+    for name in head:
+        table.add_column(name, justify="left" if name in left else "right")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table

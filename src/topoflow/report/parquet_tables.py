@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -106,68 +108,26 @@ FAILURES = pa.schema(
 
 
 def write_tables(report: Report, folder: Path) -> None:
-    """Write ``links.parquet``, ``tasks.parquet``, and the tables of ports, latencies and failures, if any."""
-    write_links(report, folder / "links.parquet")
-    write_tasks(report, folder / "tasks.parquet")
-    if any(outcome.timeline.ports is not None for outcome in report.outcomes):
-        write_ports(report, folder / "ports.parquet")
-        write_latencies(report, folder / "latencies.parquet")
-        write_queues(report, folder / "queues.parquet")
-        write_messages(report, folder / "messages.parquet")
+    """Write ``links.parquet``, ``tasks.parquet``, and the tables of ports and failures if the report has any."""
+    _write(folder / "links.parquet", LINKS, map(_links, report.outcomes))
+    _write(folder / "tasks.parquet", TASKS, map(_tasks, report.outcomes))
+    worlds = [(outcome, ports) for outcome in report.outcomes if (ports := outcome.timeline.ports) is not None]
+    if worlds:
+        histograms = ((outcome, *of) for outcome, ports in worlds for of in ports.latencies())
+        queues = ((outcome, ports.queues) for outcome, ports in worlds if ports.queues is not None)
+        _write(folder / "ports.parquet", PORTS, starmap(_ports, worlds))
+        _write(folder / "latencies.parquet", LATENCIES, starmap(_latencies, histograms))
+        _write(folder / "queues.parquet", QUEUES, starmap(_queues, queues))
+        _write(folder / "messages.parquet", MESSAGES, (_messages(outcome, ports.flows) for outcome, ports in worlds))
     if report.failures:
-        write_failures(report, folder / "failures.parquet")
+        _write(folder / "failures.parquet", FAILURES, [pa.Table.from_pylist(failures(report), schema=FAILURES)])
 
 
-def write_links(report: Report, path: Path) -> None:
-    """Write one record per world and link."""
-    with parquet.ParquetWriter(path, LINKS) as writer:
-        for outcome in report.outcomes:
-            writer.write_table(_links(outcome))
-
-
-def write_tasks(report: Report, path: Path) -> None:
-    """Write one record per world and task of its traffic."""
-    with parquet.ParquetWriter(path, TASKS) as writer:
-        for outcome in report.outcomes:
-            writer.write_table(_tasks(outcome))
-
-
-def write_ports(report: Report, path: Path) -> None:
-    """Write one record per link of packet-level worlds."""
-    with parquet.ParquetWriter(path, PORTS) as writer:
-        for outcome in report.outcomes:
-            if outcome.timeline.ports is not None:
-                writer.write_table(_ports(outcome, outcome.timeline.ports))
-
-
-def write_queues(report: Report, path: Path) -> None:
-    """Write one record per interval of time of the fullest ports of packet-level worlds."""
-    with parquet.ParquetWriter(path, QUEUES) as writer:
-        for outcome in report.outcomes:
-            if outcome.timeline.ports is not None and outcome.timeline.ports.queues is not None:
-                writer.write_table(_queues(outcome, outcome.timeline.ports.queues))
-
-
-def write_latencies(report: Report, path: Path) -> None:
-    """Write one record per range of latencies of the packets or messages of a world."""
-    with parquet.ParquetWriter(path, LATENCIES) as writer:
-        for outcome in report.outcomes:
-            if outcome.timeline.ports is not None:
-                for kind, latency in outcome.timeline.ports.latencies():
-                    writer.write_table(_latencies(outcome, kind, latency))
-
-
-def write_messages(report: Report, path: Path) -> None:
-    """Write one record per message of packet-level worlds."""
-    with parquet.ParquetWriter(path, MESSAGES) as writer:
-        for outcome in report.outcomes:
-            if outcome.timeline.ports is not None:
-                writer.write_table(_messages(outcome, outcome.timeline.ports.flows))
-
-
-def write_failures(report: Report, path: Path) -> None:
-    """Write one record per world and distinct failure."""
-    parquet.write_table(pa.Table.from_pylist(failures(report), schema=FAILURES), path)
+def _write(path: Path, schema: pa.Schema, parts: Iterable[pa.Table]) -> None:
+    """Write the tables of the worlds as one file; only one of them is in memory at a time."""
+    with parquet.ParquetWriter(path, schema) as writer:
+        for part in parts:
+            writer.write_table(part)
 
 
 def _link_names(outcome: Result) -> dict[str, Any]:

@@ -11,9 +11,9 @@ import numpy as np
 from topoflow.case.base import Job, Result
 from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.fabric.topoopt.totient_perms import stride
-from topoflow.report.search_history import History
+from topoflow.search.history import SearchHistory
 from topoflow.strategy.words import servers
-from topoflow.units import human
+from topoflow.units import counted, human
 
 ROWS = 12  # groups in a table
 
@@ -35,7 +35,7 @@ class SearchReport:
     after: Result
     bound: float  # s, lower bound of the time of ``after`` in ``fluid``
     circuits: tuple[Switch, ...]
-    history: History
+    history: SearchHistory
     unpermuted: Result | None = None  # ``after`` in the ring orders of its fabric; None if these are its orders
 
     def __post_init__(self) -> None:
@@ -50,8 +50,7 @@ class SearchReport:
     def title(self) -> str:
         """Return ``dlrm on 16 servers, topoopt with 4 interfaces of 100 Gb/s``."""
         fabric = self.after.fabric
-        speed = human(8 * fabric.interface_bandwidth, "b/s")
-        interfaces = f"{fabric.degree} interface{'s' if fabric.degree > 1 else ''} of {speed}"
+        interfaces = f"{counted(fabric.degree, 'interface')} of {human(8 * fabric.interface_bandwidth, 'b/s')}"
         return f"{self.after.settings.workload} on {counted(fabric.servers, 'server')}, {fabric.name} with {interfaces}"
 
     @property
@@ -174,13 +173,13 @@ class SearchReport:
         return algorithms()[name].orders or name.replace("_", " ")
 
     @property
-    def went(self) -> str:
+    def effort(self) -> str:
         """Return the numbers of rounds, proposals and simulations in a sentence."""
         history = self.history
         simulated = sum(len(finished.simulated) for finished in history.rounds)
         topologies = sum(finished.new_topology for finished in history.rounds)
-        proposals = f"{int(history.proposals[-1]) if len(history.proposals) else 0:,} proposals"
-        if len(history.rate):
+        proposals = f"{history.made:,} proposals"
+        if len(history.steps):
             proposals += f" ({np.median(history.rate):,.0f} evaluations per second, median)"
         rounds = f"{counted(len(history.rounds), 'round')}, of which {topologies} ended with another topology"
         return f"{rounds}. {proposals}; {counted(simulated, 'simulation')}."
@@ -194,11 +193,6 @@ class SearchReport:
 def quickest(reports: Mapping[str, SearchReport]) -> list[str]:
     """Return the names of searches, quickest first, the order of all lists."""
     return sorted(reports, key=lambda name: reports[name].after.iteration_time)
-
-
-def counted(count: int, what: str) -> str:
-    """Return ``1 round``, ``2 rounds``."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _orders(what: str, group: Group, orders: Sequence[Group]) -> str:

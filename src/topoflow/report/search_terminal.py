@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from topoflow.report.output import text_table
 from topoflow.report.search_report import SearchReport, quickest
 from topoflow.units import human
 
@@ -16,14 +15,15 @@ from topoflow.units import human
 def show(report: SearchReport, console: Console) -> None:
     """Print the numbers, the strategy and the orders of all-reduces, and the answer below them."""
     console.print(Text(report.title, style="bold"))
-    console.print(_table(("", "before", "found"), report.numbers, right=True))
-    console.print(_table(("layers", "where"), report.strategy))
+    console.print(text_table(("", "before", "found"), report.numbers, left=("",)))
+    console.print(text_table(("layers", "where"), report.strategy, left=("layers", "where")))
     if report.orders:
-        console.print(_table(("servers of an all-reduce", "orders"), report.orders))
+        head = ("servers of an all-reduce", "orders")
+        console.print(text_table(head, report.orders, left=head))
     for note in report.notes:
         console.print(Text(note))
     console.print(Text(report.answer))
-    console.print(Text(report.went))
+    console.print(Text(report.effort))
 
 
 def show_all(reports: Mapping[str, SearchReport], winners: Collection[str], console: Console) -> None:
@@ -34,19 +34,13 @@ def show_all(reports: Mapping[str, SearchReport], winners: Collection[str], cons
             show(reports[name], console)
     if len(reports) == 1:
         return
-    table = Table("search", "before", "found", "price", "", box=SIMPLE_HEAD)
-    for name in order:
-        before, after = reports[name].before, reports[name].after
-        price = "-" if after.cost is None else f"${after.cost:,.0f}"
-        times = human(before.iteration_time, "s"), human(after.iteration_time, "s")
-        table.add_row(name, *times, price, "chosen" if name in winners else "")
-    console.print(table)
+    head = ("search", "before", "found", "price", "")
+    rows = [_row(name, reports[name], name in winners) for name in order]
+    console.print(text_table(head, rows, left=head))
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], right: bool = False) -> Table:
-    table = Table(box=SIMPLE_HEAD)
-    for number, title in enumerate(head):
-        table.add_column(title, justify="right" if right and number else "left")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
+def _row(name: str, report: SearchReport, is_chosen: bool) -> tuple[str, ...]:
+    before, after = report.before, report.after
+    price = "-" if after.cost is None else f"${after.cost:,.0f}"
+    times = human(before.iteration_time, "s"), human(after.iteration_time, "s")
+    return (name, *times, price, "chosen" if is_chosen else "")

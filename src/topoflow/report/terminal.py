@@ -15,7 +15,8 @@ from topoflow.case import failures
 from topoflow.case.base import Result
 from topoflow.report.answer import answers, memory_notes, notes, place, recommended
 from topoflow.report.base import Report
-from topoflow.units import human
+from topoflow.report.output import text_table
+from topoflow.units import counted, human
 
 MAX_ROWS = 60  # rows of a printed table
 
@@ -140,7 +141,7 @@ def setting(report: Report, job: tuple[Result, ...]) -> str:
     degrees, bandwidths = {row.degree for row in rows}, {row.bandwidth for row in rows}
     if len(degrees) == len(bandwidths) == 1:
         degree = degrees.pop()
-        interfaces = f"{degree} interface{'s' if degree > 1 else ''} of {human(bandwidths.pop() * 8, 'b/s')}"
+        interfaces = f"{counted(degree, 'interface')} of {human(bandwidths.pop() * 8, 'b/s')}"
         parts.append(f"{interfaces}{' each' if degree > 1 else ''}")
     bounded = job[0].settings.lower_bound_of
     parts.append(f"lower bound of {bounded}" if bounded else f"{' and '.join(_fidelities(job))} simulation")
@@ -165,13 +166,12 @@ def width(table: Table, console: Console) -> int:
 
 def _failures(report: Report, titles: Sequence[str]) -> Table:
     """Return the table of single failures, a row per network."""
-    table = Table(title="When one fiber or server fails", box=SIMPLE_HEAD, title_style="bold", title_justify="left")
-    for title in titles:
-        table.add_column(title, justify="left" if title in ("network", "what fails", "which is") else "right")
-    for network, of_world in report.failures:
-        row = dict(zip(failures.COLUMNS, of_world.cells(network), strict=True))
-        table.add_row(*(Text(row[title]) for title in titles))
-    return table
+    shown = [failures.COLUMNS.index(title) for title in titles]
+    rows = [of_world.cells(network) for network, of_world in report.failures]
+    left = ("network", "what fails", "which is")
+    return text_table(
+        titles, [[row[cell] for cell in shown] for row in rows], title="When one fiber or server fails", left=left
+    )
 
 
 def _show_failures(report: Report, console: Console) -> None:

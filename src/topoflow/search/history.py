@@ -28,6 +28,11 @@ class SearchRound:
     new_topology: bool
     temperatures: tuple[float, ...]  # s, of every rung at the end, ascending: the median of all ladders; (): no walk
 
+    @property
+    def simulated(self) -> tuple[float, ...]:
+        """Return the times of all candidates (s)."""
+        return self.strategies + self.topologies
+
 
 @dataclass(frozen=True)
 class SearchHistory:
@@ -73,6 +78,19 @@ class SearchHistory:
     def rate(self) -> Floats:
         """Return [H] the evaluations per second."""
         return self.steps[:, 5]
+
+    @property
+    def ends(self) -> Floats:
+        """Return [R] the end of every round: its last proposal, or its number if nothing was proposed."""
+        if not len(self.steps):
+            return np.arange(1.0, len(self.rounds) + 1)
+        last = [self.proposals[self.round <= number] for number in range(len(self.rounds))]
+        return np.array([float(proposals[-1]) if len(proposals) else 0.0 for proposals in last])
+
+    @property
+    def searched(self) -> bool:
+        """Return whether anything other than the start was proposed or simulated."""
+        return len(self.steps) > 0 or any(finished.simulated for finished in self.rounds)
 
     def rounds_to_json(self) -> list[dict[str, Any]]:
         return [asdict(finished) for finished in self.rounds]

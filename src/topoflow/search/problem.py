@@ -14,7 +14,7 @@ from topoflow.engine.lowering.routing import routings
 from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.prices import Prices
 from topoflow.strategy.base import Strategy
-from topoflow.units import check_positive
+from topoflow.units import check_among, check_positive, check_seed, check_whole
 from topoflow.workload.base import Workload
 
 MINIMA = {"proposals": 0, "patience": 0, "chains": 1, "ladders": 1, "rounds": 1, "decide": 1, "degrees": 1}
@@ -50,10 +50,8 @@ class Problem:
             ("all_reduce", self.all_reduce, names("all_reduce")),
             ("routing", self.routing, routings()),
         ):
-            if value not in allowed:
-                raise ValueError(f"{key}: must be one of {', '.join(allowed)}, got {value!r}")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
-            raise ValueError(f"seed: must be a whole number from 0 to 2^63 - 1, got {self.seed!r}")
+            check_among(key, value, allowed)
+        check_seed("seed", self.seed)
 
     @property
     def servers(self) -> int:
@@ -107,11 +105,7 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         for key, least in MINIMA.items():
-            value = getattr(self, key)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"search.{key}: must be a whole number of at least {least}, got {value!r}")
-            if value > MAX_COUNT and key != "proposals":
-                raise ValueError(f"search.{key}: must be at most {MAX_COUNT}, got {value}")
+            check_whole(f"search.{key}", getattr(self, key), least, None if key == "proposals" else MAX_COUNT)
         if self.steps > MAX_STEPS:
             chains = self.ladders * self.chains
             rule = f"must be at most {MAX_STEPS * chains} of {chains} chains"
@@ -125,8 +119,7 @@ class SearchSettings:
             raise ValueError("search.emphasis: must have at least one number, got none")
         for factor in self.emphasis:
             check_positive("search.emphasis", factor)
-        if self.objective not in OBJECTIVES:
-            raise ValueError(f"search.objective: must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}")
+        check_among("search.objective", self.objective, OBJECTIVES)
 
     @property
     def kept(self) -> int:

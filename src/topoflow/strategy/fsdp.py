@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from topoflow.strategy.grid import ZERO, ParallelGrid
 from topoflow.strategy.placement import count_microbatches, servers_to_place, whole_batch
-from topoflow.units import check_count, check_positive, mib
+from topoflow.units import check_among, check_count, check_positive, mib
 from topoflow.workload.base import Workload
 
 
@@ -29,8 +29,7 @@ class Fsdp:
     def place(self, workload: Workload, servers: int | None) -> ParallelGrid:
         job, servers = servers_to_place("fsdp", workload, servers)
         check_positive("fsdp.unit_bytes", self.unit_bytes)
-        if self.stage not in ZERO:
-            raise ValueError(f"fsdp.stage: must be one of {', '.join(map(str, ZERO))}, got {self.stage!r}")
+        check_among("fsdp.stage", self.stage, ZERO)
         group = servers if self.group is None else self.group
         check_count("fsdp.group", group)
         if servers % group:

@@ -43,7 +43,7 @@ from topoflow.strategy import schedules
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.memory import activation_elements, check_recompute, state_bytes_per_gpu
 from topoflow.strategy.words import MAX_ROWS, Row, layers, on_servers
-from topoflow.units import DTYPE_BYTES, check_positive
+from topoflow.units import DTYPE_BYTES, check_among, check_positive, check_whole
 from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
 
 AXES = ("replicate", "data", "expert", "context", "tensor")  # axes of a stage, the slowest first
@@ -95,18 +95,13 @@ class ParallelGrid(Strategy):
 
     def __post_init__(self) -> None:
         for name in (*DEGREES, "replicate", "microbatches", "gpus_per_server"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"parallel.{name}: must be a positive integer, got {value!r}")
+            check_whole(f"parallel.{name}", getattr(self, name), 1)
         check_positive("strategy.bucket_bytes", self.bucket_bytes)
         check_recompute(self.recompute)
-        if self.zero not in ZERO:
-            raise ValueError(f"{self.name}.zero: must be one of {', '.join(map(str, ZERO))}, got {self.zero!r}")
+        check_among(f"{self.name}.zero", self.zero, ZERO)
         if self.replicate > 1 and not self.zero:
             raise ValueError(f"{self.name}.replicate: must be 1 where ZeRO divides nothing, got {self.replicate}")
-        if not isinstance(self.prefetch, int) or isinstance(self.prefetch, bool) or self.prefetch < 0:
-            rule = "must be a whole number of at least 0"
-            raise ValueError(f"{self.name}.prefetch: {rule}, got {self.prefetch!r}")
+        check_whole(f"{self.name}.prefetch", self.prefetch)
         if self.reduce_dtype not in (None, *DTYPE_BYTES):
             rule = f"must be null or one of {', '.join(DTYPE_BYTES)}"
             raise ValueError(f"strategy.reduce_dtype: {rule}, got {self.reduce_dtype!r}")

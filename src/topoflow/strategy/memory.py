@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from topoflow.units import check_among
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.optimizer import state_bytes
 
@@ -40,8 +41,7 @@ ELEMENTS_PER_SCORE = 2.5  # kept elements of 16 bits for each attention score
 
 def check_recompute(recompute: object) -> None:
     """Raise ``ValueError`` for an unknown kind of recomputation."""
-    if recompute not in RECOMPUTE:
-        raise ValueError(f"strategy.recompute: must be one of {', '.join(RECOMPUTE)}, got {recompute!r}")
+    check_among("strategy.recompute", recompute, RECOMPUTE)
 
 
 def recomputed_part(layer: Layer, recompute: str) -> tuple[float, float]:

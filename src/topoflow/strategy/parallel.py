@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.strategy.placement import count_microbatches, servers_to_place
 from topoflow.strategy.schedules import stages_per_rank
+from topoflow.units import check_whole
 from topoflow.workload.base import LayerGraph, Sharding, Workload
 
 ROUNDING = 1e-9  # relative error that a whole number of samples may have
@@ -109,11 +110,8 @@ class Parallel:
 
     def _check_degrees(self) -> None:
         for name in ("tensor", "pipeline", "context", "expert", "microbatches", "virtual", "replicate"):
-            value = getattr(self, name)
-            if name == "microbatches" and value is None:
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"parallel.{name}: must be a positive integer, got {value!r}")
+            if name != "microbatches" or self.microbatches is not None:
+                check_whole(f"parallel.{name}", getattr(self, name), 1)
 
 
 def shardings(workload: LayerGraph) -> list[Sharding]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from topoflow.strategy.base import BUCKET_BYTES, FIRST_BUCKET_BYTES, Strategy
 from topoflow.strategy.memory import layer_bytes_per_gpu
 from topoflow.strategy.words import Row, placement_rows
-from topoflow.units import check_count, check_positive
+from topoflow.units import check_count, check_positive, check_whole
 from topoflow.workload.base import LayerGraph, RecordedJob, Workload, layer_graph
 
 
@@ -91,8 +91,7 @@ def servers_to_place(strategy: str, workload: Workload, servers: int | None) -> 
         raise ValueError(f"strategy: must be {suitable}, whose layers are not known, got {strategy}")
     if servers is None:
         raise ValueError("servers: must be given, only a captured job brings its own")
-    if not isinstance(servers, int) or isinstance(servers, bool) or servers < 1:
-        raise ValueError(f"servers: must be a positive integer, got {servers!r}")
+    check_whole("servers", servers, 1)
     return workload, servers
 
 

@@ -18,11 +18,11 @@ from topoflow.scheduling.base import RESOURCES, GroupedCluster, Request
 from topoflow.scheduling.policies import policies, policy_named
 from topoflow.scheduling.scheduler import FRAGMENTATION, Outcome, PlacementSchedule, schedule
 from topoflow.study.configure.build import build
-from topoflow.study.configure.keys import check_among, check_keys, check_seed
+from topoflow.study.configure.keys import check_keys
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.configure.point import Point, at_point
 from topoflow.study.figures.base import FigurePicture, Heading, Row, distinct, number, where
-from topoflow.units import counted
+from topoflow.units import check_among, check_seed, counted
 
 CONFIG = "place"
 KEYS = ("requests", "cluster", "policy", "seed", "out")
@@ -39,7 +39,7 @@ def check(config: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for a key or a value that ``configs/place.yaml`` does not have, before it is used."""
     check_keys(config, KEYS)
     check_among("policy", config["policy"], policies())
-    check_seed(config["seed"])
+    check_seed("seed", config["seed"])
 
 
 @dataclass(frozen=True)

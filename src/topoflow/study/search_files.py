@@ -10,7 +10,6 @@ from typing import Any
 
 from topoflow.case.base import Job
 from topoflow.report.files import whole_folder
-from topoflow.report.search_history import History, Round
 from topoflow.report.search_report import SearchReport
 from topoflow.search.found import SearchResult
 from topoflow.search.problem import Problem
@@ -31,31 +30,8 @@ def report(problem: Problem, found: SearchResult, command: str) -> SearchReport:
         after=found.best,
         bound=found.plan.bound,
         circuits=found.plan.circuits,
-        history=_history(found),
+        history=found.history,
         unpermuted=found.unpermuted,
-    )
-
-
-def _history(found: SearchResult) -> History:
-    steps = found.history
-    return History(
-        proposals=steps.proposals,
-        round=steps.round,
-        best=steps.best,
-        current=steps.current,
-        acceptance=steps.acceptance,
-        rate=steps.rate,
-        start=found.start.iteration_time,
-        rounds=tuple(
-            Round(
-                each.strategies + each.topologies,
-                each.time,
-                each.new_strategy,
-                each.new_topology,
-                each.temperatures,
-            )
-            for each in steps.rounds
-        ),
     )
 
 

@@ -31,7 +31,7 @@ from topoflow.study.builder import problem_of
 from topoflow.study.configure.build import build
 from topoflow.study.configure.grid import Product, swept_values
 from topoflow.study.configure.point import EXECUTOR, Point
-from topoflow.units import counted
+from topoflow.units import check_whole, counted
 
 GROUP = "study"
 ROUNDING = 1e-9  # share by which rounding may put a time below its bound
@@ -48,9 +48,7 @@ class Optuna:
 
     def __post_init__(self) -> None:
         for key, least in (("trials", 1), ("startup", 0), ("seed", 0)):
-            value = getattr(self, key)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ValueError(f"study.{key}: must be a whole number of at least {least}, got {value!r}")
+            check_whole(f"study.{key}", getattr(self, key), least)
 
 
 @dataclass(frozen=True)

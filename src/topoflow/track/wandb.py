@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from topoflow.track.base import About, TrackedResults, TrackerLog
-from topoflow.units import check_positive
+from topoflow.units import check_among, check_positive
 
 MODES = ("online", "offline")
 
@@ -32,8 +32,7 @@ class Wandb:
     timeout: float = 30.0
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise ValueError(f"wandb.mode: must be one of {', '.join(MODES)}, got {self.mode!r}")
+        check_among("wandb.mode", self.mode, MODES)
         check_positive("wandb.timeout", self.timeout)
         for tag in self.tags:
             if not isinstance(tag, str) or not 1 <= len(tag) <= 64:

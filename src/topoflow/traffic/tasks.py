@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -98,23 +98,11 @@ class Operation:
     @staticmethod
     def of(task: Collective) -> Operation:
         """Return the operation of ``task``."""
-        return Operation(task.op, task.group, task.local, task.root, task.splits, task.algorithm, task.side_by_side)
+        return Operation(**{field.name: getattr(task, field.name) for field in fields(Operation)})
 
     def task(self, bytes: float, after: tuple[int, ...] = (), name: str = "", start: float = 0.0) -> Collective:
         """Return a collective of ``bytes`` with this operation."""
-        return Collective(
-            op=self.op,
-            bytes=bytes,
-            group=self.group,
-            after=after,
-            name=name,
-            start=start,
-            root=self.root,
-            splits=self.splits,
-            local=self.local,
-            algorithm=self.algorithm,
-            side_by_side=self.side_by_side,
-        )
+        return Collective(bytes=bytes, after=after, name=name, start=start, **vars(self))
 
 
 class Label(NamedTuple):

@@ -12,7 +12,7 @@ from topoflow.arrays import Floats, Offsets
 from topoflow.capture.assumptions import assumptions
 from topoflow.capture.base import ComputeSpan, Trace, brief
 from topoflow.capture.periods import Period, representative
-from topoflow.units import DTYPE_BYTES, check_not_negative, check_positive, human
+from topoflow.units import DTYPE_BYTES, check_among, check_not_negative, check_positive, human
 from topoflow.workload.gpu import TF32, Gpu
 from topoflow.workload.kernels import Kernels, KernelTimes
 from topoflow.workload.optimizer import check_optimizer
@@ -96,8 +96,7 @@ class LayerGraph:
         check_optimizer("workload.optimizer", self.optimizer)
         check_positive("workload.batch_per_gpu", self.batch_per_gpu)
         check_positive("workload.gpus_per_server", self.gpus_per_server)
-        if self.dtype not in DTYPE_BYTES:
-            raise ValueError(f"workload.dtype: must be one of {', '.join(DTYPE_BYTES)}, got {self.dtype!r}")
+        check_among("workload.dtype", self.dtype, DTYPE_BYTES)
         if not self.layers:
             raise ValueError(f"workload.layers: {self.name} must have layers, got none")
         seen: set[str] = set()

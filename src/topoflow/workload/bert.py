@@ -6,13 +6,11 @@ block:  qkv -> attention -> projection (+) -> norm -> ffn_up -> ffn_down (+) -> 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.blocks import Stream, heads_of
-from topoflow.workload.gpu import Gpu
-from topoflow.workload.layers import check_sizes, embedding, graph_of, linear
+from topoflow.workload.layers import LayerModel, embedding, linear
 from topoflow.workload.sharding import Cut
 
 TYPES = 2  # sentence A, sentence B
@@ -20,7 +18,7 @@ EXPANSION = 4  # Devlin et al., section 3: "the feed-forward/filter size to be 4
 
 
 @dataclass(frozen=True)
-class Bert:
+class Bert(LayerModel):
     """A BERT model. Defaults: TopoOpt List 1, section 5.3 (128 servers).
 
     We read "Embed. size: 512" of List 1 as BERT's table of 512 positions, since it differs from the hidden size.
@@ -28,12 +26,7 @@ class Bert:
     BERT as published.
     """
 
-    gpu: Gpu
     batch_per_gpu: int = 16
-    gpus_per_server: int = 4
-    dtype: str = "float32"
-    precision: Mapping[str, str] = field(default_factory=dict)
-    kernels: str | None = None
     layers: int = 12
     hidden: int = 1024
     heads: int = 16
@@ -42,7 +35,7 @@ class Bert:
     positions: int = 512
 
     def __post_init__(self) -> None:
-        check_sizes(self)
+        super().__post_init__()
         heads_of("bert", self.hidden, self.heads, self.heads)
         if self.sequence > self.positions:
             raise ValueError(f"bert.sequence: must be at most the {self.positions} positions, got {self.sequence}")
@@ -58,7 +51,7 @@ class Bert:
         for block in range(self.layers):
             layers += self._block(stream, block, layers[-1].name)
         pooler = ends.whole(linear("pooler", self.hidden, self.hidden, [layers[-1].name]))
-        return graph_of(self, "bert", (*layers, pooler))
+        return self.graph("bert", (*layers, pooler))
 
     def _block(self, stream: Stream, block: int, source: str) -> list[Layer]:
         """Return one block after ``source``; the projection and the second feed-forward layer add the residual."""

@@ -10,12 +10,10 @@ dose1, dose2 ---------------------------------+
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from topoflow.workload.base import Layer, LayerGraph
-from topoflow.workload.gpu import Gpu
-from topoflow.workload.layers import check_sizes, graph_of, mlp
+from topoflow.workload.layers import LayerModel, mlp
 
 # Features of each input that has a tower. Source: FlexFlow, examples/cpp/candle_uno, feature_shapes and input_features.
 TOWERS = {
@@ -29,25 +27,17 @@ DOSES = 2
 
 
 @dataclass(frozen=True)
-class Candle:
+class Candle(LayerModel):
     """A CANDLE Uno model. Defaults: TopoOpt List 1, section 5.3 (128 servers).
 
     Towers do not share weights, as in TopoOpt's task graphs.
     """
 
-    gpu: Gpu
     batch_per_gpu: int = 256
-    gpus_per_server: int = 4
-    dtype: str = "float32"
-    precision: Mapping[str, str] = field(default_factory=dict)
-    kernels: str | None = None
     dense_layers: int = 8
     dense_size: int = 16384
     feature_layers: int = 16
     feature_size: int = 16384
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
 
     def build(self) -> LayerGraph:
         layers: list[Layer] = []
@@ -57,4 +47,4 @@ class Candle:
             ends.append(layers[-1].name)
         concatenated = len(TOWERS) * self.feature_size + DOSES
         layers += mlp("dense", [concatenated, *[self.dense_size] * self.dense_layers, 1], after=ends)
-        return graph_of(self, "candle", layers)
+        return self.graph("candle", layers)

@@ -11,7 +11,7 @@ from topoflow.capture.base import Communication, ComputeSpan, Event, OperatorWor
 from topoflow.capture.load import load
 from topoflow.capture.periods import representative
 from topoflow.capture.rescale import rescaled
-from topoflow.units import check_not_negative, check_positive
+from topoflow.units import check_among, check_not_negative, check_positive
 from topoflow.workload.base import RecordedJob
 from topoflow.workload.gpu import Gpu
 
@@ -42,8 +42,7 @@ class Captured:
             check_not_negative("workload.eager", self.eager)
         if self.ranks is not None:
             check_positive("workload.ranks", self.ranks)
-        if self.compute not in COMPUTE:
-            raise ValueError(f"workload.compute: must be one of {', '.join(COMPUTE)}, got {self.compute!r}")
+        check_among("workload.compute", self.compute, COMPUTE)
 
     def build(self) -> RecordedJob:
         trace = load([Path(self.trace)])

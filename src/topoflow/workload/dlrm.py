@@ -7,16 +7,14 @@ features -- bottom0 .. bottom6 -+
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from topoflow.workload.base import LayerGraph
-from topoflow.workload.gpu import Gpu
-from topoflow.workload.layers import check_sizes, graph_of, mlp, table
+from topoflow.workload.layers import LayerModel, mlp, table
 
 
 @dataclass(frozen=True)
-class Dlrm:
+class Dlrm(LayerModel):
     """A DLRM model. Defaults: TopoOpt List 1, section 5.3 (128 servers); the config has the sizes of other sections.
 
     ``dense_layers`` counts the vectors of the bottom MLP including its input, and ``feature_layers`` the layers of the
@@ -26,12 +24,7 @@ class Dlrm:
     bottom MLP computes.
     """
 
-    gpu: Gpu
     batch_per_gpu: int = 128
-    gpus_per_server: int = 4
-    dtype: str = "float32"
-    precision: Mapping[str, str] = field(default_factory=dict)
-    kernels: str | None = None
     tables: int = 64
     rows: int = 10_000_000
     dimension: int = 128
@@ -42,7 +35,7 @@ class Dlrm:
     feature_size: int = 4096
 
     def __post_init__(self) -> None:
-        check_sizes(self)
+        super().__post_init__()
         if self.dense_layers < 2:
             raise ValueError(f"dlrm.dense_layers: must be at least 2 (an input and a layer), got {self.dense_layers}")
 
@@ -55,4 +48,4 @@ class Dlrm:
             [concatenated, *[self.feature_size] * (self.feature_layers - 1), 1],
             after=[layer.name for layer in tables] + [bottom[-1].name],
         )
-        return graph_of(self, "dlrm", (*tables, *bottom, *top))
+        return self.graph("dlrm", (*tables, *bottom, *top))

@@ -8,49 +8,53 @@ separate kernels, which move ``elementwise`` elements.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import Field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar
 
 from topoflow.memory import check_memory
+from topoflow.units import check_whole
 from topoflow.workload.base import Layer, LayerGraph
+from topoflow.workload.gpu import Gpu
 from topoflow.workload.kernels import Kernels
-
-
-class _Model(Protocol):
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-
-
-class _Trained(_Model, Protocol):
-    @property
-    def kernels(self) -> str | None: ...
-
-
-def graph_of(model: _Trained, name: str, layers: Sequence[Layer]) -> LayerGraph:
-    """Return a graph of ``layers`` with the training settings of ``model``; its ``kernels`` is the path of a file."""
-    shared = {field.name for field in fields(LayerGraph)} - {"name", "layers", "kernels"}
-    settings = {field.name: getattr(model, field.name) for field in fields(model) if field.name in shared}
-    kernels = None if model.kernels is None else Kernels.load(model.kernels)
-    return LayerGraph(name, tuple(layers), kernels=kernels, **settings)
-
 
 LAYER_COUNTS = ("tables", "layers", "dense_layers", "feature_layers")  # sizes that are numbers of layers
 BYTES_PER_LAYER = 2**11  # at least, with its part of a strategy and of the tasks of one server
 
 
-def check_sizes(model: _Model, zero: Sequence[str] = ()) -> None:
-    """Raise ``ValueError("dlrm.tables: must be a positive integer, got 0")`` for an invalid size.
+@dataclass(frozen=True)
+class LayerModel:
+    """The training settings of a model (``LayerGraph``), to which each model adds its sizes.
 
-    The sizes named in ``zero`` may be 0. Raises ``ValueError`` also if the layers do not fit in memory.
+    Raises ``ValueError("dlrm.tables: must be a whole number of at least 1, got 0")`` for an invalid size, and if the
+    layers do not fit in memory. The sizes named in ``MAY_BE_ZERO`` may be 0.
     """
-    for field in fields(model):
-        value, least = getattr(model, field.name), 0 if field.name in zero else 1
-        if field.type == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-            rule = "a positive integer" if least else "an integer of at least 0"
-            raise ValueError(f"{type(model).__name__.lower()}.{field.name}: must be {rule}, got {value!r}")
-        if field.name in LAYER_COUNTS:
-            check_memory(f"{type(model).__name__.lower()}.{field.name}", f"{value} layers", value * BYTES_PER_LAYER)
+
+    MAY_BE_ZERO: ClassVar[Sequence[str]] = ()
+
+    gpu: Gpu
+    batch_per_gpu: int = 1
+    gpus_per_server: int = 4
+    dtype: str = "float32"
+    precision: Mapping[str, str] = field(default_factory=dict)
+    kernels: str | None = None  # path of a file of measured kernels
+
+    def __post_init__(self) -> None:
+        for size in fields(self):
+            value, least = getattr(self, size.name), 0 if size.name in self.MAY_BE_ZERO else 1
+            place = f"{type(self).__name__.lower()}.{size.name}"
+            if size.type == "int":
+                check_whole(place, value, least)
+            if size.name in LAYER_COUNTS:
+                check_memory(place, f"{value} layers", value * BYTES_PER_LAYER)
+
+    def graph(self, name: str, layers: Sequence[Layer]) -> LayerGraph:
+        """Return a graph of ``layers`` with these settings."""
+        shared = {size.name for size in fields(LayerGraph)} - {"name", "layers", "kernels"}
+        settings = {size.name: getattr(self, size.name) for size in fields(self) if size.name in shared}
+        kernels = None if self.kernels is None else Kernels.load(self.kernels)
+        return LayerGraph(name, tuple(layers), kernels=kernels, **settings)
 
 
 def linear(

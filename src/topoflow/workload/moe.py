@@ -10,18 +10,16 @@ Experts", 2024; Dai et al., "DeepSeekMoE", 2024, section 3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.blocks import Heads, LatentHeads, Stream, heads_of
-from topoflow.workload.gpu import Gpu
-from topoflow.workload.layers import check_sizes, graph_of, linear
+from topoflow.workload.layers import LayerModel, linear
 from topoflow.workload.sharding import Cut
 
 
 @dataclass(frozen=True)
-class Moe:
+class Moe(LayerModel):
     """A mixture of experts. Defaults: Mixtral 8x7B; the config's comments have other sizes.
 
     Norms are RMS norms, and no layer has a bias.
@@ -32,12 +30,19 @@ class Moe:
     of values have ``value_size`` elements; ``key_value_heads`` then means nothing.
     """
 
-    gpu: Gpu
+    MAY_BE_ZERO = (
+        "shared_experts",
+        "dense_layers",
+        "dense_feed_forward",
+        "head_size",
+        "key_value_rank",
+        "query_rank",
+        "rotary_size",
+        "value_size",
+    )
+
     batch_per_gpu: int = 1
-    gpus_per_server: int = 4
     dtype: str = "bfloat16"
-    precision: Mapping[str, str] = field(default_factory=dict)
-    kernels: str | None = None
     layers: int = 32
     hidden: int = 4096
     heads: int = 32
@@ -59,9 +64,8 @@ class Moe:
     optimizer: str = "adam"
 
     def __post_init__(self) -> None:
-        latent = ("key_value_rank", "query_rank", "rotary_size", "value_size")
-        check_sizes(self, zero=("shared_experts", "dense_layers", "dense_feed_forward", "head_size", *latent))
-        for name in latent[1:]:
+        super().__post_init__()
+        for name in ("query_rank", "rotary_size", "value_size"):
             if getattr(self, name) and not self.key_value_rank:
                 raise ValueError(f"moe.{name}: must be 0 without a key_value_rank, got {getattr(self, name)}")
         self._heads()
@@ -80,7 +84,7 @@ class Moe:
         layers.append(stream.norm("norm", [layers[-1].name]))
         head = stream.head(self.vocabulary, "norm", "embedding" if self.tied else None)
         layers.append(replace(head, parameters=0) if self.tied else head)
-        return graph_of(self, "moe", layers)
+        return self.graph("moe", layers)
 
     def _heads(self) -> Heads | LatentHeads:
         if not self.key_value_rank:

@@ -6,27 +6,20 @@ user_mlp_i, item_mlp_i -- concatenate -- mlp0 .. mlp7 ------+
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from topoflow.workload.base import Layer, LayerGraph
-from topoflow.workload.gpu import Gpu
-from topoflow.workload.layers import check_sizes, graph_of, linear, mlp, table
+from topoflow.workload.layers import LayerModel, linear, mlp, table
 
 
 @dataclass(frozen=True)
-class Ncf:
+class Ncf(LayerModel):
     """An NCF model. Defaults: TopoOpt List 1, section 5.3 (128 servers), with 32 tables for each of user and item.
 
     MF and MLP have their own tables.
     """
 
-    gpu: Gpu
     batch_per_gpu: int = 128
-    gpus_per_server: int = 4
-    dtype: str = "float32"
-    precision: Mapping[str, str] = field(default_factory=dict)
-    kernels: str | None = None
     tables: int = 32
     users: int = 1_000_000
     items: int = 1_000_000
@@ -35,9 +28,6 @@ class Ncf:
     bag: int = 100  # rows summed per lookup; TopoOpt's scripts, --embedding-bag-size
     dense_layers: int = 8
     dense_size: int = 4096
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
 
     def build(self) -> LayerGraph:
         mf = self._tables("mf", self.mf_dimension)
@@ -56,7 +46,7 @@ class Ncf:
         dense = mlp("mlp", sizes, after=[layer.name for layer in concatenated])
         predict = linear("predict", factors + self.dense_size, 1, after=[product.name, dense[-1].name])
         layers = (*mf, *concatenated, product, *dense, predict)
-        return graph_of(self, "ncf", layers)
+        return self.graph("ncf", layers)
 
     def _tables(self, part: str, dimension: int) -> list[Layer]:
         return [

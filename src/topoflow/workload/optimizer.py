@@ -12,7 +12,7 @@ Source: Rajbhandari et al., "ZeRO", SC 2020, section 3.1 (K = 12 for mixed-preci
 
 from __future__ import annotations
 
-from topoflow.units import DTYPE_BYTES
+from topoflow.units import DTYPE_BYTES, check_among
 
 AVERAGES = {"sgd": 0, "momentum": 1, "adam": 2}  # kept in float32
 FLOPS = {"sgd": 2, "momentum": 4, "adam": 12}  # per parameter: multiply-adds, and Adam's division and root
@@ -21,8 +21,7 @@ FLOAT32 = DTYPE_BYTES["float32"]
 
 def check_optimizer(field: str, optimizer: str) -> None:
     """Raise ``ValueError`` for an unknown optimizer."""
-    if optimizer not in AVERAGES:
-        raise ValueError(f"{field}: must be one of {', '.join(AVERAGES)}, got {optimizer!r}")
+    check_among(field, optimizer, AVERAGES)
 
 
 def state_bytes(optimizer: str, dtype: str) -> int:

@@ -6,12 +6,10 @@ block:  conv1 1x1 -> bn1 -> conv2 3x3 -> bn2 -> conv3 1x1 -> bn3 -> (+) ->
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from topoflow.workload.base import Layer, LayerGraph
-from topoflow.workload.gpu import Gpu
-from topoflow.workload.layers import check_sizes, conv, graph_of, linear, norm, pool
+from topoflow.workload.layers import LayerModel, conv, linear, norm, pool
 
 # (blocks, width, stride) of the four stages; a block's output is 4 * width channels.
 STAGES = ((3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2))
@@ -19,20 +17,15 @@ EXPANSION = 4
 
 
 @dataclass(frozen=True)
-class Resnet50:
+class Resnet50(LayerModel):
     """A ResNet-50. Defaults: TopoOpt List 1, section 5.3, for images of 224x224 and 1000 classes, as published."""
 
-    gpu: Gpu
     batch_per_gpu: int = 128
-    gpus_per_server: int = 4
-    dtype: str = "float32"
-    precision: Mapping[str, str] = field(default_factory=dict)
-    kernels: str | None = None
     image_size: int = 224
     classes: int = 1000
 
     def __post_init__(self) -> None:
-        check_sizes(self)
+        super().__post_init__()
         if self.image_size % 32:  # the image is halved five times
             raise ValueError(f"resnet50.image_size: must be a multiple of 32, got {self.image_size}")
 
@@ -47,7 +40,7 @@ class Resnet50:
                 channels, size, stride = EXPANSION * width, size // stride, 1
         layers.append(pool("avgpool", channels, size, [layers[-1].name], stride=size))
         layers.append(linear("fc", channels, self.classes, ["avgpool"]))
-        return graph_of(self, "resnet50", layers)
+        return self.graph("resnet50", layers)
 
 
 def _conv_bn(

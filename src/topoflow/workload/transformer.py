@@ -6,22 +6,21 @@ block:  norm -> qkv -> attention -> projection (+) -> norm -> ffn_up -> ffn_down
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import inf
 
+from topoflow.units import check_among
 from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.blocks import Heads, Stream, heads_of
 from topoflow.workload.efficiency import ATTENTION_KERNELS
-from topoflow.workload.gpu import Gpu
-from topoflow.workload.layers import check_sizes, embedding, graph_of
+from topoflow.workload.layers import LayerModel, embedding
 from topoflow.workload.sharding import Cut
 
 ATTENTION = (*ATTENTION_KERNELS, "unfused")
 
 
 @dataclass(frozen=True)
-class Transformer:
+class Transformer(LayerModel):
     """A decoder-only transformer. Defaults: GPT-2 small with nanoGPT's batch; the config's comments have other sizes.
 
     ``feed_forward`` is the inner width. ``key_value_heads`` below ``heads`` is grouped-query attention; a head has
@@ -34,12 +33,10 @@ class Transformer:
     launches the kernels of a block's forward pass; small passes take no less.
     """
 
-    gpu: Gpu
+    MAY_BE_ZERO = ("head_size",)
+
     batch_per_gpu: int = 12
-    gpus_per_server: int = 4
     dtype: str = "bfloat16"
-    precision: Mapping[str, str] = field(default_factory=dict)
-    kernels: str | None = None
     layers: int = 12
     hidden: int = 768
     heads: int = 12
@@ -58,12 +55,11 @@ class Transformer:
     block_launch: float = 0.0
 
     def __post_init__(self) -> None:
-        check_sizes(self, zero=("head_size",))
+        super().__post_init__()
         self._heads()
         if not isinstance(self.block_launch, int | float) or not 0 <= self.block_launch < inf:
             raise ValueError(f"transformer.block_launch: must be seconds of at least 0, got {self.block_launch!r}")
-        if self.attention not in ATTENTION:
-            raise ValueError(f"transformer.attention: must be one of {', '.join(ATTENTION)}, got {self.attention!r}")
+        check_among("transformer.attention", self.attention, ATTENTION)
 
     def build(self) -> LayerGraph:
         stream = Stream(
@@ -85,7 +81,7 @@ class Transformer:
         layers.append(stream.norm("norm", source))
         head = stream.head(self.vocabulary, "norm", "embedding" if self.tied else None)
         layers.append(replace(head, parameters=0) if self.tied else head)
-        return graph_of(self, "transformer", layers)
+        return self.graph("transformer", layers)
 
     def _heads(self) -> Heads:
         return heads_of("transformer", self.hidden, self.heads, self.key_value_heads, self.head_size)

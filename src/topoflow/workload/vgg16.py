@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from topoflow.workload.base import Layer, LayerGraph
-from topoflow.workload.gpu import Gpu
-from topoflow.workload.layers import check_sizes, conv, graph_of, linear, pool, slid
+from topoflow.workload.layers import LayerModel, conv, linear, pool, slid
 
 # (convolutions, channels) between poolings; Simonyan & Zisserman, table 1, column D.
 STAGES = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
@@ -15,26 +14,24 @@ DENSE = 4096
 
 
 @dataclass(frozen=True)
-class Vgg16:
+class Vgg16(LayerModel):
     """A VGG16. Defaults: TopoOpt List 1, section 5.3, for images of 224x224 and 1000 classes, as published.
 
     TopoOpt's own VGG16 reads 229x229, pads by 2 and pools 3x3 with stride 2 (``configs/workload/topoopt/vgg16.yaml``),
     so that its first dense layer reads 11 * 11 * 512, as in its task graphs.
     """
 
-    gpu: Gpu
+    MAY_BE_ZERO = ("padding",)
+
     batch_per_gpu: int = 64
-    gpus_per_server: int = 4
-    dtype: str = "float32"
     precision: Mapping[str, str] = field(default_factory=lambda: {"conv": "tfloat32"})
-    kernels: str | None = None
     image_size: int = 224
     padding: int = 1
     pooling: int = 2
     classes: int = 1000
 
     def __post_init__(self) -> None:
-        check_sizes(self, zero=("padding",))
+        super().__post_init__()
         size = self.image_size
         for convolutions, _ in STAGES:
             size = slid(size + convolutions * (2 * self.padding - 2), self.pooling, stride=2)
@@ -54,7 +51,7 @@ class Vgg16:
         layers.append(linear("fc6", channels * size**2, DENSE, _last(layers)))
         layers.append(linear("fc7", DENSE, DENSE, _last(layers)))
         layers.append(linear("fc8", DENSE, self.classes, _last(layers)))
-        return graph_of(self, "vgg16", layers)
+        return self.graph("vgg16", layers)
 
 
 def _last(layers: list[Layer]) -> list[str]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path as FilePath
+from typing import NoReturn
 
 import numpy as np
 
@@ -130,50 +132,39 @@ def _rings(rows: Sequence[TaskRow], tasks: Sequence[Task]) -> dict[tuple[int, ..
 
 
 def _sequence(rows: Sequence[TaskRow], tasks: Sequence[Task]) -> list[int]:
-    """Return all tasks in an order in which each comes after those it waits for (Kahn, CACM 1962).
+    """Return all tasks in an order in which each comes after those it waits for; ties have the order of the file.
 
-    Ties are broken by the order of the file. The computes of a server wait for each other in the order of the file.
+    The computes of a server wait for each other in the order of the file.
     """
-    awaited = [set(task.after) for task in tasks]
+    awaited = {index: set(task.after) for index, task in enumerate(tasks)}
     last: dict[int, int] = {}
     for index, task in enumerate(tasks):
         if isinstance(task, Compute) and task.server is not None:
             awaited[index].update({last[task.server]} if task.server in last else ())
             last[task.server] = index
-    followers: list[list[int]] = [[] for _ in rows]
-    for index, earlier in enumerate(awaited):
-        for earlier_index in earlier:
-            followers[earlier_index].append(index)
-    open_count = [len(earlier) for earlier in awaited]
-    ready = [index for index, count in enumerate(open_count) if count == 0]
-    sequence = []
+    sorter = TopologicalSorter(awaited)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        _fail_cycle(rows, error.args[1])
+    ready, sequence = list(sorter.get_ready()), list[int]()
+    heapq.heapify(ready)
     while ready:
-        index = heapq.heappop(ready)
-        sequence.append(index)
-        for follower in followers[index]:
-            open_count[follower] -= 1
-            if open_count[follower] == 0:
-                heapq.heappush(ready, follower)
-    if len(sequence) < len(rows):
-        _fail_cycle(rows, awaited, open_count)
+        sequence.append(heapq.heappop(ready))
+        sorter.done(sequence[-1])
+        for index in sorter.get_ready():
+            heapq.heappush(ready, index)
     return sequence
 
 
-def _fail_cycle(rows: Sequence[TaskRow], awaited: Sequence[set[int]], open_count: Sequence[int]) -> None:
-    """Raise the ``ValueError`` that names a circle of tasks.
-
-    Every remaining task waits for another remaining one, so following them leads back to a visited task.
-    """
-    walk: dict[int, None] = {}  # in order
-    index = next(index for index, count in enumerate(open_count) if count)
-    while index not in walk:
-        walk[index] = None
-        index = min(task for task in awaited[index] if open_count[task])
-    tasks = list(walk)
-    cycle = [*tasks[tasks.index(index) :], index]
-    names = " -> ".join(repr(rows[index].id) for index in cycle[:10]) + (" ..." if len(cycle) > 10 else "")
+def _fail_cycle(rows: Sequence[TaskRow], cycle: Sequence[int]) -> NoReturn:
+    """Raise the ``ValueError`` for a circle of tasks, each of which the next one waits for; the last is the first."""
+    waiting = cycle[:0:-1]  # each waits for the next
+    first = waiting.index(min(waiting))
+    tasks = [*waiting[first:], *waiting[: first + 1]]
+    names = " -> ".join(repr(rows[index].id) for index in tasks[:10]) + (" ..." if len(tasks) > 10 else "")
     rule = "tasks must not wait for each other in a circle (a server's computes run in the order of the file)"
-    raise ValueError(f"{rows[cycle[0]].place}after: {rule}, got {names}")
+    raise ValueError(f"{rows[tasks[0]].place}after: {rule}, got {names}")
 
 
 def _check_reachable(rows: Sequence[TaskRow], tasks: Sequence[Task], fabric: Fabric) -> None:
@@ -192,13 +183,7 @@ def _fabric(links: LinkList, rings: Mapping[tuple[int, ...], Orders]) -> Fabric:
     shortest = ShortestPaths(links.nodes, links.source, links.target)
 
     def route(source: int, target: int, kind: str) -> tuple[Path, ...]:
-        node, path = source, []
-        while node != target and (hops := shortest.hops(node, target)) > 0:
-            path.append(
-                next(n for n in shortest.outgoing[node] if shortest.hops(shortest.target[n], target) == hops - 1)
-            )
-            node = shortest.target[path[-1]]
-        return (tuple(path),) if node == target else ()
+        return (shortest.path(source, target, 0),) if shortest.count(source, target) else ()
 
     return Fabric(
         name="links",

@@ -10,6 +10,8 @@ import pkgutil
 from importlib import import_module
 from types import ModuleType
 
+from topoflow.units import check_among
+
 
 def adapters() -> list[str]:
     """Return the names of all adapters, sorted."""
@@ -18,6 +20,5 @@ def adapters() -> list[str]:
 
 def adapter(name: str) -> ModuleType:
     """Return the module of the adapter ``name``. Raises ``ValueError`` if there is none."""
-    if name not in adapters():
-        raise ValueError(f"adapter: must be one of {', '.join(adapters())}, got {name!r}")
+    check_among("adapter", name, adapters())
     return import_module(f"{__name__}.{name}")

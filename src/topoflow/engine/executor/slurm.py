@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 
 from topoflow.engine.executor.base import Workers, imported, reason
-from topoflow.units import check_count, check_positive
+from topoflow.units import check_among, check_count, check_positive
 
 SYSTEMS = ("slurm", "local")
 
@@ -35,8 +35,7 @@ class Slurm:
         check_count("executor.minutes", self.minutes)
         if self.memory is not None:
             check_positive("executor.memory", self.memory)
-        if self.system not in SYSTEMS:
-            raise ValueError(f"executor.system: must be one of {', '.join(SYSTEMS)}, got {self.system!r}")
+        check_among("executor.system", self.system, SYSTEMS)
 
     def workers(self, device: str, threads: int | None, out: Path | None) -> Workers:
         if out is None:

@@ -331,15 +331,3 @@ class Paths:
         if len(self.parts) > 1:
             self.parts = [_joined(self.parts)]
         return self.parts[0]
-
-    def csr(self) -> tuple[Offsets, Ints]:
-        """Offsets [P+1] and links [H] of the table."""
-        return self.arrays().offsets, self.arrays().links
-
-    def latency(self) -> Floats:
-        """[P] s, of the average byte: the sum of weight * latency over the hops."""
-        return self.arrays().latency
-
-    def weights(self) -> Floats | None:
-        """[H] the share of the bytes that crosses each hop; None: all, everywhere."""
-        return self.arrays().path_weight

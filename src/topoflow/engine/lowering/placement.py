@@ -32,6 +32,7 @@ from topoflow.engine.lowering.routing import routings
 from topoflow.engine.lowering.sizes import MAX_STEPS, ring_sends
 from topoflow.fabric.base import Fabric
 from topoflow.traffic.base import Traffic
+from topoflow.units import check_among
 
 SPEEDS = ("bandwidth", "latency", "interface_bandwidth", "bill")  # of a fabric; no path depends on these
 
@@ -55,8 +56,7 @@ class Lowering:
     def __post_init__(self) -> None:
         check_algorithm("all_reduce", "all_reduce", self.all_reduce)
         for name, value, allowed in (("routing", self.routing, routings()), ("rings", self.rings, (*RINGS, AUTO))):
-            if value not in allowed:
-                raise ValueError(f"{name}: must be one of {', '.join(allowed)}, got {value!r}")
+            check_among(f"{name}", value, allowed)
 
     def decided(self, traffic: Traffic) -> Lowering:
         """The same with ``rings`` decided for ``traffic`` where they are "auto"."""

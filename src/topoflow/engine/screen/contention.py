@@ -44,7 +44,7 @@ from topoflow.engine.screen.path_trees import path_trees
 from topoflow.engine.screen.strategy_arrays import strategy_arrays
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.placement import Placement
-from topoflow.units import check_positive
+from topoflow.units import check_among, check_positive
 from topoflow.workload.base import LayerGraph
 
 
@@ -76,8 +76,7 @@ class Contention:
     ) -> None:
         if not workload.layers:
             raise ValueError(f"workload: must be a graph of layers, got {workload.name}, which was captured")
-        if all_reduce not in self.algorithms:
-            raise ValueError(f"all_reduce: must be one of {', '.join(self.algorithms)}, got {all_reduce!r}")
+        check_among("all_reduce", all_reduce, self.algorithms)
         if not choices:
             raise ValueError("choices: must be at least one, got none")
         check_positive("bucket_bytes", bucket_bytes)

@@ -179,12 +179,12 @@ class _Table:
 
     @staticmethod
     def of(paths: Paths) -> _Table:
-        offsets, links = paths.csr()
-        weights = paths.weights()
+        table = paths.arrays()
+        offsets, links, weights = table.offsets, table.links, table.path_weight
         slowness = (1.0 if weights is None else weights) / paths.fabric.bandwidth[links]
         slowest = np.maximum.reduceat(slowness, offsets[:-1]) if len(links) else np.zeros(0)
         hops = np.append(np.diff(offsets), 0)
-        return _Table(offsets, links, weights, hops, np.append(paths.latency(), 0.0), np.append(slowest, 0.0))
+        return _Table(offsets, links, weights, hops, np.append(table.latency, 0.0), np.append(slowest, 0.0))
 
     def crossed(self, path: Ints) -> tuple[Offsets, Offsets]:
         """The hops of each ``path`` [F], one after the other, and the F that they belong to."""

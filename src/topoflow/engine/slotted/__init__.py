@@ -112,12 +112,6 @@ class SlottedResults:
     sampled: Ints  # [K, 3] of epochs: number, cells that waited at all nodes when it had passed, and the most at one
     log: SlotLog | None = None
 
-    @property
-    def has_ended(self) -> bool:
-        """Return whether every task has finished, or lost some of its cells and got the others."""
-        lost = (self.dropped > 0) & (self.delivered + self.dropped == self.world.cells)
-        return bool(((self.finish < NEVER) | lost).all())
-
 
 def _is_whole(world: World, control: Control) -> bool:
     """Return whether all links have their full bandwidth: the schedule knows no other links."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topoflow import _C
+from topoflow.units import check_among, check_whole
 
 PROTOCOLS = {"request_grant": _C.REQUEST_GRANT, "ideal": _C.IDEAL, "direct": _C.DIRECT}
 CABLES = {"turns": _C.TURNS, "arrival": _C.ARRIVAL}
@@ -29,12 +30,10 @@ class SlottedSettings:
 
     def __post_init__(self) -> None:
         for field, known in (("protocol", PROTOCOLS), ("cable", CABLES), ("loss", LOSSES)):
-            if getattr(self, field) not in known:
-                raise ValueError(f"slotted.{field}: must be one of {', '.join(known)}, got {getattr(self, field)!r}")
+            check_among(f"slotted.{field}", getattr(self, field), known)
         ranges = {"queue": (MIN_QUEUE, _C.MOST_RESERVATIONS), "credits": (1, MOST), "seed": (0, WORD - 1)}
         for field, (least, most) in ranges.items():
             value = getattr(self, field)
             if value is None and field == "credits":
                 continue
-            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-                raise ValueError(f"slotted.{field}: must be a whole number within {least}..{most}, got {value!r}")
+            check_whole(f"slotted.{field}", value, least, most)

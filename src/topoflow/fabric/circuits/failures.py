@@ -1,6 +1,6 @@
-"""Failed parts of networks that follow a schedule: their settings, and the remaining network.
+"""Failed parts of networks that follow a schedule: their settings, and checks of the remaining network.
 
-Shapes: N nodes, W nodes that work, S servers.
+Shapes: N nodes.
 """
 
 from __future__ import annotations
@@ -55,22 +55,6 @@ def check_reach(fabric: str, joined: NDArray[np.bool_], failed: Sequence[int]) -
         source, target = np.argwhere(cut)[0]
         rule = "must leave every two racks a slot or a detour by one"
         raise ValueError(f"{fabric}.failed: {rule}, got none from rack {source} to rack {target}")
-
-
-def nodes_of(servers: int, servers_per_node: int, nodes: int, failed: Sequence[int]) -> NDArray[np.int32]:
-    """Return [S] the node of each server; servers fill the working nodes in order."""
-    works = np.setdiff1d(np.arange(nodes), list(failed))
-    node: NDArray[np.int32] = works[np.arange(servers) // servers_per_node].astype(np.int32)
-    return node
-
-
-def shares(joined: NDArray[np.bool_], failed: Sequence[int]) -> NDArray[np.float64]:
-    """Return [W, 2] the shares of the slots in which each working node sends to another, and receives."""
-    works = np.ones(len(joined), bool)
-    works[list(failed)] = False
-    counts = np.stack([joined.sum(axis=1), joined.sum(axis=0)], axis=1)[works]
-    share: NDArray[np.float64] = counts / (len(joined) - 1)
-    return share
 
 
 def _items(field: str, value: object) -> Sequence[object]:

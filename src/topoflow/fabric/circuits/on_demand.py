@@ -41,22 +41,6 @@ class Square:
         """Return the number of slots of an epoch."""
         return 1
 
-    def first_kinds(self, source: int, target: int) -> tuple[int, ...]:
-        """Return the kinds of the first transceivers on shortest paths between two nodes.
-
-        0 leads to the rack's switch, 1 to the switch of the place.
-        """
-        rack, place = divmod(source, self.servers_per_rack)
-        target_rack, target_place = divmod(target, self.servers_per_rack)
-        return (0,) if rack == target_rack else (1,) if place == target_place else (0, 1)
-
-    def next_node(self, node: int, target: int, kind: int) -> int:
-        """Return the node that a packet for ``target`` reaches from ``node`` through a switch of this kind."""
-        rack, place = divmod(node, self.servers_per_rack)
-        target_rack, target_place = divmod(target, self.servers_per_rack)
-        size = self.servers_per_rack
-        return rack * size + target_place if kind == 0 else target_rack * size + place
-
     def member(self, node: int, kind: int) -> int:
         """Return the position of a node among those that a switch of this kind joins."""
         return node // self.servers_per_rack if kind else node % self.servers_per_rack

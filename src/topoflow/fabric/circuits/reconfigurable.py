@@ -14,7 +14,7 @@ from topoflow.fabric.circuits.heuristic import Counts, Matrix, choose_circuits, 
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.wiring import check_count, server_names
 from topoflow.operations import bus_factor
-from topoflow.units import check_not_negative
+from topoflow.units import check_among, check_not_negative
 
 # The circuits before the job begins, which TopoOpt leaves open. "job": Algorithm 5 for the demand of the whole
 # iteration, as set by an operator who knows the job; "even": the same without demand, i to i + 1, ..., i + degree.
@@ -26,8 +26,7 @@ def check_reconfiguration(name: str, interval: float, pause: float, start: str, 
     check_not_negative(f"{name}.pause", pause)
     if not pause < interval < float("inf"):
         raise ValueError(f"{name}.interval: must be finite and longer than the pause of {pause:g} s, got {interval:g}")
-    if start not in STARTS:
-        raise ValueError(f"{name}.start: must be one of {', '.join(STARTS)}, got {start!r}")
+    check_among(f"{name}.start", start, STARTS)
     check_count(f"{name}.paths", paths)
     check_count(f"{name}.iterations", iterations)
 

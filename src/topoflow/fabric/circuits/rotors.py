@@ -25,9 +25,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.fabric.base import Static
 from topoflow.fabric.circuits import failures
-from topoflow.fabric.circuits.schedule import EMPTY, MAX_NODES
+from topoflow.fabric.circuits.schedule import EMPTY, MAX_NODES, Scheduled
 
 MAX_CELLS = 255  # of a link in a slot; the kernel counts them in a byte
 
@@ -92,10 +91,6 @@ class Rotors:
         """Return the largest number of cells that a node stores for another, which its links to it carry in a cycle."""
         return self.cells
 
-    def carries(self, switch: int, slot: int) -> int:
-        """Return the cells that a link of a switch carries in a slot."""
-        return self.cells
-
     def target(self, node: int, switch: int, slot: int) -> int:
         """Return the node that a switch joins ``node`` to; EMPTY: none, or the node itself."""
         shift = switch * self.matchings + slot % self.cycle
@@ -135,24 +130,10 @@ class Rotors:
 
 
 @dataclass(frozen=True)
-class Rotating(Static):
-    """A control by rotor switches; averaged over a cycle, links never change.
-
-    Servers fill the working nodes in order.
-    """
+class Rotating(Scheduled):
+    """A control by rotor switches."""
 
     schedule: Rotors
-    slot: float  # s, including the time in which switches turn
-    cell: int  # B
     gap: float  # s in which switches turn, at the beginning of a slot; at its end if they are staggered
-    servers_per_node: int
     bulk: float = 0.0  # B; smaller messages do not wait for a direct link (staggered switches only)
     flight: float = 0.0  # s of a hop of such messages, from node to node
-
-    def nodes_of(self, servers: int) -> NDArray[np.int32]:
-        """Return [S] the node of each of the first ``servers``."""
-        return failures.nodes_of(servers, self.servers_per_node, self.schedule.nodes, self.schedule.failed.nodes)
-
-    def shares(self) -> NDArray[np.float64]:
-        """Return [W, 2] the shares of a cycle's links with which each working node sends to another, and receives."""
-        return failures.shares(self.schedule.joined(), self.schedule.failed.nodes)

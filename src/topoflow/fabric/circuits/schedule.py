@@ -12,7 +12,7 @@ The schedule leaves out failed parts: their slots stay empty, and no cell is sen
 failed node takes 1 / N of the slots of each other node, a grating 1 / U^2 of all slots, and a transceiver 1 / U of the
 slots of its node.
 
-Shapes: N nodes, U uplinks of a node, E slots of an epoch.
+Shapes: N nodes, W nodes that work, S servers, U uplinks of a node, E slots of an epoch.
 Source: Sirius (Ballani et al., SIGCOMM 2020), 4.1, 4.2 and Figure 5; 4.5, "Fault tolerance", for failures. The paper
 does not say how 50 % more uplinks are wired; here they make the groups smaller and the epoch shorter.
 """
@@ -20,6 +20,7 @@ does not say how 50 % more uplinks are wired; here they make the groups smaller 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,21 +118,34 @@ class CircuitSchedule:
 
 
 @dataclass(frozen=True)
-class Cyclic(Static):
-    """A control by a fixed schedule without switches between racks; averaged over an epoch, links never change.
+class Scheduled(Static):
+    """A control by a fixed schedule; averaged over its cycle, links never change. Servers fill the working nodes."""
 
-    Servers fill the working nodes in order.
-    """
-
-    schedule: CircuitSchedule
-    slot: float  # s, including the guardband
+    schedule: Any  # with its ``nodes``, those that ``failed``, and which are ``joined``
+    slot: float  # s, including the time in which nothing is sent
     cell: int  # B
     servers_per_node: int
 
+    @property
+    def _works(self) -> NDArray[np.int64]:
+        """Return [W] the nodes that work."""
+        works: NDArray[np.int64] = np.setdiff1d(np.arange(self.schedule.nodes), list(self.schedule.failed.nodes))
+        return works
+
     def nodes_of(self, servers: int) -> NDArray[np.int32]:
         """Return [S] the node of each of the first ``servers``."""
-        return failures.nodes_of(servers, self.servers_per_node, self.schedule.nodes, self.schedule.failed.nodes)
+        return self._works[np.arange(servers) // self.servers_per_node].astype(np.int32)
 
     def shares(self) -> NDArray[np.float64]:
-        """Return [W, 2] the shares of the slots in which each working node sends to another, and receives."""
-        return failures.shares(self.schedule.joined(), self.schedule.failed.nodes)
+        """Return [W, 2] the shares of a cycle's links with which each working node sends to another, and receives."""
+        joined = self.schedule.joined()
+        counts = np.stack([joined.sum(axis=1), joined.sum(axis=0)], axis=1)[self._works]
+        share: NDArray[np.float64] = counts / (len(joined) - 1)
+        return share
+
+
+@dataclass(frozen=True)
+class Cyclic(Scheduled):
+    """A control by gratings, which have no switches."""
+
+    schedule: CircuitSchedule

@@ -77,9 +77,6 @@ class Staggered(Rotors):
     def stored(self) -> int:
         return (self.switches - 1) * self.cells + self.turning
 
-    def carries(self, switch: int, slot: int) -> int:
-        return self.turning if self.turns(switch, slot) else self.cells
-
     def turns(self, switch: int, slot: int) -> bool:
         """Return whether a switch turns at the end of a slot."""
         return (slot + switch) % self.switches == self.switches - 1

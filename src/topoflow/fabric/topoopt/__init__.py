@@ -16,6 +16,7 @@ from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.topoopt.coin_change import coin_change
 from topoflow.fabric.topoopt.topology_finder import COLLECTIVES, find_topology
 from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill, server_names
+from topoflow.units import check_among
 
 PORTS = {"patch_panel": 1008, "ocs": 384}  # ports of one optical switch (TopoOpt, Table 1)
 ROUTES = {"shortest": ShortestPaths, "k_shortest": KShortestPaths}
@@ -66,13 +67,10 @@ class TopoOpt:
     def __post_init__(self) -> None:
         check_interfaces("topoopt", self.bandwidth, self.degree, self.latency)
         check_count("topoopt.paths", self.paths)
-        if self.routes not in ROUTES:
-            raise ValueError(f"topoopt.routes: must be one of {', '.join(ROUTES)}, got {self.routes!r}")
-        if self.collective not in COLLECTIVES:
-            raise ValueError(f"topoopt.collective: must be one of {', '.join(COLLECTIVES)}, got {self.collective!r}")
+        check_among("topoopt.routes", self.routes, ROUTES)
+        check_among("topoopt.collective", self.collective, COLLECTIVES)
         check_count("topoopt.primes_above", self.primes_above)
-        if self.optics not in PORTS:
-            raise ValueError(f"topoopt.optics: must be one of {', '.join(PORTS)}, got {self.optics!r}")
+        check_among("topoopt.optics", self.optics, PORTS)
         for name in ("ports", "fibers"):
             if getattr(self, name) is not None:
                 check_count(f"topoopt.{name}", getattr(self, name))

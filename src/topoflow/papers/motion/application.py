@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from topoflow.arrays import Floats
 from topoflow.papers.motion.exchange import SIZE, Exchange
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import Lines, draw_lines
-from topoflow.study.figures.base import FigurePicture, Row, distinct, grouped, number, where
+from topoflow.study.figures.base import FigurePicture, Line, Row, curves, distinct, grouped, number, where
 
 
 @dataclass(frozen=True)
@@ -52,9 +49,8 @@ class Application(Exchange):
         for ratio in self.ratios:
             parts: dict[str, Lines] = {}
             for servers, same in grouped(rows, "servers").items():
-                parts[f"{servers} servers"] = {
-                    series: self._line(line, rows, ratio) for series, line in grouped(same, "series").items()
-                }
+                lines = {series: self._line(line, rows, ratio) for series, line in grouped(same, "series").items()}
+                parts[f"{servers} servers"] = curves(lines)
             subject = "completion" if ratio == 1 else f"application, {100 * ratio:g} % communication"
             figure = draw_lines(self.title, parts, SIZE, Axis(f"time over {self.base}"), self.fabrics)
             file = "completion.png" if ratio == 1 else f"application_{ratio:g}.png"
@@ -63,9 +59,8 @@ class Application(Exchange):
             )
         return pictures
 
-    def _line(self, line: Sequence[Row], rows: Sequence[Row], ratio: float) -> tuple[Floats, Floats]:
-        points = sorted((number(row, "bytes"), self._over_base(row, rows, ratio)) for row in line)
-        return np.array([x for x, _ in points]), np.array([y for _, y in points])
+    def _line(self, line: Sequence[Row], rows: Sequence[Row], ratio: float) -> Line:
+        return dict(sorted((number(row, "bytes"), self._over_base(row, rows, ratio)) for row in line))
 
     def _over_base(self, row: Row, rows: Sequence[Row], ratio: float) -> float:
         (base,) = where(rows, series=self.base, servers=row["servers"], bytes=row["bytes"])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from topoflow.papers.motion.exchange import SIZE, Exchange
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.study.figures.base import FigurePicture, Row, distinct, grouped, number, where
+from topoflow.study.figures.base import FigurePicture, Row, curves, distinct, grouped, number, where
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,8 @@ class Speedup(Exchange):
     def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
         pictures = []
         for pair, title in self._chosen(rows):
-            lines: dict[str, tuple[Any, Any]] = {}
-            for servers, same in grouped(rows, "servers").items():
-                line = _speedups(same, pair)
-                lines[f"{servers} servers"] = (list(line), list(line.values()))
+            by_servers = grouped(rows, "servers").items()
+            lines = curves({f"{servers} servers": _speedups(same, pair) for servers, same in by_servers})
             figure = draw_lines(self.title, {title: lines}, SIZE, Axis("speedup"))
             file = f"speedup_{'_over_'.join(pair)}.png".replace(" ", "_")
             pictures.append(FigurePicture.of(file, f"Speedup, {title}. After {self.source}.", figure))

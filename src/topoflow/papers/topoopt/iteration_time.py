@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from topoflow.case.rows import bandwidth_tax, compute_time
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
@@ -18,10 +16,11 @@ from topoflow.study.figures.base import (
     FigurePicture,
     Heading,
     Row,
+    against,
+    curves,
     distinct,
     grouped,
     number,
-    ratios,
     where,
 )
 from topoflow.study.figures.setup import Setup, wire_bytes
@@ -99,13 +98,7 @@ class IterationTime(Experiment):
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Return each series' time at the lowest and the highest x, and its times over those of the baseline."""
-        points: list[Row] = []
-        for panel, lines in self.lines(rows).items():
-            base = lines.get(self.baseline, {})
-            for series, line in lines.items():
-                ends = {"time_first": line[min(line)], "time_last": line[max(line)]}
-                points.append({self.panel: panel, "series": series, **ends, **ratios(line, base)})
-        return points
+        return against(self.lines(rows), self.baseline, self.panel, "time")
 
     @property
     def headings(self) -> Mapping[str, Heading]:
@@ -118,12 +111,7 @@ class IterationTime(Experiment):
         }
 
     def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
-        parts = {
-            self.names.get(str(panel), str(panel)): {
-                series: (np.array(list(line)), np.array(list(line.values()))) for series, line in lines.items()
-            }
-            for panel, lines in self.lines(rows).items()
-        }
+        parts = {self.names.get(str(panel), str(panel)): curves(lines) for panel, lines in self.lines(rows).items()}
         figure = draw_lines(
             self.title,
             parts,

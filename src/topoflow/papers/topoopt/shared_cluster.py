@@ -21,7 +21,7 @@ from topoflow.papers.topoopt.shared_network import dedicated, mean_and_tail, sha
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.strategy.base import StrategyRule
-from topoflow.study.figures.base import Experiment, FigurePicture, Heading, Row, grouped, number, where
+from topoflow.study.figures.base import Experiment, FigurePicture, Heading, Row, curves, grouped, number, where
 from topoflow.study.figures.setup import Setup
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.jobs import on_servers
@@ -127,12 +127,6 @@ class SharedCluster(Experiment):
         return {**times, **over}
 
     def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
-        parts = {
-            title: {
-                series: (np.array(list(line)), np.array(list(line.values())))
-                for series, line in self.lines(rows, part).items()
-            }
-            for part, title in PARTS.items()
-        }
+        parts = {title: curves(self.lines(rows, part)) for part, title in PARTS.items()}
         figure = draw_lines(self.title, parts, Axis("jobs"), Axis("time of one iteration", "s"), self.fabrics)
         return [FigurePicture.of("cluster.png", f"Each job has a weight of 1. After {self.source}.", figure)]

@@ -8,9 +8,8 @@ from topoflow.report.dataset.base import SWEPT
 from topoflow.report.dataset.reading import Reader, Values
 from topoflow.report.dataset.summary import MAX_JOBS, JobSummary, command_of, state, text
 from topoflow.report.draw.style import KINDS, OTHER_KIND, fabric_looks, kind_colour
-from topoflow.report.page.data import MEASURES, Plain
+from topoflow.report.page.data import MEASURES, Plain, axes_of_numbers
 from topoflow.report.page.elements import page
-from topoflow.units import human
 
 MAX_POINTS = 1500  # of the explorer; the page stays below 3 MB
 MAX_CHOICES = 24  # of an axis with names; more would not be readable
@@ -90,10 +89,4 @@ def _factors(reader: Reader, rows: Sequence[Values]) -> list[Plain]:
         values = sorted({row[f"{SWEPT}{key}"] for row in rows})
         if 1 < len(values) <= MAX_CHOICES:
             axes.append({"key": key, "label": key, "choices": list(map(text, values))})
-    for key, unit in (("iteration_time", "s"), ("cost_usd", "$")):
-        numbers = [row[key] for row in rows if row[key] is not None]
-        if numbers:
-            low, high = min(numbers), max(numbers)
-            texts = {"low_text": human(low, unit), "high_text": human(high, unit)}
-            axes.append({"key": key, "label": MEASURES[key], "low": low, "high": high, **texts})
-    return axes
+    return axes + axes_of_numbers(rows)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, log2
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -69,29 +71,48 @@ def draw_matrices(
     sides = list(map(len, matrices)) if counts is None else counts
     shown = list(zip(titles, matrices, sides, strict=True))[:MAX_PANELS]
     widest = 2 if len(shown) in (2, 4) else 3
-    rows, columns = grid_shape(len(shown), widest)
-    figure = Figure(figsize=(max(6.0, 4.1 * columns + 0.8), 4.0 * rows + 0.7), layout="constrained")
     norm = _norm(np.concatenate([matrix[matrix > 0] for _, matrix, _ in shown]))
-    colours = colormaps["viridis"].with_extremes(bad=NOTHING)
-    axes_list = panels(figure, len(shown), widest)
-    for axes, (title, matrix, size) in zip(axes_list, shown, strict=True):
-        extent = (-0.5, size - 0.5, size - 0.5, -0.5)
-        filled = np.ma.masked_equal(matrix, 0)
-        image = axes.imshow(filled, norm=norm, cmap=colours, interpolation="nearest", extent=extent)
+    images = [SquareImage(title, np.ma.masked_equal(matrix, 0), size, what) for title, matrix, size in shown]
+    figure, axes_list = draw_squares(images, widest, norm, label="in one step (grey: nothing)", format=bytes_text)
+    for axes, (_, _, size) in zip(axes_list, shown, strict=True):
         named = range(0, size, 2 ** ceil(log2(size / (16 if size < 100 else 8))) if size > 16 else 1)
         axes.set_xticks(named)
         axes.set_yticks(named)
-        axes.tick_params(labelsize=7)
-        axes.set_xlabel(f"to {what}")
-        axes.set_ylabel(f"from {what}")
-        axes.set_title(title, fontsize=9)
-    figure.colorbar(image, ax=axes_list, label="in one step (grey: nothing)", shrink=0.85, format=_bytes)
     limit = "" if len(shown) == len(titles) else f" ({len(shown)} of {len(titles)} shown)"
     figure.suptitle(f"Traffic between {what}s{limit}")
     return figure
 
 
-def _bytes(value: float, _: int) -> str:
+class SquareImage(NamedTuple):
+    """The image of a matrix from row to column."""
+
+    title: str
+    matrix: np.ma.MaskedArray[tuple[int, int], np.dtype[np.float64]]
+    size: int  # how many of ``what`` a side stands for
+    what: str
+
+
+def draw_squares(
+    images: Sequence[SquareImage], widest: int, norm: Normalize, **colorbar: Any
+) -> tuple[Figure, list[Axes]]:
+    """Draw images in a grid on one colour scale, and what is masked in grey; ``colorbar`` says what colours mean."""
+    rows, columns = grid_shape(len(images), widest)
+    figure = Figure(figsize=(max(6.0, 4.1 * columns + 0.8), 4.0 * rows + 0.7), layout="constrained")
+    colours = colormaps["viridis"].with_extremes(bad=NOTHING)
+    axes_list = panels(figure, len(images), widest)
+    for axes, (title, matrix, size, what) in zip(axes_list, images, strict=True):
+        extent = (-0.5, size - 0.5, size - 0.5, -0.5)
+        image = axes.imshow(matrix, norm=norm, cmap=colours, interpolation="nearest", extent=extent)
+        axes.set_xlabel(f"to {what}")
+        axes.set_ylabel(f"from {what}")
+        axes.set_title(title, fontsize=9)
+        axes.tick_params(labelsize=7)
+    figure.colorbar(image, ax=axes_list, shrink=0.85, **colorbar)
+    return figure, axes_list
+
+
+def bytes_text(value: float, _: int) -> str:
+    """Return the name of a tick of a scale of bytes."""
     return human(value, "B")
 
 

@@ -8,20 +8,20 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from topoflow.report.draw.style import COLOURS, plain, scale
-from topoflow.report.search_history import History
+from topoflow.search.history import SearchHistory
 
 BEST, CURRENT, SIMULATED, TOPOLOGY = COLOURS[0], COLOURS[5], COLOURS[1], COLOURS[2]
 MAX_NUMBERED = 12  # rounds with their numbers above them; with more rounds no numbers are written
 MAX_POINTS = 4000  # of a line, more than its pixels
 
 
-def draw(history: History) -> Figure:
-    """Draw the times above, and the share of accepted proposals below."""
-    figure = Figure(figsize=(9, 6.4 if len(history.proposals) else 4.6), layout="constrained")
+def draw(history: SearchHistory, start: float) -> Figure:
+    """Draw the times above, from that of the ``start`` (s) on, and the share of accepted proposals below."""
+    figure = Figure(figsize=(9, 6.4 if len(history.steps) else 4.6), layout="constrained")
     simulated = [time for finished in history.rounds for time in (*finished.simulated, finished.time)]
-    times = [history.start, *history.best, *history.current, *simulated]
+    times = [start, *history.best, *history.current, *simulated]
     factor, unit = scale((time for time in times if np.isfinite(time)), "s")
-    if len(history.proposals):
+    if len(history.steps):
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         _draw_steps(above, history, factor)
         _draw_acceptance(below, history)
@@ -29,9 +29,9 @@ def draw(history: History) -> Figure:
         above = below = figure.subplots()
         above.xaxis.set_major_locator(MaxNLocator(integer=True))
         above.set_xlim(-0.5, len(history.rounds) + 0.5)
-    _draw_rounds(above, history, factor)
+    _draw_rounds(above, history, start, factor)
     above.set_ylabel(f"time of one training step [{unit}]")
-    below.set_xlabel("proposals of all chains" if len(history.proposals) else "rounds")
+    below.set_xlabel("proposals of all chains" if len(history.steps) else "rounds")
     if _spread(times) > 10:
         above.set_yscale("log")
     plain(above, "both")
@@ -43,9 +43,9 @@ def draw(history: History) -> Figure:
     return figure
 
 
-def _draw_steps(axes: Axes, history: History, factor: float) -> None:
+def _draw_steps(axes: Axes, history: SearchHistory, factor: float) -> None:
     """Draw lines that are interrupted between rounds, whose networks differ."""
-    steps = len(history.proposals)
+    steps = len(history.steps)
     thin = np.unique(np.linspace(0, steps - 1, MAX_POINTS).astype(int))
     for number in np.unique(history.round):
         of_round = thin[history.round[thin] == number]
@@ -56,14 +56,14 @@ def _draw_steps(axes: Axes, history: History, factor: float) -> None:
     axes.plot([], [], color=BEST, linewidth=2, label="best of the round (as screened)")
 
 
-def _draw_rounds(axes: Axes, history: History, factor: float) -> None:
+def _draw_rounds(axes: Axes, history: SearchHistory, start: float, factor: float) -> None:
     """Draw the simulated candidates at the end of each round, and the best so far, from the start on."""
     ends, rounds = history.ends, history.rounds
     at = [end for end, finished in zip(ends, rounds, strict=True) for _ in finished.simulated]
     simulated = [time / factor for finished in rounds for time in finished.simulated]
     axes.plot(at, simulated, linestyle="", marker="_", markersize=9, color=SIMULATED, zorder=4,
               label="simulated candidates")  # fmt: skip
-    best = np.array([history.start, *(finished.time for finished in rounds)]) / factor
+    best = np.array([start, *(finished.time for finished in rounds)]) / factor
     axes.plot([0.0, *ends], best, linestyle="--", linewidth=1, marker="D", markersize=6,
               color=SIMULATED, markeredgecolor="white", zorder=5,
               label="start, and best so far (simulated)")  # fmt: skip
@@ -72,7 +72,7 @@ def _draw_rounds(axes: Axes, history: History, factor: float) -> None:
                       xycoords=("data", "axes fraction"), textcoords="offset points", fontsize=8)  # fmt: skip
 
 
-def _draw_ends(axes: Axes, history: History, named: bool) -> None:
+def _draw_ends(axes: Axes, history: SearchHistory, named: bool) -> None:
     """Draw a line at the end of every round, in another style where a new topology was taken."""
     for new, colour, line, label in (
         (True, TOPOLOGY, "-", "end of a round with a new topology"),
@@ -84,10 +84,10 @@ def _draw_ends(axes: Axes, history: History, named: bool) -> None:
                          label=label if named and not number else None)  # fmt: skip
 
 
-def _draw_acceptance(axes: Axes, history: History) -> None:
+def _draw_acceptance(axes: Axes, history: SearchHistory) -> None:
     """Draw the mean over about a hundredth of the steps, since one step has few proposals."""
-    width = max(1, len(history.proposals) // 100)
-    pieces = np.array_split(np.arange(len(history.proposals)), -(-len(history.proposals) // width))
+    width = max(1, len(history.steps) // 100)
+    pieces = np.array_split(np.arange(len(history.steps)), -(-len(history.steps) // width))
     at = [float(history.proposals[piece].mean()) for piece in pieces]
     axes.plot(at, [100 * float(history.acceptance[piece].mean()) for piece in pieces], color=BEST, linewidth=1.5)
     axes.set_ylim(0, 100)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -16,16 +17,15 @@ from topoflow.engine.base import Histogram, Ports
 from topoflow.report.base import Report
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import Lines, draw_cdf, draw_lines, draw_steps
+from topoflow.report.draw.heat_map import NOTHING, SquareImage, bytes_text, draw_squares
 from topoflow.report.draw.slots import completion
 from topoflow.report.draw.style import grid_shape, panels
 from topoflow.report.draw.ternary import TimeShares, draw_ternary
 from topoflow.report.packets import Depths, fullest_queues, group_completion, groups, kinds
-from topoflow.units import human
 
 MAX_PANELS = 6  # worlds that are drawn side by side
 MAX_BLOCKS = 128  # rows of a heat map; with more nodes, a row is a block of nodes
 STEPS = 50  # resolution of an axis of a ternary plot
-NOTHING = "#F2F2F2"
 
 
 def has_ports(report: Report) -> bool:
@@ -67,22 +67,11 @@ def draw_time(report: Report) -> Figure:
 def draw_use(report: Report) -> Figure:
     """Draw a panel per world: the share of the step in which links between nodes send (the busiest of several)."""
     shown = _shown(report)
-    rows, columns = grid_shape(len(shown), 3)
-    figure = Figure(figsize=(max(6.0, 4.1 * columns + 0.8), 4.0 * rows + 0.7), layout="constrained")
-    colours = colormaps["viridis"].with_extremes(bad=NOTHING)
-    axes_list = panels(figure, len(shown), 3)
     names = report.labels([outcome for outcome, _ in shown])
-    for axes, name, (outcome, ports) in zip(axes_list, names, shown, strict=True):
-        matrix, nodes, what = use(outcome, ports)
-        extent = (-0.5, nodes - 0.5, nodes - 0.5, -0.5)
-        image = axes.imshow(matrix, vmin=0, vmax=100, cmap=colours, interpolation="nearest", extent=extent)
-        axes.set_xlabel(f"to {what}")
-        axes.set_ylabel(f"from {what}")
-        axes.set_title(name, fontsize=9)
-        axes.tick_params(labelsize=7)
-        for side in (axes.xaxis, axes.yaxis):
-            side.set_major_locator(MaxNLocator(integer=True))
-    figure.colorbar(image, ax=axes_list, label="of the step [%] (grey: no link)", shrink=0.85)
+    images = [SquareImage(name, *use(outcome, ports)) for name, (outcome, ports) in zip(names, shown, strict=True)]
+    figure, axes_list = draw_squares(images, 3, Normalize(0, 100), label="of the step [%] (grey: no link)")
+    for side in (side for axes in axes_list for side in (axes.xaxis, axes.yaxis)):
+        side.set_major_locator(MaxNLocator(integer=True))
     figure.suptitle(_titled("How busy links are", len(shown), report))
     return figure
 
@@ -108,13 +97,9 @@ def draw_queues(report: Report) -> Figure:
         axes.set_xlabel(time.text([end]))
         axes.set_title(name, fontsize=9)
         axes.tick_params(labelsize=7)
-    figure.colorbar(image, ax=axes_list, label="most in the interval (grey: nothing)", shrink=0.85, format=_bytes)
+    figure.colorbar(image, ax=axes_list, label="most in the interval (grey: nothing)", shrink=0.85, format=bytes_text)
     figure.suptitle(_titled("How much waits at the fullest ports", len(shown), report))
     return figure
-
-
-def _bytes(value: float, _: int) -> str:
-    return human(value, "B")
 
 
 def draw_latency(report: Report) -> Figure:

@@ -68,7 +68,7 @@ PICTURES: tuple[Picture[SearchReport], ...] = (
         "round (vertical lines) the best are simulated, and networks are built for them. Every second round of a "
         "network without switches may be screened on an ideal switch, where steps are quicker than those simulated. A "
         "green line is a round that ended with another topology.",
-        lambda report: history.draw(report.history),
+        lambda report: history.draw(report.history, report.before.iteration_time),
         interactive=True,
         needs=lambda report: report.history.searched,
     ),

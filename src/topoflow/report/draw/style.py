@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from topoflow.report.draw.colours import FABRICS, fabric_colours
+from topoflow.units import prefixed
 
 DPI = 150
 
@@ -89,18 +90,9 @@ def kind_colour(kind: str) -> str:
     return COMPUTE if kind == "compute" else KINDS.get(kind, OTHER_KIND)
 
 
-_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
-
-
 def scale(values: Iterable[float], unit: str) -> tuple[float, str]:
     """Return (divisor, unit) in which the largest value is at least 1: ``scale([0.02], "s") == (1e-3, "ms")``."""
-    largest = max(values, default=0.0)
-    lowest = 1e-9 if unit == "s" else 1.0
-    highest = 1.0 if unit == "s" else 1e12
-    for factor, prefix in _PREFIXES:
-        if lowest <= factor <= highest and largest >= factor:
-            return factor, prefix + unit
-    return 1.0, unit
+    return prefixed(max(values, default=0.0), unit)
 
 
 def grid_shape(panels: int, widest: int) -> tuple[int, int]:

@@ -123,8 +123,14 @@ def _factors(report: Report) -> list[Plain]:
             dict.fromkeys(result.settings.swept[key] for result in report.outcomes if key in result.settings.swept)
         )
         axes.append({"key": key, "label": key, "choices": values})
+    return axes + axes_of_numbers([vars(row) for row in report.rows])
+
+
+def axes_of_numbers(rows: Sequence[Plain]) -> list[Plain]:
+    """Return the axes of time and price, each from its least value to its largest."""
+    axes = []
     for key, unit in (("iteration_time", "s"), ("cost_usd", "$")):
-        numbers = [value for row in report.rows if (value := getattr(row, key)) is not None]
+        numbers = [row[key] for row in rows if row[key] is not None]
         if numbers:
             low, high = min(numbers), max(numbers)
             texts = {"low_text": human(low, unit), "high_text": human(high, unit)}

@@ -23,8 +23,8 @@ from topoflow.report.page.data import (
     without_time,
 )
 from topoflow.report.page.elements import Drawing, drawn, page
-from topoflow.report.search_history import History
 from topoflow.report.search_report import SearchReport, Switch
+from topoflow.search.history import SearchHistory
 from topoflow.units import human
 
 ROUNDS = ("round", "proposals so far", "best so far", "coldest at its end", "hottest at its end", "network")
@@ -64,7 +64,7 @@ def search_page(report: SearchReport, images: Mapping[str, bytes]) -> str:
         all_reduces=report.after.all_reduces,
         charts=_charts(report, data),
         pictures=drawn((picture for picture in PICTURES if not picture.interactive), images),
-        went=report.went,
+        effort=report.effort,
         rounds_head=ROUNDS,
         rounds=_rounds(report.history),
         circuits=list(map(_line, report.circuits)),
@@ -81,13 +81,14 @@ def search_data(report: SearchReport) -> dict[str, Any]:
         "kinds": kind_colours(),
         "timelines": fitting(timelines, TIMELINE_BYTES, "tasks"),
         "networks": networks_fitting(networks),
-        "history": _history(report.history),
+        "history": _history(report),
     }
 
 
-def _history(history: History) -> dict[str, Any]:
+def _history(report: SearchReport) -> dict[str, Any]:
     """Return columns of at most ``MAX_POINTS`` steps with a gap after each round, and the simulated candidates."""
-    steps = len(history.proposals)
+    history = report.history
+    steps = len(history.steps)
     thin = np.unique(np.linspace(0, steps - 1, min(steps, MAX_POINTS)).astype(int)) if steps else np.zeros(0, int)
     gaps = np.flatnonzero(np.diff(history.round[thin])) + 1
     columns = {name: getattr(history, name)[thin] for name in ("proposals", "best", "current", "acceptance", "rate")}
@@ -105,7 +106,7 @@ def _history(history: History) -> dict[str, Any]:
         "best": {
             "proposals": [0.0, *ends.tolist()],
             "round": list(range(len(rounds) + 1)),
-            "time": _plain(np.array([history.start, *(finished.time for finished in rounds)])),
+            "time": _plain(np.array([report.before.iteration_time, *(finished.time for finished in rounds)])),
             "topology": topologies,
         },
         "colours": {"best": BEST, "current": CURRENT, "simulated": SIMULATED},
@@ -128,12 +129,12 @@ def _charts(report: SearchReport, data: dict[str, Any]) -> list[Drawing]:
     if report.history.searched:
         history = pictures["history.png"]
         charts.append(Drawing("history", history.title, HISTORY, history.file))
-    if len(report.history.proposals):
+    if len(report.history.steps):
         charts.append(Drawing("acceptance", "What was accepted", ABOUT["acceptance"]))
     return charts
 
 
-def _rounds(history: History) -> list[tuple[str, ...]]:
+def _rounds(history: SearchHistory) -> list[tuple[str, ...]]:
     """Return the rows of a table of the rounds, with their final temperatures."""
     return [
         (

@@ -18,6 +18,7 @@ from typing import Protocol, cast
 import numpy as np
 
 from topoflow.scheduling.base import GroupedCluster, Index, Request
+from topoflow.units import check_among
 
 
 class Policy(Protocol):
@@ -33,8 +34,7 @@ def policies() -> tuple[str, ...]:
 
 def policy_named(name: str) -> Policy:
     """Return the policy of this name. Raises ``ValueError`` where there is none."""
-    if name not in policies():
-        raise ValueError(f"policy: must be one of {', '.join(policies())}, got {name!r}")
+    check_among("policy", name, policies())
     return cast(Policy, import_module(f"{__name__}.{name}"))
 
 

@@ -17,7 +17,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.channels.strides import check_strides
 from topoflow.memory import check_memory
 from topoflow.study.failures import CHOICES
-from topoflow.units import LARGEST_BANDWIDTH, gbps
+from topoflow.units import LARGEST_BANDWIDTH, check_among, check_seed, check_whole, gbps
 
 GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")
 KEYS = (
@@ -64,7 +64,7 @@ def check(config: Mapping[str, Any]) -> None:
 
 
 def _check_node(config: Mapping[str, Any]) -> None:
-    _whole("gpus_per_node", config["gpus_per_node"], least=1, optional=True)
+    _check_optional(config, "gpus_per_node")
     node, servers = config["node"], config["servers"]
     if config["fold"] is not None and (node is None or not isinstance(config["fold"], bool)):
         raise ValueError(f"fold: must be true or false with node, else null, got {config['fold']!r}")
@@ -106,18 +106,15 @@ def check_keys(config: Mapping[str, Any], known: Sequence[str]) -> None:
 
 def check_job(config: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for a value of a key that every verb with a job on a network has."""
-    for key in ("servers", "gpus"):
-        _whole(key, config[key], least=1, optional=True)
+    _check_optional(config, "servers", "gpus", "global_batch", "micro_batch")
     if config["servers"] is not None and config["gpus"] is not None:
         raise ValueError(f"servers: must be left out with gpus, got {config['servers']}")
-    for key in ("global_batch", "micro_batch"):
-        _whole(key, config[key], least=1, optional=True)
     if not isinstance(config["efficiency"], str):
         raise ValueError(f"efficiency: must be roofline, measured or a file, got {config['efficiency']!r}")
     servers = config["servers"] or 1
     check_memory("servers", f"{servers} servers", servers * BYTES_PER_SERVER)
-    _whole("degree", config["degree"], least=1)
-    check_seed(config["seed"])
+    check_whole("degree", config["degree"], 1)
+    check_seed("seed", config["seed"])
     for key in ("bandwidth_gbps", "latency_us"):
         value = config[key]
         if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
@@ -134,23 +131,10 @@ def check_job(config: Mapping[str, Any]) -> None:
     check_run(config)
 
 
-def check_seed(seed: object) -> None:
-    """Raise ``ValueError`` unless it can be the seed of a generator."""
-    _whole("seed", seed, least=0)
-    if isinstance(seed, int) and seed >= 2**63:
-        raise ValueError(f"seed: must be less than 2^63, got {seed}")
-
-
 def check_run(config: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for a value of the keys that say how worlds are simulated, which every verb has."""
     check_name(config["device"])
     count_threads(config["threads"])
-
-
-def check_among(key: str, value: object, allowed: Sequence[str]) -> None:
-    """Raise ``ValueError`` unless ``value`` is one of those ``allowed``."""
-    if value not in allowed:
-        raise ValueError(f"{key}: must be one of {', '.join(allowed)}, got {value!r}")
 
 
 def _check_fail(fail: object) -> None:
@@ -194,8 +178,8 @@ def check_lost(fail: Mapping[str, Any], fabric: Fabric) -> None:
         raise ValueError(f"fail.servers: must leave at least one of {fabric.servers} servers, got {fail['servers']}")
 
 
-def _whole(key: str, value: object, *, least: int, optional: bool = False) -> None:
-    if value is None and optional:
-        return
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{key}: must be a whole number of at least {least}, got {value!r}")
+def _check_optional(config: Mapping[str, Any], *keys: str) -> None:
+    """Raise ``ValueError`` for a value that is neither null nor a whole number of at least 1."""
+    for key in keys:
+        if config[key] is not None:
+            check_whole(key, config[key], 1)

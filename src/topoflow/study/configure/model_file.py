@@ -69,8 +69,7 @@ class _Config:
         value = self.fields.get(name)
         value = default if value is None else value
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            rule = "a positive integer" if least else "an integer of at least 0"
-            raise ValueError(f"{self.file}: {name}: must be {rule}, got {shorten(value)}")
+            raise ValueError(f"{self.file}: {name}: must be a whole number of at least {least}, got {shorten(value)}")
         return value
 
     def must_be(self, name: str, *values: object) -> None:

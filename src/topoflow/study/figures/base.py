@@ -14,15 +14,20 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
+import numpy as np
+
+from topoflow.arrays import Floats
 from topoflow.report.draw.style import png
 from topoflow.report.page.series import Drawing, panels
 from topoflow.study.figures.similar_cost import RULES
+from topoflow.units import check_among
 
 if TYPE_CHECKING:
     from topoflow.study.figures.setup import Setup
 
 Value = str | int | float | None
 Row = Mapping[str, Value]
+Line = Mapping[float, float]  # x -> y
 Grid = Mapping[str, object]  # key of a comparison -> value, or values separated by commas
 
 IN_TITLE = re.compile(r"\{([\w.]+)\}")  # a key whose values stand in a title
@@ -84,8 +89,7 @@ class Experiment(ABC):
                 raise ValueError(f"experiment.series: must have names without a comma, as series=A,B, got {name!r}")
             if (rival := fixed.get(SIMILAR_COST, name)) not in self.series:
                 raise ValueError(f"experiment.series.{name}.{SIMILAR_COST}: must be another series, got {rival!r}")
-        if self.similar_cost not in RULES:
-            raise ValueError(f"experiment.similar_cost: must be one of {', '.join(RULES)}, got {self.similar_cost!r}")
+        check_among("experiment.similar_cost", self.similar_cost, RULES)
 
     def check_keys(self, field: str, *keys: str) -> None:
         """Raise ``ValueError`` unless each of ``keys`` is ``series`` or a key of the grid."""
@@ -169,16 +173,36 @@ def grouped(rows: Iterable[Row], key: str) -> dict[Any, list[Row]]:
     return groups
 
 
-def ratios(line: Mapping[float, float], base: Mapping[float, float]) -> Row:
+def ratios(line: Line, base: Line) -> Row:
     """Divide a line by the baseline: the mean over all x that both have, and the ratios at the least and greatest x.
 
-    ``line``, ``base``: x -> y. Empty if no x is in both.
+    Empty if no x is in both.
     """
     found = {x: line[x] / base[x] for x in sorted(line) if x in base}
     if not found:
         return {}
     each = list(found.values())
     return {"ratio_mean": fmean(each), "ratio_first": each[0], "ratio_last": each[-1]}
+
+
+def against(lines: Mapping[Any, Mapping[Any, Line]], baseline: str, panel: str, what: str) -> list[Row]:
+    """Return a row for each line of each panel: its y at the least and greatest x, and ``ratios`` to the baseline."""
+    return [
+        {
+            panel: value,
+            "series": series,
+            f"{what}_first": line[min(line)],
+            f"{what}_last": line[max(line)],
+            **ratios(line, of_panel.get(baseline, {})),
+        }
+        for value, of_panel in lines.items()
+        for series, line in of_panel.items()
+    ]
+
+
+def curves(lines: Mapping[Any, Line]) -> dict[str, tuple[Floats, Floats]]:
+    """Return the x and the y of each line as arrays, for ``draw_lines``."""
+    return {str(name): (np.array(list(line)), np.array(list(line.values()))) for name, line in lines.items()}
 
 
 def words(key: str) -> str:

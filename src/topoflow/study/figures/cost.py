@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
-from topoflow.study.figures.base import Experiment, FigurePicture, Heading, Row, Value, grouped, number, ratios, words
+from topoflow.study.figures.base import (
+    Experiment,
+    FigurePicture,
+    Heading,
+    Row,
+    Value,
+    against,
+    curves,
+    grouped,
+    number,
+    words,
+)
 from topoflow.study.figures.setup import Setup
 
 
@@ -37,13 +46,7 @@ class Cost(Experiment):
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Return the cost of each series with the fewest and the most servers, and its ratio to the baseline's."""
-        found: list[Row] = []
-        for panel, lines in self._lines(rows).items():
-            base = lines.get(self.baseline, {})
-            for series, line in lines.items():
-                ends = {"cost_first": line[min(line)], "cost_last": line[max(line)]}
-                found.append({self.panel: panel, "series": series, **ends, **ratios(line, base)})
-        return found
+        return against(self._lines(rows), self.baseline, self.panel, "cost")
 
     def _lines(self, rows: Sequence[Row]) -> dict[Value, dict[str, dict[float, float]]]:
         """Return panel -> series -> number of servers -> USD."""
@@ -66,12 +69,7 @@ class Cost(Experiment):
         }
 
     def draw(self, rows: Sequence[Row]) -> Sequence[FigurePicture]:
-        parts = {
-            f"{words(self.panel)} = {panel}": {
-                series: (np.array(list(line)), np.array(list(line.values()))) for series, line in lines.items()
-            }
-            for panel, lines in self._lines(rows).items()
-        }
+        parts = {f"{words(self.panel)} = {panel}": curves(lines) for panel, lines in self._lines(rows).items()}
         figure = draw_lines(
             self.title, parts, Axis("servers", log=True), Axis("cost of the network [USD]", log=True), self.fabrics
         )

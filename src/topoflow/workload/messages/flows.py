@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from topoflow.units import check_bandwidth, check_count, check_positive, check_seed
+from topoflow.units import check_among, check_bandwidth, check_count, check_positive, check_seed
 from topoflow.workload.base import MessagePattern, Messages
 from topoflow.workload.flow_sizes import FixedSize, Pareto, Sizes, read_sizes
 from topoflow.workload.gpu import Gpu
@@ -85,8 +85,7 @@ class Flows:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.sizes not in SIZES:
-            raise ValueError(f"workload.sizes: must be one of {', '.join(SIZES)}, got {self.sizes!r}")
+        check_among("workload.sizes", self.sizes, SIZES)
         if (self.sizes == "file") != (self.file is not None):
             raise ValueError(f"workload.file: must be given for sizes=file and for no other, got {self.file!r}")
         check_count("workload.degree", self.degree)

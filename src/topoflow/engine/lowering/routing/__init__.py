@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import Links
+from topoflow.units import check_among
 
 Index = NDArray[np.int64]
 
@@ -73,8 +74,7 @@ def routings() -> tuple[str, ...]:
 
 def check_routing(name: object) -> None:
     """Raise ``ValueError`` unless ``name`` is that of a routing."""
-    if name not in routings():
-        raise ValueError(f"routing: must be one of {', '.join(routings())}, got {name!r}")
+    check_among("routing", name, routings())
 
 
 def routing_named(name: str) -> Routing:
