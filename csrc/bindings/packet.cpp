@@ -11,7 +11,7 @@ struct PacketModel {
   bool cut_through, output_queues, by_message, in_turn, by_age, by_arrival, in_order, by_free;
   double threshold;
   int32_t samples;
-  Transport transport;
+  TransportSettings transport;
   bool is_sst;
   int64_t setup, match;
 };
@@ -58,24 +58,24 @@ int64_t packets(const py::dict& named, const PacketModel& model, int64_t budget,
 }
 
 void bind_transport(py::module_& module) {
-  py::class_<Transport>(module, "Transport", "Ports that lose or mark packets, and what messages do about it.")
+  py::class_<TransportSettings>(module, "Transport", "Ports that lose or mark packets, and what messages do about it.")
       .def(py::init([](bool is_on, int32_t loss, int32_t control, int64_t timeout, int32_t mark_from, int32_t mark_to,
                        int64_t mark_most, bool mark_leaving, int64_t timer, int64_t bytes, int64_t alpha_timer,
                        int64_t notice, int32_t gain, int32_t recoveries) {
-             return Transport{.is_on = is_on,
-                              .loss = loss,
-                              .control = control,
-                              .timeout = timeout,
-                              .mark_from = mark_from,
-                              .mark_to = mark_to,
-                              .mark_most = mark_most,
-                              .mark_leaving = mark_leaving,
-                              .timer = timer,
-                              .bytes = bytes,
-                              .alpha_timer = alpha_timer,
-                              .notice = notice,
-                              .gain = gain,
-                              .recoveries = recoveries};
+             return TransportSettings{.is_on = is_on,
+                                      .loss = loss,
+                                      .control = control,
+                                      .timeout = timeout,
+                                      .mark_from = mark_from,
+                                      .mark_to = mark_to,
+                                      .mark_most = mark_most,
+                                      .mark_leaving = mark_leaving,
+                                      .timer = timer,
+                                      .bytes = bytes,
+                                      .alpha_timer = alpha_timer,
+                                      .notice = notice,
+                                      .gain = gain,
+                                      .recoveries = recoveries};
            }),
            py::kw_only(), py::arg("is_on"), py::arg("loss"), py::arg("control"), py::arg("timeout"),
            py::arg("mark_from"), py::arg("mark_to"), py::arg("mark_most"), py::arg("mark_leaving"), py::arg("timer"),
@@ -95,7 +95,7 @@ void bind_packet(py::module_& module, py::dict& fields) {
       .def(py::init([](int32_t size, int32_t flit, int64_t switch_latency, int64_t nic_latency, int64_t credit_latency,
                        bool cut_through, bool output_queues, bool by_message, bool in_turn, bool by_age,
                        bool by_arrival, bool in_order, bool by_free, double threshold, int32_t samples,
-                       const Transport& transport, bool is_sst, int64_t setup, int64_t match) {
+                       const TransportSettings& transport, bool is_sst, int64_t setup, int64_t match) {
              return PacketModel{.size = size,
                                 .flit = flit,
                                 .switch_latency = switch_latency,

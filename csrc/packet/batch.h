@@ -24,7 +24,7 @@ enum Loss : int32_t { kLossless = 0, kDrops = 1, kTrims = 2 };
 enum Control : int32_t { kNoControl = 0, kDcqcn = 1, kPulls = 2 };
 
 // Ports that lose or mark packets, and what messages do about it (transport.h). Times: ps.
-struct Transport {
+struct TransportSettings {
   bool is_on;  // else nothing of it is looked at
   int32_t loss, control;
   int64_t timeout;              // of a packet that was dropped
@@ -88,7 +88,7 @@ struct PacketBatch {
   bool by_free;      // adaptive-local compares what is free, not what is occupied
   double threshold;  // of adaptive-local
   int32_t samples;   // intervals of time at most in which the depths of queues are written down; 0: none
-  Transport transport;
+  TransportSettings transport;
   bool is_sst;           // the model of sst.h, which alone reads the next two
   int64_t setup, match;  // ps, before the first packet of a message leaves its buffer; until it is matched
   int32_t threads;       // of the CPU, 0: all

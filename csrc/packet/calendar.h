@@ -17,7 +17,7 @@
 namespace topoflow::BACKEND::packet {
 
 // Up to four credits with the same number of flits. They share a slot.
-struct Credits {
+struct CreditGroup {
   static constexpr int32_t kNoCredit = kLargest;
 
   int32_t back[4];  // ps after the slot's `ready`, in any order

@@ -19,8 +19,8 @@ constexpr uint32_t kCycle = 0x4359434c;  // "CYCL"
 
 // The way of `ways` that packet `number` takes at a branch. Position `place` of the shuffled list, without the list:
 // element i was exchanged with one of those from i on, so exchanges are followed backwards.
-DEVICE int32_t way_in_turn(const Draws& draws, int64_t task, uint32_t number, int32_t stride, int32_t ways,
-                           uint32_t branch) {
+CALLED_ON_CPU int32_t way_in_turn(const Draws& draws, int64_t task, uint32_t number, int32_t stride, int32_t ways,
+                                  uint32_t branch) {
   const uint32_t turn = number / static_cast<uint32_t>(stride), cycle = turn / static_cast<uint32_t>(ways);
   const auto place = static_cast<int32_t>(turn % static_cast<uint32_t>(ways));
   Words words{};

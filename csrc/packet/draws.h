@@ -18,11 +18,11 @@ class Draws {
       : seed_(static_cast<uint64_t>(batch.seed[world])), by_message_(batch.by_message) {}
 
   // The draw of a packet at a branch; `task` as Tasks::number, in which rounds differ.
-  DEVICE Words of(int64_t task, int64_t number, uint32_t branch) const {
+  INLINED_ON_CPU Words of(int64_t task, int64_t number, uint32_t branch) const {
     return of(kPurpose, task, static_cast<uint32_t>(by_message_ ? 0 : number) & kNumber, branch);
   }
 
-  DEVICE Words of(uint32_t purpose, int64_t task, uint32_t number, uint32_t place) const {
+  INLINED_ON_CPU Words of(uint32_t purpose, int64_t task, uint32_t number, uint32_t place) const {
     return philox(Words{{purpose, static_cast<uint32_t>(task), number, place}}, static_cast<uint32_t>(seed_),
                   static_cast<uint32_t>(seed_ >> 32));
   }

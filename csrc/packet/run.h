@@ -23,24 +23,33 @@ constexpr int32_t kWindows = 256;
 constexpr int32_t kWindows = 1;
 #endif
 
-// Returns whether packets follow paths, in virtual output queues, without a transport (kPlain of World).
+// Packets follow paths, in virtual output queues, without a transport: no code asks for anything else.
+struct Plain {
+  static constexpr bool kIsPlain = true, kInputQueues = false, kAddresses = false, kTransport = false;
+};
+// Packets may do anything that the settings say.
+struct General {
+  static constexpr bool kIsPlain = false, kInputQueues = true, kAddresses = true, kTransport = true;
+};
+
+// Returns whether a world is of the kind Plain.
 DEVICE bool is_plain(const PacketBatch& batch, int32_t world) {
   return batch.output_queues && batch.routing[world] == kByPaths && !batch.transport.is_on;
 }
 
 // The kinds of worlds. Each has a kernel of its own: nvcc compiles them side by side, in files of cuda/.
-template <bool kPlain>
+template <class Kind>
 struct Model {
-  using World = packet::World<kPlain, Whole>;
+  using World = packet::World<Kind, Whole>;
   DEVICE static bool has(const PacketBatch& batch, int32_t world) {
-    return !batch.is_sst && is_plain(batch, world) == kPlain;
+    return !batch.is_sst && is_plain(batch, world) == Kind::kIsPlain;
   }
   DEVICE static int64_t state_bytes(const PacketBatch& batch, int32_t world, int32_t parts = 1) {
     return State(Memory(nullptr), batch, world, Share{parts}).bytes;
   }
 };
-struct PlainModel : Model<true> {};
-struct GeneralModel : Model<false> {};
+struct PlainModel : Model<Plain> {};
+struct GeneralModel : Model<General> {};
 struct SstModel {
   using World = Sst;
   DEVICE static bool has(const PacketBatch& batch, int32_t) { return batch.is_sst; }
@@ -96,7 +105,7 @@ struct Run {
     team.set(&batch.status[world], kRunning);
     team.for_each(1, [&](int32_t) {
       one.begin();
-      one.begin_own();
+      one.begin_region();
     });
     while (team.get(&batch.status[world]) == kRunning) {
       if (team.poll(batch.cancel)) {
@@ -139,7 +148,7 @@ class Shared {
   virtual void run(int32_t thread) = 0;
 };
 
-template <bool kPlain>
+template <class Kind>
 class SharedWorld : public Shared {
  public:
   SharedWorld(const PacketBatch& batch, int32_t world, int32_t parts, std::byte* memory)
@@ -154,7 +163,7 @@ class SharedWorld : public Shared {
  private:
   enum Stage { kBegin, kMail, kTasks, kPorts };
 
-  using Own = World<kPlain, Part>;
+  using Own = World<Kind, Part>;
   struct alignas(64) Apart : Own {  // no cache line of another part
     using Own::Own;
   };
@@ -167,17 +176,17 @@ class SharedWorld : public Shared {
         if (part == 0) own.begin();
         break;
       case kMail:
-        if (is_first_) own.begin_own();
-        own.take_mail();
+        if (is_first_) own.begin_region();
+        own.accept_mail();
         static_cast<Notice&>(notices_[part]) = own.notice();
         break;
       case kTasks:
         own.begin_window(next_.first);
-        own.do_tasks();
+        own.run_tasks();
         break;
       case kPorts:
         if (!happens_to_tasks()) own.begin_window(next_.first);
-        own.do_ports();
+        own.run_ports();
         break;
     }
   }
@@ -274,8 +283,8 @@ class Sharing {
   }
 
   std::unique_ptr<Shared> shared(int32_t world, std::byte* memory) const {
-    if (is_plain(batch_, world)) return std::make_unique<SharedWorld<true>>(batch_, world, parts_of(world), memory);
-    return std::make_unique<SharedWorld<false>>(batch_, world, parts_of(world), memory);
+    if (is_plain(batch_, world)) return std::make_unique<SharedWorld<Plain>>(batch_, world, parts_of(world), memory);
+    return std::make_unique<SharedWorld<General>>(batch_, world, parts_of(world), memory);
   }
 
 #ifdef _OPENMP

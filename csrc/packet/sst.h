@@ -156,7 +156,7 @@ class Sst {
     tasks_.begin();
   }
 
-  DEVICE void begin_own() {
+  DEVICE void begin_region() {
     latencies_.begin();
     tasks_.begin_first([](int32_t) { return true; });
   }

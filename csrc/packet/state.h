@@ -12,10 +12,10 @@
 #include "batch.h"
 #include "calendar.h"
 #include "channel.h"
+#include "flow.h"
 #include "parallel/events.h"
 #include "parallel/memory.h"
 #include "tasks.h"
-#include "transport.h"
 
 namespace topoflow::BACKEND::packet {
 
@@ -44,7 +44,7 @@ struct alignas(32) Slot {
   int64_t ready;  // ps; of credits: from when their times count
   union {
     Packet packet;
-    Credits credits;
+    CreditGroup credits;
   };
 };
 
@@ -164,7 +164,7 @@ struct State {
   Flow* flow;              // [T] with a transport only, as what follows
   Lane* lane;              // [N]
   Coming* coming;          // [Q]
-  EventHeap heard;         // what messages hear; that of a part, as what follows
+  EventHeap feedback;      // what messages hear of; that of a part, as what follows
   int64_t* latencies;      // [B] packets in each bin
 
   HD State(Memory memory, const PacketBatch& batch, int32_t world, const Share& share)
@@ -194,7 +194,7 @@ struct State {
     first_sender = memory.take<int32_t>(messages);
     const bool transports = batch.transport.is_on;
     const int64_t under_way = transports ? batch.under_way[world] : 0;
-    heard = {memory.take<Event>(parts * under_way) + rank * under_way, 0};
+    feedback = {memory.take<Event>(parts * under_way) + rank * under_way, 0};
     latencies = latency_bins(memory, batch.latencies + int64_t{world} * kLatencyBins, share);
     const int64_t routers = adapts ? count(batch.router_offsets) : 0;
     in_place = memory.take<int32_t>(addressed ? queues : 0);
