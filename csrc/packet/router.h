@@ -2,17 +2,16 @@
 //
 // A router looks up the port towards a packet's endpoint in its table (addresses.h). The first router of a packet
 // decides whether it takes a minimal route or one by a middle. Routers that adapt decide when the head of a packet has
-// come, and compare how full the buffers of the two ports are then:
+// arrived, by how full the buffers behind their ports are then (adaptive.h).
 //
-//   UGAL             minimal unless   occupied(minimal) * hops(minimal) > occupied(other) * hops(other)
-//   adaptive-local   minimal unless   occupied(minimal) > threshold * occupied(other)
-//
-//   minimal: 30 flits, 3 hops; other: 10 flits, 5 hops     UGAL: 90 > 50, the packet takes the other route
+//   packets arrive at a router at 10 and 40 ns, and its port 2 sends at 0, 20 and 50 ns
+//     the second one sees the buffer behind port 2 with the packets of 0 and 20 ns, but not with that of 50 ns
 //
 // Source: Singh, "Load-balanced routing in interconnection networks", Stanford 2005 (UGAL); Kim, Dally, Scott and Abts,
 // "Technology-driven, highly-scalable dragonfly topology", ISCA 2008, 4.
 #pragma once
 
+#include "adaptive.h"
 #include "arrivals.h"
 #include "transport.h"
 
@@ -180,15 +179,18 @@ class Router : public Base {
     return goes_around(input, packet, best, other, now) ? other : best;
   }
 
+  // Returns whether a packet takes the step by a middle rather than the direct one.
   DEVICE bool goes_around(const Input& input, const Packet& packet, int32_t direct, int32_t around, int64_t now) {
-    const Occupied one = occupied(input, port_towards(input, packet, direct, now), now);
-    const Occupied two = occupied(input, port_towards(input, packet, around, now), now);
-    const int32_t router = input.router, endpoint = s_.message[packet.task].endpoint;
-    if (addresses_.routing == kUgal)
-      return one.taken * addresses_.hops(router, endpoint, direct) >
-             two.taken * addresses_.hops(router, endpoint, around);
-    return b_.by_free ? static_cast<double>(two.free) > b_.threshold * static_cast<double>(one.free)
-                      : static_cast<double>(one.taken) > b_.threshold * static_cast<double>(two.taken);
+    const Candidate one = candidate(input, packet, direct, now), two = candidate(input, packet, around, now);
+    const int32_t endpoint = s_.message[packet.task].endpoint;
+    return with_routing(addresses_.routing, [&](const auto& routing) {
+      return routing.goes_around(b_, addresses_, input.router, endpoint, one, two);
+    });
+  }
+
+  DEVICE Candidate candidate(const Input& input, const Packet& packet, int32_t step, int64_t now) {
+    const Occupied buffer = occupied(input, port_towards(input, packet, step, now), now);
+    return {step, buffer.taken, buffer.free};
   }
 
   // Returns the step, or the same by the next cable if the buffer there is less occupied.

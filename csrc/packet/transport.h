@@ -19,7 +19,7 @@
 #pragma once
 
 #include "arbiter.h"
-#include "flow.h"
+#include "controls.h"
 
 namespace topoflow::BACKEND::packet {
 
@@ -87,13 +87,9 @@ class Transport : public Base {
     --flow.allowed;
     count(b_.sent, b_.sent_bytes, packet);
     const int32_t size = size_of(packet.task, packet.number);
-    int64_t gap = 0;
-    if (b_.transport.control == kDcqcn) {
-      const int64_t own = port_ + (&port - s_.port);
-      flow.rate.catch_up(b_.transport, now, b_.step[own], b_.leap[own]);
-      flow.rate.sent(b_.transport, size * b_.flit, b_.step[own], b_.leap[own]);
-      gap = flow.rate.gap(time(port, size));
-    }
+    const auto p = static_cast<int32_t>(&port - s_.port);
+    const int64_t gap =
+        with_control(b_.transport.control, [&](const auto& control) { return control.gap(*this, flow, p, size, now); });
     flow.earliest = now + (gap > sender.pace ? gap : sender.pace);
     flow.waits = may_send(sender, flow);
     if (!flow.waits) return;
@@ -283,17 +279,10 @@ class Transport : public Base {
     } else if (feedback & kMark) {
       flow.quiet = now + b_.transport.notice;
     }
-    int64_t sent = now;
-    if (b_.transport.control == kPulls) {
-      if (!(feedback & kLost)) {
-        if (flow.pulled == s_.sender[s_.first_sender[task]].packets - b_.allowed[task_ + task]) return;
-        ++flow.pulled;
-      }
-      int64_t& pulls = s_.lane[b_.puller[task_ + task]].pulls;
-      if (pulls > sent) sent = pulls;
-      pulls = sent + b_.pull[task_ + task];
-    }
-    notify(sent + b_.back[task_ + task], task, feedback | kAtSender);
+    const int64_t sent = with_control(b_.transport.control, [&](const auto& control) {
+      return control.ack_time(*this, flow, task, (feedback & kLost) != 0, now);
+    });
+    if (sent != kNever) notify(sent + b_.back[task_ + task], task, feedback | kAtSender);
   }
 
   DEVICE void on_ack(int32_t task, int32_t feedback, int64_t now) {
@@ -302,8 +291,8 @@ class Transport : public Base {
     Flow& flow = s_.flow[task];
     ++flow.allowed;
     if (feedback & kLost) ++(feedback & kLastOne ? flow.last : flow.again);
-    if (feedback & kMark && b_.transport.control == kDcqcn)
-      flow.rate.cut(b_.transport, now, b_.step[port_ + p], b_.leap[port_ + p]);
+    if (feedback & kMark)
+      with_control(b_.transport.control, [&](const auto& control) { control.on_mark(*this, flow, p, now); });
     if (flow.waits || !may_send(s_.sender[i], flow)) return;
     flow.waits = true;
     offer(i, now > flow.earliest ? now : flow.earliest);
