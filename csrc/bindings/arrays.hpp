@@ -1,9 +1,10 @@
-// Arrays of Python by name, as the bindings take them.
+// Arrays and settings of Python by name, as the bindings take them.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
 #include <array>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,46 @@ class Arrays {
 
   py::dict named_;
   std::vector<Tensor> tensors_;
+};
+
+// Settings by name; each must be named by one of the tables.
+class NamedSettings {
+ public:
+  explicit NamedSettings(const py::dict& named) : named_(named) {}
+
+  // Sets all members of `to` that the table names.
+  template <class Struct, size_t kSettings>
+  void take(Struct& to, const Setting<Struct> (&table)[kSettings]) {
+    for (const Setting<Struct>& setting : table) {
+      if (setting.boolean) to.*setting.boolean = value<bool>(setting.name);
+      if (setting.int32) to.*setting.int32 = value<int32_t>(setting.name);
+      if (setting.int64) to.*setting.int64 = value<int64_t>(setting.name);
+      if (setting.float64) to.*setting.float64 = value<double>(setting.name);
+      names_.insert(setting.name);
+    }
+  }
+
+  // Raises ValueError if there are settings that no table names.
+  void check_all_taken() const {
+    for (const auto& [name, value] : named_)
+      if (!names_.contains(name.cast<std::string>()))
+        throw py::value_error(name.cast<std::string>() + ": the kernel has no such setting");
+  }
+
+ private:
+  template <class T>
+  T value(const char* name) const {
+    if (!named_.contains(name)) throw py::value_error(std::string(name) + ": setting is missing");
+    try {
+      return named_[name].cast<T>();
+    } catch (const py::cast_error&) {
+      throw py::type_error(std::string(name) + ": must be of another type, got " +
+                           py::repr(named_[name]).cast<std::string>());
+    }
+  }
+
+  py::dict named_;
+  std::set<std::string> names_;
 };
 
 template <class Struct>

@@ -29,8 +29,9 @@ struct AdaptiveLocal {
 
   DEVICE static bool goes_around(const PacketBatch& batch, const Addresses&, int32_t, int32_t, const Candidate& direct,
                                  const Candidate& around) {
-    return batch.by_free ? static_cast<double>(around.free) > batch.threshold * static_cast<double>(direct.free)
-                         : static_cast<double>(direct.taken) > batch.threshold * static_cast<double>(around.taken);
+    return batch.model.by_free
+               ? static_cast<double>(around.free) > batch.model.threshold * static_cast<double>(direct.free)
+               : static_cast<double>(direct.taken) > batch.model.threshold * static_cast<double>(around.taken);
   }
 };
 

@@ -23,7 +23,7 @@ class Arbiter : public Base {
   DEVICE Arbiter(const PacketBatch& batch, int32_t world, std::byte* memory, const Region& region)
       : Base(batch, world, memory, region) {}
 
-  DEVICE bool by_arrival() const { return b_.by_arrival; }
+  DEVICE bool by_arrival() const { return b_.model.by_arrival; }
 
   DEVICE int32_t size_of_head(const Queue& queue) const {
     const Packet& head = s_.slot[queue.head].packet;
@@ -96,7 +96,7 @@ class Arbiter : public Base {
     return by_arrival() ? head.ready : head.packet.born;
   }
 
-  bool by_turns_ = !b_.by_age && !b_.by_arrival;
+  bool by_turns_ = !b_.model.by_age && !b_.model.by_arrival;
 };
 
 }  // namespace topoflow::BACKEND::packet

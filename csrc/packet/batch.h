@@ -23,18 +23,57 @@ constexpr int64_t kMostLosses = 1000;
 enum Loss : int32_t { kLossless = 0, kDrops = 1, kTrims = 2 };
 enum Control : int32_t { kNoControl = 0, kDcqcn = 1, kPulls = 2 };
 
-// Ports that lose or mark packets, and what messages do about it (transport.h). Times: ps.
+// Ports that lose or mark packets, and what messages do about it (transport.h).
 struct TransportSettings {
-  bool is_on;  // else nothing of it is looked at
-  int32_t loss, control;
-  int64_t timeout;              // of a packet that was dropped
-  int32_t mark_from, mark_to;   // B that wait: none is marked, all are; mark_to < 0: none ever
-  int64_t mark_most;            // 2^-32, of those just below mark_to
-  bool mark_leaving;            // by what still waits when a packet leaves, else by what waits when it comes
-  int64_t timer, bytes;         // after which a rate rises
-  int64_t alpha_timer, notice;  // after which alpha falls; in which a receiver says once that there are marks
-  int32_t gain, recoveries;     // 2^-16; rises until the target rises
+  bool is_on, mark_leaving;
+  int32_t loss, control, mark_from, mark_to, gain, recoveries;
+  int64_t timeout, mark_most, timer, bytes, alpha_timer, notice;
 };
+
+constexpr Setting<TransportSettings> kTransportSettings[] = {
+    setting("is_on", &TransportSettings::is_on, "whether there is any of this"),
+    setting("loss", &TransportSettings::loss, "what happens to a packet without room: Loss"),
+    setting("control", &TransportSettings::control, "what controls messages: Control"),
+    setting("timeout", &TransportSettings::timeout, "ps, of a packet that was dropped"),
+    setting("mark_from", &TransportSettings::mark_from, "B that wait, up to which no packet is marked"),
+    setting("mark_to", &TransportSettings::mark_to, "B that wait, from which on all are; < 0: none is ever marked"),
+    setting("mark_most", &TransportSettings::mark_most, "2^-32, the share of marked packets just below mark_to"),
+    setting("mark_leaving", &TransportSettings::mark_leaving,
+            "marks count what waits when a packet leaves, not arrives"),
+    setting("timer", &TransportSettings::timer, "ps, after which a rate rises"),
+    setting("bytes", &TransportSettings::bytes, "B, after which a rate rises"),
+    setting("alpha_timer", &TransportSettings::alpha_timer, "ps, after which alpha falls"),
+    setting("notice", &TransportSettings::notice, "ps at least between two notices of marks of a receiver"),
+    setting("gain", &TransportSettings::gain, "2^-16, of alpha"),
+    setting("recoveries", &TransportSettings::recoveries, "rises of a rate until its target rises")};
+
+// How switches and NICs treat packets.
+struct PacketSettings {
+  int32_t size, flit, samples;
+  int64_t switch_latency, nic_latency, credit_latency, setup, match;
+  bool cut_through, output_queues, by_message, in_turn, by_age, by_arrival, in_order, by_free, is_sst;
+  double threshold;
+};
+
+constexpr Setting<PacketSettings> kPacketSettings[] = {
+    setting("size", &PacketSettings::size, "B of a packet of the full size"),
+    setting("flit", &PacketSettings::flit, "B"),
+    setting("switch_latency", &PacketSettings::switch_latency, "ps"),
+    setting("nic_latency", &PacketSettings::nic_latency, "ps"),
+    setting("credit_latency", &PacketSettings::credit_latency, "ps"),
+    setting("cut_through", &PacketSettings::cut_through, "else switches store packets before they forward them"),
+    setting("output_queues", &PacketSettings::output_queues, "virtual output queues, else input queues"),
+    setting("by_message", &PacketSettings::by_message, "of several paths, one for all packets of a message"),
+    setting("in_turn", &PacketSettings::in_turn, "packets of a message take all paths in turn (cycles.h)"),
+    setting("by_age", &PacketSettings::by_age, "the oldest packet is sent first"),
+    setting("by_arrival", &PacketSettings::by_arrival, "the packet that came to the port first is sent first"),
+    setting("in_order", &PacketSettings::in_order, "a NIC sends a message to its end before the next"),
+    setting("by_free", &PacketSettings::by_free, "adaptive-local compares free space, not occupied space"),
+    setting("threshold", &PacketSettings::threshold, "of adaptive-local"),
+    setting("samples", &PacketSettings::samples, "intervals at most in which depths of queues are written; 0: none"),
+    setting("is_sst", &PacketSettings::is_sst, "the model of sst.h, which alone reads the next two"),
+    setting("setup", &PacketSettings::setup, "ps, before the first packet of a message leaves its buffer"),
+    setting("match", &PacketSettings::match, "ps, until a message is matched at its receiver")};
 
 struct PacketBatch {
   int32_t worlds, bins;
@@ -77,25 +116,13 @@ struct PacketBatch {
   int64_t *message_latencies, *message_latency_sum, *message_latency_most;
   int32_t* status;
 
-  int32_t size, flit;  // B
-  int64_t switch_latency, nic_latency, credit_latency;
-  bool cut_through, output_queues;
-  bool by_message;   // of several paths, one for all packets of a message
-  bool in_turn;      // packets of a message take all of them in turn (cycles.h)
-  bool by_age;       // the oldest packet is sent first
-  bool by_arrival;   // that which has come first
-  bool in_order;     // a NIC sends a message to its end before the next; else they take turns
-  bool by_free;      // adaptive-local compares what is free, not what is occupied
-  double threshold;  // of adaptive-local
-  int32_t samples;   // intervals of time at most in which the depths of queues are written down; 0: none
+  PacketSettings model;
   TransportSettings transport;
-  bool is_sst;           // the model of sst.h, which alone reads the next two
-  int64_t setup, match;  // ps, before the first packet of a message leaves its buffer; until it is matched
-  int32_t threads;       // of the CPU, 0: all
-  int32_t grain;         // ports of a part at least, where threads share a world
-  int64_t budget;        // B of memory for all teams together
-  int device;            // where the arrays lie
-  int64_t stream;        // the stream to run on, as a number; 0 on the CPU
+  int32_t threads;  // of the CPU, 0: all
+  int32_t grain;    // ports of a part at least, where threads share a world
+  int64_t budget;   // B of memory for all teams together
+  int device;       // where the arrays lie
+  int64_t stream;   // the stream to run on, as a number; 0 on the CPU
 };
 
 constexpr Field<PacketBatch> kPacketFields[] = {

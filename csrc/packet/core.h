@@ -50,7 +50,7 @@ class Core {
         task_(batch.task_offsets[world]),
         port_(batch.port_offsets[world]),
         window_(batch.window[world]),
-        full_(batch.size / batch.flit),
+        full_(batch.model.size / batch.model.flit),
         draws_(batch, world),
         root_(batch.root_offsets[world]),
         edge_(batch.edge_offsets[world]),
@@ -69,7 +69,7 @@ class Core {
   DEVICE const World& self() const { return static_cast<const World&>(*this); }
 
   // The features of the world.
-  DEVICE bool output_queues() const { return !Kind::kInputQueues || b_.output_queues; }
+  DEVICE bool output_queues() const { return !Kind::kInputQueues || b_.model.output_queues; }
   DEVICE bool transports() const { return Kind::kTransport && b_.transport.is_on; }
   DEVICE bool by_address() const { return Kind::kAddresses && addresses_.routing != kByPaths; }
   DEVICE bool adapts() const { return Kind::kAddresses && addresses_.routing >= kAdaptive; }
@@ -90,20 +90,20 @@ class Core {
 
   // Returns the time that a port takes to send these flits, ps, rounded up.
   DEVICE int64_t time(const Port& port, int32_t flits) const {
-    const double exact = static_cast<double>(flits * int64_t{b_.flit}) * port.byte_time;
+    const double exact = static_cast<double>(flits * int64_t{b_.model.flit}) * port.byte_time;
     const auto whole = static_cast<int64_t>(exact);
     return whole + (static_cast<double>(whole) < exact);
   }
 
   // Returns the time from when a port begins to send a packet until the next port can.
   DEVICE int64_t delay(const Port& port, const Port& next, int32_t size) const {
-    return head_time(port, next, size) + port.latency + b_.switch_latency;
+    return head_time(port, next, size) + port.latency + b_.model.switch_latency;
   }
 
   // Returns the same time, without latencies.
   DEVICE int64_t head_time(const Port& port, const Port& next, int32_t size) const {
     const int64_t taken = size == full_ ? port.full_time : time(port, size);
-    if (!b_.cut_through) return taken;
+    if (!b_.model.cut_through) return taken;
     const int64_t flit = time(port, 1);
     if (next.byte_time >= port.byte_time) return flit;
     const int64_t without_gap = taken - (size == full_ ? next.full_time : time(next, size));

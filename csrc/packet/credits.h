@@ -33,7 +33,7 @@ class Credits : public Base {
     for (int32_t c = 0; c < channels_; ++c) {
       const int32_t room = b_.buffer[channel_ + c], p = port_of(c);
       b_.fullest[channel_ + c] = 0;
-      s_.channel[c] = {s_.port[p].latency + b_.credit_latency, 0, kNever, room, room, 0, 0, 0, false, {}};
+      s_.channel[c] = {s_.port[p].latency + b_.model.credit_latency, 0, kNever, room, room, 0, 0, 0, false, {}};
     }
     const int64_t* const days = b_.channel_days + channel_;
     for (int64_t day = 0; day < days[channels_] - days[0]; ++day) s_.day[day] = kNone;

@@ -69,7 +69,7 @@ struct Dcqcn : Uncontrolled {
     const TransportSettings& how = world.b_.transport;
     const int32_t step = world.b_.step[world.port_ + p], leap = world.b_.leap[world.port_ + p];
     flow.rate.catch_up(how, now, step, leap);
-    flow.rate.sent(how, size * world.b_.flit, step, leap);
+    flow.rate.sent(how, size * world.b_.model.flit, step, leap);
     return flow.rate.gap(world.time(world.s_.port[p], size));
   }
 

@@ -22,7 +22,7 @@ class Depths {
         world_(world),
         columns_(columns),
         interval_(batch.window[world]),
-        end_(batch.samples > 0 ? interval_ : kNever) {}
+        end_(batch.model.samples > 0 ? interval_ : kNever) {}
 
   // ps, of the interval that has begun last; kNever: none is written down.
   DEVICE int64_t end() const { return end_; }
@@ -31,7 +31,7 @@ class Depths {
   // window and then.
   template <class Columns>
   DEVICE void write(int64_t now, int32_t first, int32_t last, Columns& columns) {
-    while (now / interval_ >= b_.samples) double_interval(first, last, columns);
+    while (now / interval_ >= b_.model.samples) double_interval(first, last, columns);
     for (; now >= end_; end_ += interval_) {
       int32_t* const row = row_of(filled_++);
       for (int32_t i = first; i < last; ++i) {
@@ -44,7 +44,7 @@ class Depths {
   // And of all columns the one that has begun last.
   template <class Columns>
   DEVICE void finish(const Columns& columns) const {
-    if (b_.samples == 0) return;
+    if (b_.model.samples == 0) return;
     for (int32_t i = 0; i < columns_; ++i) row_of(filled_)[i] = columns.most(i);
     b_.interval[world_] = interval_;
     b_.intervals[world_] = filled_ + 1;

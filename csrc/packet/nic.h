@@ -34,13 +34,13 @@ class Nic : public Base {
   }
 
   DEVICE void begin_message(int32_t task) {
-    const int64_t bytes = b_.bytes[task_ + task], packets = (bytes + b_.size - 1) / b_.size;
-    const auto rest = static_cast<int32_t>(bytes % b_.size);
+    const int64_t bytes = b_.bytes[task_ + task], packets = (bytes + b_.model.size - 1) / b_.model.size;
+    const auto rest = static_cast<int32_t>(bytes % b_.model.size);
     const int32_t first = b_.first_root[task_ + task], roots = b_.roots[task_ + task];
     const bool addressed = by_address() && roots > 0;
     const int32_t endpoint = addressed ? b_.root_next[root_ + first] : kNone;
     const int32_t router = addressed ? addresses_.router_of(endpoint) : kNone;
-    s_.message[task] = {packets, 0, rest, (rest + b_.flit - 1) / b_.flit, endpoint, router};
+    s_.message[task] = {packets, 0, rest, (rest + b_.model.flit - 1) / b_.model.flit, endpoint, router};
     for (int32_t root = first; root < first + roots; ++root) {
       const int64_t row = root_ + root;
       s_.sender[s_.first_sender[task] + root - first] = {
@@ -135,7 +135,7 @@ class Nic : public Base {
 
   // The next packet of a message waits for its turn: behind all others, or before them if messages are sent in order.
   DEVICE void requeue(Port& port, int32_t i, int64_t now) {
-    if (b_.in_order) return prepend(port, i);
+    if (b_.model.in_order) return prepend(port, i);
     s_.sender[i].time = now;
     append(port, i);
   }

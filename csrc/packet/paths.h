@@ -39,7 +39,7 @@ class Paths : public Base {
     const int32_t branch = -2 - next;
     const auto first = static_cast<int32_t>(b_.branch_edges[branch_ + branch] - b_.branch_edges[branch_]);
     const auto place = static_cast<uint32_t>(branch);
-    if (const int32_t stride = b_.in_turn ? b_.branch_stride[branch_ + branch] : 0) {
+    if (const int32_t stride = b_.model.in_turn ? b_.branch_stride[branch_ + branch] : 0) {
       const auto end = static_cast<int32_t>(b_.branch_edges[branch_ + branch + 1] - b_.branch_edges[branch_]);
       const uint32_t number = packet.number & kNumber;
       return first + way_in_turn(draws_, tasks_.number(packet.task), number, stride, end - first, place);

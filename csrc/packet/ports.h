@@ -162,7 +162,7 @@ class Ports : public Base {
     latencies_.count(arrival - packet.born);
     Message& message = s_.message[packet.task];
     if (region_.arrives(packet.task, message, arrival))
-      finish(tasks_.finished(packet.task, message.arrival + b_.nic_latency));
+      finish(tasks_.finished(packet.task, message.arrival + b_.model.nic_latency));
     on_delivery(packet, arrival);
   }
 

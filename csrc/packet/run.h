@@ -34,7 +34,7 @@ struct General {
 
 // Returns whether a world is of the kind Plain.
 DEVICE bool is_plain(const PacketBatch& batch, int32_t world) {
-  return batch.output_queues && batch.routing[world] == kByPaths && !batch.transport.is_on;
+  return batch.model.output_queues && batch.routing[world] == kByPaths && !batch.transport.is_on;
 }
 
 // The kinds of worlds. Each has a kernel of its own: nvcc compiles them side by side, in files of cuda/.
@@ -42,7 +42,7 @@ template <class Kind>
 struct Model {
   using World = packet::World<Kind, Whole>;
   DEVICE static bool has(const PacketBatch& batch, int32_t world) {
-    return !batch.is_sst && is_plain(batch, world) == Kind::kIsPlain;
+    return !batch.model.is_sst && is_plain(batch, world) == Kind::kIsPlain;
   }
   DEVICE static int64_t state_bytes(const PacketBatch& batch, int32_t world, int32_t parts = 1) {
     return State(Memory(nullptr), batch, world, Share{parts}).bytes;
@@ -52,7 +52,7 @@ struct PlainModel : Model<Plain> {};
 struct GeneralModel : Model<General> {};
 struct SstModel {
   using World = Sst;
-  DEVICE static bool has(const PacketBatch& batch, int32_t) { return batch.is_sst; }
+  DEVICE static bool has(const PacketBatch& batch, int32_t) { return batch.model.is_sst; }
   DEVICE static int64_t state_bytes(const PacketBatch& batch, int32_t world) {
     return SstState(Memory(nullptr), batch, world).bytes;
   }
@@ -241,7 +241,7 @@ class SharedWorld : public Shared {
 class Sharing {
  public:
   explicit Sharing(const PacketBatch& batch) : batch_(batch), bytes_(0) {
-    if (batch.is_sst) return;  // a world of it has one thread
+    if (batch.model.is_sst) return;  // a world of it has one thread
     const int32_t all = most_teams<Run<PlainModel>>(0, batch.threads).teams;
     threads_ = batch.worlds > 0 ? all / batch.worlds : 0;
     int32_t most = 0;

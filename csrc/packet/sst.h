@@ -143,7 +143,7 @@ class Sst {
         root_(batch.root_offsets[world]),
         channel_(batch.channel_offsets[world]),
         counted_(static_cast<int32_t>(batch.channel_offsets[world + 1] - channel_)),
-        full_(batch.size / batch.flit),
+        full_(batch.model.size / batch.model.flit),
         draws_(batch, world),
         addresses_(batch, world),
         latencies_(batch.latencies + int64_t{world} * kLatencyBins),
@@ -219,13 +219,14 @@ class Sst {
     port.stalled_since = port.wakes = kNever;
     port.end = b_.end[port_ + p];
     port.node = b_.node[port_ + p];
-    const double exact = static_cast<double>(b_.flit) * b_.byte_time[port_ + p];
+    const double exact = static_cast<double>(b_.model.flit) * b_.byte_time[port_ + p];
     port.flit = static_cast<int64_t>(exact);
     port.flit += static_cast<double>(port.flit) < exact;
-    const int64_t link = b_.latency[port_ + p], input = b_.switch_latency / 2, output = b_.switch_latency - input;
+    const int64_t link = b_.latency[port_ + p], input = b_.model.switch_latency / 2,
+                  output = b_.model.switch_latency - input;
     const bool from_nic = is_up(p), to_nic = port.end < 0;
     port.pass = link + (from_nic ? 0 : output) + (to_nic ? 0 : input);
-    port.back = link + (from_nic ? b_.credit_latency - b_.credit_latency / 2 : b_.credit_latency);
+    port.back = link + (from_nic ? b_.model.credit_latency - b_.model.credit_latency / 2 : b_.model.credit_latency);
     port.flying = port.credits = {kNone, kNone};
     s_.port[p] = port;
     s_.offered[p] = {kNone, kNone};
@@ -312,7 +313,7 @@ class Sst {
 
   // All packets of a message.
   DEVICE void expect(int32_t task) {
-    s_.message[task] = {(b_.bytes[task_ + task] + b_.size - 1) / b_.size, 0, 0, 0, kNone, kNone};
+    s_.message[task] = {(b_.bytes[task_ + task] + b_.model.size - 1) / b_.model.size, 0, 0, 0, kNone, kNone};
   }
 
   DEVICE Status ended() const {
@@ -372,13 +373,13 @@ class Sst {
     const int32_t task = pop_task(s_.offered[p]);
     const int32_t next = s_.offered[p].first;
     if (next != kNone) at(s_.port[p].node, s_.comes[next], kOffered, p);
-    const int32_t m = kMachines * p + (b_.bytes[task_ + task] <= b_.flit);
+    const int32_t m = kMachines * p + (b_.bytes[task_ + task] <= b_.model.flit);
     if (append_task(s_.machine[m].messages, task)) begin_message(m, now);
   }
 
   DEVICE void begin_message(int32_t m, int64_t now) {
     s_.machine[m].number = 0;
-    at(s_.port[m / kMachines].node, now + (m % kMachines == 0 ? b_.setup : 0), kFeeds, m);
+    at(s_.port[m / kMachines].node, now + (m % kMachines == 0 ? b_.model.setup : 0), kFeeds, m);
   }
 
   // A machine puts what there is room for into the buffer before the link.
@@ -387,10 +388,10 @@ class Sst {
     const int32_t p = m / kMachines, task = machine.messages.first;
     HeadPort& port = s_.port[p];
     VirtualLane& lane = lane_of(p, 0);
-    const int64_t bytes = b_.bytes[task_ + task], packets = (bytes + b_.size - 1) / b_.size;
+    const int64_t bytes = b_.bytes[task_ + task], packets = (bytes + b_.model.size - 1) / b_.model.size;
     machine.is_blocked = false;
     for (; machine.number < packets; ++machine.number) {
-      const bool is_short = bytes % b_.size != 0 && machine.number == packets - 1;
+      const bool is_short = bytes % b_.model.size != 0 && machine.number == packets - 1;
       const uint32_t number = (static_cast<uint32_t>(machine.number) & kNumber) | (is_short ? kShort : 0);
       const int32_t size = size_of(task, number);
       if (lane.space < size) {
@@ -458,7 +459,7 @@ class Sst {
     port.free = now + size * port.flit;
     port.active += size * port.flit;
     ++port.packets;
-    port.bytes += packet.number & kShort ? short_bytes(packet.task) : b_.size;
+    port.bytes += packet.number & kShort ? short_bytes(packet.task) : b_.model.size;
     lane.space += size;
     wake_at(p, port.free);
     if (is_up(p)) packet.born = now;
@@ -478,9 +479,9 @@ class Sst {
     latencies_.count(packet.ready - packet.born);
     Message& message = s_.message[packet.task];
     const bool is_first = (packet.number & kNumber) == 0;
-    const int64_t arrival = packet.ready + (is_first ? b_.match : 0);
+    const int64_t arrival = packet.ready + (is_first ? b_.model.match : 0);
     if (arrival > message.arrival) message.arrival = arrival;
-    if (--message.left == 0) tasks_.push(tasks_.finished(packet.task, message.arrival + b_.nic_latency));
+    if (--message.left == 0) tasks_.push(tasks_.finished(packet.task, message.arrival + b_.model.nic_latency));
   }
 
   // Inputs and the crossbar
@@ -627,16 +628,18 @@ class Sst {
   DEVICE int32_t free_before(int32_t p, int32_t channel) const { return lane_of(p, channel).space; }
 
   DEVICE bool goes_around(int32_t around, int32_t direct) const {
-    return around > static_cast<int64_t>(static_cast<double>(direct) * b_.threshold);
+    return around > static_cast<int64_t>(static_cast<double>(direct) * b_.model.threshold);
   }
 
   // Packets, lists and slots
 
   DEVICE int32_t size_of(const HeadSlot& packet) const { return size_of(packet.task, packet.number); }
   DEVICE int32_t size_of(int32_t task, uint32_t number) const {
-    return number & kShort ? (short_bytes(task) + b_.flit - 1) / b_.flit : full_;
+    return number & kShort ? (short_bytes(task) + b_.model.flit - 1) / b_.model.flit : full_;
   }
-  DEVICE int32_t short_bytes(int32_t task) const { return static_cast<int32_t>(b_.bytes[task_ + task] % b_.size); }
+  DEVICE int32_t short_bytes(int32_t task) const {
+    return static_cast<int32_t>(b_.bytes[task_ + task] % b_.model.size);
+  }
 
   // Returns whether it is the first.
   DEVICE bool append(HeadList& list, int32_t i) const {

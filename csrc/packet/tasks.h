@@ -201,7 +201,7 @@ class Tasks {
     task.since = kNever;
     task.sends = b_.bytes[row] > 0;
     task.release = b_.release[row];
-    task.delay = b_.delay[row] + (task.sends ? b_.nic_latency : 0);
+    task.delay = b_.delay[row] + (task.sends ? b_.model.nic_latency : 0);
     task.waited = b_.waited[row];
     task.followers = followers - edge_;
     task.follows = static_cast<int32_t>(b_.follower_offsets[row + 1] - followers);

@@ -193,7 +193,7 @@ class Transport : public Base {
   }
 
   DEVICE void mark(Packet& packet, int32_t p, int32_t flits) {
-    if (!is_marked(packet, p, int64_t{flits} * b_.flit)) return;
+    if (!is_marked(packet, p, int64_t{flits} * b_.model.flit)) return;
     packet.number |= kMarked;
     ++s_.lane[p].marked;
   }
@@ -223,7 +223,7 @@ class Transport : public Base {
     for (int32_t next = packet.step; channel != kNone;) {
       const int32_t edge = taken_edge(next, packet);
       const Port& port = s_.port[b_.edge_port[edge_ + edge]];
-      total += b_.switch_latency + time(port, 1) + port.latency;
+      total += b_.model.switch_latency + time(port, 1) + port.latency;
       channel = b_.edge_channel[edge_ + edge];
       next = s_.edge[edge].next;
     }
@@ -239,7 +239,7 @@ class Transport : public Base {
 
   DEVICE void count(int64_t* packets, int64_t* bytes, const Packet& packet) const {
     Region::add(packets[task_ + packet.task], 1);
-    Region::add(bytes[task_ + packet.task], packet.number & kShort ? short_bytes(packet.task) : b_.size);
+    Region::add(bytes[task_ + packet.task], packet.number & kShort ? short_bytes(packet.task) : b_.model.size);
   }
 
   // A message hears of a packet at `time`: at its receiver first, and then at its sender.

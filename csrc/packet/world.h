@@ -143,7 +143,7 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
       const Port& port = s_.port[p];
       b_.active[port_ + p] = (port.packets - port.short_packets) * port.full_time + port.short_time;
       b_.stalled[port_ + p] = port.stalled;
-      b_.port_bytes[port_ + p] = (port.packets - port.short_packets) * b_.size + port.short_bytes;
+      b_.port_bytes[port_ + p] = (port.packets - port.short_packets) * b_.model.size + port.short_bytes;
       b_.packets[port_ + p] = port.packets;
       b_.idle_intervals[port_ + p] = port.idle_intervals;
       b_.idle_1us[port_ + p] = port.idle_1us;
