@@ -13,7 +13,14 @@ int64_t packets(const py::dict& named, const py::dict& settings, int64_t budget,
   model.take(batch.transport, kTransportSettings);
   model.check_all_taken();
   Arrays arrays(named);
-  arrays.take(batch, kPacketFields);
+  arrays.take(batch.tasks, kPacketTaskFields);
+  arrays.take(batch.paths, kPathFields);
+  arrays.take(batch.ports, kPortFields);
+  arrays.take(batch.flows, kFlowFields);
+  arrays.take(batch.address, kAddressFields);
+  arrays.take(batch.run, kRunFields);
+  arrays.take(batch.out, kAnswerFields);
+  arrays.take(batch, kPacketCounts);
   if (batch.worlds && batch.bins != kLatencyBins)
     throw py::value_error("latencies: must have " + std::to_string(kLatencyBins) + " bins, got " +
                           std::to_string(batch.bins));
@@ -44,7 +51,8 @@ void bind_packet(py::module_& module, py::dict& fields) {
              "Run every world of a batch packet by packet; writes the arrays that are `out`. Where there are fewer "
              "worlds than threads, several share a world of `grain` ports for each of them. Returns the bytes of state "
              "that one world needs.");
-  fields["packets"] = documented(kPacketFields);
+  fields["packets"] =
+      documented(kPacketTaskFields, kPathFields, kPortFields, kFlowFields, kAddressFields, kRunFields, kAnswerFields);
 }
 
 }  // namespace topoflow

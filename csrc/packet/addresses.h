@@ -38,21 +38,21 @@ struct Steps {
 class Addresses {
  public:
   DEVICE Addresses(const PacketBatch& batch, int32_t world)
-      : routing(batch.routing[world]),
-        groups(batch.groups[world]),
-        routers(batch.routers[world]),
-        cables(batch.cables[world]),
-        endpoint_(batch.endpoint_offsets[world]),
+      : routing(batch.address.routing[world]),
+        groups(batch.address.groups[world]),
+        routers(batch.address.routers[world]),
+        cables(batch.address.cables[world]),
+        endpoint_(batch.address.endpoint_offsets[world]),
         b_(batch),
-        inside_(batch.inside + batch.inside_offsets[world]),
-        outside_(batch.outside + batch.outside_offsets[world]),
-        group_(batch.router_group + batch.router_offsets[world]),
-        set_(batch.set_begin + batch.set_offsets[world]),
-        port_(batch.port_offsets[world]) {}
+        inside_(batch.address.inside + batch.address.inside_offsets[world]),
+        outside_(batch.address.outside + batch.address.outside_offsets[world]),
+        group_(batch.address.router_group + batch.address.router_offsets[world]),
+        set_(batch.address.set_begin + batch.address.set_offsets[world]),
+        port_(batch.ports.port_offsets[world]) {}
 
-  DEVICE int32_t router_of(int32_t endpoint) const { return b_.endpoint_router[endpoint_ + endpoint]; }
-  DEVICE int32_t level(int32_t port) const { return b_.level[port_ + port]; }
-  DEVICE int32_t end(int32_t port) const { return b_.end[port_ + port]; }  // router where the link ends
+  DEVICE int32_t router_of(int32_t endpoint) const { return b_.address.endpoint_router[endpoint_ + endpoint]; }
+  DEVICE int32_t level(int32_t port) const { return b_.address.level[port_ + port]; }
+  DEVICE int32_t end(int32_t port) const { return b_.address.end[port_ + port]; }  // router where the link ends
 
   // The entry towards a group, or inside the own one towards a router.
   DEVICE const int32_t* towards(int32_t router, int32_t group, int32_t cable) const {
@@ -83,7 +83,7 @@ class Addresses {
     const int32_t to = middle(step), group = target / routers;
     if (to >= groups) return across(router, to - groups);
     if (to >= 0) return towards(router, to, cable(step));
-    if (router == target) return b_.down + endpoint_ + endpoint;
+    if (router == target) return b_.address.down + endpoint_ + endpoint;
     return group_[router] == group ? across(router, target % routers) : towards(router, group, cable(step));
   }
 
@@ -92,7 +92,7 @@ class Addresses {
     return entry >= 0 ? 1 : static_cast<int32_t>(set_[-1 - entry] - set_[-2 - entry]);
   }
   DEVICE int32_t port(int32_t entry, int32_t place) const {
-    return entry >= 0 ? entry : b_.set_links[set_[-2 - entry] + place];
+    return entry >= 0 ? entry : b_.address.set_links[set_[-2 - entry] + place];
   }
 
   // The middle of Valiant's route: another group than both, or another router than both; kNone: there is none.

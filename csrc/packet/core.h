@@ -45,20 +45,20 @@ class Core {
         region_(region),
         s_(Memory(memory), batch, world, region.share()),
         tasks_(batch, world, s_.tasks),
-        messages_(static_cast<int32_t>(batch.task_offsets[world + 1] - batch.task_offsets[world])),
-        ports_(static_cast<int32_t>(batch.port_offsets[world + 1] - batch.port_offsets[world])),
-        task_(batch.task_offsets[world]),
-        port_(batch.port_offsets[world]),
-        window_(batch.window[world]),
+        messages_(static_cast<int32_t>(batch.tasks.task_offsets[world + 1] - batch.tasks.task_offsets[world])),
+        ports_(static_cast<int32_t>(batch.ports.port_offsets[world + 1] - batch.ports.port_offsets[world])),
+        task_(batch.tasks.task_offsets[world]),
+        port_(batch.ports.port_offsets[world]),
+        window_(batch.run.window[world]),
         full_(batch.model.size / batch.model.flit),
         draws_(batch, world),
-        root_(batch.root_offsets[world]),
-        edge_(batch.edge_offsets[world]),
-        branch_(batch.branch_offsets[world]),
-        channel_(batch.channel_offsets[world]),
-        channels_(static_cast<int32_t>(batch.channel_offsets[world + 1] - channel_)),
+        root_(batch.paths.root_offsets[world]),
+        edge_(batch.paths.edge_offsets[world]),
+        branch_(batch.paths.branch_offsets[world]),
+        channel_(batch.ports.channel_offsets[world]),
+        channels_(static_cast<int32_t>(batch.ports.channel_offsets[world + 1] - channel_)),
         addresses_(batch, world),
-        routers_(static_cast<int32_t>(batch.router_offsets[world + 1] - batch.router_offsets[world])),
+        routers_(static_cast<int32_t>(batch.address.router_offsets[world + 1] - batch.address.router_offsets[world])),
         first_port_(region.first_port()),
         end_port_(region.end_port(ports_)),
         look_ahead_(s_, addresses_, tasks_, draws_) {}
@@ -75,7 +75,7 @@ class Core {
   DEVICE bool adapts() const { return Kind::kAddresses && addresses_.routing >= kAdaptive; }
 
   // Returns the port that sends into a channel.
-  DEVICE int32_t port_of(int64_t channel) const { return b_.channel_port[channel_ + channel]; }
+  DEVICE int32_t port_of(int64_t channel) const { return b_.ports.channel_port[channel_ + channel]; }
 
   // Returns the flits of a packet.
   DEVICE int32_t size_of(int32_t task, uint32_t number) const {

@@ -31,11 +31,11 @@ class Credits : public Base {
 
   DEVICE void begin_buffers() {
     for (int32_t c = 0; c < channels_; ++c) {
-      const int32_t room = b_.buffer[channel_ + c], p = port_of(c);
-      b_.fullest[channel_ + c] = 0;
+      const int32_t room = b_.ports.buffer[channel_ + c], p = port_of(c);
+      b_.out.fullest[channel_ + c] = 0;
       s_.channel[c] = {s_.port[p].latency + b_.model.credit_latency, 0, kNever, room, room, 0, 0, 0, false, {}};
     }
-    const int64_t* const days = b_.channel_days + channel_;
+    const int64_t* const days = b_.ports.channel_days + channel_;
     for (int64_t day = 0; day < days[channels_] - days[0]; ++day) s_.day[day] = kNone;
   }
 
@@ -59,7 +59,7 @@ class Credits : public Base {
 
   // Returns the days of a channel.
   DEVICE Calendar calendar_of(const Channel& c) const {
-    const int64_t *const days = b_.channel_days + channel_, *const own = days + (&c - s_.channel);
+    const int64_t *const days = b_.ports.channel_days + channel_, *const own = days + (&c - s_.channel);
     return {static_cast<int32_t>(own[0] - days[0]), static_cast<int32_t>(own[1] - own[0]), c.credit_delay};
   }
 
@@ -141,7 +141,7 @@ class Credits : public Base {
   }
 
   // Returns the most flits that were taken in the interval that has begun last (depths.h).
-  DEVICE int32_t most_taken(int32_t c) const { return b_.buffer[channel_ + c] - s_.channel[c].least; }
+  DEVICE int32_t most_taken(int32_t c) const { return b_.ports.buffer[channel_ + c] - s_.channel[c].least; }
 
   // Returns a slot for a packet, or for credits.
   DEVICE int32_t take_slot() {
@@ -164,14 +164,14 @@ class Credits : public Base {
 
   // There were `flits` in the interval.
   DEVICE void remember_taken(int32_t c, int32_t flits) {
-    const int32_t room = b_.buffer[channel_ + c] - flits;
+    const int32_t room = b_.ports.buffer[channel_ + c] - flits;
     if (room < s_.channel[c].least) s_.channel[c].least = room;
   }
 
   // Another interval begins at `now`.
   DEVICE void begin_taken(int32_t c, int64_t now) {
     Channel& channel = s_.channel[c];
-    int32_t& fullest = b_.fullest[channel_ + c];
+    int32_t& fullest = b_.out.fullest[channel_ + c];
     if (most_taken(c) > fullest) fullest = most_taken(c);
     collect(channel, now);
     channel.least = channel.room;

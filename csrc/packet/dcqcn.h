@@ -67,14 +67,14 @@ struct Dcqcn : Uncontrolled {
 
   DEVICE static int64_t gap(auto& world, auto& flow, int32_t p, int32_t size, int64_t now) {
     const TransportSettings& how = world.b_.transport;
-    const int32_t step = world.b_.step[world.port_ + p], leap = world.b_.leap[world.port_ + p];
+    const int32_t step = world.b_.flows.step[world.port_ + p], leap = world.b_.flows.leap[world.port_ + p];
     flow.rate.catch_up(how, now, step, leap);
     flow.rate.sent(how, size * world.b_.model.flit, step, leap);
     return flow.rate.gap(world.time(world.s_.port[p], size));
   }
 
   DEVICE static void on_mark(auto& world, auto& flow, int32_t p, int64_t now) {
-    flow.rate.cut(world.b_.transport, now, world.b_.step[world.port_ + p], world.b_.leap[world.port_ + p]);
+    flow.rate.cut(world.b_.transport, now, world.b_.flows.step[world.port_ + p], world.b_.flows.leap[world.port_ + p]);
   }
 };
 

@@ -21,7 +21,7 @@ class Depths {
       : b_(batch),
         world_(world),
         columns_(columns),
-        interval_(batch.window[world]),
+        interval_(batch.run.window[world]),
         end_(batch.model.samples > 0 ? interval_ : kNever) {}
 
   // ps, of the interval that has begun last; kNever: none is written down.
@@ -46,12 +46,14 @@ class Depths {
   DEVICE void finish(const Columns& columns) const {
     if (b_.model.samples == 0) return;
     for (int32_t i = 0; i < columns_; ++i) row_of(filled_)[i] = columns.most(i);
-    b_.interval[world_] = interval_;
-    b_.intervals[world_] = filled_ + 1;
+    b_.out.interval[world_] = interval_;
+    b_.out.intervals[world_] = filled_ + 1;
   }
 
  private:
-  DEVICE int32_t* row_of(int32_t row) const { return b_.depths + b_.depth_offsets[world_] + int64_t{row} * columns_; }
+  DEVICE int32_t* row_of(int32_t row) const {
+    return b_.out.depths + b_.run.depth_offsets[world_] + int64_t{row} * columns_;
+  }
 
   // Every two intervals are one; a last one that has no second is a part of that which has begun.
   template <class Columns>

@@ -15,7 +15,7 @@ constexpr uint32_t kAtNic = ~uint32_t{0}, kAtSource = ~uint32_t{1}, kAtMiddle = 
 class Draws {
  public:
   DEVICE Draws(const PacketBatch& batch, int32_t world)
-      : seed_(static_cast<uint64_t>(batch.seed[world])), by_message_(batch.model.by_message) {}
+      : seed_(static_cast<uint64_t>(batch.run.seed[world])), by_message_(batch.model.by_message) {}
 
   // The draw of a packet at a branch; `task` as Tasks::number, in which rounds differ.
   INLINED_ON_CPU Words of(int64_t task, int64_t number, uint32_t branch) const {

@@ -28,31 +28,39 @@ class Nic : public Base {
     int32_t senders = 0;
     for (int32_t t = 0; t < messages_; ++t) {
       s_.first_sender[t] = senders;
-      senders += b_.roots[task_ + t];
+      senders += b_.tasks.roots[task_ + t];
       begin_message(t);
     }
   }
 
   DEVICE void begin_message(int32_t task) {
-    const int64_t bytes = b_.bytes[task_ + task], packets = (bytes + b_.model.size - 1) / b_.model.size;
+    const int64_t bytes = b_.tasks.bytes[task_ + task], packets = (bytes + b_.model.size - 1) / b_.model.size;
     const auto rest = static_cast<int32_t>(bytes % b_.model.size);
-    const int32_t first = b_.first_root[task_ + task], roots = b_.roots[task_ + task];
+    const int32_t first = b_.tasks.first_root[task_ + task], roots = b_.tasks.roots[task_ + task];
     const bool addressed = by_address() && roots > 0;
-    const int32_t endpoint = addressed ? b_.root_next[root_ + first] : kNone;
+    const int32_t endpoint = addressed ? b_.paths.root_next[root_ + first] : kNone;
     const int32_t router = addressed ? addresses_.router_of(endpoint) : kNone;
     s_.message[task] = {packets, 0, rest, (rest + b_.model.flit - 1) / b_.model.flit, endpoint, router};
     for (int32_t root = first; root < first + roots; ++root) {
       const int64_t row = root_ + root;
-      s_.sender[s_.first_sender[task] + root - first] = {
-          kNever, -1,       packets,           b_.pace[task_ + task], task,
-          root,   roots,    b_.root_port[row], b_.root_channel[row],  b_.root_next[row],
-          kNone,  rest != 0};
+      s_.sender[s_.first_sender[task] + root - first] = {kNever,
+                                                         -1,
+                                                         packets,
+                                                         b_.tasks.pace[task_ + task],
+                                                         task,
+                                                         root,
+                                                         roots,
+                                                         b_.paths.root_port[row],
+                                                         b_.paths.root_channel[row],
+                                                         b_.paths.root_next[row],
+                                                         kNone,
+                                                         rest != 0};
     }
   }
 
   // Returns the part that sends the message of a task; kNone: it has several senders, maybe in several parts.
   DEVICE int32_t sending_part(int32_t task) const {
-    if (b_.roots[task_ + task] != 1) return kNone;
+    if (b_.tasks.roots[task_ + task] != 1) return kNone;
     return region_.template part_of<&Cut::port>(s_.sender[s_.first_sender[task]].port);
   }
 
@@ -88,8 +96,8 @@ class Nic : public Base {
     do {
       ++sender.number;
     } while (sender.roots > 1 && sender.number < sender.packets &&
-             drawn(b_.root_bound + root_, b_.first_root[task_ + sender.task], sender.task, sender.number, kAtNic) !=
-                 sender.root);
+             drawn(b_.paths.root_bound + root_, b_.tasks.first_root[task_ + sender.task], sender.task, sender.number,
+                   kAtNic) != sender.root);
     return sender.number < sender.packets;
   }
 

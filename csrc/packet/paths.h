@@ -37,14 +37,15 @@ class Paths : public Base {
   DEVICE int32_t taken_edge(int32_t next, const Packet& packet) const {
     if (next >= 0) return next;
     const int32_t branch = -2 - next;
-    const auto first = static_cast<int32_t>(b_.branch_edges[branch_ + branch] - b_.branch_edges[branch_]);
+    const auto first = static_cast<int32_t>(b_.paths.branch_edges[branch_ + branch] - b_.paths.branch_edges[branch_]);
     const auto place = static_cast<uint32_t>(branch);
-    if (const int32_t stride = b_.model.in_turn ? b_.branch_stride[branch_ + branch] : 0) {
-      const auto end = static_cast<int32_t>(b_.branch_edges[branch_ + branch + 1] - b_.branch_edges[branch_]);
+    if (const int32_t stride = b_.model.in_turn ? b_.paths.branch_stride[branch_ + branch] : 0) {
+      const auto end =
+          static_cast<int32_t>(b_.paths.branch_edges[branch_ + branch + 1] - b_.paths.branch_edges[branch_]);
       const uint32_t number = packet.number & kNumber;
       return first + way_in_turn(draws_, tasks_.number(packet.task), number, stride, end - first, place);
     }
-    return drawn(b_.edge_bound + edge_, first, packet.task, packet.number, place);
+    return drawn(b_.paths.edge_bound + edge_, first, packet.task, packet.number, place);
   }
 };
 

@@ -182,7 +182,7 @@ class Ports : public Base {
     const int32_t edge = taken_edge(next, s_.slot[slot].packet);
     if constexpr (!Region::kAlone) {
       if (!has_edge(edge))
-        return mail_packet(region_.template mail_for<&Cut::port>(b_.edge_port[edge_ + edge]), slot, edge, now);
+        return mail_packet(region_.template mail_for<&Cut::port>(b_.paths.edge_port[edge_ + edge]), slot, edge, now);
     }
     enqueue_by_path(port, slot, edge, size, now);
   }
@@ -198,7 +198,7 @@ class Ports : public Base {
   // Returns whether the packets that take an edge wait in this region.
   DEVICE bool has_edge(int32_t edge) const {
     return output_queues() ? region_.template has<&Cut::queue>(s_.edge[edge].queue)
-                           : region_.template has<&Cut::port>(b_.edge_port[edge_ + edge]);
+                           : region_.template has<&Cut::port>(b_.paths.edge_port[edge_ + edge]);
   }
 
   // A packet that `port` has begun to send at `now` waits for the port of an edge.
@@ -206,13 +206,14 @@ class Ports : public Base {
     const Edge taken = s_.edge[edge];
     Queue& queue = s_.queue[taken.queue];
     const bool usual = output_queues() && size == full_ && queue.delay != kLongDelay;
-    const int64_t ready = now + (usual ? queue.delay : delay(port, s_.port[b_.edge_port[edge_ + edge]], size));
+    const int64_t ready = now + (usual ? queue.delay : delay(port, s_.port[b_.paths.edge_port[edge_ + edge]], size));
     s_.slot[slot].packet.step = output_queues() ? taken.next : edge;
     const bool is_head = enqueue(queue, slot, ready);
     on_enqueue(queue, ready);
     if (!is_head) return;
     if (!output_queues()) set_head(queue, edge);
-    const int32_t place = output_queues() ? taken.queue - s_.port[queue.port].first_queue : b_.edge_turn[edge_ + edge];
+    const int32_t place =
+        output_queues() ? taken.queue - s_.port[queue.port].first_queue : b_.paths.edge_turn[edge_ + edge];
     occupy(queue.port, place, ready);
   }
 

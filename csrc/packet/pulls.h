@@ -21,12 +21,12 @@ struct Pulls : Uncontrolled {
     const int64_t row = world.task_ + task;
     if (!is_lost) {
       const int64_t packets = world.s_.sender[world.s_.first_sender[task]].packets;
-      if (flow.pulled == packets - world.b_.allowed[row]) return kNever;
+      if (flow.pulled == packets - world.b_.flows.allowed[row]) return kNever;
       ++flow.pulled;
     }
-    int64_t& next = world.s_.lane[world.b_.puller[row]].pulls;
+    int64_t& next = world.s_.lane[world.b_.flows.puller[row]].pulls;
     const int64_t sent = next > now ? next : now;
-    next = sent + world.b_.pull[row];
+    next = sent + world.b_.flows.pull[row];
     return sent;
   }
 };

@@ -26,15 +26,15 @@ class Queues : public Base {
       : Base(batch, world, memory, region) {}
 
   DEVICE void begin_port(int32_t p) {
-    const int64_t row = b_.port_queues[port_ + p];
-    const auto queues = static_cast<int32_t>(b_.port_queues[port_ + p + 1] - row);
+    const int64_t row = b_.ports.port_queues[port_ + p];
+    const auto queues = static_cast<int32_t>(b_.ports.port_queues[port_ + p + 1] - row);
     Port port{};
-    port.latency = b_.latency[port_ + p];
-    port.byte_time = b_.byte_time[port_ + p];
+    port.latency = b_.ports.latency[port_ + p];
+    port.byte_time = b_.ports.byte_time[port_ + p];
     port.full_time = time(port, full_);
     port.stalled_since = kNever;
     port.queues = queues;
-    port.first_queue = static_cast<int32_t>(row - b_.port_queues[port_]);
+    port.first_queue = static_cast<int32_t>(row - b_.ports.port_queues[port_]);
     port.first = port.last = port.coming = port.last_coming = kNone;
     s_.port[p] = port;
     s_.next[p] = kNever;
@@ -46,12 +46,12 @@ class Queues : public Base {
   // By address a queue begins with its first packet, so that few pages of memory are touched in a large network.
   DEVICE void begin_queues() {
     if (by_address()) return;
-    const int64_t first = b_.queue_offsets[world_], queues = b_.queue_offsets[world_ + 1] - first;
+    const int64_t first = b_.ports.queue_offsets[world_], queues = b_.ports.queue_offsets[world_ + 1] - first;
     for (int64_t q = 0; q < queues; ++q)
-      s_.queue[q] = {kNever, {0}, kNone, kNone, 0, kNone, b_.queue_channel[first + q]};
-    const int64_t edges = b_.edge_offsets[world_ + 1] - edge_;
+      s_.queue[q] = {kNever, {0}, kNone, kNone, 0, kNone, b_.ports.queue_channel[first + q]};
+    const int64_t edges = b_.paths.edge_offsets[world_ + 1] - edge_;
     for (int64_t e = 0; e < edges; ++e) {
-      s_.edge[e] = {b_.edge_queue[edge_ + e], b_.edge_next[edge_ + e]};
+      s_.edge[e] = {b_.paths.edge_queue[edge_ + e], b_.paths.edge_next[edge_ + e]};
       Queue& queue = s_.queue[s_.edge[e].queue];
       set_head(queue, static_cast<int32_t>(e));
       const int64_t usual = delay(s_.port[port_of(queue.channel)], s_.port[queue.port], full_);
@@ -61,8 +61,8 @@ class Queues : public Base {
 
   // Sets the port that the head of a queue waits for, and its next channel: those of this edge.
   DEVICE void set_head(Queue& queue, int32_t edge) const {
-    queue.port = b_.edge_port[edge_ + edge];
-    queue.after = b_.edge_channel[edge_ + edge];
+    queue.port = b_.paths.edge_port[edge_ + edge];
+    queue.after = b_.paths.edge_channel[edge_ + edge];
   }
 
   // Returns the first word of a large port. The p ports before it have q queues, which take p + q / 64 words at most.
@@ -74,7 +74,7 @@ class Queues : public Base {
       const int32_t only = output_of(port).only;
       return s_.queue[only != kNone ? only : s_.in_place[at]];
     }
-    return s_.queue[output_queues() ? at : b_.queues[b_.port_queues[port_] + at]];
+    return s_.queue[output_queues() ? at : b_.ports.queues[b_.ports.port_queues[port_] + at]];
   }
 
   DEVICE Output& output_of(const Port& port) const { return s_.output[&port - s_.port]; }
@@ -145,7 +145,7 @@ class Queues : public Base {
     if (queue.ready < now) queue.ready = now;
     vacate(port, place);
     set_head(queue, head.packet.step);
-    occupy(queue.port, b_.edge_turn[edge_ + head.packet.step], queue.ready);
+    occupy(queue.port, b_.paths.edge_turn[edge_ + head.packet.step], queue.ready);
   }
 
   // A queue of this port no longer has a head.

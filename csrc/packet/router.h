@@ -31,19 +31,20 @@ class Router : public Base {
 
   DEVICE void begin_by_address() {
     for (int32_t p = 0; p < ports_; ++p) {
-      const int32_t first = b_.first_channel[port_ + p], buffer = first == kNone ? 0 : b_.buffer[channel_ + first];
-      const int32_t place = first == kNone ? kNone : b_.place[channel_ + first];
+      const int32_t first = b_.address.first_channel[port_ + p],
+                    buffer = first == kNone ? 0 : b_.ports.buffer[channel_ + first];
+      const int32_t place = first == kNone ? kNone : b_.address.place[channel_ + first];
       s_.output[p] = {0, addresses_.end(p), first, place, addresses_.level(p), buffer, kNone};
     }
     for (int32_t c = 0; c < channels_; ++c) {
       const int32_t p = port_of(c);
       const Output& port = s_.output[p];
       const auto level = static_cast<int16_t>(port.level), number = static_cast<int16_t>(c - port.first_channel);
-      s_.input[c] = {p, port.router, b_.place[channel_ + c], level, number, s_.port[p].byte_time};
+      s_.input[c] = {p, port.router, b_.address.place[channel_ + c], level, number, s_.port[p].byte_time};
     }
     if (!adapts()) return;
     for (int32_t r = 0, p = 0; r <= routers_; ++r) {
-      while (p < ports_ && b_.node[port_ + p] < r) ++p;
+      while (p < ports_ && b_.ports.node[port_ + p] < r) ++p;
       s_.first_port[r] = p;
     }
   }

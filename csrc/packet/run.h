@@ -34,7 +34,7 @@ struct General {
 
 // Returns whether a world is of the kind Plain.
 DEVICE bool is_plain(const PacketBatch& batch, int32_t world) {
-  return batch.model.output_queues && batch.routing[world] == kByPaths && !batch.transport.is_on;
+  return batch.model.output_queues && batch.address.routing[world] == kByPaths && !batch.transport.is_on;
 }
 
 // The kinds of worlds. Each has a kernel of its own: nvcc compiles them side by side, in files of cuda/.
@@ -81,8 +81,8 @@ struct StateBytes {
 struct StackBytes {
   PacketBatch batch;
   DEVICE int64_t operator()(int32_t world) const {
-    const bool asks = batch.routing[world] >= kAdaptive && batch.hops[world] > 1;
-    return kRound * (asks ? int64_t{batch.hops[world]} : 1);
+    const bool asks = batch.address.routing[world] >= kAdaptive && batch.address.hops[world] > 1;
+    return kRound * (asks ? int64_t{batch.address.hops[world]} : 1);
   }
 
  private:
@@ -99,19 +99,19 @@ struct Run {
   int64_t bytes;  // of one team
 
   DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
-    const int32_t world = batch.order[i];
+    const int32_t world = batch.run.order[i];
     if (!Kind::has(batch, world)) return;
     typename Kind::World one(batch, world, memory + place * bytes);
-    team.set(&batch.status[world], kRunning);
+    team.set(&batch.out.status[world], kRunning);
     team.for_each(1, [&](int32_t) {
       one.begin();
       one.begin_region();
     });
-    while (team.get(&batch.status[world]) == kRunning) {
-      if (team.poll(batch.cancel)) {
-        team.set(&batch.status[world], kCancelled);
+    while (team.get(&batch.out.status[world]) == kRunning) {
+      if (team.poll(batch.run.cancel)) {
+        team.set(&batch.out.status[world], kCancelled);
       } else {
-        team.for_each(1, [&](int32_t) { batch.status[world] = one.advance(kWindows); });
+        team.for_each(1, [&](int32_t) { batch.out.status[world] = one.advance(kWindows); });
       }
     }
     team.for_each(1, [&](int32_t) {
@@ -214,15 +214,15 @@ class SharedWorld : public Shared {
       next_.gives_up |= said.gives_up;
     }
     is_first_ = false;
-    return ThreadTeam().poll(batch_.cancel) ? kCancelled : parts_[0].status_of(next_);
+    return ThreadTeam().poll(batch_.run.cancel) ? kCancelled : parts_[0].status_of(next_);
   }
 
-  bool happens_to_tasks() const { return next_.tasks < next_.first + batch_.window[world_]; }
+  bool happens_to_tasks() const { return next_.tasks < next_.first + batch_.run.window[world_]; }
 
   void end(Status status) {
     for (Own& own : parts_) own.add_counts();
     parts_[0].end();
-    batch_.status[world_] = status;
+    batch_.out.status[world_] = status;
   }
 
   const PacketBatch& batch_;
@@ -263,7 +263,7 @@ class Sharing {
     const Array<std::byte> memory(batch_.worlds * bytes_);
     std::vector<std::unique_ptr<Shared>> worlds;
     for (int32_t world = 0; world < batch_.worlds; ++world) {
-      batch_.status[world] = kRunning;
+      batch_.out.status[world] = kRunning;
       worlds.push_back(shared(world, memory.data() + world * bytes_));
     }
 #pragma omp parallel num_threads(threads_* batch_.worlds)
@@ -277,7 +277,7 @@ class Sharing {
 
  private:
   int32_t parts_of(int32_t world) const {
-    const int64_t room = (batch_.port_offsets[world + 1] - batch_.port_offsets[world]) / batch_.grain;
+    const int64_t room = (batch_.ports.port_offsets[world + 1] - batch_.ports.port_offsets[world]) / batch_.grain;
     const int64_t found = room < threads_ ? room : threads_;
     return found > 1 ? static_cast<int32_t>(found) : 1;
   }

@@ -171,32 +171,32 @@ struct State {
       : tasks(memory, batch, world, share) {
     const int32_t parts = share.parts, rank = share.rank;
     const auto count = [&](const int64_t* offsets) { return offsets[world + 1] - offsets[world]; };
-    const int64_t messages = count(batch.task_offsets), ports = count(batch.port_offsets);
-    const int64_t first = batch.port_offsets[world];
-    const int64_t rows = batch.port_queues[first + ports] - batch.port_queues[first];
+    const int64_t messages = count(batch.tasks.task_offsets), ports = count(batch.ports.port_offsets);
+    const int64_t first = batch.ports.port_offsets[world];
+    const int64_t rows = batch.ports.port_queues[first + ports] - batch.ports.port_queues[first];
     next = memory.take<int64_t>(ports);
     awake = memory.take<int32_t>(ports);
     port = memory.take<Port>(ports);
     occupied = memory.take<uint64_t>(ports + rows / 64);
-    const int64_t channels = count(batch.channel_offsets);
+    const int64_t channels = count(batch.ports.channel_offsets);
     channel = memory.take<Channel>(channels);
-    const int64_t* const days = batch.channel_days + batch.channel_offsets[world];
+    const int64_t* const days = batch.ports.channel_days + batch.ports.channel_offsets[world];
     day = memory.take<int32_t>(days[channels] - days[0]);
-    const bool addressed = batch.routing[world] != kByPaths, adapts = batch.routing[world] >= kAdaptive;
-    slots = batch.slot_total[world] + 1;  // one for a packet whose first link is its last
-    const int64_t queues = count(batch.queue_offsets), held = slots < queues ? slots : queues;
+    const bool addressed = batch.address.routing[world] != kByPaths, adapts = batch.address.routing[world] >= kAdaptive;
+    slots = batch.run.slot_total[world] + 1;  // one for a packet whose first link is its last
+    const int64_t queues = count(batch.ports.queue_offsets), held = slots < queues ? slots : queues;
     queue = memory.take<Queue>(addressed ? parts * held : queues);
     first_queue = static_cast<int32_t>(rank * held);
     slot = memory.take<Slot>(parts * slots) + rank * slots;
-    edge = memory.take<Edge>(count(batch.edge_offsets));
-    sender = memory.take<Sender>(batch.sends[world]);
+    edge = memory.take<Edge>(count(batch.paths.edge_offsets));
+    sender = memory.take<Sender>(batch.run.sends[world]);
     message = memory.take<Message>(messages);
     first_sender = memory.take<int32_t>(messages);
     const bool transports = batch.transport.is_on;
-    const int64_t under_way = transports ? batch.under_way[world] : 0;
+    const int64_t under_way = transports ? batch.flows.under_way[world] : 0;
     feedback = {memory.take<Event>(parts * under_way) + rank * under_way, 0};
-    latencies = latency_bins(memory, batch.latencies + int64_t{world} * kLatencyBins, share);
-    const int64_t routers = adapts ? count(batch.router_offsets) : 0;
+    latencies = latency_bins(memory, batch.out.latencies + int64_t{world} * kLatencyBins, share);
+    const int64_t routers = adapts ? count(batch.address.router_offsets) : 0;
     in_place = memory.take<int32_t>(addressed ? queues : 0);
     input = memory.take<Input>(addressed ? channels : 0);
     output = memory.take<Output>(addressed ? ports : 0);
@@ -208,7 +208,7 @@ struct State {
     awake_bits = memory.take<uint64_t>(adapts ? ports / 64 + routers : 0);
     flow = memory.take<Flow>(transports ? messages : 0);
     lane = memory.take<Lane>(transports ? ports : 0);
-    coming = memory.take<Coming>(transports ? count(batch.queue_offsets) : 0);
+    coming = memory.take<Coming>(transports ? count(batch.ports.queue_offsets) : 0);
     bytes = memory.taken();
   }
 

@@ -43,15 +43,16 @@ class Transport : public Base {
       Flow& flow = s_.flow[t];
       flow = {};
       flow.rate.begin();
-      flow.allowed = b_.allowed[task_ + t];
-      for (int64_t* count : {b_.sent, b_.sent_bytes, b_.delivered, b_.delivered_bytes, b_.lost_of, b_.lost_bytes})
+      flow.allowed = b_.flows.allowed[task_ + t];
+      for (int64_t* count : {b_.out.sent, b_.out.sent_bytes, b_.out.delivered, b_.out.delivered_bytes, b_.out.lost_of,
+                             b_.out.lost_bytes})
         count[task_ + t] = 0;
     }
     for (int32_t p = 0; p < ports_; ++p) {
       s_.lane[p] = {kNever, 0, 0, 0, 0, 0, 0};
-      b_.deepest[port_ + p] = 0;
+      b_.out.deepest[port_ + p] = 0;
     }
-    const int64_t queues = b_.queue_offsets[world_ + 1] - b_.queue_offsets[world_];
+    const int64_t queues = b_.ports.queue_offsets[world_ + 1] - b_.ports.queue_offsets[world_];
     for (int64_t q = 0; q < queues; ++q) s_.coming[q] = {kNever, kNone, kNone};
   }
 
@@ -85,7 +86,7 @@ class Transport : public Base {
       ++sender.number;
     }
     --flow.allowed;
-    count(b_.sent, b_.sent_bytes, packet);
+    count(b_.out.sent, b_.out.sent_bytes, packet);
     const int32_t size = size_of(packet.task, packet.number);
     const auto p = static_cast<int32_t>(&port - s_.port);
     const int64_t gap =
@@ -167,9 +168,9 @@ class Transport : public Base {
     const int32_t waits = lane.waiting + (now < port.free ? lane.sending : 0);
     coming.first = next;
     coming.time = next == kNone ? kNever : s_.slot[next].ready;
-    if (loses() && waits + size > b_.depth[port_ + p]) {
+    if (loses() && waits + size > b_.flows.depth[port_ + p]) {
       ++lane.lost;
-      count(b_.lost_of, b_.lost_bytes, packet);
+      count(b_.out.lost_of, b_.out.lost_bytes, packet);
       on_loss(p, queue, packet, now);
       (coming.before == kNone ? queue.head : s_.slot[coming.before].packet.next) = next;
       if (queue.tail == slot) queue.tail = coming.before;
@@ -205,7 +206,7 @@ class Transport : public Base {
     const int64_t limit = how.mark_most * (waits - how.mark_from) / (how.mark_to - how.mark_from);
     return draws_
                .of(kMarks, tasks_.number(packet.task), packet.number & kNumber,
-                   static_cast<uint32_t>(b_.first_seen[port_ + p]))
+                   static_cast<uint32_t>(b_.ports.first_seen[port_ + p]))
                .word[0] < limit;
   }
 
@@ -222,9 +223,9 @@ class Transport : public Base {
     int64_t total = time(s_.port[p], 1) + s_.port[p].latency;
     for (int32_t next = packet.step; channel != kNone;) {
       const int32_t edge = taken_edge(next, packet);
-      const Port& port = s_.port[b_.edge_port[edge_ + edge]];
+      const Port& port = s_.port[b_.paths.edge_port[edge_ + edge]];
       total += b_.model.switch_latency + time(port, 1) + port.latency;
-      channel = b_.edge_channel[edge_ + edge];
+      channel = b_.paths.edge_channel[edge_ + edge];
       next = s_.edge[edge].next;
     }
     return total;
@@ -233,7 +234,7 @@ class Transport : public Base {
   // A packet arrives at its target.
   DEVICE void on_delivery(const Packet& packet, int64_t arrival) {
     if (!transports()) return;
-    count(b_.delivered, b_.delivered_bytes, packet);
+    count(b_.out.delivered, b_.out.delivered_bytes, packet);
     notify(arrival, packet, packet.number & kMarked ? kMark : 0);
   }
 
@@ -250,8 +251,8 @@ class Transport : public Base {
   DEVICE void notify(int64_t time, int32_t task, int32_t feedback) {
     const Event event{time, kFeedback + 16 * int64_t{task} + feedback};
     if constexpr (!Region::kAlone) {
-      const int32_t nic = b_.root_port[root_ + b_.first_root[task_ + task]];
-      const int32_t port = feedback & kAtSender ? nic : b_.puller[task_ + task];
+      const int32_t nic = b_.paths.root_port[root_ + b_.tasks.first_root[task_ + task]];
+      const int32_t port = feedback & kAtSender ? nic : b_.flows.puller[task_ + task];
       if (!region_.template has<&Cut::port>(port))
         return region_.template mail_for<&Cut::port>(port).events.push_back(event);
     }
@@ -282,7 +283,7 @@ class Transport : public Base {
     const int64_t sent = with_control(b_.transport.control, [&](const auto& control) {
       return control.ack_time(*this, flow, task, (feedback & kLost) != 0, now);
     });
-    if (sent != kNever) notify(sent + b_.back[task_ + task], task, feedback | kAtSender);
+    if (sent != kNever) notify(sent + b_.flows.back[task_ + task], task, feedback | kAtSender);
   }
 
   DEVICE void on_ack(int32_t task, int32_t feedback, int64_t now) {
@@ -309,7 +310,7 @@ class Transport : public Base {
   DEVICE void begin_interval(int32_t i, int64_t now) {
     if (!loses()) return begin_taken(i, now);
     Lane& lane = s_.lane[i];
-    int32_t& deepest = b_.deepest[port_ + i];
+    int32_t& deepest = b_.out.deepest[port_ + i];
     if (lane.most > deepest) deepest = lane.most;
     lane.most = lane.waiting + (now < s_.port[i].free ? lane.sending : 0);
   }
@@ -317,9 +318,9 @@ class Transport : public Base {
   // Writes what waited for a port, and what it lost and marked.
   DEVICE void write_lane(int32_t p) const {
     if (!transports()) return;
-    b_.lost[port_ + p] = s_.lane[p].lost;
-    b_.marked[port_ + p] = s_.lane[p].marked;
-    int32_t& deepest = b_.deepest[port_ + p];
+    b_.out.lost[port_ + p] = s_.lane[p].lost;
+    b_.out.marked[port_ + p] = s_.lane[p].marked;
+    int32_t& deepest = b_.out.deepest[port_ + p];
     if (s_.lane[p].most > deepest) deepest = s_.lane[p].most;
   }
 

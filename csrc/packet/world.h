@@ -96,7 +96,7 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
   // Returns whether there is another window; `next` is the first notice of all parts.
   DEVICE Status status_of(const Notice& next) const {
     if (next.gives_up) return kStarved;
-    if (next.first > b_.until[world_]) return kPaused;
+    if (next.first > b_.run.until[world_]) return kPaused;
     if (next.first < kNever / 2) return kRunning;
     return next.first < kNever ? kTooLong : ended();
   }
@@ -133,7 +133,7 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
 
   // Adds the counts of this region to those of the world; that of rank 0 comes first.
   DEVICE void add_counts() const {
-    latencies_.add(b_.latencies, b_.latency_sum, b_.latency_most, world_, region_.rank());
+    latencies_.add(b_.out.latencies, b_.out.latency_sum, b_.out.latency_most, world_, region_.rank());
     tasks_.add_latencies(region_.rank());
   }
 
@@ -141,21 +141,21 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
   DEVICE void end() const {
     for (int32_t p = 0; p < ports_; ++p) {
       const Port& port = s_.port[p];
-      b_.active[port_ + p] = (port.packets - port.short_packets) * port.full_time + port.short_time;
-      b_.stalled[port_ + p] = port.stalled;
-      b_.port_bytes[port_ + p] = (port.packets - port.short_packets) * b_.model.size + port.short_bytes;
-      b_.packets[port_ + p] = port.packets;
-      b_.idle_intervals[port_ + p] = port.idle_intervals;
-      b_.idle_1us[port_ + p] = port.idle_1us;
-      b_.idle_1ms[port_ + p] = port.idle_1ms;
-      b_.free[port_ + p] = port.free;
+      b_.out.active[port_ + p] = (port.packets - port.short_packets) * port.full_time + port.short_time;
+      b_.out.stalled[port_ + p] = port.stalled;
+      b_.out.port_bytes[port_ + p] = (port.packets - port.short_packets) * b_.model.size + port.short_bytes;
+      b_.out.packets[port_ + p] = port.packets;
+      b_.out.idle_intervals[port_ + p] = port.idle_intervals;
+      b_.out.idle_1us[port_ + p] = port.idle_1us;
+      b_.out.idle_1ms[port_ + p] = port.idle_1ms;
+      b_.out.free[port_ + p] = port.free;
       write_lane(p);
     }
     for (int32_t c = 0; c < channels_; ++c) {
       const int32_t taken = most_taken(c);
-      int32_t& fullest = b_.fullest[channel_ + c];
+      int32_t& fullest = b_.out.fullest[channel_ + c];
       if (taken > fullest) fullest = taken;
-      b_.waits_for[channel_ + c] = kNone;
+      b_.out.waits_for[channel_ + c] = kNone;
     }
     for (int32_t p = 0; p < ports_; ++p) {
       const Port& port = s_.port[p];
@@ -163,7 +163,7 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
       for (int32_t place = 0; place < port.queues; ++place) {
         if (!is_occupied(port, place)) continue;
         const Queue& queue = queue_of(port, place);
-        int32_t& waits = b_.waits_for[channel_ + queue.channel];
+        int32_t& waits = b_.out.waits_for[channel_ + queue.channel];
         if (waits == kNone) waits = queue.after;
       }
     }
@@ -187,7 +187,7 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
     if (by_address()) {
       enqueue_by_address(s_.port[port_of(where)], own, where, size, slot.ready);
     } else {
-      const int32_t channel = b_.queue_channel[b_.queue_offsets[world_] + s_.edge[where].queue];
+      const int32_t channel = b_.ports.queue_channel[b_.ports.queue_offsets[world_] + s_.edge[where].queue];
       enqueue_by_path(s_.port[port_of(channel)], own, where, size, slot.ready);
     }
   }
