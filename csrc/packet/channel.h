@@ -1,7 +1,7 @@
 // A buffer at the end of a link (with virtual channels a part of it), as the port that sends into it knows it.
 //
 // What has left a buffer is free there at once, but its sender learns of it one delay later. Until then it is a
-// credit. CreditGroup are in no order: the ports of a switch, which send in any order, give them back. The sender asks
+// credit. Credits are in no order: the ports of a switch, which send in any order, give them back. The sender asks
 // for all that are back by now, and compares the times of all six at once.
 //
 //   since 1000, delay 900, given back at 1050, 1400, 1100:   back 950 1300 1000

@@ -75,7 +75,7 @@ struct StateBytes {
 };
 
 // B of stack that a GPU's thread needs beside what the kernel begins with: whoever asks how full a buffer is lets the
-// port before it send first, and what it sends may ask at the next router (World::occupied), so calls are as deep as a
+// port before it send first, and what it sends may ask at the next router (Router::occupied), so calls are as deep as a
 // route has ports; where nobody asks, as one such round. Functions that may call themselves are in no count of nvcc's:
 // all of a round took 1,160 B (-Xptxas=-v of nvcc 13.0, sm_90).
 struct StackBytes {

@@ -13,8 +13,8 @@
 #include "calendar.h"
 #include "channel.h"
 #include "flow.h"
-#include "parallel/events.h"
 #include "parallel/memory.h"
+#include "queues/event_heap.h"
 #include "tasks.h"
 
 namespace topoflow::BACKEND::packet {
