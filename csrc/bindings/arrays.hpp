@@ -6,6 +6,7 @@
 #include <array>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "fields.h"
@@ -78,6 +79,24 @@ class Arrays {
   std::vector<Tensor> tensors_;
 };
 
+// Returns the name of a setting's type.
+template <class T>
+const char* type_name() {
+  if constexpr (std::is_same_v<T, bool>)
+    return "bool";
+  else
+    return DType<T>::name;
+}
+
+// Calls f(member) with the member of a setting, a pointer to one of four types.
+template <class Struct, class F>
+auto with_member(const Setting<Struct>& setting, const F& f) {
+  if (setting.boolean) return f(setting.boolean);
+  if (setting.int32) return f(setting.int32);
+  if (setting.int64) return f(setting.int64);
+  return f(setting.float64);
+}
+
 // Settings by name; each must be named by one of the tables.
 class NamedSettings {
  public:
@@ -87,10 +106,7 @@ class NamedSettings {
   template <class Struct, size_t kSettings>
   void take(Struct& to, const Setting<Struct> (&table)[kSettings]) {
     for (const Setting<Struct>& setting : table) {
-      if (setting.boolean) to.*setting.boolean = value<bool>(setting.name);
-      if (setting.int32) to.*setting.int32 = value<int32_t>(setting.name);
-      if (setting.int64) to.*setting.int64 = value<int64_t>(setting.name);
-      if (setting.float64) to.*setting.float64 = value<double>(setting.name);
+      with_member(setting, [&]<class T>(T Struct::* member) { to.*member = value<T>(setting.name); });
       names_.insert(setting.name);
     }
   }
@@ -109,7 +125,7 @@ class NamedSettings {
     try {
       return named_[name].cast<T>();
     } catch (const py::cast_error&) {
-      throw py::type_error(std::string(name) + ": must be of another type, got " +
+      throw py::type_error(std::string(name) + ": must be " + type_name<T>() + ", got " +
                            py::repr(named_[name]).cast<std::string>());
     }
   }
@@ -130,7 +146,14 @@ void document(py::list& to, const Field<Struct> (&table)[kFields]) {
     if (field.name) to.append(py::make_tuple(field.name, dtype(field.member), field.shape, field.about));
 }
 
-// (name, dtype, shape, what is in it) of every array of these tables.
+template <class Struct, size_t kSettings>
+void document(py::list& to, const Setting<Struct> (&table)[kSettings]) {
+  for (const Setting<Struct>& setting : table)
+    with_member(setting,
+                [&]<class T>(T Struct::*) { to.append(py::make_tuple(setting.name, type_name<T>(), setting.about)); });
+}
+
+// Returns (name, dtype, shape, content) of every array of these tables, and (name, type, content) of every setting.
 template <class... Tables>
 py::list documented(const Tables&... tables) {
   py::list found;

@@ -46,6 +46,7 @@ void bind_packet(py::module_& module, py::dict& fields) {
   module.attr("NEVER") = kNever;
   module.attr("MOST_LOSSES") = kMostLosses;
   module.attr("LATENCY_BINS") = kLatencyBins;
+  module.attr("PACKET_SETTINGS") = documented(kPacketSettings, kTransportSettings);
   module.def("packets", &packets, py::arg("arrays"), py::arg("settings"), py::arg("budget"), py::arg("stream"),
              py::arg("threads"), py::arg("grain"),
              "Run every world of a batch packet by packet; writes the arrays that are `out`. Where there are fewer "

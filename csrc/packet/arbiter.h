@@ -18,10 +18,7 @@ class Arbiter : public Base {
  public:
   using Base::b_, Base::full_, Base::s_, Base::find_queue, Base::has_room, Base::nic_can_send, Base::output_queues,
       Base::queue_of, Base::self, Base::size_of;
-  using typename Base::Region;
-
-  DEVICE Arbiter(const PacketBatch& batch, int32_t world, std::byte* memory, const Region& region)
-      : Base(batch, world, memory, region) {}
+  using Base::Base;
 
   DEVICE bool by_arrival() const { return b_.model.by_arrival; }
 

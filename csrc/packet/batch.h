@@ -124,7 +124,7 @@ constexpr Field<PathArrays> kPathFields[] = {
     array("edge_bound", &PathArrays::edge_bound, "E", "as root_bound"),
     array("branch_edges", &PathArrays::branch_edges, "K+1", "where the edges of each branch begin, which come first"),
     array("branch_stride", &PathArrays::branch_stride, "K",
-          "ways that lead to it, 0: packets draw always, as its ways are not equally likely (cycles.h)")};
+          "paths that lead to it, 0: packets always draw, because its edges are not equally likely (cycles.h)")};
 
 // Ports, and the channels and queues between them (ports.h, credits.h, queues.h).
 struct PortArrays {

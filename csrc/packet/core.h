@@ -39,7 +39,7 @@ class Core {
   using World = MostDerived;
   using Region = AllOrPart;
 
-  DEVICE Core(const PacketBatch& batch, int32_t world, std::byte* memory, const Region& region)
+  DEVICE Core(const PacketBatch& batch, int32_t world, std::byte* memory, const Region& region = Region())
       : b_(batch),
         world_(world),
         region_(region),

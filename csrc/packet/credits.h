@@ -24,10 +24,8 @@ template <class Base>
 class Credits : public Base {
  public:
   using Base::b_, Base::begin_, Base::channel_, Base::channels_, Base::region_, Base::s_, Base::port_of, Base::wake;
+  using Base::Base;
   using typename Base::Region;
-
-  DEVICE Credits(const PacketBatch& batch, int32_t world, std::byte* memory, const Region& region)
-      : Base(batch, world, memory, region) {}
 
   DEVICE void begin_buffers() {
     for (int32_t c = 0; c < channels_; ++c) {

@@ -19,10 +19,8 @@ class Nic : public Base {
  public:
   using Base::addresses_, Base::b_, Base::full_, Base::messages_, Base::region_, Base::root_, Base::s_, Base::task_,
       Base::tasks_, Base::by_address, Base::drawn, Base::has_room, Base::self, Base::size_of;
+  using Base::Base;
   using typename Base::Region;
-
-  DEVICE Nic(const PacketBatch& batch, int32_t world, std::byte* memory, const Region& region)
-      : Base(batch, world, memory, region) {}
 
   DEVICE void begin_messages() {
     int32_t senders = 0;

@@ -20,10 +20,7 @@ template <class Base>
 class Paths : public Base {
  public:
   using Base::b_, Base::branch_, Base::draws_, Base::edge_, Base::tasks_;
-  using typename Base::Region;
-
-  DEVICE Paths(const PacketBatch& batch, int32_t world, std::byte* memory, const Region& region)
-      : Base(batch, world, memory, region) {}
+  using Base::Base;
 
   // Returns the first row, from `first` on, whose bound is not less than the number that a packet draws.
   DEVICE int32_t drawn(const int32_t* bound, int32_t first, int32_t task, int64_t number, uint32_t branch) const {
@@ -43,7 +40,7 @@ class Paths : public Base {
       const auto end =
           static_cast<int32_t>(b_.paths.branch_edges[branch_ + branch + 1] - b_.paths.branch_edges[branch_]);
       const uint32_t number = packet.number & kNumber;
-      return first + way_in_turn(draws_, tasks_.number(packet.task), number, stride, end - first, place);
+      return first + edge_in_turn(draws_, tasks_.number(packet.task), number, stride, end - first, place);
     }
     return drawn(b_.paths.edge_bound + edge_, first, packet.task, packet.number, place);
   }

@@ -22,10 +22,8 @@ class Ports : public Base {
       Base::occupy, Base::on_delivery, Base::on_departure, Base::on_enqueue, Base::on_nic_departure,
       Base::output_queues, Base::queue_of, Base::reserve_room, Base::return_credit, Base::set_head, Base::short_bytes,
       Base::size_of, Base::take_slot, Base::taken_edge, Base::time;
+  using Base::Base;
   using typename Base::Region;
-
-  DEVICE Ports(const PacketBatch& batch, int32_t world, std::byte* memory, const Region& region)
-      : Base(batch, world, memory, region) {}
 
   // Lets all ports of this region send to the end of the window.
   DEVICE void send_all(int64_t end) {

@@ -20,10 +20,7 @@ class Queues : public Base {
  public:
   using Base::b_, Base::edge_, Base::full_, Base::port_, Base::s_, Base::world_, Base::by_address, Base::delay,
       Base::output_queues, Base::port_of, Base::self, Base::time, Base::wake;
-  using typename Base::Region;
-
-  DEVICE Queues(const PacketBatch& batch, int32_t world, std::byte* memory, const Region& region)
-      : Base(batch, world, memory, region) {}
+  using Base::Base;
 
   DEVICE void begin_port(int32_t p) {
     const int64_t row = b_.ports.port_queues[port_ + p];

@@ -24,10 +24,8 @@ class Router : public Base {
       Base::port_, Base::ports_, Base::region_, Base::routers_, Base::s_, Base::tasks_, Base::adapts, Base::collect,
       Base::delay, Base::enqueue, Base::head_time, Base::is_occupied, Base::occupy, Base::open_queue, Base::output_of,
       Base::port_of, Base::queue_of, Base::reserve_room, Base::self, Base::size_of;
+  using Base::Base;
   using typename Base::Region;
-
-  DEVICE Router(const PacketBatch& batch, int32_t world, std::byte* memory, const Region& region)
-      : Base(batch, world, memory, region) {}
 
   DEVICE void begin_by_address() {
     for (int32_t p = 0; p < ports_; ++p) {

@@ -30,10 +30,8 @@ class Transport : public Base {
       Base::s_, Base::task_, Base::tasks_, Base::world_, Base::begin_taken, Base::free_slot, Base::most_taken,
       Base::offer, Base::remember_taken, Base::requeue, Base::self, Base::short_bytes, Base::size_of, Base::taken_edge,
       Base::time, Base::transports, Base::vacate;
+  using Base::Base;
   using typename Base::Region;
-
-  DEVICE Transport(const PacketBatch& batch, int32_t world, std::byte* memory, const Region& region)
-      : Base(batch, world, memory, region) {}
 
   DEVICE bool loses() const { return transports() && b_.transport.loss != kLossless; }
 

@@ -41,10 +41,8 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
       Base::offer_message, Base::output_queues, Base::port_of, Base::queue_of, Base::return_credit, Base::run_feedback,
       Base::run_routers, Base::send_all, Base::sending_part, Base::size_of, Base::take_slot, Base::try_once,
       Base::write_lane;
+  using Base::Base;
   using typename Base::Region;
-
-  DEVICE World(const PacketBatch& batch, int32_t world, std::byte* memory, const Region& region = Region())
-      : Base(batch, world, memory, region) {}
 
   // Sets the state that all parts of the world share.
   DEVICE void begin() {

@@ -74,6 +74,7 @@ TOO_LONG: int
 NEVER: int
 MOST_LOSSES: int
 LATENCY_BINS: int
+PACKET_SETTINGS: list[tuple[str, str, str]]  # name, type and content of each setting of packets()
 
 def packets(
     arrays: Mapping[str, Any], settings: Mapping[str, float], budget: int, stream: int, threads: int, grain: int
