@@ -40,6 +40,7 @@ struct Ugal {
 
   DEVICE static bool goes_around(const PacketBatch&, const Addresses& addresses, int32_t router, int32_t endpoint,
                                  const Candidate& direct, const Candidate& around) {
+    if (direct.taken == 0) return false;  // hops need not be counted
     return direct.taken * addresses.hops(router, endpoint, direct.step) >
            around.taken * addresses.hops(router, endpoint, around.step);
   }

@@ -31,20 +31,20 @@ struct TransportSettings {
 };
 
 constexpr Setting<TransportSettings> kTransportSettings[] = {
-    setting("is_on", &TransportSettings::is_on, "whether there is any of this"),
+    setting("is_on", &TransportSettings::is_on, "packets are lost or marked, or messages are controlled"),
     setting("loss", &TransportSettings::loss, "what happens to a packet without room: Loss"),
     setting("control", &TransportSettings::control, "what controls messages: Control"),
-    setting("timeout", &TransportSettings::timeout, "ps, of a packet that was dropped"),
-    setting("mark_from", &TransportSettings::mark_from, "B that wait, up to which no packet is marked"),
-    setting("mark_to", &TransportSettings::mark_to, "B that wait, from which on all are; < 0: none is ever marked"),
+    setting("timeout", &TransportSettings::timeout, "ps until the sender of a dropped packet learns of it"),
+    setting("mark_from", &TransportSettings::mark_from, "B that wait for a port, up to which it marks no packet"),
+    setting("mark_to", &TransportSettings::mark_to, "B that wait, from which on it marks all; < 0: it never marks"),
     setting("mark_most", &TransportSettings::mark_most, "2^-32, the share of marked packets just below mark_to"),
     setting("mark_leaving", &TransportSettings::mark_leaving,
-            "marks count what waits when a packet leaves, not arrives"),
-    setting("timer", &TransportSettings::timer, "ps, after which a rate rises"),
-    setting("bytes", &TransportSettings::bytes, "B, after which a rate rises"),
-    setting("alpha_timer", &TransportSettings::alpha_timer, "ps, after which alpha falls"),
-    setting("notice", &TransportSettings::notice, "ps at least between two notices of marks of a receiver"),
-    setting("gain", &TransportSettings::gain, "2^-16, of alpha"),
+            "marks count what waits when a packet leaves; else when it arrives"),
+    setting("timer", &TransportSettings::timer, "ps after which a rate rises"),
+    setting("bytes", &TransportSettings::bytes, "B after which a rate rises"),
+    setting("alpha_timer", &TransportSettings::alpha_timer, "ps after which alpha falls"),
+    setting("notice", &TransportSettings::notice, "ps at least between two notices of marks by a receiver"),
+    setting("gain", &TransportSettings::gain, "2^-16, the gain of alpha"),
     setting("recoveries", &TransportSettings::recoveries, "rises of a rate until its target rises")};
 
 // How switches and NICs treat packets.
@@ -57,23 +57,24 @@ struct PacketSettings {
 
 constexpr Setting<PacketSettings> kPacketSettings[] = {
     setting("size", &PacketSettings::size, "B of a packet of the full size"),
-    setting("flit", &PacketSettings::flit, "B"),
-    setting("switch_latency", &PacketSettings::switch_latency, "ps"),
-    setting("nic_latency", &PacketSettings::nic_latency, "ps"),
-    setting("credit_latency", &PacketSettings::credit_latency, "ps"),
-    setting("cut_through", &PacketSettings::cut_through, "else switches store packets before they forward them"),
-    setting("output_queues", &PacketSettings::output_queues, "virtual output queues, else input queues"),
-    setting("by_message", &PacketSettings::by_message, "of several paths, one for all packets of a message"),
+    setting("flit", &PacketSettings::flit, "B of a flit"),
+    setting("switch_latency", &PacketSettings::switch_latency, "ps that a packet takes in a switch"),
+    setting("nic_latency", &PacketSettings::nic_latency,
+            "ps that a message takes in the NIC of its sender, and of its receiver"),
+    setting("credit_latency", &PacketSettings::credit_latency, "ps that a credit takes beyond the latency of the link"),
+    setting("cut_through", &PacketSettings::cut_through, "cut-through switches; else store and forward"),
+    setting("output_queues", &PacketSettings::output_queues, "virtual output queues; else input queues"),
+    setting("by_message", &PacketSettings::by_message, "all packets of a message take one path; else each draws one"),
     setting("in_turn", &PacketSettings::in_turn, "packets of a message take all paths in turn (cycles.h)"),
-    setting("by_age", &PacketSettings::by_age, "the oldest packet is sent first"),
-    setting("by_arrival", &PacketSettings::by_arrival, "the packet that came to the port first is sent first"),
-    setting("in_order", &PacketSettings::in_order, "a NIC sends a message to its end before the next"),
-    setting("by_free", &PacketSettings::by_free, "adaptive-local compares free space, not occupied space"),
-    setting("threshold", &PacketSettings::threshold, "of adaptive-local"),
-    setting("samples", &PacketSettings::samples, "intervals at most in which depths of queues are written; 0: none"),
+    setting("by_age", &PacketSettings::by_age, "a port sends first the packet that left its NIC first"),
+    setting("by_arrival", &PacketSettings::by_arrival, "a port sends first the packet that came to it first"),
+    setting("in_order", &PacketSettings::in_order, "a NIC sends a message to its end before the next one"),
+    setting("by_free", &PacketSettings::by_free, "adaptive-local compares free space; else occupied space"),
+    setting("threshold", &PacketSettings::threshold, "factor of adaptive-local (adaptive.h)"),
+    setting("samples", &PacketSettings::samples, "intervals at most for which depths of queues are kept; 0: none"),
     setting("is_sst", &PacketSettings::is_sst, "the model of sst.h, which alone reads the next two"),
-    setting("setup", &PacketSettings::setup, "ps, before the first packet of a message leaves its buffer"),
-    setting("match", &PacketSettings::match, "ps, until a message is matched at its receiver")};
+    setting("setup", &PacketSettings::setup, "ps until the first packet of a message leaves its buffer"),
+    setting("match", &PacketSettings::match, "ps until a message is matched at its receiver")};
 
 // Tasks and messages (tasks.h, nic.h).
 struct TaskArrays {

@@ -12,10 +12,10 @@
 //
 //     stages of a window:   take mail | tasks | offers, what messages hear, arrivals, ports
 //
-// Where nothing happens to tasks there are two. Each part says, once it has its mail, when something happens next in
-// it; the earliest of all is when the window begins.
+// A window without events of tasks has two stages. Once a part has taken its mail, it says when its next event is; the
+// window begins with the earliest of these.
 //
-// Dependencies between tasks take no time. So tasks that depend on each other or occupy one resource, even by way of
+// Dependencies between tasks take no time. So tasks that depend on each other or occupy one resource, even through
 // others, are followed by one part, wherever their messages go. Then each part offers the messages that its own ports
 // send. Nothing depends on the order in which mail is taken: a queue has one sender, the times of credits are compared,
 // events are in the order of their times and of what they are, and so are the messages of a NIC.
@@ -67,7 +67,7 @@ struct Whole {
 
   DEVICE bool arrives(int32_t, Message& message, int64_t arrival) const { return count(message, arrival); }
 
-  // A packet has arrived whose message no other part counts: whether it was the last one.
+  // Counts a packet that has arrived, of a message that no other part counts; returns whether it was the last one.
   DEVICE static bool count(Message& message, int64_t arrival) {
     if (arrival > message.arrival) message.arrival = arrival;
     return --message.left == 0;
@@ -254,7 +254,7 @@ class Part {
     return static_cast<uint32_t>(i - first_.*kWhat) < static_cast<uint32_t>(end_.*kWhat - first_.*kWhat);
   }
 
-  // The part with port, channel, queue or router i, and what this one has for it.
+  // Return the part with port, channel, queue or router i, and the mail of this part for it.
   template <int32_t Cut::* kWhat>
   int32_t part_of(int32_t i) const {
     return all_.part_of<kWhat>(i);
@@ -269,7 +269,7 @@ class Part {
   // Counters that several parts share.
   static void add(int64_t& count, int64_t more) { std::atomic_ref(count).fetch_add(more, std::memory_order_relaxed); }
 
-  // A packet of a task's message has arrived: whether it was the last one.
+  // Counts a packet that has arrived; returns whether it was the last one of its message.
   bool arrives(int32_t task, Message& message, int64_t arrival) const {
     if (!all_.apart[task]) return Whole::count(message, arrival);
     const std::atomic_ref latest(message.arrival);

@@ -37,8 +37,12 @@ class Router : public Base {
     for (int32_t c = 0; c < channels_; ++c) {
       const int32_t p = port_of(c);
       const Output& port = s_.output[p];
-      const auto level = static_cast<int16_t>(port.level), number = static_cast<int16_t>(c - port.first_channel);
-      s_.input[c] = {p, port.router, b_.address.place[channel_ + c], level, number, s_.port[p].byte_time};
+      s_.input[c] = {p,
+                     port.router,
+                     b_.address.place[channel_ + c],
+                     static_cast<int16_t>(port.level),
+                     static_cast<int16_t>(c - port.first_channel),
+                     s_.port[p].byte_time};
     }
     if (!adapts()) return;
     for (int32_t r = 0, p = 0; r <= routers_; ++r) {

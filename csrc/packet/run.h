@@ -23,7 +23,7 @@ constexpr int32_t kWindows = 256;
 constexpr int32_t kWindows = 1;
 #endif
 
-// Packets follow paths, in virtual output queues, without a transport: no code asks for anything else.
+// Packets follow paths, in virtual output queues, without a transport. Compilers leave out the code of other features.
 struct Plain {
   static constexpr bool kIsPlain = true, kInputQueues = false, kAddresses = false, kTransport = false;
 };
@@ -58,14 +58,14 @@ struct SstModel {
   }
 };
 
-// 1 for a world of this kind, else 0.
+// Returns 1 for a world of this kind, else 0.
 template <class Kind>
 struct IsOfKind {
   PacketBatch batch;
   DEVICE int64_t operator()(int32_t world) const { return Kind::has(batch, world); }
 };
 
-// B of state of a world; 0: it is of another kind.
+// Returns the B of state of a world; 0 for one of another kind.
 template <class Kind>
 struct StateBytes {
   PacketBatch batch;
@@ -163,64 +163,64 @@ class SharedWorld : public Shared {
  private:
   enum Stage { kBegin, kMail, kTasks, kPorts };
 
-  using Own = World<Kind, Part>;
-  struct alignas(64) Apart : Own {  // no cache line of another part
-    using Own::Own;
+  using PartWorld = World<Kind, Part>;
+  struct alignas(64) PaddedWorld : PartWorld {  // shares no cache line with another part
+    using PartWorld::PartWorld;
   };
-  struct alignas(64) Said : Notice {};
+  struct alignas(64) PaddedNotice : Notice {};
 
   void work(int32_t part) {
-    Own& own = parts_[part];
+    PartWorld& world = parts_[part];
     switch (stage_) {
       case kBegin:
-        if (part == 0) own.begin();
+        if (part == 0) world.begin();
         break;
       case kMail:
-        if (is_first_) own.begin_region();
-        own.accept_mail();
-        static_cast<Notice&>(notices_[part]) = own.notice();
+        if (is_first_) world.begin_region();
+        world.accept_mail();
+        static_cast<Notice&>(notices_[part]) = world.notice();
         break;
       case kTasks:
-        own.begin_window(next_.first);
-        own.run_tasks();
+        world.begin_window(next_.first);
+        world.run_tasks();
         break;
       case kPorts:
-        if (!happens_to_tasks()) own.begin_window(next_.first);
-        own.run_ports();
+        if (!has_task_events()) world.begin_window(next_.first);
+        world.run_ports();
         break;
     }
   }
 
-  // The next stage, if there is one; all parts have ended this one.
+  // Sets the next stage once all parts have ended this one; returns whether there is one.
   bool prepare() {
     if (stage_ == kMail) {
-      if (const Status status = agree(); status != kRunning) {
+      if (const Status status = next_window(); status != kRunning) {
         end(status);
         return false;
       }
-      stage_ = happens_to_tasks() ? kTasks : kPorts;
+      stage_ = has_task_events() ? kTasks : kPorts;
     } else {
       stage_ = stage_ == kTasks ? kPorts : kMail;
     }
     return true;
   }
 
-  // Returns the begin of the next window.
-  Status agree() {
+  // Finds the first event of all parts; returns kRunning if there is another window.
+  Status next_window() {
     next_ = notices_[0];
-    for (const Said& said : notices_) {
-      next_.first = std::min(next_.first, said.first);
-      next_.tasks = std::min(next_.tasks, said.tasks);
-      next_.gives_up |= said.gives_up;
+    for (const PaddedNotice& notice : notices_) {
+      next_.first = std::min(next_.first, notice.first);
+      next_.tasks = std::min(next_.tasks, notice.tasks);
+      next_.gives_up |= notice.gives_up;
     }
     is_first_ = false;
     return ThreadTeam().poll(batch_.run.cancel) ? kCancelled : parts_[0].status_of(next_);
   }
 
-  bool happens_to_tasks() const { return next_.tasks < next_.first + batch_.run.window[world_]; }
+  bool has_task_events() const { return next_.tasks < next_.first + batch_.run.window[world_]; }
 
   void end(Status status) {
-    for (Own& own : parts_) own.add_counts();
+    for (PartWorld& world : parts_) world.add_counts();
     parts_[0].end();
     batch_.out.status[world_] = status;
   }
@@ -228,8 +228,8 @@ class SharedWorld : public Shared {
   const PacketBatch& batch_;
   const int32_t world_;
   Partition all_;
-  std::deque<Apart> parts_;
-  std::vector<Said> notices_;  // [parts]
+  std::deque<PaddedWorld> parts_;
+  std::vector<PaddedNotice> notices_;  // [parts]
   Notice next_{};
   Stage stage_ = kBegin;
   bool is_first_ = true;  // the first window
@@ -250,7 +250,7 @@ class Sharing {
       bytes_ = own > bytes_ ? own : bytes_;
       most = parts_of(world) > most ? parts_of(world) : most;
     }
-    // A world that is alone is simulated whatever it takes: what counts is what parts add, most of it never touched.
+    // A single world is simulated whatever it takes: only what its parts add counts, most of which is never touched.
     const bool fits = batch.worlds == 1 ? bytes_ - PlainModel::state_bytes(batch, 0) <= kUntouched * batch.budget
                                         : bytes_ * batch.worlds <= batch.budget;
     if (most < 2 || !fits) threads_ = 1;

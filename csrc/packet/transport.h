@@ -59,7 +59,8 @@ class Transport : public Base {
     if (transports()) s_.flow[task].waits = true;
   }
 
-  // The number of the next packet of a sender: one that is sent again has another, so that it draws another path.
+  // Returns the number of a sender's next packet. A packet that is sent again has a new number, so that it draws
+  // another path.
   DEVICE uint32_t number_of(const Sender& sender) const {
     if (!transports() || !has_lost(s_.flow[sender.task])) return Base::number_of(sender);
     const Flow& flow = s_.flow[sender.task];
@@ -123,7 +124,7 @@ class Transport : public Base {
     mark(packet, p, s_.lane[p].waiting - size_of(packet.task, packet.number));
   }
 
-  // It has `size` flits, which no longer wait.
+  // The port has begun to send that packet: its `size` flits no longer wait.
   DEVICE void after_departure(const Port& port, int32_t size) const {
     if (!transports()) return;
     Lane& lane = s_.lane[&port - s_.port];
@@ -216,7 +217,7 @@ class Transport : public Base {
     notify(known > least ? known : least, packet, kLost | kAtSender);
   }
 
-  // ps until a flit that leaves port `p` has come to the target of a packet, which will be in `channel` next.
+  // Returns the ps until a flit that leaves port `p` reaches the target of a packet, which will be in `channel` next.
   DEVICE int64_t remaining_delay(int32_t p, int32_t channel, const Packet& packet) const {
     int64_t total = time(s_.port[p], 1) + s_.port[p].latency;
     for (int32_t next = packet.step; channel != kNone;) {
@@ -297,7 +298,7 @@ class Transport : public Base {
     offer(i, now > flow.earliest ? now : flow.earliest);
   }
 
-  // Depths of queues over time (Depths): a column for each channel, or for each port where packets are lost.
+  // Depths of queues over time (depths.h) have a column for each channel, or for each port where packets are lost.
   DEVICE int32_t most(int32_t i) const { return loses() ? s_.lane[i].most : most_taken(i); }
 
   DEVICE void remember(int32_t i, int32_t flits) {
