@@ -213,7 +213,7 @@ constexpr Field<RunArrays> kRunFields[] = {
     array("order", &RunArrays::order, "W", "worlds, the most expensive first"),
     on_host("cancel", &RunArrays::cancel, "1", "not 0: stop")};
 
-// What a kernel writes.
+// Results that a kernel writes.
 struct AnswerArrays {
   int64_t *start, *finish, *active, *stalled, *port_bytes, *packets, *idle_intervals, *idle_1us, *idle_1ms, *free,
       *lost, *marked, *sent, *sent_bytes, *delivered, *delivered_bytes, *lost_of, *lost_bytes, *interval, *intervals,

@@ -68,7 +68,7 @@ class Core {
   DEVICE World& self() { return static_cast<World&>(*this); }
   DEVICE const World& self() const { return static_cast<const World&>(*this); }
 
-  // The features of the world.
+  // Return whether the world has a feature.
   DEVICE bool output_queues() const { return !Kind::kInputQueues || b_.model.output_queues; }
   DEVICE bool transports() const { return Kind::kTransport && b_.transport.is_on; }
   DEVICE bool by_address() const { return Kind::kAddresses && addresses_.routing != kByPaths; }

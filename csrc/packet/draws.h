@@ -1,6 +1,7 @@
 // Random numbers of packets.
 //
-// Source: Philox, keyed by (seed, world, purpose, index); topoflow/engine/packet/draws.py says which are drawn where.
+// Source: Philox (parallel/random.h), with the seed as its key; topoflow/engine/packet/draws.py says which numbers are
+// drawn where.
 #pragma once
 
 #include "parallel/random.h"
@@ -17,7 +18,7 @@ class Draws {
   DEVICE Draws(const PacketBatch& batch, int32_t world)
       : seed_(static_cast<uint64_t>(batch.run.seed[world])), by_message_(batch.model.by_message) {}
 
-  // The draw of a packet at a branch; `task` as Tasks::number, in which rounds differ.
+  // Returns what a packet draws at a branch. `task` is the Tasks::number, which differs between rounds.
   INLINED_ON_CPU Words of(int64_t task, int64_t number, uint32_t branch) const {
     return of(kPurpose, task, static_cast<uint32_t>(by_message_ ? 0 : number) & kNumber, branch);
   }

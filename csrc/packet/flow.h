@@ -7,7 +7,7 @@
 
 namespace topoflow::BACKEND::packet {
 
-// What a message learns of a packet, as an event: kFeedback + 16 * task + these bits.
+// The event by which a message learns of a packet is kFeedback + 16 * task + these bits.
 constexpr int64_t kFeedback = int64_t{1} << 41;
 enum Feedback : int32_t {
   kAtSender = 1,  // else at the receiver

@@ -166,7 +166,7 @@ struct Partition {
     }
   }
 
-  // Where packets arrive that take a step: the part of the last port, kSeveral: it may be of several.
+  // Finds the part of the last port of packets that take a step; kSeveral: their last ports may be in several parts.
   class Ends {
    public:
     static constexpr int32_t kSeveral = -2;

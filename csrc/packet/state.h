@@ -48,7 +48,7 @@ struct alignas(32) Slot {
   };
 };
 
-// What waits in a part of a channel. With virtual output queues all of its packets go the same way. By address a queue
+// Packets that wait in a part of a channel; with virtual output queues, for one port and channel. By address a queue
 // is of a pool while it holds a packet, as a large network has far more places for queues than packets.
 struct alignas(32) Queue {
   int64_t ready;  // ps, of the head; kNever: empty
@@ -83,11 +83,11 @@ struct alignas(32) Message {
   int32_t endpoint, router;          // that it is for, and the router of that endpoint; by address only
 };
 
-// What every packet needs is in the first of two cache lines.
+// A port; its first cache line has the members that every packet needs, its second one the others.
 struct alignas(64) Port {
   int64_t free;  // ps, when it can send again
-  // Who has a packet, by turns: bit 0 is the NIC, 1 + i the port's queue i. Where these are more than a word has bits
-  // (is_large), queues have words of their own, and all but bit 0 is their number.
+  // Bits of who has a packet: bit 0 is the NIC, bit 1 + i the port's queue i. If there are more queues than bits
+  // (is_large), queues have words of their own, and all bits but bit 0 are the number of queues that hold a packet.
   uint64_t occupied;
   int64_t stalled_since;  // ps, kNever: it is not
   int64_t packets;

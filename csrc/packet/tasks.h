@@ -81,7 +81,7 @@ class Tasks {
 
   DEVICE bool repeats() const { return rounds_ > 1; }
 
-  // The state of all tasks that parts share.
+  // Sets the state of all tasks, which parts share.
   DEVICE void begin() const {
     for (int32_t t = 0; t < count_; ++t) {
       begin_task(t);
@@ -93,7 +93,7 @@ class Tasks {
         s_.tokens[e] = b_.tasks.tokens[edge_ + e];
   }
 
-  // Those tasks begin that wait for none, of those that this part follows: follows(task). After begin() has ended.
+  // Begins the tasks that wait for none, of those with follows(task). Called after begin() has ended.
   template <class F>
   DEVICE void begin_first(const F& follows) {
     *s_.events = {{s_.heap, 0}};
@@ -105,7 +105,7 @@ class Tasks {
     serve(0);
   }
 
-  // The part that sends the message of a task; to be set after begin().
+  // Sets the part that sends the message of a task, after begin().
   DEVICE void set_part(int32_t t, int32_t part) const { s_.task[t].part = static_cast<int16_t>(part); }
   DEVICE int32_t part(int32_t t) const { return s_.task[t].part; }
 
@@ -120,16 +120,17 @@ class Tasks {
   }
   DEVICE void push(const Event& event) const { s_.events->push(event); }
 
-  // A window begins: what happens in it is put in order, so that the next ones are known. All of it must be popped.
+  // Begins a window and sorts its events, so that the next ones are known. All of them must be popped.
   DEVICE void begin_window(int64_t end) {
     at_ = due_ = 0;
     while (s_.events->time() < end) s_.due[due_++] = s_.events->pop();
   }
 
-  // Of those that happen in the window and are known since it began, the one as many later; nullptr: there is none.
+  // Returns the event `later` places after the next one, of those that are known since the window began; nullptr if
+  // there is none.
   DEVICE const Event* ahead(int32_t later) const { return at_ + later < due_ ? s_.due + at_ + later : nullptr; }
 
-  // Fetch what finish() is going to read of a task, a cache line that tells of the next one at a time.
+  // Fetch what finish() will read of a task, one cache line after the other: each says where the next one is.
   DEVICE void look_at(int32_t t) const { prefetch(&s_.task[t]); }
 
   DEVICE void look_at_dependencies(int32_t t) const {
@@ -148,36 +149,36 @@ class Tasks {
     }
   }
 
-  // The first follower, if it takes no time, so that its own followers begin with it; else kNone.
+  // Returns the first follower if it takes no time, so that its own followers begin with it; else kNone.
   DEVICE int32_t instant_follower(int32_t t) const {
     if (s_.task[t].follows == 0) return kNone;
     const int32_t follower = b_.tasks.followers[edge_ + s_.task[t].followers];
     return s_.task[follower].takes_time() ? kNone : follower;
   }
 
-  // What an event is: the message of `task` comes to its NIC, or else the task has finished.
+  // Return the task of an event, and whether its message comes to its NIC; else the task has finished.
   DEVICE int32_t task(const Event& event) const {
     const int64_t number = event.what / 2;
     return static_cast<int32_t>(repeats() && is_offer(event) ? number % count_ : number);
   }
   DEVICE static bool is_offer(const Event& event) { return event.what % 2 == 0; }
 
-  // The message of a task has arrived, or is received as late as `time`.
+  // Returns the event that a task finishes at `time`.
   DEVICE static Event finished(int32_t task, int64_t time) { return {time, 2 * int64_t{task} + 1}; }
 
-  // Of the round that a task is in. As numbers of tasks are if all rounds are written one after the other.
+  // Returns the number of a task in its round: that of a graph in which the tasks of all rounds follow each other.
   DEVICE int64_t number(int32_t task) const {
     return repeats() ? int64_t{s_.task[task].begun - 1} * count_ + task : int64_t{task};
   }
 
-  // And those that wait for nothing else and take no time. Of what happens to tasks at one moment the order changes
-  // nothing: tokens are counted, and messages are offered in the order of their numbers.
+  // Finishes a task, and the tasks that wait for nothing else and take no time. The order of the events of one time
+  // changes nothing: tokens are counted, and messages are offered in the order of their numbers.
   DEVICE void finish(int32_t t, int64_t time) {
     finish_one(t, time);
     finish_at_once(time);
   }
 
-  // After an event at `time`: if it was the last one then, tasks begin on resources.
+  // Begins tasks on resources after the last event at `time`.
   DEVICE void serve(int64_t time) const {
     if (!b_.tasks.resource || this->time() == time) return;
     s_.resources.serve([&](int32_t t, int64_t) {
@@ -193,7 +194,7 @@ class Tasks {
     return true;
   }
 
-  // Of the messages that this part has followed; the one with rank 0 writes first.
+  // Adds the latencies of the messages that this part has followed; that of rank 0 is the first to do so.
   DEVICE void add_latencies(int32_t rank) const {
     latencies_.add(b_.out.message_latencies, b_.out.message_latency_sum, b_.out.message_latency_most, world_, rank);
   }
@@ -217,7 +218,7 @@ class Tasks {
     s_.task[t] = task;
   }
 
-  // kNone: the task occupies none. There is one round where any task does.
+  // Returns the resource of a task; kNone: it occupies none. If any task occupies one, there is one round.
   DEVICE int32_t resource(int32_t t) const { return b_.tasks.resource ? b_.tasks.resource[first_ + t] : kNone; }
 
   DEVICE void finish_at_once(int64_t time) {

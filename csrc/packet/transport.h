@@ -10,8 +10,9 @@
 // Packets that come to a port wait for it (admit) in the order of their times. A port drops a packet for which there is
 // no room, or trims it to its header, which goes on to the receiver. It marks a packet by how much waits for the port.
 //
-// The other layers call: on_round, number_of, send_next, admit, end_sending, on_enqueue, on_dequeue, on_departure,
-// on_delivery, run_feedback. Each does nothing in a world without a transport.
+// The other layers call on_round, admit, end_sending, on_enqueue, on_dequeue, on_nic_departure, on_departure,
+// after_departure, on_delivery and run_feedback, which do nothing in a world without a transport; number_of and
+// send_next replace those of the NIC.
 //
 // Source: RFC 3168 (marks); Floyd and Jacobson, "Random early detection gateways for congestion avoidance", IEEE/ACM
 // Transactions on Networking 1(4), 1993; Handley et al., "Re-architecting datacenter networks and stacks for low
