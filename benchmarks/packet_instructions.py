@@ -11,6 +11,7 @@ on a dragonfly of 128 hosts with each routing.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -79,38 +80,41 @@ CASES: dict[str, tuple[Callable[[], World], Packet]] = {
 }
 
 
-def simulate(case: str) -> None:
-    make, model = CASES[case]
-    world = make()
-    layout = layout_of(world.graph, model, world.routing)
-    batch = pack([world], [layout], [numbers(world, layout, model)])
-    run(batch, model, 1)
-    print(f"{case}.packet_hops {batch.arrays['packets'].sum()}", flush=True)
+def simulate(names: list[str]) -> None:
+    """Simulate each case in a process of its own, and print its name, packet-hops and process."""
+    for name in names:
+        if os.fork():
+            os.wait()
+            continue
+        make, model = CASES[name]
+        world = make()
+        layout = layout_of(world.graph, model, world.routing)
+        batch = pack([world], [layout], [numbers(world, layout, model)])
+        run(batch, model, 1)
+        print(name, batch.arrays["packets"].sum(), os.getpid(), flush=True)
+        sys.exit()
 
 
-def count(case: str) -> None:
-    """Simulate a case in another process, under callgrind."""
+def count(names: list[str]) -> None:
+    """Simulate cases under callgrind and print their instructions and packet-hops."""
     with tempfile.TemporaryDirectory() as folder:
-        counts = Path(folder) / "callgrind.out"
-        tool = ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={counts}"]
-        program = [sys.executable, __file__, f"simulate={case}"]
-        done = subprocess.run([*tool, "--toggle-collect=*cpu::packets(*", *program], capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"{case}: {done.stderr}")
-        total = re.search(r"^(?:totals|summary): (\d+)", counts.read_text(), re.MULTILINE)
-    assert total
-    print(f"{case}.instructions {total[1]}\n{done.stdout}", end="", flush=True)
+        tool = ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={folder}/%p"]
+        program = ["--toggle-collect=*cpu::packets(*", sys.executable, __file__, "simulate", *names]
+        done = subprocess.run([*tool, *program], stdout=subprocess.PIPE, text=True, check=True)
+        for line in done.stdout.splitlines():
+            name, hops, process = line.split()
+            total = re.search(r"^(?:totals|summary): (\d+)", (Path(folder) / process).read_text(), re.MULTILINE)
+            print(f"{name}.instructions {total[1] if total else 'unknown'}\n{name}.packet_hops {hops}")
 
 
 def main() -> None:
-    names = sys.argv[1:] or list(CASES)
-    if names[0].startswith("simulate="):
-        simulate(names[0].removeprefix("simulate="))
-    elif set(names) <= set(CASES):
-        for name in names:
-            count(name)
-    else:
+    names = [name for name in sys.argv[1:] if name != "simulate"] or list(CASES)
+    if not set(names) <= set(CASES):
         sys.exit(f"cases: must be some of {', '.join(CASES)}, got {' '.join(names)}")
+    if sys.argv[1:2] == ["simulate"]:
+        simulate(names)
+    else:
+        count(names)
 
 
 if __name__ == "__main__":
