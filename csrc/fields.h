@@ -1,5 +1,5 @@
-// The arrays of a struct, said once: what each is called in Python, its shape, and what is in it. The bindings take,
-// check and document arrays by these tables.
+// The arrays and settings of a struct, said once: what each is called in Python, its shape, and what is in it. The
+// bindings take, check and document them by these tables.
 //
 //   struct Queue { int64_t tasks; const double* delay; const int64_t* offsets; };
 //   constexpr Field<Queue> kQueue[] = {array("delay", &Queue::delay, "T", "s"),
@@ -66,6 +66,33 @@ constexpr Field<Struct> on_host(const char* name, T* Struct::* member, const cha
 template <class Struct, class T>
 constexpr Field<Struct> count(char letter, T Struct::* member) {
   return {member, nullptr, nullptr, nullptr, Presence::kRequired, letter};
+}
+
+// A member of a struct that Python gives as a number or a boolean.
+template <class Struct>
+struct Setting {
+  const char *name, *about;
+  bool Struct::* boolean = nullptr;
+  int32_t Struct::* int32 = nullptr;
+  int64_t Struct::* int64 = nullptr;
+  double Struct::* float64 = nullptr;
+};
+
+template <class Struct>
+constexpr Setting<Struct> setting(const char* name, bool Struct::* member, const char* about) {
+  return {.name = name, .about = about, .boolean = member};
+}
+template <class Struct>
+constexpr Setting<Struct> setting(const char* name, int32_t Struct::* member, const char* about) {
+  return {.name = name, .about = about, .int32 = member};
+}
+template <class Struct>
+constexpr Setting<Struct> setting(const char* name, int64_t Struct::* member, const char* about) {
+  return {.name = name, .about = about, .int64 = member};
+}
+template <class Struct>
+constexpr Setting<Struct> setting(const char* name, double Struct::* member, const char* about) {
+  return {.name = name, .about = about, .float64 = member};
 }
 
 }  // namespace topoflow

@@ -1,10 +1,12 @@
-// Arrays of Python by name, as the bindings take them.
+// Arrays and settings of Python by name, as the bindings take them.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
 #include <array>
+#include <set>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "fields.h"
@@ -77,6 +79,61 @@ class Arrays {
   std::vector<Tensor> tensors_;
 };
 
+// Returns the name of a setting's type.
+template <class T>
+const char* type_name() {
+  if constexpr (std::is_same_v<T, bool>)
+    return "bool";
+  else
+    return DType<T>::name;
+}
+
+// Calls f(member) with the member of a setting, a pointer to one of four types.
+template <class Struct, class F>
+auto with_member(const Setting<Struct>& setting, const F& f) {
+  if (setting.boolean) return f(setting.boolean);
+  if (setting.int32) return f(setting.int32);
+  if (setting.int64) return f(setting.int64);
+  return f(setting.float64);
+}
+
+// Settings by name; each must be named by one of the tables.
+class NamedSettings {
+ public:
+  explicit NamedSettings(const py::dict& named) : named_(named) {}
+
+  // Sets all members of `to` that the table names.
+  template <class Struct, size_t kSettings>
+  void take(Struct& to, const Setting<Struct> (&table)[kSettings]) {
+    for (const Setting<Struct>& setting : table) {
+      with_member(setting, [&]<class T>(T Struct::* member) { to.*member = value<T>(setting.name); });
+      names_.insert(setting.name);
+    }
+  }
+
+  // Raises ValueError if there are settings that no table names.
+  void check_all_taken() const {
+    for (const auto& [name, value] : named_)
+      if (!names_.contains(name.cast<std::string>()))
+        throw py::value_error(name.cast<std::string>() + ": the kernel has no such setting");
+  }
+
+ private:
+  template <class T>
+  T value(const char* name) const {
+    if (!named_.contains(name)) throw py::value_error(std::string(name) + ": setting is missing");
+    try {
+      return named_[name].cast<T>();
+    } catch (const py::cast_error&) {
+      throw py::type_error(std::string(name) + ": must be " + type_name<T>() + ", got " +
+                           py::repr(named_[name]).cast<std::string>());
+    }
+  }
+
+  py::dict named_;
+  std::set<std::string> names_;
+};
+
 template <class Struct>
 const char* dtype(const Member<Struct>& member) {
   if (member.float64 || member.out_float64) return DType<double>::name;
@@ -89,7 +146,14 @@ void document(py::list& to, const Field<Struct> (&table)[kFields]) {
     if (field.name) to.append(py::make_tuple(field.name, dtype(field.member), field.shape, field.about));
 }
 
-// (name, dtype, shape, what is in it) of every array of these tables.
+template <class Struct, size_t kSettings>
+void document(py::list& to, const Setting<Struct> (&table)[kSettings]) {
+  for (const Setting<Struct>& setting : table)
+    with_member(setting,
+                [&]<class T>(T Struct::*) { to.append(py::make_tuple(setting.name, type_name<T>(), setting.about)); });
+}
+
+// Returns (name, dtype, shape, content) of every array of these tables, and (name, type, content) of every setting.
 template <class... Tables>
 py::list documented(const Tables&... tables) {
   py::list found;

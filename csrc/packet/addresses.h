@@ -23,7 +23,7 @@ constexpr int32_t kCables = 256;         // at most between two groups: a step i
 constexpr int32_t kUp = 0, kDown = 127;  // levels; those of links between routers lie between them
 constexpr int32_t kBetweenGroups = 2;    // of a dragonfly
 
-// The channel of a packet after an input and an output of a router; kNone: it has arrived.
+// Returns the channel of a packet after an input and an output of a router; kNone: it has arrived.
 DEVICE int32_t channel_after(const Input& input, const Output& output) {
   if (output.level == kDown) return kNone;
   const bool rises = input.level != kUp && output.level <= input.level;
@@ -38,23 +38,23 @@ struct Steps {
 class Addresses {
  public:
   DEVICE Addresses(const PacketBatch& batch, int32_t world)
-      : routing(batch.routing[world]),
-        groups(batch.groups[world]),
-        routers(batch.routers[world]),
-        cables(batch.cables[world]),
-        endpoint_(batch.endpoint_offsets[world]),
+      : routing(batch.address.routing[world]),
+        groups(batch.address.groups[world]),
+        routers(batch.address.routers[world]),
+        cables(batch.address.cables[world]),
+        endpoint_(batch.address.endpoint_offsets[world]),
         b_(batch),
-        inside_(batch.inside + batch.inside_offsets[world]),
-        outside_(batch.outside + batch.outside_offsets[world]),
-        group_(batch.router_group + batch.router_offsets[world]),
-        set_(batch.set_begin + batch.set_offsets[world]),
-        port_(batch.port_offsets[world]) {}
+        inside_(batch.address.inside + batch.address.inside_offsets[world]),
+        outside_(batch.address.outside + batch.address.outside_offsets[world]),
+        group_(batch.address.router_group + batch.address.router_offsets[world]),
+        set_(batch.address.set_begin + batch.address.set_offsets[world]),
+        port_(batch.ports.port_offsets[world]) {}
 
-  DEVICE int32_t router_of(int32_t endpoint) const { return b_.endpoint_router[endpoint_ + endpoint]; }
-  DEVICE int32_t level(int32_t port) const { return b_.level[port_ + port]; }
-  DEVICE int32_t end(int32_t port) const { return b_.end[port_ + port]; }  // router where the link ends
+  DEVICE int32_t router_of(int32_t endpoint) const { return b_.address.endpoint_router[endpoint_ + endpoint]; }
+  DEVICE int32_t level(int32_t port) const { return b_.address.level[port_ + port]; }
+  DEVICE int32_t end(int32_t port) const { return b_.address.end[port_ + port]; }  // router where the link ends
 
-  // The entry towards a group, or inside the own one towards a router.
+  // Return the entry towards a group, or towards a router of the same group.
   DEVICE const int32_t* towards(int32_t router, int32_t group, int32_t cable) const {
     return outside_ + (int64_t{router} * groups + group) * cables + cable;
   }
@@ -74,28 +74,28 @@ class Addresses {
     return to >= groups ? router == group_[router] * routers + to - groups : group_[router] == to;
   }
 
-  // The port, or set of ports, by which a router sends what is for an endpoint.
+  // Returns the port, or set of ports, by which a router sends packets for an endpoint.
   DEVICE int32_t next(int32_t router, int32_t endpoint, int32_t step) const {
     return *next(router, endpoint, router_of(endpoint), step);
   }
-  // Where that is.
+  // Returns the place of that entry.
   DEVICE const int32_t* next(int32_t router, int32_t endpoint, int32_t target, int32_t step) const {
     const int32_t to = middle(step), group = target / routers;
     if (to >= groups) return across(router, to - groups);
     if (to >= 0) return towards(router, to, cable(step));
-    if (router == target) return b_.down + endpoint_ + endpoint;
+    if (router == target) return b_.address.down + endpoint_ + endpoint;
     return group_[router] == group ? across(router, target % routers) : towards(router, group, cable(step));
   }
 
-  // Ports of a table's entry, a single one or a set.
+  // Return the ports of a table's entry: how many, and one of them.
   DEVICE int32_t count(int32_t entry) const {
     return entry >= 0 ? 1 : static_cast<int32_t>(set_[-1 - entry] - set_[-2 - entry]);
   }
   DEVICE int32_t port(int32_t entry, int32_t place) const {
-    return entry >= 0 ? entry : b_.set_links[set_[-2 - entry] + place];
+    return entry >= 0 ? entry : b_.address.set_links[set_[-2 - entry] + place];
   }
 
-  // The middle of Valiant's route: another group than both, or another router than both; kNone: there is none.
+  // Returns the middle of Valiant's route: a third group, or inside a group a third router; kNone: there is none.
   DEVICE int32_t drawn_middle(int32_t router, int32_t target, uint32_t word) const {
     const int32_t here = router / routers, there = target / routers;
     return here == there ? plus(groups, other(router % routers, target % routers, routers, word))
@@ -104,7 +104,7 @@ class Addresses {
 
   DEVICE int32_t drawn_direct(const Words& drawn) const { return step_by(kNone, below(drawn.word[0], cables)); }
 
-  // The draws of a packet at its first router.
+  // Returns what a packet draws at its first router.
   DEVICE Steps drawn_steps(int32_t router, int32_t target, const Words& drawn) const {
     const int32_t direct = drawn_direct(drawn);
     if (routing == kMinimal || router == target) return {direct, kNone};
@@ -112,7 +112,7 @@ class Addresses {
     return {direct, middle == kNone ? kNone : step_by(middle, below(drawn.word[2], cables))};
   }
 
-  // Links between routers on the way to an endpoint.
+  // Returns the number of links between routers on the route to an endpoint.
   DEVICE int32_t hops(int32_t router, int32_t endpoint, int32_t step) const {
     int32_t count = 0;
     for (;; ++count) {
@@ -128,7 +128,7 @@ class Addresses {
  private:
   DEVICE static int32_t plus(int32_t first, int32_t place) { return place == kNone ? kNone : first + place; }
 
-  // A number below n that is neither of two others; kNone: there is none.
+  // Returns a number below n that is neither of two others; kNone: there is none.
   DEVICE static int32_t other(int32_t one, int32_t two, int32_t n, uint32_t word) {
     if (n < 3) return kNone;
     const int32_t low = one < two ? one : two, high = one < two ? two : one;

@@ -1,14 +1,14 @@
-// Packets on their way to routers that decide about each as it comes.
+// Packets on their way to routers that choose a port for each when it arrives.
 //
-// They are in no order until the window begins in which they come. Then they are moved to the end of the array, router
-// by router, and sorted by when they come: what a router is going to read of the next two dozen can be fetched
-// meanwhile. A packet that has come makes way for one that is sent, so there are never more of both than slots.
+// They are in no order until the window in which they arrive begins. Then they are moved to the end of the array,
+// router by router, and sorted by their times, so that the data of the next two dozen can be fetched before a router
+// reads it. A packet that has arrived leaves its place to one that is sent, so there are never more of both than slots.
 //
-//   under way, in any order | free | come until the end of the window: router 0 | router 1 | ...
+//   under way, in any order | free | arrive by the end of the window: router 0 | router 1 | ...
 //
 // Source: a counting sort in place, McIlroy, Bostic and McIlroy, "Engineering radix sort", Computing Systems 6(1),
-// 1993; the order of a router's by Shell's sort with the gaps of Gonnet and Baeza-Yates, Handbook of Algorithms and
-// Data Structures, 1991, 4.1.4.
+// 1993; those of a router are sorted by Shell's sort with the gaps of Gonnet and Baeza-Yates, Handbook of Algorithms
+// and Data Structures, 1991, 4.1.4.
 #pragma once
 
 #include "state.h"
@@ -31,10 +31,10 @@ class Arrivals {
     if (added.ready < soonest_) soonest_ = added.ready;
   }
 
-  // ps, when the first of them comes.
+  // Returns when the first of them arrives, ps.
   DEVICE int64_t time() const { return soonest_; }
 
-  // Those that come before `end`, all of which must be popped before the next call, router by router.
+  // Collects those that arrive before `end`. All must be popped before the next call, router by router.
   DEVICE void collect(int64_t end) {
     for (int32_t r = first_; r <= end_; ++r) next_[r] = 0;
     const int64_t from = count(end), moved = slots_ - under_way_;
@@ -52,17 +52,17 @@ class Arrivals {
     for (int32_t r = first_; r < end_; ++r) sort(all_ + begin_[r], begin_[r + 1] - begin_[r]);
   }
 
-  // Whether there are more of a router, and the next one.
+  // Return whether there are more for a router, and the next one.
   DEVICE bool has(int32_t router) const { return at_ < begin_[router + 1]; }
   DEVICE Arrival pop() { return all_[at_++]; }
 
-  // The one that comes as many later, to whichever router; nullptr: there is none in the window. Its number is that of
-  // the next one and `later`.
+  // Returns the arrival that comes `later` places after the next one, at any router; nullptr if the window has none.
   DEVICE const Arrival* ahead(int64_t later) const { return at_ + later < slots_ ? all_ + at_ + later : nullptr; }
+  // Returns the number of the next one.
   DEVICE int64_t number() const { return at_; }
 
  private:
-  // Moves those that come before `end` behind the others and counts them in `next_`; where they begin.
+  // Moves those that arrive before `end` behind the others and counts them in `next_`; returns where they begin.
   DEVICE int64_t count(int64_t end) {
     soonest_ = kNever;
     int64_t kept = 0;

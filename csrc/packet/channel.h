@@ -1,8 +1,8 @@
 // A buffer at the end of a link (with virtual channels a part of it), as the port that sends into it knows it.
 //
 // What has left a buffer is free there at once, but its sender learns of it one delay later. Until then it is a
-// credit. Credits are in no order: the ports of a switch, which send in any order, give them back. The sender asks for
-// all that are back by now, and compares the times of all six at once.
+// credit. Credits are in no order: the ports of a switch, which send in any order, give them back. The sender asks
+// for all that are back by now, and compares the times of all six at once.
 //
 //   since 1000, delay 900, given back at 1050, 1400, 1100:   back 950 1300 1000
 //   collected at 2200 (1200 after `since`):                  950 and 1000 are back, 1300 is not
@@ -36,7 +36,7 @@ struct alignas(64) Channel {
   int32_t back[kCredits];  // ps after `since`
 
   // Takes those that are here and back by `now`. No branch depends on their times: it would be hard to predict.
-  DEVICE void take(int64_t now) {
+  INLINED_ON_CPU void take(int64_t now) {
     const int64_t passed = now - since;
     const uint32_t found = six_at_most(back, passed < kLongest ? static_cast<int32_t>(passed) : kLongest) & held;
     room += few_bits(found) * flits;
@@ -58,12 +58,12 @@ struct alignas(64) Channel {
   }
 
   // Copies the credits of a slot here if there are none, and returns whether it did. They are back after `begin`.
-  DEVICE bool copy(const Credits& credits, int64_t ready, int64_t begin) {
+  DEVICE bool copy(const CreditGroup& credits, int64_t ready, int64_t begin) {
     const int64_t later = ready - begin;
     if (held != 0 || later > kLongest / 2 || credits.flits > 0xffff) return false;
     since = begin;
     flits = static_cast<uint16_t>(credits.flits);
-    held = static_cast<uint8_t>(~four_equal(credits.back, Credits::kNoCredit) & 0xf);
+    held = static_cast<uint8_t>(~four_equal(credits.back, CreditGroup::kNoCredit) & 0xf);
     for (int32_t i = 0; i < 4; ++i)
       back[i] = static_cast<int32_t>(static_cast<uint32_t>(credits.back[i]) + static_cast<uint32_t>(later));
     return true;

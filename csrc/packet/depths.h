@@ -1,11 +1,11 @@
 // Depths of queues over time: the maximum in each interval. There are at most `samples` intervals; once all are used,
 // every two become one, twice as long. A window ends where an interval does, so everything is known there.
 //
-// `Columns` has what is counted, a column for each of its queues:
+// `Columns` counts the flits, in a column for each queue:
 //
-//   most(i)                   flits at most in the interval that has begun last
-//   remember(i, n)            there were n flits in it
-//   begin_interval(i, now)    another one begins
+//   most(i)                   returns the most flits in the current interval
+//   remember(i, n)            says that there were n flits in the current interval
+//   begin_interval(i, now)    begins another interval
 //
 // Source: ours; tests/engine/test_packet_random.py states what is written down (agree_over_time).
 #pragma once
@@ -16,22 +16,22 @@ namespace topoflow::BACKEND::packet {
 
 class Depths {
  public:
-  // `columns`: of the world; each row of `depths` has as many.
+  // `columns`: the columns of the world, and of each row of `depths`.
   DEVICE Depths(const PacketBatch& batch, int32_t world, int32_t columns)
       : b_(batch),
         world_(world),
         columns_(columns),
-        interval_(batch.window[world]),
-        end_(batch.samples > 0 ? interval_ : kNever) {}
+        interval_(batch.run.window[world]),
+        end_(batch.model.samples > 0 ? interval_ : kNever) {}
 
-  // ps, of the interval that has begun last; kNever: none is written down.
+  // Returns the end of the current interval, ps; kNever: no interval is written.
   DEVICE int64_t end() const { return end_; }
 
-  // Writes down the intervals that have ended by `now`, of columns `first` to `last`; nothing happens between the last
-  // window and then.
+  // Writes the intervals that have ended by `now`, of columns `first` to `last`; nothing happens between the last
+  // window and `now`.
   template <class Columns>
   DEVICE void write(int64_t now, int32_t first, int32_t last, Columns& columns) {
-    while (now / interval_ >= b_.samples) double_interval(first, last, columns);
+    while (now / interval_ >= b_.model.samples) double_interval(first, last, columns);
     for (; now >= end_; end_ += interval_) {
       int32_t* const row = row_of(filled_++);
       for (int32_t i = first; i < last; ++i) {
@@ -41,19 +41,21 @@ class Depths {
     }
   }
 
-  // And of all columns the one that has begun last.
+  // Writes the current interval of all columns.
   template <class Columns>
   DEVICE void finish(const Columns& columns) const {
-    if (b_.samples == 0) return;
+    if (b_.model.samples == 0) return;
     for (int32_t i = 0; i < columns_; ++i) row_of(filled_)[i] = columns.most(i);
-    b_.interval[world_] = interval_;
-    b_.intervals[world_] = filled_ + 1;
+    b_.out.interval[world_] = interval_;
+    b_.out.intervals[world_] = filled_ + 1;
   }
 
  private:
-  DEVICE int32_t* row_of(int32_t row) const { return b_.depths + b_.depth_offsets[world_] + int64_t{row} * columns_; }
+  DEVICE int32_t* row_of(int32_t row) const {
+    return b_.out.depths + b_.run.depth_offsets[world_] + int64_t{row} * columns_;
+  }
 
-  // Every two intervals are one; a last one that has no second is a part of that which has begun.
+  // Makes every two intervals one. A last one without a second becomes a part of the current interval.
   template <class Columns>
   DEVICE void double_interval(int32_t first, int32_t last, Columns& columns) {
     for (int32_t row = 0; row < filled_ / 2; ++row) {

@@ -1,6 +1,7 @@
 // Random numbers of packets.
 //
-// Source: Philox, keyed by (seed, world, purpose, index); topoflow/engine/packet/draws.py says which are drawn where.
+// Source: Philox (parallel/random.h), with the seed as its key; topoflow/engine/packet/draws.py says which numbers are
+// drawn where.
 #pragma once
 
 #include "parallel/random.h"
@@ -15,14 +16,14 @@ constexpr uint32_t kAtNic = ~uint32_t{0}, kAtSource = ~uint32_t{1}, kAtMiddle = 
 class Draws {
  public:
   DEVICE Draws(const PacketBatch& batch, int32_t world)
-      : seed_(static_cast<uint64_t>(batch.seed[world])), by_message_(batch.by_message) {}
+      : seed_(static_cast<uint64_t>(batch.run.seed[world])), by_message_(batch.model.by_message) {}
 
-  // The draw of a packet at a branch; `task` as Tasks::number, in which rounds differ.
-  DEVICE Words of(int64_t task, int64_t number, uint32_t branch) const {
+  // Returns what a packet draws at a branch. `task` is the Tasks::number, which differs between rounds.
+  INLINED_ON_CPU Words of(int64_t task, int64_t number, uint32_t branch) const {
     return of(kPurpose, task, static_cast<uint32_t>(by_message_ ? 0 : number) & kNumber, branch);
   }
 
-  DEVICE Words of(uint32_t purpose, int64_t task, uint32_t number, uint32_t place) const {
+  INLINED_ON_CPU Words of(uint32_t purpose, int64_t task, uint32_t number, uint32_t place) const {
     return philox(Words{{purpose, static_cast<uint32_t>(task), number, place}}, static_cast<uint32_t>(seed_),
                   static_cast<uint32_t>(seed_ >> 32));
   }

@@ -15,7 +15,7 @@ struct Share {
   int64_t tasks_before = 0;  // how many tasks the parts before it follow
 };
 
-// The bins that a part counts in: the first those of the world, the others their own.
+// Returns the bins that a part counts in. The first part counts in those of the world, the others have their own.
 HD int64_t* latency_bins(Memory& memory, int64_t* of_world, const Share& share) {
   int64_t* const others = memory.take<int64_t>((share.parts - 1) * kLatencyBins);
   return share.rank == 0 ? of_world : others + (share.rank - 1) * kLatencyBins;
@@ -30,7 +30,7 @@ class Latencies {
     sum_ = most_ = 0;
   }
 
-  // In ps.
+  // Counts a latency, ps.
   DEVICE void count(int64_t latency) {
     ++bins_[bin(latency)];
     sum_ += latency;
@@ -51,7 +51,7 @@ class Latencies {
   }
 
  private:
-  // By the four leading bits after the first: a bin is at most a 16th of its latencies wide.
+  // Returns the bin, by the four bits after the leading one: a bin is at most a 16th of its latencies wide.
   DEVICE static int32_t bin(int64_t latency) {
     if (latency < 16) return static_cast<int32_t>(latency);
     const int32_t shift = highest_bit(static_cast<uint64_t>(latency)) - 4;

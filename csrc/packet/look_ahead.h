@@ -1,8 +1,8 @@
-// Fetches what is going to be read soon.
+// Prefetches of data that will be read soon.
 //
-// A large network does not fit into caches, and a packet reads a dozen lines at each router, some of which tell where
-// the next one is. Without this a core waits for one line after the other, and that is most of the time. So each line
-// is fetched some packets (or tasks) before it is read, after the one that tells where it is:
+// A large network does not fit into caches, and a packet reads a dozen cache lines at each router, some of which say
+// where the next one is. A core would wait for one line after the other, which would be most of the time. So each line
+// is fetched some packets (or tasks) before it is read, after the line that says where it is:
 //
 //   packets before   24                               18        12                 8           4
 //   fetched          slot, channel as both ends see   message   entries of tables  ports there their channels
@@ -11,7 +11,7 @@
 //   tasks before     48     40             32               20 and 10
 //   fetched          task   dependencies   tasks of these   the same of a follower that takes no time
 //
-// A GPU has other threads to run meanwhile: there is nothing of this there.
+// A GPU runs other threads meanwhile, and fetches nothing ahead.
 //
 // Source: software-pipelined prefetching, Chen, Ailamaki, Gibbons and Mowry, "Improving hash join performance through
 // prefetching", ICDE 2004, 5; how many packets or tasks before is ours, tried on 10,368 and 110,592 nodes.
@@ -46,7 +46,7 @@ class LookAhead {
   LookAhead(const State& state, const Addresses& addresses, const Tasks& tasks, const Draws& draws)
       : s_(state), addresses_(addresses), tasks_(tasks), draws_(draws) {}
 
-  // What tasks are going to read to which something happens soon.
+  // Fetches what the next events of tasks will read.
   void at_tasks() const {
     const auto finishing = [&](int32_t later) {
       const Event* const event = tasks_.ahead(later);
@@ -61,8 +61,8 @@ class LookAhead {
       if (const int32_t next = tasks_.instant_follower(task); next != kNone) tasks_.look_at_followers(next);
   }
 
-  // What offering messages is going to read. task(n): whose message is offered n offers later, kNone if that is
-  // unknown.
+  // Fetches what offering messages will read. task(n): the task whose message is offered n offers later, kNone if that
+  // is unknown.
   template <class F>
   void at_offers(const F& task) const {
     if (const int32_t t = task(48); t != kNone) prefetch(&s_.first_sender[t]);
@@ -77,7 +77,7 @@ class LookAhead {
     for (Candidates& one : candidates_) one.entries = 0;
   }
 
-  // What routers are going to read of packets that come soon.
+  // Fetches what routers will read of the next packets.
   void at_arrivals(const Arrivals& arrivals) {
     if (const Arrival* const one = arrivals.ahead(24)) {
       prefetch(&s_.slot[one->slot]);
@@ -114,7 +114,7 @@ class LookAhead {
 
   void at_output(int32_t p) const { prefetch(&s_.output[p]); }
 
-  // The packet that a port is going to send, or its sender.
+  // Fetches the channels of the packet that a port will send, or its sender.
   void at_first_packet(int32_t p) const {
     const int32_t only = s_.output[p].only, coming = s_.port[p].coming;
     if (only != kNone) {
@@ -125,7 +125,7 @@ class LookAhead {
     }
   }
 
-  // The channel that a NIC's packet enters.
+  // Fetches the message and the channel of the packet that a NIC will send.
   void at_its_channel(int32_t p) const {
     const int32_t coming = s_.port[p].coming;
     if (s_.output[p].only != kNone || coming == kNone) return;
@@ -134,14 +134,14 @@ class LookAhead {
   }
 
  private:
-  // Ports that a packet may take, of sets the first.
+  // Ports that a packet may take; of a set of ports the first one.
   struct Candidates {
     int32_t entries = 0;
     const int32_t* entry[4];  // of tables
     int32_t port[4];
   };
 
-  // Of the packet that comes as many later.
+  // Returns the candidates of the packet that arrives `ahead` places later.
   Candidates& candidates(const Arrivals& arrivals, int64_t ahead) {
     return candidates_[static_cast<uint64_t>(arrivals.number() + ahead) % 16];
   }

@@ -12,10 +12,10 @@
 //
 //     stages of a window:   take mail | tasks | offers, what messages hear, arrivals, ports
 //
-// Where nothing happens to tasks there are two. Each part says, once it has its mail, when something happens next in
-// it; the earliest of all is when the window begins.
+// A window without events of tasks has two stages. Once a part has taken its mail, it says when its next event is; the
+// window begins with the earliest of these.
 //
-// Dependencies between tasks take no time. So tasks that depend on each other or occupy one resource, even by way of
+// Dependencies between tasks take no time. So tasks that depend on each other or occupy one resource, even through
 // others, are followed by one part, wherever their messages go. Then each part offers the messages that its own ports
 // send. Nothing depends on the order in which mail is taken: a queue has one sender, the times of credits are compared,
 // events are in the order of their times and of what they are, and so are the messages of a NIC.
@@ -67,7 +67,7 @@ struct Whole {
 
   DEVICE bool arrives(int32_t, Message& message, int64_t arrival) const { return count(message, arrival); }
 
-  // A packet has arrived whose message no other part counts: whether it was the last one.
+  // Counts a packet that has arrived, of a message that no other part counts; returns whether it was the last one.
   DEVICE static bool count(Message& message, int64_t arrival) {
     if (arrival > message.arrival) message.arrival = arrival;
     return --message.left == 0;
@@ -94,13 +94,13 @@ struct Partition {
   Partition(const PacketBatch& batch, int32_t world, int32_t parts)
       : parts(parts),
         cuts(static_cast<size_t>(parts) + 1),
-        follower(batch.task_offsets[world + 1] - batch.task_offsets[world]),
+        follower(batch.tasks.task_offsets[world + 1] - batch.tasks.task_offsets[world]),
         apart(follower.size(), 0),
         tasks_before(static_cast<size_t>(parts) + 1),
         mail(static_cast<size_t>(parts) * parts) {
     for (int32_t part = 0; part <= parts; ++part) cuts[part] = cut(batch, world, part);
     share_tasks(batch, world);
-    if (batch.routing[world] == kByPaths) find_apart(batch, world);  // by address a server has one last port
+    if (batch.address.routing[world] == kByPaths) find_apart(batch, world);  // by address a server has one last port
   }
 
   template <int32_t Cut::* kWhat>
@@ -121,8 +121,8 @@ struct Partition {
   // Each part follows about as many tasks: sets of tasks that depend on each other, in the order of their first
   // tasks.
   void share_tasks(const PacketBatch& b, int32_t world) {
-    const int64_t row = b.task_offsets[world];
-    const auto count = static_cast<int32_t>(b.task_offsets[world + 1] - row);
+    const int64_t row = b.tasks.task_offsets[world];
+    const auto count = static_cast<int32_t>(b.tasks.task_offsets[world + 1] - row);
     std::vector<int32_t> first(count), size(count, 0);  // an earlier task of the same set, or itself; of a set
     std::iota(first.begin(), first.end(), 0);
     const auto find = [&](int32_t t) {
@@ -130,14 +130,14 @@ struct Partition {
       return t;
     };
     for (int32_t t = 0; t < count; ++t) {
-      for (int64_t e = b.follower_offsets[row + t]; e < b.follower_offsets[row + t + 1]; ++e) {
-        const int32_t one = find(t), other = find(b.followers[e]);
+      for (int64_t e = b.tasks.follower_offsets[row + t]; e < b.tasks.follower_offsets[row + t + 1]; ++e) {
+        const int32_t one = find(t), other = find(b.tasks.followers[e]);
         first[std::max(one, other)] = std::min(one, other);
       }
     }
-    for (int32_t t = 0; t < count && b.resource; ++t) {
-      if (b.resource[row + t] < 0) continue;
-      const int32_t one = find(t), other = find(b.resource[row + t]);
+    for (int32_t t = 0; t < count && b.tasks.resource; ++t) {
+      if (b.tasks.resource[row + t] < 0) continue;
+      const int32_t one = find(t), other = find(b.tasks.resource[row + t]);
       first[std::max(one, other)] = std::min(one, other);
     }
     for (int32_t t = 0; t < count; ++t) ++size[find(t)];
@@ -155,17 +155,18 @@ struct Partition {
   }
 
   void find_apart(const PacketBatch& b, int32_t world) {
-    const int64_t row = b.task_offsets[world], root = b.root_offsets[world];
+    const int64_t row = b.tasks.task_offsets[world], root = b.paths.root_offsets[world];
     Ends ends(*this, b, world);
     for (size_t t = 0; t < apart.size(); ++t) {
       int32_t part = kNone;
-      for (int64_t r = root + b.first_root[row + t]; r < root + b.first_root[row + t] + b.roots[row + t]; ++r)
-        part = Ends::either(part, ends.of(b.root_port[r], b.root_channel[r], b.root_next[r]));
+      for (int64_t r = root + b.tasks.first_root[row + t];
+           r < root + b.tasks.first_root[row + t] + b.tasks.roots[row + t]; ++r)
+        part = Ends::either(part, ends.of(b.paths.root_port[r], b.paths.root_channel[r], b.paths.root_next[r]));
       apart[t] = part == Ends::kSeveral;
     }
   }
 
-  // Where packets arrive that take a step: the part of the last port, kSeveral: it may be of several.
+  // Finds the part of the last port of packets that take a step; kSeveral: their last ports may be in several parts.
   class Ends {
    public:
     static constexpr int32_t kSeveral = -2;
@@ -173,9 +174,9 @@ struct Partition {
     Ends(const Partition& all, const PacketBatch& b, int32_t world)
         : all_(all),
           b_(b),
-          edge_(b.edge_offsets[world]),
-          branch_(b.branch_edges + b.branch_offsets[world]),
-          known_(b.edge_offsets[world + 1] - edge_, kUnknown) {}
+          edge_(b.paths.edge_offsets[world]),
+          branch_(b.paths.branch_edges + b.paths.branch_offsets[world]),
+          known_(b.paths.edge_offsets[world + 1] - edge_, kUnknown) {}
 
     // `port` sends into `channel` (kNone: it is the last one), and `next` follows (batch.h).
     int32_t of(int32_t port, int32_t channel, int32_t next) {
@@ -198,7 +199,8 @@ struct Partition {
 
     int32_t of_edge(int32_t edge) {
       const int64_t row = edge_ + edge;
-      if (known_[edge] == kUnknown) known_[edge] = of(b_.edge_port[row], b_.edge_channel[row], b_.edge_next[row]);
+      if (known_[edge] == kUnknown)
+        known_[edge] = of(b_.paths.edge_port[row], b_.paths.edge_channel[row], b_.paths.edge_next[row]);
       return known_[edge];
     }
 
@@ -211,16 +213,19 @@ struct Partition {
 
   // Parts have about equally many ports, and whole switches.
   Cut cut(const PacketBatch& b, int32_t world, int32_t part) const {
-    const int64_t first = b.port_offsets[world], channel = b.channel_offsets[world];
-    const auto ports = static_cast<int32_t>(b.port_offsets[world + 1] - first);
-    const auto channels = static_cast<int32_t>(b.channel_offsets[world + 1] - channel);
+    const int64_t first = b.ports.port_offsets[world], channel = b.ports.channel_offsets[world];
+    const auto ports = static_cast<int32_t>(b.ports.port_offsets[world + 1] - first);
+    const auto channels = static_cast<int32_t>(b.ports.channel_offsets[world + 1] - channel);
     Cut found{static_cast<int32_t>(int64_t{ports} * part / parts), 0, 0, 0};
-    while (found.port > 0 && found.port < ports && b.node[first + found.port] == b.node[first + found.port - 1])
+    while (found.port > 0 && found.port < ports &&
+           b.ports.node[first + found.port] == b.ports.node[first + found.port - 1])
       ++found.port;
-    const int32_t* const from = b.channel_port + channel;
+    const int32_t* const from = b.ports.channel_port + channel;
     found.channel = static_cast<int32_t>(std::lower_bound(from, from + channels, found.port) - from);
-    found.queue = static_cast<int32_t>(b.port_queues[first + found.port] - b.port_queues[first]);
-    found.router = found.port < ports ? b.node[first + found.port] : ports == 0 ? 0 : b.node[first + ports - 1] + 1;
+    found.queue = static_cast<int32_t>(b.ports.port_queues[first + found.port] - b.ports.port_queues[first]);
+    found.router = found.port < ports ? b.ports.node[first + found.port]
+                   : ports == 0       ? 0
+                                      : b.ports.node[first + ports - 1] + 1;
     if (part == 0) found.router = 0;
     return found;
   }
@@ -249,7 +254,7 @@ class Part {
     return static_cast<uint32_t>(i - first_.*kWhat) < static_cast<uint32_t>(end_.*kWhat - first_.*kWhat);
   }
 
-  // The part with port, channel, queue or router i, and what this one has for it.
+  // Return the part with port, channel, queue or router i, and the mail of this part for it.
   template <int32_t Cut::* kWhat>
   int32_t part_of(int32_t i) const {
     return all_.part_of<kWhat>(i);
@@ -264,7 +269,7 @@ class Part {
   // Counters that several parts share.
   static void add(int64_t& count, int64_t more) { std::atomic_ref(count).fetch_add(more, std::memory_order_relaxed); }
 
-  // A packet of a task's message has arrived: whether it was the last one.
+  // Counts a packet that has arrived; returns whether it was the last one of its message.
   bool arrives(int32_t task, Message& message, int64_t arrival) const {
     if (!all_.apart[task]) return Whole::count(message, arrival);
     const std::atomic_ref latest(message.arrival);

@@ -23,40 +23,49 @@ constexpr int32_t kWindows = 256;
 constexpr int32_t kWindows = 1;
 #endif
 
-// Returns whether packets follow paths, in virtual output queues, without a transport (kPlain of World).
+// Packets follow paths, in virtual output queues, without a transport. Compilers leave out the code of other features.
+struct Plain {
+  static constexpr bool kIsPlain = true, kInputQueues = false, kAddresses = false, kTransport = false;
+};
+// Packets may do anything that the settings say.
+struct General {
+  static constexpr bool kIsPlain = false, kInputQueues = true, kAddresses = true, kTransport = true;
+};
+
+// Returns whether a world is of the kind Plain.
 DEVICE bool is_plain(const PacketBatch& batch, int32_t world) {
-  return batch.output_queues && batch.routing[world] == kByPaths && !batch.transport.is_on;
+  return batch.model.output_queues && batch.address.routing[world] == kByPaths && !batch.transport.is_on;
 }
 
 // The kinds of worlds. Each has a kernel of its own: nvcc compiles them side by side, in files of cuda/.
-template <bool kPlain>
+template <class Kind>
 struct Model {
-  using World = packet::World<kPlain, Whole>;
+  using World = packet::World<Kind, Whole>;
   DEVICE static bool has(const PacketBatch& batch, int32_t world) {
-    return !batch.is_sst && is_plain(batch, world) == kPlain;
+    return !batch.model.is_sst && is_plain(batch, world) == Kind::kIsPlain;
   }
   DEVICE static int64_t state_bytes(const PacketBatch& batch, int32_t world, int32_t parts = 1) {
     return State(Memory(nullptr), batch, world, Share{parts}).bytes;
   }
 };
-struct PlainModel : Model<true> {};
-struct GeneralModel : Model<false> {};
+struct PlainModel : Model<Plain> {};
+struct GeneralModel : Model<General> {};
 struct SstModel {
   using World = Sst;
-  DEVICE static bool has(const PacketBatch& batch, int32_t) { return batch.is_sst; }
+  DEVICE static bool has(const PacketBatch& batch, int32_t) { return batch.model.is_sst; }
   DEVICE static int64_t state_bytes(const PacketBatch& batch, int32_t world) {
     return SstState(Memory(nullptr), batch, world).bytes;
   }
 };
 
-// 1 for a world of this kind, else 0.
+// Returns 1 for a world of this kind, else 0.
 template <class Kind>
 struct IsOfKind {
   PacketBatch batch;
   DEVICE int64_t operator()(int32_t world) const { return Kind::has(batch, world); }
 };
 
-// B of state of a world; 0: it is of another kind.
+// Returns the B of state of a world; 0 for one of another kind.
 template <class Kind>
 struct StateBytes {
   PacketBatch batch;
@@ -66,14 +75,14 @@ struct StateBytes {
 };
 
 // B of stack that a GPU's thread needs beside what the kernel begins with: whoever asks how full a buffer is lets the
-// port before it send first, and what it sends may ask at the next router (World::occupied), so calls are as deep as a
+// port before it send first, and what it sends may ask at the next router (Router::occupied), so calls are as deep as a
 // route has ports; where nobody asks, as one such round. Functions that may call themselves are in no count of nvcc's:
 // all of a round took 1,160 B (-Xptxas=-v of nvcc 13.0, sm_90).
 struct StackBytes {
   PacketBatch batch;
   DEVICE int64_t operator()(int32_t world) const {
-    const bool asks = batch.routing[world] >= kAdaptive && batch.hops[world] > 1;
-    return kRound * (asks ? int64_t{batch.hops[world]} : 1);
+    const bool asks = batch.address.routing[world] >= kAdaptive && batch.address.hops[world] > 1;
+    return kRound * (asks ? int64_t{batch.address.hops[world]} : 1);
   }
 
  private:
@@ -90,19 +99,19 @@ struct Run {
   int64_t bytes;  // of one team
 
   DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
-    const int32_t world = batch.order[i];
+    const int32_t world = batch.run.order[i];
     if (!Kind::has(batch, world)) return;
     typename Kind::World one(batch, world, memory + place * bytes);
-    team.set(&batch.status[world], kRunning);
+    team.set(&batch.out.status[world], kRunning);
     team.for_each(1, [&](int32_t) {
       one.begin();
-      one.begin_own();
+      one.begin_region();
     });
-    while (team.get(&batch.status[world]) == kRunning) {
-      if (team.poll(batch.cancel)) {
-        team.set(&batch.status[world], kCancelled);
+    while (team.get(&batch.out.status[world]) == kRunning) {
+      if (team.poll(batch.run.cancel)) {
+        team.set(&batch.out.status[world], kCancelled);
       } else {
-        team.for_each(1, [&](int32_t) { batch.status[world] = one.advance(kWindows); });
+        team.for_each(1, [&](int32_t) { batch.out.status[world] = one.advance(kWindows); });
       }
     }
     team.for_each(1, [&](int32_t) {
@@ -139,7 +148,7 @@ class Shared {
   virtual void run(int32_t thread) = 0;
 };
 
-template <bool kPlain>
+template <class Kind>
 class SharedWorld : public Shared {
  public:
   SharedWorld(const PacketBatch& batch, int32_t world, int32_t parts, std::byte* memory)
@@ -154,73 +163,73 @@ class SharedWorld : public Shared {
  private:
   enum Stage { kBegin, kMail, kTasks, kPorts };
 
-  using Own = World<kPlain, Part>;
-  struct alignas(64) Apart : Own {  // no cache line of another part
-    using Own::Own;
+  using PartWorld = World<Kind, Part>;
+  struct alignas(64) PaddedWorld : PartWorld {  // shares no cache line with another part
+    using PartWorld::PartWorld;
   };
-  struct alignas(64) Said : Notice {};
+  struct alignas(64) PaddedNotice : Notice {};
 
   void work(int32_t part) {
-    Own& own = parts_[part];
+    PartWorld& world = parts_[part];
     switch (stage_) {
       case kBegin:
-        if (part == 0) own.begin();
+        if (part == 0) world.begin();
         break;
       case kMail:
-        if (is_first_) own.begin_own();
-        own.take_mail();
-        static_cast<Notice&>(notices_[part]) = own.notice();
+        if (is_first_) world.begin_region();
+        world.accept_mail();
+        static_cast<Notice&>(notices_[part]) = world.notice();
         break;
       case kTasks:
-        own.begin_window(next_.first);
-        own.do_tasks();
+        world.begin_window(next_.first);
+        world.run_tasks();
         break;
       case kPorts:
-        if (!happens_to_tasks()) own.begin_window(next_.first);
-        own.do_ports();
+        if (!has_task_events()) world.begin_window(next_.first);
+        world.run_ports();
         break;
     }
   }
 
-  // The next stage, if there is one; all parts have ended this one.
+  // Sets the next stage once all parts have ended this one; returns whether there is one.
   bool prepare() {
     if (stage_ == kMail) {
-      if (const Status status = agree(); status != kRunning) {
+      if (const Status status = next_window(); status != kRunning) {
         end(status);
         return false;
       }
-      stage_ = happens_to_tasks() ? kTasks : kPorts;
+      stage_ = has_task_events() ? kTasks : kPorts;
     } else {
       stage_ = stage_ == kTasks ? kPorts : kMail;
     }
     return true;
   }
 
-  // Returns the begin of the next window.
-  Status agree() {
+  // Finds the first event of all parts; returns kRunning if there is another window.
+  Status next_window() {
     next_ = notices_[0];
-    for (const Said& said : notices_) {
-      next_.first = std::min(next_.first, said.first);
-      next_.tasks = std::min(next_.tasks, said.tasks);
-      next_.gives_up |= said.gives_up;
+    for (const PaddedNotice& notice : notices_) {
+      next_.first = std::min(next_.first, notice.first);
+      next_.tasks = std::min(next_.tasks, notice.tasks);
+      next_.gives_up |= notice.gives_up;
     }
     is_first_ = false;
-    return ThreadTeam().poll(batch_.cancel) ? kCancelled : parts_[0].status_of(next_);
+    return ThreadTeam().poll(batch_.run.cancel) ? kCancelled : parts_[0].status_of(next_);
   }
 
-  bool happens_to_tasks() const { return next_.tasks < next_.first + batch_.window[world_]; }
+  bool has_task_events() const { return next_.tasks < next_.first + batch_.run.window[world_]; }
 
   void end(Status status) {
-    for (Own& own : parts_) own.add_counts();
+    for (PartWorld& world : parts_) world.add_counts();
     parts_[0].end();
-    batch_.status[world_] = status;
+    batch_.out.status[world_] = status;
   }
 
   const PacketBatch& batch_;
   const int32_t world_;
   Partition all_;
-  std::deque<Apart> parts_;
-  std::vector<Said> notices_;  // [parts]
+  std::deque<PaddedWorld> parts_;
+  std::vector<PaddedNotice> notices_;  // [parts]
   Notice next_{};
   Stage stage_ = kBegin;
   bool is_first_ = true;  // the first window
@@ -232,7 +241,7 @@ class SharedWorld : public Shared {
 class Sharing {
  public:
   explicit Sharing(const PacketBatch& batch) : batch_(batch), bytes_(0) {
-    if (batch.is_sst) return;  // a world of it has one thread
+    if (batch.model.is_sst) return;  // a world of it has one thread
     const int32_t all = most_teams<Run<PlainModel>>(0, batch.threads).teams;
     threads_ = batch.worlds > 0 ? all / batch.worlds : 0;
     int32_t most = 0;
@@ -241,7 +250,7 @@ class Sharing {
       bytes_ = own > bytes_ ? own : bytes_;
       most = parts_of(world) > most ? parts_of(world) : most;
     }
-    // A world that is alone is simulated whatever it takes: what counts is what parts add, most of it never touched.
+    // A single world is simulated whatever it takes: only what its parts add counts, most of which is never touched.
     const bool fits = batch.worlds == 1 ? bytes_ - PlainModel::state_bytes(batch, 0) <= kUntouched * batch.budget
                                         : bytes_ * batch.worlds <= batch.budget;
     if (most < 2 || !fits) threads_ = 1;
@@ -254,7 +263,7 @@ class Sharing {
     const Array<std::byte> memory(batch_.worlds * bytes_);
     std::vector<std::unique_ptr<Shared>> worlds;
     for (int32_t world = 0; world < batch_.worlds; ++world) {
-      batch_.status[world] = kRunning;
+      batch_.out.status[world] = kRunning;
       worlds.push_back(shared(world, memory.data() + world * bytes_));
     }
 #pragma omp parallel num_threads(threads_* batch_.worlds)
@@ -268,14 +277,14 @@ class Sharing {
 
  private:
   int32_t parts_of(int32_t world) const {
-    const int64_t room = (batch_.port_offsets[world + 1] - batch_.port_offsets[world]) / batch_.grain;
+    const int64_t room = (batch_.ports.port_offsets[world + 1] - batch_.ports.port_offsets[world]) / batch_.grain;
     const int64_t found = room < threads_ ? room : threads_;
     return found > 1 ? static_cast<int32_t>(found) : 1;
   }
 
   std::unique_ptr<Shared> shared(int32_t world, std::byte* memory) const {
-    if (is_plain(batch_, world)) return std::make_unique<SharedWorld<true>>(batch_, world, parts_of(world), memory);
-    return std::make_unique<SharedWorld<false>>(batch_, world, parts_of(world), memory);
+    if (is_plain(batch_, world)) return std::make_unique<SharedWorld<Plain>>(batch_, world, parts_of(world), memory);
+    return std::make_unique<SharedWorld<General>>(batch_, world, parts_of(world), memory);
   }
 
 #ifdef _OPENMP

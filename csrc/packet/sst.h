@@ -102,8 +102,8 @@ struct SstState {
 
   HD SstState(Memory memory, const PacketBatch& batch, int32_t world) : tasks(memory, batch, world, Share{}) {
     const auto count = [&](const int64_t* offsets) { return offsets[world + 1] - offsets[world]; };
-    const int64_t messages = count(batch.task_offsets), ports = count(batch.port_offsets);
-    const int64_t routers = count(batch.router_offsets), lanes = ports * channels(batch, world);
+    const int64_t messages = count(batch.tasks.task_offsets), ports = count(batch.ports.port_offsets);
+    const int64_t routers = count(batch.address.router_offsets), lanes = ports * channels(batch, world);
     next = memory.take<int64_t>(routers);
     node = memory.take<HeadNode>(routers);
     happening = memory.take<Event>(6 * ports);
@@ -111,19 +111,19 @@ struct SstState {
     lane = memory.take<VirtualLane>(lanes);
     active = memory.take<int32_t>(lanes);
     granted = memory.take<int32_t>(ports);
-    counted = memory.take<int32_t>(count(batch.channel_offsets));
+    counted = memory.take<int32_t>(count(batch.ports.channel_offsets));
     machine = memory.take<Machine>(kMachines * ports);
     offered = memory.take<HeadList>(ports);
     message = memory.take<Message>(messages);
     comes = memory.take<int64_t>(messages);
     follows = memory.take<int32_t>(messages);
-    slot = memory.take<HeadSlot>(batch.slot_total[world]);
+    slot = memory.take<HeadSlot>(batch.run.slot_total[world]);
     bytes = memory.taken();
   }
 
   // Virtual channels of a link. Source: topology/dragonfly.cc.
   HD static int32_t channels(const PacketBatch& batch, int32_t world) {
-    return batch.routing[world] == kMinimal ? 2 : 3;
+    return batch.address.routing[world] == kMinimal ? 2 : 3;
   }
 };
 
@@ -134,19 +134,19 @@ class Sst {
         world_(world),
         s_(Memory(memory), batch, world),
         tasks_(batch, world, s_.tasks),
-        messages_(static_cast<int32_t>(batch.task_offsets[world + 1] - batch.task_offsets[world])),
-        ports_(static_cast<int32_t>(batch.port_offsets[world + 1] - batch.port_offsets[world])),
-        routers_(static_cast<int32_t>(batch.router_offsets[world + 1] - batch.router_offsets[world])),
+        messages_(static_cast<int32_t>(batch.tasks.task_offsets[world + 1] - batch.tasks.task_offsets[world])),
+        ports_(static_cast<int32_t>(batch.ports.port_offsets[world + 1] - batch.ports.port_offsets[world])),
+        routers_(static_cast<int32_t>(batch.address.router_offsets[world + 1] - batch.address.router_offsets[world])),
         channels_(SstState::channels(batch, world)),
-        task_(batch.task_offsets[world]),
-        port_(batch.port_offsets[world]),
-        root_(batch.root_offsets[world]),
-        channel_(batch.channel_offsets[world]),
-        counted_(static_cast<int32_t>(batch.channel_offsets[world + 1] - channel_)),
-        full_(batch.size / batch.flit),
+        task_(batch.tasks.task_offsets[world]),
+        port_(batch.ports.port_offsets[world]),
+        root_(batch.paths.root_offsets[world]),
+        channel_(batch.ports.channel_offsets[world]),
+        counted_(static_cast<int32_t>(batch.ports.channel_offsets[world + 1] - channel_)),
+        full_(batch.model.size / batch.model.flit),
         draws_(batch, world),
         addresses_(batch, world),
-        latencies_(batch.latencies + int64_t{world} * kLatencyBins),
+        latencies_(batch.out.latencies + int64_t{world} * kLatencyBins),
         depths_(batch, world, counted_) {}
 
   DEVICE void begin() {
@@ -156,7 +156,7 @@ class Sst {
     tasks_.begin();
   }
 
-  DEVICE void begin_own() {
+  DEVICE void begin_region() {
     latencies_.begin();
     tasks_.begin_first([](int32_t) { return true; });
   }
@@ -166,10 +166,10 @@ class Sst {
     for (; windows > 0; --windows) {
       int64_t first = tasks_.time();
       for (int32_t r = 0; r < routers_; ++r) first = s_.next[r] < first ? s_.next[r] : first;
-      if (first > b_.until[world_]) return kPaused;
+      if (first > b_.run.until[world_]) return kPaused;
       if (first >= kNever / 2) return first < kNever ? kTooLong : ended();
       if (first >= depths_.end()) depths_.write(first, 0, counted_, *this);
-      const int64_t end = first + b_.window[world_] < depths_.end() ? first + b_.window[world_] : depths_.end();
+      const int64_t end = first + b_.run.window[world_] < depths_.end() ? first + b_.run.window[world_] : depths_.end();
       while (tasks_.time() < end) {
         const Event event = tasks_.pop();
         happen(event);
@@ -182,7 +182,7 @@ class Sst {
   }
 
   DEVICE void add_counts() const {
-    latencies_.add(b_.latencies, b_.latency_sum, b_.latency_most, world_, 0);
+    latencies_.add(b_.out.latencies, b_.out.latency_sum, b_.out.latency_most, world_, 0);
     tasks_.add_latencies(0);
   }
 
@@ -190,21 +190,21 @@ class Sst {
   DEVICE void end() const {
     for (int32_t c = 0; c < counted_; ++c) {
       const VirtualLane& lane = s_.lane[s_.counted[c]];
-      int32_t& fullest = b_.fullest[channel_ + c];
+      int32_t& fullest = b_.out.fullest[channel_ + c];
       if (most(c) > fullest) fullest = most(c);
-      b_.waits_for[channel_ + c] =
+      b_.out.waits_for[channel_ + c] =
           lane.in.first == kNone ? kNone : channel_of(lane.to / channels_, lane.to % channels_);
     }
     for (int32_t p = 0; p < ports_; ++p) {
       const HeadPort& port = s_.port[p];
-      b_.active[port_ + p] = port.active;
-      b_.stalled[port_ + p] = port.stalled;
-      b_.port_bytes[port_ + p] = port.bytes;
-      b_.packets[port_ + p] = port.packets;
-      b_.idle_intervals[port_ + p] = port.idle_intervals;
-      b_.idle_1us[port_ + p] = port.idle_1us;
-      b_.idle_1ms[port_ + p] = port.idle_1ms;
-      b_.free[port_ + p] = port.free;
+      b_.out.active[port_ + p] = port.active;
+      b_.out.stalled[port_ + p] = port.stalled;
+      b_.out.port_bytes[port_ + p] = port.bytes;
+      b_.out.packets[port_ + p] = port.packets;
+      b_.out.idle_intervals[port_ + p] = port.idle_intervals;
+      b_.out.idle_1us[port_ + p] = port.idle_1us;
+      b_.out.idle_1ms[port_ + p] = port.idle_1ms;
+      b_.out.free[port_ + p] = port.free;
     }
     depths_.finish(*this);
   }
@@ -217,27 +217,28 @@ class Sst {
   DEVICE void begin_port(int32_t p) {
     HeadPort port{};
     port.stalled_since = port.wakes = kNever;
-    port.end = b_.end[port_ + p];
-    port.node = b_.node[port_ + p];
-    const double exact = static_cast<double>(b_.flit) * b_.byte_time[port_ + p];
+    port.end = b_.address.end[port_ + p];
+    port.node = b_.ports.node[port_ + p];
+    const double exact = static_cast<double>(b_.model.flit) * b_.ports.byte_time[port_ + p];
     port.flit = static_cast<int64_t>(exact);
     port.flit += static_cast<double>(port.flit) < exact;
-    const int64_t link = b_.latency[port_ + p], input = b_.switch_latency / 2, output = b_.switch_latency - input;
+    const int64_t link = b_.ports.latency[port_ + p], input = b_.model.switch_latency / 2,
+                  output = b_.model.switch_latency - input;
     const bool from_nic = is_up(p), to_nic = port.end < 0;
     port.pass = link + (from_nic ? 0 : output) + (to_nic ? 0 : input);
-    port.back = link + (from_nic ? b_.credit_latency - b_.credit_latency / 2 : b_.credit_latency);
+    port.back = link + (from_nic ? b_.model.credit_latency - b_.model.credit_latency / 2 : b_.model.credit_latency);
     port.flying = port.credits = {kNone, kNone};
     s_.port[p] = port;
     s_.offered[p] = {kNone, kNone};
     for (int32_t m = 0; m < kMachines; ++m) s_.machine[kMachines * p + m] = {{kNone, kNone}, 0, false};
-    const int32_t room = b_.depth[port_ + p];
+    const int32_t room = b_.flows.depth[port_ + p];
     for (int32_t v = 0; v < channels_; ++v) {  // at first in the order of the ports of a router
-      const int64_t rank = int64_t{b_.first_seen[port_ + p]} * channels_ + v - (int64_t{1} << 40);
+      const int64_t rank = int64_t{b_.ports.first_seen[port_ + p]} * channels_ + v - (int64_t{1} << 40);
       lane_of(p, v) = {{kNone, kNone}, {kNone, kNone}, room, room, room, kNone, rank};
       const int32_t counted = channel_of(p, v);
       if (counted == kNone) continue;
       s_.counted[counted] = p * channels_ + v;
-      b_.fullest[channel_ + counted] = 0;
+      b_.out.fullest[channel_ + counted] = 0;
     }
   }
 
@@ -273,7 +274,7 @@ class Sst {
 
   // Its number for others; kNone: nobody counts its buffer.
   DEVICE int32_t channel_of(int32_t p, int32_t v) const {
-    const int32_t first = b_.first_channel[port_ + p];
+    const int32_t first = b_.address.first_channel[port_ + p];
     return first == kNone || (v > 0 && is_up(p)) ? kNone : first + v;
   }
 
@@ -282,17 +283,17 @@ class Sst {
   // Flits at most in the interval that has begun last.
   DEVICE int32_t most(int32_t c) const {
     const int32_t lane = s_.counted[c];
-    return b_.depth[port_ + lane / channels_] - s_.lane[lane].least;
+    return b_.flows.depth[port_ + lane / channels_] - s_.lane[lane].least;
   }
 
   DEVICE void remember(int32_t c, int32_t flits) {
-    const int32_t lane = s_.counted[c], credits = b_.depth[port_ + lane / channels_] - flits;
+    const int32_t lane = s_.counted[c], credits = b_.flows.depth[port_ + lane / channels_] - flits;
     if (credits < s_.lane[lane].least) s_.lane[lane].least = credits;
   }
 
   // With the credits that come at this time.
   DEVICE void begin_interval(int32_t c, int64_t now) {
-    int32_t& fullest = b_.fullest[channel_ + c];
+    int32_t& fullest = b_.out.fullest[channel_ + c];
     if (most(c) > fullest) fullest = most(c);
     VirtualLane& lane = s_.lane[s_.counted[c]];
     lane.least = lane.credits;
@@ -312,7 +313,7 @@ class Sst {
 
   // All packets of a message.
   DEVICE void expect(int32_t task) {
-    s_.message[task] = {(b_.bytes[task_ + task] + b_.size - 1) / b_.size, 0, 0, 0, kNone, kNone};
+    s_.message[task] = {(b_.tasks.bytes[task_ + task] + b_.model.size - 1) / b_.model.size, 0, 0, 0, kNone, kNone};
   }
 
   DEVICE Status ended() const {
@@ -363,7 +364,7 @@ class Sst {
 
   // The message of a task comes to its NIC. They come in the order of time.
   DEVICE void offer(int32_t task, int64_t time) {
-    const int32_t p = b_.root_port[root_ + b_.first_root[task_ + task]];
+    const int32_t p = b_.paths.root_port[root_ + b_.tasks.first_root[task_ + task]];
     s_.comes[task] = time;
     if (append_task(s_.offered[p], task)) at(s_.port[p].node, time, kOffered, p);
   }
@@ -372,13 +373,13 @@ class Sst {
     const int32_t task = pop_task(s_.offered[p]);
     const int32_t next = s_.offered[p].first;
     if (next != kNone) at(s_.port[p].node, s_.comes[next], kOffered, p);
-    const int32_t m = kMachines * p + (b_.bytes[task_ + task] <= b_.flit);
+    const int32_t m = kMachines * p + (b_.tasks.bytes[task_ + task] <= b_.model.flit);
     if (append_task(s_.machine[m].messages, task)) begin_message(m, now);
   }
 
   DEVICE void begin_message(int32_t m, int64_t now) {
     s_.machine[m].number = 0;
-    at(s_.port[m / kMachines].node, now + (m % kMachines == 0 ? b_.setup : 0), kFeeds, m);
+    at(s_.port[m / kMachines].node, now + (m % kMachines == 0 ? b_.model.setup : 0), kFeeds, m);
   }
 
   // A machine puts what there is room for into the buffer before the link.
@@ -387,10 +388,10 @@ class Sst {
     const int32_t p = m / kMachines, task = machine.messages.first;
     HeadPort& port = s_.port[p];
     VirtualLane& lane = lane_of(p, 0);
-    const int64_t bytes = b_.bytes[task_ + task], packets = (bytes + b_.size - 1) / b_.size;
+    const int64_t bytes = b_.tasks.bytes[task_ + task], packets = (bytes + b_.model.size - 1) / b_.model.size;
     machine.is_blocked = false;
     for (; machine.number < packets; ++machine.number) {
-      const bool is_short = bytes % b_.size != 0 && machine.number == packets - 1;
+      const bool is_short = bytes % b_.model.size != 0 && machine.number == packets - 1;
       const uint32_t number = (static_cast<uint32_t>(machine.number) & kNumber) | (is_short ? kShort : 0);
       const int32_t size = size_of(task, number);
       if (lane.space < size) {
@@ -458,7 +459,7 @@ class Sst {
     port.free = now + size * port.flit;
     port.active += size * port.flit;
     ++port.packets;
-    port.bytes += packet.number & kShort ? short_bytes(packet.task) : b_.size;
+    port.bytes += packet.number & kShort ? short_bytes(packet.task) : b_.model.size;
     lane.space += size;
     wake_at(p, port.free);
     if (is_up(p)) packet.born = now;
@@ -478,9 +479,9 @@ class Sst {
     latencies_.count(packet.ready - packet.born);
     Message& message = s_.message[packet.task];
     const bool is_first = (packet.number & kNumber) == 0;
-    const int64_t arrival = packet.ready + (is_first ? b_.match : 0);
+    const int64_t arrival = packet.ready + (is_first ? b_.model.match : 0);
     if (arrival > message.arrival) message.arrival = arrival;
-    if (--message.left == 0) tasks_.push(tasks_.finished(packet.task, message.arrival + b_.nic_latency));
+    if (--message.left == 0) tasks_.push(tasks_.finished(packet.task, message.arrival + b_.model.nic_latency));
   }
 
   // Inputs and the crossbar
@@ -527,8 +528,8 @@ class Sst {
       from.from_busy = out.to_busy = now + size * node.flit;
       s_.lane[lane].rank = (node.grants << 16) + (1 << 16) - 1 - granted;
       int32_t at = granted++;  // they pass in the order of the ports of the router
-      const int32_t place = b_.first_seen[port_ + lane / channels_];
-      for (; at > 0 && b_.first_seen[port_ + s_.granted[at - 1] / channels_] > place; --at)
+      const int32_t place = b_.ports.first_seen[port_ + lane / channels_];
+      for (; at > 0 && b_.ports.first_seen[port_ + s_.granted[at - 1] / channels_] > place; --at)
         s_.granted[at] = s_.granted[at - 1];
       s_.granted[at] = lane;
     }
@@ -566,9 +567,9 @@ class Sst {
 
   // The lane by which a packet leaves the router at the end of `p`.
   DEVICE int32_t route(int32_t p, int32_t channel, HeadSlot& packet) const {
-    const int32_t router = s_.port[p].end, root = b_.first_root[task_ + packet.task];
-    const int32_t endpoint = b_.root_next[root_ + root], target = addresses_.router_of(endpoint);
-    const int32_t cable = b_.root_source[root_ + root] % addresses_.cables, level = addresses_.level(p);
+    const int32_t router = s_.port[p].end, root = b_.tasks.first_root[task_ + packet.task];
+    const int32_t endpoint = b_.paths.root_next[root_ + root], target = addresses_.router_of(endpoint);
+    const int32_t cable = b_.paths.root_source[root_ + root] % addresses_.cables, level = addresses_.level(p);
     const bool at_home = router / addresses_.routers == target / addresses_.routers;  // in the group of the target
     int32_t next = channel;
     if (level == kUp) {
@@ -627,16 +628,18 @@ class Sst {
   DEVICE int32_t free_before(int32_t p, int32_t channel) const { return lane_of(p, channel).space; }
 
   DEVICE bool goes_around(int32_t around, int32_t direct) const {
-    return around > static_cast<int64_t>(static_cast<double>(direct) * b_.threshold);
+    return around > static_cast<int64_t>(static_cast<double>(direct) * b_.model.threshold);
   }
 
   // Packets, lists and slots
 
   DEVICE int32_t size_of(const HeadSlot& packet) const { return size_of(packet.task, packet.number); }
   DEVICE int32_t size_of(int32_t task, uint32_t number) const {
-    return number & kShort ? (short_bytes(task) + b_.flit - 1) / b_.flit : full_;
+    return number & kShort ? (short_bytes(task) + b_.model.flit - 1) / b_.model.flit : full_;
   }
-  DEVICE int32_t short_bytes(int32_t task) const { return static_cast<int32_t>(b_.bytes[task_ + task] % b_.size); }
+  DEVICE int32_t short_bytes(int32_t task) const {
+    return static_cast<int32_t>(b_.tasks.bytes[task_ + task] % b_.model.size);
+  }
 
   // Returns whether it is the first.
   DEVICE bool append(HeadList& list, int32_t i) const {

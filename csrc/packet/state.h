@@ -12,10 +12,10 @@
 #include "batch.h"
 #include "calendar.h"
 #include "channel.h"
-#include "parallel/events.h"
+#include "flow.h"
 #include "parallel/memory.h"
+#include "queues/event_heap.h"
 #include "tasks.h"
-#include "transport.h"
 
 namespace topoflow::BACKEND::packet {
 
@@ -44,11 +44,11 @@ struct alignas(32) Slot {
   int64_t ready;  // ps; of credits: from when their times count
   union {
     Packet packet;
-    Credits credits;
+    CreditGroup credits;
   };
 };
 
-// What waits in a part of a channel. With virtual output queues all of its packets go the same way. By address a queue
+// Packets that wait in a part of a channel; with virtual output queues, for one port and channel. By address a queue
 // is of a pool while it holds a packet, as a large network has far more places for queues than packets.
 struct alignas(32) Queue {
   int64_t ready;  // ps, of the head; kNever: empty
@@ -83,11 +83,11 @@ struct alignas(32) Message {
   int32_t endpoint, router;          // that it is for, and the router of that endpoint; by address only
 };
 
-// What every packet needs is in the first of two cache lines.
+// A port; its first cache line has the members that every packet needs, its second one the others.
 struct alignas(64) Port {
   int64_t free;  // ps, when it can send again
-  // Who has a packet, by turns: bit 0 is the NIC, 1 + i the port's queue i. Where these are more than a word has bits
-  // (is_large), queues have words of their own, and all but bit 0 is their number.
+  // Bits of who has a packet: bit 0 is the NIC, bit 1 + i the port's queue i. If there are more queues than bits
+  // (is_large), queues have words of their own, and all bits but bit 0 are the number of queues that hold a packet.
   uint64_t occupied;
   int64_t stalled_since;  // ps, kNever: it is not
   int64_t packets;
@@ -164,39 +164,39 @@ struct State {
   Flow* flow;              // [T] with a transport only, as what follows
   Lane* lane;              // [N]
   Coming* coming;          // [Q]
-  EventHeap heard;         // what messages hear; that of a part, as what follows
+  EventHeap feedback;      // what messages hear of; that of a part, as what follows
   int64_t* latencies;      // [B] packets in each bin
 
   HD State(Memory memory, const PacketBatch& batch, int32_t world, const Share& share)
       : tasks(memory, batch, world, share) {
     const int32_t parts = share.parts, rank = share.rank;
     const auto count = [&](const int64_t* offsets) { return offsets[world + 1] - offsets[world]; };
-    const int64_t messages = count(batch.task_offsets), ports = count(batch.port_offsets);
-    const int64_t first = batch.port_offsets[world];
-    const int64_t rows = batch.port_queues[first + ports] - batch.port_queues[first];
+    const int64_t messages = count(batch.tasks.task_offsets), ports = count(batch.ports.port_offsets);
+    const int64_t first = batch.ports.port_offsets[world];
+    const int64_t rows = batch.ports.port_queues[first + ports] - batch.ports.port_queues[first];
     next = memory.take<int64_t>(ports);
     awake = memory.take<int32_t>(ports);
     port = memory.take<Port>(ports);
     occupied = memory.take<uint64_t>(ports + rows / 64);
-    const int64_t channels = count(batch.channel_offsets);
+    const int64_t channels = count(batch.ports.channel_offsets);
     channel = memory.take<Channel>(channels);
-    const int64_t* const days = batch.channel_days + batch.channel_offsets[world];
+    const int64_t* const days = batch.ports.channel_days + batch.ports.channel_offsets[world];
     day = memory.take<int32_t>(days[channels] - days[0]);
-    const bool addressed = batch.routing[world] != kByPaths, adapts = batch.routing[world] >= kAdaptive;
-    slots = batch.slot_total[world] + 1;  // one for a packet whose first link is its last
-    const int64_t queues = count(batch.queue_offsets), held = slots < queues ? slots : queues;
+    const bool addressed = batch.address.routing[world] != kByPaths, adapts = batch.address.routing[world] >= kAdaptive;
+    slots = batch.run.slot_total[world] + 1;  // one for a packet whose first link is its last
+    const int64_t queues = count(batch.ports.queue_offsets), held = slots < queues ? slots : queues;
     queue = memory.take<Queue>(addressed ? parts * held : queues);
     first_queue = static_cast<int32_t>(rank * held);
     slot = memory.take<Slot>(parts * slots) + rank * slots;
-    edge = memory.take<Edge>(count(batch.edge_offsets));
-    sender = memory.take<Sender>(batch.sends[world]);
+    edge = memory.take<Edge>(count(batch.paths.edge_offsets));
+    sender = memory.take<Sender>(batch.run.sends[world]);
     message = memory.take<Message>(messages);
     first_sender = memory.take<int32_t>(messages);
     const bool transports = batch.transport.is_on;
-    const int64_t under_way = transports ? batch.under_way[world] : 0;
-    heard = {memory.take<Event>(parts * under_way) + rank * under_way, 0};
-    latencies = latency_bins(memory, batch.latencies + int64_t{world} * kLatencyBins, share);
-    const int64_t routers = adapts ? count(batch.router_offsets) : 0;
+    const int64_t under_way = transports ? batch.flows.under_way[world] : 0;
+    feedback = {memory.take<Event>(parts * under_way) + rank * under_way, 0};
+    latencies = latency_bins(memory, batch.out.latencies + int64_t{world} * kLatencyBins, share);
+    const int64_t routers = adapts ? count(batch.address.router_offsets) : 0;
     in_place = memory.take<int32_t>(addressed ? queues : 0);
     input = memory.take<Input>(addressed ? channels : 0);
     output = memory.take<Output>(addressed ? ports : 0);
@@ -208,7 +208,7 @@ struct State {
     awake_bits = memory.take<uint64_t>(adapts ? ports / 64 + routers : 0);
     flow = memory.take<Flow>(transports ? messages : 0);
     lane = memory.take<Lane>(transports ? ports : 0);
-    coming = memory.take<Coming>(transports ? count(batch.queue_offsets) : 0);
+    coming = memory.take<Coming>(transports ? count(batch.ports.queue_offsets) : 0);
     bytes = memory.taken();
   }
 

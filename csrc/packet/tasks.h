@@ -13,9 +13,9 @@
 
 #include "batch.h"
 #include "latencies.h"
-#include "parallel/events.h"
 #include "parallel/memory.h"
-#include "parallel/resources.h"
+#include "queues/event_heap.h"
+#include "queues/resources.h"
 
 namespace topoflow::BACKEND::packet {
 
@@ -50,17 +50,20 @@ struct TaskState {
   Resources<int64_t> resources;
 
   HD TaskState(Memory& memory, const PacketBatch& batch, int32_t world, const Share& share)
-      : resources(memory, batch.resource ? batch.task_offsets[world + 1] - batch.task_offsets[world] : 0, share.parts,
-                  share.rank, share.tasks_before) {
-    const int64_t first = batch.task_offsets[world], end = batch.task_offsets[world + 1], tasks = end - first;
-    const bool repeats = batch.rounds[world] > 1;
+      : resources(memory,
+                  batch.tasks.resource ? batch.tasks.task_offsets[world + 1] - batch.tasks.task_offsets[world] : 0,
+                  share.parts, share.rank, share.tasks_before) {
+    const int64_t first = batch.tasks.task_offsets[world], end = batch.tasks.task_offsets[world + 1],
+                  tasks = end - first;
+    const bool repeats = batch.tasks.rounds[world] > 1;
     events = memory.take<TaskEvents>(share.parts) + share.rank;
     heap = memory.take<Event>(tasks) + share.tasks_before;
     due = memory.take<Event>(tasks) + share.tasks_before;
     task = memory.take<Task>(tasks);
     at_once = memory.take<int32_t>(tasks) + share.tasks_before;
-    tokens = memory.take<int32_t>(repeats ? batch.follower_offsets[end] - batch.follower_offsets[first] : 0);
-    latencies = latency_bins(memory, batch.message_latencies + int64_t{world} * kLatencyBins, share);
+    tokens =
+        memory.take<int32_t>(repeats ? batch.tasks.follower_offsets[end] - batch.tasks.follower_offsets[first] : 0);
+    latencies = latency_bins(memory, batch.out.message_latencies + int64_t{world} * kLatencyBins, share);
   }
 };
 
@@ -70,38 +73,39 @@ class Tasks {
       : b_(batch),
         s_(state),
         world_(world),
-        first_(batch.task_offsets[world]),
-        count_(static_cast<int32_t>(batch.task_offsets[world + 1] - first_)),
-        rounds_(batch.rounds[world]),
-        edge_(batch.follower_offsets[first_]),
+        first_(batch.tasks.task_offsets[world]),
+        count_(static_cast<int32_t>(batch.tasks.task_offsets[world + 1] - first_)),
+        rounds_(batch.tasks.rounds[world]),
+        edge_(batch.tasks.follower_offsets[first_]),
         latencies_(state.latencies) {}
 
   DEVICE bool repeats() const { return rounds_ > 1; }
 
-  // The state of all tasks that parts share.
+  // Sets the state of all tasks, which parts share.
   DEVICE void begin() const {
     for (int32_t t = 0; t < count_; ++t) {
       begin_task(t);
-      b_.start[first_ + t] = b_.finish[first_ + t] = kNever;
-      if (b_.resource) s_.resources.begin(t, 0);
+      b_.out.start[first_ + t] = b_.out.finish[first_ + t] = kNever;
+      if (b_.tasks.resource) s_.resources.begin(t, 0);
     }
     if (repeats())
-      for (int64_t e = 0; e < b_.follower_offsets[first_ + count_] - edge_; ++e) s_.tokens[e] = b_.tokens[edge_ + e];
+      for (int64_t e = 0; e < b_.tasks.follower_offsets[first_ + count_] - edge_; ++e)
+        s_.tokens[e] = b_.tasks.tokens[edge_ + e];
   }
 
-  // Those tasks begin that wait for none, of those that this part follows: follows(task). After begin() has ended.
+  // Begins the tasks that wait for none, of those with follows(task). Called after begin() has ended.
   template <class F>
   DEVICE void begin_first(const F& follows) {
     *s_.events = {{s_.heap, 0}};
     latencies_.begin();
-    if (b_.resource) s_.resources.begin();
+    if (b_.tasks.resource) s_.resources.begin();
     for (int32_t t = 0; t < count_; ++t)
-      if (b_.pending[first_ + t] == 0 && follows(t)) ready(t, s_.task[t], 0);
+      if (b_.tasks.pending[first_ + t] == 0 && follows(t)) ready(t, s_.task[t], 0);
     finish_at_once(0);
     serve(0);
   }
 
-  // The part that sends the message of a task; to be set after begin().
+  // Sets the part that sends the message of a task, after begin().
   DEVICE void set_part(int32_t t, int32_t part) const { s_.task[t].part = static_cast<int16_t>(part); }
   DEVICE int32_t part(int32_t t) const { return s_.task[t].part; }
 
@@ -116,68 +120,69 @@ class Tasks {
   }
   DEVICE void push(const Event& event) const { s_.events->push(event); }
 
-  // A window begins: what happens in it is put in order, so that the next ones are known. All of it must be popped.
+  // Begins a window and sorts its events, so that the next ones are known. All of them must be popped.
   DEVICE void begin_window(int64_t end) {
     at_ = due_ = 0;
     while (s_.events->time() < end) s_.due[due_++] = s_.events->pop();
   }
 
-  // Of those that happen in the window and are known since it began, the one as many later; nullptr: there is none.
+  // Returns the event `later` places after the next one, of those that are known since the window began; nullptr if
+  // there is none.
   DEVICE const Event* ahead(int32_t later) const { return at_ + later < due_ ? s_.due + at_ + later : nullptr; }
 
-  // Fetch what finish() is going to read of a task, a cache line that tells of the next one at a time.
+  // Fetch what finish() will read of a task, one cache line after the other: each says where the next one is.
   DEVICE void look_at(int32_t t) const { prefetch(&s_.task[t]); }
 
   DEVICE void look_at_dependencies(int32_t t) const {
     const Task& task = s_.task[t];
-    prefetch(&b_.followers[edge_ + task.followers]);
+    prefetch(&b_.tasks.followers[edge_ + task.followers]);
     if (!repeats()) return;
-    prefetch(&b_.awaited[edge_ + task.followers]);
+    prefetch(&b_.tasks.awaited[edge_ + task.followers]);
     prefetch(&s_.tokens[task.awaited]);
   }
 
   DEVICE void look_at_followers(int32_t t) const {
     const int64_t first = edge_ + s_.task[t].followers;
     for (int32_t i = 0; i < s_.task[t].follows && i < 2; ++i) {
-      look_at(b_.followers[first + i]);
-      if (repeats()) prefetch(&s_.tokens[b_.awaited[first + i]]);
+      look_at(b_.tasks.followers[first + i]);
+      if (repeats()) prefetch(&s_.tokens[b_.tasks.awaited[first + i]]);
     }
   }
 
-  // The first follower, if it takes no time, so that its own followers begin with it; else kNone.
+  // Returns the first follower if it takes no time, so that its own followers begin with it; else kNone.
   DEVICE int32_t instant_follower(int32_t t) const {
     if (s_.task[t].follows == 0) return kNone;
-    const int32_t follower = b_.followers[edge_ + s_.task[t].followers];
+    const int32_t follower = b_.tasks.followers[edge_ + s_.task[t].followers];
     return s_.task[follower].takes_time() ? kNone : follower;
   }
 
-  // What an event is: the message of `task` comes to its NIC, or else the task has finished.
+  // Return the task of an event, and whether its message comes to its NIC; else the task has finished.
   DEVICE int32_t task(const Event& event) const {
     const int64_t number = event.what / 2;
     return static_cast<int32_t>(repeats() && is_offer(event) ? number % count_ : number);
   }
   DEVICE static bool is_offer(const Event& event) { return event.what % 2 == 0; }
 
-  // The message of a task has arrived, or is received as late as `time`.
+  // Returns the event that a task finishes at `time`.
   DEVICE static Event finished(int32_t task, int64_t time) { return {time, 2 * int64_t{task} + 1}; }
 
-  // Of the round that a task is in. As numbers of tasks are if all rounds are written one after the other.
+  // Returns the number of a task in its round: that of a graph in which the tasks of all rounds follow each other.
   DEVICE int64_t number(int32_t task) const {
     return repeats() ? int64_t{s_.task[task].begun - 1} * count_ + task : int64_t{task};
   }
 
-  // And those that wait for nothing else and take no time. Of what happens to tasks at one moment the order changes
-  // nothing: tokens are counted, and messages are offered in the order of their numbers.
+  // Finishes a task, and the tasks that wait for nothing else and take no time. The order of the events of one time
+  // changes nothing: tokens are counted, and messages are offered in the order of their numbers.
   DEVICE void finish(int32_t t, int64_t time) {
     finish_one(t, time);
     finish_at_once(time);
   }
 
-  // After an event at `time`: if it was the last one then, tasks begin on resources.
+  // Begins tasks on resources after the last event at `time`.
   DEVICE void serve(int64_t time) const {
-    if (!b_.resource || this->time() == time) return;
+    if (!b_.tasks.resource || this->time() == time) return;
     s_.resources.serve([&](int32_t t, int64_t) {
-      s_.task[t].since = b_.start[first_ + t] = time;
+      s_.task[t].since = b_.out.start[first_ + t] = time;
       push(finished(t, time + s_.task[t].delay));
     });
   }
@@ -185,36 +190,36 @@ class Tasks {
   // Returns whether all tasks have finished, once no event is left.
   DEVICE bool have_finished() const {
     for (int32_t t = 0; t < count_; ++t)
-      if (b_.finish[first_ + t] == kNever) return false;
+      if (b_.out.finish[first_ + t] == kNever) return false;
     return true;
   }
 
-  // Of the messages that this part has followed; the one with rank 0 writes first.
+  // Adds the latencies of the messages that this part has followed; that of rank 0 is the first to do so.
   DEVICE void add_latencies(int32_t rank) const {
-    latencies_.add(b_.message_latencies, b_.message_latency_sum, b_.message_latency_most, world_, rank);
+    latencies_.add(b_.out.message_latencies, b_.out.message_latency_sum, b_.out.message_latency_most, world_, rank);
   }
 
  private:
   DEVICE void begin_task(int32_t t) const {
-    const int64_t row = first_ + t, followers = b_.follower_offsets[row];
+    const int64_t row = first_ + t, followers = b_.tasks.follower_offsets[row];
     Task task{};
     task.since = kNever;
-    task.sends = b_.bytes[row] > 0;
-    task.release = b_.release[row];
-    task.delay = b_.delay[row] + (task.sends ? b_.nic_latency : 0);
-    task.waited = b_.waited[row];
+    task.sends = b_.tasks.bytes[row] > 0;
+    task.release = b_.tasks.release[row];
+    task.delay = b_.tasks.delay[row] + (task.sends ? b_.model.nic_latency : 0);
+    task.waited = b_.tasks.waited[row];
     task.followers = followers - edge_;
-    task.follows = static_cast<int32_t>(b_.follower_offsets[row + 1] - followers);
-    task.pending = b_.pending[row];
+    task.follows = static_cast<int32_t>(b_.tasks.follower_offsets[row + 1] - followers);
+    task.pending = b_.tasks.pending[row];
     if (repeats()) {
-      task.awaited = static_cast<int32_t>(b_.awaited_offsets[row] - edge_);
-      task.awaits = static_cast<int32_t>(b_.awaited_offsets[row + 1] - b_.awaited_offsets[row]);
+      task.awaited = static_cast<int32_t>(b_.tasks.awaited_offsets[row] - edge_);
+      task.awaits = static_cast<int32_t>(b_.tasks.awaited_offsets[row + 1] - b_.tasks.awaited_offsets[row]);
     }
     s_.task[t] = task;
   }
 
-  // kNone: the task occupies none. There is one round where any task does.
-  DEVICE int32_t resource(int32_t t) const { return b_.resource ? b_.resource[first_ + t] : kNone; }
+  // Returns the resource of a task; kNone: it occupies none. If any task occupies one, there is one round.
+  DEVICE int32_t resource(int32_t t) const { return b_.tasks.resource ? b_.tasks.resource[first_ + t] : kNone; }
 
   DEVICE void finish_at_once(int64_t time) {
     while (begun_ > 0) finish_one(s_.at_once[--begun_], time);
@@ -227,9 +232,9 @@ class Tasks {
       s_.resources.release(r, time);
     }
     if (task.sends) latencies_.count(time - task.since - task.waited);
-    if (task.begun == rounds_) b_.finish[first_ + t] = time;
+    if (task.begun == rounds_) b_.out.finish[first_ + t] = time;
     for (int64_t e = task.followers; e < task.followers + task.follows; ++e)
-      if (!repeats() || s_.tokens[b_.awaited[edge_ + e]]++ == 0) wait_less(b_.followers[edge_ + e], time);
+      if (!repeats() || s_.tokens[b_.tasks.awaited[edge_ + e]]++ == 0) wait_less(b_.tasks.followers[edge_ + e], time);
     if (repeats()) wait_less(t, time);
   }
 
@@ -245,7 +250,7 @@ class Tasks {
     }
     const int64_t begin = time > task.release ? time : task.release;
     task.since = begin;
-    if (++task.begun == 1) b_.start[first_ + t] = begin;
+    if (++task.begun == 1) b_.out.start[first_ + t] = begin;
     if (repeats()) take_tokens(task);
     if (begin == time && !task.takes_time()) {
       s_.at_once[begun_++] = t;

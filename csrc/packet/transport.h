@@ -1,104 +1,330 @@
-// The rates of messages, and the packets that wait for a port where packets can be lost or marked.
+// Ports that lose or mark packets, and what messages do about it.
 //
-// A message has a window of packets in flight. Receivers acknowledge each packet, and an acknowledgement takes the idle
-// time of a flit on the way back; the sender may then send another packet, or again the one that was lost.
+// A message may have a number of packets under way. A receiver acknowledges each packet, and the sender may then send
+// another packet, or again the one that was lost. An acknowledgement takes the time of a flit on the idle way back.
 //
-//   pulls    a receiver lets its senders hear of one packet in the time that its interfaces together take for one (NDP)
-//   DCQCN    what the sender hears says whether the packet was marked; the sender has a rate, in 2^-20 of its link's
-//     marked      target = rate, rate -= rate * alpha / 2, alpha += gain * (1 - alpha)
-//     a timer     rate = (rate + target) / 2, the target having risen after `recoveries` of these, likewise by bytes
-//     without     alpha -= gain * alpha
+//   2 packets may be under way; the second is lost
+//     sender      0 1     2 1'      (1' is packet 1 once more)
+//     receiver      ack 0   ack 2
 //
-// Source: Zhu et al., "Congestion control for large-scale RDMA deployments", SIGCOMM 2015; Handley et al.,
-// "Re-architecting datacenter networks and stacks for low latency and high performance", SIGCOMM 2017.
+// Packets that come to a port wait for it (admit) in the order of their times. A port drops a packet for which there is
+// no room, or trims it to its header, which goes on to the receiver. It marks a packet by how much waits for the port.
+//
+// The other layers call on_round, admit, end_sending, on_enqueue, on_dequeue, on_nic_departure, on_departure,
+// after_departure, on_delivery and run_feedback, which do nothing in a world without a transport; number_of and
+// send_next replace those of the NIC.
+//
+// Source: RFC 3168 (marks); Floyd and Jacobson, "Random early detection gateways for congestion avoidance", IEEE/ACM
+// Transactions on Networking 1(4), 1993; Handley et al., "Re-architecting datacenter networks and stacks for low
+// latency and high performance", SIGCOMM 2017 (trimming).
 #pragma once
 
-#include "batch.h"
-#include "parallel/backend.h"
+#include "arbiter.h"
+#include "controls.h"
 
 namespace topoflow::BACKEND::packet {
 
-constexpr int64_t kHeard = int64_t{1} << 41;  // this + 16 * task + News: what an event is that a message hears of
+template <class Base>
+class Transport : public Base {
+ public:
+  using Base::b_, Base::draws_, Base::edge_, Base::messages_, Base::port_, Base::ports_, Base::region_, Base::root_,
+      Base::s_, Base::task_, Base::tasks_, Base::world_, Base::begin_taken, Base::free_slot, Base::most_taken,
+      Base::offer, Base::remember_taken, Base::requeue, Base::self, Base::short_bytes, Base::size_of, Base::taken_edge,
+      Base::time, Base::transports, Base::vacate;
+  using Base::Base;
+  using typename Base::Region;
 
-enum News : int32_t {
-  kAtSender = 1,  // else at the receiver
-  kLost = 2,
-  kLastOne = 4,  // of the message, which is not of the full size
-  kMark = 8
-};
+  DEVICE bool loses() const { return transports() && b_.transport.loss != kLossless; }
 
-constexpr int32_t kWholeRate = 1 << 20, kWholeAlpha = 1 << 30;
-
-// The rate of a message's sender.
-struct Rate {
-  int64_t timer, alpha_timer;  // ps, when they end next
-  int64_t bytes;               // since the target last rose by bytes
-  int32_t now, target, alpha;
-  int32_t by_timer, by_bytes;  // how often it rose since the last mark
-  bool is_limited;             // it has heard of a mark
-
-  DEVICE void begin() { *this = {0, 0, 0, kWholeRate, kWholeRate, kWholeAlpha, 0, 0, false}; }
-
-  DEVICE void cut(const Transport& how, int64_t time, int32_t step, int32_t leap) {
-    catch_up(how, time, step, leap);
-    target = now;
-    now -= static_cast<int32_t>((int64_t{now} * alpha) >> 31);
-    if (now < step) now = step;  // ours: the paper has no least rate
-    alpha += static_cast<int32_t>(((int64_t{kWholeAlpha} - alpha) * how.gain) >> 16);
-    *this = {time + how.timer, time + how.alpha_timer, 0, now, target, alpha, 0, 0, true};
+  DEVICE void begin_transport() {
+    if (!transports()) return;
+    for (int32_t t = 0; t < messages_; ++t) {
+      Flow& flow = s_.flow[t];
+      flow = {};
+      flow.rate.begin();
+      flow.allowed = b_.flows.allowed[task_ + t];
+      for (int64_t* count : {b_.out.sent, b_.out.sent_bytes, b_.out.delivered, b_.out.delivered_bytes, b_.out.lost_of,
+                             b_.out.lost_bytes})
+        count[task_ + t] = 0;
+    }
+    for (int32_t p = 0; p < ports_; ++p) {
+      s_.lane[p] = {kNever, 0, 0, 0, 0, 0, 0};
+      b_.out.deepest[port_ + p] = 0;
+    }
+    const int64_t queues = b_.ports.queue_offsets[world_ + 1] - b_.ports.queue_offsets[world_];
+    for (int64_t q = 0; q < queues; ++q) s_.coming[q] = {kNever, kNone, kNone};
   }
 
-  // The timers that have ended by `time`. `step` and `leap`: what the target rises by.
-  DEVICE void catch_up(const Transport& how, int64_t time, int32_t step, int32_t leap) {
-    if (!is_limited) return;
-    for (; alpha_timer <= time; alpha_timer += how.alpha_timer)
-      alpha -= static_cast<int32_t>((int64_t{alpha} * how.gain) >> 16);
-    for (; timer <= time; timer += how.timer) rise(how, ++by_timer, by_bytes, step, leap);
+  // The message of a task is sent, or is sent once more.
+  DEVICE void on_round(int32_t task) const {
+    if (transports()) s_.flow[task].waits = true;
   }
 
-  DEVICE void sent(const Transport& how, int32_t size, int32_t step, int32_t leap) {
-    if (!is_limited) return;
-    for (bytes += size; bytes >= how.bytes; bytes -= how.bytes) rise(how, by_timer, ++by_bytes, step, leap);
+  // Returns the number of a sender's next packet. A packet that is sent again has a new number, so that it draws
+  // another path.
+  DEVICE uint32_t number_of(const Sender& sender) const {
+    if (!transports() || !has_lost(s_.flow[sender.task])) return Base::number_of(sender);
+    const Flow& flow = s_.flow[sender.task];
+    return (static_cast<uint32_t>(sender.packets + flow.resent) & kNumber) | (flow.again == 0 ? kShort : 0);
   }
 
-  // ps from the beginning of a packet that takes `taken` ps on its link to the beginning of the next.
-  DEVICE int64_t gap(int64_t taken) const { return now < kWholeRate ? taken * kWholeRate / now : 0; }
+  DEVICE static bool has_lost(const Flow& flow) { return flow.again + flow.last > 0; }
 
- private:
-  DEVICE void rise(const Transport& how, int32_t one, int32_t other, int32_t step, int32_t leap) {
-    const int32_t most = one > other ? one : other, least = one > other ? other : one;
-    if (most >= how.recoveries) target += least > how.recoveries ? leap : step;
-    if (target > kWholeRate) target = kWholeRate;
-    now = (now + target + 1) / 2;
+  DEVICE static bool may_send(const Sender& sender, const Flow& flow) {
+    return flow.allowed > 0 && (has_lost(flow) || sender.number < sender.packets);
   }
-};
 
-// A message on its way.
-struct Flow {
-  Rate rate;
-  int64_t earliest;     // ps, when the next packet may leave
-  int64_t quiet;        // ps, until when its receiver says nothing of marks
-  int64_t again, last;  // packets to be sent again, of the full size and not
-  int64_t resent;       // packets that were
-  int64_t pulled;       // packets that the receiver has let it send besides those that were lost
-  int32_t allowed;      // packets that it may still send
-  bool waits;           // for its turn at the NIC
-};
+  // Sender `i` has sent `packet`; the next one waits for its turn, if there is one that may be sent.
+  DEVICE void send_next(Port& port, int32_t i, const Packet& packet, int64_t now) {
+    if (!transports()) return Base::send_next(port, i, packet, now);
+    Sender& sender = s_.sender[i];
+    Flow& flow = s_.flow[sender.task];
+    if (has_lost(flow)) {
+      --(flow.again ? flow.again : flow.last);
+      if (++flow.resent > kMostLosses * sender.packets) gives_up_ = true;
+    } else {
+      ++sender.number;
+    }
+    --flow.allowed;
+    count(b_.out.sent, b_.out.sent_bytes, packet);
+    const int32_t size = size_of(packet.task, packet.number);
+    const auto p = static_cast<int32_t>(&port - s_.port);
+    const int64_t gap =
+        with_control(b_.transport.control, [&](const auto& control) { return control.gap(*this, flow, p, size, now); });
+    flow.earliest = now + (gap > sender.pace ? gap : sender.pace);
+    flow.waits = may_send(sender, flow);
+    if (!flow.waits) return;
+    if (flow.earliest > now) return offer(i, flow.earliest);
+    requeue(port, i, now);
+  }
 
-// The packets that wait for a port where packets can be lost or marked.
-struct Lane {
-  int64_t arrives;  // ps, when the next packet comes
-  int64_t pulls;    // ps, when the receiver whose first interface it is lets the next packet be sent
-  int64_t lost, marked;
-  int32_t waiting;  // flits
-  int32_t sending;  // flits of the packet that it sends, until it is free
-  int32_t most;     // flits that waited
-};
+  // A packet is on its way to the end of a queue.
+  DEVICE void on_enqueue(Queue& queue, int64_t ready) {
+    if (!transports()) return;
+    Coming& coming = s_.coming[&queue - s_.queue];
+    if (coming.first == kNone) coming = {ready, coming.before, queue.tail};
+    Lane& lane = s_.lane[queue.port];
+    if (ready < lane.arrives) lane.arrives = ready;
+    if (ready < s_.next[queue.port]) s_.next[queue.port] = ready;
+  }
 
-// The packets of a queue that have not come yet, which follow those that have.
-struct Coming {
-  int64_t time;  // ps, of the first
-  int32_t before, first;
+  // A queue has sent the packet of a slot.
+  DEVICE void on_dequeue(const Queue& queue, int32_t slot) const {
+    if (transports() && s_.coming[&queue - s_.queue].before == slot) s_.coming[&queue - s_.queue].before = kNone;
+  }
+
+  // A port begins to send a packet of its NIC.
+  DEVICE void on_nic_departure(const Port& port) const {
+    if (transports()) s_.lane[&port - s_.port].sending = 0;
+  }
+
+  // A port begins to send a packet that waited.
+  DEVICE void on_departure(const Port& port, Packet& packet) {
+    if (!transports() || !b_.transport.mark_leaving) return;
+    const auto p = static_cast<int32_t>(&port - s_.port);
+    mark(packet, p, s_.lane[p].waiting - size_of(packet.task, packet.number));
+  }
+
+  // The port has begun to send that packet: its `size` flits no longer wait.
+  DEVICE void after_departure(const Port& port, int32_t size) const {
+    if (!transports()) return;
+    Lane& lane = s_.lane[&port - s_.port];
+    lane.waiting -= size;
+    lane.sending = size;
+  }
+
+  // Packets that come to a port until `end` begin to wait, or are lost, in the order of their times.
+  DEVICE void admit(int32_t p, int64_t end) {
+    if (!transports()) return;
+    Lane& lane = s_.lane[p];
+    while (lane.arrives <= end) {
+      const Port& port = s_.port[p];
+      int32_t found = kNone;
+      int64_t first = kNever, second = kNever;
+      for (int32_t place = 0; place < port.queues; ++place) {
+        const int64_t time = s_.coming[port.first_queue + place].time;
+        if (time < first) {
+          second = first;
+          first = time;
+          found = place;
+        } else if (time < second) {
+          second = time;
+        }
+      }
+      if (found != kNone) admit_one(p, found, first);
+      const int64_t next = found == kNone ? kNever : s_.coming[port.first_queue + found].time;
+      lane.arrives = next < second ? next : second;
+    }
+  }
+
+  DEVICE void admit_one(int32_t p, int32_t place, int64_t now) {
+    Port& port = s_.port[p];
+    Lane& lane = s_.lane[p];
+    Queue& queue = s_.queue[port.first_queue + place];
+    Coming& coming = s_.coming[port.first_queue + place];
+    const int32_t slot = coming.first;
+    Packet& packet = s_.slot[slot].packet;
+    const int32_t size = size_of(packet.task, packet.number), next = packet.next;
+    const int32_t waits = lane.waiting + (now < port.free ? lane.sending : 0);
+    coming.first = next;
+    coming.time = next == kNone ? kNever : s_.slot[next].ready;
+    if (loses() && waits + size > b_.flows.depth[port_ + p]) {
+      ++lane.lost;
+      count(b_.out.lost_of, b_.out.lost_bytes, packet);
+      on_loss(p, queue, packet, now);
+      (coming.before == kNone ? queue.head : s_.slot[coming.before].packet.next) = next;
+      if (queue.tail == slot) queue.tail = coming.before;
+      free_slot(slot);
+      if (coming.before != kNone) return;
+      queue.ready = coming.time;
+      if (next == kNone) vacate(port, place);
+      return;
+    }
+    if (!b_.transport.mark_leaving) mark(packet, p, waits);
+    lane.waiting += size;
+    if (waits + size > lane.most) lane.most = waits + size;
+    coming.before = slot;
+  }
+
+  // A port has sent all that it can before `end`, and next looks at `now`.
+  DEVICE void end_sending(int32_t p, int64_t end, int64_t now) {
+    if (!transports()) return;
+    admit(p, end - 1);
+    if (s_.lane[p].arrives < now) s_.next[p] = s_.lane[p].arrives;
+  }
+
+  DEVICE void mark(Packet& packet, int32_t p, int32_t flits) {
+    if (!is_marked(packet, p, int64_t{flits} * b_.model.flit)) return;
+    packet.number |= kMarked;
+    ++s_.lane[p].marked;
+  }
+
+  DEVICE bool is_marked(const Packet& packet, int32_t p, int64_t waits) const {
+    const TransportSettings& how = b_.transport;
+    if (how.mark_to < 0 || packet.number & kMarked || waits <= how.mark_from) return false;
+    if (waits >= how.mark_to) return true;
+    const int64_t limit = how.mark_most * (waits - how.mark_from) / (how.mark_to - how.mark_from);
+    return draws_
+               .of(kMarks, tasks_.number(packet.task), packet.number & kNumber,
+                   static_cast<uint32_t>(b_.ports.first_seen[port_ + p]))
+               .word[0] < limit;
+  }
+
+  // A trimmed packet continues as a flit in the time of an idle path; the sender of a dropped one waits.
+  DEVICE void on_loss(int32_t p, const Queue& queue, const Packet& packet, int64_t now) {
+    const Port& port = s_.port[p];
+    if (b_.transport.loss == kTrims) return notify(now + remaining_delay(p, queue.after, packet), packet, kLost);
+    const int64_t known = packet.born + b_.transport.timeout, least = now + time(port, 1) + port.latency;
+    notify(known > least ? known : least, packet, kLost | kAtSender);
+  }
+
+  // Returns the ps until a flit that leaves port `p` reaches the target of a packet, which will be in `channel` next.
+  DEVICE int64_t remaining_delay(int32_t p, int32_t channel, const Packet& packet) const {
+    int64_t total = time(s_.port[p], 1) + s_.port[p].latency;
+    for (int32_t next = packet.step; channel != kNone;) {
+      const int32_t edge = taken_edge(next, packet);
+      const Port& port = s_.port[b_.paths.edge_port[edge_ + edge]];
+      total += b_.model.switch_latency + time(port, 1) + port.latency;
+      channel = b_.paths.edge_channel[edge_ + edge];
+      next = s_.edge[edge].next;
+    }
+    return total;
+  }
+
+  // A packet arrives at its target.
+  DEVICE void on_delivery(const Packet& packet, int64_t arrival) {
+    if (!transports()) return;
+    count(b_.out.delivered, b_.out.delivered_bytes, packet);
+    notify(arrival, packet, packet.number & kMarked ? kMark : 0);
+  }
+
+  DEVICE void count(int64_t* packets, int64_t* bytes, const Packet& packet) const {
+    Region::add(packets[task_ + packet.task], 1);
+    Region::add(bytes[task_ + packet.task], packet.number & kShort ? short_bytes(packet.task) : b_.model.size);
+  }
+
+  // A message hears of a packet at `time`: at its receiver first, and then at its sender.
+  DEVICE void notify(int64_t time, const Packet& packet, int32_t feedback) {
+    notify(time, packet.task, feedback | (packet.number & kShort ? kLastOne : 0));
+  }
+
+  DEVICE void notify(int64_t time, int32_t task, int32_t feedback) {
+    const Event event{time, kFeedback + 16 * int64_t{task} + feedback};
+    if constexpr (!Region::kAlone) {
+      const int32_t nic = b_.paths.root_port[root_ + b_.tasks.first_root[task_ + task]];
+      const int32_t port = feedback & kAtSender ? nic : b_.flows.puller[task_ + task];
+      if (!region_.template has<&Cut::port>(port))
+        return region_.template mail_for<&Cut::port>(port).events.push_back(event);
+    }
+    s_.feedback.push(event);
+  }
+
+  // Returns the time at which a message hears of a packet next, ps.
+  DEVICE int64_t feedback_time() const { return transports() ? s_.feedback.time() : kNever; }
+
+  DEVICE void run_feedback(int64_t end) {
+    if (!transports()) return;
+    while (s_.feedback.time() < end) on_feedback(s_.feedback.pop());
+  }
+
+  DEVICE void on_feedback(const Event& event) {
+    const int64_t heard = event.what - kFeedback;
+    const auto task = static_cast<int32_t>(heard / 16), feedback = static_cast<int32_t>(heard % 16);
+    feedback& kAtSender ? on_ack(task, feedback, event.time) : on_arrival_at_receiver(task, feedback, event.time);
+  }
+
+  DEVICE void on_arrival_at_receiver(int32_t task, int32_t feedback, int64_t now) {
+    Flow& flow = s_.flow[task];
+    if (now < flow.quiet) {
+      feedback &= ~kMark;
+    } else if (feedback & kMark) {
+      flow.quiet = now + b_.transport.notice;
+    }
+    const int64_t sent = with_control(b_.transport.control, [&](const auto& control) {
+      return control.ack_time(*this, flow, task, (feedback & kLost) != 0, now);
+    });
+    if (sent != kNever) notify(sent + b_.flows.back[task_ + task], task, feedback | kAtSender);
+  }
+
+  DEVICE void on_ack(int32_t task, int32_t feedback, int64_t now) {
+    const int32_t i = s_.first_sender[task], p = s_.sender[i].port;
+    self().send_until(p, now);
+    Flow& flow = s_.flow[task];
+    ++flow.allowed;
+    if (feedback & kLost) ++(feedback & kLastOne ? flow.last : flow.again);
+    if (feedback & kMark)
+      with_control(b_.transport.control, [&](const auto& control) { control.on_mark(*this, flow, p, now); });
+    if (flow.waits || !may_send(s_.sender[i], flow)) return;
+    flow.waits = true;
+    offer(i, now > flow.earliest ? now : flow.earliest);
+  }
+
+  // Depths of queues over time (depths.h) have a column for each channel, or for each port where packets are lost.
+  DEVICE int32_t most(int32_t i) const { return loses() ? s_.lane[i].most : most_taken(i); }
+
+  DEVICE void remember(int32_t i, int32_t flits) {
+    if (!loses()) return remember_taken(i, flits);
+    if (flits > s_.lane[i].most) s_.lane[i].most = flits;
+  }
+
+  DEVICE void begin_interval(int32_t i, int64_t now) {
+    if (!loses()) return begin_taken(i, now);
+    Lane& lane = s_.lane[i];
+    int32_t& deepest = b_.out.deepest[port_ + i];
+    if (lane.most > deepest) deepest = lane.most;
+    lane.most = lane.waiting + (now < s_.port[i].free ? lane.sending : 0);
+  }
+
+  // Writes what waited for a port, and what it lost and marked.
+  DEVICE void write_lane(int32_t p) const {
+    if (!transports()) return;
+    b_.out.lost[port_ + p] = s_.lane[p].lost;
+    b_.out.marked[port_ + p] = s_.lane[p].marked;
+    int32_t& deepest = b_.out.deepest[port_ + p];
+    if (s_.lane[p].most > deepest) deepest = s_.lane[p].most;
+  }
+
+  bool gives_up_ = false;  // a message has given up
 };
 
 }  // namespace topoflow::BACKEND::packet

@@ -74,54 +74,10 @@ TOO_LONG: int
 NEVER: int
 MOST_LOSSES: int
 LATENCY_BINS: int
-
-class Transport:
-    def __init__(
-        self,
-        *,
-        is_on: bool,
-        loss: int,
-        control: int,
-        timeout: int,
-        mark_from: int,
-        mark_to: int,
-        mark_most: int,
-        mark_leaving: bool,
-        timer: int,
-        bytes: int,
-        alpha_timer: int,
-        notice: int,
-        gain: int,
-        recoveries: int,
-    ) -> None: ...
-
-class PacketModel:
-    def __init__(
-        self,
-        *,
-        size: int,
-        flit: int,
-        switch_latency: int,
-        nic_latency: int,
-        credit_latency: int,
-        cut_through: bool,
-        output_queues: bool,
-        by_message: bool,
-        in_turn: bool,
-        by_age: bool,
-        by_arrival: bool,
-        in_order: bool,
-        by_free: bool,
-        threshold: float,
-        samples: int,
-        transport: Transport,
-        is_sst: bool,
-        setup: int,
-        match: int,
-    ) -> None: ...
+PACKET_SETTINGS: list[tuple[str, str, str]]  # name, type and content of each setting of packets()
 
 def packets(
-    arrays: Mapping[str, Any], model: PacketModel, budget: int, stream: int, threads: int, grain: int
+    arrays: Mapping[str, Any], settings: Mapping[str, float], budget: int, stream: int, threads: int, grain: int
 ) -> int: ...
 
 REQUEST_GRANT: int

@@ -15,6 +15,7 @@ import pytest
 
 from topoflow import _C
 from topoflow.engine.fluid.batch import pack
+from topoflow.engine.packet import Packet
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -118,6 +119,29 @@ def test_every_array_of_the_table_is_packed_and_is_asked_for(packed, name):
 
 def test_what_is_packed_is_in_the_table(packed):
     assert set(packed.arrays) == {name for name, *_ in _C.FIELDS["simulate"]}
+
+
+def test_the_packet_fidelity_gives_the_settings_of_the_table():
+    assert sorted(Packet().kernel()) == sorted(name for name, *_ in _C.PACKET_SETTINGS)
+
+
+@pytest.mark.parametrize(("name", "type", "about"), _C.PACKET_SETTINGS)
+def test_every_setting_of_packets_has_a_type_and_is_required(name, type, about):
+    assert type in {"bool", "int32", "int64", "float64"}
+    assert about
+    settings = {key: value for key, value in Packet().kernel().items() if key != name}
+    with pytest.raises(ValueError, match=f"^{name}: setting is missing$"):
+        _C.packets({}, settings, 0, 0, 1, 1)
+
+
+def test_a_setting_that_the_kernel_does_not_have_is_refused():
+    with pytest.raises(ValueError, match=r"^colour: the kernel has no such setting$"):
+        _C.packets({}, {**Packet().kernel(), "colour": 1}, 0, 0, 1, 1)
+
+
+def test_the_border_names_the_setting_of_another_type():
+    with pytest.raises(TypeError, match=r"^flit: must be int32, got '64'$"):
+        _C.packets({}, {**Packet().kernel(), "flit": "64"}, 0, 0, 1, 1)
 
 
 @pytest.mark.parametrize("function", _C.FIELDS)

@@ -11,7 +11,7 @@
     a NIC               gives the messages of a link turns, one packet each, in the order in which they came, or
                         sends each to its end before the next
     a packet            that may take several paths draws one at each branch, when it is sent there; or those of a
-                        message take the ways of a branch in turn, in an order that is shuffled for each turn
+                        message take the edges of a branch in turn, in an order that is shuffled for each turn
     a message           has arrived when all its packets have, completely
 
 Nothing here is quick. ``topoflow.engine.packet`` does the same by windows of time (``csrc/packet``); tests compare

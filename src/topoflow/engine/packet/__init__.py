@@ -144,9 +144,9 @@ class Packet(PacketSettings):
             partial(self._steps, threads=run.threads),
         )
 
-    def kernel(self) -> _C.PacketModel:
-        """The settings as the kernel takes them."""
-        return _C.PacketModel(
+    def kernel(self) -> dict[str, float]:
+        """Return the settings by the names of the kernel (``PacketSettings`` of ``csrc/packet/batch.h``)."""
+        return dict(
             size=self.size,
             flit=self.flit,
             switch_latency=in_picoseconds(self.switch_latency),
@@ -162,10 +162,10 @@ class Packet(PacketSettings):
             by_free=self.by_free,
             threshold=self.threshold,
             samples=self.samples,
-            transport=self.transport,
             is_sst=self.is_sst,
             setup=in_picoseconds(self.setup),
             match=in_picoseconds(self.match),
+            **self.transport,
         )
 
     def _packets(self, prepared: Prepared) -> Floats:

@@ -27,11 +27,11 @@ def draws(seed: int, task: int, number: int, branch: int) -> tuple[int, int, int
     return philox((PURPOSE, task, number, branch), (seed & WORD, seed >> 32 & WORD))
 
 
-def shuffled(seed: int, task: int, cycle: int, branch: int, ways: int) -> list[int]:
-    """The ways of a branch in the order in which the packets of a task take them in a cycle (csrc/packet/cycles.h)."""
-    found, key = list(range(ways)), (seed & WORD, seed >> 32 & WORD)
-    for i in range(ways):
+def shuffled(seed: int, task: int, cycle: int, branch: int, edges: int) -> list[int]:
+    """Return the edges of a branch in the order in which packets of a task take them (``csrc/packet/cycles.h``)."""
+    found, key = list(range(edges)), (seed & WORD, seed >> 32 & WORD)
+    for i in range(edges):
         word = philox((CYCLE + i // 4, task, cycle, branch), key)[i % 4]
-        other = i + below(word, ways - i)
+        other = i + below(word, edges - i)
         found[i], found[other] = found[other], found[i]
     return found

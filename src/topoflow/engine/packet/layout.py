@@ -62,7 +62,7 @@ class PortLayout:
     edge_next: Ints  # [E]
     edge_bound: Bounds  # [E]
     branches: Offsets  # [B+1] first edge of each; edges that are in none come after them
-    branch_stride: Ints  # [B] ways that lead to a branch, 0: its edges are not equally likely
+    branch_stride: Ints  # [B] paths that lead to a branch, 0: its edges are not equally likely
     port_link: Ints  # [N]
     channel_port: Ints  # [C] the port that sends into it
     queue_channel: Ints  # [Q] the channel that it is a part of
@@ -178,25 +178,25 @@ def _steps(
 
 
 def _strides(merged: Merged) -> Ints:
-    """[B] the ways that lead from a root to each branch, 0 for a branch whose edges are not equally likely."""
+    """Return [B] the paths that lead from a root to each branch, 0 for a branch whose edges are not equally likely."""
     begin, edges = merged.branches, len(merged.edge_next)
-    ways = np.diff(begin)
-    branch = np.repeat(np.arange(len(ways)), ways)  # [of the first edges], those that are in a branch
-    reached = np.zeros(len(ways) + edges, np.int64)  # branches, then edges that are in none
+    sizes = np.diff(begin)  # [B] edges of each branch
+    branch = np.repeat(np.arange(len(sizes)), sizes)  # [of the first edges], those that are in a branch
+    reached = np.zeros(len(sizes) + edges, np.int64)  # branches, then edges that are in none
     code, count = merged.root_next, np.ones(len(merged.root_next), np.int64)
     while (goes := code != NONE).any():
-        target = np.where(code[goes] < NONE, -2 - code[goes], len(ways) + code[goes])
+        target = np.where(code[goes] < NONE, -2 - code[goes], len(sizes) + code[goes])
         before = reached.copy()
         np.maximum.at(reached, target, count[goes])
         (new,) = np.nonzero(reached > before)
         inside = np.isin(branch, new)
-        edge = np.concatenate([np.flatnonzero(inside), new[new >= len(ways)] - len(ways)])
+        edge = np.concatenate([np.flatnonzero(inside), new[new >= len(sizes)] - len(sizes)])
         code = merged.edge_next[edge]
-        after = np.minimum(reached[: len(ways)] * ways, 2**30)[branch[inside]]
-        count = np.concatenate([after, reached[new[new >= len(ways)]]])
-    even = np.rint((np.arange(len(branch)) - begin[branch] + 1) * (DRAWS / ways[branch])) - 1
+        after = np.minimum(reached[: len(sizes)] * sizes, 2**30)[branch[inside]]
+        count = np.concatenate([after, reached[new[new >= len(sizes)]]])
+    even = np.rint((np.arange(len(branch)) - begin[branch] + 1) * (DRAWS / sizes[branch])) - 1
     uneven = np.abs(merged.edge_bound[: len(branch)].astype(np.float64) - even) > 1
-    stride = reached[: len(ways)]
+    stride = reached[: len(sizes)]
     stride[branch[uneven]] = 0
     return stride.astype(np.int32)
 

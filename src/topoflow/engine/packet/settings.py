@@ -345,7 +345,7 @@ def _overlapping(
     At most k rounds have packets or unreturned credits at the same time: the next round begins when the last one has
     arrived, two links and two NICs later, and a credit is returned within its delay and a window. A returned credit
     keeps its slot until the sender looks at the channel. When slots run out, the sender collects all of these
-    (``World::take_slot``); with slots for 2 k rounds that frees half of them.
+    (``Credits::take_slot``); with slots for 2 k rounds that frees half of them.
     """
     if world.graph.rounds == 1:
         return 1

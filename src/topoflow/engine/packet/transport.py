@@ -29,7 +29,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topoflow import _C
 from topoflow.arrays import Floats, Ints, Offsets, distinct
 from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.base import AUTO, LoweredGraph, World
@@ -122,24 +121,24 @@ class Transport:
         return self.loss != LOSSES[0]
 
     @property
-    def transport(self) -> _C.Transport:
-        """Return the settings in the type of the kernel."""
-        return _C.Transport(
-            is_on=self.has_transport,
-            loss=LOSSES.index(self.loss),
-            control=CONTROLS.index(self.control),
-            timeout=round(self.timeout * PS),
-            mark_from=self.ecn_from or 0,
-            mark_to=NONE if self.ecn_from is None else self.ecn_to,
-            mark_most=round(self.ecn_most * 2**32),
-            mark_leaving=self.ecn_at == "departure",
-            timer=round(self.dcqcn_timer * PS),
-            bytes=self.dcqcn_bytes,
-            alpha_timer=round(self.dcqcn_alpha_timer * PS),
-            notice=round(self.dcqcn_notice * PS),
-            gain=round(self.dcqcn_gain * 2**16),
-            recoveries=self.dcqcn_recoveries,
-        )
+    def transport(self) -> dict[str, float]:
+        """Return the settings by the names of the kernel (``TransportSettings`` of ``csrc/packet/batch.h``)."""
+        return {
+            "is_on": self.has_transport,
+            "loss": LOSSES.index(self.loss),
+            "control": CONTROLS.index(self.control),
+            "timeout": round(self.timeout * PS),
+            "mark_from": self.ecn_from or 0,
+            "mark_to": NONE if self.ecn_from is None else self.ecn_to,
+            "mark_most": round(self.ecn_most * 2**32),
+            "mark_leaving": self.ecn_at == "departure",
+            "timer": round(self.dcqcn_timer * PS),
+            "bytes": self.dcqcn_bytes,
+            "alpha_timer": round(self.dcqcn_alpha_timer * PS),
+            "notice": round(self.dcqcn_notice * PS),
+            "gain": round(self.dcqcn_gain * 2**16),
+            "recoveries": self.dcqcn_recoveries,
+        }
 
 
 @dataclass(frozen=True)

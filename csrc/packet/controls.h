@@ -1,0 +1,27 @@
+// All controls of messages.
+//
+// A new control is a header like dcqcn.h, a number in batch.h (Control), a case here and a name in
+// topoflow/engine/packet/transport.py.
+//
+// Source: dcqcn.h and pulls.h.
+#pragma once
+
+#include "dcqcn.h"
+#include "pulls.h"
+
+namespace topoflow::BACKEND::packet {
+
+// Returns f(control) of the control with this number.
+template <class F>
+DEVICE auto with_control(int32_t number, const F& f) {
+  switch (number) {
+    case Dcqcn::kNumber:
+      return f(Dcqcn());
+    case Pulls::kNumber:
+      return f(Pulls());
+    default:
+      return f(Uncontrolled());
+  }
+}
+
+}  // namespace topoflow::BACKEND::packet
