@@ -62,6 +62,7 @@ Shapes = dict[
 ]  # axes -> shapes of groups, and the number of each recipe's
 MERGED = 1e-3  # part of a transfer's duration by which ``fluid`` may end it early (``fluid.merge``)
 SMALLEST, LARGEST = 10, 44  # powers of two of the sizes (B) of ``Collectives``
+REPLICAS = ("replicate",)
 STRIDES = ("tensor", "context", "expert", "data", "replicate")  # axes of a stage, the fastest first
 
 
@@ -354,7 +355,11 @@ class RecipeBound:
         if recipe.zero[0] < 2:
             elements = _elements(recipe, types.parameters, cut)
             zero = recipe.zero[:, None]
-            reduced = _sum(self._reduced(elements[kind], zero, recipe, kind, shapes) for kind in GRADIENTS)
+            reduced = _sum(
+                self._reduced(elements[kind], zero, recipe, kind, shapes)
+                + self._replicated(elements[kind], recipe, kind, shapes)
+                for kind in GRADIENTS
+            )
             last = backward + self.waiting * reduced[0]
         pipeline, virtual, many = int(recipe.pipeline[0]), int(recipe.virtual[0]), int(recipe.microbatches[0])
         sent = types.sent * float((recipe.micro_batch / (recipe.tensor * recipe.context))[0])
@@ -377,6 +382,7 @@ class RecipeBound:
         each = np.where(zero >= 2, many, 1)  # reductions in an iteration
         all_, queued, gather, last, update = (np.zeros((len(recipes), len(types.first))) for _ in range(5))
         elements, roots = _elements(recipes, types.parameters, cut), _elements(recipes, types.root, cut)
+        replicated, last_replicated = np.zeros_like(all_), np.zeros_like(all_)
         for kind in GRADIENTS:
             held = elements[kind] @ types.of_rank.T
             around = roots[kind] @ types.of_rank.T
@@ -392,8 +398,11 @@ class RecipeBound:
             queued = np.maximum(queued, each * reduced + passes)
             of_first = elements[kind][:, types.first]
             last = np.maximum(last, self._reduced(of_first, zero, recipes, kind, shapes))
+            replicated += each * self._replicated(held, recipes, kind, shapes)
+            last_replicated += self._replicated(of_first, recipes, kind, shapes)
             update += held / _divided(recipes, kind)[:, None] * step_seconds(self.workload, 1.0)
-        return DataWork(all_, queued, gather, last, update)
+        queued, last = np.maximum(queued, replicated), np.maximum(last, last_replicated)
+        return DataWork(all_ + replicated, queued, gather, last, update)
 
     def _reduced(self, elements: Floats, zero: Numbers, recipes: Recipes, kind: str, shapes: Shapes) -> Floats:
         """Return the least time of the reductions of gradients of a kind, of ``elements`` on a GPU."""
@@ -406,12 +415,18 @@ class RecipeBound:
         )
         return whole + parts
 
+    def _replicated(self, elements: Floats, recipes: Recipes, kind: str, shapes: Shapes) -> Floats:
+        """Return the least time of the all-reductions between replicas, of divided ``elements``."""
+        part = (recipes.replicate > 1) / _divided(recipes, kind)
+        bytes = elements * self.gradient_bytes * part[:, None]
+        return self.collectives.seconds("all_reduce", *shapes[REPLICAS], bytes, queued=True)
+
     def _shapes(self, recipes: Recipes) -> Shapes:
         """Return for each set of axes the shapes of its groups, and the number [R] of that of a recipe."""
         unique, number = _distinct(*(getattr(recipes, axis) for axis in STRIDES))
         found: Shapes = {}
         meshes = [*map(tuple, unique.tolist())]
-        for axes in {*AMONG.values(), *GRADIENTS.values()}:
+        for axes in {*AMONG.values(), *GRADIENTS.values(), REPLICAS}:
             groups = [_group(mesh, axes, self.cluster.per_node) for mesh in meshes]
             numbers = {group: place for place, group in enumerate(dict.fromkeys(groups))}
             found[axes] = [*numbers], np.array([numbers[group] for group in groups])[number]

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from topoflow.strategy.schedules.base import Pass
@@ -34,8 +33,7 @@ PASS, SEND, TIE = "stage_pass", "send", "tie"  # of a stage of a pipeline
 GATHER, REDUCE = "gather", "reduce"  # the parameters of a bucket, and its gradients
 
 
-@dataclass(frozen=True)
-class Instruction:
+class Instruction(NamedTuple):
     """An instruction; ``name`` is the name of the method that executes it."""
 
     name: str

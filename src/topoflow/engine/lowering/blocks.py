@@ -79,15 +79,15 @@ class Block:
 
 
 RINGS = ("steps", "flows")
-# Nothing to send: the first join and the last.
-JOINS = Block(
-    share=np.zeros(2),
-    local_share=np.zeros(2),
-    connection=np.full(2, NO_PATH, np.int32),
+# Nothing to send: the first join is the last.
+JOIN = Block(
+    share=np.zeros(1),
+    local_share=np.zeros(1),
+    connection=np.full(1, NO_PATH, np.int32),
     connections=np.zeros((3, 0), np.int64),
-    waits=np.zeros(2),
-    after_count=np.array([0, 1]),
-    after=np.zeros(1, np.int64),
+    waits=np.zeros(1),
+    after_count=np.zeros(1, np.int64),
+    after=np.zeros(0, np.int64),
 )
 
 
@@ -106,7 +106,7 @@ class BlockBuilder:
         """Return the block of ``task``; ``where`` names it in errors."""
         name = self._algorithm(task, where)
         if task.bytes == 0 and task.splits is None:
-            return JOINS
+            return JOIN
         if name == NCCL:
             return self._by_nccl(task, where)
         algorithm = algorithms()[name]
@@ -142,7 +142,7 @@ class BlockBuilder:
             groups = cluster.per_node // task.local if folded else 1  # side by side, of equal parts of the bytes
             flows = nccl_flows.flows(cluster.node, self.nccl, task.op, task.bytes / groups, members)
             if self.nvlink_is_free and len(set(members)) == 1:
-                self.made[key] = replace(JOINS, seconds=np.array([flows.alone, 0.0]))
+                self.made[key] = replace(JOIN, seconds=np.array([flows.alone]))
             else:
                 self.made[key] = _nccl_block(flows.folded(members, groups) if folded else flows, task)
         return self.made[key]
@@ -211,9 +211,21 @@ def _block(task: Collective, algorithm: Algorithm, call: CollectiveCall, sends: 
 
 
 def _nccl_block(flows: nccl_flows.CollectiveFlows, task: Collective) -> Block:
-    """Return the flows of NCCL, each with its wait and its limit."""
+    """Return the flows of NCCL, each with its wait and its limit. A single flow needs no joins around it."""
     if not flows.flows:
-        return JOINS
+        return JOIN
+    if len(flows.flows) == 1:
+        ((source, target, bytes, limit, channel),) = flows.flows
+        return replace(
+            JOIN,
+            share=np.array([bytes / task.bytes]),
+            connection=np.zeros(1, np.int32),
+            connections=np.array([[source], [target], [channel]], np.int64),
+            waits=np.full(1, -1.0),
+            traffic_class="all_reduce" if task.op == "all_reduce" else "mp",
+            seconds=np.array([flows.wait]),
+            limit=np.array([limit]),
+        )
     source, target, bytes, limit, channel = (np.array(column) for column in zip(*flows.flows, strict=True))
     streams = SteadyStreams(source, target, channel, bytes / task.bytes, steps=1)
     block = _between_joins(

@@ -21,13 +21,15 @@ gather and reduction is concurrent with compute, and compute waits for the rest.
 
 The all-reduces of norms' gradients among tensor ranks, and of the loss, are left out, since they are small.
 
-Shapes: N servers, n of a stage; Ends [N, w] as in ``side_by_side.py``.
+All passes of a stage of one kind are equal. The tasks of one are written once and pasted for every microbatch.
+
+Shapes: n servers of a stage, G groups; ``Tasks`` [n, w] are up to w tasks of each server, in the order of the stage.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -39,12 +41,11 @@ from topoflow.strategy.schedules import table_of
 from topoflow.strategy.schedules.base import Pass
 from topoflow.traffic.base import Label, Traffic
 from topoflow.traffic.buckets import fill
-from topoflow.traffic.columns import Columns
+from topoflow.traffic.columns import Columns, Tasks
 from topoflow.traffic.grid.side_by_side import CollectiveWriter, EqualGroups
-from topoflow.traffic.grid.stage_work import AMONG, PassWork, backward_work, forward_work, split_backward_work
+from topoflow.traffic.grid.stage_work import AMONG, backward_work, forward_work, split_backward_work
 from topoflow.traffic.program import Instruction, LayerGroup, StageParts, of_grid
 from topoflow.traffic.roofline import step_seconds
-from topoflow.traffic.tasks import NONE
 from topoflow.workload.base import Layer, LayerGraph
 
 PASS_NAMES = {"F": "forward", "B": "backward", "I": "input gradients", "W": "weight gradients"}
@@ -63,6 +64,14 @@ class StageBucket(NamedTuple):
     def layer(self) -> str:
         """Return the layer whose gradients complete the bucket."""
         return self.layers[-1]
+
+
+class StagePass(NamedTuple):
+    """The tasks of a pass: n of compute, then those of its collectives ``ops``, of which ``ends`` [n, w] end it."""
+
+    tasks: Columns
+    ops: Sequence[str]
+    ends: Offsets
 
 
 class Tie(NamedTuple):
@@ -95,19 +104,26 @@ class _Iteration:
         self.exchange = CollectiveWriter(self.tasks, grid.servers, workload.gpu.exchange_bandwidth)
         self.held = held_by_stage(workload, grid)
         self.servers = [np.array(grid.stage_servers(stage)) for stage in range(len(grid.stages))]
-        self.busy = self.exchange.none(2)  # the tasks that end a server's latest pass
+        self.order = np.arange(grid.servers_per_stage)  # [n]
+        self.passes: dict[tuple[int, str, str, int], StagePass] = {}
+        self.sends: dict[tuple[int, int], Columns] = {}
+        self.collectives: dict[tuple[str, float, int, str], Columns] = {}
+        self.busy: dict[int, Tasks] = {}  # pipeline rank -> [n, w] the tasks that end its latest pass
         # (stage, microbatch, forward) -> [n] the transfers that bring the input of this pass to each server
-        self.arrived: dict[tuple[int, int, bool], Offsets] = {}
-        self.reduced = self.exchange.none(2 * len(GRADIENTS))  # a server's latest reductions of each kind
+        self.arrived: dict[tuple[int, int, bool], Tasks] = {}
+        # pipeline rank -> kind of its latest reductions -> [n] these
+        self.reduced: dict[int, dict[str, Tasks]] = {rank: {} for rank in range(grid.pipeline)}
+        self.latest: dict[tuple[int, str], Tasks] = {}  # communicator -> [G] its latest collective
+        self.of_groups: dict[tuple[int, int], Offsets] = {}
         measured = workload.gpu.measured
         self.overlap = 1.0 if measured is None else measured.overlap
-        self.gathered: dict[int, Offsets] = {}  # bucket -> [N] the latest gather
+        self.gathered: dict[int, Tasks] = {}  # bucket -> [n] the latest gather
         self.incomplete: set[int] = set()  # buckets whose latest gather is the part that is concurrent with compute
         self.handover = handover_bytes(workload, grid)
-        self.works: dict[tuple[int, str, str, int], PassWork] = {}
+        stage_of = dict(zip(grid.stage_ranks, range(len(grid.stages)), strict=True))  # pipeline rank -> a stage
         self.groups = {
-            (stage, kind): EqualGroups.of(grid.groups(stage, along))
-            for stage in range(len(grid.stages))
+            (rank, kind): EqualGroups.of(grid.groups(stage, along))
+            for rank, stage in stage_of.items()
             for kind, along in (AMONG | GRADIENTS | {"replicate": ("replicate",)}).items()
             if grid.members(along) > 1
         }
@@ -177,40 +193,44 @@ class _Iteration:
 
     def stage_pass(self, instruction: Instruction) -> None:
         """Add compute and collectives of a pass on every server of the stage."""
-        stage, kind, servers = instruction.of, instruction.kind, self.servers[instruction.of]
+        stage, kind, rank = instruction.of, instruction.kind, self.grid.stage_ranks[instruction.of]
         part = self.held[stage]
-        if instruction.part is not None:
-            part = (part if kind == "F" else part[::-1])[instruction.part]
-        work = self._part_work(stage, kind, part)
         name = f"{PASS_NAMES[kind]} {stage}.{instruction.microbatch}"
         if instruction.part is not None:
+            part = (part if kind == "F" else part[::-1])[instruction.part]
             name = f"{name} {part[-1][0].name}"
         needed = [bucket for layer, _ in part for bucket in self.needed.get(layer.name, ())] if self.needed else []
         for bucket in needed:
             self._gather_rest(bucket)
-        computes = self.tasks.compute(Label(name, True), servers, work.seconds)
-        self.tasks.wait(computes[:, None], self.busy[servers])
-        for bucket in needed:
-            self.tasks.wait(computes, self.gathered[bucket][servers])
-        arrived = self.arrived.pop((stage, instruction.microbatch, kind == "F"), None) if kind != "W" else None
-        if arrived is not None:
-            self.tasks.wait(computes, arrived)
-        ends = self.exchange.none(2)
-        ends[servers, 0] = computes
-        for op, bytes in work.sent.items():
-            groups = self.groups.get((stage, op))
-            if groups is not None and bytes:
-                ends = self.exchange.collective(op, bytes, groups, ends, Label(f"{op} {name}"))
-        self.busy[servers] = ends[servers]
-
-    def _part_work(self, stage: int, kind: str, part: Held) -> PassWork:
         key = stage, kind, part[0][0].name, len(part)
-        if key not in self.works:
-            if kind in "IW":
-                self.works[key] = split_backward_work(self.workload, self.grid, part)[kind == "W"]
-            else:
-                self.works[key] = (forward_work if kind == "F" else backward_work)(self.workload, self.grid, part)
-        return self.works[key]
+        if key not in self.passes:
+            self.passes[key] = self._pass(stage, kind, part)
+        written = self.passes[key]
+        labels = [Label(name, True), *(Label(f"{op} {name}") for op in written.ops)]
+        computes = Tasks(self.tasks.paste(written.tasks, labels), self.order)
+        earlier = [self.busy.get(rank), *(self.gathered.get(bucket) for bucket in needed)]
+        if kind != "W":
+            earlier.append(self.arrived.pop((stage, instruction.microbatch, kind == "F"), None))
+        for tasks in filter(None, earlier):
+            self.tasks.follow(computes, tasks)
+        self.busy[rank] = Tasks(computes.first, written.ends)
+
+    def _pass(self, stage: int, kind: str, part: Held) -> StagePass:
+        """Return the tasks of a pass through ``part`` of a stage."""
+        if kind in "IW":
+            work = split_backward_work(self.workload, self.grid, part)[kind == "W"]
+        else:
+            work = (forward_work if kind == "F" else backward_work)(self.workload, self.grid, part)
+        tasks, ops = self.tasks.part(), list[str]()
+        exchange, servers = self.exchange.into(tasks), self.servers[stage]
+        ends = exchange.none(2)
+        ends[servers, 0] = tasks.compute(Label("", True), servers, work.seconds)
+        for op, bytes in work.sent.items():
+            groups = self.groups.get((self.grid.stage_ranks[stage], op))
+            if groups is not None and bytes:
+                ends = exchange.collective(op, bytes, groups, ends, Label(op))
+                ops.append(op)
+        return StagePass(tasks, ops, ends[servers])
 
     def gather(self, instruction: Instruction) -> None:
         """Gather the parameters of a bucket: with ZeRO 3 the part that is concurrent with compute."""
@@ -230,63 +250,88 @@ class _Iteration:
 
     def _gather(self, number: int, part: float) -> None:
         bucket = self.buckets[number]
-        groups = self.groups.get((bucket.stage, bucket.kind))
-        if groups is None:
-            self.gathered[number] = self.exchange.none()[:, 0]
-            return
-        bytes = part * bucket.elements * self.workload.element_bytes
-        label = Label(f"all_gather {bucket.layer}")
-        self.gathered[number] = self.exchange.queued("all_gather", bytes, groups, self.busy, label)
+        rank = self.grid.stage_ranks[bucket.stage]
+        if (rank, bucket.kind) in self.groups:
+            bytes, label = part * bucket.elements * self.workload.element_bytes, Label(f"all_gather {bucket.layer}")
+            after = filter(None, [self.busy.get(rank)])
+            self.gathered[number] = self._queued("all_gather", bytes, bucket.stage, bucket.kind, after, label)
+
+    def _queued(self, op: str, bytes: float, stage: int, kind: str, after: Iterable[Tasks], label: Label) -> Tasks:
+        """Add a collective of every group, next on its communicator. Return the task [n] of each server."""
+        groups = self.groups[self.grid.stage_ranks[stage], kind]
+        key = op, bytes, stage, kind
+        if key not in self.collectives:
+            self.collectives[key] = self.tasks.part()
+            self.collectives[key].collective(label, self.exchange.rows(op, groups), bytes * groups.side_by_side)
+        tasks = Tasks(self.tasks.paste(self.collectives[key], [label]), groups.number)
+        for first, offset in after:
+            of_groups = self.of_groups.setdefault((id(offset), id(groups)), offset[groups.places])
+            self.tasks.follow(tasks, Tasks(first, of_groups))
+        if (stage, kind) in self.latest:
+            self.tasks.queue(tasks.numbers, self.latest[stage, kind].numbers)
+        self.latest[stage, kind] = tasks
+        return Tasks(tasks.first, groups.number_at)
 
     def send(self, instruction: Instruction) -> None:
         """Add transfers from every server of the stage to the server at the same position of the other stage."""
         stage, to, microbatch = instruction.of, instruction.to, instruction.microbatch
-        if self.grid.stage_ranks[stage] == self.grid.stage_ranks[to]:
+        rank = self.grid.stage_ranks[stage]
+        if rank == self.grid.stage_ranks[to]:
             return  # a rank does its passes in order
-        forward, source = to > stage, self.servers[stage]
+        forward = to > stage
         label = Label(f"{'activations' if forward else 'gradients'} {stage}.{microbatch}", True)
-        sends = self.tasks.transfer(label, source, self.servers[to], self.handover[min(stage, to)])
-        self.tasks.wait(sends[:, None], self.busy[source])
+        if (stage, to) not in self.sends:
+            self.sends[stage, to] = self.tasks.part()
+            ends = self.servers[stage], self.servers[to]
+            self.sends[stage, to].transfer(label, *ends, self.handover[min(stage, to)])
+        sends = Tasks(self.tasks.paste(self.sends[stage, to], [label]), self.order)
+        self.tasks.follow(sends, self.busy[rank])
         self.arrived[to, microbatch, forward] = sends
 
     def reduce(self, instruction: Instruction) -> None:
         bucket = self.buckets[instruction.of]
         bytes = bucket.elements * self.grid.gradient_bytes(self.workload)
-        column = list(GRADIENTS).index(bucket.kind)
-        self._reduce("reduce_scatter" if self.grid.zero else "all_reduce", bytes, bucket, bucket.kind, column)
+        self._reduce("reduce_scatter" if self.grid.zero else "all_reduce", bytes, bucket, bucket.kind)
         bytes /= self.grid.divided(bucket.kind)
-        self._reduce("all_reduce", bytes, bucket, "replicate", column + len(GRADIENTS))
+        self._reduce("all_reduce", bytes, bucket, "replicate")
 
-    def _reduce(self, op: str, bytes: float, bucket: StageBucket, kind: str, column: int) -> None:
+    def _reduce(self, op: str, bytes: float, bucket: StageBucket, kind: str) -> None:
         """Add a collective in which compute can be concurrent with a part of it, and waits for the rest."""
-        groups, servers = self.groups.get((bucket.stage, kind)), self.servers[bucket.stage]
-        if groups is None:
+        stage, rank = bucket.stage, self.grid.stage_ranks[bucket.stage]
+        if (rank, kind) not in self.groups:
             return
         label = Label(f"{op} {bucket.layer}" if self.grid.zero else f"bucket {bucket.layer}")
-        after = np.concatenate([self.busy, self.reduced], axis=1) if kind == "replicate" else self.busy
-        tasks = self.exchange.queued(op, self.overlap * bytes, groups, after, label)
+        after = self._latest_of(rank) if kind == "replicate" else [self.busy[rank]]
+        tasks = self._queued(op, self.overlap * bytes, stage, kind, after, label)
         if self.overlap < 1:
-            tasks = self.exchange.queued(op, (1 - self.overlap) * bytes, groups, after, label)
-            self.busy[servers] = np.stack([tasks, self.exchange.none()[:, 0]], axis=1)[servers]
-        self.reduced[servers, column] = tasks[servers]
+            tasks = self.busy[rank] = self._queued(op, (1 - self.overlap) * bytes, stage, kind, after, label)
+        self.reduced[rank][f"{bucket.kind} {kind}"] = tasks
+
+    def _latest_of(self, rank: int) -> list[Tasks]:
+        """Return the tasks that end the latest pass and the latest reductions of a pipeline rank."""
+        return [self.busy[rank], *self.reduced[rank].values()]
 
     def tie(self, instruction: Instruction) -> None:
         """Add up the gradients of a matrix that two stages hold, between GPUs at the same position."""
         stages, bytes, layer = self.ties[instruction.of]
-        pairs = np.stack([self.servers[stage] for stage in stages], axis=1)
-        after = np.concatenate([self.busy, self.reduced], axis=1)
-        ends = self.exchange.collective("all_reduce", bytes, EqualGroups(pairs, 1, 1), after, Label(f"tied {layer}"))
-        self.reduced[pairs] = NONE
-        self.reduced[pairs, 0] = ends[pairs, 0]
+        ranks = [self.grid.stage_ranks[stage] for stage in stages]
+        pairs = EqualGroups(np.stack([self.servers[stage] for stage in stages], axis=1), 1, 1)
+        added = self.tasks.collective(Label(f"tied {layer}"), self.exchange.rows("all_reduce", pairs), bytes)
+        tasks = Tasks(int(added[0]), self.order)
+        for earlier in (each for rank in ranks for each in self._latest_of(rank)):
+            self.tasks.follow(tasks, earlier)
+        for rank in ranks:
+            self.reduced[rank] = {"tied": tasks}
 
     def update(self, instruction: Instruction) -> None:
-        servers = self.servers[instruction.of]
+        servers, rank = self.servers[instruction.of], self.grid.stage_ranks[instruction.of]
         elements = (size / self.grid.divided(self.grid.gradients(layer)) for layer, size in self.held[instruction.of])
-        updates = self.tasks.compute(Label("optimizer", True), servers, step_seconds(self.workload, sum(elements)))
-        self.tasks.wait(updates[:, None], np.concatenate([self.busy, self.reduced], axis=1)[servers])
+        added = self.tasks.compute(Label("optimizer", True), servers, step_seconds(self.workload, sum(elements)))
+        updates = Tasks(int(added[0]), self.order)
+        for earlier in self._latest_of(rank):
+            self.tasks.follow(updates, earlier)
         if self.grid.zero:
-            self.busy[servers] = self.exchange.none(2)[servers]
-            self.busy[servers, 0] = updates
+            self.busy[rank] = updates
 
     def _buckets_of(self, stage: int) -> list[StageBucket]:
         """Return the buckets of a stage: by size, or with ZeRO 3 those of each unit and of the root."""
@@ -297,7 +342,8 @@ class _Iteration:
                 for layer, elements in reversed(self.held[stage])
                 if elements and self.grid.gradients(layer) == kind
             ]
-            if not ({(stage, kind), (stage, "replicate")} & self.groups.keys()):
+            rank = self.grid.stage_ranks[stage]
+            if not ({(rank, kind), (rank, "replicate")} & self.groups.keys()):
                 continue
             if self.grid.zero < 3:
                 filled = fill((), held, self.grid.bucket_bytes, self.grid.bucket_bytes)

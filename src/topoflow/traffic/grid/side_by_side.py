@@ -11,7 +11,9 @@ The part inside a server takes the time of one group, since each group has its o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -36,6 +38,24 @@ class EqualGroups:
     local: int
     side_by_side: int
 
+    @cached_property
+    def number(self) -> Offsets:
+        """Return [G] the numbers of the groups."""
+        return np.arange(len(self.servers))
+
+    @cached_property
+    def places(self) -> Offsets:
+        """Return [G, m] the servers, counted from the first of all groups."""
+        places: Offsets = self.servers - self.servers.min()
+        return places
+
+    @cached_property
+    def number_at(self) -> Offsets:
+        """Return the number of the group of each place."""
+        number_at = np.full(self.servers.size, NONE, np.int64)
+        number_at[self.places] = self.number[:, None]
+        return number_at
+
     @staticmethod
     def of(groups: Sequence[RankGroup]) -> EqualGroups:
         """Return all groups of a grid along the same axes, which have equal shapes."""
@@ -49,7 +69,12 @@ class CollectiveWriter:
     def __init__(self, tasks: Columns, servers: int, local_bandwidth: float) -> None:
         self.tasks, self.servers, self.local_bandwidth = tasks, servers, local_bandwidth
         self._known: dict[tuple[str, EqualGroups], Offsets] = {}
-        self._latest: dict[EqualGroups, Offsets] = {}  # [G] the latest queued collective of each group
+
+    def into(self, part: Columns) -> CollectiveWriter:
+        """Return a writer into a part of the tasks."""
+        writer = copy(self)
+        writer.tasks = part
+        return writer
 
     def none(self, width: int = 1) -> Ends:
         """Return no tasks to wait for."""
@@ -66,18 +91,9 @@ class CollectiveWriter:
         ends[groups.servers, 0] = self._tasks(op, bytes, groups, after, label)[:, None]
         return ends
 
-    def queued(self, op: str, bytes: float, groups: EqualGroups, after: Ends, label: Label) -> Offsets:
-        """Add a collective that is next on the groups' communicators; return the task [N] of each server."""
-        tasks = self._tasks(op, bytes, groups, after, label)
-        self.tasks.queue(tasks, self._latest.get(groups, np.full(len(tasks), NONE)))
-        self._latest[groups] = tasks
-        task_of = np.full(self.servers, NONE, np.int64)
-        task_of[groups.servers] = tasks[:, None]
-        return task_of
-
     def _tasks(self, op: str, bytes: float, groups: EqualGroups, after: Ends, label: Label) -> Offsets:
         """Add a collective in every group; return the tasks [G]."""
-        tasks = self.tasks.collective(label, self._rows(op, groups), bytes * groups.side_by_side)
+        tasks = self.tasks.collective(label, self.rows(op, groups), bytes * groups.side_by_side)
         self.tasks.wait(tasks[:, None, None], after[groups.servers])
         return tasks
 
@@ -91,7 +107,7 @@ class CollectiveWriter:
         kind[:, :inside] = COMPUTE
         seconds[:, :inside] = inside_seconds("all_to_all", bytes / count, local, self.local_bandwidth)
         if between:
-            rows[:, inside] = self._rows("all_to_all", groups)
+            rows[:, inside] = self.rows("all_to_all", groups)
             size[:, inside] = bytes * local * groups.side_by_side
         columns = {"kind": kind, "operation": rows, "bytes": size, "seconds": seconds}
         flat = {name: values.ravel() for name, values in columns.items()}
@@ -105,7 +121,7 @@ class CollectiveWriter:
             ends[groups.servers, 1] = tasks[:, inside, None]
         return ends
 
-    def _rows(self, op: str, groups: EqualGroups) -> Offsets:
+    def rows(self, op: str, groups: EqualGroups) -> Offsets:
         """Return [G] the rows of the groups' operations."""
         key = op, groups
         if key not in self._known:
