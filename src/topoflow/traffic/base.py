@@ -205,6 +205,13 @@ class Traffic:
     def _has_splits(self) -> Mask:
         return np.array([operation.splits is not None for operation in self.operations], np.bool_)
 
+    @cached_property
+    def collectives_that_send(self) -> list[int]:
+        """Return the number of collectives of each operation that send bytes."""
+        sends = self.is_collective & (self.bytes > 0)
+        number: list[int] = np.bincount(self.operation[sends], minlength=len(self.operations)).tolist()
+        return number
+
     def kinds(self) -> list[str]:
         """Return [K] ``compute``, ``transfer`` or the name of the collective."""
         names, number = self.kind_numbers()
