@@ -12,7 +12,7 @@ import pytest
 from tests.capture.hosts import Host, profile_of
 from topoflow.capture import load as loading
 from topoflow.capture.load import load
-from topoflow.capture.parallel import map_processes
+from topoflow.processes import map_processes
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from topoflow.case.base import Result
 from topoflow.fabric.base import Fabric
 from topoflow.report.base import Report
 from topoflow.report.draw import pictures
-from topoflow.report.draw.pictures import Picture
+from topoflow.report.draw.pictures import Picture, draw_all
 from topoflow.report.files import whole_folder
 from topoflow.report.page import comparison, data
 from topoflow.report.page.comparison import report_page
@@ -32,6 +33,14 @@ def folder(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(report, out, done.append)
     assert done == list(range(1, STEPS + 1))
     return out
+
+
+def test_pictures_are_the_same_for_any_number_of_processors(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = []
+    for processors in (1, 2, 100):
+        monkeypatch.setattr(os, "cpu_count", lambda count=processors: count)
+        images.append(list(draw_all(PICTURES, report, lambda done: None).items()))
+    assert images[0] == images[1] == images[2] != []
 
 
 def test_result_has_one_row_per_world_in_si_units(folder: Path, report: Report) -> None:

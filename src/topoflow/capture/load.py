@@ -19,9 +19,9 @@ from topoflow.capture.foreign import recognise
 from topoflow.capture.layout import MeshLayout
 from topoflow.capture.merge import merge
 from topoflow.capture.merge.parts import InputFile, RankRecord
-from topoflow.capture.parallel import map_processes
 from topoflow.files import read_bytes
 from topoflow.memory import free_memory
+from topoflow.processes import map_processes
 
 UNPACKED = 20  # size of a profile by that of its gzip file, at most
 MEMORY_OF_FILE = 3  # B of memory, at most, by B of a profile that is read

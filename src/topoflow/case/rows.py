@@ -104,6 +104,9 @@ COLUMNS = {
 
 MAX_PAIRS = 2**20  # ordered pairs of 1,024 servers; the mean over a sample of this size is within 0.1 %
 PAIRS_AT_ONCE = 2**18  # a path of 6 links takes some 200 bytes while it is computed
+MAX_WIRINGS = 8  # whose lengths of paths are kept, of up to 8 MB each; networks of a sweep differ in speed alone
+
+_lengths: dict[str, NDArray[np.float64]] = {}  # by wiring
 
 
 def endpoints(servers: int, gpus: int | None) -> str:
@@ -147,6 +150,14 @@ def path_lengths(fabric: Fabric) -> NDArray[np.float64]:
 
     If there are more than ``MAX_PAIRS`` pairs, a random sample of this size with a fixed seed is used.
     """
+    if fabric.wiring not in _lengths:
+        if len(_lengths) >= MAX_WIRINGS:
+            _lengths.clear()
+        _lengths[fabric.wiring] = _path_lengths(fabric)
+    return _lengths[fabric.wiring]
+
+
+def _path_lengths(fabric: Fabric) -> NDArray[np.float64]:
     routes, servers = as_routes(fabric.route), fabric.servers
     pairs = servers * (servers - 1)
     if pairs > MAX_PAIRS:

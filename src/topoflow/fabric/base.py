@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.demand import Demand, Group
+from topoflow.digest import digest
 from topoflow.hardware.cluster import Cluster
 from topoflow.printable import html_table
 from topoflow.units import (
@@ -27,6 +29,7 @@ Path = tuple[int, ...]  # links, first to last
 Orders = tuple[Group, ...]  # each is a permutation of a group's servers
 # Paths from server to server for a kind of traffic ("all_reduce" or "mp"). A flow takes one of them.
 Route = Callable[[int, int, str], tuple[Path, ...]]
+SPEEDS = ("bandwidth", "latency", "interface_bandwidth", "bill")  # of a fabric; no path depends on these
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,11 @@ class Fabric:
         if self.cluster is None:
             return "server"
         return "node" if self.is_folded else "GPU"
+
+    @cached_property
+    def wiring(self) -> str:
+        """Return the digest of everything but ``SPEEDS``: networks with the same wiring have the same paths."""
+        return digest([getattr(self, each.name) for each in fields(self) if each.name not in SPEEDS])
 
     def link_name(self, link: int) -> str:
         """Return the name of a link by its ends: ``leaf 0 to spine 1``."""

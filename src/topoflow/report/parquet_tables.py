@@ -215,13 +215,14 @@ def _messages(outcome: Result, flows: PacketCounts | None) -> pa.Table:
 
 def _tasks(outcome: Result) -> pa.Table:
     traffic = outcome.traffic
+    kinds, kind = traffic.kind_numbers()
     groups = pa.array([list(operation.group) for operation in traffic.operations], TASKS.field("group").type)
     return pa.table(
         {
             "world": pa.repeat(outcome.settings.world, len(traffic)),
             "task": np.arange(len(traffic)),
             "name": traffic.names(),
-            "kind": traffic.kinds(),
+            "kind": pa.array(kinds).take(pa.array(kind)),
             "server": _or_null(traffic.server),
             "source": _or_null(traffic.source),
             "target": _or_null(traffic.target),

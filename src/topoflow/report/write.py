@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from topoflow.report.base import Report
-from topoflow.report.draw.pictures import PICTURES, draw_all
+from topoflow.report.draw.pictures import PICTURES, start_drawing
 from topoflow.report.files import whole_folder, written_by
 from topoflow.report.page.comparison import report_page
 from topoflow.report.perfetto import write_perfetto
@@ -31,16 +31,17 @@ def write(report: Report, out: Path, progress: Callable[[int], None]) -> list[st
     (``NO_PARQUET`` tells the user). ``progress`` is called with the number of finished ``STEPS``. Return what does not
     fit in ``trace.json``.
     """
-    images = draw_all(PICTURES, report, progress)
+    pictures = start_drawing(PICTURES, report, progress)
     with whole_folder(out, OPTIONAL_FILES if written_by(out) == "compare" else ()) as folder:
-        for name, image in images.items():
-            (folder / name).write_bytes(image)
         write_result(report, folder / "result.json")
         absent = write_perfetto(report, folder / "trace.json")
         if can_write_parquet():
             from topoflow.report.parquet_tables import write_tables
 
             write_tables(report, folder)
+        images = pictures()
+        for name, image in images.items():
+            (folder / name).write_bytes(image)
         (folder / "report.html").write_text(report_page(report, images), encoding="utf-8")
     progress(STEPS)
     return absent

@@ -34,6 +34,7 @@ from topoflow.workload.efficiency import ROOFLINE
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
 MIN_FOLDED = 512  # GPUs of nodes; in a smaller job every GPU has its own tasks
 MOST_JOBS = 16  # kept between batches of points
+MAX_TEXTS = 4096  # texts of values kept, of 1 kB each
 JOB = (
     "workload",
     "strategy",
@@ -48,6 +49,8 @@ JOB = (
     "placement",
     "request",
 )  # keys that a job depends on
+PLAIN = (int, float, bool, type(None))  # whose ``repr`` is no JSON of another value
+JSON = json.JSONEncoder(sort_keys=True, default=str)
 PROBLEM = ("all_reduce", "routing", "seed")  # those that a search leaves as they are
 
 
@@ -66,6 +69,7 @@ class Builder:
     made: dict[str, Any] = field(default_factory=dict)
     placements: Placements = field(default_factory=Placements)
     left_out: list[str] = field(default_factory=list)  # why fabrics of the default sweep are missing
+    _texts: dict[int, tuple[Any, str]] = field(default_factory=dict)  # values by identity, and their JSON
 
     def build(self, points: Sequence[Point], observer: Observer = Silent()) -> list[PointCases]:
         """The cases of the grid; ``observer`` sees each point.
@@ -153,10 +157,22 @@ class Builder:
         )
 
     def _once(self, point: Point, keys: tuple[str, ...], make: Callable[[Point], Any], which: str = "") -> Any:
-        key = json.dumps([which, keys, [point.config[key] for key in keys]], sort_keys=True, default=str)
+        key = "\n".join([which, *keys, *(self._text(point.config[key]) for key in keys)])
         if key not in self.made:
             self.made[key] = make(point)
         return self.made[key]
+
+    def _text(self, value: Any) -> str:
+        """Return the JSON of a value. Points share most of their mappings, whose texts are kept."""
+        if type(value) in PLAIN:
+            return repr(value)
+        if not isinstance(value, dict | list):
+            return JSON.encode(value)
+        if id(value) not in self._texts:
+            if len(self._texts) >= MAX_TEXTS:
+                self._texts.clear()
+            self._texts[id(value)] = value, JSON.encode(value)
+        return self._texts[id(value)][1]
 
 
 def settings(point: Point, job: Job, world: str, notes: tuple[str, ...]) -> CaseSettings:

@@ -205,11 +205,27 @@ class Traffic:
     def _has_splits(self) -> Mask:
         return np.array([operation.splits is not None for operation in self.operations], np.bool_)
 
+    @cached_property
+    def collectives_that_send(self) -> list[int]:
+        """Return the number of collectives of each operation that send bytes."""
+        sends = self.is_collective & (self.bytes > 0)
+        number: list[int] = np.bincount(self.operation[sends], minlength=len(self.operations)).tolist()
+        return number
+
     def kinds(self) -> list[str]:
         """Return [K] ``compute``, ``transfer`` or the name of the collective."""
-        names = np.array(["compute", "transfer", *(operation.op for operation in self.operations)], object)
-        kinds: list[str] = names[np.where(self.is_collective, self.operation + 2, self.is_transfer)].tolist()
+        names, number = self.kind_numbers()
+        kinds: list[str] = np.array(names, object)[number].tolist()
         return kinds
+
+    def kind_numbers(self) -> tuple[list[str], Offsets]:
+        """Return the names of all kinds, and [K] the position of each task's kind among them."""
+        names = {"compute": 0, "transfer": 1}
+        collectives = [names.setdefault(operation.op, len(names)) for operation in self.operations]
+        number: Offsets = np.array([0, 1, *collectives])[
+            np.where(self.is_collective, self.operation + 2, self.is_transfer)
+        ]
+        return list(names), number
 
     def names(self, tasks: Offsets | slice = ALL) -> list[str]:
         """Return the names of all tasks [K], or of ``tasks`` [n]; a task without a name has ""."""

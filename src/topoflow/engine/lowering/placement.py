@@ -15,7 +15,7 @@ Shapes: K traffic tasks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -33,8 +33,6 @@ from topoflow.engine.lowering.sizes import MAX_STEPS, ring_sends
 from topoflow.fabric.base import Fabric
 from topoflow.traffic.base import Traffic
 from topoflow.units import check_among
-
-SPEEDS = ("bandwidth", "latency", "interface_bandwidth", "bill")  # of a fabric; no path depends on these
 
 
 @dataclass(frozen=True)
@@ -180,8 +178,7 @@ class Placements:
 
     def place(self, traffic: Traffic, fabric: Fabric, lowering: Lowering, name: str) -> World:
         """Return the world of ``traffic``, as ``Placer.place`` does."""
-        wiring = [getattr(fabric, each.name) for each in fields(fabric) if each.name not in SPEEDS]
-        asked = digest([id(traffic), lowering, wiring])
+        asked = digest([id(traffic), lowering, fabric.wiring])
         key = digest([asked, fabric.latency]) if asked in self.waiting else asked
         if key in self.known:
             _, world = self.known[key]

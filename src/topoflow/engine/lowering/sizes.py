@@ -47,6 +47,4 @@ def _sends(traffic: Traffic, all_reduce: str, counts: Callable[[Algorithm], bool
 
 def _collectives(traffic: Traffic) -> Iterator[tuple[Operation, int]]:
     """Yield each operation, and the number of its collectives that send bytes."""
-    sends = traffic.is_collective & (traffic.bytes > 0)
-    number = np.bincount(traffic.operation[sends], minlength=len(traffic.operations))
-    return zip(traffic.operations, number.tolist(), strict=True)
+    return zip(traffic.operations, traffic.collectives_that_send, strict=True)

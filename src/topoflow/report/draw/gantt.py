@@ -40,11 +40,13 @@ def lanes(outcome: Result) -> dict[str, list[Spans]]:
     flows = np.flatnonzero((graph.path >= 0) & (graph.bytes > 0))
     sender = graph.source[flows]
     ran = np.column_stack((timeline.start, timeline.finish))
-    names, kind = np.unique(traffic.kinds(), return_inverse=True)
-    of_flow = kind[graph.owner[flows]]
-    for number in dict.fromkeys(of_flow.tolist()):
-        by_server = [flows[(of_flow == number) & (sender == server)] for server in servers]
-        spans[str(names[number])] = [merge(ran[sent]) for sent in by_server]
+    names, number = traffic.kind_numbers()
+    kinds, first = np.unique(number[graph.owner[flows]], return_index=True)
+    drawn = sender < len(servers)
+    flows, sender = flows[drawn], sender[drawn]
+    kind = number[graph.owner[flows]]
+    for each in kinds[np.argsort(first)].tolist():
+        spans[names[each]] = [merge(ran[flows[(kind == each) & (sender == server)]]) for server in servers]
     return spans
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from matplotlib.figure import Figure
 
+from topoflow.processes import start
 from topoflow.report.base import Report
 from topoflow.report.draw import bars, cdf, gantt, heat_map, ports, price, slots
 from topoflow.report.draw.network import topology
@@ -29,13 +31,38 @@ class Picture(Generic[T]):
 
 
 def draw_all(pictures: Sequence[Picture[T]], report: T, progress: Callable[[int], None]) -> dict[str, bytes]:
-    """Return PNG files by name; ``progress`` is called with the number of pictures that are done or not needed."""
-    images: dict[str, bytes] = {}
+    """Return PNG files by name; ``progress`` is called with the number of pictures that are drawn or not needed."""
+    return start_drawing(pictures, report, progress)()
+
+
+def start_drawing(
+    pictures: Sequence[Picture[T]], report: T, progress: Callable[[int], None]
+) -> Callable[[], dict[str, bytes]]:
+    """Draw pictures, start to encode them, and return a function that waits for the PNG files by name.
+
+    Processes encode all pictures at the same time: that takes most of the time. This process draws, since
+    parts of the report that it calculates for a picture are needed again.
+    """
+    figures: dict[str, Figure] = {}
     for done, picture in enumerate(pictures, start=1):
         if picture.needs(report):
-            images[picture.file] = png(picture.draw(report))
+            figures[picture.file] = picture.draw(report)
         progress(done)
-    return images
+    names, processors = list(figures), os.cpu_count() or 1
+    if processors == 1:
+        return lambda: _encode(figures)
+    parts = [{name: figures[name] for name in names[at::processors]} for at in range(min(processors, len(names)))]
+    waits = [start(_encode, part, "pictures must be written") for part in parts]
+
+    def wait() -> dict[str, bytes]:
+        images = {name: image for each in waits for name, image in each().items()}
+        return {name: images[name] for name in names}
+
+    return wait
+
+
+def _encode(figures: Mapping[str, Figure]) -> dict[str, bytes]:
+    return {name: png(figure) for name, figure in figures.items()}
 
 
 PICTURES: tuple[Picture[Report], ...] = (

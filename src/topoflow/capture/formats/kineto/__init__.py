@@ -65,6 +65,7 @@ class Issued:
 
     order: Order
     end: int
+    number: int  # of its row
     operation: RecordedOperation
 
 
@@ -89,7 +90,7 @@ def parse(source: InputFile) -> list[RankRecord]:
     hosted = sorted([*known, *symmetric(said, groups)], key=lambda one: one[0].start)
     device = sort_out(rows, [row for row, _ in hosted], lambda row: from_kernel(row, groups))
     captured = into_graphs(rows.host)
-    run = [one for one in hosted if one[0].place in device.transfers or not captured(one[0].start)]
+    run = [one for one in hosted if one[0].number in device.transfers or not captured(one[0].start)]
     counts[CAPTURED] += len(hosted) - len(run)
     found = _in_order(run, device)
     collectives = [
@@ -108,7 +109,7 @@ def parse(source: InputFile) -> list[RankRecord]:
     origin = rows.rows[0].start if rows.rows else 0
     events, after = _events(found, spans, device, steps, origin, waiting.operations)
     counts[AFTER] += after
-    untimed = [issued.order[0] for issued in found if issued.operation.place not in device.transfers]
+    untimed = [issued.order[0] for issued in found if issued.number not in device.transfers]
     counts[NO_KERNELS] += len(untimed)
     missing = [*sound.untimed, *(untimed if device.transfers else ())]
     missing += [row.start for row, _ in damaged]
@@ -192,8 +193,10 @@ def _job(document: Fields) -> tuple[int, int, dict[str, tuple[int, ...]]]:
 
 def _in_order(hosted: Sequence[tuple[KinetoRow, RecordedOperation]], device: DeviceRows) -> list[Issued]:
     """All operations in the order of issue; what a CUDA graph replays, in the order in which the device did."""
-    found = [Issued((row.start, BEFORE), row.end, operation) for row, operation in hosted]
-    found += [Issued(kernel.order, kernel.launch + 1, operation) for kernel, operation in device.described]
+    found = [Issued((row.start, BEFORE), row.end, row.number, operation) for row, operation in hosted]
+    found += [
+        Issued(kernel.order, kernel.launch + 1, kernel.row.number, operation) for kernel, operation in device.described
+    ]
     return sorted(found, key=lambda issued: issued.order)
 
 
@@ -241,38 +244,38 @@ def _events(
     device: DeviceRows,
     steps: Steps,
     origin: int,
-    waiting: Mapping[str, tuple[str, ...]],
+    waiting: Mapping[int, tuple[int, ...]],
 ) -> tuple[list[ComputeSpan | RecordedOperation], int]:
     """Return collectives and compute spans in the order of issue, and how many after the last step are left out.
 
-    ``waiting``: places of operations, and of the operations that these wait for.
+    ``waiting``: numbers of the rows of operations, and of the operations that these wait for.
     """
 
     def seconds(at: int) -> float:
         return (at - origin) / 1e9
 
-    # order, when issued, event, places of the operations that it waits for
-    ordered: list[tuple[tuple[int, int], int, ComputeSpan | RecordedOperation, tuple[str, ...]]] = []
-    for index, issued in enumerate(found):
-        place, at = issued.operation.place, issued.order[0]
-        start, end = device.transfers.get(place, (None, None))
+    # order, when issued, event, rows of the operations that it waits for, its own row if it is an operation
+    ordered: list[tuple[tuple[int, int], int, ComputeSpan | RecordedOperation, tuple[int, ...], int | None]] = []
+    for number, issued in enumerate(found):
+        at = issued.order[0]
+        start, end = device.transfers.get(issued.number, (None, None))
         timed = replace(
             issued.operation,
             issue=None if at == BEFORE else seconds(at),
             start=None if start is None else seconds(start),
             end=None if end is None else seconds(end),
         )
-        ordered.append(((index, 1), at, timed, waiting.get(place, ())))
+        ordered.append(((number, 1), at, timed, waiting.get(issued.number, ()), issued.number))
     for span in spans:
         compute = ComputeSpan(
             span.name, seconds(span.start), seconds(span.end), span.busy / 1e9, communicates=span.communicates
         )
-        ordered.append(((span.issued, 0), span.launch, compute, span.waits))
+        ordered.append(((span.issued, 0), span.launch, compute, span.waits, None))
     inside = sorted((one for one in ordered if one[1] <= steps.end), key=lambda one: one[0])
-    numbers = between_marks([at for _, at, _, _ in inside], steps.starts)
-    positions = {event.place: at for at, (_, _, event, _) in enumerate(inside) if isinstance(event, RecordedOperation)}
+    iterations = between_marks([at for _, at, _, _, _ in inside], steps.starts)
+    positions = {number: position for position, (_, _, _, _, number) in enumerate(inside) if number is not None}
     events = []
-    for position, ((_, _, event, places), number) in enumerate(zip(inside, numbers, strict=True)):
-        waits = {positions[place] for place in places if positions.get(place, position) < position}
-        events.append(replace(event, iteration=number, waits=tuple(sorted(waits))))
+    for position, ((_, _, event, awaited, _), iteration) in enumerate(zip(inside, iterations, strict=True)):
+        waits = {positions[number] for number in awaited if positions.get(number, position) < position}
+        events.append(replace(event, iteration=iteration, waits=tuple(sorted(waits))))
     return events, len(ordered) - len(inside)

@@ -46,8 +46,8 @@ def sound_rows(rows: ProfileRows, counts: Counter[str]) -> Sound:
         if row.is_call and launches(row.name) and row.correlation is not None and not captured(row.start)
     }
     impossible = _outside(rows, launched)
-    impossible |= _containing([row for row in device if row.place not in impossible])
-    kept = ProfileRows([row for row in rows.rows if row.place not in impossible]) if impossible else rows
+    impossible |= _containing([row for row in device if row.number not in impossible])
+    kept = ProfileRows([row for row in rows.rows if row.number not in impossible]) if impossible else rows
     there = {row.correlation for row in kept.device}
     recorded = {row.correlation for row in device}
     if not device:
@@ -58,23 +58,23 @@ def sound_rows(rows: ProfileRows, counts: Counter[str]) -> Sound:
     return Sound(kept, sorted(launch.start for launch in untimed), _uncertain(kept.device, rows.calls))
 
 
-def _outside(rows: ProfileRows, launched: Mapping[Any, KinetoRow]) -> set[str]:
-    """Return the places of kernels without a duration, and of device rows that the profile cannot have seen."""
+def _outside(rows: ProfileRows, launched: Mapping[Any, KinetoRow]) -> set[int]:
+    """Return the numbers of kernels without a duration, and of device rows that the profile cannot have seen."""
     device, host = rows.device, rows.host
     begin = host[0].start if host else 0
-    found = {row.place for row in device if row.category == "kernel" and row.end == row.start}
+    found = {row.number for row in device if row.category == "kernel" and row.end == row.start}
     for row in device:
         call = launched.get(row.correlation)
         if row.start == 0 < begin or (call is not None and row.start < call.start - CLOCKS_APART):
-            found.add(row.place)
+            found.add(row.number)
     if any(row.name.startswith(STEP) for row in host):
         longest = max(row.end for row in host) - begin
-        found |= {row.place for row in device if row.end - row.start > longest}
+        found |= {row.number for row in device if row.end - row.start > longest}
     return found
 
 
-def _containing(device: Sequence[KinetoRow]) -> set[str]:
-    """Return the places of kernels during which a later kernel of their stream began and ended."""
+def _containing(device: Sequence[KinetoRow]) -> set[int]:
+    """Return the numbers of kernels during which a later kernel of their stream began and ended."""
     running: dict[tuple[Any, Any], KinetoRow] = {}
     found = set()
     for row in device:
@@ -84,7 +84,7 @@ def _containing(device: Sequence[KinetoRow]) -> set[str]:
         if before is None or row.end > before.end:
             running[row.lane] = row
         elif row.start > before.start and (row.correlation is None or row.correlation != before.correlation):
-            found.add(before.place)
+            found.add(before.number)
             running[row.lane] = row
     return found
 

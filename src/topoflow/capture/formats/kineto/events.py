@@ -24,21 +24,21 @@ STREAM_WAITS = "Stream Wait Event"
 HOST_WAITS = {"Event Sync", "Stream Sync", "Context Sync"}
 RECORDED_BY = "wait_on_cuda_event_record_corr_id"  # the correlation of the call that recorded the event
 Lane = tuple[Any, Any]  # device, stream
-Places = frozenset[str]  # of the host rows of operations
+OperationRows = frozenset[int]  # of the host rows of operations
 
 
 @dataclass
 class DeviceStreams:
     """The streams of a device, as far as the host has issued their work; ``kernels`` are those that wait."""
 
-    last: dict[Lane, Places] = field(default_factory=dict)  # the operations of the last kernel of a stream
-    awaited: dict[Lane, Places] = field(default_factory=dict)  # the operations that its next kernel waits for
-    events: dict[Any, Places] = field(default_factory=dict)  # by the correlation of the call that recorded them
-    kernels: list[tuple[KinetoRow, Places, Places]] = field(
+    last: dict[Lane, OperationRows] = field(default_factory=dict)  # the operations of the last kernel of a stream
+    awaited: dict[Lane, OperationRows] = field(default_factory=dict)  # the operations that its next kernel waits for
+    events: dict[Any, OperationRows] = field(default_factory=dict)  # by the correlation of the call that recorded them
+    kernels: list[tuple[KinetoRow, OperationRows, OperationRows]] = field(
         default_factory=list
     )  # its own operations, and those it awaits
 
-    def launch(self, row: KinetoRow, own: Places) -> None:
+    def launch(self, row: KinetoRow, own: OperationRows) -> None:
         """Let a kernel of the operations ``own``, or of compute, follow what its stream waits for."""
         if awaited := self.awaited.pop(row.lane, None):
             self.kernels.append((row, own, awaited))
@@ -51,22 +51,22 @@ class DeviceStreams:
     def wait(self, row: KinetoRow, lanes: Sequence[Lane]) -> None:
         """Let the next kernel of a stream, or of all ``lanes`` if the host waits, wait as a ``cuda_sync`` row says."""
         if row.name == "Context Sync":
-            places = frozenset[str]().union(*map(self._reached, lanes))
+            operations = frozenset[int]().union(*map(self._reached, lanes))
         elif row.name == "Stream Sync":
-            places = self._reached(row.lane)
+            operations = self._reached(row.lane)
         else:
-            places = self.events.get(_number(row, RECORDED_BY), frozenset())
+            operations = self.events.get(_number(row, RECORDED_BY), frozenset())
         for lane in [row.lane] if row.name == STREAM_WAITS else lanes:
-            self.awaited[lane] = self.awaited.get(lane, frozenset()) | places
+            self.awaited[lane] = self.awaited.get(lane, frozenset()) | operations
 
-    def _reached(self, lane: Lane) -> Places:
+    def _reached(self, lane: Lane) -> OperationRows:
         return self.last.get(lane, frozenset()) | self.awaited.get(lane, frozenset())
 
 
 def stream_waits(rows: ProfileRows, device: DeviceRows) -> DeviceStreams:
     """Return the streams after all calls of the host, in their order."""
     calls: Mapping[Any, KinetoRow] = rows.calls
-    kernels = [(kernel, frozenset[str]()) for kernel in device.compute] + [*device.carried]
+    kernels = [(kernel, frozenset[int]()) for kernel in device.compute] + [*device.carried]
     lanes = sorted({kernel.row.lane for kernel, _ in kernels}, key=str)
     streams = DeviceStreams()
     issued: list[tuple[int, int, Callable[[], None]]] = [

@@ -45,13 +45,13 @@ def from_metadata(
     """
     found = []
     described = Enclosing([row for row in rows if row.category == "cpu_op" and row.name in SIGNATURES])
-    empty = {row.place: row.name for row in rows if row.category == "cpu_op" and row.name in SIGNATURES}
+    empty = {row.number: row.name for row in rows if row.category == "cpu_op" and row.name in SIGNATURES}
     for row in rows:
         if row.name != PARAM_COMMS:
             continue
         outer = described.find(row.lane, row.start)
         if outer is not None:
-            empty.pop(outer.place, None)
+            empty.pop(outer.number, None)
         try:
             name = row.args.text("Collective name")
             op = collective_of(name)
@@ -149,42 +149,42 @@ def from_shapes(
     """
     issued = [row for row in rows if row.category == "cpu_op" and row.name in SIGNATURES]
     within = Enclosing(issued)
-    annotations: dict[str, KinetoRow] = {}
-    described: dict[str, KinetoRow] = {}  # the row within an operator that has its group
+    annotations: dict[int, KinetoRow] = {}
+    described: dict[int, KinetoRow] = {}  # the row within an operator that has its group
     elsewhere: list[KinetoRow] = []
     for row in rows:
         if row.name == PARAM_COMMS and (outer := within.find(row.lane, row.start)) is not None:
-            described.setdefault(outer.place, row)
+            described.setdefault(outer.number, row)
         elif row.category == "user_annotation":
             outer = within.find(row.lane, row.start)
             if outer is not None:
-                annotations.setdefault(outer.place, row)
+                annotations.setdefault(outer.number, row)
             else:
                 elsewhere.append(row)
         elif row.name == PARAM_COMMS and issued:
             counts[left_out("wait")] += 1
         elif row.category == "cpu_op" and row.name.startswith("c10d::") and row.name not in SIGNATURES:
             counts[f"{row.name} rows are no collectives known here and are left out"] += 1
-    annotations |= _by_gloo_threads([row for row in issued if row.place not in annotations], elsewhere)
+    annotations |= _by_gloo_threads([row for row in issued if row.number not in annotations], elsewhere)
     alone = [row for row in elsewhere if row.name.startswith(BACKENDS) and not (issued and row.name.startswith(GLOO))]
     both = sorted([*issued, *alone], key=lambda row: row.start)
-    known = {place: named for place, row in described.items() if (named := read_group(row)) is not None}
-    unknown = [row for row in both if row.place not in known]
+    known = {number: named for number, row in described.items() if (named := read_group(row)) is not None}
+    unknown = [row for row in both if row.number not in known]
     if len(groups) > 1 and unknown:
         raise ValueError(f"{unknown[0].place}: {unknown[0].name} must name its process group, got one of {len(groups)}")
     group_name, group = next(iter(groups.items())) if len(groups) == 1 else ("", None)
     found: list[tuple[KinetoRow, RecordedOperation]] = []
     for row in both:
         if row.category == "cpu_op":
-            sized = shaped(row, SIGNATURES[row.name], annotations.get(row.place), group_name, group)
-            found.append((row, known[row.place].complete(sized) if row.place in known else sized))
+            sized = shaped(row, SIGNATURES[row.name], annotations.get(row.number), group_name, group)
+            found.append((row, known[row.number].complete(sized) if row.number in known else sized))
         elif operation := annotated(row, group_name, group, counts):
             found.append((row, operation))
     return found
 
 
-def _by_gloo_threads(issued: Sequence[KinetoRow], annotations: Sequence[KinetoRow]) -> dict[str, KinetoRow]:
-    """Annotations by the place of their operator, where gloo's threads wrote them: each takes up one issued before.
+def _by_gloo_threads(issued: Sequence[KinetoRow], annotations: Sequence[KinetoRow]) -> dict[int, KinetoRow]:
+    """Return the annotations that gloo's threads wrote, by the number of their operator, which was issued before.
 
     Of the operators with the same name and size, annotations are in the order of issue.
     """
@@ -199,7 +199,7 @@ def _by_gloo_threads(issued: Sequence[KinetoRow], annotations: Sequence[KinetoRo
         while candidates and candidates[0].start < row.start:
             candidates.popleft()  # of an operator issued before the profile began
         if candidates:
-            found[row.place] = candidates.popleft()
+            found[row.number] = candidates.popleft()
     return found
 
 

@@ -29,7 +29,8 @@ DAMAGED = "rows are damaged and are left out; the first is"
 class KinetoRow(NamedTuple):
     """One complete event. ``lane`` is the host thread, or the device's stream."""
 
-    place: str
+    file: str
+    number: int  # of the event in ``traceEvents``
     category: str
     name: str
     lane: tuple[Any, Any]
@@ -40,9 +41,18 @@ class KinetoRow(NamedTuple):
     given: Mapping[str, Any]  # arguments; of calls, and of kernels that name no collective, none are kept
 
     @property
+    def place(self) -> str:
+        """The file and the number of the event, for messages."""
+        return _place(self.file, self.number)
+
+    @property
     def args(self) -> Fields:
         """The arguments with their place."""
         return Fields(f"{self.place}.args.", self.given)
+
+
+def _place(file: str, index: int) -> str:
+    return f"{file}: traceEvents[{index}]"
 
 
 @dataclass(frozen=True)
@@ -105,27 +115,56 @@ NAMED: dict[str, Callable[[str], bool]] = {
 }
 
 
-DAMAGED_KIND = Category(True)
-
-
 def read_rows(file: str, events: Iterable[Any], counts: Counter[str]) -> ProfileRows:
     """Return the rows that matter, in the order of their start; one that is damaged is left out and counted."""
     rows: list[KinetoRow] = []
     damage: list[str] = []
-    known: dict[Any, Any] = {}  # names and lanes: each is kept once
+    texts: dict[str, str] = {}  # each name and category is kept once, and each lane
+    lanes: dict[tuple[Any, Any], tuple[Any, Any]] = {}
     categories = Categories()
+    start: Any
+    duration: Any
     for index, event in enumerate(events):
-        kind = DAMAGED_KIND
         if type(event) is dict:
             if event.get("ph") != "X":
                 continue
-            category = event.get("cat")
-            if type(category) is str and type(name := event.get("name")) is str:
-                kind = categories[category]
-                if not (kind.matters if type(kind.matters) is bool else kind.matters(name)):
+            category, name = event.get("cat"), event.get("name")
+            if type(category) is str and type(name) is str:
+                matters, is_call, is_device = categories[category]
+                if matters is not True and not (matters and matters(name)):
+                    continue
+                start, duration = event.get("ts"), event.get("dur")
+                process, thread = lane = event.get("pid"), event.get("tid")
+                given = event.get("args") or NOTHING
+                if (
+                    type(start) in NUMBERS
+                    and type(duration) in NUMBERS
+                    and -LARGEST_INTEGER <= start <= LARGEST_INTEGER
+                    and 0 <= duration <= LARGEST_INTEGER
+                    and type(process) in LANE
+                    and type(thread) in LANE
+                    and type(given) is dict
+                ):
+                    begin = round(float(start) * 1000)
+                    correlation = given.get("correlation")
+                    if is_call or (is_device and given.get("Collective name") is None):
+                        given = NOTHING
+                    row = (
+                        file,
+                        index,
+                        texts.setdefault(category, category),
+                        texts.setdefault(name, name),
+                        lanes.setdefault(lane, lane),
+                        begin,
+                        begin + round(float(duration) * 1000),
+                        correlation if isinstance(correlation, int | str) else None,
+                        is_call,
+                        given,
+                    )
+                    rows.append(tuple.__new__(KinetoRow, row))  # half the time of KinetoRow(...)
                     continue
         try:
-            rows.append(_row(f"{file}: traceEvents[{index}]", event, kind, known))
+            _refuse(_place(file, index), event)
         except ValueError as error:
             damage.append(str(error))
     if damage:
@@ -134,38 +173,9 @@ def read_rows(file: str, events: Iterable[Any], counts: Counter[str]) -> Profile
     return ProfileRows(rows)
 
 
-def _row(place: str, event: Any, kind: Category, known: dict[Any, Any]) -> KinetoRow:
-    if kind is DAMAGED_KIND:
-        _refuse(place, Fields.of(f"{place}.", event))
-    start, duration, name = event.get("ts"), event.get("dur"), event["name"]
-    lane, given = (event.get("pid"), event.get("tid")), event.get("args") or NOTHING
-    if not (
-        type(start) in NUMBERS
-        and type(duration) in NUMBERS
-        and -LARGEST_INTEGER <= start <= LARGEST_INTEGER
-        and 0 <= duration <= LARGEST_INTEGER
-        and type(lane[0]) in LANE
-        and type(lane[1]) in LANE
-        and type(given) is dict
-    ):
-        _refuse(place, Fields.of(f"{place}.", event))
-    correlation = given.get("correlation")
-    begin = round(float(start) * 1000)
-    return KinetoRow(
-        place,
-        known.setdefault(event["cat"], event["cat"]),
-        known.setdefault(name, name),
-        known.setdefault(lane, lane),
-        begin,
-        begin + round(float(duration) * 1000),
-        correlation if isinstance(correlation, int | str) else None,
-        kind.is_call,
-        NOTHING if kind.is_call or (kind.is_device and given.get("Collective name") is None) else given,
-    )
-
-
-def _refuse(place: str, fields: Fields) -> NoReturn:
+def _refuse(place: str, event: Any) -> NoReturn:
     """Raise ``ValueError`` with the field that is wrong."""
+    fields = Fields.of(f"{place}.", event)
     fields.number("ts")
     if fields.number("dur") < 0:
         fields.fail("dur", "must not be negative")

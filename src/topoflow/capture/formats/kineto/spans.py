@@ -37,7 +37,7 @@ class Span:
     busy: int
     name: str
     communicates: bool = False
-    waits: tuple[str, ...] = ()  # places of operations that its first kernel is known to wait for
+    waits: tuple[int, ...] = ()  # rows of operations that its first kernel is known to wait for
 
 
 class LaunchedRow(NamedTuple):
@@ -55,10 +55,10 @@ class LaunchedRow(NamedTuple):
 class DeviceRows:
     """The device rows sorted out: collectives by place of their row, the rest with the moment of its launch."""
 
-    transfers: Mapping[str, tuple[int, int]]  # row's place -> start of the first kernel, end of the last
+    transfers: Mapping[int, tuple[int, int]]  # number of a row -> start of the first kernel, end of the last
     streams: int  # how many streams carried collectives
     compute: Sequence[LaunchedRow]  # by start
-    carried: Sequence[tuple[LaunchedRow, frozenset[str]]]  # kernels of operations, with the places of these
+    carried: Sequence[tuple[LaunchedRow, frozenset[int]]]  # kernels of operations, with the rows of these
     described: Sequence[tuple[LaunchedRow, RecordedOperation]]  # operations that only their kernel records
     unsized: Sequence[LaunchedRow]  # communicate an unknown number of bytes
 
@@ -70,7 +70,7 @@ def sort_out(
 
     ``issued`` are the host rows of the collectives; ``described`` reads what a kernel without one says of itself.
     """
-    transfers: dict[str, tuple[int, int]] = {}
+    transfers: dict[int, tuple[int, int]] = {}
     operations, carried, unsized, compute, streams = [], [], [], [], set()
     claims = _Claims(rows.host, issued)
     for kernel, call in _launched(rows):
@@ -82,10 +82,10 @@ def sort_out(
         operation = None if own else described(row)
         if own or operation is not None or is_nccl(row.name):
             streams.add(row.lane)
-        for place in own or [row.place]:
-            start, end = transfers.get(place, (row.start, row.end))
-            transfers[place] = min(start, row.start), max(end, row.end)
-        carried.append((kernel, frozenset(own or [row.place])))
+        for number in own or [row.number]:
+            start, end = transfers.get(number, (row.start, row.end))
+            transfers[number] = min(start, row.start), max(end, row.end)
+        carried.append((kernel, frozenset(own or [row.number])))
         if operation is not None:
             operations.append((kernel, operation))
         elif not own:
@@ -134,45 +134,46 @@ class _Claims:
     """Which operations a launch belongs to."""
 
     def __init__(self, rows: Sequence[KinetoRow], issued: Sequence[KinetoRow]) -> None:
-        places = {row.place for row in issued}
+        operations = {row.number for row in issued}
         self._within = Enclosing(issued)
-        wrappers, waiting = [], dict[tuple[Any, Any], list[str]]()
-        self._wrapped: dict[str, list[str]] = {}
+        wrappers, waiting = [], dict[tuple[Any, Any], list[int]]()
+        self._wrapped: dict[int, list[int]] = {}
         for row in rows:
-            if row.place in places and row.name not in SYMMETRIC:
-                waiting.setdefault(row.lane, []).append(row.place)
+            if row.number in operations and row.name not in SYMMETRIC:
+                waiting.setdefault(row.lane, []).append(row.number)
             elif row.name == PARAM_COMMS and row.given.get("Collective name") == "coalesced":
                 wrappers.append(row)
-                self._wrapped[row.place] = waiting.pop(row.lane, [])
+                self._wrapped[row.number] = waiting.pop(row.lane, [])
         self._wrappers = Enclosing(wrappers)
-        self._direct = set[str]()
+        self._direct = set[int]()
 
-    def find(self, call: KinetoRow | None) -> list[str]:
-        """The places of the operations whose kernel was launched by ``call``."""
+    def find(self, call: KinetoRow | None) -> list[int]:
+        """Return the rows of the operations whose kernel was launched by ``call``."""
         if call is None:
             return []
         outer = self._within.find(call.lane, call.start)
         if outer is not None:
-            self._direct.add(outer.place)
-            return [outer.place]
+            self._direct.add(outer.number)
+            return [outer.number]
         wrapper = self._wrappers.find(call.lane, call.start)
-        return [] if wrapper is None else [place for place in self._wrapped[wrapper.place] if place not in self._direct]
+        wrapped = [] if wrapper is None else self._wrapped[wrapper.number]
+        return [number for number in wrapped if number not in self._direct]
 
 
 def compute_spans(
-    device: DeviceRows, issues: Sequence[Order], marks: Sequence[int], waiters: Mapping[str, tuple[str, ...]]
+    device: DeviceRows, issues: Sequence[Order], marks: Sequence[int], waiters: Mapping[int, tuple[int, ...]]
 ) -> list[Span]:
     """Merge compute kernels into spans. ``issues`` and ``marks``: when collectives were issued and iterations began.
 
     A new span begins when a collective begins (which waits for what ran before), when one ends (some of what follows
-    waited for it), with an iteration, and with a kernel that waits for operations: ``waiters``, by the place of its
+    waited for it), with an iteration, and with a kernel that waits for operations: ``waiters``, by the number of its
     row. Kernels of several streams may overlap: each instant belongs to one span, so
     that the busy times add up to the time in which the device computed. What communicates unsized is a span by itself.
     """
     starts, ends = (
         (sorted(times) for times in zip(*device.transfers.values(), strict=True)) if device.transfers else ([], [])
     )
-    waited = sorted(kernel.launch for kernel in device.compute if kernel.row.place in waiters)
+    waited = sorted(kernel.launch for kernel in device.compute if kernel.row.number in waiters)
     merged: dict[tuple[int, ...], list[tuple[LaunchedRow, int]]] = {}
     reached = BEFORE
     for kernel in sorted(device.compute, key=lambda kernel: kernel.row.start):
@@ -199,7 +200,7 @@ def compute_spans(
 
 
 def _span(
-    kernels: Sequence[tuple[LaunchedRow, int]], issues: Sequence[Order], waiters: Mapping[str, tuple[str, ...]]
+    kernels: Sequence[tuple[LaunchedRow, int]], issues: Sequence[Order], waiters: Mapping[int, tuple[int, ...]]
 ) -> Span:
     first = min(kernel.order for kernel, _ in kernels)
     return Span(
@@ -209,5 +210,5 @@ def _span(
         end=max(kernel.row.end for kernel, _ in kernels),
         busy=sum(kernel.row.end - begin for kernel, begin in kernels),
         name=f"{len(kernels)} kernel{'s' if len(kernels) > 1 else ''}",
-        waits=tuple(place for kernel, _ in kernels for place in waiters.get(kernel.row.place, ())),
+        waits=tuple(number for kernel, _ in kernels for number in waiters.get(kernel.row.number, ())),
     )

@@ -29,18 +29,18 @@ CLOSE = 1_000  # ns: times are whole microseconds in some files
 
 @dataclass(frozen=True)
 class Wait:
-    """The host waited at ``at`` (ns) for the operations of these places."""
+    """The host waited at ``at`` (ns) for the operations of these rows."""
 
     at: int
-    places: tuple[str, ...]
+    rows: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Waiters:
-    """The kernels and the operations that waited: place of their row -> places of the operations they waited for."""
+    """The kernels and the operations that waited: number of their row -> rows of the operations they waited for."""
 
-    kernels: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    operations: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    kernels: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    operations: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 def waiters(rows: ProfileRows, operations: Sequence[KinetoRow], device: DeviceRows) -> Waiters:
@@ -53,8 +53,8 @@ def waiters(rows: ProfileRows, operations: Sequence[KinetoRow], device: DeviceRo
         lanes[kernel.row.lane].append(kernel)
     launches = {lane: [kernel.launch for kernel in kernels] for lane, kernels in lanes.items()}
     issues = [row.start for row in operations]
-    for wait in _waits(rows.host, {row.place for row in operations}):
-        ends = [device.transfers[place][1] for place in wait.places if place in device.transfers]
+    for wait in _waits(rows.host, {row.number for row in operations}):
+        ends = [device.transfers[number][1] for number in wait.rows if number in device.transfers]
         if not ends:
             continue
         end = max(ends) - CLOSE
@@ -62,26 +62,26 @@ def waiters(rows: ProfileRows, operations: Sequence[KinetoRow], device: DeviceRo
         first = [kernels[at] for kernels, at in next_ones if at < len(kernels) and kernels[at].row.start >= end]
         waiting = min(first, key=lambda kernel: kernel.order, default=None)
         if waiting is not None:
-            place = waiting.row.place
-            found.kernels[place] = (*found.kernels.get(place, ()), *wait.places)
+            number = waiting.row.number
+            found.kernels[number] = (*found.kernels.get(number, ()), *wait.rows)
         at = bisect_left(issues, wait.at)
         if at < len(operations) and (waiting is None or issues[at] < waiting.launch):
-            place = operations[at].place
-            if place in device.transfers and device.transfers[place][0] >= end:
-                found.operations[place] = (*found.operations.get(place, ()), *wait.places)
+            number = operations[at].number
+            if number in device.transfers and device.transfers[number][0] >= end:
+                found.operations[number] = (*found.operations.get(number, ()), *wait.rows)
     return found
 
 
 def _of_streams(rows: ProfileRows, device: DeviceRows) -> Waiters:
     found = Waiters()
     for kernel, own, awaited in stream_waits(rows, device).kernels:
-        ended = sorted(place for place in awaited - own if device.transfers[place][1] - CLOSE <= kernel.start)
-        places, waiting = (own, found.operations) if own else ({kernel.place}, found.kernels)
-        waiting.update({place: tuple(ended) for place in places})
+        ended = sorted(number for number in awaited - own if device.transfers[number][1] - CLOSE <= kernel.start)
+        numbers, waiting = (own, found.operations) if own else ({kernel.number}, found.kernels)
+        waiting.update({number: tuple(ended) for number in numbers})
     return found
 
 
-def _waits(rows: Sequence[KinetoRow], operations: set[str]) -> list[Wait]:
+def _waits(rows: Sequence[KinetoRow], operations: set[int]) -> list[Wait]:
     """Return the waits of all groups. Operations that were coalesced are waited for together."""
     units: dict[Any, list[list[KinetoRow]]] = defaultdict(list)
     latest: dict[Any, list[list[KinetoRow]]] = {}  # since the last coalesced or wait row of a group and a thread
@@ -90,7 +90,7 @@ def _waits(rows: Sequence[KinetoRow], operations: set[str]) -> list[Wait]:
         if row.name != PARAM_COMMS:
             continue
         name, group = row.given.get("Collective name"), _hashable(row.given.get("Process Group Name"))
-        if row.place in operations:
+        if row.number in operations:
             units[group].append([row])
             latest.setdefault((group, row.lane), []).append(units[group][-1])
         elif name == "coalesced":
@@ -121,7 +121,7 @@ def _matched(calls: Sequence[KinetoRow], units: Sequence[Sequence[KinetoRow]]) -
             issued = bisect_left(starts, call.start)
             unit = units[issued - 1] if issued else []
         if unit and unit[0].start < call.start:
-            found.append(Wait(call.start, tuple(row.place for row in unit)))
+            found.append(Wait(call.start, tuple(row.number for row in unit)))
     return found
 
 

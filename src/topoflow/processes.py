@@ -1,0 +1,59 @@
+"""Calls of a function in forked processes, which run at the same time as this one.
+
+A user's script needs no ``if __name__ == "__main__"``, and the argument is not copied.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import TypeVar
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def start(function: Callable[[S], T], argument: S, name: str) -> Callable[[], T]:
+    """Start ``function(argument)`` in a process, and return a function that waits for the answer.
+
+    What the function raises is raised by the wait; ``ValueError`` with ``name`` if the process is killed.
+    """
+    context = get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    context.Process(target=_send, args=(sender, function, argument), daemon=True).start()
+    sender.close()  # only the process holds it: its end is the end of the pipe
+
+    def wait() -> T:
+        try:
+            answer: T | Exception = receiver.recv()
+        except EOFError:
+            raise ValueError(f"{name}, got a process that was killed: is the memory full?") from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return wait
+
+
+def map_processes(function: Callable[[S], T], arguments: Sequence[S], workers: int) -> Iterator[T]:
+    """Yield ``function(argument)`` for each, in order; at most ``workers`` processes run at once."""
+    waiting, running = deque(arguments), deque[Callable[[], T]]()
+    while waiting or running:
+        while waiting and len(running) < workers:
+            argument = waiting.popleft()
+            running.append(start(function, argument, f"{argument}: must be read"))
+        yield running.popleft()()
+
+
+def _send(sender: Connection, function: Callable[[S], T], argument: S) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends the process without a traceback
+    try:
+        answer: T | Exception = function(argument)
+    except Exception as error:
+        answer = error
+    with suppress(BrokenPipeError):  # nobody waits any more
+        sender.send(answer)
