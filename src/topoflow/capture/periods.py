@@ -33,6 +33,16 @@ class Period:
         return None if self.begin is None or self.end is None else self.end - self.begin
 
 
+@dataclass(frozen=True)
+class StepRepetition:
+    """How far the iterations of a trace are the same: ``alike`` of them communicate as the representative one does."""
+
+    whole: int  # iterations all of whose times are known
+    alike: int  # of these
+    shortest: float | None  # s, of those that are alike
+    longest: float | None
+
+
 @dataclass
 class _Seen:
     """Start of the first and end of the last event of an iteration, of those read so far; s."""
@@ -95,6 +105,17 @@ def representative(trace: Trace) -> Period:
         if communicates[period.number] == usual
     )
     return every[alike[(len(alike) - 1) // 2][1]]
+
+
+def step_repetition(trace: Trace) -> StepRepetition:
+    """Return how many iterations communicate as the representative one does, and how much their lengths differ."""
+    every, communicates = periods(trace), _communicates(trace)
+    usual = communicates[representative(trace).number]
+    whole = whole_iterations(trace)
+    alike = [number for number in whole if communicates[number] == usual]
+    bounded = [every[number].seconds for number in _bounded(trace, alike)] if alike else []
+    known = [seconds for seconds in bounded if seconds is not None]
+    return StepRepetition(len(whole), len(alike), min(known, default=None), max(known, default=None))
 
 
 def whole_iterations(trace: Trace) -> Sequence[int]:

@@ -23,6 +23,10 @@ NO_NUMBER = re.compile(r"(?<=[:,\[\s])-?(?:nan|inf|NaN|Infinity)(?=\s*[,}\]])") 
 MOST_NESTED = 8  # objects that a row may hold at its end
 
 
+class DifferentJobs(ValueError):
+    """Files that cannot be of one job: two of the same rank, or of jobs of different sizes."""
+
+
 @dataclass(frozen=True)
 class RecordedOperation:
     """A collective or send/recv as a file records it; fields as in ``Communication``, None: not recorded.

@@ -10,9 +10,10 @@ reported by name and time. Nothing that communicates becomes compute.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 from topoflow.capture.formats.kineto.rows import Enclosing, KinetoRow, ProfileRows
@@ -49,6 +50,14 @@ class LaunchedRow(NamedTuple):
     @property
     def order(self) -> Order:
         return self.launch, self.row.start
+
+
+class RanPart(NamedTuple):
+    """The part of a kernel that is not covered by others, from one boundary of spans to the next; ns."""
+
+    kernel: LaunchedRow
+    begin: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -166,22 +175,23 @@ def compute_spans(
 
     A new span begins when a collective begins (which waits for what ran before), when one ends (some of what follows
     waited for it), with an iteration, and with a kernel that waits for operations: ``waiters``, by the place of its
-    row. Kernels of several streams may overlap: each instant belongs to one span, so
-    that the busy times add up to the time in which the device computed. What communicates unsized is a span by itself.
+    row. A kernel that runs on is cut there, so that a span is next to a collective as a whole or not at all. Kernels of
+    several streams may overlap: each instant belongs to one span, so that the busy times add up to the time in which
+    the device computed. Communication without a size is a span by itself.
     """
-    starts, ends = (
-        (sorted(times) for times in zip(*device.transfers.values(), strict=True)) if device.transfers else ([], [])
-    )
+    edges = sorted({*chain.from_iterable(device.transfers.values())})
     waited = sorted(kernel.launch for kernel in device.compute if kernel.row.place in waiters)
-    merged: dict[tuple[int, ...], list[tuple[LaunchedRow, int]]] = {}
+    merged: dict[tuple[int, ...], list[RanPart]] = {}
     reached = BEFORE
     for kernel in sorted(device.compute, key=lambda kernel: kernel.row.start):
-        begin = max(kernel.row.start, reached)
-        if kernel.row.end > begin or kernel.row.end == kernel.row.start:
+        begin, end = max(kernel.row.start, reached), kernel.row.end
+        if end > begin or end == kernel.row.start:
             launched = bisect_right(marks, kernel.launch), bisect_right(waited, kernel.launch)
-            key = (*launched, bisect_right(starts, begin), bisect_right(ends, begin))
-            merged.setdefault(key, []).append((kernel, begin))
-        reached = max(reached, kernel.row.end)
+            first = bisect_right(edges, begin)
+            inside = edges[first : bisect_left(edges, end)]
+            for count, part in enumerate(pairwise((begin, *inside, end))):
+                merged.setdefault((*launched, first + count), []).append(RanPart(kernel, *part))
+        reached = max(reached, end)
     spans = [_span(kernels, issues, waiters) for kernels in merged.values()]
     spans += [
         Span(
@@ -198,16 +208,14 @@ def compute_spans(
     return sorted(spans, key=lambda span: (span.issued, span.start))
 
 
-def _span(
-    kernels: Sequence[tuple[LaunchedRow, int]], issues: Sequence[Order], waiters: Mapping[str, tuple[str, ...]]
-) -> Span:
-    first = min(kernel.order for kernel, _ in kernels)
+def _span(parts: Sequence[RanPart], issues: Sequence[Order], waiters: Mapping[str, tuple[str, ...]]) -> Span:
+    first = min(part.kernel.order for part in parts)
     return Span(
         issued=bisect_right(issues, first),
         launch=first[0],
-        start=kernels[0][1],
-        end=max(kernel.row.end for kernel, _ in kernels),
-        busy=sum(kernel.row.end - begin for kernel, begin in kernels),
-        name=f"{len(kernels)} kernel{'s' if len(kernels) > 1 else ''}",
-        waits=tuple(place for kernel, _ in kernels for place in waiters.get(kernel.row.place, ())),
+        start=parts[0].begin,
+        end=max(part.end for part in parts),
+        busy=sum(part.end - part.begin for part in parts),
+        name=f"{len(parts)} kernel{'s' if len(parts) > 1 else ''}",
+        waits=tuple(place for part in parts for place in waiters.get(part.kernel.row.place, ())),
     )
