@@ -1,13 +1,14 @@
 """Shares of a step, compared with HolisticTraceAnalysis (Meta, MIT), which reads the same profiles.
 
-``python benchmarks/shares_hta.py hta=PYTHON FILE ...``; PYTHON is an interpreter with HolisticTraceAnalysis (pip).
+``python benchmarks/shares_hta.py hta=PYTHON PROFILE[,SIZES] ...``; PYTHON is an interpreter with HolisticTraceAnalysis
+(pip), SIZES the execution trace of a profile that has no sizes.
 
 topoflow finds the step that stands for the job. The device rows of the profile are then cut at the two ends of that
 step, and HolisticTraceAnalysis gets these rows. It does not count copies in memory as compute, topoflow does. So both
 are also given the profile without its copies. HolisticTraceAnalysis rounds to whole microseconds, so that it gets
 nanoseconds in their place.
 
-    FILE.NAME.topoflow, FILE.NAME.hta    NAME: busy, compute, exposed (us), hidden (share of the communication)
+    PROFILE.NAME.topoflow, PROFILE.NAME.hta    NAME: busy, idle, compute, exposed (us), hidden (share of communication)
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,7 @@ parts = found.get_temporal_breakdown(visualize=False).iloc[0]
 overlap = found.get_comm_comp_overlap(visualize=False).iloc[0]
 busy = float(parts["kernel_time(us)"] - parts["idle_time(us)"])
 compute = float(parts["compute_time(us)"])
-print(json.dumps({"busy": busy, "compute": compute, "exposed": busy - compute,
+print(json.dumps({"busy": busy, "idle": float(parts["idle_time(us)"]), "compute": compute, "exposed": busy - compute,
                   "hidden": float(overlap["comp_comm_overlap_pctg"]) / 100}))
 """
 
@@ -66,13 +68,19 @@ def cut(profile: dict[str, Any], begin: float, end: float) -> dict[str, Any]:
     return {**profile, "traceEvents": rows}
 
 
-def measure(python: str, file: Path, copies: bool, folder: Path) -> None:
+def outside(profile: dict[str, Any], length: float) -> float:
+    """Return the time of a step before its first device row and after its last, us: HolisticTraceAnalysis omits it."""
+    rows = [event for event in profile["traceEvents"] if is_row(event)]
+    return length - (max(row["ts"] + row["dur"] for row in rows) - min(row["ts"] for row in rows)) / 1e3
+
+
+def measure(python: str, file: Path, sizes: Sequence[Path], copies: bool, folder: Path) -> None:
     """Print the numbers of both for one profile, with its copies in memory or without."""
     profile = document(file)
     if not copies:
         profile["traceEvents"] = [event for event in profile["traceEvents"] if event.get("cat") not in COPIES]
     (folder / "whole.json").write_text(json.dumps(profile))
-    trace = load([folder / "whole.json"])
+    trace = load([folder / "whole.json", *sizes])
     period = representative(trace)
     (rank,) = trace.ranks
     (share,) = shares(trace, period, shared_operations(trace))
@@ -80,10 +88,14 @@ def measure(python: str, file: Path, copies: bool, folder: Path) -> None:
         raise ValueError(f"{file}: has no times")
     first_row = min(event["ts"] for event in profile["traceEvents"] if is_row(event) and event.get("cat") in DEVICE)
     origin = first_row - min(event.start for event in trace.ranks[rank] if event.start is not None) * 1e6
-    (folder / "cut.json").write_text(json.dumps(cut(profile, origin + period.begin * 1e6, origin + period.end * 1e6)))
+    rows = cut(profile, origin + period.begin * 1e6, origin + period.end * 1e6)
+    (folder / "cut.json").write_text(json.dumps(rows))
     length = share.iteration_time * 1e6
     exposed, hidden, ran = (getattr(share, name) or 0.0 for name in ("exposed", "hidden", "communication"))
-    ours = {"busy": (share.compute + exposed) * length}
+    ours = {
+        "busy": (share.compute + exposed) * length,
+        "idle": (share.host_idle or 0.0) * length - outside(rows, length),
+    }
     theirs = json.loads(
         subprocess.run(
             [python, "-c", HTA, str(folder / "cut.json")], check=True, capture_output=True, text=True
@@ -99,11 +111,12 @@ def measure(python: str, file: Path, copies: bool, folder: Path) -> None:
 
 
 def main() -> None:
-    python, files = sys.argv[1].removeprefix("hta="), [Path(file) for file in sys.argv[2:]]
-    for file in files:
+    python, jobs = sys.argv[1].removeprefix("hta="), sys.argv[2:]
+    for job in jobs:
+        file, *sizes = map(Path, job.split(","))
         for copies in (True, False):
             with tempfile.TemporaryDirectory() as folder:
-                measure(python, file, copies, Path(folder))
+                measure(python, file, sizes, copies, Path(folder))
 
 
 if __name__ == "__main__":

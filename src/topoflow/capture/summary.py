@@ -121,7 +121,7 @@ def _line(event: Communication) -> LineKey:
 def _bus_bandwidths(operations: Iterable[SharedOperation], number: int) -> dict[LineKey, float]:
     """Return the bus bandwidth of each kind of operation in an iteration, B/s.
 
-    It is the bytes that the busiest member sends or receives, over the time from when the last recorded member began.
+    It is nccl-tests' bytes per rank, the mean over members, over the time since the last recorded member began.
     """
     sent, seconds = defaultdict[LineKey, float](float), defaultdict[LineKey, float](float)
     for operation in operations:
