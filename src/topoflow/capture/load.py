@@ -20,7 +20,7 @@ from topoflow.capture.layout import MeshLayout
 from topoflow.capture.merge import merge
 from topoflow.capture.merge.parts import InputFile, RankRecord
 from topoflow.capture.parallel import map_processes
-from topoflow.files import read_bytes
+from topoflow.files import CutOffGzip, read_bytes, read_cut_off_gzip
 from topoflow.memory import free_memory
 
 UNPACKED = 20  # size of a profile by that of its gzip file, at most
@@ -29,7 +29,10 @@ LEAST_FOR_PROCESSES = 2**25  # B of profiles; smaller ones take less time than t
 
 
 class Format(Protocol):
-    """The functions of a module of ``topoflow.capture.formats``."""
+    """The functions of a module of ``topoflow.capture.formats``.
+
+    A module whose ``parse`` keeps what can be read of a file without its end says ``MAY_BE_CUT_OFF = True``.
+    """
 
     def matches(self, source: InputFile) -> bool:
         """Return whether the file is of this format, by its content."""
@@ -137,7 +140,10 @@ def _read_files(paths: Sequence[Path], must_match: bool = True) -> list[list[Ran
 
 def _read_file(path: Path, must_match: bool = True) -> list[RankRecord]:
     """Return the parts of one file; without ``must_match``, none for a file that is no trace."""
-    source = InputFile(str(path), read_bytes(path))
+    try:
+        source = InputFile(str(path), read_bytes(path))
+    except CutOffGzip as error:
+        return _read_cut_off(path, error)
     for module in known_formats().values():
         if module.matches(source):
             return module.parse(source)
@@ -147,6 +153,15 @@ def _read_file(path: Path, must_match: bool = True) -> list[RankRecord]:
     if must_match:
         raise ValueError(f"{path}: must be one of {', '.join(known_formats())}, got {foreign or _content(source)}")
     return []
+
+
+def _read_cut_off(path: Path, error: CutOffGzip) -> list[RankRecord]:
+    """Return the parts of a gzip file without its end, if its format has rows of which the first ones are enough."""
+    source = InputFile(str(path), read_cut_off_gzip(path), gzip_is_cut_off=True)
+    for module in known_formats().values():
+        if getattr(module, "MAY_BE_CUT_OFF", False) and module.matches(source):
+            return module.parse(source)
+    raise error
 
 
 def _content(source: InputFile) -> str:

@@ -94,7 +94,7 @@ def representative(trace: Trace) -> Period:
     if trace.chosen is not None:
         return every[trace.chosen]
     communicates = _communicates(trace)
-    whole = _bounded(trace, whole_iterations(trace) or range(trace.iterations))
+    whole = _bounded(trace, whole_iterations(trace) or _best_sized(trace, range(trace.iterations)))
     counts = Counter(communicates[number] for number in whole)
     most = max(counts.values())
     usual = next(communicates[number] for number in reversed(whole) if counts[communicates[number]] == most)
@@ -120,15 +120,19 @@ def step_repetition(trace: Trace) -> StepRepetition:
 
 def whole_iterations(trace: Trace) -> Sequence[int]:
     """Return the iterations in which all times, and as many sizes as in any of these, are known."""
+    return _best_sized(trace, [number for number in range(trace.iterations) if number not in trace.incomplete])
+
+
+def _best_sized(trace: Trace, numbers: Sequence[int]) -> Sequence[int]:
+    """Return the iterations of ``numbers`` with the fewest communications of unknown size."""
     unsized = Counter(
         event.iteration
         for events in trace.ranks.values()
         for event in events
         if isinstance(event, ComputeSpan) and event.communicates
     )
-    timed = [number for number in range(trace.iterations) if number not in trace.incomplete]
-    least = min((unsized[number] for number in timed), default=0)
-    return [number for number in timed if unsized[number] == least]
+    least = min((unsized[number] for number in numbers), default=0)
+    return [number for number in numbers if unsized[number] == least]
 
 
 def _bounded(trace: Trace, numbers: Sequence[int]) -> Sequence[int]:

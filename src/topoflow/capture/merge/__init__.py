@@ -136,7 +136,8 @@ def _common_steps(parts: Sequence[RankRecord], counts: Counter[str]) -> tuple[li
         if bool(part.steps) != bool(first.steps) or (not part.steps and part.iterations != first.iterations):
             raise ValueError(
                 f"ranks {first.rank} and {part.rank}: must have the same iterations, "
-                f"got {_steps(first)} in {first.file} and {_steps(part)} in {part.file}"
+                f"got {_steps(first)} in {first.file} and {_steps(part)} in {part.file}: profile the same steps on all "
+                "ranks, with profiler.step() after each"
             )
     if not first.steps:
         return list(parts), first.iterations

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from topoflow.capture.base import ComputeSpan
+from topoflow.capture.iterations import UNMARKED
 from topoflow.capture.merge.parts import DifferentJobs, RankRecord, RecordedOperation
 from topoflow.capture.merge.seen import without_operators
 
@@ -86,7 +87,7 @@ def join(times: RankRecord, sizes: RankRecord) -> RankRecord:
         world_size=times.world_size if times.world_size is not None else sizes.world_size,
         rank_within=sizes.rank_within,
         source=f"{times.source} + {sizes.source}",
-        notes=(*times.notes, *sizes.notes),
+        notes=(*times.notes, *(note for note in sizes.notes if note != UNMARKED)),  # iterations are those of ``times``
     )
 
 

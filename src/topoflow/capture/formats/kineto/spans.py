@@ -11,8 +11,9 @@ reported by name and time. Nothing that communicates becomes compute.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from topoflow.capture.torch_names import PARAM_COMMS, SYMMETRIC
 
 CAPTURE_BEGINS = ("cudaStreamBeginCapture", "hipStreamBeginCapture")
 CAPTURE_ENDS = ("cudaStreamEndCapture", "hipStreamEndCapture")
+NO_LAUNCH = "kernels of operations cannot be told from each other without their launches: their times are unknown"
 BEFORE = -(2**62)  # ns: launched before the profile began
 Order = tuple[int, int]  # when the host asked for it, then when the device began; ns
 
@@ -100,6 +102,42 @@ def sort_out(
         elif not own:
             unsized.append(kernel)
     return DeviceRows(transfers, len(streams), compute, carried, operations, unsized)
+
+
+def without_launches(
+    device: DeviceRows, hosted: Sequence[tuple[KinetoRow, RecordedOperation]], counts: Counter[str]
+) -> DeviceRows:
+    """Return the rows of a profile that does not say which call launched which kernel: it counts operations twice.
+
+    If the kernels of a kind are as many as the host rows of this kind, the k-th is the kernel of the k-th. Else they
+    are left out, and the times of these operations are unknown.
+    """
+    rows: dict[Hashable, list[str]] = defaultdict(list)
+    for row, operation in hosted:
+        rows[_kind(operation)].append(row.place)
+    kernels: dict[Hashable, list[str]] = defaultdict(list)
+    for kernel, operation in device.described:
+        kernels[_kind(operation)].append(kernel.row.place)
+    known = {kind: places for kind, places in kernels.items() if kind in rows}
+    matched = {
+        place: row
+        for kind, places in known.items()
+        if len(places) == len(rows[kind])
+        for place, row in zip(places, rows[kind], strict=True)
+    }
+    again = {place for places in known.values() for place in places}
+    counts[NO_LAUNCH] += len(again - matched.keys())
+    kept = {place: times for place, times in device.transfers.items() if place not in again}
+    return replace(
+        device,
+        transfers=kept | {row: device.transfers[place] for place, row in matched.items()},
+        carried=[(kernel, frozenset(matched.get(place, place) for place in own)) for kernel, own in device.carried],
+        described=[one for one in device.described if one[0].row.place not in again],
+    )
+
+
+def _kind(operation: RecordedOperation) -> Hashable:
+    return operation.op, operation.group_name, operation.peer, operation.bytes_in, operation.bytes_out
 
 
 def _communicates(row: KinetoRow) -> bool:
