@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pkgutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -48,14 +48,18 @@ def known_formats() -> dict[str, Format]:
 
 
 def load(
-    paths: Sequence[Path], one_group: bool = False, layout: MeshLayout | None = None, rank: int | None = None
+    paths: Sequence[Path],
+    one_group: bool = False,
+    layout: Callable[[int | None], MeshLayout] | None = None,
+    rank: int | None = None,
 ) -> Trace:
     """The job recorded in ``paths``: files, or folders of them, one or more ranks each, formats recognised by content.
 
     ValueError names file, place, law and value: a damaged file, sizes that no file records, ranks that disagree. In a
     folder, files that are no trace are passed over and named in the notes; a file given by name must be a trace.
     ``one_group``: the job had one process group, so that operations whose group no file describes are of all ranks.
-    ``layout``: the mesh of the job, by which recorded ranks stand for others. ``rank``: the only one to take.
+    ``layout``: the mesh of the job of its number of ranks, if that is known, by which recorded ranks stand for others.
+    ``rank``: the only one to take.
     """
     paths = [Path(path) for path in paths]
     if not paths:
@@ -70,9 +74,13 @@ def load(
         if rank is not None:
             parts = _only(parts, rank)
         if layout is not None:
-            parts = [replace(part, layout=layout, world_size=part.world_size or layout.world_size) for part in parts]
+            parts = [_placed(part, layout(part.world_size)) for part in parts]
         trace = merge(parts, _job_name(paths), one_group)
     return replace(trace, notes=(*trace.notes, *notes))
+
+
+def _placed(part: RankRecord, layout: MeshLayout) -> RankRecord:
+    return replace(part, layout=layout, world_size=part.world_size or layout.world_size)
 
 
 def _only(parts: Sequence[RankRecord], rank: int) -> list[RankRecord]:

@@ -225,8 +225,9 @@ def _capture(parser: argparse.ArgumentParser) -> None:
     )
     importer.add_argument(
         "--layout",
-        metavar="AXES",
-        help="the mesh of the job, the axis that varies fastest first, as tp=8,dp=16: recorded ranks stand for others",
+        metavar="AXES_OR_FILE",
+        help="the mesh of the job, the axis that varies fastest first, as tp=8,dp=16, or a file with the arguments of "
+        "Megatron-LM or torchtitan: recorded ranks stand for others",
     )
     importer.add_argument("--rank", type=int, metavar="R", help="take what the files have of this rank alone")
     predictor = _subparser(
