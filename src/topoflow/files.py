@@ -27,6 +27,10 @@ PART = ".part"  # suffix of files that are still being written
 NEW_PART = 60.0  # s; an older part that is not locked belongs to a writer that was killed
 
 
+class CutOffGzip(ValueError):
+    """A gzip file without its end."""
+
+
 def read_bytes(path: Path) -> bytes:
     """Return the unpacked content of ``path``. Raises ``ValueError`` for damaged gzip, a large file or a pipe."""
     _check_regular(path)
@@ -38,11 +42,25 @@ def read_bytes(path: Path) -> bytes:
         stream = gzip.GzipFile(fileobj=raw) if packed else raw
         try:
             data = stream.read(1 + (most if packed else min(most, size)))  # a buffer of that size is allocated
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        except EOFError as error:
+            raise CutOffGzip(f"{path}: must be a complete gzip file, got {error}") from error
+        except (zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{path}: must be a complete gzip file, got {error}") from error
     if len(data) > most:
         raise ValueError(f"{path}: must unpack to at most {most} bytes, got more; profile fewer steps")
     return data
+
+
+def read_cut_off_gzip(path: Path) -> bytes:
+    """Return the content of a gzip file without its end. Raises ``ValueError`` for one that is damaged as well."""
+    unpacked, unpacker = bytearray(), zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    with naming(path), path.open("rb") as raw:
+        try:
+            while packed := raw.read(2**16):
+                unpacked += unpacker.decompress(packed)
+        except zlib.error as error:
+            raise ValueError(f"{path}: must be a complete gzip file, got {error}") from error
+    return bytes(unpacked)
 
 
 def write_atomically(path: Path, *data: bytes | memoryview) -> None:

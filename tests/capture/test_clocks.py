@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,33 @@ def test_clocks_of_ranks_that_only_exchange_messages_are_known_to_half_a_round_t
         assert found == 0, "no message arrived before it was sent"
     elif soonest < -1e-9:
         assert found - ahead == pytest.approx((there - back) / 2, abs=LEAST_SHARE * 10 * len(latencies))
+
+
+def ring(shifts: list[float], latency: float) -> dict[int, tuple[Event, ...]]:
+    """Each rank sends two messages to the next one; clocks are ahead by ``shifts``."""
+    size = len(shifts)
+    events: dict[int, list[Event]] = {own: [] for own in range(size)}
+    for number in range(2 * size):
+        sender, receiver = number % size, (number + 1) % size
+        for own, op, peer, end in ((sender, "send", receiver, number), (receiver, "recv", sender, number + latency)):
+            end += shifts[own]
+            events[own].append(Communication(op, tuple(range(size)), "int8", 4, 4, peer=peer, start=end - 0.5, end=end))
+    return {own: tuple(each) for own, each in events.items()}
+
+
+@given(st.lists(st.floats(-10, 10), min_size=3, max_size=5), st.floats(0.001, 0.01))
+def test_clocks_of_a_ring_of_messages_are_known_to_a_turn_of_it(shifts: list[float], latency: float) -> None:
+    found = clock_offsets(ring(shifts, latency))
+    for own, shift in enumerate(shifts):
+        left = shift - found.get(own, 0.0) - (shifts[0] - found.get(0, 0.0))
+        assert abs(left) <= len(shifts) * (latency + 20 * LEAST_SHARE)
+
+
+def test_messages_that_contradict_each_other_set_no_clock() -> None:
+    ranks = ring([0.0, 0.0, 5.0], 0.01)
+    wrong = ranks[1][0]
+    assert isinstance(wrong, Communication)
+    assert clock_offsets({**ranks, 1: (replace(wrong, end=-50.0, start=-51.0), *ranks[1][1:])}) == {}
 
 
 @given(st.lists(st.floats(0.1, 1), min_size=1, max_size=4), st.integers(1, 3))

@@ -76,13 +76,45 @@ def test_a_person_gets_tables_a_heat_map_and_pictures(
     out = tmp_path / "out"
     assert main(["inspect", str(resnet), "--out", str(out)]) == 0
     printed = capsys.readouterr().out
-    for words in ("all_reduce", "102,228,128 B", "1 of 2 ranks recorded", "not hidden", "██"):
+    for words in ("all_reduce", "102,228,128 B", "1 of 2 ranks recorded", "exposed", "host idle", "██"):
         assert words in printed
-    assert {path.name for path in out.iterdir()} == {"traffic.png", "timeline.png", "inspect.json"}
-    for name in ("traffic.png", "timeline.png"):
+    pictures = {"shares.png", "traffic.png", "timeline.png"}
+    assert {path.name for path in out.iterdir()} == {*pictures, "inspect.html", "inspect.json"}
+    page = (out / "inspect.html").read_text()
+    for words in ("102,228,128 B", "host idle", "data:image/png;base64"):
+        assert words in page
+    for name in pictures:
         image = matplotlib.image.imread(out / name)
         assert image.shape[1] >= 600
         assert len(np.unique((255 * image[:, :, :3]).astype(int) @ [1, 256, 65536])) > 10
+
+
+def test_two_jobs_are_shown_side_by_side(
+    resnet: Path, shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [str(resnet), str(shared_data / "megatron_tp2"), "--out", str(tmp_path / "out")]
+    assert main(["inspect", *files]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["step", "time", "219.8", "ms", "73.83", "ms", "0.34"] in rows
+    assert "B / A" in (tmp_path / "out" / "inspect.html").read_text()
+    assert main(["inspect", *files, "--json"]) == 0
+    assert [one["name"] for one in json.loads(capsys.readouterr().out)] == [
+        "nccl_parser_config_nccl_data",
+        "megatron_tp2",
+    ]
+
+
+def test_three_jobs_are_refused(resnet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", *[str(resnet)] * 3]) == 2
+    assert "must be of different ranks" in capsys.readouterr().err
+
+
+def test_bandwidths_are_set_beside_the_rate_of_the_link(resnet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(resnet), "--json", "--bandwidth-gbps", "200"]) == 0
+    reduced = line(json.loads(capsys.readouterr().out), op="all_reduce")
+    assert reduced["link_share"] == pytest.approx(reduced["bus_bandwidth"] / 25e9)
+    assert main(["inspect", str(resnet), "--bandwidth-gbps", "-1"]) == 2
+    assert "--bandwidth-gbps: must be positive, got -1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 
 from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.capture.periods import representative
-from topoflow.capture.summary import exact, rank_share, summarize, traffic_matrix
+from topoflow.capture.shares import shared_operations, shares
+from topoflow.capture.summary import exact, summarize, traffic_matrix
 
 
 def all_reduce(
@@ -72,10 +73,11 @@ def test_means_stay_whole_where_they_are() -> None:
     assert exact(7, 2) == 3.5
 
 
-def test_communication_beside_computation_is_hidden() -> None:
+def test_communication_next_to_computation_is_hidden() -> None:
     # 10 s: computing 0-6, all-reduce 4-8, all-reduce 7-10: communication 6 s, of which 2 s are hidden
-    trace = trace_of(ComputeSpan("f", 0.0, 6.0, 4.5), all_reduce(0, 4, 0, 4.0, 8.0), all_reduce(0, 4, 0, 7.0, 10.0))
-    share = rank_share(trace, 0, representative(trace))
+    spans = ComputeSpan("f", 0.0, 4.0, 2.5), ComputeSpan("g", 4.0, 6.0, 2.0)
+    trace = trace_of(*spans, all_reduce(0, 4, 0, 4.0, 8.0), all_reduce(0, 4, 0, 7.0, 10.0))
+    share = shares(trace, representative(trace), shared_operations(trace))[0]
     assert share.compute_time == 4.5  # of the 6 s
     assert share.iteration_time == pytest.approx(10.0)
     assert share.communication == pytest.approx(0.6)
@@ -97,7 +99,7 @@ def test_the_warm_up_is_no_part_of_the_iteration_time() -> None:
 
 def test_compute_of_two_streams_counts_once() -> None:
     trace = trace_of(ComputeSpan("f", 0.0, 6.0, 6.0), ComputeSpan("g", 2.0, 8.0, 6.0), all_reduce(0, 4, 0, 8.0, 10.0))
-    assert rank_share(trace, 0, representative(trace)).compute_time == 8.0
+    assert shares(trace, representative(trace), shared_operations(trace))[0].compute_time == 8.0
 
 
 def test_communication_without_a_size_is_reported_and_is_no_compute() -> None:

@@ -34,6 +34,15 @@ def intersection(one: Spans, other: Spans) -> Spans:
     return np.array(found).reshape(-1, 2)
 
 
+def covered(spans: Spans, moments: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how much of a merged set lies before each moment, s: ``[[0, 3], [5, 6]], [2, 4, 9] -> [2, 3, 4]``."""
+    if len(spans) == 0:
+        return np.zeros(len(moments))
+    reached = np.concatenate(([0.0], np.cumsum(spans[:, 1] - spans[:, 0])))
+    before: NDArray[np.float64] = np.interp(moments, spans.ravel(), np.repeat(reached, 2)[1:-1])
+    return before
+
+
 def total(spans: Spans) -> float:
     """Seconds in a merged set."""
     return float((spans[:, 1] - spans[:, 0]).sum())

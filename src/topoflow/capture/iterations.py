@@ -5,6 +5,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Hashable, Sequence
 
+UNMARKED = (
+    "the job marked no steps: an iteration is what repeats in its communication, which may be a part of a step, as a "
+    "layer is"
+)
+
+
+def unmarked(iterations: int) -> tuple[str, ...]:
+    """Return the note on a job whose iterations were found by their repetition."""
+    return (UNMARKED,) if iterations > 1 else ()
+
 
 def between_marks(positions: Sequence[float], marks: Sequence[float]) -> list[int]:
     """The iteration of each position, where iteration i begins at ``marks[i]`` (ascending); -1 before the first.

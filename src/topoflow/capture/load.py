@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pkgutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ from topoflow.capture.foreign import recognise
 from topoflow.capture.layout import MeshLayout
 from topoflow.capture.merge import merge
 from topoflow.capture.merge.parts import InputFile, RankRecord
-from topoflow.files import read_bytes
+from topoflow.files import CutOffGzip, read_bytes, read_cut_off_gzip
 from topoflow.memory import free_memory
 from topoflow.processes import map_processes
 
@@ -29,7 +29,10 @@ LEAST_FOR_PROCESSES = 2**25  # B of profiles; smaller ones take less time than t
 
 
 class Format(Protocol):
-    """The functions of a module of ``topoflow.capture.formats``."""
+    """The functions of a module of ``topoflow.capture.formats``.
+
+    A module whose ``parse`` keeps what can be read of a file without its end says ``MAY_BE_CUT_OFF = True``.
+    """
 
     def matches(self, source: InputFile) -> bool:
         """Return whether the file is of this format, by its content."""
@@ -45,14 +48,18 @@ def known_formats() -> dict[str, Format]:
 
 
 def load(
-    paths: Sequence[Path], one_group: bool = False, layout: MeshLayout | None = None, rank: int | None = None
+    paths: Sequence[Path],
+    one_group: bool = False,
+    layout: Callable[[int | None], MeshLayout] | None = None,
+    rank: int | None = None,
 ) -> Trace:
     """The job recorded in ``paths``: files, or folders of them, one or more ranks each, formats recognised by content.
 
     ValueError names file, place, law and value: a damaged file, sizes that no file records, ranks that disagree. In a
     folder, files that are no trace are passed over and named in the notes; a file given by name must be a trace.
     ``one_group``: the job had one process group, so that operations whose group no file describes are of all ranks.
-    ``layout``: the mesh of the job, by which recorded ranks stand for others. ``rank``: the only one to take.
+    ``layout``: the mesh of the job of its number of ranks, if that is known, by which recorded ranks stand for others.
+    ``rank``: the only one to take.
     """
     paths = [Path(path) for path in paths]
     if not paths:
@@ -67,9 +74,13 @@ def load(
         if rank is not None:
             parts = _only(parts, rank)
         if layout is not None:
-            parts = [replace(part, layout=layout, world_size=part.world_size or layout.world_size) for part in parts]
+            parts = [_placed(part, layout(part.world_size)) for part in parts]
         trace = merge(parts, _job_name(paths), one_group)
     return replace(trace, notes=(*trace.notes, *notes))
+
+
+def _placed(part: RankRecord, layout: MeshLayout) -> RankRecord:
+    return replace(part, layout=layout, world_size=part.world_size or layout.world_size)
 
 
 def _only(parts: Sequence[RankRecord], rank: int) -> list[RankRecord]:
@@ -137,7 +148,10 @@ def _read_files(paths: Sequence[Path], must_match: bool = True) -> list[list[Ran
 
 def _read_file(path: Path, must_match: bool = True) -> list[RankRecord]:
     """Return the parts of one file; without ``must_match``, none for a file that is no trace."""
-    source = InputFile(str(path), read_bytes(path))
+    try:
+        source = InputFile(str(path), read_bytes(path))
+    except CutOffGzip as error:
+        return _read_cut_off(path, error)
     for module in known_formats().values():
         if module.matches(source):
             return module.parse(source)
@@ -147,6 +161,15 @@ def _read_file(path: Path, must_match: bool = True) -> list[RankRecord]:
     if must_match:
         raise ValueError(f"{path}: must be one of {', '.join(known_formats())}, got {foreign or _content(source)}")
     return []
+
+
+def _read_cut_off(path: Path, error: CutOffGzip) -> list[RankRecord]:
+    """Return the parts of a gzip file without its end, if its format has rows of which the first ones are enough."""
+    source = InputFile(str(path), read_cut_off_gzip(path), gzip_is_cut_off=True)
+    for module in known_formats().values():
+        if getattr(module, "MAY_BE_CUT_OFF", False) and module.matches(source):
+            return module.parse(source)
+    raise error
 
 
 def _content(source: InputFile) -> str:

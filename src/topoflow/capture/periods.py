@@ -33,6 +33,16 @@ class Period:
         return None if self.begin is None or self.end is None else self.end - self.begin
 
 
+@dataclass(frozen=True)
+class StepRepetition:
+    """How far the iterations of a trace are the same: ``alike`` of them communicate as the representative one does."""
+
+    whole: int  # iterations all of whose times are known
+    alike: int  # of these
+    shortest: float | None  # s, of those that are alike
+    longest: float | None
+
+
 @dataclass
 class _Seen:
     """Start of the first and end of the last event of an iteration, of those read so far; s."""
@@ -84,7 +94,7 @@ def representative(trace: Trace) -> Period:
     if trace.chosen is not None:
         return every[trace.chosen]
     communicates = _communicates(trace)
-    whole = _bounded(trace, whole_iterations(trace) or range(trace.iterations))
+    whole = _bounded(trace, whole_iterations(trace) or _best_sized(trace, range(trace.iterations)))
     counts = Counter(communicates[number] for number in whole)
     most = max(counts.values())
     usual = next(communicates[number] for number in reversed(whole) if counts[communicates[number]] == most)
@@ -97,17 +107,32 @@ def representative(trace: Trace) -> Period:
     return every[alike[(len(alike) - 1) // 2][1]]
 
 
+def step_repetition(trace: Trace) -> StepRepetition:
+    """Return how many iterations communicate as the representative one does, and how much their lengths differ."""
+    every, communicates = periods(trace), _communicates(trace)
+    usual = communicates[representative(trace).number]
+    whole = whole_iterations(trace)
+    alike = [number for number in whole if communicates[number] == usual]
+    bounded = [every[number].seconds for number in _bounded(trace, alike)] if alike else []
+    known = [seconds for seconds in bounded if seconds is not None]
+    return StepRepetition(len(whole), len(alike), min(known, default=None), max(known, default=None))
+
+
 def whole_iterations(trace: Trace) -> Sequence[int]:
     """Return the iterations in which all times, and as many sizes as in any of these, are known."""
+    return _best_sized(trace, [number for number in range(trace.iterations) if number not in trace.incomplete])
+
+
+def _best_sized(trace: Trace, numbers: Sequence[int]) -> Sequence[int]:
+    """Return the iterations of ``numbers`` with the fewest communications of unknown size."""
     unsized = Counter(
         event.iteration
         for events in trace.ranks.values()
         for event in events
         if isinstance(event, ComputeSpan) and event.communicates
     )
-    timed = [number for number in range(trace.iterations) if number not in trace.incomplete]
-    least = min((unsized[number] for number in timed), default=0)
-    return [number for number in timed if unsized[number] == least]
+    least = min((unsized[number] for number in numbers), default=0)
+    return [number for number in numbers if unsized[number] == least]
 
 
 def _bounded(trace: Trace, numbers: Sequence[int]) -> Sequence[int]:

@@ -7,7 +7,8 @@ Shapes: R ranks of the job.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil
 
@@ -15,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.capture.assumptions import Unsized, assumptions, unsized
-from topoflow.capture.base import Communication, ComputeSpan, Event, Trace
-from topoflow.capture.intervals import Spans, intersection, merge, total
-from topoflow.capture.periods import Period, representative
+from topoflow.capture.base import POINT_TO_POINT, Communication, Trace
+from topoflow.capture.periods import StepRepetition, representative, step_repetition
+from topoflow.capture.shares import RankShare, SharedOperation, shared_operations, shares
 from topoflow.operations import bus_factor
 
 Number = int | float
-COMPUTE, UNSIZED = "compute", "communication without a size"
+MIN_DELAY = 0.01  # of the step: a rank that others wait for this long is a straggler
+LineKey = tuple[str, int, str]  # operation, size of its group, element type
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class CollectiveLine:
     bytes_per_iteration: Number  # B, as ``Communication.bytes``
     setup_count: Number  # how many more came before the first iteration
     ranks: int  # recorded ranks that took part
+    bus_bandwidth: float | None  # B/s while they transferred, as nccl-tests defines it; None without times
+    link_share: float | None  # of the bandwidth of a link, where it was given
 
 
 @dataclass(frozen=True)
@@ -49,21 +53,6 @@ class GroupLine:
 
 
 @dataclass(frozen=True)
-class RankShare:
-    """Shares of the time of one rank in an iteration; None where the trace has no times.
-
-    ``compute_time`` is what the device was busy, or the processor that recorded itself: the spans that hide
-    communication are longer where either waited inside them.
-    """
-
-    rank: int
-    compute_time: float  # s in the iteration
-    iteration_time: float | None  # s, the period of the job's iteration; the next two are shares of it
-    communication: float | None  # some communication was running
-    exposed: float | None  # ... and no computation
-
-
-@dataclass(frozen=True)
 class Summary:
     """All that ``topoflow inspect`` prints."""
 
@@ -72,12 +61,19 @@ class Summary:
     iterations: int
     iteration: int  # the one that was counted
     iteration_time: float | None  # s, its recorded period
+    steps: StepRepetition
     ranks: int  # recorded
     world_size: int
     collectives: tuple[CollectiveLine, ...]
     groups: tuple[GroupLine, ...]
-    communication_share: float | None  # mean over ranks of RankShare.communication
+    communication_share: float | None  # mean over ranks of RankShare.communication; so are the next ones
     exposed_share: float | None
+    compute_share: float | None
+    hidden_share: float | None
+    waiting_share: float | None
+    transfer_share: float | None
+    host_idle_share: float | None
+    stragglers: tuple[int, ...]  # ranks that kept the others waiting for ``MIN_DELAY`` of the step or longer
     shares: tuple[RankShare, ...]
     unsized: tuple[Unsized, ...]  # kernels that communicated an unknown number of bytes
     notes: tuple[str, ...]
@@ -87,38 +83,82 @@ class Summary:
         return asdict(self)
 
 
-def summarize(trace: Trace) -> Summary:
-    """Count a trace."""
+def summarize(trace: Trace, link_bandwidth: float | None = None) -> Summary:
+    """Count a trace; ``link_bandwidth`` (B/s) is that of a rank's link in one direction."""
     period = representative(trace)
-    shares = tuple(rank_share(trace, rank, period) for rank in sorted(trace.ranks))
+    operations = shared_operations(trace)
+    ranks = shares(trace, period, operations)
     return Summary(
         name=trace.name,
         source=trace.source,
         iterations=trace.iterations,
         iteration=period.number,
         iteration_time=period.seconds,
+        steps=step_repetition(trace),
         ranks=len(trace.ranks),
         world_size=trace.world_size,
-        collectives=_collectives(trace, period.number),
+        collectives=_collectives(trace, period.number, _bus_bandwidths(operations, period.number), link_bandwidth),
         groups=_groups(trace, period.number),
-        communication_share=_mean_of(share.communication for share in shares),
-        exposed_share=_mean_of(share.exposed for share in shares),
-        shares=shares,
+        communication_share=_mean_of(ranks, "communication"),
+        exposed_share=_mean_of(ranks, "exposed"),
+        compute_share=_mean_of(ranks, "compute"),
+        hidden_share=_mean_of(ranks, "hidden"),
+        waiting_share=_mean_of(ranks, "waiting"),
+        transfer_share=_mean_of(ranks, "transfer"),
+        host_idle_share=_mean_of(ranks, "host_idle"),
+        stragglers=_stragglers(ranks),
+        shares=ranks,
         unsized=unsized(trace),
-        notes=assumptions(trace),
+        notes=(*assumptions(trace), *_partial(operations, period.number)),
     )
 
 
-def _collectives(trace: Trace, number: int) -> tuple[CollectiveLine, ...]:
-    found: dict[tuple[str, int, str], dict[int, list[Communication]]] = {}
+def _line(event: Communication) -> LineKey:
+    """Return the kind of an operation: its name, the size of its group and its element type."""
+    return event.op, 2 if event.peer is not None else len(event.group), event.dtype
+
+
+def _bus_bandwidths(operations: Iterable[SharedOperation], number: int) -> dict[LineKey, float]:
+    """Return the bus bandwidth of each kind of operation in an iteration, B/s.
+
+    It is nccl-tests' bytes per rank, the mean over members, over the time since the last recorded member began.
+    """
+    sent, seconds = defaultdict[LineKey, float](float), defaultdict[LineKey, float](float)
+    for operation in operations:
+        if operation.iteration != number:
+            continue
+        for key in {_line(event) for event in operation.members.values() if event.op != "barrier"}:
+            op, size, _ = key
+            amounts = [event.bytes for event in operation.members.values() if event.op == op]
+            factor = 1.0 if op in POINT_TO_POINT else bus_factor(op, size)
+            sent[key] += factor * sum(amounts) / len(amounts)
+            seconds[key] += max(0.0, operation.end - operation.begin)
+    return {key: sent[key] / seconds[key] for key in sent if seconds[key] > 0}
+
+
+def _partial(operations: Iterable[SharedOperation], number: int) -> tuple[str, ...]:
+    """Return a note if the members of some operations of an iteration were not all recorded."""
+    count = sum(operation.iteration == number and not operation.complete for operation in operations)
+    if not count:
+        return ()
+    return (
+        f"{count} operations of iteration {number} have members that were not recorded: how long ranks wait for them "
+        "is unknown, and lowers the bus bandwidth",
+    )
+
+
+def _collectives(
+    trace: Trace, number: int, bus_bandwidths: Mapping[LineKey, float], link_bandwidth: float | None
+) -> tuple[CollectiveLine, ...]:
+    found: dict[LineKey, dict[int, list[Communication]]] = {}
     for rank in sorted(trace.ranks):
         for event in trace.communications(rank):
-            size = 2 if event.peer is not None else len(event.group)
-            found.setdefault((event.op, size, event.dtype), {}).setdefault(rank, []).append(event)
+            found.setdefault(_line(event), {}).setdefault(rank, []).append(event)
     lines = []
     for (op, size, dtype), by_rank in found.items():
         events = [event for ranked in by_rank.values() for event in ranked]
         counted = [event for event in events if event.iteration == number]
+        reached = bus_bandwidths.get((op, size, dtype))
         lines.append(
             CollectiveLine(
                 op=op,
@@ -128,6 +168,8 @@ def _collectives(trace: Trace, number: int) -> tuple[CollectiveLine, ...]:
                 bytes_per_iteration=exact(sum(event.bytes for event in counted), len(by_rank)),
                 setup_count=exact(sum(event.iteration < 0 for event in events), len(by_rank)),
                 ranks=len(by_rank),
+                bus_bandwidth=reached,
+                link_share=None if reached is None or link_bandwidth is None else reached / link_bandwidth,
             )
         )
     return tuple(sorted(lines, key=lambda line: (-line.bytes_per_iteration, line.op, line.group_size, line.dtype)))
@@ -160,59 +202,20 @@ def exact(value: int, parts: int) -> Number:
     return value // parts if value % parts == 0 else value / parts
 
 
-def rank_spans(trace: Trace, rank: int, number: int | None = None) -> dict[str, Spans]:
-    """When a rank computed and communicated (by operation) in all iterations, or in one, as far as times are known."""
-    found: dict[str, list[tuple[float, float]]] = {}
-    for event in trace.ranks[rank]:
-        counts = event.iteration >= 0 if number is None else event.iteration == number
-        if counts and event.start is not None and event.end is not None:
-            found.setdefault(_kind(event), []).append((event.start, event.end))
-    return {name: merge(np.array(spans)) for name, spans in found.items()}
+def _mean_of(ranks: Sequence[RankShare], name: str) -> float | None:
+    """Return the mean of a share over the ranks that have times; None if one of these does not know it."""
+    values = [getattr(share, name) for share in ranks if share.communication is not None]
+    return None if not values or None in values else sum(values) / len(values)
 
 
-def _kind(event: Event) -> str:
-    if isinstance(event, Communication):
-        return event.op
-    return UNSIZED if event.communicates else COMPUTE
-
-
-def rank_share(trace: Trace, rank: int, period: Period) -> RankShare:
-    """Return the shares of time of a rank in one iteration. What ran before it began is no part of it.
-
-    A rank that does not communicate in the job's period, as its groups wait for no other, has a period of its own.
-    """
-    spans = rank_spans(trace, rank, period.number)
-    length = period.seconds or 0.0
-    if period.begin is not None and period.end is not None:
-        clipped = _clipped(spans, period.begin, period.end)
-        if any(len(ran) for name, ran in clipped.items() if name != COMPUTE) or not spans:
-            spans = clipped
-        else:
-            length = max(ran[-1, 1] for ran in spans.values()) - min(ran[0, 0] for ran in spans.values())
-    computed = spans.get(COMPUTE, np.zeros((0, 2)))
-    events = [event for event in trace.ranks[rank] if event.iteration == period.number]
-    timed = all(event.start is not None and event.end is not None for event in events)
-    compute_time = sum(event.seconds for event in events if isinstance(event, ComputeSpan) and not event.communicates)
-    if timed:  # on several streams it overlaps
-        compute_time = min(compute_time, total(computed))
-    communicated = [ran for name, ran in spans.items() if name != COMPUTE]
-    if length <= 0 or not any(len(ran) for ran in communicated):
-        return RankShare(rank, compute_time, None, None, None)
-    communication = merge(np.concatenate(communicated))
-    busy = total(communication)
-    exposed = max(0.0, busy - total(intersection(communication, computed)))
-    return RankShare(rank, compute_time, length, busy / length, exposed / length)
-
-
-def _clipped(spans: Mapping[str, Spans], begin: float, end: float) -> dict[str, Spans]:
-    """Return the parts of spans within a window."""
-    window = np.array([[begin, end]])
-    return {name: intersection(ran, window) for name, ran in spans.items()}
-
-
-def _mean_of(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+def _stragglers(ranks: Sequence[RankShare]) -> tuple[int, ...]:
+    """Return the ranks that others waited for, the longest first."""
+    late = [
+        (share.delay, share.rank)
+        for share in ranks
+        if share.delay and share.delay >= MIN_DELAY * (share.iteration_time or 0.0)
+    ]
+    return tuple(rank for _, rank in sorted(late, key=lambda one: (-one[0], one[1])))
 
 
 def traffic_matrix(trace: Trace, most: int = 512) -> NDArray[np.float64]:

@@ -12,13 +12,13 @@ from pathlib import Path
 from topoflow.capture import jsonl
 from topoflow.capture.assumptions import assumptions
 from topoflow.capture.base import Trace
-from topoflow.capture.layout import MeshLayout
 from topoflow.capture.load import load
 from topoflow.cli.stages import Terminal, size_of
 from topoflow.files import write_atomically
 from topoflow.printable import printable
 from topoflow.report.files import check_folder, whole_folder
 from topoflow.report.trace_terminal import next_step
+from topoflow.study.configure.job_layout import JobLayout, job_layout
 from topoflow.study.configure.os_errors import named
 from topoflow.units import check_positive, human
 
@@ -83,7 +83,7 @@ def _import(arguments: argparse.Namespace) -> None:
     if out.is_dir():
         raise ValueError(f"--out: must be a file, got the folder {out}")
     with Terminal() as terminal:
-        layout = None if arguments.layout is None else MeshLayout.parse(arguments.layout)
+        layout = None if arguments.layout is None else job_layout(arguments.layout)
         trace = _read(arguments.files, terminal, arguments.one_group, layout, arguments.rank)
         terminal.stage("checking")
         terminal.size(trace.size)
@@ -103,12 +103,12 @@ def _read(
     files: Sequence[Path],
     terminal: Terminal,
     one_group: bool = False,
-    layout: MeshLayout | None = None,
+    layout: JobLayout | None = None,
     rank: int | None = None,
 ) -> Trace:
     terminal.stage("reading")
     terminal.size(size_of(files))
-    return load(files, one_group, layout, rank)
+    return load(files, one_group, None if layout is None else layout.of, rank)
 
 
 def summary(trace: Trace) -> list[str]:

@@ -225,8 +225,9 @@ def _capture(parser: argparse.ArgumentParser) -> None:
     )
     importer.add_argument(
         "--layout",
-        metavar="AXES",
-        help="the mesh of the job, the axis that varies fastest first, as tp=8,dp=16: recorded ranks stand for others",
+        metavar="AXES_OR_FILE",
+        help="the mesh of the job, the axis that varies fastest first, as tp=8,dp=16, or a file with the arguments of "
+        "Megatron-LM or torchtitan: recorded ranks stand for others",
     )
     importer.add_argument("--rank", type=int, metavar="R", help="take what the files have of this rank alone")
     predictor = _subparser(
@@ -272,20 +273,30 @@ def _capture(parser: argparse.ArgumentParser) -> None:
 
 
 @_verb(
-    "what a trace says: collectives, groups, traffic, share of time in communication",
-    "Read a trace (or a folder with the traces of all ranks) of any supported format and count it.",
+    "what a trace says: shares of time, stragglers, collectives and their bandwidth, groups, traffic",
+    "Read a trace (or a folder with the traces of all ranks) of any supported format and count it. Two files or "
+    "folders that cannot be of one job, as both have the same rank, are shown side by side.",
     """\
 Examples (examples/ is in the repository; profiles of several ranks are given together):
 
   topoflow inspect examples/ddp_4_ranks.jsonl.gz
   topoflow inspect examples/ddp_4_ranks.jsonl.gz --json
-  topoflow inspect examples/ddp_4_ranks.jsonl.gz --out runs/pictures
+  topoflow inspect examples/ddp_4_ranks.jsonl.gz --bandwidth-gbps 10 --out runs/pictures
+  topoflow inspect runs/before runs/after
 """,
 )
 def _inspect(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("trace", nargs="+", type=Path, metavar="TRACE_OR_DIR", help="files of one job, or a folder")
+    parser.add_argument(
+        "trace", nargs="+", type=Path, metavar="TRACE_OR_DIR", help="files of one job, or a folder; or two jobs"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for a program: bytes, seconds, per rank")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write traffic.png, timeline.png and inspect.json")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write inspect.html, its pictures and inspect.json")
+    parser.add_argument(
+        "--bandwidth-gbps",
+        type=float,
+        metavar="GBPS",
+        help="the rate of a rank's link, beside which collectives are set",
+    )
 
 
 @_verb(

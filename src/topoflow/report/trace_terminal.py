@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 
@@ -14,10 +14,19 @@ from rich.table import Table
 from rich.text import Text
 
 from topoflow.capture.base import Trace
-from topoflow.capture.summary import Number, Summary, traffic_matrix
+from topoflow.capture.summary import Summary, traffic_matrix
+from topoflow.report.trace_tables import (
+    MAX_ROWS,
+    TraceTable,
+    collectives_table,
+    groups_table,
+    repetition,
+    shares_table,
+    side_by_side,
+    stragglers,
+)
 from topoflow.units import human
 
-MAX_ROWS = 16  # groups or ranks in a table
 MAX_CELLS = 64  # rows of the heat map
 
 
@@ -36,17 +45,9 @@ def show(trace: Trace, summary: Summary, console: Console) -> None:
     if summary.iterations > 1:
         took = "" if summary.iteration_time is None else f", which took {human(summary.iteration_time, 's')}"
         console.print(f"All that follows is of iteration {summary.iteration}{took}; a replay simulates the same one.")
-    collectives = _table("Collectives, per rank", "operation", "group size", "dtype", "count", "bytes per iteration")
-    for line in summary.collectives:
-        before = f" (+{_number(line.setup_count)} in set-up)" if line.setup_count else ""
-        collectives.add_row(line.op, str(line.group_size), line.dtype, _number(line.count) + before,
-                            _amount(line.bytes_per_iteration))  # fmt: skip
-    console.print(collectives)
-    groups = _table("Groups of the collectives, per member", "ranks", "size", "name", "count", "bytes per iteration")
-    for group in summary.groups[:MAX_ROWS]:
-        groups.add_row(_ranks(group.ranks), str(group.size), group.name, _number(group.count),
-                       _amount(group.bytes_per_iteration))  # fmt: skip
-    console.print(groups)
+        console.print(repetition(summary.steps))
+    console.print(_rich(collectives_table(summary)))
+    console.print(_rich(groups_table(summary)))
     if len(summary.groups) > MAX_ROWS:
         console.print(f"{len(summary.groups) - MAX_ROWS} more groups; --json has all")
     _show_shares(summary, console)
@@ -55,22 +56,29 @@ def show(trace: Trace, summary: Summary, console: Console) -> None:
         console.print(Text(f"note: {note}"))
 
 
+def show_pair(one: Summary, other: Summary, console: Console) -> None:
+    """Print two traces side by side."""
+    for letter, summary in zip("AB", (one, other), strict=True):
+        console.print(Text(f"{letter}: {summary.name} ({summary.source})", style="bold"))
+    console.print(_rich(side_by_side(one, other)))
+    for letter, summary in zip("AB", (one, other), strict=True):
+        for line in (*stragglers(summary), *(f"note: {note}" for note in summary.notes)):
+            console.print(Text(f"{letter}: {line}"))
+
+
 def _show_shares(summary: Summary, console: Console) -> None:
-    if summary.communication_share is None or summary.exposed_share is None:
+    if summary.communication_share is None:
         console.print("Share of time in communication: the trace has no times of its communication")
         return
-    console.print(
-        f"Share of time in communication: {summary.communication_share:.1%}, "
-        f"not hidden by computation: {summary.exposed_share:.1%} (mean over ranks; includes waiting for other ranks)"
-    )
-    table = _table("", "rank", "iteration time", "busy computing", "in communication", "not hidden")
-    for share in summary.shares[:MAX_ROWS]:
-        table.add_row(str(share.rank), _known(share.iteration_time, lambda time: human(time, "s")),
-                      human(share.compute_time, "s"), _known(share.communication, "{:.1%}".format),
-                      _known(share.exposed, "{:.1%}".format))  # fmt: skip
-    console.print(table)
+    exposed = ""
+    if summary.exposed_share is not None:
+        exposed = f", exposed: {summary.exposed_share:.1%}"
+    console.print(f"Share of time in communication: {summary.communication_share:.1%}{exposed} (mean over ranks)")
+    console.print(_rich(shares_table(summary)))
     if len(summary.shares) > MAX_ROWS:
         console.print(f"{len(summary.shares) - MAX_ROWS} more ranks; --json has all")
+    for line in stragglers(summary):
+        console.print(line)
 
 
 def _show_heat(trace: Trace, console: Console) -> None:
@@ -89,30 +97,10 @@ def _show_heat(trace: Trace, console: Console) -> None:
         console.print(Text(f"{cell * run:>{len(str(trace.world_size)) + 3}} |{cells}|"))
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, box=SIMPLE_HEAD, title_style="bold", title_justify="left")
-    for column in columns:
-        numeric = column in ("group size", "size", "count", "bytes per iteration", "iteration time",
-                             "in communication", "not hidden")  # fmt: skip
-        table.add_column(column, justify="right" if numeric else "left")
+def _rich(text: TraceTable) -> Table:
+    table = Table(title=text.title or None, box=SIMPLE_HEAD, title_style="bold", title_justify="left")
+    for number, column in enumerate(text.columns):
+        table.add_column(column, justify="left" if number < text.left else "right")
+    for row in text.rows:
+        table.add_row(*map(Text, row))
     return table
-
-
-def _known(value: float | None, text: Callable[[float], str]) -> str:
-    return "-" if value is None else text(value)
-
-
-def _number(value: Number) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
-
-
-def _amount(value: Number) -> str:
-    return f"{_number(value)} B ({human(value, 'B')})" if value >= 1000 else f"{_number(value)} B"
-
-
-def _ranks(group: tuple[int, ...]) -> str:
-    """Return the ranks in group order, with runs shortened: ``0-7``."""
-    if len(group) > 2 and list(group) == list(range(group[0], group[0] + len(group))):
-        return f"{group[0]}-{group[-1]}"
-    shown = ", ".join(map(str, group[:12]))
-    return shown if len(group) <= 12 else f"{shown}, ... ({len(group)})"

@@ -19,7 +19,7 @@ from pathlib import PurePath
 from topoflow.capture import plain_pickle
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.formats.execution_trace.operations import DEFAULT_GROUPS
-from topoflow.capture.iterations import by_repetition
+from topoflow.capture.iterations import by_repetition, unmarked
 from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
 from topoflow.capture.torch_names import collective_of, dtype_of, left_out
 from topoflow.fields import LARGEST_INTEGER, LARGEST_RANK, Fields, parse_json
@@ -76,7 +76,7 @@ def parse(source: InputFile) -> list[RankRecord]:
             groups={name: ranks for name, ranks in groups.items() if ranks},
             epoch_ns=epoch,
             counts=counts,
-            notes=(NO_MESSAGES,) if gloo else (),
+            notes=(*((NO_MESSAGES,) if gloo else ()), *unmarked(max(iterations, default=0) + 1)),
         )
     ]
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.formats.nccl import CUT, FUNCTIONS, UNKNOWN
-from topoflow.capture.iterations import by_repetition
+from topoflow.capture.iterations import by_repetition, unmarked
 from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
 from topoflow.fields import LARGEST_WORLD, Fields, decode, parse_json
 
@@ -96,7 +96,7 @@ def parse(source: InputFile) -> list[RankRecord]:
             rank_within=world.integer("n_ranks"),
             epoch_ns=origin * 1000 if timed else None,
             counts=counts,
-            notes=(SMALL,),
+            notes=(SMALL, *unmarked(max(iterations, default=0) + 1)),
         )
     ]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from topoflow.capture.base import POINT_TO_POINT
-from topoflow.capture.iterations import by_repetition
+from topoflow.capture.iterations import by_repetition, unmarked
 from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
 from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, Fields, decode, parse_json
 from topoflow.operations import ROOTED
@@ -104,6 +104,7 @@ def parse(source: InputFile) -> list[RankRecord]:
             host=header.text("host") if header.has("host") else "",
             ended=False,
             counts=counts,
+            notes=unmarked(max(iterations, default=0) + 1),
         )
     ]
 

@@ -13,7 +13,7 @@ from topoflow.capture.merge.complete import complete
 from topoflow.capture.merge.ends import cut_ends
 from topoflow.capture.merge.groups import all_inside, with_groups
 from topoflow.capture.merge.join import join_ranks
-from topoflow.capture.merge.parts import RankRecord, RecordedOperation, without
+from topoflow.capture.merge.parts import DifferentJobs, RankRecord, RecordedOperation, without
 from topoflow.capture.merge.seen import seen
 from topoflow.capture.merge.windows import CUT, common_window, shared_calls
 from topoflow.units import DTYPE_BYTES, human
@@ -101,7 +101,7 @@ def _world_size(parts: Sequence[RankRecord], one_group: bool) -> int:
         sized = [replace(parts[0], world_size=_closed_world(parts, one_group))]
     for part in sized:
         if part.world_size != sized[0].world_size:
-            raise ValueError(
+            raise DifferentJobs(
                 f"{sized[0].file} and {part.file}: must be of one job, got world sizes "
                 f"{sized[0].world_size} (rank {sized[0].rank}) and {part.world_size} (rank {part.rank})"
             )
@@ -136,7 +136,8 @@ def _common_steps(parts: Sequence[RankRecord], counts: Counter[str]) -> tuple[li
         if bool(part.steps) != bool(first.steps) or (not part.steps and part.iterations != first.iterations):
             raise ValueError(
                 f"ranks {first.rank} and {part.rank}: must have the same iterations, "
-                f"got {_steps(first)} in {first.file} and {_steps(part)} in {part.file}"
+                f"got {_steps(first)} in {first.file} and {_steps(part)} in {part.file}: profile the same steps on all "
+                "ranks, with profiler.step() after each"
             )
     if not first.steps:
         return list(parts), first.iterations

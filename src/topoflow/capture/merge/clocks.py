@@ -5,15 +5,15 @@ No rank has the result of an all-reduce before all have taken part, and all have
     rank 0   |------ A ------|     |---- B ----|            A and B end 50 ms earlier on rank 1:
     rank 1   -- A ------|     |---- B ----|                 its clock is 50 ms late
 
-A message is not received before it was sent. If only messages connect two ranks, and prove that a clock is wrong, it is
-set to the middle of what messages in both directions allow, as NTP does (RFC 5905, section 8).
+A message is not received before it was sent, so that messages bound how far the clock of one rank is ahead of that of
+another. A ring of messages bounds it from both sides. If these bounds prove that a clock is wrong, it is set to their
+middle, as NTP does with the two directions of one pair (RFC 5905, section 8).
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from statistics import median
@@ -23,7 +23,10 @@ from topoflow.capture.base import POINT_TO_POINT, Communication, Event
 TOGETHER = ("all_reduce", "all_gather", "reduce_scatter", "barrier")  # end on all ranks at once
 LEAST_SHARE = 1e-3  # of a step: a clock that is wrong by less changes no replay
 
+ROUNDING = 1e-9  # s
+
 Ranks = Mapping[int, tuple[Event, ...]]
+Bounds = Mapping[tuple[int, int], float]  # (one, other) -> s by which the clock of other is ahead, at most
 
 
 @dataclass
@@ -31,16 +34,15 @@ class _Apart:
     """By how much the clock of a rank is ahead of that of another, as the ends of their operations show it; s."""
 
     ends: list[float] = field(default_factory=list)  # by how much each collective ended later
-    least: float = -inf  # or it received a message before that was sent
-    most: float = inf  # or the other did
+    most: float = inf  # or it would have received a message later
 
     def offset(self) -> float:
-        """Return the best estimate; 0 if the operations do not show that the clocks differ."""
-        if self.ends:
-            middle = median(self.ends)
-            return middle if abs(middle) > median(abs(each - middle) for each in self.ends) else 0.0
-        known = [bound for bound in (self.least, self.most) if abs(bound) < inf]
-        return sum(known) / len(known) if self.least > 0 or self.most < 0 else 0.0
+        """Return the best estimate of collectives; 0 if they do not show that the clocks differ."""
+        middle = median(self.ends)
+        return middle if abs(middle) > median(abs(each - middle) for each in self.ends) else 0.0
+
+
+Pairs = Mapping[int, Mapping[int, _Apart]]  # one rank -> another
 
 
 def clock_offsets(ranks: Ranks) -> dict[int, float]:
@@ -50,19 +52,92 @@ def clock_offsets(ranks: Ranks) -> dict[int, float]:
     of a step.
     """
     apart = _apart(ranks)
-    offsets: dict[int, float] = {}
-    for root in sorted(ranks):
-        reached = [(False, root, root, 0.0)]  # by messages alone, from which rank, which, its offset
-        while reached:
-            _, _, one, offset = heapq.heappop(reached)
-            if one in offsets:
-                continue
-            offsets[one] = offset
-            for other, seen in apart[one].items():
-                if other not in offsets:
-                    heapq.heappush(reached, (not seen.ends, one, other, offset + seen.offset()))
     least = LEAST_SHARE * min((step for events in ranks.values() for step in _step(events)), default=0.0)
-    return {rank: offset for rank, offset in offsets.items() if abs(offset) > least}
+    offsets = _by_collectives(apart, ranks)
+    lowest = {rank: root for root, members in offsets.items() for rank in members}
+    bounds: dict[tuple[int, int], float] = {}
+    for one, by_other in apart.items():
+        for other, seen in by_other.items():
+            pair = lowest[one], lowest[other]
+            if seen.most < inf and pair[0] != pair[1]:
+                most = seen.most + offsets[pair[0]][one] - offsets[pair[1]][other]
+                bounds[pair] = min(most, bounds.get(pair, inf))
+    ahead = _within(bounds, offsets, least)
+    found = {rank: ahead[root] + offset for root, members in offsets.items() for rank, offset in members.items()}
+    return {rank: offset for rank, offset in found.items() if abs(offset) > least}
+
+
+def _by_collectives(apart: Pairs, ranks: Iterable[int]) -> dict[int, dict[int, float]]:
+    """Return the ranks that share collectives by their lowest one, each with its offset from that."""
+    found: dict[int, dict[int, float]] = {}
+    known: set[int] = set()
+    for root in sorted(ranks):
+        if root in known:
+            continue
+        offsets = {root: 0.0}
+        reached = [root]
+        for one in reached:
+            for other, seen in sorted(apart.get(one, {}).items(), key=lambda item: item[0]):
+                if seen.ends and other not in offsets:
+                    offsets[other] = offsets[one] + seen.offset()
+                    reached.append(other)
+        found[root] = offsets
+        known |= offsets.keys()
+    return found
+
+
+def _within(bounds: Bounds, clocks: Iterable[int], tolerance: float) -> dict[int, float]:
+    """Return the offset of each clock from the lowest that messages connect it with: the middle of its bounds.
+
+    It is 0 if messages do not prove that clocks differ, and if they contradict each other by more than ``tolerance``
+    per message (s), as one of them has an impossible time.
+    """
+    found = dict.fromkeys(clocks, 0.0)
+    peers: dict[int, set[int]] = defaultdict(set)
+    for one, other in bounds:
+        peers[one].add(other)
+        peers[other].add(one)
+    known: set[int] = set()
+    for root in sorted(peers):
+        if root in known:
+            continue
+        members = _connected(root, peers)
+        known |= members
+        own = {(one, other): bounds[one, other] for one in members for other in peers[one] if (one, other) in bounds}
+        if min(own.values()) >= 0:
+            continue
+        loose = {pair: most + tolerance + ROUNDING for pair, most in own.items()}
+        most = _shortest(root, loose)
+        least = _shortest(root, {(other, one): most for (one, other), most in loose.items()})
+        if most is None or least is None:
+            continue
+        for clock in members:
+            high, low = most.get(clock, inf), -least.get(clock, inf)
+            found[clock] = (low + high) / 2 if -inf < low and high < inf else min(high, max(low, 0.0))
+    return found
+
+
+def _connected(root: int, peers: Mapping[int, set[int]]) -> set[int]:
+    """Return the clocks that messages connect with ``root``, in any direction."""
+    found, reached = {root}, [root]
+    for one in reached:
+        reached += sorted(peers[one] - found)
+        found |= peers[one]
+    return found
+
+
+def _shortest(root: int, bounds: Bounds) -> dict[int, float] | None:
+    """Return the sum of bounds over the shortest way from ``root`` (Bellman and Ford); None if a ring is negative."""
+    found = {root: 0.0}
+    for _ in range(len({clock for pair in bounds for clock in pair}) + 1):
+        shorter = False
+        for (one, other), most in bounds.items():
+            if one in found and found[one] + most < found.get(other, inf):
+                found[other] = found[one] + most
+                shorter = True
+        if not shorter:
+            return found
+    return None
 
 
 def _step(events: tuple[Event, ...]) -> Iterator[float]:
@@ -100,7 +175,6 @@ def _apart(ranks: Ranks) -> dict[int, dict[int, _Apart]]:
             apart[other][first].ends.append(ends[first] - ends[other])
     for (sender, receiver, _), ends in messages.items():
         if len(ends) > 1:
-            late = ends[receiver] - ends[sender]
-            apart[sender][receiver].most = min(late, apart[sender][receiver].most)
-            apart[receiver][sender].least = max(-late, apart[receiver][sender].least)
+            pair = apart[sender][receiver]
+            pair.most = min(ends[receiver] - ends[sender], pair.most)
     return apart

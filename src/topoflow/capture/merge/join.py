@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from topoflow.capture.base import ComputeSpan
-from topoflow.capture.merge.parts import RankRecord, RecordedOperation
+from topoflow.capture.iterations import UNMARKED
+from topoflow.capture.merge.parts import DifferentJobs, RankRecord, RecordedOperation
 from topoflow.capture.merge.seen import without_operators
 
 _FROM_SIZES = (
@@ -57,7 +58,7 @@ def _join_rank(parts: list[RankRecord]) -> RankRecord:
     if len(timed) > 1 or len(untimed) > 1:
         first, second = (timed if len(timed) > 1 else untimed)[:2]
         hint = " (its place in a group: name the files rank<N>.json)" if first.rank_within is not None else ""
-        raise ValueError(
+        raise DifferentJobs(
             f"{first.file} and {second.file}: must be of different ranks, got rank {first.rank} twice{hint}"
         )
     return join(timed[0], untimed[0]) if timed and untimed else parts[0]
@@ -86,7 +87,7 @@ def join(times: RankRecord, sizes: RankRecord) -> RankRecord:
         world_size=times.world_size if times.world_size is not None else sizes.world_size,
         rank_within=sizes.rank_within,
         source=f"{times.source} + {sizes.source}",
-        notes=(*times.notes, *sizes.notes),
+        notes=(*times.notes, *(note for note in sizes.notes if note != UNMARKED)),  # iterations are those of ``times``
     )
 
 

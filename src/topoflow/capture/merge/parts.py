@@ -23,6 +23,10 @@ NO_NUMBER = re.compile(r"(?<=[:,\[\s])-?(?:nan|inf|NaN|Infinity)(?=\s*[,}\]])") 
 MOST_NESTED = 8  # objects that a row may hold at its end
 
 
+class DifferentJobs(ValueError):
+    """Files that cannot be of one job: two of the same rank, or of jobs of different sizes."""
+
+
 @dataclass(frozen=True)
 class RecordedOperation:
     """A collective or send/recv as a file records it; fields as in ``Communication``, None: not recorded.
@@ -127,6 +131,7 @@ class InputFile:
 
     name: str
     data: bytes
+    gzip_is_cut_off: bool = False  # ``data`` is what could be unpacked
 
     @cached_property
     def events(self) -> EventList | None:
@@ -143,26 +148,35 @@ class InputFile:
         """The parsed JSON with all events; None when the file is no JSON document."""
         return self._parsed[0]
 
-    @cached_property
+    @property
     def whole_rows(self) -> Any:
         """The document with null for numbers that JSON does not have; without its end, if it was cut off within a list.
 
         The objects of that list which are complete are kept; what the file has after the list is lost. None for others.
         """
+        return self._repaired[0]
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Return whether ``whole_rows`` lacks the end of the file."""
+        return self._repaired[1]
+
+    @cached_property
+    def _repaired(self) -> tuple[Any, bool]:
         if not self.damage or not self.looks_like_json:
-            return None
+            return None, False
         text, replaced = NO_NUMBER.subn("null", self.data.decode(errors="replace"))
         if replaced:
             with suppress(ValueError):
-                return parse_json(self.name, text)
+                return parse_json(self.name, text), False
         end = len(text)
         for _ in range(MOST_NESTED):
             end = text.rfind("},", 0, end)
             if end < 0:
-                return None
+                return None, False
             with suppress(ValueError):
-                return parse_json(self.name, text[: end + 1] + "]}")
-        return None
+                return parse_json(self.name, text[: end + 1] + "]}"), True
+        return None, False
 
     @property
     def damage(self) -> str:

@@ -85,9 +85,7 @@ class _Runs:
         """Say what is no measurement."""
         of = f"{len(ranks)} of {self._job.world_size} ranks"
         notes = [f"a prediction: {of} ran, on shapes without values; compute times are estimates for the chosen gpu"]
-        notes.append(
-            "communication is waited for as on a processor: what GPU streams prefetch, as FSDP2's do, is exposed"
-        )
+        notes.append("streams and events are those of the script: the host launches work before it can run")
         assumed: dict[str, int] = {}
         for rank in ranks:
             for sentence, count in self._about[rank]["assumed"].items():

@@ -22,12 +22,12 @@ from torch.utils._pytree import tree_iter
 from topoflow.capture.predict.mailbox import Mailbox
 from topoflow.capture.predict.memory import Memory, held_by
 from topoflow.capture.predict.shapes import Shapes
+from topoflow.capture.predict.streams import StreamRecording, gpu_streams
 from topoflow.capture.predict.world import one_rank
 from topoflow.capture.record import c10d
 from topoflow.capture.record.file import FORMAT, VERSION, Event, Row, describe
 from topoflow.capture.record.operators import work_of
 from topoflow.capture.record.recorder import Recorder
-from topoflow.capture.record.recording import Recording
 from topoflow.capture.record.script import Script
 
 
@@ -90,7 +90,7 @@ class Predictor(Recorder):
 
     def __init__(self, rows: MemoryRows, shapes: Shapes, mailbox: Mailbox, memory: Memory, iterations: int) -> None:
         super().__init__(rows)  # type: ignore[arg-type]
-        self._recording = Recording(rows.append, clock=lambda: 0, busy=lambda: 0)
+        self._recording: StreamRecording = StreamRecording(rows.append)
         self._shapes = shapes
         self._mailbox = mailbox
         self._memory = memory
@@ -104,9 +104,10 @@ class Predictor(Recorder):
         self.purposes[group.group_desc] = known.ranks
         return known
 
-    def pause(self) -> None:
-        """Close the last compute span."""
-        self._recording.pause()
+    @property
+    def recording(self) -> StreamRecording:
+        """Return the events so far."""
+        return self._recording
 
     def _asks_for_shapes(self, types: Any, func: Any, args: Any) -> bool:
         tensors = (leaf for leaf in tree_iter(args) if isinstance(leaf, torch.Tensor))
@@ -182,7 +183,8 @@ def _run(job: ScriptJob, rank: int, stands_for: Callable[[int], int]) -> dict[st
         held.update(held_by(list(optimizers.values())))
 
     register_optimizer_step_post_hook(stepped)
-    with one_rank(rank, job.world_size, job.ranks_per_node), memory, shapes, predictor:
+    streams = gpu_streams(predictor.recording)
+    with one_rank(rank, job.world_size, job.ranks_per_node), streams, memory, shapes, predictor:
         try:
             job.script.run(list(job.arguments))
         except Enough:
@@ -190,7 +192,7 @@ def _run(job: ScriptJob, rank: int, stands_for: Callable[[int], int]) -> dict[st
         except SystemExit as exit_:
             if exit_.code not in (None, 0):
                 raise ValueError(f"the script ended with status {exit_.code}") from None
-        predictor.pause()
+        predictor.recording.pause()
     header = {"format": FORMAT, "version": VERSION, "name": job.script.title, "world_size": job.world_size}
     header |= {"host": "", "start": 0, "epoch": 0, "rank": rank, "restart": 0}
     lines = [

@@ -13,7 +13,7 @@ order, the previous communication of its group. Both are named by position among
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
@@ -63,14 +63,13 @@ class Recording:
         self._open = None
         seconds = self._busy() - busy
         if seconds > 0 or self._work:
-            after = self._waited if self._last_compute is None else [self._last_compute, *self._waited]
             row: Row = {
                 "kind": "compute",
                 "name": self.phase,
                 "start": start,
                 "end": self.now(),
                 "busy": max(0, seconds),
-                "after": after,
+                "after": self._follows(),
             }
             if self._work:
                 row["work"] = [work_rows.written(self._work[key]) for key in sorted(self._work)]
@@ -105,10 +104,18 @@ class Recording:
 
     def issue(self, row: Row, issued: int) -> Event:
         """Add a communication that was handed over at ``issued``. Call between ``pause`` and ``resume``."""
+        return self._add(row, issued, self._follows())
+
+    def _follows(self) -> list[int]:
+        """Return the events that the main thread has behind it: its last compute span and what it waited for since."""
+        return self._waited if self._last_compute is None else [self._last_compute, *self._waited]
+
+    def _add(self, row: Row, issued: int, follows: Sequence[int]) -> Event:
+        """Add a communication that follows other events, and the previous communication of its group."""
         group = row["group"]
-        before = (self._last_compute, self._last_of_group.get(group), *self._waited)
+        before = self._last_of_group.get(group)
         row["issue"] = issued
-        row["after"] = [position for position in before if position is not None]
+        row["after"] = [*follows] if before is None else [*follows, before]
         event = Event(self._events, row)
         self._last_of_group[group] = self._events
         self._events += 1

@@ -215,16 +215,16 @@ def _nccl_block(flows: nccl_flows.CollectiveFlows, task: Collective) -> Block:
     if not flows.flows:
         return JOIN
     if len(flows.flows) == 1:
-        ((source, target, bytes, limit, channel),) = flows.flows
+        ((sender, receiver, sent, most, number),) = flows.flows
         return replace(
             JOIN,
-            share=np.array([bytes / task.bytes]),
+            share=np.array([sent / task.bytes]),
             connection=np.zeros(1, np.int32),
-            connections=np.array([[source], [target], [channel]], np.int64),
+            connections=np.array([[sender], [receiver], [number]], np.int64),
             waits=np.full(1, -1.0),
             traffic_class="all_reduce" if task.op == "all_reduce" else "mp",
             seconds=np.array([flows.wait]),
-            limit=np.array([limit]),
+            limit=np.array([most]),
         )
     source, target, bytes, limit, channel = (np.array(column) for column in zip(*flows.flows, strict=True))
     streams = SteadyStreams(source, target, channel, bytes / task.bytes, steps=1)

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from topoflow.capture.base import Trace
-from topoflow.capture.summary import rank_spans, traffic_matrix
+from topoflow.capture.shares import RankShare, rank_spans
+from topoflow.capture.summary import Summary, traffic_matrix
 from topoflow.report.draw import gantt, heat_map
-from topoflow.report.draw.style import scale
+from topoflow.report.draw.style import COMPUTE, HOST, KINDS, plain, scale
+
+MAX_BARS = 40
+PARTS = {  # shares that add up to the step -> colour
+    "compute": COMPUTE,
+    "waiting for ranks": KINDS["recv"],
+    "transfer": KINDS["transfer"],
+    "exposed communication": KINDS["transfer"],
+    "host idle": HOST,
+}
 
 
 def draw_traffic(trace: Trace) -> Figure:
@@ -34,3 +47,48 @@ def draw_timeline(trace: Trace) -> Figure | None:
     figure.suptitle(f"{trace.name}: what ranks do")
     gantt.legend(figure, names, "communicating")
     return figure
+
+
+def draw_shares(summaries: Sequence[Summary]) -> Figure | None:
+    """Draw the step of each rank as a bar of its shares; return None if the traces have no times."""
+    bars = []
+    for letter, summary in zip("AB" if len(summaries) > 1 else " ", summaries, strict=True):
+        known = [share for share in summary.shares if share.compute is not None]
+        bars += [(f"{letter} rank {share.rank}".strip(), share) for share in known[: MAX_BARS // len(summaries)]]
+    if not bars:
+        return None
+    lengths = np.array([share.iteration_time or 0.0 for _, share in bars])
+    factor, unit = scale(lengths.tolist(), "s")
+    figure = Figure(figsize=(9, 1.8 + 0.3 * len(bars)), layout="constrained")
+    axes = figure.subplots()
+    left = np.zeros(len(bars))
+    for title, colour in PARTS.items():
+        widths = np.array([_parts(share)[title] for _, share in bars]) * lengths / factor
+        axes.barh(np.arange(len(bars)), widths, left=left, color=colour, height=0.7)
+        left += widths
+    hidden = np.array([[share.compute or 0.0, share.hidden or 0.0] for _, share in bars]).T * lengths / factor
+    axes.barh(np.arange(len(bars)), hidden[1], left=hidden[0] - hidden[1], height=0.7, color="none", hatch="///",
+              edgecolor="white", linewidth=0)  # fmt: skip
+    axes.set_yticks(range(len(bars)), [name for name, _ in bars], fontsize=7)
+    axes.set_ylim(len(bars) - 0.5, -0.5)
+    axes.set_xlabel(f"time in the step [{unit}]")
+    plain(axes)
+    handles = [
+        Patch(color=PARTS[title], label=title) for title in PARTS if any(_parts(each)[title] for _, each in bars)
+    ]
+    handles.append(Patch(facecolor=COMPUTE, hatch="///", edgecolor="white", label="hidden communication"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    figure.suptitle(f"{' and '.join(summary.name for summary in summaries)}: shares of the step")
+    return figure
+
+
+def _parts(share: RankShare) -> dict[str, float]:
+    """Return the shares that add up to the step, by title."""
+    exposed = share.exposed or 0.0
+    known = {"waiting for ranks": share.waiting or 0.0, "transfer": share.transfer or 0.0}
+    return {
+        "compute": share.compute or 0.0,
+        **known,
+        "exposed communication": exposed - sum(known.values()),
+        "host idle": share.host_idle or 0.0,
+    }

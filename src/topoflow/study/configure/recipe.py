@@ -94,20 +94,30 @@ def with_recipe(arguments: Sequence[str], chosen: Sequence[str] = ()) -> list[st
 
 def recipe_keys(file: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the keys of a file; ``given`` has those of the command line, which a file may leave out."""
+    text = text_of(KEY, file)
+    return _torchtitan(file, text, given or {}) if is_torchtitan(file) else _megatron(file, text, given or {})
+
+
+def text_of(key: str, file: Path) -> str:
+    """Return the text of a file that ``key`` names."""
     try:
-        text = read_bytes(file).decode("utf-8")
+        return read_bytes(file).decode("utf-8")
     except OSError as error:
-        raise ValueError(f"{KEY}: must be a file that can be read, got {file} ({error.strerror})") from error
+        raise ValueError(f"{key}: must be a file that can be read, got {file} ({error.strerror})") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"{file}: must be text in UTF-8, got {error.reason}") from error
-    return _torchtitan(file, text, given or {}) if file.suffix == ".toml" else _megatron(file, text, given or {})
+
+
+def is_torchtitan(file: Path) -> bool:
+    """Return whether a file is a configuration of torchtitan, by its name."""
+    return file.suffix == ".toml"
 
 
 # --- Megatron-LM
 
 
 def _megatron(file: Path, text: str, given: Mapping[str, str]) -> dict[str, str]:
-    options = _options(file, text)
+    options = option_words(file, text)
     for name in REFUSED:
         if name in options:
             raise ValueError(
@@ -116,22 +126,22 @@ def _megatron(file: Path, text: str, given: Mapping[str, str]) -> dict[str, str]
     for name in NEEDED:
         if name not in options and MEGATRON[name] not in given:
             raise ValueError(f"{file}: --{name}: must be given, or {MEGATRON[name]}=, got neither")
-    numbers = {name: _number(f"{file}: --{name}", options[name]) for name in MEGATRON if name in options}
+    numbers = {name: number_of(f"{file}: --{name}", options[name]) for name in MEGATRON if name in options}
     keys = {"workload": "transformer", "strategy": "parallel"}
     keys |= {key: str(numbers[name]) for name, key in MEGATRON.items() if name in numbers}
     keys.setdefault("micro_batch", "1")
     keys["workload.gpus_per_server"] = str(GPUS_PER_SERVER)
     heads = numbers.get("num-attention-heads", 1)
-    groups = _number(f"{file}: --num-query-groups", options.get("num-query-groups", "1"))
+    groups = number_of(f"{file}: --num-query-groups", options.get("num-query-groups", "1"))
     if "kv-channels" in options:
-        keys["workload.head_size"] = str(_number(f"{file}: --kv-channels", options["kv-channels"]))
+        keys["workload.head_size"] = str(number_of(f"{file}: --kv-channels", options["kv-channels"]))
     keys["workload.key_value_heads"] = str(groups if "group-query-attention" in options else heads)
     wide = options.get("moe-ffn-hidden-size", "") or options.get("ffn-hidden-size", "")
     if wide or "hidden-size" in numbers:
         by_default = 4 * numbers.get("hidden-size", 0)
         if "swiglu" in options:
             by_default = by_default * 2 // 3 // 64 * 64
-        keys["workload.feed_forward"] = str(_number(f"{file}: --ffn-hidden-size", wide) if wide else by_default)
+        keys["workload.feed_forward"] = str(number_of(f"{file}: --ffn-hidden-size", wide) if wide else by_default)
     if "num-experts" in numbers:
         if not {"swiglu", "disable-bias-linear", "untie-embeddings-and-output-weights"} <= options.keys():
             rule = "must come with --swiglu, --disable-bias-linear and --untie-embeddings-and-output-weights"
@@ -158,10 +168,10 @@ def _latent_attention(file: Path, options: Mapping[str, str]) -> dict[str, str]:
     for name in (*LATENT, "qk-head-dim"):
         if name not in options:
             raise ValueError(f"{file}: --{name}: must be given with --multi-latent-attention, got none")
-    keys = {key: str(_number(f"{file}: --{name}", options[name])) for name, key in LATENT.items()}
-    size = _number(f"{file}: --qk-head-dim", options["qk-head-dim"]) + int(keys["workload.rotary_size"])
+    keys = {key: str(number_of(f"{file}: --{name}", options[name])) for name, key in LATENT.items()}
+    size = number_of(f"{file}: --qk-head-dim", options["qk-head-dim"]) + int(keys["workload.rotary_size"])
     if "q-lora-rank" in options:
-        keys["workload.query_rank"] = str(_number(f"{file}: --q-lora-rank", options["q-lora-rank"]))
+        keys["workload.query_rank"] = str(number_of(f"{file}: --q-lora-rank", options["q-lora-rank"]))
     return keys | {"workload.head_size": str(size)}
 
 
@@ -169,7 +179,7 @@ def _expert_layers(file: Path, options: Mapping[str, str], wide: int) -> dict[st
     """Return the keys of shared experts, and of first layers without experts; an expert is ``wide``."""
     keys, shared = {}, options.get("moe-shared-expert-intermediate-size")
     if shared is not None:
-        size = _number(f"{file}: --moe-shared-expert-intermediate-size", shared)
+        size = number_of(f"{file}: --moe-shared-expert-intermediate-size", shared)
         if size % wide:
             rule = f"must be a multiple of the {wide} of an expert"
             raise ValueError(f"{file}: --moe-shared-expert-intermediate-size: {rule}, got {size}")
@@ -179,7 +189,7 @@ def _expert_layers(file: Path, options: Mapping[str, str], wide: int) -> dict[st
     if dense:
         keys["workload.dense_layers"] = dense[1]
         keys["workload.dense_feed_forward"] = str(
-            _number(f"{file}: --ffn-hidden-size", options.get("ffn-hidden-size", ""))
+            number_of(f"{file}: --ffn-hidden-size", options.get("ffn-hidden-size", ""))
         )
     elif pattern != "1":
         rule = "must be 1 or as ([0]*3+[1]*58), layers without experts first"
@@ -216,7 +226,7 @@ def _megatron_training(file: Path, options: Mapping[str, str], numbers: Mapping[
     keys["strategy.recompute"] = recompute
     per_rank = options.get("num-virtual-stages-per-pipeline-rank")
     if "num-layers-per-virtual-pipeline-stage" in options:
-        layers = _number(
+        layers = number_of(
             f"{file}: --num-layers-per-virtual-pipeline-stage", options["num-layers-per-virtual-pipeline-stage"]
         )
         stages = numbers.get("pipeline-model-parallel-size", 1) * layers
@@ -225,11 +235,11 @@ def _megatron_training(file: Path, options: Mapping[str, str], numbers: Mapping[
             raise ValueError(f"{file}: --num-layers-per-virtual-pipeline-stage: {rule}, got {layers}")
         per_rank = str(numbers["num-layers"] // stages)
     if per_rank is not None:
-        keys["strategy.virtual"] = str(_number(f"{file}: --num-virtual-stages-per-pipeline-rank", per_rank))
+        keys["strategy.virtual"] = str(number_of(f"{file}: --num-virtual-stages-per-pipeline-rank", per_rank))
     return keys
 
 
-def _options(file: Path, text: str) -> dict[str, str]:
+def option_words(file: Path, text: str) -> dict[str, str]:
     """Return the options of a command line or shell script by their name; a switch has an empty value."""
     joined = re.sub(r"\\\r?\n", " ", re.sub(r"(?m)^\s*#.*$", "", text))
     try:
@@ -266,12 +276,9 @@ SCHEDULES = {
 
 
 def _torchtitan(file: Path, text: str, given: Mapping[str, str]) -> dict[str, str]:
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{file}: must be TOML, got {error}") from error
-    model, training = _table(file, tables, "model"), _table(file, tables, "training")
-    parallel = _table(file, tables, "experimental") | _table(file, tables, "parallelism")
+    tables = toml_of(file, text)
+    model, training = table_of(file, tables, "model"), table_of(file, tables, "training")
+    parallel = parallelism_of(file, tables)
     workload = LLAMA3.get(str(model.get("flavor"))) if model.get("name", "llama3") == "llama3" else None
     if workload is None:
         got = f"{model.get('name')} {model.get('flavor')}"
@@ -279,15 +286,17 @@ def _torchtitan(file: Path, text: str, given: Mapping[str, str]) -> dict[str, st
     if parallel.get("enable_async_tensor_parallel"):
         rule = "must be false, as topoflow has no overlap of tensor parallel collectives"
         raise ValueError(f"{file}: parallelism.enable_async_tensor_parallel: {rule}, got true")
-    degrees = {key: _number(f"{file}: parallelism.{name}", parallel.get(name, 1)) for name, key in PARALLELISM.items()}
+    degrees = {
+        key: number_of(f"{file}: parallelism.{name}", parallel.get(name, 1)) for name, key in PARALLELISM.items()
+    }
     tensor, pipeline, context, _ = degrees.values()
-    local = _number(
+    local = number_of(
         f"{file}: training.local_batch_size", training.get("local_batch_size", training.get("batch_size", 8))
     )
     keys = {"workload": workload, "strategy": "parallel", "workload.gpus_per_server": str(GPUS_PER_SERVER)}
-    keys["workload.sequence"] = str(_number(f"{file}: training.seq_len", training.get("seq_len", 2048)))
+    keys["workload.sequence"] = str(number_of(f"{file}: training.seq_len", training.get("seq_len", 2048)))
     keys["workload.attention"] = "flash2"  # of PyTorch's scaled_dot_product_attention
-    compiled = _table(file, tables, "compile").get("enable", training.get("compile", False))
+    compiled = table_of(file, tables, "compile").get("enable", training.get("compile", False))
     keys["workload.eager_loss"] = _said(not compiled)
     if any("float8" in str(each) for each in model.get("converters", [])):
         keys["++workload.precision.dense"] = FP8
@@ -303,7 +312,7 @@ def _torchtitan(file: Path, text: str, given: Mapping[str, str]) -> dict[str, st
         "strategy.zero": str(zero),
         "strategy.reduce_dtype": str(training.get("mixed_precision_reduce", "float32")),
     }
-    keys["strategy.recompute"] = _checkpointing(file, _table(file, tables, "activation_checkpoint"))
+    keys["strategy.recompute"] = _checkpointing(file, table_of(file, tables, "activation_checkpoint"))
     keys["micro_batch"] = str(local)
     if pipeline > 1:
         keys |= _schedule(file, parallel)
@@ -312,6 +321,20 @@ def _torchtitan(file: Path, text: str, given: Mapping[str, str]) -> dict[str, st
     if keys["global_batch"] == "-1" and "global_batch" not in given:
         keys["global_batch"] = str(local * _gpus(file, given) // (tensor * pipeline * context))
     return keys
+
+
+def toml_of(file: Path, text: str) -> dict[str, Any]:
+    """Return the tables of a TOML file."""
+    try:
+        tables: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{file}: must be TOML, got {error}") from error
+    return tables
+
+
+def parallelism_of(file: Path, tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the degrees of parallelism; older versions have those of pipelines and contexts in another table."""
+    return table_of(file, tables, "experimental") | table_of(file, tables, "parallelism")
 
 
 def _schedule(file: Path, parallel: Mapping[str, Any]) -> dict[str, str]:
@@ -349,22 +372,24 @@ def _checkpointing(file: Path, table: Mapping[str, Any]) -> str:
 def _microbatch(file: Path, parallel: Mapping[str, Any], local: int) -> int:
     if "pipeline_parallel_microbatches" not in parallel:
         name = "pipeline_parallel_microbatch_size"
-        return _number(f"{file}: parallelism.{name}", parallel.get(name, 1))
-    count = _number(f"{file}: parallelism.pipeline_parallel_microbatches", parallel["pipeline_parallel_microbatches"])
+        return number_of(f"{file}: parallelism.{name}", parallel.get(name, 1))
+    count = number_of(f"{file}: parallelism.pipeline_parallel_microbatches", parallel["pipeline_parallel_microbatches"])
     if local % count:
         rule = f"must divide the local batch of {local}"
         raise ValueError(f"{file}: parallelism.pipeline_parallel_microbatches: {rule}, got {count}")
     return local // count
 
 
-def _table(file: Path, tables: Mapping[str, Any], name: str) -> dict[str, Any]:
+def table_of(file: Path, tables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a table by name; an empty one if the file has none."""
     table = tables.get(name, {})
     if not isinstance(table, dict):
         raise ValueError(f"{file}: {name}: must be a table, got {table!r}")
     return table
 
 
-def _number(field: str, value: object) -> int:
+def number_of(field: str, value: object) -> int:
+    """Return a positive whole number, which may be a text."""
     number = int(value) if isinstance(value, str) and value.isdecimal() else value
     if not isinstance(number, int):
         raise ValueError(f"{field}: must be a whole number, got {value!r}")

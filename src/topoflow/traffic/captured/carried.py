@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from topoflow.capture.base import Communication, ComputeSpan, Event
-from topoflow.traffic.captured.wrapped import Events, keys_of
+from topoflow.capture.matching import operation_keys
+from topoflow.traffic.captured.wrapped import Events
 
 
 def carried(ranks: Mapping[int, Events], before: Mapping[int, Events]) -> dict[int, Events]:
@@ -58,7 +59,7 @@ def _late(ranks: Mapping[int, Events], before: Mapping[int, Events]) -> dict[int
             at for at, each in ranks[rank].items() if isinstance(each, ComputeSpan) and sent & {*(each.after or ())}
         }
         late[rank] = waits
-    keys = {rank: keys_of(rank, events) for rank, events in ranks.items()}
+    keys = {rank: operation_keys(rank, events) for rank, events in ranks.items()}
     count = -1
     while count < (count := sum(map(len, late.values()))):
         together = {keys[rank][at] for rank, found in late.items() for at in found if at in keys[rank]}

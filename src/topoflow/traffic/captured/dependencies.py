@@ -37,9 +37,10 @@ from graphlib import CycleError, TopologicalSorter
 from math import inf
 
 from topoflow.capture.base import Communication, ComputeSpan, Event, Trace
+from topoflow.capture.matching import channel, members_of
 from topoflow.traffic.captured.iteration import Iteration, recorded_iteration
 from topoflow.traffic.captured.time import Part, PartTimes
-from topoflow.traffic.captured.united import Piece, channel, stream
+from topoflow.traffic.captured.united import Piece, stream
 
 ROUNDING = 1e-6  # s: times of one rank come in whole microseconds in some formats
 
@@ -160,16 +161,14 @@ def _together(iteration: Iteration) -> Iterator[tuple[tuple[int, int], ...]]:
 
 
 def _matched(
-    iteration: Iteration, channel: Hashable, by_rank: Mapping[int, list[int]]
+    iteration: Iteration, key: Hashable, by_rank: Mapping[int, list[int]]
 ) -> Iterator[tuple[tuple[int, int], ...]]:
-    assert isinstance(channel, tuple)
-    members: tuple[int, ...] = channel[-1]  # of a transfer: sender, receiver
+    assert isinstance(key, tuple)
+    members = members_of(key)  # of a transfer: sender, receiver
     counts = [len(by_rank.get(member, ())) for member in members]
     for member, count in zip(members, counts, strict=True):
         if count != counts[0]:
-            what = f"group {channel[0]!r} {list(channel[1])}" + (
-                f" from {members[0]} to {members[1]}" * (len(channel) > 2)
-            )
+            what = f"group {key[0]!r} {list(key[1])}" + (f" from {members[0]} to {members[1]}" * (len(key) > 2))
             raise ValueError(
                 f"iteration {iteration.number}, {what}: ranks must take part equally often, "
                 f"got rank {members[0]} {counts[0]} times and rank {member} {count} times"

@@ -87,11 +87,3 @@ def stream(event: Communication) -> Hashable:
     """Return the key of what works in order: a communicator, or one direction of a pair."""
     pair = (event.op, event.peer) if event.op in POINT_TO_POINT else None
     return (event.group_name, event.group, pair)
-
-
-def channel(rank: int, event: Communication) -> Hashable:
-    """Return the key by which the k-th operations of different ranks are matched."""
-    if event.op in POINT_TO_POINT:
-        ends = (rank, event.peer) if event.op == "send" else (event.peer, rank)
-        return (event.group_name, event.group, event.tag, ends)
-    return (event.group_name, event.group)

@@ -15,14 +15,13 @@ what ran on by then is assumed, as before.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from topoflow.capture.base import Communication, ComputeSpan, Event
-from topoflow.traffic.captured.united import channel
+from topoflow.capture.base import ComputeSpan, Event
+from topoflow.capture.matching import OperationKey, operation_keys
 
-Key = tuple[Hashable, int]  # of one communication of several ranks: its channel, and its number in that
 Events = Mapping[int, Event]  # of one rank, by position
 
 
@@ -35,7 +34,7 @@ def wrapped(ranks: Mapping[int, Events], begin: float | None, end: float | None)
     said = any(event.after is not None for events in ranks.values() for event in events.values())
     if said or begin is None or end is None or end <= begin:
         return dict(ranks)
-    keys = {rank: keys_of(rank, events) for rank, events in ranks.items()}
+    keys = {rank: operation_keys(rank, events) for rank, events in ranks.items()}
     early = _early(ranks, keys, begin)
     found: dict[int, Events] = {}
     for rank, events in ranks.items():
@@ -56,21 +55,11 @@ def wrapped(ranks: Mapping[int, Events], begin: float | None, end: float | None)
     return found
 
 
-def keys_of(rank: int, events: Events) -> dict[int, Key]:
-    """Return the key of each communication, by position."""
-    counts: dict[Hashable, int] = defaultdict(int)
-    keys: dict[int, Key] = {}
-    for position, event in events.items():
-        if isinstance(event, Communication):
-            own = channel(rank, event)
-            keys[position] = (own, counts[own])
-            counts[own] += 1
-    return keys
-
-
-def _early(ranks: Mapping[int, Events], keys: Mapping[int, Mapping[int, Key]], begin: float) -> dict[Key, float]:
+def _early(
+    ranks: Mapping[int, Events], keys: Mapping[int, Mapping[int, OperationKey]], begin: float
+) -> dict[OperationKey, float]:
     """The share of every communication that was done before ``begin``, the same for all of its recorded ranks."""
-    members: dict[Key, list[Event]] = defaultdict(list)
+    members: dict[OperationKey, list[Event]] = defaultdict(list)
     for rank, events in ranks.items():
         for position, key in keys[rank].items():
             members[key].append(events[position])

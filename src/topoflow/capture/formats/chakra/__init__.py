@@ -24,7 +24,7 @@ from typing import Any
 from topoflow.capture.base import ComputeSpan
 from topoflow.capture.formats.chakra import messages
 from topoflow.capture.formats.execution_trace.nodes import GROUPS
-from topoflow.capture.iterations import by_repetition
+from topoflow.capture.iterations import by_repetition, unmarked
 from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
 from topoflow.capture.torch_names import dtype_of
 from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, Fields, parse_json
@@ -89,6 +89,7 @@ def parse(source: InputFile) -> list[RankRecord]:
             iterations=iterations,
             groups={name: ranks for name, ranks in groups.items() if rank in ranks},
             counts=counts,
+            notes=unmarked(iterations),
         )
     ]
 

@@ -23,7 +23,7 @@ from topoflow.capture.formats.execution_trace.operations import (
     read_symmetric,
     world_size_of,
 )
-from topoflow.capture.iterations import between_marks, by_repetition
+from topoflow.capture.iterations import between_marks, by_repetition, unmarked
 from topoflow.capture.merge.groups import shown_size
 from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
 from topoflow.capture.torch_names import PARAM_COMMS, STEP, SYMMETRIC
@@ -66,6 +66,7 @@ def parse(source: InputFile) -> list[RankRecord]:
             rank_within=rank_within,
             timed=timed,
             counts=counts,
+            notes=() if steps else unmarked(iterations),
         )
     ]
 

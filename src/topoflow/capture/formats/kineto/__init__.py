@@ -35,17 +35,28 @@ from topoflow.capture.formats.kineto.operations import (
     listed_integers,
 )
 from topoflow.capture.formats.kineto.rows import DAMAGED, SYNC, KinetoRow, ProfileRows, read_rows
-from topoflow.capture.formats.kineto.spans import BEFORE, DeviceRows, Order, Span, compute_spans, into_graphs, sort_out
+from topoflow.capture.formats.kineto.spans import (
+    BEFORE,
+    DeviceRows,
+    Order,
+    Span,
+    compute_spans,
+    into_graphs,
+    sort_out,
+    without_launches,
+)
 from topoflow.capture.formats.kineto.symmetric import symmetric
 from topoflow.capture.formats.kineto.waits import waiters
-from topoflow.capture.iterations import between_marks, by_repetition
+from topoflow.capture.iterations import between_marks, by_repetition, unmarked
 from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
 from topoflow.capture.torch_names import STEP
 from topoflow.fields import LARGEST_WORLD, Fields
 
 AFTER = "events after the last ProfilerStep belong to no whole iteration and are left out"
 CAPTURED = "operations were captured into a CUDA graph: they count when it is launched"
-CUT_OFF = "files are damaged JSON: what is missing at their end, and numbers that JSON does not have, are left out"
+CUT_OFF = "files are cut off: the rows that they lack are unknown, and so are the steps of these"
+NO_NUMBERS = "files have numbers that JSON does not have: these are left out"
+MAY_BE_CUT_OFF = True  # a gzip file: its first rows are enough
 LEAST_OF_RANK = 0.1  # host rows of a rank, of those of another; a damaged row may name any process
 NO_KERNELS = "operations have no kernel in the profile: their times are unknown"
 
@@ -89,6 +100,8 @@ def parse(source: InputFile) -> list[RankRecord]:
     known = from_metadata(said, groups, counts, damaged) if described else from_shapes(said, groups, counts)
     hosted = sorted([*known, *symmetric(said, groups)], key=lambda one: one[0].start)
     device = sort_out(rows, [row for row, _ in hosted], lambda row: from_kernel(row, groups))
+    if not any(row.correlation in rows.calls for row in rows.device):
+        device = without_launches(device, hosted, counts)
     captured = into_graphs(rows.host)
     run = [one for one in hosted if one[0].number in device.transfers or not captured(one[0].start)]
     counts[CAPTURED] += len(hosted) - len(run)
@@ -115,6 +128,8 @@ def parse(source: InputFile) -> list[RankRecord]:
     missing += [row.start for row, _ in damaged]
     incomplete = frozenset(between_marks([at for at in missing if at <= steps.end], steps.starts))
     incomplete |= {at for span in sound.uncertain for at in _both_steps(span, steps)}
+    if counts[CUT_OFF]:
+        incomplete |= _cut_steps(device, steps)
     if damaged and (not steps.numbers or incomplete >= {*range(len(steps.starts))}):
         raise damaged[0][1]
     counts[f"{DAMAGED} {damaged[0][1] if damaged else ''}"] += len(damaged)
@@ -128,17 +143,19 @@ def parse(source: InputFile) -> list[RankRecord]:
             world_size=world_size,
             iterations=len(steps.starts) or 1,
             incomplete=incomplete,
-            damaged=any(sentence.startswith(DAMAGED) and count for sentence, count in counts.items()),
+            damaged=any(sentence.startswith((DAMAGED, CUT_OFF)) and count for sentence, count in counts.items()),
             steps=steps.numbers,
             groups=groups,
             epoch_ns=base + origin,
             counts=counts,
+            notes=() if steps.numbers else unmarked(len(steps.starts)),
         )
     ]
 
 
 def _read(source: InputFile, counts: Counter[str]) -> tuple[Fields, ProfileRows]:
     """Return the document and its rows; if it is damaged, of what is whole."""
+    counts[CUT_OFF] += source.gzip_is_cut_off and source.whole is not None
     if source.events is not None:
         found = Counter[str]()
         with suppress(orjson.JSONDecodeError):
@@ -148,7 +165,7 @@ def _read(source: InputFile, counts: Counter[str]) -> tuple[Fields, ProfileRows]
     whole = source.whole or source.whole_rows
     if whole is None:
         raise ValueError(source.damage)
-    counts[CUT_OFF] += source.whole is None
+    counts[CUT_OFF if source.is_cut_off else NO_NUMBERS] += source.whole is None
     document = Fields.of(f"{source.name}: ", whole)
     return document, read_rows(source.name, document.items("traceEvents"), counts)
 
@@ -226,6 +243,13 @@ def _both_steps(span: tuple[int, int], steps: Steps) -> list[int]:
     """Return the iterations of the two ends of a time span, if they differ."""
     first, last = between_marks(span, steps.starts)
     return [first, last] if first != last else []
+
+
+def _cut_steps(device: DeviceRows, steps: Steps) -> set[int]:
+    """Return the iterations of which a profile that is cut off may lack rows: from that of its last kernel on."""
+    kernels = [*device.compute, *(kernel for kernel, _ in device.carried)]
+    (last,) = between_marks([max((kernel.launch for kernel in kernels), default=BEFORE)], steps.starts)
+    return {*range(max(last, 0), len(steps.starts))}
 
 
 def _repetitions(found: Sequence[Issued]) -> Steps:

@@ -10,9 +10,11 @@ reported by name and time. Nothing that communicates becomes compute.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 from topoflow.capture.formats.kineto.rows import Enclosing, KinetoRow, ProfileRows
@@ -22,6 +24,7 @@ from topoflow.capture.torch_names import PARAM_COMMS, SYMMETRIC
 
 CAPTURE_BEGINS = ("cudaStreamBeginCapture", "hipStreamBeginCapture")
 CAPTURE_ENDS = ("cudaStreamEndCapture", "hipStreamEndCapture")
+NO_LAUNCH = "kernels of operations cannot be told from each other without their launches: their times are unknown"
 BEFORE = -(2**62)  # ns: launched before the profile began
 Order = tuple[int, int]  # when the host asked for it, then when the device began; ns
 
@@ -49,6 +52,14 @@ class LaunchedRow(NamedTuple):
     @property
     def order(self) -> Order:
         return self.launch, self.row.start
+
+
+class RanPart(NamedTuple):
+    """The part of a kernel that is not covered by others, from one boundary of spans to the next; ns."""
+
+    kernel: LaunchedRow
+    begin: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -91,6 +102,42 @@ def sort_out(
         elif not own:
             unsized.append(kernel)
     return DeviceRows(transfers, len(streams), compute, carried, operations, unsized)
+
+
+def without_launches(
+    device: DeviceRows, hosted: Sequence[tuple[KinetoRow, RecordedOperation]], counts: Counter[str]
+) -> DeviceRows:
+    """Return the rows of a profile that does not say which call launched which kernel: it counts operations twice.
+
+    If the kernels of a kind are as many as the host rows of this kind, the k-th is the kernel of the k-th. Else they
+    are left out, and the times of these operations are unknown.
+    """
+    rows: dict[Hashable, list[int]] = defaultdict(list)
+    for row, operation in hosted:
+        rows[_kind(operation)].append(row.number)
+    kernels: dict[Hashable, list[int]] = defaultdict(list)
+    for kernel, operation in device.described:
+        kernels[_kind(operation)].append(kernel.row.number)
+    known = {kind: numbers for kind, numbers in kernels.items() if kind in rows}
+    matched = {
+        number: row
+        for kind, numbers in known.items()
+        if len(numbers) == len(rows[kind])
+        for number, row in zip(numbers, rows[kind], strict=True)
+    }
+    again = {number for numbers in known.values() for number in numbers}
+    counts[NO_LAUNCH] += len(again - matched.keys())
+    kept = {number: times for number, times in device.transfers.items() if number not in again}
+    return replace(
+        device,
+        transfers=kept | {row: device.transfers[number] for number, row in matched.items()},
+        carried=[(kernel, frozenset(matched.get(number, number) for number in own)) for kernel, own in device.carried],
+        described=[one for one in device.described if one[0].row.number not in again],
+    )
+
+
+def _kind(operation: RecordedOperation) -> Hashable:
+    return operation.op, operation.group_name, operation.peer, operation.bytes_in, operation.bytes_out
 
 
 def _communicates(row: KinetoRow) -> bool:
@@ -167,22 +214,23 @@ def compute_spans(
 
     A new span begins when a collective begins (which waits for what ran before), when one ends (some of what follows
     waited for it), with an iteration, and with a kernel that waits for operations: ``waiters``, by the number of its
-    row. Kernels of several streams may overlap: each instant belongs to one span, so
-    that the busy times add up to the time in which the device computed. What communicates unsized is a span by itself.
+    row. A kernel that runs on is cut there, so that a span is next to a collective as a whole or not at all. Kernels of
+    several streams may overlap: each instant belongs to one span, so that the busy times add up to the time in which
+    the device computed. Communication without a size is a span by itself.
     """
-    starts, ends = (
-        (sorted(times) for times in zip(*device.transfers.values(), strict=True)) if device.transfers else ([], [])
-    )
+    edges = sorted({*chain.from_iterable(device.transfers.values())})
     waited = sorted(kernel.launch for kernel in device.compute if kernel.row.number in waiters)
-    merged: dict[tuple[int, ...], list[tuple[LaunchedRow, int]]] = {}
+    merged: dict[tuple[int, ...], list[RanPart]] = {}
     reached = BEFORE
     for kernel in sorted(device.compute, key=lambda kernel: kernel.row.start):
-        begin = max(kernel.row.start, reached)
-        if kernel.row.end > begin or kernel.row.end == kernel.row.start:
+        begin, end = max(kernel.row.start, reached), kernel.row.end
+        if end > begin or end == kernel.row.start:
             launched = bisect_right(marks, kernel.launch), bisect_right(waited, kernel.launch)
-            key = (*launched, bisect_right(starts, begin), bisect_right(ends, begin))
-            merged.setdefault(key, []).append((kernel, begin))
-        reached = max(reached, kernel.row.end)
+            first = bisect_right(edges, begin)
+            inside = edges[first : bisect_left(edges, end)]
+            for count, part in enumerate(pairwise((begin, *inside, end))):
+                merged.setdefault((*launched, first + count), []).append(RanPart(kernel, *part))
+        reached = max(reached, end)
     spans = [_span(kernels, issues, waiters) for kernels in merged.values()]
     spans += [
         Span(
@@ -199,16 +247,14 @@ def compute_spans(
     return sorted(spans, key=lambda span: (span.issued, span.start))
 
 
-def _span(
-    kernels: Sequence[tuple[LaunchedRow, int]], issues: Sequence[Order], waiters: Mapping[int, tuple[int, ...]]
-) -> Span:
-    first = min(kernel.order for kernel, _ in kernels)
+def _span(parts: Sequence[RanPart], issues: Sequence[Order], waiters: Mapping[int, tuple[int, ...]]) -> Span:
+    first = min(part.kernel.order for part in parts)
     return Span(
         issued=bisect_right(issues, first),
         launch=first[0],
-        start=kernels[0][1],
-        end=max(kernel.row.end for kernel, _ in kernels),
-        busy=sum(kernel.row.end - begin for kernel, begin in kernels),
-        name=f"{len(kernels)} kernel{'s' if len(kernels) > 1 else ''}",
-        waits=tuple(number for kernel, _ in kernels for number in waiters.get(kernel.row.number, ())),
+        start=parts[0].begin,
+        end=max(part.end for part in parts),
+        busy=sum(part.end - part.begin for part in parts),
+        name=f"{len(parts)} kernel{'s' if len(parts) > 1 else ''}",
+        waits=tuple(number for part in parts for number in waiters.get(part.kernel.row.number, ())),
     )
