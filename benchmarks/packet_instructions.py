@@ -84,7 +84,8 @@ def simulate(names: list[str]) -> None:
     """Simulate each case in a process of its own, and print its name, packet-hops and process."""
     for name in names:
         if os.fork():
-            os.wait()
+            if os.waitstatus_to_exitcode(os.wait()[1]):
+                sys.exit(f"{name}: the simulation failed")
             continue
         make, model = CASES[name]
         world = make()

@@ -1,11 +1,13 @@
-"""What packet.py measures and prints."""
+"""The benchmarks of packets: packet.py and packet_instructions.py."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 
 import packet
+import packet_instructions
 import pytest
 
 from topoflow.engine.device import DeviceMemory
@@ -17,6 +19,12 @@ def test_worlds_at_once_send_the_packets_of_one_as_often(capsys: pytest.CaptureF
     steps, hosts, packets = 6, 4, 245  # of 1 MB, the last one shorter
     assert int(printed["ring.worlds.packet_hops"]) == 3 * steps * hosts * packets
     assert float(printed["ring.worlds.million_packet_hops_per_s"]) > 0
+
+
+def test_every_case_whose_instructions_are_counted_is_simulated() -> None:
+    command = [sys.executable, packet_instructions.__file__, "simulate"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == list(packet_instructions.CASES)
 
 
 @pytest.mark.parametrize(
