@@ -22,6 +22,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from topoflow.api.functions import compare, load, search, simulate
+    from topoflow.api.model import Model
     from topoflow.api.presets import Presets
     from topoflow.api.results import Results
     from topoflow.capture.base import Trace
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "topoflow.api.functions": ("compare", "load", "search", "simulate"),
+    "topoflow.api.model": ("Model",),
     "topoflow.api.presets": ("fabrics", "fidelities", "gpus", "prices", "strategies", "workloads"),
     "topoflow.api.results": ("Results",),
     "topoflow.capture.base": ("Trace",),
@@ -59,6 +61,7 @@ _PLACES = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = [
     "Fabric",
     "Gpu",
+    "Model",
     "Plan",
     "Prices",
     "Result",

@@ -12,14 +12,14 @@ from topoflow.capture.base import Trace
 from topoflow.capture.shares import RankShare, rank_spans
 from topoflow.capture.summary import Summary, traffic_matrix
 from topoflow.report.draw import gantt, heat_map
-from topoflow.report.draw.style import COMPUTE, HOST, KINDS, plain, scale
+from topoflow.report.draw.style import COMPUTE, HOST, KINDS, OTHER_KIND, plain, scale
 
 MAX_BARS = 40
 PARTS = {  # shares that add up to the step -> colour
     "compute": COMPUTE,
     "waiting for ranks": KINDS["recv"],
     "transfer": KINDS["transfer"],
-    "exposed communication": KINDS["transfer"],
+    "exposed communication": OTHER_KIND,  # how much of it is waiting is unknown
     "host idle": HOST,
 }
 
@@ -59,7 +59,7 @@ def draw_shares(summaries: Sequence[Summary]) -> Figure | None:
         return None
     lengths = np.array([share.iteration_time or 0.0 for _, share in bars])
     factor, unit = scale(lengths.tolist(), "s")
-    figure = Figure(figsize=(9, 1.8 + 0.3 * len(bars)), layout="constrained")
+    figure = Figure(figsize=(9, 2 + 0.3 * len(bars)), layout="constrained")
     axes = figure.subplots()
     left = np.zeros(len(bars))
     for title, colour in PARTS.items():
@@ -77,7 +77,7 @@ def draw_shares(summaries: Sequence[Summary]) -> Figure | None:
         Patch(color=PARTS[title], label=title) for title in PARTS if any(_parts(each)[title] for _, each in bars)
     ]
     handles.append(Patch(facecolor=COMPUTE, hatch="///", edgecolor="white", label="hidden communication"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(f"{' and '.join(summary.name for summary in summaries)}: shares of the step")
     return figure
 
