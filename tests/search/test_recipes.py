@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import secrets
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ def arguments_of(chosen: dict[str, Any]) -> list[str]:
     return [f"{'' if key == 'micro_batch' else 'strategy.'}{key}={value}" for key, value in chosen.items()]
 
 
+@cache
 def searched(*arguments: str) -> FoundRecipes:
     (found,) = search_recipes(points(*arguments), (), Run())
     return found
@@ -92,6 +94,28 @@ def test_the_winner_of_a_search_takes_as_long_in_a_comparison() -> None:
     best = searched(*LLAMA).best[0]
     (result,) = compare(points(*LLAMA, *best.overrides), Run()).outcomes
     assert result.iteration_time == best.result.iteration_time
+
+
+@pytest.mark.slow
+def test_a_search_that_leaves_recipes_out_finds_the_fastest_of_all() -> None:
+    fixed = {"tensor": 4, "zero": 1, "recompute": "none"}
+    (point,) = points(*LLAMA, *arguments_of(fixed))
+    (found,) = search_recipes([point], tuple(fixed), Run())
+    workload, bound = job(point)
+    space = recipes(workload, 16, fixed)
+    fits = np.flatnonzero(bound.of(space).memory <= workload.gpu.usable_memory)
+    assert found.simulated < found.fitting == len(fits)
+    times = [
+        compare(points(*LLAMA, *arguments_of(space.chosen(row))), Run()).outcomes[0].iteration_time
+        for row in fits.tolist()
+    ]
+    assert found.best[0].result.iteration_time == min(times)
+
+
+def test_the_cost_of_a_token_is_that_of_a_step_over_its_tokens() -> None:
+    best = searched(*LLAMA).best[0]
+    tokens = 32 * 8192  # of the global batch
+    assert best.usd_per_token == pytest.approx(best.result.row.usd_per_step / tokens)
 
 
 def test_every_recipe_keeps_the_global_batch_and_uses_every_gpu() -> None:

@@ -33,7 +33,7 @@ def show_recipes(found: Sequence[FoundRecipes], console: Console) -> None:
             "step time",
             "bound",
             "tokens/s",
-            "network $ per token/s",
+            "$ per M tokens",
             "GPU memory",
             "left",
             "",
@@ -55,13 +55,13 @@ def _title(found: FoundRecipes) -> str:
 
 def _cells(recipe: FoundRecipe, is_best: bool) -> tuple[str, ...]:
     result = recipe.result
-    tokens, price = result.row.tokens_per_second, result.cost
+    tokens, price = result.row.tokens_per_second, recipe.usd_per_token
     return (
         recipe.name,
         human(result.iteration_time, "s"),
         human(recipe.bound, "s"),
         "-" if tokens is None else f"{tokens:,.0f}",
-        "-" if tokens is None or price is None else f"{price / tokens:.2f}",
+        "-" if price is None else f"{1e6 * price:.3g}",
         human(result.memory or 0.0, "B"),
         human(recipe.memory_left, "B"),
         "Pareto" if is_best else "",
@@ -78,8 +78,8 @@ def _shares(recipe: FoundRecipe) -> str:
 
 
 def pareto(recipes: Sequence[FoundRecipe]) -> list[FoundRecipe]:
-    """Return the recipes for which no other is both as fast and leaves as much memory, at no higher price."""
-    numbers = [(each.result.iteration_time, -each.memory_left, each.result.cost or 0.0) for each in recipes]
+    """Return the recipes for which no other is as fast and leaves as much memory, at no higher price of a token."""
+    numbers = [(each.result.iteration_time, -each.memory_left, each.usd_per_token or 0.0) for each in recipes]
     return [
         recipe
         for recipe, own in zip(recipes, numbers, strict=True)
@@ -117,6 +117,7 @@ def _plain(recipe: FoundRecipe, is_best: bool) -> dict[str, Any]:
         "bound": recipe.bound,
         "tokens_per_second": row.tokens_per_second,
         "cost_usd": recipe.result.cost,
+        "usd_per_token": recipe.usd_per_token,
         "memory_per_gpu": recipe.result.memory,
         "memory_left": recipe.memory_left,
         "parts": dict(recipe.time_parts),

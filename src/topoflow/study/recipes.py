@@ -1,7 +1,7 @@
 """A search over recipes: how a transformer is trained fastest on the GPUs of nodes.
 
 All recipes that fit in memory are bounded (``search.recipe_bound``). Those with the least bounds are simulated as
-``topoflow compare`` simulates them, until no other can be among the best, or ``MOST_SIMULATED`` are.
+``topoflow compare`` simulates them, until no other is expected among the best, or ``MOST_SIMULATED`` are.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from topoflow.workload.base import LayerGraph, layer_graph
 
 BEST = 10  # recipes that are reported
 MOST_SIMULATED = 64
-AT_ONCE = 8  # recipes that are simulated as one batch
+AT_ONCE = 4  # recipes that are simulated as one batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +64,13 @@ class FoundRecipe:
         return {**self.parts, "waiting": max(self.result.iteration_time - sum(self.parts.values()), 0.0)}
 
     @property
+    def usd_per_token(self) -> float | None:
+        """Return the cost of a token (USD); None without prices, or where a sample has no tokens."""
+        row = self.result.row
+        tokens = row.tokens_per_second
+        return None if row.usd_per_step is None or not tokens else row.usd_per_step / (tokens * row.iteration_time)
+
+    @property
     def memory_left(self) -> float:
         """Return the bytes of the usable memory that the recipe does not need."""
         return self.result.case.job.usable_memory - (self.result.case.job.memory or 0.0)
@@ -84,10 +92,12 @@ class FoundRecipes:
     def note(self) -> str:
         """Return how many recipes there are, and what was done with them."""
         swept = ",".join(f"{key}={value}" for key, value in self.point.swept.items())
-        others = "by the bounds, no other can be among the best" if self.is_proven else "others may be as fast"
+        others = "no other is expected" if self.simulated < MOST_SIMULATED else "others may be"
+        if self.is_proven:
+            others = "by the bounds, no other can be"
         return (
             f"{f'{swept}: ' if swept else ''}{counted(self.recipes, 'recipe')}: {self.recipes - self.fitting:,} do not "
-            f"fit in memory, {self.fitting:,} were bounded, {self.simulated} simulated; {others}."
+            f"fit in memory, {self.fitting:,} were bounded, {self.simulated} simulated; {others} among the best."
         )
 
 
@@ -154,27 +164,26 @@ class _Search:
     def find(self) -> FoundRecipes:
         """Simulate recipes in the order of their bounds until others are not expected among the best.
 
-        That is proven, or the last ones that were simulated are none of the best.
+        They are expected there while some simulated recipe is so close to its bound that the next one, as close to its
+        own, would be. That none can be there is proven where the next bound is above the slowest of the best.
         """
         self.run.observer.stage("simulating")
         waiting, most = self._in_order(), min(MOST_SIMULATED, int(self.fits.sum()))
-        best, simulated, more, least = list[FoundRecipe](), 0, True, 0.0
-        next_row = next(waiting, None)
-        while more and simulated < most and next_row is not None:
+        best, simulated, nearest = list[FoundRecipe](), 0, np.inf
+        rows = [*islice(waiting, AT_ONCE)]
+        while True:
             self.run.observer.advance(simulated, most)
-            rows = [next_row]
-            while len(rows) < min(AT_ONCE, most - simulated) and (next_row := next(waiting, None)) is not None:
-                rows.append(next_row)
             latest = self._simulated(rows)
-            best = sorted([*best, *latest], key=lambda recipe: recipe.result.iteration_time)[:BEST]
             simulated += len(latest)
-            next_row = next(waiting, None)
-            least = np.inf if next_row is None else float(self.bounds.seconds[next_row])
-            slowest = best[-1].result.iteration_time if len(best) == BEST else np.inf
-            more = slowest > least and (simulated < AT_ONCE + 1 or any(recipe in best for recipe in latest))
-        proven = next_row is None or (len(best) == BEST and best[-1].result.iteration_time <= least)
+            nearest = min(nearest, *(recipe.result.iteration_time / recipe.bound for recipe in latest))
+            best = sorted([*best, *latest], key=lambda recipe: recipe.result.iteration_time)[:BEST]
+            rows = [*islice(waiting, AT_ONCE)]
+            least = float(self.bounds.seconds[rows[0]]) if rows else np.inf
+            slowest = best[-1].result.iteration_time if len(best) == BEST or not rows else np.inf
+            if simulated >= most or slowest <= least * nearest:
+                break
         return FoundRecipes(
-            self.point, self.gpus, tuple(best), len(self.recipes), int(self.fits.sum()), simulated, proven
+            self.point, self.gpus, tuple(best), len(self.recipes), int(self.fits.sum()), simulated, slowest <= least
         )
 
     def _in_order(self) -> Iterator[int]:
