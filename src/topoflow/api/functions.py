@@ -14,7 +14,6 @@ from topoflow.api.keys import CompareKeys, SearchKeys, shows_keys
 from topoflow.api.results import Results
 from topoflow.api.worlds import Simulated, named
 from topoflow.capture.base import Trace
-from topoflow.capture.load import load as load_trace
 from topoflow.engine.base import Fidelity, Run, Unfinished, World
 from topoflow.engine.device import DeviceMemory
 from topoflow.engine.observer import Observer, Silent
@@ -156,6 +155,8 @@ def load(path: str | PathLike[str], *more: str | PathLike[str]) -> WorldFile | P
     >>> len(topoflow.load("examples/ddp_4_ranks.jsonl.gz").ranks)
     4
     """
+    from topoflow.capture.load import load as load_trace  # a comparison reads no trace
+
     first = Path(path)
     plan = first / "plan.json" if first.is_dir() else first
     if plan.name.endswith(".json") and plan.is_file() and not more:

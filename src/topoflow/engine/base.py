@@ -120,9 +120,8 @@ class LoweredGraph:
 
     def sent_on_paths(self, sent: Floats) -> Floats:
         """Return the bytes on each path [P] where each task has sent ``sent`` [T] B of its bytes."""
-        on_network = self.path >= 0
-        paths = len(self.path_offsets) - 1
-        return np.bincount(self.path[on_network], sent[on_network], paths).astype(np.float64)
+        on_path = np.bincount(self.path + 1, sent, len(self.path_offsets)).astype(np.float64)
+        return on_path[1:]  # the first entry is of tasks without a path
 
     @cached_property
     def last_server(self) -> int:

@@ -119,8 +119,8 @@ def _concurrent_sends(graph: LoweredGraph) -> int:
     sends = graph.path >= 0
     if np.count_nonzero(sends) <= MAX_EXACT:
         return int(np.count_nonzero(sends))
-    waiting = np.repeat(np.arange(graph.tasks), np.diff(graph.after_offsets))[sends[graph.after]]
-    return int(np.count_nonzero(sends)) - int(np.count_nonzero(sends[np.unique(waiting)]))
+    awaited = np.concatenate(([0], np.cumsum(sends[graph.after], dtype=np.int32)))[graph.after_offsets]
+    return int(np.count_nonzero(sends & (np.diff(awaited) == 0)))
 
 
 def pause(world: World, until: float, *, merge: float = 0.0, run: Run = Run()) -> Pause:

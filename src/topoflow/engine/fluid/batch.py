@@ -128,6 +128,8 @@ def _dtype(name: str) -> type[np.generic]:
 
 
 def _distinct_graphs(worlds: Sequence[World]) -> tuple[list[LoweredGraph], list[int]]:
+    if len({id(world.graph) for world in worlds}) == 1:
+        return [worlds[0].graph], [0] * len(worlds)
     by_identity: dict[int, int] = {}
     alike: dict[tuple[int, ...], list[int]] = {}
     graphs: list[LoweredGraph] = []
@@ -169,6 +171,10 @@ def _concatenate(graphs: Sequence[LoweredGraph]) -> dict[str, Array]:
     hops = offsets([len(graph.path_links) for graph in graphs])
     totals = {"tasks": tasks, "dependencies": dependencies, "paths": paths, "hops": hops}
     check_counts("batch", {what: int(offsets[-1]) for what, offsets in totals.items()})
+    if len(graphs) == 1:  # a copy only of what is read-only, which DLPack refuses; kernels write to no graph
+        named = {name: dtype for name, dtype in GRAPH_ARRAYS.items() if name != "path_links"}  # _renumbered makes it
+        whole = {name: np.require(getattr(graphs[0], name), dtype, ["C", "W"]) for name, dtype in named.items()}
+        return {"graph_task_offsets": tasks, "path_base": paths} | whole | _optional(graphs)
     shift = {"after": tasks, "after_offsets": dependencies, "path_offsets": hops}
     arrays: dict[str, Array] = {"graph_task_offsets": tasks, "path_base": paths}
     for name, dtype in GRAPH_ARRAYS.items():

@@ -292,7 +292,9 @@ def _between_joins(
     """
     earlier = sends.after if isinstance(sends, SendSchedule) else np.zeros(0, np.int64)
     awaited = np.diff(sends.after_offsets) if isinstance(sends, SendSchedule) else np.zeros(len(share), np.int64)
-    last = np.setdiff1d(np.arange(len(share)), earlier)
+    is_last = np.ones(len(share), np.bool_)
+    is_last[earlier] = False
+    last = np.flatnonzero(is_last)
     count = np.maximum(awaited, 1)
     after = np.zeros(int(count.sum()), np.int64)  # task 0, the first join, where a send waits for no other
     after[np.repeat(awaited > 0, count)] = earlier + 1
