@@ -121,8 +121,8 @@ def test_without_pxn_separate_rails_have_no_path_between_them() -> None:
     fabric = Attached(Clos(50e9, 1, 1e-6, rails=True, separate=True), Cluster(preset("hgx_h100"), 16), pxn=False).build(
         16, Demand(16)
     )
-    assert fabric.route(0, 8, "mp")
-    assert not fabric.route(0, 9, "mp")
+    assert fabric.route(0, 8)
+    assert not fabric.route(0, 9)
 
 
 def test_settings_of_nccl_are_obeyed() -> None:

@@ -35,7 +35,7 @@ def switch(servers: int, rings: dict[tuple[int, ...], tuple[tuple[int, ...], ...
         target=np.array(hub + up, np.int32),
         bandwidth=np.full(2 * servers, B),
         latency=np.full(2 * servers, A / 2),
-        route=lambda source, target, kind: ((source, servers + target),),
+        route=lambda source, target: ((source, servers + target),),
         degree=1,
         interface_bandwidth=B,
         channels=Channels(rings or {}),
@@ -57,7 +57,7 @@ def planes(count: int) -> Fabric:
         target=np.ones(count, np.int32),
         bandwidth=np.full(count, B),
         latency=np.full(count, A),
-        route=lambda source, target, kind: tuple((link,) for link in range(count)),
+        route=lambda source, target: tuple((link,) for link in range(count)),
         degree=count,
         interface_bandwidth=B,
     )
@@ -344,7 +344,7 @@ def test_paths_do_not_depend_on_the_order_of_the_traffic(seed: int, order: list[
         target=np.repeat([pair[1] for pair in pairs], 3).astype(np.int32),
         bandwidth=np.full(18, B),
         latency=np.full(18, A),
-        route=lambda source, target, kind: tuple((3 * pairs.index((source, target)) + k,) for k in range(3)),
+        route=lambda source, target: tuple((3 * pairs.index((source, target)) + k,) for k in range(3)),
         degree=6,
         interface_bandwidth=B,
     )
@@ -427,7 +427,7 @@ def test_an_unknown_default_and_too_many_servers_are_refused() -> None:
 
 
 def test_servers_without_a_path_are_named() -> None:
-    fabric = replace(switch(2), route=lambda source, target, kind: ())
+    fabric = replace(switch(2), route=lambda source, target: ())
     with pytest.raises(ValueError, match="must connect all servers, got no path from 'server 0' to 'server 1'"):
         run(fabric, Transfer(S, 0, 1))
 

@@ -43,11 +43,11 @@ def test_every_path_is_a_chain_of_links_between_its_gpus(
     fabric = attached(node, gpus, pxn, **shape)
     routes = as_routes(fabric.route)
     source, target = np.divmod(np.arange(gpus * gpus), gpus)
-    count = routes.choices(source, target, "mp").prod(axis=1)
+    count = routes.choices(source, target).prod(axis=1)
     assert count.all() or (not pxn and shape.get("separate"))
     source, target, count = source[count > 0], target[count > 0], count[count > 0]
     number = np.random.default_rng(0).integers(0, 2**30, len(source)) % count
-    rows = routes.links(source, target, number, "mp")
+    rows = routes.links(source, target, number)
     hop = rows != NO_LINK
     for first, last, row, here in zip(source.tolist(), target.tolist(), rows, hop, strict=True):
         links = row[here]
@@ -59,11 +59,11 @@ def test_every_path_is_a_chain_of_links_between_its_gpus(
 
 def test_pxn_reaches_another_rail_without_leaving_its_leaf() -> None:
     fabric = attached("hgx_h100", 16, rails=True)
-    (path,) = fabric.route(0, 11, "mp")
+    (path,) = fabric.route(0, 11)
     names = [fabric.link_name(link) for link in path]
     assert names[1] == "NVS 0.0 to GPU 0.3"
     assert names[4:6] == ["NIC 0.3 to leaf 3", "leaf 3 to NIC 1.3"]
-    spines = attached("hgx_h100", 16, pxn=False, rails=True).route(0, 11, "mp")
+    spines = attached("hgx_h100", 16, pxn=False, rails=True).route(0, 11)
     assert any("spine" in attached("hgx_h100", 16, rails=True).link_name(link) for link in spines[0])
 
 
@@ -122,4 +122,4 @@ def test_a_node_without_nics_is_a_network_by_itself() -> None:
     box = Cluster(Node("box", "H100", 90, "", links, ()), 3)
     fabric = Attached(Clos(50e9, 1, 1e-6), box).build(3, Demand(3))
     assert (fabric.links, fabric.bill) == (6, (Item("gpu_h100", 3), Item("host_h100", 3)))
-    assert [fabric.link_name(link) for link in fabric.route(2, 0, "mp")[0]] == ["GPU 0.2 to GPU 0.0"]
+    assert [fabric.link_name(link) for link in fabric.route(2, 0)[0]] == ["GPU 0.2 to GPU 0.0"]

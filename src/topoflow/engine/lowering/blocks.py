@@ -58,7 +58,7 @@ class Block:
     waits: Floats  # [B] how often the latency of the path is waited for, in addition to the flow's own
     after_count: Offsets  # [B]
     after: Offsets  # [D]
-    traffic_class: str = "mp"  # of its routes
+    reduces: bool = False  # takes the routes of all-reduces
     seconds: Floats | float = 0.0  # [B] that a task waits; it holds the latency of the path where ``waits`` is -1
     limit: Floats | None = None  # [C] B/s of each connection at most; None: all are unlimited
     between: tuple[int, int] | None = None  # the tasks that begin and end the phase between servers, where others are
@@ -199,7 +199,7 @@ def _block(task: Collective, algorithm: Algorithm, call: CollectiveCall, sends: 
         connection=numbers,
         connections=np.stack([connections // servers % servers, connections % servers, connections // servers**2]),
         waits=np.where(inside, 0.0, steps - 1),
-        traffic_class="all_reduce" if task.op == "all_reduce" else "mp",
+        reduces=task.op == "all_reduce",
     )
     if algorithm.phased(task):
         for join, phases in ((0, INSIDE_BEFORE), (-1, INSIDE_AFTER)):
@@ -223,7 +223,7 @@ def _nccl_block(flows: nccl_flows.CollectiveFlows, task: Collective) -> Block:
         connection=np.arange(len(source), dtype=np.int32),
         connections=np.stack([source, target, streams.channel]),
         waits=np.full(len(source), -1.0),
-        traffic_class="all_reduce" if task.op == "all_reduce" else "mp",
+        reduces=task.op == "all_reduce",
     )
     return replace(block, seconds=np.pad(np.full(len(source), flows.wait), 1), limit=limit)
 
@@ -272,7 +272,7 @@ def _between_joins(
     connection: Ints,
     connections: Offsets,
     waits: Floats,
-    traffic_class: str,
+    reduces: bool,
 ) -> Block:
     """Return the block of ``sends``, between a join before and a join after them.
 
@@ -292,5 +292,5 @@ def _between_joins(
         waits=np.pad(waits, 1),
         after_count=np.concatenate([[0], count, [max(len(last), 1)]]),
         after=np.concatenate([after, last + 1 if len(last) else [0]]),
-        traffic_class=traffic_class,
+        reduces=reduces,
     )

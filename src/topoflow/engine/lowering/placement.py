@@ -135,7 +135,7 @@ class Placer:
         number = {group: place for place, group in enumerate(dict.fromkeys(groups))}
         servers = np.array([*number] if block.connections.size else [()] * len(number), np.int64)
         ends = block.ends(servers)
-        path = self._paths.connections(*ends, block.traffic_class, block.limit)
+        path = self._paths.connections(*ends, block.limit, reduces=block.reduces)
         group = np.repeat([number[each] for each in groups], [len(each) for each in tasks])
         return PlacedCollectives(np.concatenate(tasks), block, group, ends, path)
 
@@ -147,7 +147,7 @@ class Placer:
         plain[own] = False
         tasks = np.flatnonzero(plain)
         source, target = traffic.source[tasks].astype(np.int64), traffic.target[tasks].astype(np.int64)
-        path[tasks] = self._paths.connections(source, target, np.zeros_like(source), "mp")
+        path[tasks] = self._paths.connections(source, target, np.zeros_like(source))
         for task in own:
             path[task] = self._paths.transfer(traffic, task)
         return path
