@@ -177,7 +177,7 @@ def test_a_folded_collective_takes_as_long_as_those_of_all_gpus(
         for first in range(side_by_side)
     ]
     unfolded = seconds(gpus, *(Collective(op, size, group) for group in groups))
-    whole = Collective(op, size * side_by_side, tuple(range(nodes)), local=local, side_by_side=side_by_side)
+    whole = Collective(op, size * side_by_side, tuple(range(nodes)), local=local)
     assert seconds(folded, whole) == pytest.approx(unfolded, rel=1e-9)
 
 

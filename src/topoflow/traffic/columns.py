@@ -69,7 +69,7 @@ class Columns:
         pairs = zip(tasks.tolist(), earlier.tolist(), strict=True)
         self._queued |= {task: before for task, before in pairs if before != NONE}
 
-    def traffic(self, name: str, servers: int, local_bandwidth: float) -> Traffic:
+    def traffic(self, name: str, servers: int, local_bandwidth: float, ranks_per_server: int | None = None) -> Traffic:
         """Return the traffic of all tasks; dependencies of a task are distinct and ascending."""
         after_offsets, after = self._after()
         return Traffic(
@@ -89,6 +89,7 @@ class Columns:
             label=self._column("label", np.int32, 0),
             labels=tuple(self._labels),
             local_bandwidth=local_bandwidth,
+            ranks_per_server=ranks_per_server,
             queued=self._queued,
         )
 

@@ -18,10 +18,9 @@ from topoflow.collectives import nccl_flows
 from topoflow.engine.lowering import collectives
 from topoflow.engine.lowering.schedule import Index, SendSchedule, SteadyStreams
 from topoflow.memory import check_memory
-from topoflow.operations import sent_by_all
+from topoflow.operations import ring_passes, sent_by_all
 from topoflow.traffic.base import Collective, Operation
 
-HIERARCHICAL = "hierarchical"  # the algorithm of collectives that know servers of several GPUs only
 NCCL = "nccl"  # the algorithm that NCCL chooses, on GPUs of nodes
 BYTES_PER_SEND = 256  # while a send is made, placed and simulated; measured: rings of 512, 1,024 and 2,048 ranks
 
@@ -63,13 +62,14 @@ class Algorithm:
     chunks: Callable[[float, int], int] = _not_pipelined  # (bytes, R) -> pieces of one tree that follow each other
     sent: Callable[[str, int], float] = sent_by_all  # (op, n) -> bytes that all ranks send per byte of the buffer
 
-    def phased(self, task: Collective | Operation) -> bool:
-        """Return whether the algorithm runs between servers only, with one rank on each.
+    def phased(self, task: Collective | Operation, ranks_per_server: int | None) -> bool:
+        """Return whether the algorithm runs between servers only, between the phases inside of ``hierarchical``.
 
-        It then runs between the phases ``INSIDE_BEFORE`` and ``INSIDE_AFTER`` of the servers. Groups that are side by
-        side always do.
+        It always does on servers with ``ranks_per_server``, unless all of them are in one all-reduce between servers.
         """
-        return self.hierarchical or task.side_by_side > 1
+        if self.hierarchical or ranks_per_server is None or not ring_passes(task.op):
+            return self.hierarchical
+        return task.op != "all_reduce" or len(task.group) == 1 or task.local < ranks_per_server
 
 
 @cache
@@ -99,7 +99,7 @@ def name_for(op: str, named: str | None, all_reduce: str) -> str:
 
     With ``NCCL`` for all-reduces, NCCL also chooses for the other operations that it has.
     """
-    if all_reduce == NCCL and nccl_flows.runs(op) and named in (None, HIERARCHICAL):
+    if all_reduce == NCCL and nccl_flows.runs(op) and named is None:
         return NCCL
     if named is not None:
         return named

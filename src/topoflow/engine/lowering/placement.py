@@ -124,7 +124,7 @@ class Placer:
         cases: dict[int, tuple[Block, list[Offsets], list[tuple[int, ...]]]] = {}  # by block
         for own in sorted(alike, key=lambda own: int(own[0])):
             task = traffic.operations[traffic.operation[own[0]]].task(float(traffic.bytes[own[0]]))
-            block = blocks.of(task, traffic.where(int(own[0])))
+            block = blocks.of(task, traffic.where(int(own[0])), traffic.ranks_per_server)
             _, same, groups = cases.setdefault(id(block), (block, [], []))
             same.append(own)
             groups.append(task.group)

@@ -40,7 +40,7 @@ def _sends(traffic: Traffic, all_reduce: str, counts: Callable[[Algorithm], bool
     for operation, number in _collectives(traffic):
         algorithm = algorithms().get(name_for(operation.op, operation.algorithm, all_reduce))
         if algorithm is not None and counts(algorithm):  # an unknown one is refused later
-            local = 1 if algorithm.phased(operation) else operation.local
+            local = 1 if algorithm.phased(operation, traffic.ranks_per_server) else operation.local
             total += number * algorithm.most_sends(len(operation.group) * local)
     return total
 
