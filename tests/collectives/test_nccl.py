@@ -12,10 +12,11 @@ import pytest
 from topoflow.collectives.algorithms import named
 from topoflow.collectives.communicator import Communicator
 from topoflow.collectives.nccl import OPERATIONS, Choice, Overrides, choose, estimate, estimates, why_not
-from topoflow.collectives.nccl_time import INSIDE, NETWORKS, NcclPrediction, calibrated, predict, terms, volume
+from topoflow.collectives.nccl_time import INSIDE, NETWORKS, NcclPrediction, calibrated, predict, terms
 from topoflow.collectives.tuning_tables import ALGORITHMS, tables
 from topoflow.hardware import Device, Node, Port
 from topoflow.hardware.presets import PRESETS, join, preset, sockets
+from topoflow.operations import bus_factor
 
 NVIDIA = [name for name in PRESETS if preset(name).sm]
 SIZES = [2**power for power in range(3, 34)]
@@ -37,7 +38,7 @@ def bytes_between(op: str, comm: Communicator, size: int) -> float:
     """Return the bytes that a node must send at least, where switches reduce nothing."""
     if op == "all_to_all":
         return size * (comm.ranks - comm.used) / comm.ranks * comm.used
-    return size * volume(op, comm.nodes)
+    return size * bus_factor(op, comm.nodes)
 
 
 @pytest.mark.parametrize("name", NVIDIA)
@@ -50,8 +51,8 @@ def test_no_collective_takes_less_than_its_launch_and_its_bytes_over_a_port(name
             if comm.nodes > 1:
                 assert made.time >= bytes_between(op, comm, size) / sum(comm.ports)
             elif made.choice.algorithm != "nvls":  # NVSwitches reduce
-                assert made.time >= size * volume(op, comm.ranks) / comm.link_rate
-            assert made.busbw == pytest.approx(made.algbw * volume(op, comm.ranks))
+                assert made.time >= size * bus_factor(op, comm.ranks) / comm.link_rate
+            assert made.busbw == pytest.approx(made.algbw * bus_factor(op, comm.ranks))
 
 
 def random_node(draw: random.Random) -> Node:
@@ -86,7 +87,7 @@ def test_the_laws_hold_on_random_nodes(round: int) -> None:
             if nodes > 1:
                 assert made.time >= bytes_between(op, comm, size) / sum(comm.ports), seed
             elif made.choice.algorithm != "nvls":
-                assert made.time >= size * volume(op, comm.ranks) / comm.link_rate, seed
+                assert made.time >= size * bus_factor(op, comm.ranks) / comm.link_rate, seed
             assert 1 <= made.choice.channels <= 64, seed
 
 

@@ -25,6 +25,7 @@ from topoflow.collectives.tuning_tables import (
     Algorithm,
     Protocol,
 )
+from topoflow.operations import ring_passes
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 NAMES: dict[str, Algorithm] = {"tree": "tree", "ring": "ring", "nvls": "nvls", "nvlstree": "nvls_tree", "pat": "pat"}
@@ -179,7 +180,7 @@ def _bandwidth(comm: Communicator, op: str, algorithm: Algorithm, protocol: Prot
     elif algorithm == "pat":
         bandwidth *= table.pat
     if algorithm == "ring" or (algorithm in ("nvls", "nvls_tree") and op == "all_reduce"):
-        steps = (2 if op == "all_reduce" else 1) * (ranks - 1)
+        steps = ring_passes(op) * (ranks - 1)
         if algorithm != "ring" and not table.nvls:
             return bandwidth * 5 / 6
         return bandwidth * ranks / steps
@@ -212,7 +213,7 @@ def _latency(comm: Communicator, op: str, algorithm: Algorithm, protocol: Protoc
     base = BASE[algorithm][place]
     depth = nodes.bit_length() - 1
     if algorithm == "ring":
-        twice = 2 if op == "all_reduce" else 1
+        twice = ring_passes(op)
         if nodes > 1:
             overhead = OVERHEAD.get(comm.node.cpu, 1.0) * (3 if protocol == "Simple" else 1)
             inside = max(inside, overhead)

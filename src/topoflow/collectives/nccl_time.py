@@ -24,6 +24,7 @@ from topoflow.collectives.communicator import Communicator
 from topoflow.collectives.nccl import Choice, Overrides, choose
 from topoflow.collectives.tuning_tables import PROTOCOLS, Triple
 from topoflow.hardware import Node
+from topoflow.operations import bus_factor
 
 STEP_BYTES = {"LL": 32768, "LL128": 576000, "Simple": 524288}  # data in an eighth of a buffer (``NCCL_STEPS``)
 WIRE = {"LL": 2.0, "LL128": 128 / 120, "Simple": 1.0}  # bytes sent per byte of data
@@ -163,17 +164,12 @@ class NcclPrediction:
     @property
     def busbw(self) -> float:
         """The bandwidth that nccl-tests calls bus bandwidth (B/s)."""
-        return self.algbw * volume(self.op, self.ranks)
+        return self.algbw * bus_factor(self.op, self.ranks)
 
     @property
     def limit(self) -> str:
         """The term that takes the most time."""
         return max(self.terms, key=lambda name: self.terms[name])
-
-
-def volume(op: str, ranks: int) -> float:
-    """Return bytes that a rank sends per byte of the buffer, without reduction in the network."""
-    return (2 if op == "all_reduce" else 1) * (ranks - 1) / ranks
 
 
 def predict(
@@ -229,7 +225,7 @@ class CollectiveRun:
     @property
     def sent(self) -> float:
         """The bytes that a rank sends without reduction in the network."""
-        return self.size * volume(self.op, self.comm.ranks)
+        return self.size * bus_factor(self.op, self.comm.ranks)
 
     @property
     def own(self) -> float:

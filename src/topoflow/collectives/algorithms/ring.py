@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from topoflow.collectives.algorithms import Edge
 from topoflow.collectives.nccl_time import RING_STEPS, STEP_BYTES, CollectiveRun, CollectiveWork
+from topoflow.operations import ring_passes
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter")
 
@@ -15,7 +16,7 @@ def work(run: CollectiveRun, rails: bool) -> CollectiveWork:
     """Return the work of a ring; a step is hidden while a port is busy with the chunk before it."""
     comm, inside, protocol = run.comm, run.inside, run.choice.protocol
     hop, cost = inside.hop[run.place], inside.cost[run.place]
-    twice = 2 if run.op == "all_reduce" else 1
+    twice = ring_passes(run.op)
     steps = twice * (comm.nodes - 1)
     chunk = min(run.size / comm.ranks, STEP_BYTES[protocol] * RING_STEPS[protocol] * run.choice.channels)
     busy = chunk / run.port_rate if steps else 0.0
