@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.twins.fluid import simulate
+from topoflow.collectives.algorithm import algorithms, names
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline
-from topoflow.engine.lowering.algorithms import algorithms, names
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Channels, Fabric
 from topoflow.fabric.ring import Ring

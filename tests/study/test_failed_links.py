@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topoflow.collectives.algorithm import names
 from topoflow.engine.fluid import Fluid
-from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.paths import Paths
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.simulation import simulate

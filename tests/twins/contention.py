@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from topoflow.engine.lowering.algorithms import algorithms
+from topoflow.collectives.algorithm import algorithms
 from topoflow.engine.lowering.paths import Paths
 from topoflow.engine.lowering.placement import Lowering, Placer
 from topoflow.engine.screen.alone import alone

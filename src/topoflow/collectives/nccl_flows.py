@@ -27,7 +27,7 @@ from typing import NamedTuple
 from topoflow.collectives.algorithms import named
 from topoflow.collectives.calibration import Calibration, read
 from topoflow.collectives.communicator import MAX_CHANNELS, Communicator
-from topoflow.collectives.nccl import OPERATIONS, Overrides, choose
+from topoflow.collectives.nccl import Overrides, choose
 from topoflow.collectives.nccl_time import (
     INSIDE,
     WIRE,
@@ -111,11 +111,6 @@ class CollectiveFlows(NamedTuple):
             total[1] += groups * limit
         flows = tuple(Flow(a, b, bytes, limit, channel) for (a, b, channel), (bytes, limit) in sums.items())
         return CollectiveFlows(self.wait, flows, self.algorithm)
-
-
-def runs(op: str) -> bool:
-    """Return whether NCCL's choice for an operation is known."""
-    return op in OPERATIONS
 
 
 @cache

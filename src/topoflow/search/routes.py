@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topoflow.engine.lowering.algorithms import following
+from topoflow.collectives.algorithm import following
 from topoflow.fabric.base import Fabric, Route
 from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.search.base import Circuits, Plan, PlanRing, PlanTrees, Routes

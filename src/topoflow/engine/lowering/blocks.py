@@ -19,9 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.collectives import nccl_flows
-from topoflow.collectives.nccl_flows import Nccl
-from topoflow.engine.base import Floats, Ints, Offsets
-from topoflow.engine.lowering.algorithms import (
+from topoflow.collectives.algorithm import (
     NCCL,
     Algorithm,
     CollectiveCall,
@@ -31,10 +29,12 @@ from topoflow.engine.lowering.algorithms import (
     name_for,
     names,
 )
-from topoflow.engine.lowering.collectives.hierarchical import inside_shares
+from topoflow.collectives.algorithms.hierarchical import inside_shares
+from topoflow.collectives.nccl_flows import Nccl
+from topoflow.collectives.schedule import SendSchedule, SteadyStreams
+from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.lowering.local_ports import slowdowns
 from topoflow.engine.lowering.paths import NO_PATH
-from topoflow.engine.lowering.schedule import SendSchedule, SteadyStreams
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.failed import Rerouted
 from topoflow.traffic.base import Collective
@@ -111,7 +111,8 @@ class BlockBuilder:
             return self._by_nccl(task, where)
         algorithm = algorithms()[name]
         orders = self._orders(task.group, algorithm)
-        phased, groups = algorithm.phased(task, ranks_per_server), (ranks_per_server or task.local) // task.local
+        phased = algorithm.phased(task.op, len(task.group), task.local, ranks_per_server)
+        groups = (ranks_per_server or task.local) // task.local
         bytes = task.bytes / (task.local * groups) if phased else task.bytes  # of each rank between servers
         chunks = algorithm.chunks(bytes, len(orders))
         size, own = len(task.group), orders == (task.group,)

@@ -20,11 +20,11 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 
 from topoflow.arrays import Floats, Ints, Offsets
+from topoflow.collectives.algorithm import NCCL, check_algorithm
 from topoflow.collectives.nccl_flows import Nccl, send_wait
 from topoflow.digest import digest
 from topoflow.engine.base import AUTO, World
 from topoflow.engine.lowering.addresses import is_by_address, next_hops
-from topoflow.engine.lowering.algorithms import NCCL, check_algorithm
 from topoflow.engine.lowering.assembly import Assembly, PlacedCollectives
 from topoflow.engine.lowering.blocks import RINGS, Block, BlockBuilder, node_of
 from topoflow.engine.lowering.paths import NO_PATH, Paths

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from topoflow.engine.lowering.collectives import ring
+from topoflow.collectives.algorithms import ring
 from topoflow.operations import bus_factor
 
 ALGORITHM = replace(ring.ALGORITHM, default=False, hierarchical=True)
