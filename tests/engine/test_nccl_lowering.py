@@ -9,6 +9,7 @@ import pytest
 
 from topoflow.collectives.algorithms import named
 from topoflow.collectives.communicator import Communicator
+from topoflow.collectives.nccl import Overrides
 from topoflow.collectives.nccl_flows import Nccl, flows, send_wait
 from topoflow.collectives.nccl_time import network_of, predict
 from topoflow.demand import Demand
@@ -123,6 +124,18 @@ def test_without_pxn_separate_rails_have_no_path_between_them() -> None:
     )
     assert fabric.route(0, 8)
     assert not fabric.route(0, 9)
+
+
+@pytest.mark.parametrize(
+    ("node", "algo"), [("hgx_h100", "NVLS"), ("dgx_a100", "CollNetDirect"), ("gh200", "CollNetChain")]
+)
+def test_an_all_reduce_by_switches_alone_takes_the_time_that_nccl_predicts(node: str, algo: str) -> None:
+    gpus = 4 * len(preset(node).gpus)
+    comm, nccl = Communicator(preset(node), gpus, collnet=True), Nccl(algo=algo, collnet=True)
+    for size in SIZES:
+        made = predict(comm, "all_reduce", size, network=network_of(comm.node), overrides=Overrides(algo))
+        found = seconds(ideal(node, gpus), Collective("all_reduce", size, tuple(range(gpus))), nccl=nccl)
+        assert found == pytest.approx(made.time, rel=1e-9)
 
 
 def test_settings_of_nccl_are_obeyed() -> None:

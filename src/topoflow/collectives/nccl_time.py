@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from topoflow.collectives.algorithms import named
 from topoflow.collectives.communicator import Communicator
 from topoflow.collectives.nccl import Choice, Overrides, choose
-from topoflow.collectives.tuning_tables import PROTOCOLS, Triple
+from topoflow.collectives.tuning_tables import PROTOCOLS, Algorithm, Triple
 from topoflow.hardware import Node
 from topoflow.operations import bus_factor
 
@@ -221,6 +221,11 @@ class CollectiveRun:
     def place(self) -> int:
         """The place of the protocol in a triple."""
         return PROTOCOLS.index(self.choice.protocol)
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm, which is one of NCCL's tables."""
+        return cast(Algorithm, self.choice.algorithm)
 
     @property
     def sent(self) -> float:
