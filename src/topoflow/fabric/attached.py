@@ -19,6 +19,7 @@ import numpy as np
 
 from topoflow.demand import Demand, Group
 from topoflow.fabric.base import Channels, Fabric, FabricDesign, Item, Orders
+from topoflow.fabric.link_list import LinkList
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Mask, Routes, as_routes, padded
 from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.node import Device, Link
@@ -41,15 +42,21 @@ class Attached:
         endpoints = cluster.nodes if self.folded else cluster.gpus
         if servers != endpoints:
             raise ValueError(f"gpus: must be the {endpoints} of the cluster, got {servers}")
-        build_ports = getattr(self.design, "build_ports", None)
-        ports = max(len(cluster.ports), 1)
-        if build_ports is not None:
-            outside: Fabric = build_ports(cluster.nodes, ports)
+        build_ports, build_devices = (getattr(self.design, f"build_{each}", None) for each in ("ports", "devices"))
+        ports, listed = max(len(cluster.ports), 1), None
+        outside: Fabric
+        if build_devices is not None:
+            outside, listed = build_devices(cluster)
+        elif build_ports is not None:
+            outside = build_ports(cluster.nodes, ports)
         else:
             outside = self.design.build(cluster.nodes * ports, Demand(cluster.nodes * ports))
+        gpus = attach(cluster, outside, Demand(cluster.gpus) if self.folded else demand, pxn=self.pxn)
+        if listed is None or not len(listed.source):
+            return fold(gpus) if self.folded else gpus
         if self.folded:
-            return fold(attach(cluster, outside, Demand(cluster.gpus), pxn=self.pxn))
-        return attach(cluster, outside, demand, pxn=self.pxn)
+            raise ValueError(f"fold: must be false, as {outside.name} lists links inside nodes, got true")
+        return _replaced(gpus, listed)
 
 
 def attach(cluster: Cluster, outside: Fabric, demand: Demand, *, pxn: bool = True) -> Fabric:
@@ -92,6 +99,20 @@ def attach(cluster: Cluster, outside: Fabric, demand: Demand, *, pxn: bool = Tru
         is_ideal=outside.is_ideal,
         cluster=cluster,
     )
+
+
+def _replaced(fabric: Fabric, listed: LinkList) -> Fabric:
+    """Return a network of GPUs with the bandwidth and latency of ``listed`` links inside nodes."""
+    number = {name: node for node, name in enumerate(fabric.nodes)}
+    link_of = {ends: link for link, ends in enumerate(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))}
+    bandwidth, latency = fabric.bandwidth.copy(), fabric.latency.copy()
+    for row, (begin, end) in enumerate(zip(listed.source.tolist(), listed.target.tolist(), strict=True)):
+        ends = listed.nodes[begin], listed.nodes[end]
+        link = link_of.get((number.get(ends[0], -1), number.get(ends[1], -1)))
+        if link is None:
+            raise ValueError(f"fabric: links: must be links that paths of GPUs take, got {ends[0]!r} to {ends[1]!r}")
+        bandwidth[link], latency[link] = listed.bandwidth[row], listed.latency[row]
+    return replace(fabric, bandwidth=bandwidth, latency=latency)
 
 
 def cluster_bill(cluster: Cluster) -> tuple[Item, ...]:
