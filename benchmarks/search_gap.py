@@ -27,8 +27,8 @@ from search_oracles.annealing import Annealed
 from search_oracles.exhaustive import optimum
 from worlds.placements import settings
 
+from topoflow.collectives.algorithm import names
 from topoflow.engine.base import Floats
-from topoflow.engine.lowering.algorithms import names
 from topoflow.search.alternate import search
 from topoflow.search.problem import Problem, SearchSettings
 from topoflow.strategy.data_parallel import DataParallel

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, settings
 
 from topoflow import _C
 from topoflow.cli import stages
-from topoflow.engine.lowering.algorithms import circuits_for
+from topoflow.collectives.algorithm import circuits_for
 from topoflow.study.configure.composition import composed, initialized
 from topoflow.units import register_resolvers
 

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "npz": {"files", "memory"},
     "operations": set(),
     "hardware": {"files", "units"},
-    "collectives": {"hardware", "files", "units"},
+    "collectives": {"arrays", "hardware", "files", "memory", "operations", "units"},
     "scheduling": {"arrays", "fields", "files", "memory", "units"},
     "demand": {"operations", "units"},
     "capture": {"memory", "operations", "fields", "files", "printable", "units"},

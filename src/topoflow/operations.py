@@ -19,23 +19,20 @@ from __future__ import annotations
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter")
 ROOTED = ("broadcast", "reduce", "gather", "scatter")
-# For hierarchical operations: the phase inside each server before, and after, the phase between servers.
-INSIDE_BEFORE = {"all_reduce": "reduce_scatter", "reduce_scatter": "reduce_scatter"}
-INSIDE_AFTER = {"all_reduce": "all_gather", "all_gather": "all_gather"}
 
 
 def bus_factor(op: str, ranks: int) -> float:
     """Return the bytes that the busiest rank sends, or receives, per byte of the buffer."""
     if op in ("broadcast", "reduce"):
         return float(ranks > 1)
-    return _passes(op) * (ranks - 1) / ranks
+    return max(ring_passes(op), 1) * (ranks - 1) / ranks
 
 
 def sent_by_all(op: str, ranks: int) -> float:
     """Return the least bytes that all ranks together send, per byte of the buffer."""
-    return (ranks - 1) / ranks if op in ("gather", "scatter") else _passes(op) * (ranks - 1)
+    return (ranks - 1) / ranks if op in ("gather", "scatter") else max(ring_passes(op), 1) * (ranks - 1)
 
 
-def _passes(op: str) -> int:
-    """Return how often each byte goes around: an all-reduce is a reduce-scatter and an all-gather."""
-    return 2 if op == "all_reduce" else 1
+def ring_passes(op: str) -> int:
+    """Return how often the buffer goes around a ring; 0 for operations whose ranks cannot be reordered."""
+    return {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}.get(op, 0)

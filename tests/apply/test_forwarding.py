@@ -110,7 +110,7 @@ def test_every_packet_takes_the_path_of_its_pair(plan: Plan, partitions: bool, m
     commands = forwarding(fabric, hosts, found, manner)
     for source in range(plan.servers):
         for target in set(range(plan.servers)) - {source}:
-            (path,) = fabric.route(source, target, "mp")
+            (path,) = fabric.route(source, target)
             servers = [source, *(int(fabric.target[link]) for link in path)]
             assert path_of_packet(commands, hosts, found, source, target) == servers
             assert tuple(servers) in plan.routes["mp"][source][target]
@@ -123,7 +123,7 @@ def test_pairs_are_spread_over_equal_paths() -> None:
     load = np.zeros(fabric.links, int)
     for i in range(8):
         for j in set(range(8)) - {i}:
-            load[list(fabric.route(i, j, "mp")[0])] += 1
+            load[list(fabric.route(i, j)[0])] += 1
     assert load.max() - load.min() <= 2
     assert load.sum() == 8 * (1 + 1 + 2 + 2 + 3 + 3 + 4)
 

@@ -12,16 +12,17 @@ import pytest
 from topoflow.collectives.algorithms import named
 from topoflow.collectives.communicator import Communicator
 from topoflow.collectives.nccl import OPERATIONS, Choice, Overrides, choose, estimate, estimates, why_not
-from topoflow.collectives.nccl_time import INSIDE, NETWORKS, NcclPrediction, calibrated, predict, terms, volume
+from topoflow.collectives.nccl_time import INSIDE, NETWORKS, NcclPrediction, calibrated, predict, terms
 from topoflow.collectives.tuning_tables import ALGORITHMS, tables
 from topoflow.hardware import Device, Node, Port
 from topoflow.hardware.presets import PRESETS, join, preset, sockets
+from topoflow.operations import bus_factor
 
 NVIDIA = [name for name in PRESETS if preset(name).sm]
 SIZES = [2**power for power in range(3, 34)]
 REDUCING = [op for op in OPERATIONS if op != "all_to_all"]
 VERSIONS = ["2.19.3", "2.23.4", "2.27.3", "2.29.2", ""]
-NAMES = {"ring": "Ring", "tree": "Tree", "nvls": "NVLS", "nvls_tree": "NVLSTree", "pat": "PAT"}
+NAMES = {name: name.replace("_", "") for name in ALGORITHMS}
 
 
 @cache
@@ -37,7 +38,7 @@ def bytes_between(op: str, comm: Communicator, size: int) -> float:
     """Return the bytes that a node must send at least, where switches reduce nothing."""
     if op == "all_to_all":
         return size * (comm.ranks - comm.used) / comm.ranks * comm.used
-    return size * volume(op, comm.nodes)
+    return size * bus_factor(op, comm.nodes)
 
 
 @pytest.mark.parametrize("name", NVIDIA)
@@ -50,8 +51,8 @@ def test_no_collective_takes_less_than_its_launch_and_its_bytes_over_a_port(name
             if comm.nodes > 1:
                 assert made.time >= bytes_between(op, comm, size) / sum(comm.ports)
             elif made.choice.algorithm != "nvls":  # NVSwitches reduce
-                assert made.time >= size * volume(op, comm.ranks) / comm.link_rate
-            assert made.busbw == pytest.approx(made.algbw * volume(op, comm.ranks))
+                assert made.time >= size * bus_factor(op, comm.ranks) / comm.link_rate
+            assert made.busbw == pytest.approx(made.algbw * bus_factor(op, comm.ranks))
 
 
 def random_node(draw: random.Random) -> Node:
@@ -86,7 +87,7 @@ def test_the_laws_hold_on_random_nodes(round: int) -> None:
             if nodes > 1:
                 assert made.time >= bytes_between(op, comm, size) / sum(comm.ports), seed
             elif made.choice.algorithm != "nvls":
-                assert made.time >= size * volume(op, comm.ranks) / comm.link_rate, seed
+                assert made.time >= size * bus_factor(op, comm.ranks) / comm.link_rate, seed
             assert 1 <= made.choice.channels <= 64, seed
 
 
@@ -170,9 +171,36 @@ def test_an_override_names_the_algorithm_that_runs(name: str) -> None:
 
 def test_an_override_with_a_caret_excludes() -> None:
     comm = Communicator(preset("hgx_h100"), 8)
-    assert Overrides("^NVLS,Tree").algorithms() == ("ring", "nvls_tree", "pat")
+    assert Overrides("^NVLS,Tree,CollNetDirect,CollNetChain").algorithms() == ("ring", "nvls_tree", "pat")
     assert choose(comm, "all_reduce", 2**30).algorithm == "nvls"
     assert choose(comm, "all_reduce", 2**30, overrides=Overrides("^NVLS")).algorithm != "nvls"
+
+
+@pytest.mark.parametrize("name", NVIDIA)
+@pytest.mark.parametrize("algo", ["", "CollNetDirect", "CollNetChain", "NVLS"])
+def test_where_switches_reduce_the_buffer_crosses_the_ports_of_a_node_once(name: str, algo: str) -> None:
+    """Without them, a node of many sends it nearly twice."""
+    comm = Communicator(preset(name), 16 * len(preset(name).gpus), collnet=True)
+    if algo == "NVLS" and (comm.node.sm < 90 or not comm.node.switched):
+        return
+    if algo == "CollNetDirect" and not comm.node.switched:
+        return
+    for size in SIZES:
+        made = predict(comm, "all_reduce", size, overrides=Overrides(algo))
+        assert made.time >= size / sum(comm.ports)
+        if algo:
+            assert made.terms["NIC"] == pytest.approx(size / sum(comm.ports) / NETWORKS["infiniband"].efficiency)
+            assert made.time > predict(comm, "all_reduce", size // 2, overrides=Overrides(algo)).time
+
+
+@pytest.mark.parametrize("name", ["dgx_a100", "hgx_h100", "hgx_h200"])
+def test_large_all_reduces_of_many_nodes_are_faster_where_switches_reduce(name: str) -> None:
+    ranks = 16 * len(preset(name).gpus)
+    plain, reduced = (
+        predict(Communicator(preset(name), ranks, collnet=on), "all_reduce", 2**30) for on in (False, True)
+    )
+    assert reduced.choice.algorithm in ("collnet_direct", "nvls")
+    assert plain.time / 2 < reduced.time < plain.time
 
 
 def test_channels_stay_within_their_bounds() -> None:
@@ -202,7 +230,7 @@ def test_fewer_channels_are_never_faster(name: str) -> None:
         ("gh200", "all_reduce", Overrides("NVLS"), "nvls: needs NVSwitches"),
         ("l40s", "all_reduce", Overrides("Ring", "LL128"), "LL128: is not enabled over PCI of node l40s"),
         ("hgx_h100", "all_gather", Overrides("Tree"), "tree: has no all_gather"),
-        ("hgx_h100", "all_reduce", Overrides("CollNetDirect"), "NCCL_ALGO: collnetdirect"),
+        ("hgx_h100", "all_reduce", Overrides("CollNetDirect"), "collnet_direct: needs nodes joined by switches that"),
         ("hgx_h100", "all_reduce", Overrides("Rings"), "NCCL_ALGO: must be of .* got 'rings'"),
         ("hgx_h100", "all_reduce", Overrides("", "LL256"), "NCCL_PROTO: must be of .* got 'll256'"),
         ("hgx_h100", "all_gather", Overrides("PAT"), "pat: runs with one GPU per node, got 8"),

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.twins.bound import bound as twin
 from topoflow import _C
+from topoflow.collectives.algorithm import algorithms
 from topoflow.engine import bound
 from topoflow.engine.base import Run, World
 from topoflow.engine.bound import Bound
 from topoflow.engine.device import DeviceMemory
-from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.study.builder import Builder

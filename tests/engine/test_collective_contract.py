@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.twins.fluid import simulate
+from topoflow.collectives.algorithm import Algorithm, CollectiveCall, algorithms, names
+from topoflow.collectives.schedule import SendSchedule
 from topoflow.collectives.trees import NO_PARENT, binary_tree
 from topoflow.demand import Demand
-from topoflow.engine.lowering.algorithms import Algorithm, CollectiveCall, algorithms, names
 from topoflow.engine.lowering.placement import place
-from topoflow.engine.lowering.schedule import SendSchedule
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.fabric.ring import Ring

@@ -9,6 +9,7 @@ import pytest
 
 from topoflow.collectives.algorithms import named
 from topoflow.collectives.communicator import Communicator
+from topoflow.collectives.nccl import Overrides
 from topoflow.collectives.nccl_flows import Nccl, flows, send_wait
 from topoflow.collectives.nccl_time import network_of, predict
 from topoflow.demand import Demand
@@ -121,8 +122,20 @@ def test_without_pxn_separate_rails_have_no_path_between_them() -> None:
     fabric = Attached(Clos(50e9, 1, 1e-6, rails=True, separate=True), Cluster(preset("hgx_h100"), 16), pxn=False).build(
         16, Demand(16)
     )
-    assert fabric.route(0, 8, "mp")
-    assert not fabric.route(0, 9, "mp")
+    assert fabric.route(0, 8)
+    assert not fabric.route(0, 9)
+
+
+@pytest.mark.parametrize(
+    ("node", "algo"), [("hgx_h100", "NVLS"), ("dgx_a100", "CollNetDirect"), ("gh200", "CollNetChain")]
+)
+def test_an_all_reduce_by_switches_alone_takes_the_time_that_nccl_predicts(node: str, algo: str) -> None:
+    gpus = 4 * len(preset(node).gpus)
+    comm, nccl = Communicator(preset(node), gpus, collnet=True), Nccl(algo=algo, collnet=True)
+    for size in SIZES:
+        made = predict(comm, "all_reduce", size, network=network_of(comm.node), overrides=Overrides(algo))
+        found = seconds(ideal(node, gpus), Collective("all_reduce", size, tuple(range(gpus))), nccl=nccl)
+        assert found == pytest.approx(made.time, rel=1e-9)
 
 
 def test_settings_of_nccl_are_obeyed() -> None:
@@ -177,7 +190,7 @@ def test_a_folded_collective_takes_as_long_as_those_of_all_gpus(
         for first in range(side_by_side)
     ]
     unfolded = seconds(gpus, *(Collective(op, size, group) for group in groups))
-    whole = Collective(op, size * side_by_side, tuple(range(nodes)), local=local, side_by_side=side_by_side)
+    whole = Collective(op, size * side_by_side, tuple(range(nodes)), local=local)
     assert seconds(folded, whole) == pytest.approx(unfolded, rel=1e-9)
 
 

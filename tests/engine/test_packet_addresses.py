@@ -171,7 +171,7 @@ def test_tables_of_a_dragonfly_lead_along_the_paths_that_it_lists(seed: int) -> 
     pairs = np.argwhere(~np.eye(fabric.servers, dtype=bool))
     for cable in range(tables.cables):
         number = np.where(tables.router[pairs[:, 0]] // size == tables.router[pairs[:, 1]] // size, 0, cable)
-        rows = routes.links(pairs[:, 0], pairs[:, 1], number, "mp")
+        rows = routes.links(pairs[:, 0], pairs[:, 1], number)
         for (source, target), row in zip(pairs.tolist(), rows, strict=True):
             assert walked(tables, source, target, cable) == row[row != NO_LINK].tolist()
 
@@ -327,7 +327,7 @@ def test_one_packet_takes_the_closed_form(routing: str) -> None:
     fabric = dragonfly(2, 4, 5, 1)
     model = Packet(size=2048, flit=32, switch_latency=300e-9)
     source, target = 0, fabric.servers - 1
-    hops = np.count_nonzero(as_routes(fabric.route).links(*np.array([[source], [target], [0]]), "mp") != NO_LINK)
+    hops = np.count_nonzero(as_routes(fabric.route).links(*np.array([[source], [target], [0]])) != NO_LINK)
     found = one_by_one(fabric, [(source, target)], 2048.0, routing, model)
     expected = 2048 / B + (hops - 1) * (32 / B + 300e-9) + hops * 150e-9
     assert found.makespan == pytest.approx(expected, abs=1e-11)

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.twins.fluid import simulate
+from topoflow.collectives.algorithm import algorithms, names
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline
-from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Channels, Fabric
 from topoflow.fabric.ring import Ring
@@ -35,7 +35,7 @@ def switch(servers: int, rings: dict[tuple[int, ...], tuple[tuple[int, ...], ...
         target=np.array(hub + up, np.int32),
         bandwidth=np.full(2 * servers, B),
         latency=np.full(2 * servers, A / 2),
-        route=lambda source, target, kind: ((source, servers + target),),
+        route=lambda source, target: ((source, servers + target),),
         degree=1,
         interface_bandwidth=B,
         channels=Channels(rings or {}),
@@ -57,7 +57,7 @@ def planes(count: int) -> Fabric:
         target=np.ones(count, np.int32),
         bandwidth=np.full(count, B),
         latency=np.full(count, A),
-        route=lambda source, target, kind: tuple((link,) for link in range(count)),
+        route=lambda source, target: tuple((link,) for link in range(count)),
         degree=count,
         interface_bandwidth=B,
     )
@@ -181,7 +181,9 @@ def test_hierarchical_reduces_inside_then_between_then_gathers_inside() -> None:
         assert alone.makespan == pytest.approx(times * 3.75e-6)
 
 
-def queued(fabric: Fabric, tasks: list[Collective], ready: list[float], algorithm: str, rings: str) -> Timeline:
+def queued(
+    fabric: Fabric, tasks: list[Collective], ready: list[float], algorithm: str, rings: str, ranks: int | None = None
+) -> Timeline:
     """Collectives on one communicator, each of what is computed at that time."""
     columns, earlier = Columns(), np.array([-1])
     for number, (each, seconds) in enumerate(zip(tasks, ready, strict=True)):
@@ -191,7 +193,7 @@ def queued(fabric: Fabric, tasks: list[Collective], ready: list[float], algorith
         columns.wait(task, delay)
         columns.queue(task, earlier)
         earlier = task
-    traffic = columns.traffic("queue", fabric.servers, 200e9)
+    traffic = columns.traffic("queue", fabric.servers, 200e9, ranks)
     assert traffic.queued == {2 * number + 1: 2 * number - 1 for number in range(1, len(tasks))}
     return simulate(place(traffic, fabric, name="world", all_reduce=algorithm, rings=rings))
 
@@ -228,11 +230,9 @@ def test_phases_of_queued_collectives_overlap_and_each_phase_is_in_order(
             inside = max(seconds, inside) + before
             between = max(inside, between) + network
             after = max(between, after) + behind
-    tasks = [
-        collective(op, servers, bytes=size, local=local, side_by_side=side_by_side, algorithm="hierarchical")
-        for op, size, _ in buckets
-    ]
-    found = queued(switch(servers), tasks, [seconds for _, _, seconds in buckets], "ring", rings)
+    tasks = [collective(op, servers, bytes=size, local=local) for op, size, _ in buckets]
+    ready = [seconds for _, _, seconds in buckets]
+    found = queued(switch(servers), tasks, ready, "hierarchical", rings, local * side_by_side)
     assert found.makespan == pytest.approx(after, rel=1e-9)
 
 
@@ -246,19 +246,20 @@ def test_queued_all_reduces_without_phases_run_one_after_another(algorithm: str)
 @pytest.mark.parametrize("algorithm", ["ring", "hierarchical", "halving_doubling", "double_binary_tree"])
 def test_groups_side_by_side_reduce_inside_and_then_by_the_algorithm(algorithm: str) -> None:
     # 2 groups of 4 members on each of 4 servers: 2 * 3/4 S / 200 GB/s inside, 2 S among 4 ranks between
-    both = collective("all_reduce", 4, bytes=2 * S, local=4, side_by_side=2)
+    both = collective("all_reduce", 4, bytes=2 * S, local=4)
     between = run(switch(4), collective("all_reduce", 4, bytes=2 * S), all_reduce=algorithm)
-    found = run(switch(4), both, local_bandwidth=200e9, all_reduce=algorithm)
+    traffic = replace(Traffic.from_tasks("t", 4, [both], 200e9), ranks_per_server=8)
+    found = simulate(place(traffic, switch(4), name="world", all_reduce=algorithm))
     if algorithm != "double_binary_tree":  # cuts each group's part into chunks
         assert found.makespan == pytest.approx(between.makespan + 2 * 3 / 4 * S / 200e9, rel=1e-9)
     np.testing.assert_allclose(found.link_bytes, between.link_bytes, rtol=1e-9)
 
 
-def test_only_what_has_phases_is_side_by_side() -> None:
-    with pytest.raises(ValueError, match=r"side_by_side: must be 1 of all_to_all, got 2$"):
-        Traffic.from_tasks("t", 4, [collective("all_to_all", 4, side_by_side=2)])
-    with pytest.raises(ValueError, match=r"side_by_side: must be positive, got 0$"):
-        run(switch(4), collective("all_reduce", 4, side_by_side=0))
+@pytest.mark.parametrize("algorithm", names("all_reduce"))
+def test_ranks_of_one_server_reduce_inside_it_by_any_algorithm(algorithm: str) -> None:
+    traffic = replace(Traffic.from_tasks("t", 1, [collective("all_reduce", 1, local=4)], 200e9), ranks_per_server=4)
+    found = simulate(place(traffic, switch(1), name="world", all_reduce=algorithm))
+    assert found.makespan == pytest.approx(2 * 3 / 4 * S / 200e9)
 
 
 def test_a_collective_is_queued_after_one_that_it_waits_for() -> None:
@@ -344,7 +345,7 @@ def test_paths_do_not_depend_on_the_order_of_the_traffic(seed: int, order: list[
         target=np.repeat([pair[1] for pair in pairs], 3).astype(np.int32),
         bandwidth=np.full(18, B),
         latency=np.full(18, A),
-        route=lambda source, target, kind: tuple((3 * pairs.index((source, target)) + k,) for k in range(3)),
+        route=lambda source, target: tuple((3 * pairs.index((source, target)) + k,) for k in range(3)),
         degree=6,
         interface_bandwidth=B,
     )
@@ -427,7 +428,7 @@ def test_an_unknown_default_and_too_many_servers_are_refused() -> None:
 
 
 def test_servers_without_a_path_are_named() -> None:
-    fabric = replace(switch(2), route=lambda source, target, kind: ())
+    fabric = replace(switch(2), route=lambda source, target: ())
     with pytest.raises(ValueError, match="must connect all servers, got no path from 'server 0' to 'server 1'"):
         run(fabric, Transfer(S, 0, 1))
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topoflow.collectives.algorithm import CollectiveCall, algorithms
+from topoflow.collectives.schedule import SendSchedule
 from topoflow.demand import Demand
 from topoflow.engine.base import World
 from topoflow.engine.fluid import Fluid
-from topoflow.engine.lowering.algorithms import CollectiveCall, algorithms
 from topoflow.engine.lowering.local_ports import slowdowns
 from topoflow.engine.lowering.placement import place
-from topoflow.engine.lowering.schedule import SendSchedule
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.operations import ROOTED, bus_factor

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topoflow.collectives.algorithm import algorithms
 from topoflow.demand import Demand
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.bound import Bound
 from topoflow.engine.fluid import Fluid
-from topoflow.engine.lowering.algorithms import algorithms
 from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Channels, Fabric
 from topoflow.fabric.expander import Expander

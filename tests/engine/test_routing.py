@@ -74,7 +74,7 @@ def test_spraying_puts_the_mean_of_all_hashes_on_every_link(name: str, run: Run)
     fabric = FABRICS[name]
     expected = np.zeros(fabric.links)
     for transfer in permutation(7):
-        routes = fabric.route(transfer.source, transfer.target, "mp")
+        routes = fabric.route(transfer.source, transfer.target)
         for route in routes:
             np.add.at(expected, list(route), S / len(routes))
     np.testing.assert_allclose(run(world(fabric, "spray", *permutation(7))).link_bytes, expected, rtol=1e-12)

@@ -65,7 +65,7 @@ def test_a_hash_is_that_of_splitmix64_in_whole_numbers() -> None:
 def flows_on(fabric: Fabric, source: np.ndarray, target: np.ndarray, routing: str) -> np.ndarray:
     """[L] how many flows cross each link."""
     connections = Connections(source, target, np.zeros_like(source))
-    hops = routed(fabric, routing_named(routing), connections, "mp", 0)
+    hops = routed(fabric, routing_named(routing), connections, 0)
     return np.bincount(hops.links, minlength=fabric.links)
 
 

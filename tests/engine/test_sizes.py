@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 import topoflow
 from topoflow.api.results import Results
+from topoflow.collectives.algorithm import algorithms, names
 from topoflow.demand import Demand
 from topoflow.engine import fluid
 from topoflow.engine.fluid import MAX_EXACT, MERGE, Fluid
 from topoflow.engine.lowering import placement
-from topoflow.engine.lowering.algorithms import algorithms, names
 from topoflow.engine.lowering.placement import Lowering, Placer
 from topoflow.engine.lowering.sizes import concurrent_sends, ring_sends
 from topoflow.fabric.fat_tree import FatTree

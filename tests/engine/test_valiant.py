@@ -35,7 +35,7 @@ FABRICS = [
 @pytest.mark.parametrize("fabric", FABRICS, ids=lambda fabric: f"{fabric.name} {fabric.servers}")
 def test_every_path_leads_from_source_to_target_and_visits_no_node_twice(fabric: Fabric) -> None:
     source, target = np.nonzero(~np.eye(fabric.servers, dtype=bool))
-    hops = routed(fabric, routing_named("valiant"), Connections(source, target, np.zeros_like(source)), "mp", 3)
+    hops = routed(fabric, routing_named("valiant"), Connections(source, target, np.zeros_like(source)), 3)
     several: Any = hops.alternatives
     if several is None:  # two servers: nobody can be in the middle
         assert fabric.servers == 2

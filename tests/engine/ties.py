@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from topoflow.collectives.algorithm import CollectiveCall, algorithms
 from topoflow.engine.base import LoweredGraph, World
-from topoflow.engine.lowering.algorithms import CollectiveCall, algorithms
 
 Random = np.random.Generator
 Route = Callable[[int, int], Sequence[int]]  # (source, target) -> links

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from topoflow.demand import Demand
 from topoflow.fabric.attached import Attached, FoldedRoutes
 from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.clos import Clos
+from topoflow.fabric.links import Links
 from topoflow.fabric.routing.base import NO_LINK, as_routes
 from topoflow.fabric.torus import Torus
 from topoflow.hardware import Device, Link, Node
@@ -43,11 +45,11 @@ def test_every_path_is_a_chain_of_links_between_its_gpus(
     fabric = attached(node, gpus, pxn, **shape)
     routes = as_routes(fabric.route)
     source, target = np.divmod(np.arange(gpus * gpus), gpus)
-    count = routes.choices(source, target, "mp").prod(axis=1)
+    count = routes.choices(source, target).prod(axis=1)
     assert count.all() or (not pxn and shape.get("separate"))
     source, target, count = source[count > 0], target[count > 0], count[count > 0]
     number = np.random.default_rng(0).integers(0, 2**30, len(source)) % count
-    rows = routes.links(source, target, number, "mp")
+    rows = routes.links(source, target, number)
     hop = rows != NO_LINK
     for first, last, row, here in zip(source.tolist(), target.tolist(), rows, hop, strict=True):
         links = row[here]
@@ -59,11 +61,11 @@ def test_every_path_is_a_chain_of_links_between_its_gpus(
 
 def test_pxn_reaches_another_rail_without_leaving_its_leaf() -> None:
     fabric = attached("hgx_h100", 16, rails=True)
-    (path,) = fabric.route(0, 11, "mp")
+    (path,) = fabric.route(0, 11)
     names = [fabric.link_name(link) for link in path]
     assert names[1] == "NVS 0.0 to GPU 0.3"
     assert names[4:6] == ["NIC 0.3 to leaf 3", "leaf 3 to NIC 1.3"]
-    spines = attached("hgx_h100", 16, pxn=False, rails=True).route(0, 11, "mp")
+    spines = attached("hgx_h100", 16, pxn=False, rails=True).route(0, 11)
     assert any("spine" in attached("hgx_h100", 16, rails=True).link_name(link) for link in spines[0])
 
 
@@ -122,4 +124,52 @@ def test_a_node_without_nics_is_a_network_by_itself() -> None:
     box = Cluster(Node("box", "H100", 90, "", links, ()), 3)
     fabric = Attached(Clos(50e9, 1, 1e-6), box).build(3, Demand(3))
     assert (fabric.links, fabric.bill) == (6, (Item("gpu_h100", 3), Item("host_h100", 3)))
-    assert [fabric.link_name(link) for link in fabric.route(2, 0, "mp")[0]] == ["GPU 0.2 to GPU 0.0"]
+    assert [fabric.link_name(link) for link in fabric.route(2, 0)[0]] == ["GPU 0.2 to GPU 0.0"]
+
+
+def by_links(folder: Path, *rows: tuple[str, str, float], folded: bool = False) -> Fabric:
+    """Two H100 nodes whose equal NICs meet at a switch, with more links in both directions."""
+    cables = [(f"NIC {node}.{rail}", f"leaf {rail}", 50e9) for rail in range(8) for node in range(2)]
+    both = [(a, b, rate) for first, last, rate in (*cables, *rows) for a, b in ((first, last), (last, first))]
+    file = folder / "links.csv"
+    file.write_text("src,dst,bandwidth,latency\n" + "".join(f"{a},{b},{rate},1e-6\n" for a, b, rate in both))
+    cluster = Cluster(preset("hgx_h100"), 16)
+    servers = cluster.nodes if folded else cluster.gpus
+    return Attached(Links(str(file)), cluster, folded=folded).build(servers, Demand(servers))
+
+
+def rates(fabric: Fabric) -> dict[str, float]:
+    return {fabric.link_name(link): float(fabric.bandwidth[link]) for link in range(fabric.links)}
+
+
+def test_a_list_of_links_names_nics_and_the_links_of_a_node_that_differ(tmp_path: Path) -> None:
+    plain, slow = by_links(tmp_path), by_links(tmp_path, ("GPU 0.2", "NVS 0.0", 225e9))
+    wired = attached("hgx_h100", 16, rails=True, separate=True)
+    assert rates(plain) == rates(wired)
+    assert [plain.link_name(link) for link in plain.route(2, 10)[0]] == [
+        wired.link_name(link) for link in wired.route(2, 10)[0]
+    ]
+    changed = {name: rate for name, rate in rates(slow).items() if rates(plain)[name] != rate}
+    assert changed == {"GPU 0.2 to NVS 0.0": 225e9, "NVS 0.0 to GPU 0.2": 225e9}
+    assert by_links(tmp_path, folded=True).servers == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "folded", "message"),
+    [
+        (("GPU 0.2", "leaf 0", 1e9), False, r"links.csv: links: must join devices of one node, .* 'GPU 0.2' and 'leaf"),
+        (("GPU 0.2", "GPU 0.3", 1e9), False, r"links: must be links that paths of GPUs take, got 'GPU 0.2' to 'GPU"),
+        (("GPU 0.2", "NVS 0.0", 1e9), True, "fold: must be false, as links lists links inside nodes, got true"),
+    ],
+)
+def test_a_link_that_a_node_cannot_have_is_refused(
+    tmp_path: Path, row: tuple[str, str, float], folded: bool, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        by_links(
+            tmp_path,
+            ("leaf 0", "leaf 1", 25e9),
+            row,
+            *[(f"leaf {n}", "leaf 0", 25e9) for n in range(2, 8)],
+            folded=folded,
+        )

@@ -43,15 +43,15 @@ def test_a_torus_is_the_product_of_rings_and_its_routes_are_shortest_paths(dims:
     assert sorted(graph(fabric).edges) == sorted((number[one], number[other]) for one, other in neighbours)
     generic = ShortestPaths(fabric.nodes, fabric.source, fabric.target, limit=10**6)
     for pair in itertools.permutations(range(servers), 2):
-        paths = fabric.route(*pair, "mp")
-        assert set(paths) <= set(generic(*pair, "mp"))
+        paths = fabric.route(*pair)
+        assert set(paths) <= set(generic(*pair))
 
 
 def test_half_way_round_both_directions_are_offered() -> None:
     fabric = build(Torus(B, 4, 1e-6, (4, 4)), 16)
-    assert len(fabric.route(0, 1, "mp")) == 1
-    assert len(fabric.route(0, 2, "mp")) == 2  # two columns away, either way
-    assert len(fabric.route(0, 10, "mp")) == 4  # and two rows
+    assert len(fabric.route(0, 1)) == 1
+    assert len(fabric.route(0, 2)) == 2  # two columns away, either way
+    assert len(fabric.route(0, 10)) == 4  # and two rows
 
 
 @pytest.mark.parametrize(
@@ -93,15 +93,15 @@ def test_half_the_interfaces_of_a_ring_go_each_way(degree: int, parallel: int) -
     fabric = build(Ring(B, degree, 1e-6), 6)
     assert fabric.links == 12
     assert set(fabric.bandwidth.tolist()) == {parallel * B}
-    assert len(fabric.route(0, 3, "mp")) == 2  # half way: both directions
-    assert [len(path) for path in fabric.route(0, 4, "mp")] == [2]
+    assert len(fabric.route(0, 3)) == 2  # half way: both directions
+    assert [len(path) for path in fabric.route(0, 4)] == [2]
     assert fabric.channels.rings[tuple(range(6))] == ((0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0))
 
 
 def test_a_ring_of_one_interface_is_simplex() -> None:
     fabric = build(Ring(B, 1, 1e-6), 5)
     assert fabric.links == 5
-    assert len(fabric.route(0, 4, "mp")[0]) == 4
+    assert len(fabric.route(0, 4)[0]) == 4
 
 
 def test_two_servers_in_a_ring_share_all_interfaces() -> None:

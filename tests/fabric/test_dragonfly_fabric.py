@@ -91,7 +91,7 @@ def test_a_route_crosses_one_global_cable_and_at_most_one_of_each_group(
     fabric = full(*sizes)
     source, target = np.random.default_rng(seed).integers(fabric.servers, size=2).tolist()
     size = nodes * routers
-    paths = fabric.route(source, target, "mp")
+    paths = fabric.route(source, target)
     assert len(paths) == (1 if source // size == target // size else global_links)
     for path in paths:
         ends = [(int(fabric.source[link]), int(fabric.target[link])) for link in path[1:-1]]
@@ -122,7 +122,7 @@ def test_a_dragonfly_of_110592_servers_is_built_and_routed() -> None:
     assert fabric.links == 2 * (110_592 + 96 * 48 * 47 // 2 + 12 * 96 * 95 // 2)
     source, target, number = np.random.default_rng(0).integers([110_592, 110_592, 12], size=(100_000, 3)).T
     routes = as_routes(fabric.route)
-    rows = routes.links(source, target, number % routes.choices(source, target, "mp")[:, 0], "mp")
+    rows = routes.links(source, target, number % routes.choices(source, target)[:, 0])
     at = source
     for hop in rows.T:
         assert np.array_equal(fabric.source[hop[hop != NO_LINK]], at[hop != NO_LINK])

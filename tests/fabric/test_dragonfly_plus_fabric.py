@@ -73,17 +73,14 @@ def test_the_largest_one_of_36_ports_holds_105300_servers() -> None:
     assert {item.component: item.count for item in fabric.bill}["switch_port"] == 325 * 36 * 36
     assert fabric.links == 2 * (105_300 + 325 * 18 * 18 + 325 * 324 // 2)
     draw = np.random.default_rng(0)
-    assert (
-        max(len(path) for pair in draw.integers(0, 105_300, (50, 2)).tolist() for path in fabric.route(*pair, "mp"))
-        == 5
-    )
+    assert max(len(path) for pair in draw.integers(0, 105_300, (50, 2)).tolist() for path in fabric.route(*pair)) == 5
 
 
 def test_paths_inside_a_group_take_every_spine_and_between_groups_every_cable() -> None:
     fabric = full(2, 3, 4, 3, 5)
-    assert len(fabric.route(0, 1, "mp")) == 1  # one leaf
-    assert len(fabric.route(0, 2, "mp")) == 4
-    assert len(fabric.route(0, 17, "mp")) == 5
+    assert len(fabric.route(0, 1)) == 1  # one leaf
+    assert len(fabric.route(0, 2)) == 4
+    assert len(fabric.route(0, 17)) == 5
 
 
 @pytest.mark.parametrize(

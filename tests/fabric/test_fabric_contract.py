@@ -22,7 +22,6 @@ FABRICS = sorted(path.stem for path in (CONFIGS / "fabric").glob("*.yaml"))
 PRICES = sorted(path.stem for path in (CONFIGS / "prices").glob("*.yaml"))
 NAMES_AND_SIZES = [(name, servers) for name in FABRICS for servers in (8, 16)]
 VARIANTS = [(name, servers, ()) for name, servers in NAMES_AND_SIZES] + [("topoopt", 16, ("fabric.routes=k_shortest",))]
-KINDS = ("all_reduce", "mp")
 WIRED = ("ring", "torus", "topoopt")  # that promise rings along their wires
 Build = Callable[..., Fabric]
 
@@ -64,52 +63,54 @@ def built(build: Build) -> Build:
     return cache(build)
 
 
+def views(fabric: Fabric) -> list[Fabric]:
+    """Return the fabric with its routes, and with those of all-reduces where they differ."""
+    return [fabric] if fabric.reduction_route is None else [fabric, fabric.for_reductions]
+
+
 @pytest.mark.parametrize(("name", "servers", "overrides"), VARIANTS)
-@pytest.mark.parametrize("kind", KINDS)
 def test_every_route_leads_from_source_to_target_and_visits_nothing_twice(
-    built: Build, name: str, servers: int, overrides: tuple[str, ...], kind: str
+    built: Build, name: str, servers: int, overrides: tuple[str, ...]
 ) -> None:
-    fabric = built(name, servers, *overrides)
-    for source, target in itertools.permutations(range(servers), 2):
-        paths = fabric.route(source, target, kind)
-        assert paths
-        assert len(set(paths)) == len(paths)
-        for path in paths:
-            nodes = [source, *fabric.target[list(path)].tolist()]
-            assert fabric.source[list(path)].tolist() == nodes[:-1]
-            assert nodes[-1] == target
-            assert len(set(nodes)) == len(nodes)
+    for fabric in views(built(name, servers, *overrides)):
+        for source, target in itertools.permutations(range(servers), 2):
+            paths = fabric.route(source, target)
+            assert paths
+            assert len(set(paths)) == len(paths)
+            for path in paths:
+                nodes = [source, *fabric.target[list(path)].tolist()]
+                assert fabric.source[list(path)].tolist() == nodes[:-1]
+                assert nodes[-1] == target
+                assert len(set(nodes)) == len(nodes)
 
 
 @pytest.mark.parametrize(("name", "servers", "overrides"), VARIANTS)
-@pytest.mark.parametrize("kind", KINDS)
 def test_routes_that_say_they_are_minimal_are_shortest_paths(
-    built: Build, name: str, servers: int, overrides: tuple[str, ...], kind: str
+    built: Build, name: str, servers: int, overrides: tuple[str, ...]
 ) -> None:
-    fabric = built(name, servers, *overrides)
-    shortest = ShortestPaths(fabric.nodes, fabric.source, fabric.target)
-    minimal = as_routes(fabric.route).has_equal_lengths(kind)
-    for source, target in itertools.permutations(range(servers), 2):
-        hops, least = {len(path) for path in fabric.route(source, target, kind)}, shortest.hops(source, target)
-        assert hops == {least} if minimal else min(hops) >= least
+    for fabric in views(built(name, servers, *overrides)):
+        shortest = ShortestPaths(fabric.nodes, fabric.source, fabric.target)
+        minimal = as_routes(fabric.route).has_equal_lengths()
+        for source, target in itertools.permutations(range(servers), 2):
+            hops, least = {len(path) for path in fabric.route(source, target)}, shortest.hops(source, target)
+            assert hops == {least} if minimal else min(hops) >= least
 
 
 @pytest.mark.parametrize(("name", "servers", "overrides"), VARIANTS)
-@pytest.mark.parametrize("kind", KINDS)
 def test_routes_of_arrays_are_those_of_each_pair(
-    built: Build, name: str, servers: int, overrides: tuple[str, ...], kind: str
+    built: Build, name: str, servers: int, overrides: tuple[str, ...]
 ) -> None:
-    fabric = built(name, servers, *overrides)
-    routes = as_routes(fabric.route)
-    source, target = (ends.ravel() for ends in np.indices((servers, servers)))
-    count = routes.choices(source, target, kind).prod(axis=1)
-    pair = np.repeat(np.arange(len(count)), count)
-    number = np.arange(len(pair)) - (np.cumsum(count) - count)[pair]
-    rows = routes.links(source[pair], target[pair], number, kind)
-    found = [tuple(row[row != NO_LINK].tolist()) for row in rows]
-    assert found == [path for ends in zip(source, target, strict=True) for path in fabric.route(*map(int, ends), kind)]
-    lengths = mean_lengths(routes, source, target, kind)
-    np.testing.assert_allclose(lengths * count, np.bincount(pair, list(map(len, found))), rtol=1e-12)
+    for fabric in views(built(name, servers, *overrides)):
+        routes = as_routes(fabric.route)
+        source, target = (ends.ravel() for ends in np.indices((servers, servers)))
+        count = routes.choices(source, target).prod(axis=1)
+        pair = np.repeat(np.arange(len(count)), count)
+        number = np.arange(len(pair)) - (np.cumsum(count) - count)[pair]
+        rows = routes.links(source[pair], target[pair], number)
+        found = [tuple(row[row != NO_LINK].tolist()) for row in rows]
+        assert found == [path for ends in zip(source, target, strict=True) for path in fabric.route(*map(int, ends))]
+        lengths = mean_lengths(routes, source, target)
+        np.testing.assert_allclose(lengths * count, np.bincount(pair, list(map(len, found))), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "servers"), NAMES_AND_SIZES)
@@ -140,7 +141,7 @@ def test_the_rings_of_servers_that_are_wired_to_each_other_go_over_these_wires(
         for order in orders:
             for hop in zip(order, order[1:] + order[:1], strict=True):
                 assert hop in links
-                assert [len(path) for path in fabric.route(*hop, "all_reduce")] == [1]
+                assert [len(path) for path in fabric.for_reductions.route(*hop)] == [1]
 
 
 @pytest.mark.parametrize("prices", PRICES)
@@ -161,7 +162,7 @@ def test_the_same_design_is_wired_the_same_again(built: Build, build: Build, nam
         assert np.array_equal(getattr(one, field), getattr(other, field))
     assert (one.nodes, one.bill, one.channels) == (other.nodes, other.bill, other.channels)
     pairs = list(itertools.permutations(range(servers), 2))
-    assert [one.route(*pair, "mp") for pair in pairs] == [other.route(*pair, "mp") for pair in pairs]
+    assert [one.route(*pair) for pair in pairs] == [other.route(*pair) for pair in pairs]
 
 
 @pytest.mark.parametrize("name", [name for name in FABRICS if name != "links"])

@@ -17,7 +17,6 @@ from topoflow.fabric.ring import Ring
 from topoflow.fabric.topoopt import TopoOpt
 
 EVERYONE = tuple(range(12))
-KINDS = ("all_reduce", "mp")
 
 
 def topoopt(degree: int = 3) -> Fabric:
@@ -39,15 +38,18 @@ def between_switches(fabric: Fabric) -> list[int]:
     return np.flatnonzero((fabric.source >= fabric.servers) & (fabric.target >= fabric.servers)).tolist()
 
 
-@pytest.mark.parametrize("fabric", [topoopt(), fat_tree()], ids=lambda fabric: fabric.name)
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_route_leads_over_what_is_left_and_keeps_what_was_whole(fabric: Fabric, kind: str) -> None:
+@pytest.mark.parametrize(
+    "fabric",
+    [topoopt(), topoopt().for_reductions, fat_tree()],
+    ids=["topoopt", "all-reduces on topoopt", "fat_tree"],
+)
+def test_every_route_leads_over_what_is_left_and_keeps_what_was_whole(fabric: Fabric) -> None:
     links = range(0, fabric.links, 5) if fabric.name == "topoopt" else between_switches(fabric)[::7]
     for link in links:
         left = without(fabric, links=[link])
         number = {old: new for new, old in enumerate(each for each in range(fabric.links) if each != link)}
         for source, target in itertools.permutations(range(12), 2):
-            before, paths = fabric.route(source, target, kind), left.route(source, target, kind)
+            before, paths = fabric.route(source, target), left.route(source, target)
             assert paths
             for path in paths:
                 nodes = [source, *left.target[list(path)].tolist()]
@@ -72,7 +74,7 @@ def test_a_ring_that_lost_a_hop_recovers_it_or_leaves_its_bytes_to_the_others() 
     link = list(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True)).index(hop)
     recovered, dropped = without(fabric, links=[link]), without(fabric, links=[link], rings="drop")
     assert recovered.channels.rings[EVERYONE] == orders
-    assert len(recovered.route(*hop, "all_reduce")[0]) > 1, "hosts forward it"
+    assert len(recovered.for_reductions.route(*hop)[0]) > 1, "hosts forward it"
     assert dropped.channels.rings[EVERYONE] == orders[1:]
 
 
@@ -101,13 +103,13 @@ def test_nothing_that_failed_is_nothing_that_changed() -> None:
     assert ends(left) == ends(fabric)
     assert left.bandwidth.tolist() == fabric.bandwidth.tolist()
     pairs = list(itertools.permutations(range(12), 2))
-    assert [left.route(*pair, "mp") for pair in pairs] == [fabric.route(*pair, "mp") for pair in pairs]
+    assert [left.route(*pair) for pair in pairs] == [fabric.route(*pair) for pair in pairs]
 
 
 def test_a_circle_of_cables_goes_the_other_way_round() -> None:
     fabric = Ring(10.0, 2, 1e-6).build(6, Demand(6))
     left = without(fabric, links=[0, 1])  # the cable of servers 0 and 1
-    assert [len(path) for path in left.route(0, 1, "mp")] == [5]
+    assert [len(path) for path in left.route(0, 1)] == [5]
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def counts(fabric: Fabric) -> dict[str, float]:
 def assert_routes_are_all_shortest_paths(fabric: Fabric) -> None:
     generic = ShortestPaths(fabric.nodes, fabric.source, fabric.target, limit=10**6)
     for pair in itertools.permutations(range(fabric.servers), 2):
-        assert sorted(fabric.route(*pair, "mp")) == sorted(generic(*pair, "mp"))
+        assert sorted(fabric.route(*pair)) == sorted(generic(*pair))
 
 
 def test_a_fat_tree_of_radix_8_has_the_parts_that_topoopt_counts() -> None:
@@ -79,9 +79,9 @@ def test_the_uplinks_of_an_edge_switch_carry_its_servers_over_the_oversubscripti
 
 def test_equal_cost_paths_of_a_fat_tree_are_1_then_k_half_then_k_half_squared() -> None:
     fabric = build(FatTree(B, 1, 1e-6, radix=8), 128)
-    assert [len(fabric.route(0, target, "mp")) for target in (1, 4, 16, 127)] == [1, 4, 16, 16]
-    assert [len(fabric.route(0, target, "mp")[0]) for target in (1, 4, 16, 127)] == [2, 4, 6, 6]
-    assert len(build(FatTree(B, 1, 1e-6, radix=8, oversubscription=2), 128).route(0, 127, "mp")) == 8
+    assert [len(fabric.route(0, target)) for target in (1, 4, 16, 127)] == [1, 4, 16, 16]
+    assert [len(fabric.route(0, target)[0]) for target in (1, 4, 16, 127)] == [2, 4, 6, 6]
+    assert len(build(FatTree(B, 1, 1e-6, radix=8, oversubscription=2), 128).route(0, 127)) == 8
 
 
 @settings(max_examples=15)
@@ -123,8 +123,8 @@ def test_the_networks_of_motion(servers_per_leaf: int, gbps: float, switches: in
     assert fabric.bandwidth[to_spines].sum() * 8 / 1e12 == pytest.approx(bisection)
     ports = np.bincount(fabric.source)[fabric.servers :]
     assert set(ports.tolist()) == ({64, 256} if servers_per_leaf == 48 else {128})
-    assert fabric.route(0, 1, "mp") == ((0, 5), (2, 7)), "one hop in a group, by either leaf"
-    assert len(fabric.route(0, 6143, "mp")) == 2 * len(spines) * 2
+    assert fabric.route(0, 1) == ((0, 5), (2, 7)), "one hop in a group, by either leaf"
+    assert len(fabric.route(0, 6143)) == 2 * len(spines) * 2
 
 
 @settings(max_examples=20, derandomize=True)
@@ -162,7 +162,7 @@ def test_a_leaf_has_oversubscription_times_more_bandwidth_down_than_up() -> None
 def test_the_ideal_switch_is_two_hops_wide_and_billed_as_a_full_fat_tree() -> None:
     switch, tree = build(IdealSwitch(B, 4, 1e-6), 128), build(FatTree(B, 4, 1e-6), 128)
     assert switch.bill == tree.bill  # TopoOpt 5.2
-    assert switch.route(3, 5, "all_reduce") == ((6, 11),)  # up the cable of 3, down that of 5
+    assert switch.route(3, 5) == ((6, 11),)  # up the cable of 3, down that of 5
     assert set(switch.bandwidth.tolist()) == {4 * B}  # TopoOpt 5.1: d * B
 
 

@@ -49,7 +49,7 @@ def test_servers_that_share_neither_rack_nor_place_have_two_paths_over_their_cor
     for source in range(12):
         for target in range(12):
             corners = {source // 3 * 3 + target % 3, target // 3 * 3 + source % 3} - {source, target}
-            over = {int(fabric.target[path[1]]) for path in fabric.route(source, target, "mp") if len(path) == 4}
+            over = {int(fabric.target[path[1]]) for path in fabric.route(source, target) if len(path) == 4}
             assert over == (corners if len(corners) == 2 else set())
 
 

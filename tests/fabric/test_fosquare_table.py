@@ -59,7 +59,7 @@ def test_fosquare(n: int) -> None:
     assert radix == {n}, "N^2 servers need switches of N ports"
     assert cut(fabric) == n**2 / 2
     assert degree(fabric) == 2
-    hops = [len(path) / 2 for target in range(1, n**2) for path in fabric.route(0, target, "mp")]
+    hops = [len(path) / 2 for target in range(1, n**2) for path in fabric.route(0, target)]
     assert max(hops) == 2, "switches"
 
 

@@ -38,7 +38,7 @@ def test_switches_are_as_far_apart_as_they_differ_in_coordinates(dims: list[int]
     for server, place in enumerate(places):
         hops = sum(coordinate != 0 for coordinate in place)  # from switch 0.0
         if server:
-            paths = fabric.route(0, server, "mp")
+            paths = fabric.route(0, server)
             assert len(paths) == math.factorial(hops)
             assert {len(path) for path in paths} == {2 + hops}
         longest = max(longest, hops)

@@ -23,7 +23,7 @@ def routes(nodes: int, ends: Ends, limit: int) -> KShortestPaths:
 def test_they_are_loopless_and_as_long_as_yen_s(ends: set[tuple[int, int]], limit: int) -> None:
     links = sorted({(0, 6), *ends})
     expected = islice(networkx.shortest_simple_paths(networkx.DiGraph(links), 0, 6), limit)
-    found = routes(7, links, limit)(0, 6, "mp")
+    found = routes(7, links, limit)(0, 6)
     assert len(set(found)) == len(found)
     for path in found:
         nodes = [0, *(links[link][1] for link in path)]
@@ -37,4 +37,4 @@ def test_a_bridge_is_the_only_path_however_many_ways_lead_nowhere() -> None:
     # Of 20 servers that are all joined, 19! / 19 ways begin at server 0, and all would come back through it.
     joined = list(permutations(range(20), 2))
     links = [*joined, *((i + 20, j + 20) for i, j in joined), (0, 20), (20, 0)]
-    assert routes(40, links, 4)(0, 20, "mp") == ((links.index((0, 20)),),)
+    assert routes(40, links, 4)(0, 20) == ((links.index((0, 20)),),)

@@ -41,7 +41,7 @@ def test_links_keep_their_order_and_hosts_become_the_servers(tmp_path: Path) -> 
     assert fabric.source.tolist() == [2, 1, 0, 2]
     assert fabric.target.tolist() == [1, 2, 2, 0]
     assert fabric.bandwidth.tolist() == [1e9, 1e9, 2e9, 2e9]
-    assert fabric.route(0, 1, "mp") == ((2, 0),)
+    assert fabric.route(0, 1) == ((2, 0),)
     assert (fabric.degree, fabric.interface_bandwidth) == (1, 2e9)
 
 
@@ -211,7 +211,7 @@ def test_a_second_cable_of_a_server_carries_no_traffic_of_others(tmp_path: Path)
 
     def nodes_between(source: int, target: int, **keys: bool) -> set[str]:
         fabric = Links(str(path), **keys).build(4, Demand(4))
-        paths = fabric.route(source, target, "all_reduce")
+        paths = fabric.route(source, target)
         return {fabric.nodes[int(fabric.target[link])] for one in paths for link in one[:-1]}
 
     assert nodes_between(0, 3) == {"x", "y", "z"}, "the way through c is as long, but c is a server"
@@ -222,6 +222,6 @@ def test_a_second_cable_of_a_server_carries_no_traffic_of_others(tmp_path: Path)
 def test_servers_forward_where_there_is_no_switch(tmp_path: Path) -> None:
     path = tmp_path / "links.csv"
     path.write_text("src,dst,bandwidth,latency\na,b,1e9,0\nb,c,1e9,0\nc,a,1e9,0\n")
-    assert len(build(str(path), 3).route(0, 2, "all_reduce")[0]) == 2
+    assert len(build(str(path), 3).route(0, 2)[0]) == 2
     with pytest.raises(ValueError, match=r"no path from 'a' to 'c', unless servers forward"):
         Links(str(path), servers_forward=False).build(3, Demand(3))

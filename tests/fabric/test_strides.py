@@ -39,7 +39,7 @@ class Rails:
         ends = [(server, servers + rail) for server in range(servers) for rail in range(2)]
         links = [link for up, down in ends for link in ((up, down), (down, up))]  # 4 s + 2 r: up, then down
 
-        def route(i: int, j: int, kind: str) -> tuple[Path, ...]:
+        def route(i: int, j: int) -> tuple[Path, ...]:
             rail = (j - i) % servers // 2 % 2  # strides 1 and 5 take the first, 3 and 7 the other
             return ((4 * i + 2 * rail, 4 * j + 2 * rail + 1),)
 

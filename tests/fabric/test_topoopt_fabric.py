@@ -43,7 +43,7 @@ def test_every_built_ring_is_found_as_direct_circuits(data: st.DataObject, deman
     for orders in fabric.channels.rings.values():
         for order in orders:
             for hop in zip(order, order[1:] + order[:1], strict=True):
-                assert [len(path) for path in fabric.route(*hop, "all_reduce")] == [1]
+                assert [len(path) for path in fabric.for_reductions.route(*hop)] == [1]
 
 
 @given(data=st.data())
@@ -53,14 +53,14 @@ def test_mp_takes_at_most_so_many_paths_and_only_shortest_ones(data: st.DataObje
     fabric = build(servers, degree, demand, paths=3)
     generic = ShortestPaths(fabric.nodes, fabric.source, fabric.target, limit=10**6)
     for pair in itertools.permutations(range(servers), 2):
-        paths = fabric.route(*pair, "mp")
-        assert set(paths) <= set(generic(*pair, "mp"))
+        paths = fabric.route(*pair)
+        assert set(paths) <= set(generic(*pair))
         assert len(paths) == min(3, generic.count(*pair))
 
 
 def test_all_reduce_between_strangers_of_a_ring_pays_with_its_strides() -> None:
     fabric = build(16, 3, Demand(16, {tuple(range(16)): 1e9}))
-    (path,) = fabric.route(4, 2, "all_reduce")  # distance 14 = 7 + 7
+    (path,) = fabric.for_reductions.route(4, 2)  # distance 14 = 7 + 7
     assert fabric.target[list(path)].tolist() == [11, 2]
 
 
@@ -91,12 +91,13 @@ def test_128_servers_of_degree_4_have_the_parts_that_topoopt_counts() -> None:
 )
 @settings(max_examples=30)
 def test_routes_exist_for_all_pairs_and_use_only_circuits_that_exist(
-    demands: Demands, data: st.DataObject, paths: int, routes: str, collective: str
+    demands: Demands, data: st.DataObject, paths: int, named: str, collective: str
 ) -> None:
     servers, degree, demand = data.draw(demands)
-    fabric = build(servers, degree, demand, paths=paths, routes=routes, collective=collective)
-    for (source, target), kind in itertools.product(itertools.permutations(range(servers), 2), ("all_reduce", "mp")):
-        found = fabric.route(source, target, kind)
+    fabric = build(servers, degree, demand, paths=paths, routes=named, collective=collective)
+    routes = (fabric.route, fabric.for_reductions.route)
+    for (source, target), route in itertools.product(itertools.permutations(range(servers), 2), routes):
+        found = route(source, target)
         assert 1 <= len(found) <= paths
         assert len(set(found)) == len(found)
         for path in found:
@@ -115,7 +116,7 @@ def test_the_k_shortest_paths_are_as_long_as_yen_s(demands: Demands, data: st.Da
     route = KShortestPaths(fabric.nodes, fabric.source, fabric.target, limit)
     for source, target in itertools.islice(itertools.permutations(range(servers), 2), 30):
         yen = itertools.islice(networkx.shortest_simple_paths(graph, source, target), limit)
-        assert [len(path) for path in route(source, target, "mp")] == [len(nodes) - 1 for nodes in yen]
+        assert [len(path) for path in route(source, target)] == [len(nodes) - 1 for nodes in yen]
 
 
 @given(data=st.data(), duplex=st.booleans())

@@ -114,7 +114,7 @@ def test_an_all_reduce_takes_the_same_time_whatever_the_labels(servers: int) -> 
             target=ends[:, 1],
             bandwidth=B * np.array(list(circuits.values()), np.float64),
             latency=np.full(len(circuits), A),
-            route=lambda source, target, kind, links=links: ((links[source, target],),),
+            route=lambda source, target, links=links: ((links[source, target],),),
             degree=PORTS,
             interface_bandwidth=B,
             channels=Channels(trees={group: (tuple(step * stride % servers for step in range(servers)),)}),

@@ -45,7 +45,7 @@ TRAFFIC = Traffic.from_tasks(
 def ring_fabric(bandwidth: float = 1.0) -> Fabric:
     """0 -> 1 -> 2 -> 3 -> 0, one link each: from 0 to 2 server 1 relays."""
 
-    def route(source: int, target: int, kind: str) -> tuple[tuple[int, ...], ...]:
+    def route(source: int, target: int) -> tuple[tuple[int, ...], ...]:
         return (tuple((source + hop) % 4 for hop in range((target - source) % 4)),)
 
     return Fabric(
@@ -73,7 +73,7 @@ def star_fabric(bandwidth: float = 1.0) -> Fabric:
         target=np.array([4, 4, 4, 4, 0, 1, 2, 3], np.int32),
         bandwidth=np.full(8, bandwidth),
         latency=np.zeros(8),
-        route=lambda source, target, kind: ((source, 4 + target),),
+        route=lambda source, target: ((source, 4 + target),),
         degree=1,
         interface_bandwidth=bandwidth,
     )

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topoflow.collectives.algorithm import names
 from topoflow.engine.fluid import Fluid
-from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.paths import Paths
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.simulation import simulate
@@ -127,14 +127,14 @@ def check_routes(build: Build, name: str, seed: int) -> None:
     gone = set(np.flatnonzero(ends).tolist()) if lost_server else {failed}
     number = np.cumsum([link not in gone for link in range(fabric.links)]) - 1
     old = [server for server in range(fabric.servers) if not (lost_server and server == failed)]
-    before, after = Paths(fabric, seed, job.routing), Paths(left, seed, job.routing)
-    channel, kind = int(job.draw.integers(3)), ("all_reduce", "mp")[job.draw.integers(2)]
+    channel, reduces = int(job.draw.integers(3)), job.draw.integers(2)
+    before, after = (Paths(each.for_reductions if reduces else each, seed, job.routing) for each in (fabric, left))
     pairs = job.draw.permutation(list(permutations(range(left.servers), 2)))[:PAIRS]
     for source, target in pairs.tolist():
-        had = shares(before, old[source], old[target], channel, kind)
+        had = shares(before, old[source], old[target], channel)
         whole = {links: share for links, share in had.items() if gone.isdisjoint(links)}
         renumbered = {tuple(number[list(links)].tolist()): share for links, share in whole.items()}
-        has = shares(after, source, target, channel, kind)
+        has = shares(after, source, target, channel)
         assert sum(has.values()) == pytest.approx(1.0)
         if whole == had:
             assert has == renumbered
@@ -143,10 +143,10 @@ def check_routes(build: Build, name: str, seed: int) -> None:
             assert has == pytest.approx({links: share / kept for links, share in renumbered.items()})
 
 
-def shares(paths: Paths, source: int, target: int, channel: int, kind: str) -> dict[tuple[int, ...], float]:
+def shares(paths: Paths, source: int, target: int, channel: int) -> dict[tuple[int, ...], float]:
     """The share of the bytes of a connection on each of its paths; two of Valiant's may be the same one."""
     found: dict[tuple[int, ...], float] = {}
-    for each in paths.subflows(source, target, channel, kind):
+    for each in paths.subflows(source, target, channel):
         found[each.links] = found.get(each.links, 0.0) + each.weight
     return found
 
@@ -179,11 +179,11 @@ def test_flows_that_lost_their_path_part_over_all_that_are_left(build: Build) ->
     left = without(fabric, links=[up])
     before, after = Paths(fabric, 0), Paths(left, 0)
     moved = [
-        left.target[after.subflows(source, target, channel, "mp")[0].links[1]]
+        left.target[after.subflows(source, target, channel)[0].links[1]]
         for source in below
         for target in set(range(64)) - set(below)
         for channel in range(8)
-        if up in before.subflows(source, target, channel, "mp")[0].links
+        if up in before.subflows(source, target, channel)[0].links
     ]
     chosen = np.bincount(moved)
     assert spines == 4

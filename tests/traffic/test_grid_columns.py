@@ -244,18 +244,8 @@ class Tasks:
         return ends
 
     def _one(self, op: str, bytes: float, group: RankGroup, waits: Ends, name: str) -> Ends:
-        inside = len(group.servers) == 1
-        algorithm = "hierarchical" if inside or (group.local > 1 and op != "all_reduce") else None
-        task = Collective(
-            op,
-            bytes * group.side_by_side,
-            group.servers,
-            together(waits),
-            name,
-            local=group.local,
-            algorithm=algorithm,
-            side_by_side=group.side_by_side,
-        )
+        size = bytes * group.side_by_side
+        task = Collective(op, size, group.servers, together(waits), name, local=group.local)
         return dict.fromkeys(group.servers, (self.add(task),))
 
     def _all_to_all(self, bytes: float, group: RankGroup, waits: Ends, name: str) -> Ends:

@@ -20,7 +20,7 @@ B, LOCAL, S = 10e9, 100e9, 4e9  # B/s of a server, B/s of a GPU inside, bytes
 def written(op: str, servers: int, groups: EqualGroups) -> Traffic:
     exchange = CollectiveWriter(Columns(), servers, LOCAL)
     exchange.collective(op, S, groups, exchange.none(), Label(op))
-    return exchange.tasks.traffic("one", servers, LOCAL)
+    return exchange.tasks.traffic("one", servers, LOCAL, groups.local * groups.side_by_side)
 
 
 def timeline(op: str, grid: ParallelGrid, axes: tuple[str, ...], *, all_reduce: str = "hierarchical") -> Timeline:

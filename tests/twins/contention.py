@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 
-from topoflow.engine.lowering.algorithms import algorithms
+from topoflow.collectives.algorithm import algorithms
 from topoflow.engine.lowering.paths import Paths
 from topoflow.engine.lowering.placement import Lowering, Placer
 from topoflow.engine.screen.alone import alone
 from topoflow.fabric.base import Fabric
 from topoflow.operations import bus_factor
 from topoflow.strategy.placement import Placement
-from topoflow.traffic.base import Collective, Traffic
+from topoflow.traffic.base import Collective, Subflow, Traffic
 from topoflow.traffic.buckets import Bucket, gradient_buckets
 from topoflow.traffic.roofline import backward_seconds, forward_seconds, update_seconds
 from topoflow.workload.base import Layer, LayerGraph
@@ -46,6 +47,7 @@ class _Iteration:
         self.fabric = fabric
         self.lowering = lowering
         self.paths = Paths(fabric, lowering.seed, lowering.routing)
+        self.reduction_paths = Paths(fabric.for_reductions, lowering.seed, lowering.routing)
         largest = max(
             [2.0 * strategy.bucket_bytes, *(each.parameters * workload.element_bytes for each in workload.layers)]
         )
@@ -110,10 +112,9 @@ class _Iteration:
                     load[link] += weight * size
         return load
 
-    def hops(self, ends: Pair, channel: int = 0, kind: str = "mp") -> list[tuple[int, float]]:
+    def hops(self, ends: Pair) -> list[tuple[int, float]]:
         """The links between two servers and the share of the bytes that crosses each."""
-        subflows = self.paths.subflows(*ends, channel, kind)
-        return [(link, subflow.weight) for subflow in subflows for link in subflow.links]
+        return crossed(self.paths.subflows(*ends, 0))
 
     def travels(self, ends: Pair, busy: dict[int, float]) -> float:
         """s of one transfer, as long as its fullest link is busy."""
@@ -182,7 +183,7 @@ class _Iteration:
         orders = self.fabric.channels.rings.get(group, (group,)) if len(group) > 1 else ()
         for channel, order in enumerate(orders):
             for ends in zip(order, (*order[1:], order[0]), strict=True):
-                hops = self.hops(ends, channel, "all_reduce")
+                hops = crossed(self.reduction_paths.subflows(*ends, channel))
                 latency = max(latency, sum(weight * float(self.fabric.latency[link]) for link, weight in hops))
                 for link, weight in hops:
                     load[link] += bus_factor("all_reduce", len(group)) / len(orders) * weight
@@ -191,3 +192,8 @@ class _Iteration:
     def capacity(self, link: int) -> float:
         """B/s"""
         return float(self.fabric.bandwidth[link])
+
+
+def crossed(subflows: Sequence[Subflow]) -> list[tuple[int, float]]:
+    """Return the links that a connection crosses, each with the share of its bytes."""
+    return [(link, subflow.weight) for subflow in subflows for link in subflow.links]

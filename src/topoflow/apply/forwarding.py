@@ -59,7 +59,7 @@ def forwarding(
 
 
 def _path(fabric: Fabric, source: int, target: int) -> tuple[int, ...]:
-    (path,) = fabric.route(source, target, "mp")
+    (path,) = fabric.route(source, target)
     return path
 
 

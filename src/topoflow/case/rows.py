@@ -168,7 +168,7 @@ def _path_lengths(fabric: Fabric) -> NDArray[np.float64]:
     target = index + (index >= source)  # skips the source
     cuts = range(PAIRS_AT_ONCE, len(chosen), PAIRS_AT_ONCE)
     parts = zip(np.split(source, cuts), np.split(target, cuts), strict=True)
-    return np.concatenate([mean_lengths(routes, *part, "mp") for part in parts])
+    return np.concatenate([mean_lengths(routes, *part) for part in parts])
 
 
 def flows_between(graph: LoweredGraph, servers: NDArray[np.int64]) -> Demand:

@@ -32,6 +32,7 @@ DEFAULTS = {
     "nccl.version": "",
     "calibration": "",
     "NCCL_PXN_DISABLE": "0",
+    "NCCL_COLLNET_ENABLE": "0",
     "NCCL_ALGO": "",
     "NCCL_PROTO": "",
     "NCCL_MIN_NCHANNELS": "1",
@@ -103,6 +104,7 @@ def communicator(settings: Mapping[str, str]) -> Communicator:
     for key, known in (
         ("fabric", options("fabric")),
         ("NCCL_PXN_DISABLE", ("0", "1")),
+        ("NCCL_COLLNET_ENABLE", ("0", "1")),
         ("dtype", DTYPE_BYTES),
         ("network", {"": 0, **NETWORKS}),
     ):
@@ -115,6 +117,7 @@ def communicator(settings: Mapping[str, str]) -> Communicator:
         settings["nccl.version"],
         whole_number(settings, "NCCL_MIN_NCHANNELS"),
         whole_number(settings, "NCCL_MAX_NCHANNELS"),
+        settings["NCCL_COLLNET_ENABLE"] == "1",
     )
 
 

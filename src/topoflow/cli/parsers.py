@@ -424,7 +424,7 @@ def _node(parser: argparse.ArgumentParser) -> None:
     "Predict a collective of NCCL for 8 B to 8 GiB, and say which limit binds at each size. Keys: node (a preset or "
     "FILE.xml), gpus, gpus_per_node, fabric (as of topoflow compare), network (infiniband, slingshot), "
     "dtype, nccl.version, calibration, NCCL_ALGO, NCCL_PROTO, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS, "
-    "NCCL_PXN_DISABLE.",
+    "NCCL_PXN_DISABLE, NCCL_COLLNET_ENABLE.",
     """\
 docs/accuracy.md says how far it can be trusted. Examples:
 

@@ -19,6 +19,7 @@ INTEL_OVERHEAD = 6 / 5  # of PCIe bandwidth, of traffic between GPUs that crosse
 MAX_CHANNELS = 64
 MAX_RING_CHANNELS = MAX_CHANNELS // 2
 MAX_NVLS_HEADS = 32
+MAX_DIRECT_HEADS = 8  # of CollNet direct (``NCCL_MAX_DIRECT_ARITY`` + 1)
 NVLS_CHANNELS = {"hopper": 16, "blackwell": 24}  # of one node; 32 of several nodes of Blackwell (``transport/nvls.cc``)
 # GB/s of a channel that the search tries, for one node and for several, by the least compute capability
 SPEEDS_INSIDE = {
@@ -56,6 +57,7 @@ class Communicator:
     version: str = ""  # of NCCL; "": the newest that is known
     min_channels: int = 1
     max_channels: int = MAX_CHANNELS
+    collnet: bool = False  # NCCL_COLLNET_ENABLE: switches between nodes reduce (SHARP)
 
     def __post_init__(self) -> None:
         check_count("gpus", self.ranks)
@@ -183,11 +185,12 @@ class Communicator:
 
     def _search(self, algorithm: Algorithm) -> ChannelGraph:
         """Return what NCCL's search finds, in short: the speed that gives the most bandwidth."""
-        heads = algorithm in ("nvls", "nvls_tree")
+        heads = algorithm in ("nvls", "nvls_tree", "collnet_direct")
         total = self._total * (self.used / (self.used - 1) if heads and self.used > 1 and self.nodes > 1 else 1.0)
         kinds = SPEEDS_BETWEEN if self.nodes > 1 else SPEEDS_INSIDE
         speeds = next(row for sm, row in sorted(kinds.items(), reverse=True) if sm <= self.node.sm)
-        most = self.heads if heads else MAX_RING_CHANNELS
+        most = min(self.heads, MAX_DIRECT_HEADS) if algorithm == "collnet_direct" else self.heads
+        most = most if heads else MAX_RING_CHANNELS
         best = ChannelGraph(1, speeds[-1])
         for speed in speeds:
             channels = min(int(total / speed), most)
@@ -197,7 +200,8 @@ class Communicator:
                 channels = most * (speed * most <= total)
             if channels * speed > best.bandwidth:
                 best = ChannelGraph(channels, speed)
-        if algorithm == "tree" and self.nodes == 2:  # the search then raises the speed inside the nodes
+        raised = (algorithm == "tree" and self.nodes == 2) or algorithm in ("collnet_direct", "collnet_chain")
+        if raised:  # the search then raises the speed inside the nodes
             inside = [speed for speed in speeds if speed <= 2 * best.speed and speed * best.channels <= total]
             return ChannelGraph(best.channels, max(inside, default=best.speed))
         if heads or best.speed < 25 or (self.node.sm > 80 and best.speed < 50 and best.channels > 4):

@@ -25,10 +25,10 @@ from topoflow.collectives.tuning_tables import (
     Algorithm,
     Protocol,
 )
+from topoflow.operations import ring_passes
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
-NAMES: dict[str, Algorithm] = {"tree": "tree", "ring": "ring", "nvls": "nvls", "nvlstree": "nvls_tree", "pat": "pat"}
-COLLNET = ("collnetdirect", "collnetchain")
+NAMES: dict[str, Algorithm] = {name.replace("_", ""): name for name in ALGORITHMS}
 NVLS_DTYPE_BYTES = 2  # NVLink SHARP reduces types of two bytes and more
 OVERHEAD = {"amd": 2.0}  # us to post to a NIC; 1 with other CPUs
 THREADS = {"LL": 512, "LL128": 640, "Simple": 512}
@@ -56,8 +56,6 @@ class Overrides:
     def algorithms(self) -> tuple[Algorithm, ...]:
         """Return the algorithms that may run; raise ``ValueError`` for an unknown name."""
         names = {name.lower() for name in _names(self.algo)}
-        for name in names & set(COLLNET):
-            raise ValueError(f"NCCL_ALGO: {name} needs a network that reduces, which is not modelled")
         _check("NCCL_ALGO", names, NAMES)
         return tuple(a for a in ALGORITHMS if _is_allowed(self.algo, {NAMES[name] for name in names}, a))
 
@@ -122,6 +120,11 @@ def why_not(comm: Communicator, op: str, algorithm: Algorithm, dtype_bytes: int)
     """Return why an algorithm does not run an operation on a communicator, or ""."""
     if op not in named(algorithm).OPERATIONS:
         return f"has no {op}"
+    if algorithm in ("collnet_direct", "collnet_chain"):
+        if not comm.collnet or comm.nodes == 1:
+            return "needs nodes joined by switches that reduce (NCCL_COLLNET_ENABLE=1)"
+        if algorithm == "collnet_direct" and not comm.node.switched:
+            return f"needs NVSwitches, node {comm.node.name} has none"
     if algorithm in ("nvls", "nvls_tree"):
         if comm.node.sm < 90 or not comm.node.switched:
             return f"needs NVSwitches and GPUs from Hopper on, node {comm.node.name} has none"
@@ -129,8 +132,8 @@ def why_not(comm: Communicator, op: str, algorithm: Algorithm, dtype_bytes: int)
             return "needs two channels"
         if dtype_bytes < NVLS_DTYPE_BYTES and op != "all_gather":
             return f"reduces elements of {NVLS_DTYPE_BYTES} bytes and more, got {dtype_bytes}"
-        if algorithm == "nvls" and comm.nodes > 1:
-            return "needs a network that reduces between nodes"
+        if algorithm == "nvls" and comm.nodes > 1 and not (comm.collnet and op == "all_reduce"):
+            return f"needs switches that run {op} between nodes (NCCL_COLLNET_ENABLE=1 for all_reduce)"
         if algorithm == "nvls_tree" and comm.nodes == 1:
             return "runs between nodes"
         if op != "all_reduce" and comm.used > MAX_NVLS_HEADS:
@@ -176,10 +179,12 @@ def _bandwidth(comm: Communicator, op: str, algorithm: Algorithm, protocol: Prot
             bandwidth = min(bandwidth * part, graph.channels * table.tree_ll128[generation][column])
         if comm.node.sm >= 90:  # the search ends with the plain pattern
             bandwidth *= 0.85
+    elif algorithm == "collnet_direct":
+        bandwidth *= 2 / (1 + comm.used / graph.channels) * (0.85 if comm.node.sm >= 90 else 1)  # GPUs by NIC
     elif algorithm == "pat":
         bandwidth *= table.pat
     if algorithm == "ring" or (algorithm in ("nvls", "nvls_tree") and op == "all_reduce"):
-        steps = (2 if op == "all_reduce" else 1) * (ranks - 1)
+        steps = ring_passes(op) * (ranks - 1)
         if algorithm != "ring" and not table.nvls:
             return bandwidth * 5 / 6
         return bandwidth * ranks / steps
@@ -197,7 +202,7 @@ def _nvls_speed(comm: Communicator, op: str, algorithm: Algorithm) -> float:
     inside = graph.speed * table.nvls[comm.generation] * (graph.channels - 1) / graph.channels
     inside *= 2 if op == "all_reduce" else rest
     if algorithm == "nvls":
-        return inside
+        return inside if comm.nodes == 1 else min(inside, graph.speed)
     between = graph.speed * (2 if comm.nodes == 2 else 1)
     return min(inside, between, table.nvls_tree[comm.generation][min(comm.nodes, 3) - 1])
 
@@ -212,7 +217,7 @@ def _latency(comm: Communicator, op: str, algorithm: Algorithm, protocol: Protoc
     base = BASE[algorithm][place]
     depth = nodes.bit_length() - 1
     if algorithm == "ring":
-        twice = 2 if op == "all_reduce" else 1
+        twice = ring_passes(op)
         if nodes > 1:
             overhead = OVERHEAD.get(comm.node.cpu, 1.0) * (3 if protocol == "Simple" else 1)
             inside = max(inside, overhead)
@@ -220,8 +225,12 @@ def _latency(comm: Communicator, op: str, algorithm: Algorithm, protocol: Protoc
         return base + (twice * (comm.ranks - 1) - hops) * inside + hops * between
     if algorithm == "tree":
         return base + 2 * ((comm.used - 1) * inside + depth * between)
+    if algorithm == "collnet_direct":
+        return 2 * (min(1, comm.used - 1) * inside + (comm.used - 1) * 0.4) + between
+    if algorithm == "collnet_chain":
+        return 2 * (comm.used - 1) * inside + between
     if algorithm == "nvls":
-        return inside
+        return inside + (between if nodes > 1 else 0.0)
     if algorithm == "nvls_tree":
         return base + inside + 2 * depth * between
     return base + depth * between / 3.5 + comm.ranks * 2.8

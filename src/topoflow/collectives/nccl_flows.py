@@ -5,6 +5,7 @@ that an engine shares links among all that use them. Alone on its cluster, a rin
 
     inside a node      every GPU sends its bytes to the next; without NVSwitches an equal part to each of the others
     ring               on each rail, from a node to the next
+    collnet, nvls      on each rail, to the next node in place of the switches that reduce
     tree, nvls_tree    on each rail, along the edges of a double binary tree of nodes, half of the buffer each way
     pat                on each rail, to the nodes at distances 1, 2, 4, ..
     p2p                on each rail, from a node to each other node
@@ -27,7 +28,7 @@ from typing import NamedTuple
 from topoflow.collectives.algorithms import named
 from topoflow.collectives.calibration import Calibration, read
 from topoflow.collectives.communicator import MAX_CHANNELS, Communicator
-from topoflow.collectives.nccl import OPERATIONS, Overrides, choose
+from topoflow.collectives.nccl import Overrides, choose
 from topoflow.collectives.nccl_time import (
     INSIDE,
     WIRE,
@@ -57,6 +58,7 @@ class Nccl:
     max_channels: int = MAX_CHANNELS  # NCCL_MAX_NCHANNELS
     network: str | None = None  # infiniband or slingshot; null: the one of the node
     pxn: bool = True  # not NCCL_PXN_DISABLE
+    collnet: bool = False  # NCCL_COLLNET_ENABLE
     calibration: str | None = None  # FILE of topoflow calibrate nccl
     found: Calibration | None = field(init=False)  # the content of that file
 
@@ -113,11 +115,6 @@ class CollectiveFlows(NamedTuple):
         return CollectiveFlows(self.wait, flows, self.algorithm)
 
 
-def runs(op: str) -> bool:
-    """Return whether NCCL's choice for an operation is known."""
-    return op in OPERATIONS
-
-
 @cache
 def flows(node: Node, nccl: Nccl, op: str, size: float, members: Members) -> CollectiveFlows:
     """Return the flows of a collective of ``size`` bytes among ranks whose nodes are ``members`` [n].
@@ -165,7 +162,8 @@ def _busiest(algorithm: str, nodes: int) -> float:
 
 
 def _communicator(node: Node, nccl: Nccl, nodes: int, on_node: int) -> Communicator:
-    return Communicator(node, nodes * on_node, on_node, nccl.version or "", nccl.min_channels, nccl.max_channels)
+    limits = nccl.min_channels, nccl.max_channels
+    return Communicator(node, nodes * on_node, on_node, nccl.version or "", *limits, nccl.collnet)
 
 
 def _chosen(comm: Communicator, nccl: Nccl, op: str, size: float) -> tuple[CollectiveRun, CollectiveWork]:

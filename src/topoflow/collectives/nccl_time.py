@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from topoflow.collectives.algorithms import named
 from topoflow.collectives.communicator import Communicator
 from topoflow.collectives.nccl import Choice, Overrides, choose
-from topoflow.collectives.tuning_tables import PROTOCOLS, Triple
+from topoflow.collectives.tuning_tables import PROTOCOLS, Algorithm, Triple
 from topoflow.hardware import Node
+from topoflow.operations import bus_factor
 
 STEP_BYTES = {"LL": 32768, "LL128": 576000, "Simple": 524288}  # data in an eighth of a buffer (``NCCL_STEPS``)
 WIRE = {"LL": 2.0, "LL128": 128 / 120, "Simple": 1.0}  # bytes sent per byte of data
@@ -163,17 +164,12 @@ class NcclPrediction:
     @property
     def busbw(self) -> float:
         """The bandwidth that nccl-tests calls bus bandwidth (B/s)."""
-        return self.algbw * volume(self.op, self.ranks)
+        return self.algbw * bus_factor(self.op, self.ranks)
 
     @property
     def limit(self) -> str:
         """The term that takes the most time."""
         return max(self.terms, key=lambda name: self.terms[name])
-
-
-def volume(op: str, ranks: int) -> float:
-    """Return bytes that a rank sends per byte of the buffer, without reduction in the network."""
-    return (2 if op == "all_reduce" else 1) * (ranks - 1) / ranks
 
 
 def predict(
@@ -227,9 +223,14 @@ class CollectiveRun:
         return PROTOCOLS.index(self.choice.protocol)
 
     @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm, which is one of NCCL's tables."""
+        return cast(Algorithm, self.choice.algorithm)
+
+    @property
     def sent(self) -> float:
         """The bytes that a rank sends without reduction in the network."""
-        return self.size * volume(self.op, self.comm.ranks)
+        return self.size * bus_factor(self.op, self.comm.ranks)
 
     @property
     def own(self) -> float:

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Algorithm = Literal["ring", "tree", "nvls", "nvls_tree", "pat"]
+Algorithm = Literal["ring", "tree", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"]
 Protocol = Literal["LL", "LL128", "Simple"]
-ALGORITHMS: tuple[Algorithm, ...] = ("tree", "ring", "nvls", "nvls_tree", "pat")  # in the order of NCCL's enumeration
+# In the order of NCCL's enumeration.
+ALGORITHMS: tuple[Algorithm, ...] = ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
 PROTOCOLS: tuple[Protocol, ...] = ("LL", "LL128", "Simple")
 Tier = Literal["NVL", "PCI", "NET"]
 Triple = tuple[float, float, float]
@@ -21,6 +22,8 @@ GENERATIONS = ("volta", "ampere", "hopper", "blackwell")
 BASE: Mapping[Algorithm, Triple] = {  # us
     "tree": (6.8, 14.0, 8.4),
     "ring": (6.6, 14.0, 8.4),
+    "collnet_direct": (0, 0, 0),
+    "collnet_chain": (0, 0, 0),
     "nvls": (0, 0, 0),
     "nvls_tree": (0, 0, 0),
     "pat": (8.0, 8.0, 8.0),
@@ -29,6 +32,8 @@ HOP: Mapping[Tier, Mapping[Algorithm, Triple]] = {  # us
     "NVL": {
         "tree": (0.6, 1.25, 4.0),
         "ring": (0.6, 1.9, 3.4),
+        "collnet_direct": (0, 0, 3.7),
+        "collnet_chain": (0, 0, 2.8),
         "nvls": (0, 0, 25),
         "nvls_tree": (0, 0, 25),
         "pat": (0, 0, 4.0),
@@ -36,6 +41,8 @@ HOP: Mapping[Tier, Mapping[Algorithm, Triple]] = {  # us
     "PCI": {
         "tree": (1.0, 1.9, 4.0),
         "ring": (1.0, 2.5, 5.7),
+        "collnet_direct": (0, 0, 3.7),
+        "collnet_chain": (0, 0, 2.8),
         "nvls": (0, 0, 0),
         "nvls_tree": (0, 0, 0),
         "pat": (0, 0, 4.0),
@@ -43,6 +50,8 @@ HOP: Mapping[Tier, Mapping[Algorithm, Triple]] = {  # us
     "NET": {
         "tree": (5.0, 8.5, 14.0),
         "ring": (2.7, 4.0, 14.0),
+        "collnet_direct": (0, 0, 31),
+        "collnet_chain": (0, 0, 30),
         "nvls": (0, 0, 18),
         "nvls_tree": (0, 0, 14),
         "pat": (0, 0, 14),

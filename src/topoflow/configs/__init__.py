@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hydra.core.config_store import ConfigStore
 
-from topoflow.engine.lowering.algorithms import circuits_for
+from topoflow.collectives.algorithm import circuits_for
 from topoflow.track import trackers
 from topoflow.units import register_resolvers
 

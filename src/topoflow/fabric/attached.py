@@ -19,6 +19,7 @@ import numpy as np
 
 from topoflow.demand import Demand, Group
 from topoflow.fabric.base import Channels, Fabric, FabricDesign, Item, Orders
+from topoflow.fabric.link_list import LinkList
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Mask, Routes, as_routes, padded
 from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.node import Device, Link
@@ -41,15 +42,21 @@ class Attached:
         endpoints = cluster.nodes if self.folded else cluster.gpus
         if servers != endpoints:
             raise ValueError(f"gpus: must be the {endpoints} of the cluster, got {servers}")
-        build_ports = getattr(self.design, "build_ports", None)
-        ports = max(len(cluster.ports), 1)
-        if build_ports is not None:
-            outside: Fabric = build_ports(cluster.nodes, ports)
+        build_ports, build_devices = (getattr(self.design, f"build_{each}", None) for each in ("ports", "devices"))
+        ports, listed = max(len(cluster.ports), 1), None
+        outside: Fabric
+        if build_devices is not None:
+            outside, listed = build_devices(cluster)
+        elif build_ports is not None:
+            outside = build_ports(cluster.nodes, ports)
         else:
             outside = self.design.build(cluster.nodes * ports, Demand(cluster.nodes * ports))
+        gpus = attach(cluster, outside, Demand(cluster.gpus) if self.folded else demand, pxn=self.pxn)
+        if listed is None or not len(listed.source):
+            return fold(gpus) if self.folded else gpus
         if self.folded:
-            return fold(attach(cluster, outside, Demand(cluster.gpus), pxn=self.pxn))
-        return attach(cluster, outside, demand, pxn=self.pxn)
+            raise ValueError(f"fold: must be false, as {outside.name} lists links inside nodes, got true")
+        return _replaced(gpus, listed)
 
 
 def attach(cluster: Cluster, outside: Fabric, demand: Demand, *, pxn: bool = True) -> Fabric:
@@ -92,6 +99,20 @@ def attach(cluster: Cluster, outside: Fabric, demand: Demand, *, pxn: bool = Tru
         is_ideal=outside.is_ideal,
         cluster=cluster,
     )
+
+
+def _replaced(fabric: Fabric, listed: LinkList) -> Fabric:
+    """Return a network of GPUs with the bandwidth and latency of ``listed`` links inside nodes."""
+    number = {name: node for node, name in enumerate(fabric.nodes)}
+    link_of = {ends: link for link, ends in enumerate(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))}
+    bandwidth, latency = fabric.bandwidth.copy(), fabric.latency.copy()
+    for row, (begin, end) in enumerate(zip(listed.source.tolist(), listed.target.tolist(), strict=True)):
+        ends = listed.nodes[begin], listed.nodes[end]
+        link = link_of.get((number.get(ends[0], -1), number.get(ends[1], -1)))
+        if link is None:
+            raise ValueError(f"fabric: links: must be links that paths of GPUs take, got {ends[0]!r} to {ends[1]!r}")
+        bandwidth[link], latency[link] = listed.bandwidth[row], listed.latency[row]
+    return replace(fabric, bandwidth=bandwidth, latency=latency)
 
 
 def cluster_bill(cluster: Cluster) -> tuple[Item, ...]:
@@ -165,16 +186,16 @@ class FoldedRoutes(Routes):
         self.gpus, self.per_node, self._bundle = gpus, per_node, bundle
         self._routes = as_routes(gpus.route)
 
-    def has_equal_lengths(self, kind: str) -> bool:
-        return self._routes.has_equal_lengths(kind)
+    def has_equal_lengths(self) -> bool:
+        return self._routes.has_equal_lengths()
 
-    def choices(self, source: Index, target: Index, kind: str) -> Index:
+    def choices(self, source: Index, target: Index) -> Index:
         """Return the choices of the first GPUs of two nodes."""
-        return self._routes.choices(source * self.per_node, target * self.per_node, kind)
+        return self._routes.choices(source * self.per_node, target * self.per_node)
 
-    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+    def links(self, source: Index, target: Index, number: Index) -> Links:
         """Return the links between the first GPUs of two nodes."""
-        return self.merged(self._routes.links(source * self.per_node, target * self.per_node, number, kind))
+        return self.merged(self._routes.links(source * self.per_node, target * self.per_node, number))
 
     def merged(self, links: Links) -> Links:
         """Return the links in place of links of the network of GPUs."""
@@ -302,35 +323,35 @@ class AttachedRoutes(Routes):
         self._ports = max(len(cluster.ports), 1)
         self._out, self._in = inside.exits(self._ports), inside.entries(self._ports)
 
-    def has_equal_lengths(self, kind: str) -> bool:
-        return self.outside.has_equal_lengths(kind)
+    def has_equal_lengths(self) -> bool:
+        return self.outside.has_equal_lengths()
 
-    def choices(self, source: Index, target: Index, kind: str) -> Index:
+    def choices(self, source: Index, target: Index) -> Index:
         apart = self._apart(source, target)
         ports = np.where(apart, max(self._ports_of.shape[1], 1), 1)
         if not apart.any():
             return ports[:, None]
         first = np.zeros_like(source)
         begin, end = self._ends(source, target, first)
-        outside = self.outside.choices(np.where(apart, begin, 0), np.where(apart, end, 0), kind)
+        outside = self.outside.choices(np.where(apart, begin, 0), np.where(apart, end, 0))
         return np.column_stack([ports, np.where(apart[:, None], outside, 1)])
 
-    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+    def links(self, source: Index, target: Index, number: Index) -> Links:
         apart, size = self._apart(source, target), self.cluster.per_node
         rows = [self._in_node(self._between[source % size * size + target % size], source // size, ~apart)]
         if apart.any():
-            choice, rest = np.divmod(number, self._paths_outside(source, target, apart, kind))
+            choice, rest = np.divmod(number, self._paths_outside(source, target, apart))
             begin, end = (np.where(apart, each, 0) for each in self._ends(source, target, choice))
             out = self._out[source % size * self._ports + begin % self._ports]
             into = self._in[target % size * self._ports + end % self._ports]
-            between = self.outside.links(begin, end, rest, kind)
+            between = self.outside.links(begin, end, rest)
             between = np.where((between == NO_LINK) | ~apart[:, None], NO_LINK, between + self.links_inside)
             rows += [self._in_node(out, source // size, apart), between, self._in_node(into, target // size, apart)]
         links: Links = np.concatenate(rows, axis=1).astype(np.int32)
         return links
 
-    def _paths_outside(self, source: Index, target: Index, apart: Mask, kind: str) -> Index:
-        count: Index = self.choices(source, target, kind)[:, 1:].prod(axis=1)
+    def _paths_outside(self, source: Index, target: Index, apart: Mask) -> Index:
+        count: Index = self.choices(source, target)[:, 1:].prod(axis=1)
         paths: Index = np.maximum(count, 1)
         return paths
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -27,8 +27,7 @@ from topoflow.units import (
 
 Path = tuple[int, ...]  # links, first to last
 Orders = tuple[Group, ...]  # each is a permutation of a group's servers
-# Paths from server to server for a kind of traffic ("all_reduce" or "mp"). A flow takes one of them.
-Route = Callable[[int, int, str], tuple[Path, ...]]
+Route = Callable[[int, int], tuple[Path, ...]]  # paths from server to server; a flow takes one of them
 SPEEDS = ("bandwidth", "latency", "interface_bandwidth", "bill")  # of a fabric; no path depends on these
 
 
@@ -91,6 +90,7 @@ class Fabric:
     is_ideal: bool = False  # nobody can build it; no network has more bandwidth, but direct cables have less latency
     cluster: Cluster | None = None  # the GPUs that are its endpoints; None: endpoints are servers
     is_folded: bool = False  # a flow stands for one of each GPU of a node (``fabric.attached.fold``)
+    reduction_route: Route | None = None  # of all-reduces, where circuits were built for them; None: ``route``
 
     def __post_init__(self) -> None:
         links = len(self.source)
@@ -160,6 +160,11 @@ class Fabric:
     def link_name(self, link: int) -> str:
         """Return the name of a link by its ends: ``leaf 0 to spine 1``."""
         return f"{self.nodes[self.source[link]]} to {self.nodes[self.target[link]]}"
+
+    @property
+    def for_reductions(self) -> Fabric:
+        """Return the fabric with the routes of all-reduces."""
+        return self if self.reduction_route is None else replace(self, route=self.reduction_route, reduction_route=None)
 
     @property
     def is_static(self) -> bool:

@@ -145,7 +145,7 @@ class ClosRoutes(Routes):
         group = spine // (self.pods * self.uplinks) * self.uplinks + spine % max(self.uplinks, 1)
         return below, above, np.stack([first_spine + spine, first_core + group * self.cores + core], axis=1)
 
-    def choices(self, source: Index, target: Index, kind: str) -> Index:
+    def choices(self, source: Index, target: Index) -> Index:
         """Return [F, 3] the planes, the spines, and the cores to choose from; no spine between separate rails."""
         leaf, far = self.leaf[source], self.leaf[target]
         joined = leaf // self.network == far // self.network
@@ -154,8 +154,8 @@ class ClosRoutes(Routes):
         plane = np.where(source == target, 1, self.planes)
         return np.stack([plane, up, np.where(joined, core, 1)], axis=1)
 
-    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
-        _, ups, cores = self.choices(source, target, kind).T
+    def links(self, source: Index, target: Index, number: Index) -> Links:
+        _, ups, cores = self.choices(source, target).T
         plane, rest = np.divmod(number, np.maximum(ups * cores, 1))
         up, core = np.divmod(rest, cores)
         leaf, far = self.leaf[source], self.leaf[target]

@@ -149,15 +149,15 @@ class DragonflyRoutes(Routes):
         gate: Index = group * self.routers + router
         return gate
 
-    def has_equal_lengths(self, kind: str) -> bool:
+    def has_equal_lengths(self) -> bool:
         return False  # two global cables may be shorter than a route of one global and two local cables
 
-    def choices(self, source: Index, target: Index, kind: str) -> Index:
+    def choices(self, source: Index, target: Index) -> Index:
         """Return [F, 1] the number of global cables between both groups."""
         size = self.nodes * self.routers
         return np.where(source // size == target // size, 1, self.global_links)[:, None]
 
-    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+    def links(self, source: Index, target: Index, number: Index) -> Links:
         """Return the links up, to the router with the global cable, over it, to the target's router, and down."""
         router, target_router = source // self.nodes, target // self.nodes  # routers
         group, target_group = router // self.routers, target_router // self.routers

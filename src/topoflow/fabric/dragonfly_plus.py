@@ -149,16 +149,16 @@ class DragonflyPlusRoutes(Routes):
         gate: Index = group * self.spines + palm_tree(group, other, turn, self.groups) // max(self.global_ports, 1)
         return gate
 
-    def choices(self, source: Index, target: Index, kind: str) -> Index:
+    def choices(self, source: Index, target: Index) -> Index:
         """Return [F, 1] the number of spines of a group, or of the global cables between two."""
         leaf, far = source // self.nodes, target // self.nodes
         inside = leaf // self.leaves == far // self.leaves
         return np.where(leaf == far, 1, np.where(inside, self.spines, self.global_links))[:, None]
 
-    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+    def links(self, source: Index, target: Index, number: Index) -> Links:
         """Return the links up, to a spine, over to another spine, to the target's leaf, and down.
 
-        Every class of traffic takes the same paths.
+        XXDEL
         """
         leaf, target_leaf = source // self.nodes, target // self.nodes
         group, target_group = leaf // self.leaves, target_leaf // self.leaves

@@ -79,6 +79,7 @@ def without(
         latency=fabric.latency[remaining],
         route=_route(fabric, nodes, remaining, shortest),
         channels=Channels(_orders(fabric.channels.rings, number), _orders(fabric.channels.trees, number)),
+        reduction_route=fabric.reduction_route and _route(fabric.for_reductions, nodes, remaining, shortest),
     )
     if rings == "recover":
         return degraded
@@ -103,14 +104,14 @@ class Rerouted(ListedRoutes):
     number: Links  # [L] the new number of every original link; NO_LINK: it failed
     shortest: ShortestPaths
 
-    def has_equal_lengths(self, kind: str) -> bool:
+    def has_equal_lengths(self) -> bool:
         # An intact shortest path remains a shortest one.
-        return as_routes(self.intact.route).has_equal_lengths(kind)
+        return as_routes(self.intact.route).has_equal_lengths()
 
-    def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
-        before = self.intact.route(int(self.nodes[source]), int(self.nodes[target]), kind)
+    def __call__(self, source: int, target: int) -> tuple[Path, ...]:
+        before = self.intact.route(int(self.nodes[source]), int(self.nodes[target]))
         paths = [tuple(self.number[list(path)].tolist()) for path in before]
-        return tuple(path for path in paths if NO_LINK not in path) or self.shortest(source, target, kind)
+        return tuple(path for path in paths if NO_LINK not in path) or self.shortest(source, target)
 
 
 def _orders(orders: Mapping[Group, Orders], number: NDArray[np.int32]) -> dict[Group, Orders]:

@@ -148,14 +148,14 @@ class FatTreeNumbering(Routes):
             ]
         )
 
-    def choices(self, source: Index, target: Index, kind: str) -> Index:
+    def choices(self, source: Index, target: Index) -> Index:
         """Return [F, 2] how many aggregations the source's edge switch can take, and cores each of these."""
         edge, far_edge = source // self.half, target // self.half
         ups = np.where(edge == far_edge, 1, self.uplinks)
         return np.stack([ups, np.where(edge // self.half == far_edge // self.half, 1, self.half)], axis=1)
 
-    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
-        """Return the links of all shortest paths, in closed form; every class of traffic takes the same."""
+    def links(self, source: Index, target: Index, number: Index) -> Links:
+        """Return the links of all shortest paths, in closed form."""
         edge, far_edge = source // self.half, target // self.half
         pod, far_pod = edge // self.half, far_edge // self.half
         up, core = np.divmod(number, np.where(pod == far_pod, 1, self.half))

@@ -153,12 +153,12 @@ class SquareRoutes(Routes):
 
     servers_per_rack: int
 
-    def choices(self, source: Index, target: Index, kind: str) -> Index:
+    def choices(self, source: Index, target: Index) -> Index:
         rack, place = divmod(source, self.servers_per_rack)
         target_rack, target_place = divmod(target, self.servers_per_rack)
         return np.where((rack != target_rack) & (place != target_place), 2, 1).reshape(-1, 1)
 
-    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+    def links(self, source: Index, target: Index, number: Index) -> Links:
         size = self.servers_per_rack
         (rack, place), (target_rack, target_place) = divmod(source, size), divmod(target, size)
         same_place = place == target_place

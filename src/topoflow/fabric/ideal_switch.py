@@ -54,10 +54,10 @@ class IdealSwitch:
 class StarRoutes(Routes):
     """Routes up the cable of the source and down that of the target."""
 
-    def choices(self, source: Index, target: Index, kind: str) -> Index:
+    def choices(self, source: Index, target: Index) -> Index:
         return np.ones((len(source), 1), np.int64)
 
-    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+    def links(self, source: Index, target: Index, number: Index) -> Links:
         hops = np.stack([forth(source), back(target)], axis=1)
         hops[source == target] = NO_LINK
         return hops.astype(np.int32)

@@ -101,7 +101,7 @@ class LeafSpine:
 
 @dataclass(frozen=True)
 class LeafSpineRoutes(Routes):
-    """All shortest paths, in closed form; every class of traffic takes the same.
+    """All shortest paths, in closed form.
 
     The branches are the leaf of the source's group, the spine, and the leaf of the target's group. Cables: of servers,
     one for each leaf; of leaves, one for each spine.
@@ -112,13 +112,13 @@ class LeafSpineRoutes(Routes):
     spines: int
     planes: int = 1  # leaves of a group
 
-    def choices(self, source: Index, target: Index, kind: str) -> Index:
+    def choices(self, source: Index, target: Index) -> Index:
         """Return [F, 3] the alternatives for the source's leaf, the spine, and the target's leaf."""
         away = self._leave(source, target)
         leaf = np.where(source == target, 1, self.planes)
         return np.stack([leaf, np.where(away, self.spines, 1), np.where(away, self.planes, 1)], axis=1)
 
-    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+    def links(self, source: Index, target: Index, number: Index) -> Links:
         away = self._leave(source, target)
         upper_digits, target_plane = np.divmod(number, np.where(away, self.planes, 1))
         source_plane, spine = np.divmod(upper_digits, np.where(away, self.spines, 1))

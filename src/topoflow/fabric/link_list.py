@@ -34,6 +34,13 @@ class LinkList:
     latency: NDArray[np.float64]  # [L] s
     servers: tuple[str, ...] = ()
 
+    def taken(self, links: NDArray[np.bool_]) -> LinkList:
+        """Return some of the links [L], and their ends."""
+        used, number = np.unique(np.concatenate([self.source[links], self.target[links]]), return_inverse=True)
+        source, target = np.split(number.reshape(-1).astype(np.int32), 2)
+        names = tuple(self.nodes[node] for node in used.tolist())
+        return LinkList(names, source, target, self.bandwidth[links], self.latency[links])
+
     def index(self) -> dict[str, int]:
         """Return node number by name."""
         return {name: node for node, name in enumerate(self.nodes)}

@@ -15,6 +15,9 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.link_list import LinkList, first_repeated, read_links
 from topoflow.fabric.routing.shortest import ShortestPaths
+from topoflow.hardware.cluster import Cluster
+
+NO_NODE = -1  # of a switch outside nodes
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,9 @@ class Links:
     servers; server i is the i-th of them. Flows are hashed over all shortest paths. Switches forward; servers forward
     if ``servers_forward`` is true, or, by default (None), in a network without switches. The bill has, at every node
     and speed, the larger number of outgoing and incoming links as ports, with a transceiver each.
+
+    On nodes of GPUs the file may name devices as the attached network does, ``NIC 1.3``, ``GPU 0.2``, ``NVS 0.0``
+    (kind, node and number): NICs are the endpoints, and a link inside a node replaces that of the node.
     """
 
     file: str
@@ -51,13 +57,41 @@ class Links:
         if len(hosts) > servers and not (self.hosts or links.servers):  # the first may as well be switches
             which = f"which of the {len(hosts)} nodes of {self.file} are the {servers} servers"
             raise ValueError(f"fabric.hosts: must say {which}, as in fabric.hosts=[a,b], got none")
-        order = list(dict.fromkeys([*hosts[:servers], *links.nodes]))
+        fabric = self._network(links, hosts[:servers])
+        assert isinstance(fabric.route, ShortestPaths)
+        _check_reachable(self.file, fabric.nodes, servers, fabric.route)
+        return fabric
+
+    def build_devices(self, cluster: Cluster) -> tuple[Fabric, LinkList]:
+        """Return the network between the ports of nodes, and the links of the file that are inside nodes.
+
+        Raises ``ValueError`` for a link that joins a device other than a NIC to what is outside its node.
+        """
+        links, ports = self.links, cluster.nodes * max(len(cluster.ports), 1)
+        hosts = [f"NIC {node}.{port.nic.index}" for node in range(cluster.nodes) for port in cluster.ports]
+        if not set(hosts) & set(links.nodes):  # its servers are the ports
+            return self.build(ports, Demand(ports)), links.taken(np.zeros(len(links.source), np.bool_))
+        devices = {device for link in cluster.node.links for device in link.ends}
+        node_of = {f"{each.kind} {node}.{each.index}": node for node in range(cluster.nodes) for each in devices}
+        node = np.array([node_of.get(name, NO_NODE) for name in links.nodes])
+        inside = (node[links.source] == node[links.target]) & (node[links.source] != NO_NODE)
+        for link in np.flatnonzero(~inside).tolist():
+            ends = [links.nodes[side[link]] for side in (links.source, links.target)]
+            for name in ends:
+                if name in node_of and name not in hosts:
+                    rule = "must join devices of one node, or a NIC that GPUs use and a switch"
+                    raise ValueError(f"{self.file}: links: {rule}, got {ends[0]!r} and {ends[1]!r}")
+        return self._network(links.taken(~inside), hosts), links.taken(inside)
+
+    def _network(self, links: LinkList, hosts: Sequence[str]) -> Fabric:
+        """Return the network of links between hosts, which come first."""
+        servers = len(hosts)
+        order = list(dict.fromkeys([*hosts, *links.nodes]))
         place = {name: node for node, name in enumerate(order)}
         renumber = np.array([place[name] for name in links.nodes], dtype=np.int32)
         source, target = renumber[links.source], renumber[links.target]
         forward = len(order) == servers if self.servers_forward is None else self.servers_forward
         route = ShortestPaths(order, source, target, endpoints=0 if forward else servers)
-        _check_reachable(self.file, order, servers, route)
         outgoing = Counter(node for node in source.tolist() if node < servers)
         at_servers = links.bandwidth[source < servers]
         return Fabric(

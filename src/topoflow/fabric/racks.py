@@ -92,10 +92,10 @@ class RackRoutes(Routes):
     servers: int
     servers_per_rack: int
 
-    def choices(self, source: Index, target: Index, kind: str) -> Index:
+    def choices(self, source: Index, target: Index) -> Index:
         return np.ones((len(source), 1), np.int64)
 
-    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+    def links(self, source: Index, target: Index, number: Index) -> Links:
         source_rack, target_rack = source // self.servers_per_rack, target // self.servers_per_rack
         up, down = self.servers + source_rack, self.servers + target_rack
         hops = np.stack([forth(source), forth(up), back(down), back(target)], axis=1)

@@ -138,14 +138,14 @@ class TorusRoutes(Routes):
         size, servers = self.dims[dimension], prod(self.dims)
         return servers if size > 2 else servers // 2 if size == 2 else 0
 
-    def choices(self, source: Index, target: Index, kind: str) -> Index:
+    def choices(self, source: Index, target: Index) -> Index:
         """Return [F, dims] the directions, last dimension first: 2 where both are equally short, else 1."""
         legs = [(self._up(source, target, dimension), size) for dimension, size in self._last_first()]
         return np.stack([np.where((2 * up == size) & (size > 2), 2, 1) for up, size in legs], axis=1)
 
-    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
-        """Return the links in the shorter direction of each dimension, the last first, for every class of traffic."""
-        choices = self.choices(source, target, kind)
+    def links(self, source: Index, target: Index, number: Index) -> Links:
+        """Return the links in the shorter direction of each dimension, the last first."""
+        choices = self.choices(source, target)
         at, hops = source, [np.zeros((len(source), 0), np.int64)]
         for branch, (dimension, size) in enumerate(self._last_first()):
             second = number // choices[:, branch + 1 :].prod(axis=1) % choices[:, branch] > 0

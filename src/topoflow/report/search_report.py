@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoflow.case.base import Job, Result
-from topoflow.engine.lowering.algorithms import algorithms
+from topoflow.collectives.algorithm import algorithms
 from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.search.history import SearchHistory
 from topoflow.strategy.words import servers

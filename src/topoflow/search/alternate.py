@@ -30,8 +30,8 @@ from pathlib import Path
 
 import numpy as np
 
+from topoflow.collectives.algorithm import following
 from topoflow.engine.base import Run
-from topoflow.engine.lowering.algorithms import following
 from topoflow.engine.observer import Silent
 from topoflow.fabric.channels.strides import WithStrides, strides_to_try
 from topoflow.search.checkpoint import Checkpoint, WiredStrategy, key, load, save

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from topoflow.collectives.algorithm import names
 from topoflow.engine.base import Fidelity
 from topoflow.engine.fluid import Fluid
-from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.placement import Lowering, Placer
 from topoflow.engine.lowering.routing import routings
 from topoflow.fabric.base import Fabric, FabricDesign

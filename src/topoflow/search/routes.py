@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topoflow.engine.lowering.algorithms import following
-from topoflow.fabric.base import Fabric
+from topoflow.collectives.algorithm import following
+from topoflow.fabric.base import Fabric, Route
 from topoflow.fabric.topoopt.totient_perms import stride
 from topoflow.search.base import Circuits, Plan, PlanRing, PlanTrees, Routes
 from topoflow.search.circuits import circuits, cross_connects
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
-
-KINDS = ("all_reduce", "mp")
 
 
 def plan_of(
@@ -80,7 +78,7 @@ def plan_trees(fabric: Fabric, traffic: Traffic, algorithm: str) -> tuple[PlanTr
 
 
 def plan_routes(fabric: Fabric) -> Mapping[str, Routes]:
-    """Return for both kinds of traffic the paths between all servers, as servers; {} for a fabric with switches.
+    """Return the paths of all-reduces and of other traffic between all servers, as servers; {} with switches.
 
     ``routing`` defines how several paths of a pair share the traffic.
     """
@@ -89,7 +87,8 @@ def plan_routes(fabric: Fabric) -> Mapping[str, Routes]:
     target = fabric.target.tolist()
     servers = range(fabric.servers)
 
-    def paths(i: int, j: int, kind: str) -> tuple[tuple[int, ...], ...]:
-        return () if i == j else tuple((i, *(target[link] for link in path)) for path in fabric.route(i, j, kind))
+    def paths(route: Route, i: int, j: int) -> tuple[tuple[int, ...], ...]:
+        return () if i == j else tuple((i, *(target[link] for link in path)) for path in route(i, j))
 
-    return {kind: tuple(tuple(paths(i, j, kind) for j in servers) for i in servers) for kind in KINDS}
+    routes = {"all_reduce": fabric.for_reductions.route, "mp": fabric.route}
+    return {name: tuple(tuple(paths(route, i, j) for j in servers) for i in servers) for name, route in routes.items()}

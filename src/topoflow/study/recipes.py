@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from topoflow.case.base import Result
+from topoflow.collectives.algorithm import NCCL
 from topoflow.demand import Demand
 from topoflow.engine.base import Run
-from topoflow.engine.lowering.algorithms import NCCL
 from topoflow.engine.observer import Silent
 from topoflow.fabric.attached import Attached
 from topoflow.hardware.cluster import Cluster

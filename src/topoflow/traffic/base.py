@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from topoflow.arrays import Floats, Ints, Mask, Offsets, offsets
 from topoflow.demand import Demand
+from topoflow.operations import ring_passes
 from topoflow.traffic.laws import check, check_object
 from topoflow.traffic.tasks import (
     COLLECTIVE,
@@ -50,7 +51,6 @@ __all__ = [
 
 
 ALL = slice(None)
-ON_RINGS = {"all_reduce": 1.0, "all_gather": 0.5, "reduce_scatter": 0.5}  # bytes on rings relative to an all-reduce
 
 
 def _none() -> Ints:
@@ -66,6 +66,9 @@ class Traffic:
 
     A ``queued`` collective waits for the previous one on its communicator, which is also in ``after``, because the
     communicator runs one at a time. Collectives with phases (``collectives.hierarchical``) wait phase by phase.
+
+    Where all servers have ``ranks_per_server``, a collective stands for equal groups of ``local`` members each, which
+    run side by side on all ranks of its servers.
 
     A server runs its computes one at a time, in the order of the tasks. Computes with a ``resource`` run one at a time
     on it instead, in the order in which they become ready.
@@ -92,6 +95,7 @@ class Traffic:
     limit: Mapping[int, float] = field(default_factory=dict)  # transfer -> largest rate in B/s; others have no limit
     subflows: Mapping[int, tuple[Subflow, ...]] = field(default_factory=dict)  # transfer -> paths in place of routes
     local_bandwidth: float = math.inf  # B/s between members that share a server
+    ranks_per_server: int | None = None  # None: a collective is one group
     resource: Ints = field(default_factory=_none)  # [K] resource of a compute; NONE: none; empty if none has one
     queued: Mapping[int, int] = field(default_factory=dict)  # collective -> the previous one on its communicator
     rounds: int = 1  # how often every task runs
@@ -254,7 +258,7 @@ class Traffic:
         an all-reduce each.
         """
         collectives = np.flatnonzero(self.is_collective)
-        in_pairs = np.array([operation.op not in ON_RINGS for operation in self.operations], np.bool_)
+        in_pairs = np.array([not ring_passes(operation.op) for operation in self.operations], np.bool_)
         paired = collectives[in_pairs[self.operation[collectives]]] if len(in_pairs) else collectives
         spread = {task: self._pairs(task) for task in paired.tolist()}
         transfers = np.flatnonzero(self.is_transfer)
@@ -270,13 +274,14 @@ class Traffic:
     def _reduced(self) -> dict[tuple[int, ...], float]:
         """Return the bytes of all-reduces by group; all-gathers and reduce-scatters count half."""
         groups: dict[tuple[int, ...], float] = {}
-        on_rings = [operation.op in ON_RINGS and len(operation.group) > 1 for operation in self.operations]
+        on_rings = [ring_passes(operation.op) > 0 and len(operation.group) > 1 for operation in self.operations]
         reduces = np.array(on_rings, np.bool_)
         collectives = np.flatnonzero(self.is_collective)
         tasks = collectives[reduces[self.operation[collectives]]] if len(reduces) else collectives
         for operation, bytes in zip(self.operation[tasks].tolist(), self.bytes[tasks].tolist(), strict=True):
             kind = self.operations[operation]
-            groups[kind.group] = groups.get(kind.group, 0.0) + ON_RINGS[kind.op] * bytes * self.rounds
+            share = ring_passes(kind.op) / ring_passes("all_reduce")
+            groups[kind.group] = groups.get(kind.group, 0.0) + share * bytes * self.rounds
         return groups
 
     def _pairs(self, task: int) -> tuple[Offsets, Offsets, Floats]:

@@ -107,7 +107,7 @@ class Columns:
         key = id(tasks.offset), id(earlier.offset)
         self._followed.setdefault(key, (tasks.offset, earlier.offset, []))[2].extend((tasks.first, earlier.first))
 
-    def traffic(self, name: str, servers: int, local_bandwidth: float) -> Traffic:
+    def traffic(self, name: str, servers: int, local_bandwidth: float, ranks_per_server: int | None = None) -> Traffic:
         """Return the traffic of all tasks; dependencies of a task are distinct and ascending."""
         after_offsets, after = self._after()
         return Traffic(
@@ -127,6 +127,7 @@ class Columns:
             label=self._column("label", np.int32, 0),
             labels=tuple(self._labels),
             local_bandwidth=local_bandwidth,
+            ranks_per_server=ranks_per_server,
             queued=self._queued,
         )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from topoflow.arrays import Ints, Mask, Offsets
-from topoflow.operations import COLLECTIVES, INSIDE_AFTER, INSIDE_BEFORE, ROOTED
+from topoflow.operations import COLLECTIVES, ROOTED
 from topoflow.traffic.tasks import COLLECTIVE, COMPUTE, NONE, TRANSFER, Compute, Operation, Subflow, Task
 from topoflow.units import check_not_negative, check_positive
 
@@ -119,8 +119,6 @@ def _problem(operation: Operation, servers: int) -> str | None:
         return f".op: must be one of {', '.join(COLLECTIVES)}, got {operation.op!r}"
     if not group or len(set(group)) != size:
         return f".group: must name each server once, got {list(group)}"
-    if operation.side_by_side > 1 and operation.op not in INSIDE_BEFORE | INSIDE_AFTER:
-        return f".side_by_side: must be 1 of {operation.op}, got {operation.side_by_side}"
     if operation.op in ROOTED and operation.root not in group:
         return f".root: must be in the group, got {operation.root}"
     if operation.splits is not None and [len(row) for row in operation.splits] != [size] * size:

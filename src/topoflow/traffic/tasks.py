@@ -64,7 +64,7 @@ class Collective:
     the buffer of a broadcast or reduce, the root's buffer of a gather or scatter. ``splits[i][j]`` (bytes from member i
     to member j) replaces S for an uneven all-to-all. ``root`` is a server, for rooted collectives. ``local`` members of
     the group share each server (``local_bandwidth`` B/s between them), where a hierarchical collective has its inner
-    phases. ``side_by_side`` such groups on the same servers run concurrently; ``bytes`` sums one member of each.
+    phases. Of groups that run side by side on the same servers, ``bytes`` sums one member of each.
     """
 
     op: str
@@ -77,7 +77,6 @@ class Collective:
     splits: tuple[tuple[float, ...], ...] | None = None
     local: int = 1
     algorithm: str | None = None  # None: the simulation's default for this op
-    side_by_side: int = 1
 
 
 Task = Compute | Transfer | Collective
@@ -93,7 +92,6 @@ class Operation:
     root: int | None = None
     splits: tuple[tuple[float, ...], ...] | None = None
     algorithm: str | None = None
-    side_by_side: int = 1
 
     @staticmethod
     def of(task: Collective) -> Operation:

@@ -170,7 +170,7 @@ def _fail_cycle(rows: Sequence[TaskRow], cycle: Sequence[int]) -> NoReturn:
 def _check_reachable(rows: Sequence[TaskRow], tasks: Sequence[Task], fabric: Fabric) -> None:
     """Raise ``ValueError`` at the row of the first transfer for which there is no path."""
     for row, task in zip(rows, tasks, strict=True):
-        if isinstance(task, Transfer) and not task.subflows and not fabric.route(task.source, task.target, "transfer"):
+        if isinstance(task, Transfer) and not task.subflows and not fabric.route(task.source, task.target):
             row.fail("dst", f"must be reached over the links from {fabric.nodes[task.source]!r}")
 
 
@@ -182,7 +182,7 @@ def _fabric(links: LinkList, rings: Mapping[tuple[int, ...], Orders]) -> Fabric:
     """Return a fabric whose nodes all are servers; transfers without a path take the shortest, lowest links first."""
     shortest = ShortestPaths(links.nodes, links.source, links.target)
 
-    def route(source: int, target: int, kind: str) -> tuple[Path, ...]:
+    def route(source: int, target: int) -> tuple[Path, ...]:
         return (shortest.path(source, target, 0),) if shortest.count(source, target) else ()
 
     return Fabric(

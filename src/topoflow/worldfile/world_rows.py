@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import fsum
 from typing import Any
 
-from topoflow.engine.lowering.algorithms import check_algorithm, following, names
+from topoflow.collectives.algorithm import check_algorithm, following, names
 from topoflow.fabric.base import Path
 from topoflow.fabric.link_list import LinkList
 from topoflow.fields import Fields, name_of, number, shorten

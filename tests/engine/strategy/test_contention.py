@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.twins.contention import makespan
+from topoflow.collectives.algorithm import names
 from topoflow.engine.fluid import Fluid
-from topoflow.engine.lowering.algorithms import names
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.screen.alone import MERGE
 from topoflow.engine.screen.contention import Contention

@@ -23,7 +23,7 @@ def test_the_way_through_a_tree_is_the_path(design: FabricDesign, routing: str) 
     servers = 12
     paths = Paths(design.build(servers, NOTHING), 0, routing)
     ends = np.divmod(np.arange(servers * servers), servers)
-    path = paths.connections(*ends, np.zeros_like(ends[0]), "mp")
+    path = paths.connections(*ends, np.zeros_like(ends[0]))
     offsets, links = paths.arrays().offsets, paths.arrays().links
     trees = path_trees(path, offsets, links, servers)
     leaf = trees["tree_leaf"].reshape(2, servers, servers)

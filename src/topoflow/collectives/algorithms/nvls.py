@@ -1,12 +1,14 @@
-"""NVLS: NVSwitches reduce and copy, inside one node.
+"""NVLS: NVSwitches reduce and copy; between nodes switches that reduce (SHARP) add what they send.
 
 Source: NVIDIA/nccl 2.30.7, ``src/device/all_reduce.h`` (``runNvls``), ``src/enqueue.cc`` (``calcCollChunking``).
 """
 
 from __future__ import annotations
 
-from topoflow.collectives.algorithms import Edge
+from topoflow.collectives.algorithms.collnet_direct import edges, through_switches
 from topoflow.collectives.nccl_time import CollectiveRun, CollectiveWork
+
+__all__ = ["OPERATIONS", "edges", "work"]
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter")
 
@@ -15,12 +17,8 @@ def work(run: CollectiveRun, rails: bool) -> CollectiveWork:
     """Return the work of NVSwitches, whose pipeline is two chunks deep."""
     at_once = run.choice.channels * run.comm.heads
     chunk = min(chunk_bytes(run.size, at_once) * at_once, run.size)
-    return CollectiveWork(run.inside.nvls_cost * (run.size + 2 * chunk), run.inside.nvls_hop)
-
-
-def edges(nodes: int) -> tuple[Edge, ...]:
-    """Return nothing: it stays inside a node."""
-    return ()
+    within, latency = run.inside.nvls_cost * (run.size + 2 * chunk), run.inside.nvls_hop
+    return CollectiveWork(within, latency) if run.comm.nodes == 1 else through_switches(run, within, latency)
 
 
 def chunk_bytes(size: int, at_once: int) -> int:

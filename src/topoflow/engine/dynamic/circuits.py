@@ -93,7 +93,7 @@ class Circuits:
         fabric = rewired(self.fabric, self.count)
         link = self.link[fabric.source, fabric.target]
         connections = Connections(self.begins, self.ends, self.channel)
-        hops = routed(fabric, routing_named(self.routing), connections, "mp", self.seed)
+        hops = routed(fabric, routing_named(self.routing), connections, self.seed)
         return self._several(hops.offsets, link[hops.links], hops.weights if np.any(hops.weights < 1) else None)
 
     def _placed(self, graph: LoweredGraph) -> RoutesAtTime:

@@ -14,7 +14,7 @@ from topoflow.fabric.routing.base import NO_LINK, Links
 from topoflow.fabric.routing.next_hops import AddressedRoutes, NextHops
 
 
-def paths(fabric: Fabric, connections: Connections, kind: str, seed: int) -> tuple[Links, Split]:
+def paths(fabric: Fabric, connections: Connections, seed: int) -> tuple[Links, Split]:
     """[F, 2] the links from and to the endpoints, and whose they are: one path each."""
     hops = next_hops(fabric)
     ends = np.stack([hops.up[connections.source], hops.down[connections.target]], axis=1)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from topoflow.arrays import Floats, Ints, Offsets, distinct, offsets
+from topoflow.collectives.algorithm import BYTES_PER_SEND
 from topoflow.engine.base import LoweredGraph
-from topoflow.engine.lowering.algorithms import BYTES_PER_SEND
 from topoflow.engine.lowering.blocks import Block
 from topoflow.engine.lowering.paths import NO_PATH, PathTable
 from topoflow.fabric.routing.next_hops import NextHops

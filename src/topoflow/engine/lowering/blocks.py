@@ -19,9 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.collectives import nccl_flows
-from topoflow.collectives.nccl_flows import Nccl
-from topoflow.engine.base import Floats, Ints, Offsets
-from topoflow.engine.lowering.algorithms import (
+from topoflow.collectives.algorithm import (
     NCCL,
     Algorithm,
     CollectiveCall,
@@ -31,12 +29,14 @@ from topoflow.engine.lowering.algorithms import (
     name_for,
     names,
 )
+from topoflow.collectives.algorithms.hierarchical import inside_shares
+from topoflow.collectives.nccl_flows import Nccl
+from topoflow.collectives.schedule import SendSchedule, SteadyStreams
+from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.lowering.local_ports import slowdowns
 from topoflow.engine.lowering.paths import NO_PATH
-from topoflow.engine.lowering.schedule import SendSchedule, SteadyStreams
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.failed import Rerouted
-from topoflow.operations import INSIDE_AFTER, INSIDE_BEFORE, bus_factor
 from topoflow.traffic.base import Collective
 
 Integer = TypeVar("Integer", np.int32, np.int64)
@@ -58,7 +58,7 @@ class Block:
     waits: Floats  # [B] how often the latency of the path is waited for, in addition to the flow's own
     after_count: Offsets  # [B]
     after: Offsets  # [D]
-    traffic_class: str = "mp"  # of its routes
+    reduces: bool = False  # takes the routes of all-reduces
     seconds: Floats | float = 0.0  # [B] that a task waits; it holds the latency of the path where ``waits`` is -1
     limit: Floats | None = None  # [C] B/s of each connection at most; None: all are unlimited
     between: tuple[int, int] | None = None  # the tasks that begin and end the phase between servers, where others are
@@ -102,7 +102,7 @@ class BlockBuilder:
     nvlink_is_free: bool = False  # a collective inside a node shares its links with nothing else, and is a delay
     made: dict[tuple[object, ...], Block] = field(default_factory=dict)
 
-    def of(self, task: Collective, where: str) -> Block:
+    def of(self, task: Collective, where: str, ranks_per_server: int | None = None) -> Block:
         """Return the block of ``task``; ``where`` names it in errors."""
         name = self._algorithm(task, where)
         if task.bytes == 0 and task.splits is None:
@@ -111,17 +111,19 @@ class BlockBuilder:
             return self._by_nccl(task, where)
         algorithm = algorithms()[name]
         orders = self._orders(task.group, algorithm)
-        phased = algorithm.phased(task)
-        bytes = task.bytes / (task.local * task.side_by_side) if phased else task.bytes  # of each rank between servers
+        phased = algorithm.phased(task.op, len(task.group), task.local, ranks_per_server)
+        groups = (ranks_per_server or task.local) // task.local
+        bytes = task.bytes / (task.local * groups) if phased else task.bytes  # of each rank between servers
         chunks = algorithm.chunks(bytes, len(orders))
         size, own = len(task.group), orders == (task.group,)
         root = None if task.root is None else task.group.index(task.root)
         places = (tuple(range(size)),) if own else _places(task.group, orders)
-        key = (task.op, name, size, task.local, task.side_by_side, root, task.splits, chunks, None if own else places)
+        key = (task.op, name, size, task.local, phased, groups, root, task.splits, chunks, None if own else places)
         if key not in self.made:
             local = 1 if phased else task.local
             call = CollectiveCall(task.op, _ranks(places, local), None if root is None else root * local, chunks)
-            self.made[key] = _block(task, algorithm, call, self._sends(name, call, where))
+            block = _block(task, call, self._sends(name, call, where))
+            self.made[key] = _with_phases(block, task, groups) if phased else block
         return self.made[key]
 
     def _by_nccl(self, task: Collective, where: str) -> Block:
@@ -148,9 +150,8 @@ class BlockBuilder:
         return self.made[key]
 
     def _algorithm(self, task: Collective, where: str) -> str:
-        for name in ("local", "side_by_side"):
-            if getattr(task, name) < 1:
-                raise ValueError(f"{where}.{name}: must be positive, got {getattr(task, name)}")
+        if task.local < 1:
+            raise ValueError(f"{where}.local: must be positive, got {task.local}")
         if task.splits is not None and (task.op != "all_to_all" or task.local > 1):
             got = f"{task.op} with local={task.local}"
             raise ValueError(f"{where}.splits: must belong to an all_to_all of one member per server, got {got}")
@@ -178,7 +179,7 @@ class BlockBuilder:
         return orders
 
 
-def _block(task: Collective, algorithm: Algorithm, call: CollectiveCall, sends: SendSchedule | SteadyStreams) -> Block:
+def _block(task: Collective, call: CollectiveCall, sends: SendSchedule | SteadyStreams) -> Block:
     """Return ``sends`` as tasks: ranks are the members, ``local`` on each server, or one for all of them if phased."""
     per_server = call.ranks // len(task.group)
     source, target = sends.source // per_server, sends.target // per_server
@@ -192,22 +193,15 @@ def _block(task: Collective, algorithm: Algorithm, call: CollectiveCall, sends: 
     connections, connection = np.unique(key, return_inverse=True)
     numbers = np.full(len(share), NO_PATH, np.int32)
     numbers[sent] = connection.reshape(-1)
-    block = _between_joins(
+    return _between_joins(
         sends,
         share=np.where(inside, 0.0, share),
         local_share=np.where(inside, local_share, 0.0),
         connection=numbers,
         connections=np.stack([connections // servers % servers, connections % servers, connections // servers**2]),
         waits=np.where(inside, 0.0, steps - 1),
-        traffic_class="all_reduce" if task.op == "all_reduce" else "mp",
+        reduces=task.op == "all_reduce",
     )
-    if algorithm.phased(task):
-        for join, phases in ((0, INSIDE_BEFORE), (-1, INSIDE_AFTER)):
-            if task.op in phases:
-                block.local_share[join] = bus_factor(phases[task.op], task.local) / task.side_by_side
-        if task.local > 1 and block.tasks > 2:
-            return _with_phases(block)
-    return block
 
 
 def _nccl_block(flows: nccl_flows.CollectiveFlows, task: Collective) -> Block:
@@ -222,7 +216,6 @@ def _nccl_block(flows: nccl_flows.CollectiveFlows, task: Collective) -> Block:
             connection=np.zeros(1, np.int32),
             connections=np.array([[sender], [receiver], [number]], np.int64),
             waits=np.full(1, -1.0),
-            traffic_class="all_reduce" if task.op == "all_reduce" else "mp",
             seconds=np.array([flows.wait]),
             limit=np.array([most]),
         )
@@ -235,7 +228,7 @@ def _nccl_block(flows: nccl_flows.CollectiveFlows, task: Collective) -> Block:
         connection=np.arange(len(source), dtype=np.int32),
         connections=np.stack([source, target, streams.channel]),
         waits=np.full(len(source), -1.0),
-        traffic_class="all_reduce" if task.op == "all_reduce" else "mp",
+        reduces=task.op == "all_reduce",
     )
     return replace(block, seconds=np.pad(np.full(len(source), flows.wait), 1), limit=limit)
 
@@ -250,8 +243,14 @@ def node_of(fabric: Fabric, gpus: Offsets) -> Offsets:
     return nodes
 
 
-def _with_phases(block: Block) -> Block:
-    """Return ``block`` with a join more on either side of its sends: those of the phase between servers."""
+def _with_phases(block: Block, task: Collective, groups: int) -> Block:
+    """Return ``block`` with phases inside servers, and joins between them and its sends.
+
+    A server's GPUs carry the bytes of one of the ``groups``.
+    """
+    block.local_share[[0, -1]] = np.array(inside_shares(task.op, task.local)) / groups
+    if task.local == 1 or block.tasks == 2:
+        return block
     ends = block.tasks - 1  # the last join, before which the new one is
     return replace(
         block,
@@ -284,7 +283,7 @@ def _between_joins(
     connection: Ints,
     connections: Offsets,
     waits: Floats,
-    traffic_class: str,
+    reduces: bool,
 ) -> Block:
     """Return the block of ``sends``, between a join before and a join after them.
 
@@ -306,5 +305,5 @@ def _between_joins(
         waits=np.pad(waits, 1),
         after_count=np.concatenate([[0], count, [max(len(last), 1)]]),
         after=np.concatenate([after, last + 1 if len(last) else [0]]),
-        traffic_class=traffic_class,
+        reduces=reduces,
     )

@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from topoflow.arrays import Mask
-from topoflow.engine.lowering.schedule import Index, SendSchedule, SteadyStreams
+from topoflow.collectives.schedule import Index, SendSchedule, SteadyStreams
 
 
 def slowdowns(sends: SendSchedule | SteadyStreams, inside: Mask) -> Index:

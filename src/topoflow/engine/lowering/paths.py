@@ -64,52 +64,50 @@ def union(links: Ints, path: Offsets, share: Floats, paths: int) -> PathSet:
     return PathSet(offsets(count), link[first[order]], weights, alternatives)
 
 
-def routed(fabric: Fabric, routing: Routing, connections: Connections, kind: str, seed: int) -> PathSet:
+def routed(fabric: Fabric, routing: Routing, connections: Connections, seed: int) -> PathSet:
     """Return the paths of ``fabric`` that each of F ``connections`` between two nodes takes, by ``routing``.
 
     Raises ``ValueError`` for two nodes without a path.
     """
-    links, split = _subflows(fabric, routing, connections, kind, seed)
+    links, split = _subflows(fabric, routing, connections, seed)
     return union(links, split.connection, split.share, len(connections.source))
 
 
-def _subflows(fabric: Fabric, routing: Routing, connections: Connections, kind: str, seed: int) -> tuple[Ints, Split]:
+def _subflows(fabric: Fabric, routing: Routing, connections: Connections, seed: int) -> tuple[Ints, Split]:
     """[S, most hops] the links of every path that is taken, and whose it is."""
     if isinstance(routing, OwnPaths) and has_ends_only(routing):  # a large network need not find any path
-        return routing.paths(fabric, connections, kind, seed)
+        return routing.paths(fabric, connections, seed)
     if isinstance(fabric.route, FoldedRoutes):
-        return _folded(fabric.route, routing, connections, kind, seed)
+        return _folded(fabric.route, routing, connections, seed)
     if isinstance(fabric.route, Rerouted):
-        return _rerouted(fabric, fabric.route, routing, connections, kind, seed)
-    return _chosen(fabric, routing, connections, kind, seed)
+        return _rerouted(fabric, fabric.route, routing, connections, seed)
+    return _chosen(fabric, routing, connections, seed)
 
 
-def _chosen(fabric: Fabric, routing: Routing, connections: Connections, kind: str, seed: int) -> tuple[Ints, Split]:
+def _chosen(fabric: Fabric, routing: Routing, connections: Connections, seed: int) -> tuple[Ints, Split]:
     """The same, chosen among all paths that ``fabric`` offers."""
     routes, (source, target, _) = as_routes(fabric.route), connections
-    choices = routes.choices(source, target, kind)
+    choices = routes.choices(source, target)
     lost = np.flatnonzero(choices.prod(axis=1) == 0)
     if lost.size:
         ends = f"{fabric.nodes[source[lost[0]]]!r} to {fabric.nodes[target[lost[0]]]!r}"
         raise ValueError(f"{fabric.name}.route: must connect all servers, got no path from {ends}")
     if isinstance(routing, OwnPaths):
-        return routing.paths(fabric, connections, kind, seed)
+        return routing.paths(fabric, connections, seed)
     split = routing.split(choices, connections, seed)
     taken = split.connection
-    return routes.links(source[taken], target[taken], split.number, kind), split
+    return routes.links(source[taken], target[taken], split.number), split
 
 
-def _folded(
-    route: FoldedRoutes, routing: Routing, connections: Connections, kind: str, seed: int
-) -> tuple[Ints, Split]:
+def _folded(route: FoldedRoutes, routing: Routing, connections: Connections, seed: int) -> tuple[Ints, Split]:
     """The same between the GPUs of nodes, each of which carries an equal part."""
-    links, split = _subflows(route.gpus, routing, Connections(*route.unfolded(*connections)), kind, seed)
+    links, split = _subflows(route.gpus, routing, Connections(*route.unfolded(*connections)), seed)
     parts = route.per_node
     return route.merged(links), Split(split.connection // parts, split.number, split.share / parts)
 
 
 def _rerouted(
-    fabric: Fabric, route: Rerouted, routing: Routing, connections: Connections, kind: str, seed: int
+    fabric: Fabric, route: Rerouted, routing: Routing, connections: Connections, seed: int
 ) -> tuple[Ints, Split]:
     """The same after a failure: what was chosen before it, as far as it is whole.
 
@@ -120,7 +118,7 @@ def _rerouted(
     says how many connections move where all buckets are filled anew: a quarter to a half of them.
     """
     nodes = connections._replace(source=route.nodes[connections.source], target=route.nodes[connections.target])
-    before, split = _subflows(route.intact, routing, nodes, kind, seed)
+    before, split = _subflows(route.intact, routing, nodes, seed)
     is_hop = before != NO_LINK
     links = np.where(is_hop, route.number[before], NO_LINK)
     whole = ~(is_hop & (links == NO_LINK)).any(axis=1)
@@ -130,7 +128,7 @@ def _rerouted(
     own = split.connection[whole]
     share = np.where(touched[own], split.share[whole] / kept[own], split.share[whole])
     rest = Connections(*(each[lost] for each in connections))
-    others, again = _chosen(fabric, routing, rest, kind, seed ^ AGAIN)
+    others, again = _chosen(fabric, routing, rest, seed ^ AGAIN)
     connection = np.concatenate([own, lost[again.connection]])
     order = np.argsort(connection, kind="stable")
     numbers, shares = (
@@ -223,8 +221,8 @@ class Paths:
     routing: str = "ecmp"
     rule: Routing = field(init=False, repr=False)
     numbers: dict[float, dict[bytes, int]] = field(default_factory=dict, repr=False)  # limit -> contents -> path
-    # class of traffic and limit -> connection -> path
-    taken: dict[tuple[str, float], dict[int, int]] = field(default_factory=dict, repr=False)
+    # of all-reduces, and limit -> connection -> path
+    taken: dict[tuple[bool, float], dict[int, int]] = field(default_factory=dict, repr=False)
     parts: list[PathTable] = field(default_factory=lambda: [NO_PATHS], repr=False)  # of the table, in order
     entered: int = 0  # paths in the table
 
@@ -237,50 +235,58 @@ class Paths:
         share = np.array([subflow.weight for subflow in subflows])
         return int(self._enter(union(links, np.zeros(len(links), np.int64), share, 1), limit)[0])
 
-    def subflows(self, source: int, target: int, channel: int, kind: str) -> tuple[Subflow, ...]:
+    def subflows(self, source: int, target: int, channel: int) -> tuple[Subflow, ...]:
         """The paths of one connection; none from a server to itself."""
         if source == target:
             return ()
         connection = Connections(np.array([source]), np.array([target]), np.array([channel]))
-        rows, split = _subflows(self.fabric, self.rule, connection, kind, self.seed)
+        rows, split = _subflows(self.fabric, self.rule, connection, self.seed)
         paths = (tuple(row[row != NO_LINK].tolist()) for row in rows)
         return tuple(Subflow(path, weight) for path, weight in zip(paths, split.share.tolist(), strict=True))
 
     def connections(
-        self, source: Offsets, target: Offsets, channel: Offsets, kind: str, limit: Floats | None = None
+        self,
+        source: Offsets,
+        target: Offsets,
+        channel: Offsets,
+        limit: Floats | None = None,
+        *,
+        reduces: bool = False,
     ) -> Ints:
         """Return the path of each connection, in the shape of ``source``, ``target`` and ``channel`` [.., C].
 
-        ``limit`` [C] is the most (B/s) that a flow gets; None: any.
+        ``limit`` [C] is the most (B/s) that a flow gets; None: any. Connections of all-reduces may have other routes.
         """
+        reduces = reduces and self.fabric.reduction_route is not None
         if limit is None:
-            return self._limited(source, target, channel, kind, math.inf)
+            return self._limited(source, target, channel, math.inf, reduces)
         paths = np.empty(source.shape, np.int32)
         for most in np.unique(limit).tolist():
             of = limit == most
-            paths[..., of] = self._limited(source[..., of], target[..., of], channel[..., of], kind, most)
+            paths[..., of] = self._limited(source[..., of], target[..., of], channel[..., of], most, reduces)
         return paths
 
-    def _limited(self, source: Offsets, target: Offsets, channel: Offsets, kind: str, limit: float) -> Ints:
+    def _limited(self, source: Offsets, target: Offsets, channel: Offsets, limit: float, reduces: bool) -> Ints:
         """Return the path of each connection, all with the same limit."""
         servers = self.fabric.servers
         key, inverse = np.unique((channel * servers + source) * servers + target, return_inverse=True)
-        taken, keys = self.taken.setdefault((kind, limit), {}), key.tolist()
+        taken, keys = self.taken.setdefault((reduces, limit), {}), key.tolist()
         new = np.array([each for each in keys if each not in taken], np.int64)
         if len(new):
-            taken.update(zip(new.tolist(), self._connect(new, kind, limit).tolist(), strict=True))
+            taken.update(zip(new.tolist(), self._connect(new, limit, reduces).tolist(), strict=True))
         paths = np.fromiter(map(taken.__getitem__, keys), np.int32, len(keys))
         connected: Ints = paths[inverse.reshape(source.shape)]
         return connected
 
-    def _connect(self, key: Offsets, kind: str, limit: float) -> Ints:
+    def _connect(self, key: Offsets, limit: float, reduces: bool) -> Ints:
         """The paths of connections that have none yet."""
         servers = self.fabric.servers
         source, target = key // servers % servers, key % servers
         apart = (source != target) | (key >= servers**2)  # on channels inside a node
         connections = Connections(source[apart], target[apart], key[apart] // servers**2)
         paths = np.full(len(key), NO_PATH, np.int32)
-        paths[apart] = self._enter(routed(self.fabric, self.rule, connections, kind, self.seed), limit)
+        fabric = self.fabric.for_reductions if reduces else self.fabric
+        paths[apart] = self._enter(routed(fabric, self.rule, connections, self.seed), limit)
         return paths
 
     def _enter(self, hops: PathSet, limit: float) -> Ints:
@@ -312,7 +318,7 @@ class Paths:
         for subflow in subflows:
             self._check(source, target, subflow.links, f"{traffic.where(task)}.subflows")
         limit = traffic.limit.get(task, math.inf)
-        return self.number(subflows or self.subflows(source, target, 0, "mp"), limit)
+        return self.number(subflows or self.subflows(source, target, 0), limit)
 
     def _check(self, source: int, target: int, path: Path, where: str) -> None:
         """A path is a chain of links from source to target that crosses no link twice."""

@@ -20,11 +20,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from topoflow.arrays import Floats, Ints, Offsets
+from topoflow.collectives.algorithm import NCCL, check_algorithm
 from topoflow.collectives.nccl_flows import Nccl, send_wait
 from topoflow.digest import digest
 from topoflow.engine.base import AUTO, World
 from topoflow.engine.lowering.addresses import is_by_address, next_hops
-from topoflow.engine.lowering.algorithms import NCCL, check_algorithm
 from topoflow.engine.lowering.assembly import Assembly, PlacedCollectives
 from topoflow.engine.lowering.blocks import RINGS, Block, BlockBuilder, node_of
 from topoflow.engine.lowering.paths import NO_PATH, Paths
@@ -122,7 +122,7 @@ class Placer:
         cases: dict[int, tuple[Block, list[Offsets], list[tuple[int, ...]]]] = {}  # by block
         for own in sorted(alike, key=lambda own: int(own[0])):
             task = traffic.operations[traffic.operation[own[0]]].task(float(traffic.bytes[own[0]]))
-            block = blocks.of(task, traffic.where(int(own[0])))
+            block = blocks.of(task, traffic.where(int(own[0])), traffic.ranks_per_server)
             _, same, groups = cases.setdefault(id(block), (block, [], []))
             same.append(own)
             groups.append(task.group)
@@ -133,7 +133,7 @@ class Placer:
         number = {group: place for place, group in enumerate(dict.fromkeys(groups))}
         servers = np.array([*number] if block.connections.size else [()] * len(number), np.int64)
         ends = block.ends(servers)
-        path = self._paths.connections(*ends, block.traffic_class, block.limit)
+        path = self._paths.connections(*ends, block.limit, reduces=block.reduces)
         group = np.repeat([number[each] for each in groups], [len(each) for each in tasks])
         return PlacedCollectives(np.concatenate(tasks), block, group, ends, path)
 
@@ -145,7 +145,7 @@ class Placer:
         plain[own] = False
         tasks = np.flatnonzero(plain)
         source, target = traffic.source[tasks].astype(np.int64), traffic.target[tasks].astype(np.int64)
-        path[tasks] = self._paths.connections(source, target, np.zeros_like(source), "mp")
+        path[tasks] = self._paths.connections(source, target, np.zeros_like(source))
         for task in own:
             path[task] = self._paths.transfer(traffic, task)
         return path

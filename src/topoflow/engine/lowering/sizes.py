@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from topoflow.engine.lowering.algorithms import NCCL, Algorithm, algorithms, name_for
+from topoflow.collectives.algorithm import NCCL, Algorithm, algorithms, name_for
 from topoflow.traffic.base import Operation, Traffic
 
 # Sends in rings that are simulated step by step, at most. Each takes some 2 us and 200 B in ``fluid``: a job of this
@@ -40,8 +40,9 @@ def _sends(traffic: Traffic, all_reduce: str, counts: Callable[[Algorithm], bool
     for operation, number in _collectives(traffic):
         algorithm = algorithms().get(name_for(operation.op, operation.algorithm, all_reduce))
         if algorithm is not None and counts(algorithm):  # an unknown one is refused later
-            local = 1 if algorithm.phased(operation) else operation.local
-            total += number * algorithm.most_sends(len(operation.group) * local)
+            servers, local = len(operation.group), operation.local
+            phased = algorithm.phased(operation.op, servers, local, traffic.ranks_per_server)
+            total += number * algorithm.most_sends(servers * (1 if phased else local))
     return total
 
 

@@ -35,10 +35,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from topoflow import _C
+from topoflow.collectives.algorithm import algorithms, names
 from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.device import DeviceMemory
 from topoflow.engine.launch import Kernel, count_threads, launch_together
-from topoflow.engine.lowering.algorithms import algorithms, names
 from topoflow.engine.screen.alone import alone
 from topoflow.engine.screen.path_trees import path_trees
 from topoflow.engine.screen.strategy_arrays import strategy_arrays

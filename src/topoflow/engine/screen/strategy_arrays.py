@@ -101,7 +101,7 @@ def _all_reduce(workload: LayerGraph, holders: tuple[int, ...]) -> Collective:
 def _paths(paths: Paths, block: Block, holders: tuple[int, ...]) -> Ints:
     """Return [B] the path of every task of ``block`` on the servers ``holders``."""
     ends = block.ends(np.array([holders]))
-    path: Ints = block.on_tasks(paths.connections(*ends, block.traffic_class))[0]
+    path: Ints = block.on_tasks(paths.connections(*ends, reduces=block.reduces))[0]
     return path
 
 
@@ -109,7 +109,7 @@ def _pairs(paths: Paths) -> Ints:
     """[N, N] the path of every transfer; ``NO_PATH`` from a server to itself."""
     servers = paths.fabric.servers
     source, target = (ends.ravel() for ends in np.indices((servers, servers)))
-    return paths.connections(source, target, np.zeros_like(source), "mp").reshape(servers, servers)
+    return paths.connections(source, target, np.zeros_like(source)).reshape(servers, servers)
 
 
 def _choices(servers: int, choices: Sequence[tuple[int, ...]]) -> tuple[dict[str, Array], Ints]:

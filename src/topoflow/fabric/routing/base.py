@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
@@ -31,31 +30,31 @@ class Routes(ABC):
     that of the first branch as the most significant. From a node to itself there is one path, without links.
     """
 
-    def has_equal_lengths(self, kind: str) -> bool:
-        """Return whether all paths of a pair, of this class of traffic, have equally many links."""
+    def has_equal_lengths(self) -> bool:
+        """Return whether all paths of a pair have equally many links."""
         return True
 
     @abstractmethod
-    def choices(self, source: Index, target: Index, kind: str) -> Index:
+    def choices(self, source: Index, target: Index) -> Index:
         """Return [F, B] the number of alternatives at every branch; their product is the number of paths.
 
         A pair without a path raises ``ValueError``, or has 0 alternatives.
         """
 
     @abstractmethod
-    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+    def links(self, source: Index, target: Index, number: Index) -> Links:
         """Return [F, H] the links of path ``number`` [F] of each pair; ``NO_LINK`` where there is no hop."""
 
-    def lengths(self, source: Index, target: Index, kind: str) -> Index:
+    def lengths(self, source: Index, target: Index) -> Index:
         """Return [F] the number of links on every path of each pair, if ``has_equal_lengths``."""
-        first = self.links(source, target, np.zeros_like(source), kind)
+        first = self.links(source, target, np.zeros_like(source))
         hops: Index = (first != NO_LINK).sum(axis=1)
         return hops
 
-    def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
+    def __call__(self, source: int, target: int) -> tuple[Path, ...]:
         """Return all paths of one pair."""
-        count = int(self.choices(np.array([source]), np.array([target]), kind).prod())
-        rows = self.links(np.full(count, source), np.full(count, target), np.arange(count), kind)
+        count = int(self.choices(np.array([source]), np.array([target])).prod())
+        rows = self.links(np.full(count, source), np.full(count, target), np.arange(count))
         return tuple(tuple(row[row != NO_LINK].tolist()) for row in rows)
 
 
@@ -63,31 +62,28 @@ class ListedRoutes(Routes):
     """Routes that list the paths of a pair; each pair is listed once and cached in rows."""
 
     @abstractmethod
-    def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]: ...
+    def __call__(self, source: int, target: int) -> tuple[Path, ...]: ...
 
-    def choices(self, source: Index, target: Index, kind: str) -> Index:
-        rows, pair = self._rows(source, target, kind)
+    def choices(self, source: Index, target: Index) -> Index:
+        rows, pair = self._rows(source, target)
         return rows.paths[pair].reshape(-1, 1)
 
-    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
-        rows, pair = self._rows(source, target, kind)
+    def links(self, source: Index, target: Index, number: Index) -> Links:
+        rows, pair = self._rows(source, target)
         paths = rows.links[rows.first[pair] + number]
         longest: Links = paths[:, (paths != NO_LINK).any(axis=0)]
         return longest
 
-    @cached_property
-    def _known(self) -> dict[str, PathRows]:
-        """Return the cached rows by class of traffic."""
-        return {}
+    _known: PathRows | None = None
 
-    def _rows(self, source: Index, target: Index, kind: str) -> tuple[PathRows, Index]:
+    def _rows(self, source: Index, target: Index) -> tuple[PathRows, Index]:
         """Return the cached paths, and the index [F] of each pair there."""
-        cached = self._known.get(kind, NO_ROWS)
+        cached = NO_ROWS if self._known is None else self._known
         key = source.astype(np.int64) << 32 | target
         missing = distinct(key[~cached.has(key)])
         if len(missing):
-            cached = cached.extended(missing, [self(pair >> 32, pair & 0xFFFFFFFF, kind) for pair in missing.tolist()])
-            self._known[kind] = cached
+            cached = cached.extended(missing, [self(pair >> 32, pair & 0xFFFFFFFF) for pair in missing.tolist()])
+            object.__setattr__(self, "_known", cached)  # of a frozen dataclass too
         return cached, np.searchsorted(cached.key, key)
 
 
@@ -129,11 +125,11 @@ class FunctionRoutes(ListedRoutes):
     def __init__(self, route: Route) -> None:
         self.route = route
 
-    def has_equal_lengths(self, kind: str) -> bool:
+    def has_equal_lengths(self) -> bool:
         return False
 
-    def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
-        return self.route(source, target, kind) if source != target else ((),)
+    def __call__(self, source: int, target: int) -> tuple[Path, ...]:
+        return self.route(source, target) if source != target else ((),)
 
 
 def as_routes(route: Route) -> Routes:
@@ -149,13 +145,13 @@ def padded(paths: Sequence[Path]) -> Links:
     return rows
 
 
-def mean_lengths(routes: Routes, source: Index, target: Index, kind: str) -> NDArray[np.float64]:
+def mean_lengths(routes: Routes, source: Index, target: Index) -> NDArray[np.float64]:
     """Return [F] the number of links from each source to its target, the mean over the pair's paths."""
-    if routes.has_equal_lengths(kind):
-        return routes.lengths(source, target, kind).astype(np.float64)
-    paths = routes.choices(source, target, kind).prod(axis=1)
+    if routes.has_equal_lengths():
+        return routes.lengths(source, target).astype(np.float64)
+    paths = routes.choices(source, target).prod(axis=1)
     pair = np.repeat(np.arange(len(source)), paths)
     number = np.arange(len(pair)) - (np.cumsum(paths) - paths)[pair]
-    links = (routes.links(source[pair], target[pair], number, kind) != NO_LINK).sum(axis=1)
+    links = (routes.links(source[pair], target[pair], number) != NO_LINK).sum(axis=1)
     mean: NDArray[np.float64] = np.bincount(pair, links, len(source)) / paths
     return mean

@@ -32,10 +32,10 @@ class KShortestPaths(ContentHashed, ListedRoutes):
         self.outgoing, self.target = self.shortest.outgoing, self.shortest.target
         self._paths: dict[tuple[int, int], tuple[Path, ...]] = {}
 
-    def has_equal_lengths(self, kind: str) -> bool:
+    def has_equal_lengths(self) -> bool:
         return False
 
-    def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
+    def __call__(self, source: int, target: int) -> tuple[Path, ...]:
         pair = (source, target)
         if pair not in self._paths:
             self._paths[pair] = self._find(source, target)
@@ -43,7 +43,7 @@ class KShortestPaths(ContentHashed, ListedRoutes):
 
     def _find(self, source: int, target: int) -> tuple[Path, ...]:
         """Return up to ``limit`` paths, shortest first. Raises ``ValueError`` naming both nodes if there is none."""
-        paths = list(self.shortest(source, target, ""))
+        paths = list(self.shortest(source, target))
         hops = self.shortest.distances(target)
         for length in range(hops[source] + 1, len(hops)):
             if len(paths) >= self.limit:

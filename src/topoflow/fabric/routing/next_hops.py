@@ -159,7 +159,7 @@ class AddressedShortestPaths(ShortestPaths):
         """Return the tables."""
         return self._tables
 
-    def lengths(self, source: Index, target: Index, kind: str) -> Index:
+    def lengths(self, source: Index, target: Index) -> Index:
         """Return [F] lengths from the tables, so that a large network need not be searched."""
         tables = self._tables
         at, goal = tables.router[source], tables.router[target]

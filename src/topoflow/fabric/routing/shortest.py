@@ -18,7 +18,7 @@ ECMP_PATHS = 64
 
 
 class ShortestPaths(ContentHashed, Routes):
-    """All shortest paths from node to node, as a ``Fabric.route``; every kind of traffic takes the same.
+    """All shortest paths from node to node, as a ``Fabric.route``.
 
     The first ``endpoints`` nodes do not forward: they are only the first or the last node of a path.
 
@@ -50,18 +50,18 @@ class ShortestPaths(ContentHashed, Routes):
         self._toward: dict[int, tuple[list[int], list[int]]] = {}
         self._paths: dict[tuple[int, int], tuple[Path, ...]] = {}
 
-    def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
+    def __call__(self, source: int, target: int) -> tuple[Path, ...]:
         """Return up to ``limit`` shortest paths. Raises ``ValueError`` that names both nodes if there is none."""
         pair = (source, target)
         if pair not in self._paths:
             self._paths[pair] = self._find(source, target)
         return self._paths[pair]
 
-    def choices(self, source: Index, target: Index, kind: str) -> Index:
+    def choices(self, source: Index, target: Index) -> Index:
         counts = [len(self.numbers(*pair)) for pair in zip(source.tolist(), target.tolist(), strict=True)]
         return np.array(counts, np.int64).reshape(-1, 1)
 
-    def links(self, source: Index, target: Index, number: Index, kind: str) -> Links:
+    def links(self, source: Index, target: Index, number: Index) -> Links:
         requests = zip(source.tolist(), target.tolist(), number.tolist(), strict=True)
         return padded([self.path(i, j, self.numbers(i, j)[k]) for i, j, k in requests])
 

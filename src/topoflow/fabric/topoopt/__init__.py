@@ -40,10 +40,10 @@ class TopoOpt:
     bidirectional: degree / 2 strides, each in both directions, in place of ``degree`` directed ones. Without
     ``mp_circuits`` model-parallel traffic gets no circuits; hosts forward it over the rings.
 
-    Routes: "all_reduce" takes a direct circuit; otherwise the coin-change route over the rings of a group of both
-    servers, if rings were built; otherwise a route of "mp". "mp" has up to ``paths`` paths of the whole graph:
-    ``routes`` "shortest" takes equally short ones, "k_shortest" also longer ones (TopoOpt 4.2: "k-shortest path
-    routing", without k).
+    An all-reduce takes a direct circuit; otherwise the coin-change route over the rings of a group of both servers, if
+    rings were built; otherwise a route of other traffic. That has up to ``paths`` paths of the whole graph: ``routes``
+    "shortest" takes equally short ones, "k_shortest" also longer ones (TopoOpt 4.2: "k-shortest path routing", without
+    k).
 
     ``optics``: patch panels are slow to set up, so each interface has a 1x2 switch and a second, look-ahead panel
     port for the next job (TopoOpt C, G); an OCS ("ocs") needs one port per interface. A server takes one port of each
@@ -100,11 +100,12 @@ class TopoOpt:
             target=ends[:, 1],
             bandwidth=self.bandwidth * np.array(list(circuits.values()), dtype=np.float64),
             latency=np.full(len(circuits), float(self.latency)),
-            route=JobRoutes(links, {} if topology.tree_strides else topology.strides, mp),
+            route=mp,
             degree=self.degree,
             interface_bandwidth=float(self.bandwidth),
             bill=self._bill(servers * self.degree),
             channels=Channels(topology.rings(), topology.trees()),
+            reduction_route=ReductionRoutes(links, {} if topology.tree_strides else topology.strides, mp),
         )
 
     @property
@@ -126,8 +127,8 @@ class TopoOpt:
         return (*direct, Item("ocs_port", ports))
 
 
-class JobRoutes(ContentHashed, ListedRoutes):
-    """The routes of TopoOpt 4.2, Algorithm 1, lines 19-20."""
+class ReductionRoutes(ContentHashed, ListedRoutes):
+    """The routes of all-reduces of TopoOpt 4.2, Algorithm 1, lines 19-20."""
 
     def __init__(
         self,
@@ -140,17 +141,16 @@ class JobRoutes(ContentHashed, ListedRoutes):
         self.position = {group: {server: at for at, server in enumerate(group)} for group in strides}
         self.strides = {group: coin_change(len(group), coins) for group, coins in strides.items() if coins}
 
-    def has_equal_lengths(self, kind: str) -> bool:
-        return kind != "all_reduce" and self.mp.has_equal_lengths(kind)  # hops of rings may take long detours
+    def has_equal_lengths(self) -> bool:
+        return False  # hops of rings may take long detours
 
-    def __call__(self, source: int, target: int, kind: str) -> tuple[Path, ...]:
-        if kind == "all_reduce":
-            if (source, target) in self.circuits:
-                return ((self.circuits[source, target],),)
-            for group, strides in self.strides.items():
-                if source in self.position[group] and target in self.position[group]:
-                    return (self._pay(group, strides, source, target),)
-        return self.mp(source, target, kind)
+    def __call__(self, source: int, target: int) -> tuple[Path, ...]:
+        if (source, target) in self.circuits:
+            return ((self.circuits[source, target],),)
+        for group, strides in self.strides.items():
+            if source in self.position[group] and target in self.position[group]:
+                return (self._pay(group, strides, source, target),)
+        return self.mp(source, target)
 
     def _pay(self, group: Group, strides: tuple[tuple[int, ...], ...], source: int, target: int) -> Path:
         """Return the links of the coin-change route from ``source`` to ``target`` in ``group``."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
+from topoflow.collectives.algorithm import NCCL, names
 from topoflow.engine.base import AUTO
 from topoflow.engine.device import check_name
 from topoflow.engine.launch import count_threads
-from topoflow.engine.lowering.algorithms import NCCL, names
 from topoflow.engine.lowering.blocks import RINGS
 from topoflow.engine.lowering.routing import routings
 from topoflow.fabric.attached import network_links

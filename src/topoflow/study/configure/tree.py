@@ -17,7 +17,7 @@ from typing import Any
 from omegaconf import AnyNode, DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from topoflow.engine.lowering.algorithms import circuits_for
+from topoflow.collectives.algorithm import circuits_for
 from topoflow.units import gbps, mib, us
 
 Path = tuple[str, ...]  # keys from the top

@@ -92,7 +92,7 @@ def lower_pipelined(workload: LayerGraph, grid: ParallelGrid, passes: Sequence[P
     for instruction in of_grid(passes, parts, len(iteration.ties), gathered):
         getattr(iteration, instruction.name)(instruction)
     name = f"{workload.name} {grid.name}"
-    return iteration.tasks.traffic(name, grid.servers, workload.gpu.exchange_bandwidth)
+    return iteration.tasks.traffic(name, grid.servers, workload.gpu.exchange_bandwidth, grid.gpus_per_server)
 
 
 class _Iteration:

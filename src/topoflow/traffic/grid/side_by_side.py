@@ -3,7 +3,7 @@
 For M groups of l members on each of n servers, and a buffer S of one member:
 
     all-to-all    M l S / n bytes from each server to each other; concurrently (l-1) / (n l) S inside each server
-    others        one collective of M S bytes, of l local members and M side by side (``traffic.tasks.Collective``)
+    others        one collective of M S bytes, of l local members (``traffic.tasks.Collective``)
 
 The part inside a server takes the time of one group, since each group has its own GPUs.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -125,12 +125,8 @@ class CollectiveWriter:
         """Return [G] the rows of the groups' operations."""
         key = op, groups
         if key not in self._known:
-            template = Operation(op, (), groups.local, side_by_side=groups.side_by_side)
-            if op == "all_to_all":  # only the part between servers
-                template = Operation(op, ())
-            elif groups.servers.shape[1] == 1 or (groups.local > 1 and op != "all_reduce"):
-                template = replace(template, algorithm="hierarchical")
-            operations = (replace(template, group=tuple(group)) for group in groups.servers.tolist())
+            local = 1 if op == "all_to_all" else groups.local  # of which only the part between servers is a collective
+            operations = (Operation(op, tuple(group), local) for group in groups.servers.tolist())
             self._known[key] = np.array([self.tasks.row(operation) for operation in operations], np.int64)
         return self._known[key]
 

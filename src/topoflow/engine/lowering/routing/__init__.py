@@ -56,7 +56,7 @@ class Routing(Protocol):
 class OwnPaths(Protocol):
     """A routing whose paths are others than those that the network offers."""
 
-    def paths(self, fabric: Fabric, connections: Connections, kind: str, seed: int) -> tuple[Links, Split]:
+    def paths(self, fabric: Fabric, connections: Connections, seed: int) -> tuple[Links, Split]:
         """[S, H] the links of every path that is taken, ``NO_LINK`` where there is no hop, and whose it is."""
         ...
 

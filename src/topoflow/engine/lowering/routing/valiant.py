@@ -27,7 +27,7 @@ def split(choices: Index, connections: Connections, seed: int) -> Split:
     return evenly(choices, connections, seed)
 
 
-def paths(fabric: Fabric, connections: Connections, kind: str, seed: int) -> tuple[Links, Split]:
+def paths(fabric: Fabric, connections: Connections, seed: int) -> tuple[Links, Split]:
     """[S, H] the links of every path that is taken, and whose it is."""
     flows, servers = len(connections.source), fabric.servers
     number = min(MIDDLES, max(servers - 2, 1))
@@ -35,7 +35,7 @@ def paths(fabric: Fabric, connections: Connections, kind: str, seed: int) -> tup
     each = Connections(*(field[flow] for field in connections))
     middle = _middles(each, np.tile(np.arange(number), flows), servers, number, seed)
     links = np.concatenate(
-        [_one_path(fabric, each.source, middle, kind, seed), _one_path(fabric, middle, each.target, kind, seed)], axis=1
+        [_one_path(fabric, each.source, middle, seed), _one_path(fabric, middle, each.target, seed)], axis=1
     )
     return _without_circles(fabric, links), Split(flow, np.arange(len(flow)) % number, np.full(len(flow), 1 / number))
 
@@ -51,15 +51,15 @@ def _middles(each: Connections, place: Index, servers: int, number: int, seed: i
     return np.where(middle < servers, middle, each.target)
 
 
-def _one_path(fabric: Fabric, source: Index, target: Index, kind: str, seed: int) -> Links:
+def _one_path(fabric: Fabric, source: Index, target: Index, seed: int) -> Links:
     """[S, H] of the network's paths between both, one by a hash."""
     routes = as_routes(fabric.route)
-    count = routes.choices(source, target, kind).prod(axis=1)
+    count = routes.choices(source, target).prod(axis=1)
     if not count.all():
         lost = int(np.argmin(count))
         ends = f"{fabric.nodes[source[lost]]!r} to {fabric.nodes[target[lost]]!r}"
         raise ValueError(f"{fabric.name}.route: must connect all servers, got no path from {ends}")
-    return routes.links(source, target, choose(count, Connections(source, target, np.zeros_like(source)), seed), kind)
+    return routes.links(source, target, choose(count, Connections(source, target, np.zeros_like(source)), seed))
 
 
 def _without_circles(fabric: Fabric, links: Links) -> Links:

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.engine.lowering.algorithms import Algorithm, CollectiveCall
-from topoflow.engine.lowering.schedule import Index, SendSchedule
+from topoflow.collectives.algorithm import Algorithm, CollectiveCall
+from topoflow.collectives.schedule import Index, SendSchedule
 
 
 def schedule(call: CollectiveCall) -> SendSchedule:

@@ -11,6 +11,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from topoflow.engine.lowering.collectives import double_binary_tree
+from topoflow.collectives.algorithms import double_binary_tree
 
 ALGORITHM = replace(double_binary_tree.ALGORITHM, default=False, hierarchical=True)

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.engine.lowering.algorithms import Algorithm, CollectiveCall
-from topoflow.engine.lowering.collectives import halving_doubling
-from topoflow.engine.lowering.schedule import Index, SendSchedule, on_channels
+from topoflow.collectives.algorithm import Algorithm, CollectiveCall
+from topoflow.collectives.algorithms import halving_doubling
+from topoflow.collectives.schedule import Index, SendSchedule, on_channels
 
 
 def schedule(call: CollectiveCall) -> SendSchedule:

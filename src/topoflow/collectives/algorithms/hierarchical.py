@@ -22,6 +22,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from topoflow.engine.lowering.collectives import ring
+from topoflow.collectives.algorithms import ring
+from topoflow.operations import bus_factor
 
 ALGORITHM = replace(ring.ALGORITHM, default=False, hierarchical=True)
+
+
+def inside_shares(op: str, local: int) -> tuple[float, float]:
+    """Return the bytes that ranks send inside their server before and after the phase between servers.
+
+    They are per byte of the buffer.
+    """
+    once = bus_factor("all_gather", local)
+    return once * (op != "all_gather"), once * (op != "reduce_scatter")

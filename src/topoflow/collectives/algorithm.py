@@ -1,4 +1,4 @@
-"""Algorithms of collectives: found by looking into ``topoflow.engine.lowering.collectives``, one module each.
+"""Algorithms of collectives: found by looking into ``topoflow.collectives.algorithms``, one module each.
 
 A rank is one member of the collective: the group's servers in order, ``local`` consecutive ranks on each.
 Shapes: n ranks, R orders.
@@ -10,18 +10,15 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from types import MappingProxyType
 from typing import Literal
 
-from topoflow.collectives import nccl_flows
-from topoflow.engine.lowering import collectives
-from topoflow.engine.lowering.schedule import Index, SendSchedule, SteadyStreams
+from topoflow.collectives import algorithms as modules
+from topoflow.collectives.nccl import OPERATIONS
+from topoflow.collectives.schedule import Index, SendSchedule, SteadyStreams
 from topoflow.memory import check_memory
-from topoflow.operations import sent_by_all
-from topoflow.traffic.base import Collective, Operation
+from topoflow.operations import ring_passes, sent_by_all
 
-HIERARCHICAL = "hierarchical"  # the algorithm of collectives that know servers of several GPUs only
 NCCL = "nccl"  # the algorithm that NCCL chooses, on GPUs of nodes
 BYTES_PER_SEND = 256  # while a send is made, placed and simulated; measured: rings of 512, 1,024 and 2,048 ranks
 
@@ -63,20 +60,22 @@ class Algorithm:
     chunks: Callable[[float, int], int] = _not_pipelined  # (bytes, R) -> pieces of one tree that follow each other
     sent: Callable[[str, int], float] = sent_by_all  # (op, n) -> bytes that all ranks send per byte of the buffer
 
-    def phased(self, task: Collective | Operation) -> bool:
-        """Return whether the algorithm runs between servers only, with one rank on each.
+    def phased(self, op: str, servers: int, local: int, ranks_per_server: int | None) -> bool:
+        """Return whether the algorithm runs between servers only, between the phases inside of ``hierarchical``.
 
-        It then runs between the phases ``INSIDE_BEFORE`` and ``INSIDE_AFTER`` of the servers. Groups that are side by
-        side always do.
+        It always does where servers have ``ranks_per_server``, unless one all-reduce is among all ranks of several.
         """
-        return self.hierarchical or task.side_by_side > 1
+        if self.hierarchical or ranks_per_server is None or not ring_passes(op):
+            return self.hierarchical
+        return op != "all_reduce" or servers == 1 or local < ranks_per_server
 
 
 @cache
 def algorithms() -> Mapping[str, Algorithm]:
-    """Name -> algorithm of every module of ``topoflow.engine.lowering.collectives``."""
-    names = sorted(module.name for module in pkgutil.iter_modules(collectives.__path__))
-    return MappingProxyType({name: import_module(f"{collectives.__name__}.{name}").ALGORITHM for name in names})
+    """Name -> algorithm of every module of ``topoflow.collectives.algorithms``."""
+    names = sorted(module.name for module in pkgutil.iter_modules(modules.__path__))
+    found = {name: getattr(modules.named(name), "ALGORITHM", None) for name in names}
+    return MappingProxyType({name: algorithm for name, algorithm in found.items() if algorithm is not None})
 
 
 def names(op: str) -> tuple[str, ...]:
@@ -99,7 +98,7 @@ def name_for(op: str, named: str | None, all_reduce: str) -> str:
 
     With ``NCCL`` for all-reduces, NCCL also chooses for the other operations that it has.
     """
-    if all_reduce == NCCL and nccl_flows.runs(op) and named in (None, HIERARCHICAL):
+    if all_reduce == NCCL and op in OPERATIONS and named is None:
         return NCCL
     if named is not None:
         return named
@@ -108,7 +107,7 @@ def name_for(op: str, named: str | None, all_reduce: str) -> str:
 
 def check_algorithm(field: str, op: str, name: str) -> None:
     """Raise ``ValueError`` unless ``op`` may run the algorithm ``name``."""
-    if name not in names(op) and not (name == NCCL and nccl_flows.runs(op)):
+    if name not in names(op) and not (name == NCCL and op in OPERATIONS):
         raise ValueError(f"{field}: {op} must run one of {', '.join(names(op))}, got {name!r}")
 
 

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.engine.lowering.algorithms import Algorithm, CollectiveCall
-from topoflow.engine.lowering.schedule import Index, SendSchedule, csr
+from topoflow.collectives.algorithm import Algorithm, CollectiveCall
+from topoflow.collectives.schedule import Index, SendSchedule, csr
 
 Row = tuple[Index, Index, Index, int, bool]  # one step: sources, targets, first parts, parts of each send, reduce
 

@@ -12,10 +12,10 @@ Computing 35(12), 2009; NCCL 2.30, src/graph/trees.cc (ncclGetBtree, ncclGetDtre
 
 from __future__ import annotations
 
+from topoflow.collectives.algorithm import Algorithm, CollectiveCall
+from topoflow.collectives.pipelined_trees import MAX_CHUNKS, count_chunks, pipeline
+from topoflow.collectives.schedule import SendSchedule
 from topoflow.collectives.trees import double_binary_tree
-from topoflow.engine.lowering.algorithms import Algorithm, CollectiveCall
-from topoflow.engine.lowering.pipelined_trees import MAX_CHUNKS, count_chunks, pipeline
-from topoflow.engine.lowering.schedule import SendSchedule
 
 
 def schedule(call: CollectiveCall) -> SendSchedule:

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from topoflow.engine.lowering.schedule import Index, SendSchedule, csr
+from topoflow.collectives.schedule import Index, SendSchedule, csr
+from topoflow.collectives.trees import NO_PARENT
 
-NO_PARENT = -1
 CHUNK_BYTES = 4 * 2**20 // 8
 MAX_CHUNKS = 64
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoflow.engine.lowering.algorithms import Algorithm, CollectiveCall
-from topoflow.engine.lowering.pipelined_trees import MAX_CHUNKS, NO_PARENT, count_chunks, pipeline
-from topoflow.engine.lowering.schedule import SendSchedule
+from topoflow.collectives.algorithm import Algorithm, CollectiveCall
+from topoflow.collectives.pipelined_trees import MAX_CHUNKS, count_chunks, pipeline
+from topoflow.collectives.schedule import SendSchedule
+from topoflow.collectives.trees import NO_PARENT
 
 
 def schedule(call: CollectiveCall) -> SendSchedule:
