@@ -166,6 +166,6 @@ def gpu_streams(recording: StreamRecording) -> Iterator[None]:
     with ExitStack() as stack:
         for module in MODULES:
             for name, own in replaced.items():
-                stack.enter_context(patch.object(module, name, own))
+                stack.enter_context(patch.object(module, name, own, create=True))
         stack.enter_context(patch.object(torch.cuda, "default_stream", lambda device=None: default))
         yield
