@@ -26,9 +26,6 @@ class PlannedRoutes(ListedRoutes):
     routes: Routes
     link_of: Mapping[Pair, int]
 
-    def has_equal_lengths(self) -> bool:
-        return False
-
     def __call__(self, source: int, target: int) -> tuple[Path, ...]:
         if source == target:
             return ((),)
@@ -41,9 +38,6 @@ class SinglePaths(ListedRoutes):
     """One path for each pair of servers."""
 
     paths: Mapping[Pair, Path]
-
-    def has_equal_lengths(self) -> bool:
-        return False
 
     def __call__(self, source: int, target: int) -> tuple[Path, ...]:
         return (self.paths[source, target] if source != target else (),)

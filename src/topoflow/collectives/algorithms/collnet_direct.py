@@ -34,5 +34,5 @@ def through_switches(run: CollectiveRun, within: float, latency: float) -> Colle
 
 
 def edges(nodes: int) -> tuple[Edge, ...]:
-    """Return one pair for each node: what it sends to the switches is what it gets from them."""
+    """Return one pair for each node, which sends to the switches as much as it gets; these send less to each other."""
     return tuple((node, (node + 1) % nodes, 1.0) for node in range(nodes))

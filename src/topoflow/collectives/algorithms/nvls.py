@@ -5,6 +5,8 @@ Source: NVIDIA/nccl 2.30.7, ``src/device/all_reduce.h`` (``runNvls``), ``src/enq
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from topoflow.collectives.algorithms.collnet_direct import edges, through_switches
 from topoflow.collectives.nccl_time import CollectiveRun, CollectiveWork
 
@@ -15,12 +17,16 @@ OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter")
 
 def work(run: CollectiveRun, rails: bool) -> CollectiveWork:
     """Return the work of NVSwitches, whose pipeline is two chunks deep."""
-    at_once = run.choice.channels * run.comm.heads
-    chunk = min(chunk_bytes(run.size, at_once) * at_once, run.size)
-    within, latency = run.inside.nvls_cost * (run.size + 2 * chunk), run.inside.nvls_hop
+    within, latency, _ = by_nvswitches(run, ((131072, 64), (65536, 8), (32768, 2)))
     return CollectiveWork(within, latency) if run.comm.nodes == 1 else through_switches(run, within, latency)
 
 
-def chunk_bytes(size: int, at_once: int) -> int:
-    """Return the bytes of a chunk of NVLS (``calcCollChunking`` in ``src/enqueue.cc``)."""
-    return next((chunk for chunk, n in ((131072, 64), (65536, 8), (32768, 2)) if size >= n * at_once * chunk), 16384)
+def by_nvswitches(run: CollectiveRun, chunks: Sequence[tuple[int, int]]) -> tuple[float, float, int]:
+    """Return the bytes and the latency (s) of NVSwitches, and the bytes of all chunks that are on the way at once.
+
+    ``chunks`` are sizes (B), each with how many of it there must be in each channel (``calcCollChunking``).
+    """
+    at_once = run.choice.channels * run.comm.heads
+    sizes = (chunk for chunk, number in chunks if run.size >= number * at_once * chunk)
+    chunk = min(next(sizes, chunks[-1][0] // 2) * at_once, run.size)
+    return run.inside.nvls_cost * (run.size + 2 * chunk), run.inside.nvls_hop, chunk

@@ -61,6 +61,9 @@ class Routes(ABC):
 class ListedRoutes(Routes):
     """Routes that list the paths of a pair; each pair is listed once and cached in rows."""
 
+    def has_equal_lengths(self) -> bool:
+        return False  # as far as is known
+
     @abstractmethod
     def __call__(self, source: int, target: int) -> tuple[Path, ...]: ...
 
@@ -124,9 +127,6 @@ class FunctionRoutes(ListedRoutes):
 
     def __init__(self, route: Route) -> None:
         self.route = route
-
-    def has_equal_lengths(self) -> bool:
-        return False
 
     def __call__(self, source: int, target: int) -> tuple[Path, ...]:
         return self.route(source, target) if source != target else ((),)

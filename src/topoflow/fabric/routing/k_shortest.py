@@ -32,9 +32,6 @@ class KShortestPaths(ContentHashed, ListedRoutes):
         self.outgoing, self.target = self.shortest.outgoing, self.shortest.target
         self._paths: dict[tuple[int, int], tuple[Path, ...]] = {}
 
-    def has_equal_lengths(self) -> bool:
-        return False
-
     def __call__(self, source: int, target: int) -> tuple[Path, ...]:
         pair = (source, target)
         if pair not in self._paths:

@@ -141,9 +141,6 @@ class ReductionRoutes(ContentHashed, ListedRoutes):
         self.position = {group: {server: at for at, server in enumerate(group)} for group in strides}
         self.strides = {group: coin_change(len(group), coins) for group, coins in strides.items() if coins}
 
-    def has_equal_lengths(self) -> bool:
-        return False  # hops of rings may take long detours
-
     def __call__(self, source: int, target: int) -> tuple[Path, ...]:
         if (source, target) in self.circuits:
             return ((self.circuits[source, target],),)
