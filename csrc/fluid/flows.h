@@ -5,8 +5,8 @@
 // 1989).
 #pragma once
 
-#include "parallel/skew_heap.h"
 #include "parallel/team.h"
+#include "queues/skew_heap.h"
 
 namespace topoflow::BACKEND {
 

@@ -3,7 +3,7 @@
 
 #include "arena.h"
 #include "flows.h"
-#include "parallel/resources.h"
+#include "queues/resources.h"
 
 namespace topoflow::BACKEND {
 

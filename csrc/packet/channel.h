@@ -11,8 +11,8 @@
 // 13.3.1.
 #pragma once
 
-#include "calendar.h"
 #include "parallel/bits.h"
+#include "queues/calendar.h"
 #include "times.h"
 
 namespace topoflow::BACKEND::packet {

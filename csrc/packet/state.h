@@ -10,11 +10,11 @@
 #pragma once
 
 #include "batch.h"
-#include "calendar.h"
 #include "channel.h"
 #include "flow.h"
-#include "parallel/events.h"
 #include "parallel/memory.h"
+#include "queues/calendar.h"
+#include "queues/event_heap.h"
 #include "tasks.h"
 
 namespace topoflow::BACKEND::packet {

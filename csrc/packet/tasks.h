@@ -13,9 +13,9 @@
 
 #include "batch.h"
 #include "latencies.h"
-#include "parallel/events.h"
 #include "parallel/memory.h"
-#include "parallel/resources.h"
+#include "queues/event_heap.h"
+#include "queues/resources.h"
 
 namespace topoflow::BACKEND::packet {
 

@@ -11,10 +11,10 @@
 
 #include "batch.h"
 #include "parallel/bits.h"
-#include "parallel/events.h"
 #include "parallel/memory.h"
-#include "parallel/resources.h"
 #include "parallel/team.h"
+#include "queues/event_heap.h"
+#include "queues/resources.h"
 #include "rotors.h"
 #include "transceivers.h"
 

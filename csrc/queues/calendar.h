@@ -1,8 +1,8 @@
-// The credits of a channel that do not fit into its cache line: a calendar queue.
+// A calendar queue of credits: those that do not fit into the cache line of a channel (packet/channel.h).
 //
-// Time is divided into days, which a channel has a power of two of. The credits that are back on day n are in list n
+// Time is divided into days, and a channel has a power of two of them. The credits that are back on day n are in list n
 // modulo that number, up to four in a slot. A sender that asks for the credits that are back looks only at the days
-// since it asked last, so that a credit takes the same time however many are under way on a long or fast link.
+// since it last asked, so that a credit takes the same time however many are under way on a long or fast link.
 //
 //   4 days of 256 ps, credits that are back at 300, 520, 700 and 1,300 ps:
 //   day 0: none   day 1: 300, 1,300   day 2: 520, 700   day 3: none
@@ -14,7 +14,7 @@
 
 #include "parallel/bits.h"
 
-namespace topoflow::BACKEND::packet {
+namespace topoflow::BACKEND {
 
 // Up to four credits with the same number of flits. They share a slot.
 struct CreditGroup {
@@ -68,4 +68,4 @@ class Calendar {
   int32_t first_, days_, log_day_;  // a day has 2^log_day_ ps
 };
 
-}  // namespace topoflow::BACKEND::packet
+}  // namespace topoflow::BACKEND

@@ -3,7 +3,7 @@
 // Source: skew heaps (Sleator and Tarjan, Self-Adjusting Heaps, SIAM J. Computing 15(1), 1986).
 #pragma once
 
-#include "backend.h"
+#include "parallel/backend.h"
 
 namespace topoflow::BACKEND {
 

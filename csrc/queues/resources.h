@@ -4,9 +4,12 @@
 //
 // The number of a resource is that of one of its tasks. wait() and release() record the events of one time, in any
 // order; then serve() begins the tasks whose turn it is.
+//
+// Source: first come, first served, Kleinrock, "Queueing systems", volume 1, 1975, 1.2; the heap is that of
+// skew_heap.h.
 #pragma once
 
-#include "memory.h"
+#include "parallel/memory.h"
 #include "skew_heap.h"
 
 namespace topoflow::BACKEND {

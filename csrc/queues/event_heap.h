@@ -1,7 +1,9 @@
-// What will happen when, in the order of times.
+// Events in the order of their times, in a binary heap; of events of one time, in the order of what happens.
+//
+// Source: Williams, "Algorithm 232: Heapsort", Communications of the ACM 7(6), 1964.
 #pragma once
 
-#include "backend.h"
+#include "parallel/backend.h"
 #include "times.h"
 
 namespace topoflow::BACKEND {
