@@ -3,10 +3,11 @@
 // A new control is a header like dcqcn.h, a number in batch.h (Control), a case here and a name in
 // topoflow/engine/packet/transport.py.
 //
-// Source: dcqcn.h and pulls.h.
+// Source: dcqcn.h, pulls.h and nscc.h.
 #pragma once
 
 #include "dcqcn.h"
+#include "nscc.h"
 #include "pulls.h"
 
 namespace topoflow::BACKEND::packet {
@@ -19,6 +20,8 @@ DEVICE auto with_control(int32_t number, const F& f) {
       return f(Dcqcn());
     case Pulls::kNumber:
       return f(Pulls());
+    case Nscc::kNumber:
+      return f(Nscc());
     default:
       return f(Uncontrolled());
   }
