@@ -21,13 +21,13 @@ constexpr int32_t kLatencyBins = 1024;  // of the histogram of latencies (state.
 constexpr int64_t kMostLosses = 1000;
 
 enum Loss : int32_t { kLossless = 0, kDrops = 1, kTrims = 2 };
-enum Control : int32_t { kNoControl = 0, kDcqcn = 1, kPulls = 2, kNscc = 3 };
+enum Control : int32_t { kNoControl = 0, kDcqcn = 1, kPulls = 2, kNscc = 3, kSwift = 4 };
 
 // Ports that lose or mark packets, and what messages do about it (transport.h).
 struct TransportSettings {
   bool is_on, mark_leaving;
   int32_t loss, control, mark_from, mark_to, gain, recoveries;
-  int64_t timeout, mark_most, timer, bytes, alpha_timer, notice;
+  int64_t timeout, mark_most, timer, bytes, alpha_timer, notice, scaling;
 };
 
 constexpr Setting<TransportSettings> kTransportSettings[] = {
@@ -44,6 +44,7 @@ constexpr Setting<TransportSettings> kTransportSettings[] = {
     setting("bytes", &TransportSettings::bytes, "B, after which a rate rises"),
     setting("alpha_timer", &TransportSettings::alpha_timer, "ps, after which alpha falls"),
     setting("notice", &TransportSettings::notice, "ps at least between two notices of marks of a receiver"),
+    setting("scaling", &TransportSettings::scaling, "ps, by which the target of a small window is longer (swift.h)"),
     setting("gain", &TransportSettings::gain, "2^-16, of alpha"),
     setting("recoveries", &TransportSettings::recoveries, "rises of a rate until its target rises")};
 

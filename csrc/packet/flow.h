@@ -5,6 +5,7 @@
 
 #include "dcqcn.h"
 #include "nscc.h"
+#include "swift.h"
 
 namespace topoflow::BACKEND::packet {
 
@@ -22,6 +23,7 @@ struct Flow {
   union {  // by the control of messages
     Rate rate;
     NsccWindow nscc;
+    SwiftWindow swift;
   };
   int64_t earliest;     // ps, when the next packet may leave
   int64_t quiet;        // ps, until when its receiver says nothing of marks

@@ -27,7 +27,7 @@ from topoflow.engine.packet.addresses import AddressedLayout
 from topoflow.engine.packet.layout import PortLayout, lay_out
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.settings import MICROSECOND, MILLISECOND, SECOND, numbers
-from topoflow.engine.packet.transport import MARKED
+from topoflow.engine.packet.transport import MARKED, WINDOWED
 from topoflow.fabric.routing.base import padded
 
 Rows = Sequence[np.ndarray]  # links of each path
@@ -130,9 +130,9 @@ def random_transport(draw: np.random.Generator) -> Packet:
     usual = replace(usual, size=usual.size * 256, flit=usual.flit * 256, buffer="auto") if usual.size < 256 else usual
     marks = draw.random() >= 0.2
     loss = str(draw.choice(["none", "drop", "trim"]))
-    control = str(draw.choice(["none", "dcqcn", "nscc", "pulls"] if marks else ["none", "pulls"]))
+    control = str(draw.choice(["none", "dcqcn", "nscc", "swift", "pulls"] if marks else ["none", "swift", "pulls"]))
     # what was trimmed is pulled without a window, too
-    pulls_next = (control == "pulls" and loss != "trim") or control == "nscc"
+    pulls_next = (control == "pulls" and loss != "trim") or control in WINDOWED
     found = replace(
         usual,
         queues="virtual_output",

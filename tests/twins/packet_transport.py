@@ -19,6 +19,7 @@ from functools import partial
 
 from tests.twins.packet import ARRIVE, Message, Packet, Simulation
 from tests.twins.packet_nscc import TICK, NsccWindow
+from tests.twins.packet_swift import SwiftWindow
 from topoflow import _C
 from topoflow.engine.base import World
 from topoflow.engine.packet.draws import mark
@@ -89,7 +90,7 @@ class Flow:
 
     message: Message
     rate: Rate
-    window: NsccWindow | None
+    window: NsccWindow | SwiftWindow | None
     allowed: int  # packets that it may still send
     packets: int
     earliest: int = 0  # ps
@@ -146,14 +147,18 @@ class TransportSimulation(Simulation):
         self.underway[task] = int(self.numbers.bytes[task])
         message = Message(task, root, list(reversed(range(packets))))
         rate = Rate(self.settings, int(control.step[port]), int(control.leap[port]))
-        window = self.window_of(task) if self.settings.control == "nscc" else None
-        self.flows[task] = Flow(message, rate, window, int(control.allowed[task]), packets, waits=True)
+        self.flows[task] = Flow(message, rate, self.window_of(task), int(control.allowed[task]), packets, waits=True)
         self.at(time, partial(self.offer, message), task)
 
-    def window_of(self, task: int) -> NsccWindow:
-        control, size = self.numbers.control, self.settings.size
+    def window_of(self, task: int) -> NsccWindow | SwiftWindow | None:
+        control, size, loss = self.numbers.control, self.settings.size, self.settings.loss
         idle, target, unit = (int(each[task]) for each in (control.idle, control.target, control.unit))
-        return NsccWindow(idle, target, size, int(control.largest[task]) * size, unit, self.settings.loss == "trim")
+        if self.settings.control == "nscc":
+            return NsccWindow(idle, target, size, int(control.largest[task]), unit, loss == "trim")
+        if self.settings.control == "swift":
+            scaling = int(self.settings.transport["scaling"])
+            return SwiftWindow(idle, target, scaling, size, int(control.largest[task]), loss == "drop")
+        return None
 
     def next_packet(self, port: int, now: int) -> Packet | None:
         if not self.ports[port].messages:
@@ -188,7 +193,7 @@ class TransportSimulation(Simulation):
             flow.rate.sent(size)
             gap = flow.rate.gap(self.numbers.time(port, size))
         if flow.window is not None:
-            flow.window.under_way += 1
+            gap = flow.window.sent()
         flow.earliest = now + max(gap, int(self.numbers.pace[packet.task]))
         flow.waits = self.may_send(flow)
         if not flow.waits:
@@ -347,7 +352,7 @@ class TransportSimulation(Simulation):
             else:
                 round_trip = news.delay * TICK + int(self.numbers.control.back[task])
                 flow.window.on_ack(size, round_trip, news.marked, now)
-            flow.allowed = flow.window.window // self.settings.size - flow.window.under_way
+            flow.allowed = flow.window.packets - flow.window.under_way
         if not flow.waits and self.may_send(flow):
             flow.waits = True
             self.at(max(now, flow.earliest), partial(self.offer, flow.message), task)
