@@ -21,13 +21,13 @@ constexpr int32_t kLatencyBins = 1024;  // of the histogram of latencies (state.
 constexpr int64_t kMostLosses = 1000;
 
 enum Loss : int32_t { kLossless = 0, kDrops = 1, kTrims = 2 };
-enum Control : int32_t { kNoControl = 0, kDcqcn = 1, kPulls = 2 };
+enum Control : int32_t { kNoControl = 0, kDcqcn = 1, kPulls = 2, kNscc = 3, kSwift = 4 };
 
 // Ports that lose or mark packets, and what messages do about it (transport.h).
 struct TransportSettings {
   bool is_on, mark_leaving;
   int32_t loss, control, mark_from, mark_to, gain, recoveries;
-  int64_t timeout, mark_most, timer, bytes, alpha_timer, notice;
+  int64_t timeout, mark_most, timer, bytes, alpha_timer, notice, scaling;
 };
 
 constexpr Setting<TransportSettings> kTransportSettings[] = {
@@ -44,6 +44,7 @@ constexpr Setting<TransportSettings> kTransportSettings[] = {
     setting("bytes", &TransportSettings::bytes, "B after which a rate rises"),
     setting("alpha_timer", &TransportSettings::alpha_timer, "ps after which alpha falls"),
     setting("notice", &TransportSettings::notice, "ps at least between two notices of marks by a receiver"),
+    setting("scaling", &TransportSettings::scaling, "ps by which the target of a small window is longer (swift.h)"),
     setting("gain", &TransportSettings::gain, "2^-16, the gain of alpha"),
     setting("recoveries", &TransportSettings::recoveries, "rises of a rate until its target rises")};
 
@@ -152,8 +153,8 @@ constexpr Field<PortArrays> kPortFields[] = {
 
 // Messages and ports of a transport (transport.h).
 struct TransportArrays {
-  const int32_t *allowed, *puller, *step, *leap, *depth;
-  const int64_t *back, *pull, *under_way;
+  const int32_t *allowed, *puller, *largest, *step, *leap, *depth;
+  const int64_t *back, *pull, *idle, *target, *unit, *under_way;
 };
 
 constexpr Field<TransportArrays> kFlowFields[] = {
@@ -162,6 +163,11 @@ constexpr Field<TransportArrays> kFlowFields[] = {
     array("back", &TransportArrays::back, "S", "ps from when a packet has arrived until its sender knows"),
     array("puller", &TransportArrays::puller, "S", "a port of its receiver, of several interfaces the first"),
     array("pull", &TransportArrays::pull, "S", "ps between two pulls of its receiver"),
+    array("largest", &TransportArrays::largest, "S",
+          "packets of its largest window; where windows change, as what follows"),
+    array("idle", &TransportArrays::idle, "S", "ps of a round trip on an idle network"),
+    array("target", &TransportArrays::target, "S", "ps that its packets are to wait in queues"),
+    array("unit", &TransportArrays::unit, "S", "B, in which the control states how windows rise"),
     array("step", &TransportArrays::step, "N", "2^-20 of the port's rate that the target of a rate rises by"),
     array("leap", &TransportArrays::leap, "N", "the same once it rises fast"),
     array("depth", &TransportArrays::depth, "N", "flits that may wait for it where packets are lost, and with sst"),

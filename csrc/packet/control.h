@@ -4,7 +4,7 @@
 // lists them. `world` is the World (core.h), `flow` the state of the message.
 //
 //   gap        how long a sender waits after a packet    DCQCN: by its rate
-//   on_mark    a sender learns that a packet was marked  DCQCN: the rate falls
+//   on_ack     a sender learns of a packet               DCQCN: if it was marked, the rate falls
 //   ack_time   when a receiver acknowledges a packet     pulls: at the receiver's own pace
 //
 // Source: the hooks are ours; a window alone limits a message as in Handley et al., "Re-architecting datacenter
@@ -17,8 +17,30 @@
 
 namespace topoflow::BACKEND::packet {
 
+// What a message learns of a packet.
+enum Feedback : int32_t {
+  kAtSender = 1,  // else at the receiver
+  kLost = 2,
+  kLastOne = 4,  // of the message, which is not of the full size
+  kMark = 8
+};
+
+constexpr int32_t kTickBits = 10;  // timestamps of NICs count ticks of 1,024 ps
+
+// What a sender learns of a packet.
+struct Ack {
+  int64_t round_trip;  // ps, from when it left its NIC until now; of a packet that arrived
+  int32_t bytes;
+  bool is_lost, is_marked;
+};
+
 struct Uncontrolled {
   static constexpr int32_t kNumber = kNoControl;
+  // on_ack is called if the feedback of a packet has one of these bits; 0: neither on_ack nor gap is called.
+  static constexpr int32_t kHears = 0;
+
+  // A message of a task begins.
+  DEVICE static void begin(auto&, auto&, [[maybe_unused]] int32_t task) {}
 
   // Returns the least time from the beginning of a packet of `size` flits to that of the next one, ps. The packet
   // leaves by port `p` at `now`.
@@ -27,8 +49,9 @@ struct Uncontrolled {
     return 0;
   }
 
-  // The sender of a message, which sends by port `p`, learns at `now` that a packet was marked.
-  DEVICE static void on_mark(auto&, auto&, [[maybe_unused]] int32_t p, [[maybe_unused]] int64_t now) {}
+  // The sender of a task's message, which sends by port `p`, learns of a packet at `now`.
+  DEVICE static void on_ack(auto&, auto&, [[maybe_unused]] int32_t task, [[maybe_unused]] int32_t p,
+                            [[maybe_unused]] const Ack& ack, [[maybe_unused]] int64_t now) {}
 
   // Returns when the receiver acknowledges a packet of a task's message that has arrived at `now`, or only its header
   // (is_lost), ps; kNever: it does not.

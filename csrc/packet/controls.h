@@ -3,11 +3,13 @@
 // A new control is a header like dcqcn.h, a number in batch.h (Control), a case here and a name in
 // topoflow/engine/packet/transport.py.
 //
-// Source: dcqcn.h and pulls.h.
+// Source: dcqcn.h, pulls.h, nscc.h and swift.h.
 #pragma once
 
 #include "dcqcn.h"
+#include "nscc.h"
 #include "pulls.h"
+#include "swift.h"
 
 namespace topoflow::BACKEND::packet {
 
@@ -19,6 +21,10 @@ DEVICE auto with_control(int32_t number, const F& f) {
       return f(Dcqcn());
     case Pulls::kNumber:
       return f(Pulls());
+    case Nscc::kNumber:
+      return f(Nscc());
+    case Swift::kNumber:
+      return f(Swift());
     default:
       return f(Uncontrolled());
   }

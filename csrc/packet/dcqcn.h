@@ -64,6 +64,7 @@ struct Rate {
 
 struct Dcqcn : Uncontrolled {
   static constexpr int32_t kNumber = kDcqcn;
+  static constexpr int32_t kHears = kMark;
 
   DEVICE static int64_t gap(auto& world, auto& flow, int32_t p, int32_t size, int64_t now) {
     const TransportSettings& how = world.b_.transport;
@@ -73,7 +74,9 @@ struct Dcqcn : Uncontrolled {
     return flow.rate.gap(world.time(world.s_.port[p], size));
   }
 
-  DEVICE static void on_mark(auto& world, auto& flow, int32_t p, int64_t now) {
+  DEVICE static void begin(auto&, auto& flow, int32_t) { flow.rate.begin(); }
+
+  DEVICE static void on_ack(auto& world, auto& flow, int32_t, int32_t p, const Ack&, int64_t now) {
     flow.rate.cut(world.b_.transport, now, world.b_.flows.step[world.port_ + p], world.b_.flows.leap[world.port_ + p]);
   }
 };

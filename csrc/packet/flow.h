@@ -4,21 +4,27 @@
 #pragma once
 
 #include "dcqcn.h"
+#include "nscc.h"
+#include "swift.h"
 
 namespace topoflow::BACKEND::packet {
 
-// The event by which a message learns of a packet is kFeedback + 16 * task + these bits.
-constexpr int64_t kFeedback = int64_t{1} << 41;
-enum Feedback : int32_t {
-  kAtSender = 1,  // else at the receiver
-  kLost = 2,
-  kLastOne = 4,  // of the message, which is not of the full size
-  kMark = 8
-};
+// What a message learns of a packet, as an event: kFeedback + (16 * task + bits of Feedback) * 2^kDelayBits + its
+// delay.
+constexpr int64_t kFeedback = int64_t{1} << 62;
+
+// The delay is the time from when the packet left its NIC until it arrived, as timestamps of NICs have it: in ticks.
+// Longer ones than fit (137 ms) count as that. 0: the packet was lost.
+constexpr int32_t kDelayBits = 27;
+constexpr int64_t kLongestDelay = (int64_t{1} << kDelayBits) - 1;
 
 // A message on its way.
 struct Flow {
-  Rate rate;
+  union {  // by the control of messages
+    Rate rate;
+    NsccWindow nscc;
+    SwiftWindow swift;
+  };
   int64_t earliest;     // ps, when the next packet may leave
   int64_t quiet;        // ps, until when its receiver says nothing of marks
   int64_t again, last;  // packets to be sent again, of the full size and not

@@ -41,8 +41,8 @@ class Transport : public Base {
     for (int32_t t = 0; t < messages_; ++t) {
       Flow& flow = s_.flow[t];
       flow = {};
-      flow.rate.begin();
       flow.allowed = b_.flows.allowed[task_ + t];
+      with_control(b_.transport.control, [&](const auto& control) { control.begin(*this, flow, t); });
       for (int64_t* count : {b_.out.sent, b_.out.sent_bytes, b_.out.delivered, b_.out.delivered_bytes, b_.out.lost_of,
                              b_.out.lost_bytes})
         count[task_ + t] = 0;
@@ -89,9 +89,13 @@ class Transport : public Base {
     count(b_.out.sent, b_.out.sent_bytes, packet);
     const int32_t size = size_of(packet.task, packet.number);
     const auto p = static_cast<int32_t>(&port - s_.port);
-    const int64_t gap =
-        with_control(b_.transport.control, [&](const auto& control) { return control.gap(*this, flow, p, size, now); });
-    flow.earliest = now + (gap > sender.pace ? gap : sender.pace);
+    int64_t gap = sender.pace;
+    if (hears_) {
+      const int64_t least = with_control(b_.transport.control,
+                                         [&](const auto& control) { return control.gap(*this, flow, p, size, now); });
+      if (least > gap) gap = least;
+    }
+    flow.earliest = now + gap;
     flow.waits = may_send(sender, flow);
     if (!flow.waits) return;
     if (flow.earliest > now) return offer(i, flow.earliest);
@@ -235,7 +239,8 @@ class Transport : public Base {
   DEVICE void on_delivery(const Packet& packet, int64_t arrival) {
     if (!transports()) return;
     count(b_.out.delivered, b_.out.delivered_bytes, packet);
-    notify(arrival, packet, packet.number & kMarked ? kMark : 0);
+    const int64_t delay = (arrival - packet.born) >> kTickBits;
+    notify(arrival, packet, packet.number & kMarked ? kMark : 0, delay < kLongestDelay ? delay : kLongestDelay);
   }
 
   DEVICE void count(int64_t* packets, int64_t* bytes, const Packet& packet) const {
@@ -244,15 +249,17 @@ class Transport : public Base {
   }
 
   // A message hears of a packet at `time`: at its receiver first, and then at its sender.
-  DEVICE void notify(int64_t time, const Packet& packet, int32_t feedback) {
-    notify(time, packet.task, feedback | (packet.number & kShort ? kLastOne : 0));
+  DEVICE void notify(int64_t time, const Packet& packet, int32_t feedback, int64_t delay = 0) {
+    const int64_t known = feedback | (packet.number & kShort ? kLastOne : 0);
+    post({time, kFeedback + ((16 * int64_t{packet.task} + known) << kDelayBits) + delay}, packet.task,
+         feedback & kAtSender);
   }
 
-  DEVICE void notify(int64_t time, int32_t task, int32_t feedback) {
-    const Event event{time, kFeedback + 16 * int64_t{task} + feedback};
+  // An event of a message of a task happens to its sender or its receiver.
+  DEVICE void post(const Event& event, int32_t task, [[maybe_unused]] bool at_sender) {
     if constexpr (!Region::kAlone) {
       const int32_t nic = b_.paths.root_port[root_ + b_.tasks.first_root[task_ + task]];
-      const int32_t port = feedback & kAtSender ? nic : b_.flows.puller[task_ + task];
+      const int32_t port = at_sender ? nic : b_.flows.puller[task_ + task];
       if (!region_.template has<&Cut::port>(port))
         return region_.template mail_for<&Cut::port>(port).events.push_back(event);
     }
@@ -268,32 +275,39 @@ class Transport : public Base {
   }
 
   DEVICE void on_feedback(const Event& event) {
-    const int64_t heard = event.what - kFeedback;
+    const int64_t heard = (event.what - kFeedback) >> kDelayBits;
     const auto task = static_cast<int32_t>(heard / 16), feedback = static_cast<int32_t>(heard % 16);
-    feedback& kAtSender ? on_ack(task, feedback, event.time) : on_arrival_at_receiver(task, feedback, event.time);
+    feedback& kAtSender ? on_ack(task, feedback, event) : on_arrival_at_receiver(task, feedback, event);
   }
 
-  DEVICE void on_arrival_at_receiver(int32_t task, int32_t feedback, int64_t now) {
+  DEVICE void on_arrival_at_receiver(int32_t task, int32_t feedback, const Event& event) {
     Flow& flow = s_.flow[task];
+    const int64_t now = event.time;
+    int64_t what = event.what + (int64_t{kAtSender} << kDelayBits);
     if (now < flow.quiet) {
-      feedback &= ~kMark;
+      what &= ~(int64_t{kMark} << kDelayBits);
     } else if (feedback & kMark) {
       flow.quiet = now + b_.transport.notice;
     }
     const int64_t sent = with_control(b_.transport.control, [&](const auto& control) {
       return control.ack_time(*this, flow, task, (feedback & kLost) != 0, now);
     });
-    if (sent != kNever) notify(sent + b_.flows.back[task_ + task], task, feedback | kAtSender);
+    if (sent != kNever) post({sent + b_.flows.back[task_ + task], what}, task, true);
   }
 
-  DEVICE void on_ack(int32_t task, int32_t feedback, int64_t now) {
+  DEVICE void on_ack(int32_t task, int32_t feedback, const Event& event) {
+    const int64_t now = event.time;
     const int32_t i = s_.first_sender[task], p = s_.sender[i].port;
     self().send_until(p, now);
     Flow& flow = s_.flow[task];
     ++flow.allowed;
     if (feedback & kLost) ++(feedback & kLastOne ? flow.last : flow.again);
-    if (feedback & kMark)
-      with_control(b_.transport.control, [&](const auto& control) { control.on_mark(*this, flow, p, now); });
+    if (feedback & hears_) {
+      const Ack ack{((event.what & kLongestDelay) << kTickBits) + b_.flows.back[task_ + task],
+                    feedback & kLastOne ? short_bytes(task) : b_.model.size, (feedback & kLost) != 0,
+                    (feedback & kMark) != 0};
+      with_control(b_.transport.control, [&](const auto& control) { control.on_ack(*this, flow, task, p, ack, now); });
+    }
     if (flow.waits || !may_send(s_.sender[i], flow)) return;
     flow.waits = true;
     offer(i, now > flow.earliest ? now : flow.earliest);
@@ -325,6 +339,7 @@ class Transport : public Base {
   }
 
   bool gives_up_ = false;  // a message has given up
+  int32_t hears_ = with_control(b_.transport.control, [](const auto& control) { return control.kHears; });
 };
 
 }  // namespace topoflow::BACKEND::packet

@@ -41,7 +41,7 @@ def test_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "denied" in capsys.readouterr().out
     names = {path.name for path in (tmp_path / "out").iterdir()}
     pictures = {"sizes.png", "groups.png", "denials.png", "cores.png"}
-    assert names == {"report.html", "result.json", "rows.csv", "placements.jsonl", *pictures}
+    assert names == {"report.html", "result.json", "rows.csv", "placements.jsonl", "utilization.csv", *pictures}
     rows = list(csv.DictReader((tmp_path / "out" / "rows.csv").open()))
     assert len(rows) == 4 * 6
     lines = [json.loads(line) for line in (tmp_path / "out" / "placements.jsonl").read_text().split("\n")[:-1]]
@@ -51,6 +51,9 @@ def test_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert sum(line["machines"]) == int(row["machines"])
         assert len(line["servers"]) == int(row["servers"])
         assert all(0 <= server < 16 for server in line["servers"])
+    used = list(csv.DictReader((tmp_path / "out" / "utilization.csv").open()))
+    assert {row["cluster"] for row in used} == {row["cluster"] for row in rows}
+    assert max(float(row["gpus"]) for row in used) == 1, "12 + 2 * 4 machines with 8 and 4 GPUs on 16 servers with 8"
 
 
 def test_a_result_without_a_folder_is_kept(

@@ -27,7 +27,7 @@ from topoflow.engine.packet.addresses import AddressedLayout
 from topoflow.engine.packet.layout import PortLayout, lay_out
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.settings import MICROSECOND, MILLISECOND, SECOND, numbers
-from topoflow.engine.packet.transport import MARKED
+from topoflow.engine.packet.transport import MARKED, WINDOWED
 from topoflow.fabric.routing.base import padded
 
 Rows = Sequence[np.ndarray]  # links of each path
@@ -130,8 +130,9 @@ def random_transport(draw: np.random.Generator) -> Packet:
     usual = replace(usual, size=usual.size * 256, flit=usual.flit * 256, buffer="auto") if usual.size < 256 else usual
     marks = draw.random() >= 0.2
     loss = str(draw.choice(["none", "drop", "trim"]))
-    control = str(draw.choice(["none", "dcqcn", "dcqcn", "pulls"] if marks else ["none", "pulls"]))
-    pulls_next = control == "pulls" and loss != "trim"  # what was trimmed is pulled without a window, too
+    control = str(draw.choice(["none", "dcqcn", "nscc", "swift", "pulls"] if marks else ["none", "swift", "pulls"]))
+    # what was trimmed is pulled without a window, too
+    pulls_next = (control == "pulls" and loss != "trim") or control in WINDOWED
     found = replace(
         usual,
         queues="virtual_output",
@@ -139,6 +140,7 @@ def random_transport(draw: np.random.Generator) -> Packet:
         control=control,
         window=["auto" if pulls_next else None, "auto", 1, 10_000][draw.integers(0, 4)],
         timeout=float(draw.choice([1e-6, 20e-6])),
+        target="auto" if draw.spawn(1)[0].random() < 0.5 else 3e-7,
         ecn_from=low if marks else None,
         ecn_to=low + int(draw.integers(0, 3) * 4096),
         ecn_most=float(draw.random()),

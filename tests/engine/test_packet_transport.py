@@ -13,6 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.test_packet_random import loses_nothing_silently, some_lossy_worlds, union_of
+from tests.twins.packet_nscc import NsccWindow
+from tests.twins.packet_swift import PACKET as WINDOW_OF_ONE
+from tests.twins.packet_swift import SwiftWindow
 from tests.twins.packet_transport import Rate
 from topoflow.demand import Demand
 from topoflow.engine.alternatives import Alternatives
@@ -31,6 +34,8 @@ LATENCY = 1e-6
 EXACT = {"rel": 1e-12}
 ROCE = Packet(control="dcqcn", ecn_from=5000)
 NDP = Packet(loss="trim", control="pulls", window="auto", buffer=8 * 4096)
+NSCC = Packet(control="nscc", window="auto", ecn_from=12_500, ecn_to=50_000, ecn_most=1.0, ecn_at="departure")
+SWIFT = Packet(control="swift", window="auto")
 MakeWorld = Callable[..., World]
 
 
@@ -153,13 +158,15 @@ def test_lossless_ports_lose_nothing_and_others_only_where_too_much_waits(make_w
     assert lossy.packets[4] == 800
 
 
-def test_a_controlled_message_alone_is_as_fast_as_its_link(make_world: MakeWorld) -> None:
+@pytest.mark.parametrize("model", [ROCE, NSCC, SWIFT])
+def test_a_controlled_message_alone_is_as_fast_as_its_link(make_world: MakeWorld, model: Packet) -> None:
     world = incast(make_world, 1, 3000 * 4096)
-    assert run(world, ROCE).finish.tolist() == run(world, Packet()).finish.tolist()
+    assert run(world, model).finish.tolist() == run(world, Packet()).finish.tolist()
 
 
-def test_two_controlled_messages_share_fairly(make_world: MakeWorld) -> None:
-    first, second = run(incast(make_world, 2, 60e6), ROCE).finish
+@pytest.mark.parametrize("model", [ROCE, NSCC, SWIFT])
+def test_two_controlled_messages_share_fairly(make_world: MakeWorld, model: Packet) -> None:
+    first, second = run(incast(make_world, 2, 60e6), model).finish
     assert first == pytest.approx(second, rel=0.02)
     assert max(first, second) <= 1.05 * 120e6 / C  # and the link is rarely idle
 
@@ -228,6 +235,39 @@ def test_a_rate_falls_by_half_and_comes_back_by_halves() -> None:
     assert rate.target == WHOLE_RATE // 2 + 36 * 3 + 5 * 3 + 30  # both have ended more than five times
 
 
+@pytest.mark.parametrize("loss", ["none", "drop", "trim"])
+def test_windows_end_an_incast_near_its_bound_with_waits_near_their_target(make_world: MakeWorld, loss: str) -> None:
+    """The link is always busy, and most packets wait for about as long as the target says, which is a round trip."""
+    world = incast(make_world, 8, 20e6)
+    found = run(world, replace(NSCC, loss=loss, target=4e-6))
+    ports: Any = found.ports
+    assert 160e6 / C < found.makespan < 1.03 * 160e6 / C
+    assert ports.latency.quantile(0.5) - FLIT - PACKET - 2 * LATENCY < 8e-6
+
+
+def test_a_marked_packet_that_waited_cuts_the_window_by_the_share_of_the_wait_over_the_target() -> None:
+    window = NsccWindow(idle=12_000_000, target=6_144_000, size=4096, largest=100, unit=4096, trims=False)
+    window.window, window.average = 100_000, 12_288_000
+    window.decrease(now=20_000_000)
+    assert window.window == 60_000
+    window.decrease(now=30_000_000)  # within a round trip
+    assert window.window == 60_000
+    window.average = 2**40
+    window.decrease(now=40_000_000)
+    assert window.window == 30_000  # by half at most
+
+
+def test_a_round_trip_above_its_target_cuts_the_window_by_its_share() -> None:
+    window = SwiftWindow(round_trip=0, target=40_960_000, scaling=0, size=4096, largest=10, drops_packets=False)
+    window.on_ack(4096, round_trip=51_200_000, marked=False, now=60_000_000)
+    assert window.window / WINDOW_OF_ONE == pytest.approx(10 * (1 - 0.8 * 10.24 / 51.2), rel=1e-4)
+    window.on_ack(4096, round_trip=51_200_000, marked=False, now=70_000_000)  # within a round trip
+    assert window.window / WINDOW_OF_ONE == pytest.approx(8.4, rel=1e-4)
+    for _ in range(8):  # a window without waits is one packet larger
+        window.on_ack(4096, round_trip=1_000_000, marked=False, now=80_000_000)
+    assert window.window / WINDOW_OF_ONE == pytest.approx(9.4, rel=0.01)
+
+
 def test_sprayed_packets_that_are_lost_take_other_paths() -> None:
     fabric = LeafSpine(C, 1, 5e-7, 4).build(16, Demand(16))
     tasks = [Transfer(100 * 4096.0, host, 15) for host in range(15)]
@@ -262,8 +302,12 @@ def test_what_was_sent_was_delivered_or_lost(seed: int) -> None:
     ("change", "law"),
     [
         ({"loss": "red"}, "loss: must be one of none, drop, trim, got 'red'"),
-        ({"control": "tcp"}, "control: must be one of none, dcqcn, pulls, got 'tcp'"),
+        ({"control": "tcp"}, "control: must be one of none, dcqcn, pulls, nscc, swift, got 'tcp'"),
         ({"control": "dcqcn"}, "ecn_from: must be given with packet.control=dcqcn, got None"),
+        ({"control": "nscc", "window": "auto"}, "ecn_from: must be given with packet.control=nscc, got None"),
+        ({"control": "nscc", "ecn_from": 0}, "window: must be given with packet.control=nscc, got None"),
+        ({"target": 0}, "target: must be within 1e-12 and 1 s, or auto, got 0"),
+        ({"control": "swift"}, "window: must be given with packet.control=swift, got None"),
         ({"control": "pulls"}, "window: must be given with packet.control=pulls, but for packet.loss=trim, got None"),
         ({"window": 0}, "window: must be a whole number within 1..9007199254740992, auto or null, got 0"),
         ({"timeout": 0}, "timeout: must be within 1e-12 and 9007.2 s, got 0"),

@@ -130,10 +130,30 @@ def test_all_that_ends_is_free_again(cluster: GroupedCluster, requests: list[Req
     stay = sum(
         o.request.machines * o.request.cores for o in done.outcomes if not o.denied and o.request.lifetime == inf
     )
-    assert done.cores_used[-1] == pytest.approx(stay / (cluster.cores * cluster.servers))
+    assert done.utilization[-1, 0] == pytest.approx(stay / (cluster.cores * cluster.servers))
     assert (np.diff(done.time) >= 0).all()
-    assert (done.cores_used >= -1e-12).all()
-    assert (done.cores_used <= 1 + 1e-12).all()
+    assert (done.utilization >= 0).all()
+    assert (done.utilization <= 1).all()
+
+
+@given(cluster=CLUSTERS, requests=LISTS)
+def test_resources_in_use_are_those_of_the_requests_that_run(cluster: GroupedCluster, requests: list[Request]) -> None:
+    requests = possible(cluster, requests)
+    done = schedule(cluster, requests, policy_named("fewest_groups"))
+    ends = [o.request.arrival + o.request.lifetime for o in done.outcomes]
+    for time in set(done.time.tolist()):
+        used = done.utilization[np.flatnonzero(done.time == time)[-1]]
+        placed = [(o.request, end) for o, end in zip(done.outcomes, ends, strict=True) if not o.denied]
+        cores = sum(each.machines * each.cores for each, end in placed if each.arrival <= time < end)
+        assert used[0] == pytest.approx(cores / (cluster.cores * cluster.servers))
+
+
+def test_utilization_is_a_mean_over_time_until_the_last_arrival() -> None:
+    """Half of the cores for 3 s of 4, all of them in the last; what runs afterwards does not count."""
+    requests = [Request("a", 0.0, 100.0, 1, 2.0), Request("b", 3.0, 100.0, 1, 2.0), Request("c", 4.0, 1.0, 1, 4.0)]
+    done = schedule(GroupedCluster(1, 1, 4.0), requests, policy_named("first_fit"))
+    assert done.mean_utilization[0] == pytest.approx((3 * 0.5 + 1.0) / 4)
+    assert done.outcomes[-1].denied == "cores"
 
 
 def test_a_machine_that_ends_makes_room_for_one_that_arrives_then() -> None:

@@ -154,7 +154,7 @@ class Simulation:
         buffered = sum(map(len, self.queues))
         return Answer(self.start, self.finish, self.ports, self.fullest, self.latencies, buffered)
 
-    def at(self, time: int, what: Callable[[int], None], number: int, rank: int = STATE) -> None:
+    def at(self, time: int, what: Callable[[int], None], number: float, rank: int = STATE) -> None:
         """Events of one time and rank happen in the order of their numbers: of tasks or of ports."""
         heapq.heappush(self.events, (time, rank, number, next(self.count), what))
 

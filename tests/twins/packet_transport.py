@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from tests.twins.packet import ARRIVE, Message, Packet, Simulation
+from tests.twins.packet_nscc import TICK, NsccWindow
+from tests.twins.packet_swift import SwiftWindow
 from topoflow import _C
 from topoflow.engine.base import World
 from topoflow.engine.packet.draws import mark
@@ -27,6 +29,7 @@ from topoflow.engine.packet.settings import Numbers, PacketSettings, in_picoseco
 from topoflow.engine.packet.transport import WHOLE_RATE
 
 WHOLE_ALPHA = 2**30
+LONGEST_DELAY = 2**27 - 1  # ticks
 
 
 class Rate:
@@ -87,6 +90,7 @@ class Flow:
 
     message: Message
     rate: Rate
+    window: NsccWindow | SwiftWindow | None
     allowed: int  # packets that it may still send
     packets: int
     earliest: int = 0  # ps
@@ -116,6 +120,7 @@ class News:
     lost: bool
     is_short: bool
     marked: bool
+    delay: int = 0  # ticks from when it left its NIC until it arrived
 
 
 class TransportSimulation(Simulation):
@@ -142,8 +147,18 @@ class TransportSimulation(Simulation):
         self.underway[task] = int(self.numbers.bytes[task])
         message = Message(task, root, list(reversed(range(packets))))
         rate = Rate(self.settings, int(control.step[port]), int(control.leap[port]))
-        self.flows[task] = Flow(message, rate, int(control.allowed[task]), packets, waits=True)
+        self.flows[task] = Flow(message, rate, self.window_of(task), int(control.allowed[task]), packets, waits=True)
         self.at(time, partial(self.offer, message), task)
+
+    def window_of(self, task: int) -> NsccWindow | SwiftWindow | None:
+        control, size, loss = self.numbers.control, self.settings.size, self.settings.loss
+        idle, target, unit = (int(each[task]) for each in (control.idle, control.target, control.unit))
+        if self.settings.control == "nscc":
+            return NsccWindow(idle, target, size, int(control.largest[task]), unit, loss == "trim")
+        if self.settings.control == "swift":
+            scaling = int(self.settings.transport["scaling"])
+            return SwiftWindow(idle, target, scaling, size, int(control.largest[task]), loss == "drop")
+        return None
 
     def next_packet(self, port: int, now: int) -> Packet | None:
         if not self.ports[port].messages:
@@ -177,6 +192,8 @@ class TransportSimulation(Simulation):
             flow.rate.catch_up(now)
             flow.rate.sent(size)
             gap = flow.rate.gap(self.numbers.time(port, size))
+        if flow.window is not None:
+            gap = flow.window.sent()
         flow.earliest = now + max(gap, int(self.numbers.pace[packet.task]))
         flow.waits = self.may_send(flow)
         if not flow.waits:
@@ -264,7 +281,7 @@ class TransportSimulation(Simulation):
             return
         known = packet.born + in_picoseconds(self.settings.timeout)
         least = now + self.numbers.time(packet.port, self.settings.flit) + int(self.numbers.latency[packet.port])
-        self.at(max(known, least), partial(self.hear_at_sender, packet.task, news), packet.task)
+        self.at(max(known, least), partial(self.hear_at_sender, packet.task, news), self.rank(packet.task, news))
 
     def is_last(self, packet: Packet) -> bool:
         return packet.bytes < self.settings.size
@@ -286,19 +303,26 @@ class TransportSimulation(Simulation):
     def deliver(self, packet: Packet, time: int) -> None:
         super().deliver(packet, time)
         self.delivered.add(packet)
-        news = News(False, self.is_last(packet), (packet.task, packet.number) in self.has_mark)
-        self.tell(packet.task, news, time)
+        delay = min((time - packet.born) // TICK, LONGEST_DELAY)
+        self.tell(
+            packet.task, News(False, self.is_last(packet), (packet.task, packet.number) in self.has_mark, delay), time
+        )
 
     def tell(self, task: int, news: News, time: int) -> None:
         """At one time by task, then by what it is; all else of that time may come before or after it."""
+        self.at(time, partial(self.hear, task, news), self.rank(task, news))
+
+    @staticmethod
+    def rank(task: int, news: News) -> float:
+        """Return the order among all that happens to tasks at one time: by task, then by what it hears."""
         what = 2 * news.lost + 4 * news.is_short + 8 * news.marked
-        self.at(time, partial(self.hear, task, news), 16 * task + what)
+        return task + (what * (LONGEST_DELAY + 1) + news.delay) / 2**31
 
     def hear(self, task: int, news: News, now: int) -> None:
         """At the receiver."""
         flow, control, sent = self.flows[task], self.numbers.control, now
         marked = news.marked and now >= flow.quiet
-        if marked:
+        if marked and self.settings.control == "dcqcn":
             flow.quiet = now + in_picoseconds(self.settings.dcqcn_notice)
         if self.settings.control == "pulls":
             if not news.lost:
@@ -308,8 +332,8 @@ class TransportSimulation(Simulation):
             port = int(control.puller[task])
             sent = max(now, self.pulls[port])
             self.pulls[port] = sent + int(control.pull[task])
-        news = News(news.lost, news.is_short, marked)
-        self.at(sent + int(control.back[task]), partial(self.hear_at_sender, task, news), task)
+        news = News(news.lost, news.is_short, marked, news.delay)
+        self.at(sent + int(control.back[task]), partial(self.hear_at_sender, task, news), self.rank(task, news))
 
     def hear_at_sender(self, task: int, news: News, now: int) -> None:
         flow = self.flows[task]
@@ -320,6 +344,15 @@ class TransportSimulation(Simulation):
             flow.again += 1
         if news.marked and self.settings.control == "dcqcn":
             flow.rate.cut(now)
+        if flow.window is not None:
+            total = int(self.numbers.bytes[task])
+            size = total % self.settings.size if news.is_short else self.settings.size
+            if news.lost:
+                flow.window.on_loss(size, now)
+            else:
+                round_trip = news.delay * TICK + int(self.numbers.control.back[task])
+                flow.window.on_ack(size, round_trip, news.marked, now)
+            flow.allowed = flow.window.packets - flow.window.under_way
         if not flow.waits and self.may_send(flow):
             flow.waits = True
             self.at(max(now, flow.earliest), partial(self.offer, flow.message), task)

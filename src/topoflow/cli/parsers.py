@@ -159,8 +159,8 @@ def _experiment(parser: argparse.ArgumentParser) -> None:
 @_verb(
     "which servers of a cluster requests for machines get, and how local their network is",
     "Place requests as they arrive and end, on every combination of the keys given; without keys, the two clusters "
-    "and policies of MOTION's Figure 3. out=DIR gets result.json, rows.csv, placements.jsonl, pictures and "
-    "report.html.",
+    "and policies of MOTION's Figure 3. out=DIR gets result.json, rows.csv, placements.jsonl, utilization.csv, "
+    "pictures and report.html.",
     """\
 docs/place.md has the format of a file of requests. Examples:
 

@@ -17,7 +17,7 @@ from topoflow.report.output import Output
 from topoflow.study.configure.grid import grid
 from topoflow.study.configure.output import output
 from topoflow.study.configure.point import Point
-from topoflow.study.figures.write import result, write
+from topoflow.study.figures.write import result, table, write
 from topoflow.study.placements import CONFIG, Locality, check, place
 from topoflow.study.tracked import tracked
 
@@ -43,7 +43,8 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
         rows, found = [row for each in placed for row in each.rows], Locality(placed)
         if out is not None:
             lines = json_lines(line for each in placed for line in each.placements)
-            write(found, rows, command, out, {"placements.jsonl": b"".join(lines)})
+            used = table([row for each in placed for row in each.utilization]).encode()
+            write(found, rows, command, out, {"placements.jsonl": b"".join(lines), "utilization.csv": used})
     console = Output()
     show(found, found.summary(rows), console)
     if out is None:
@@ -53,5 +54,5 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
             f"{kept} Add out=DIR for report.html with pictures and the servers of every request.", highlight=False
         )
     else:
-        files = "every request is in rows.csv, and its servers are in placements.jsonl next to it"
+        files = "rows.csv has every request, placements.jsonl its servers, utilization.csv the resources in use"
         console.print(f"Open {out / 'report.html'}; {files}.", highlight=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +31,25 @@ class Outcome:
 
 @dataclass(frozen=True)
 class PlacementSchedule:
-    """The ``outcomes`` in the order of arrival, and the cores in use after each of E events."""
+    """The ``outcomes`` in the order of arrival, and the resources in use after each of E events."""
 
     outcomes: tuple[Outcome, ...]
     time: NDArray[np.float64]  # [E] s, ascending
-    cores_used: NDArray[np.float64]  # [E] share of all cores
+    utilization: NDArray[np.float64]  # [E, R] share of what all servers have; 0 of a resource that they do not have
+
+    @property
+    def until_last_arrival(self) -> PlacementSchedule:
+        """Return the schedule without the events after the last arrival, when nothing fills the cluster any more."""
+        seen = self.time <= self.outcomes[-1].request.arrival
+        return replace(self, time=self.time[seen], utilization=self.utilization[seen])
+
+    @property
+    def mean_utilization(self) -> NDArray[np.float64]:
+        """Return [R] the mean over time of each resource until the last arrival; 0 if all arrive at once."""
+        seen = self.until_last_arrival
+        duration = np.diff(np.append(seen.time, self.outcomes[-1].request.arrival))
+        mean: NDArray[np.float64] = duration @ seen.utilization / (duration.sum() or 1.0)
+        return mean
 
 
 @dataclass
@@ -44,25 +58,24 @@ class _Servers:
 
     cluster: GroupedCluster
     free: Index  # [R, S]
+    used: Index  # [R]
     running: list[tuple[float, int, Index, Index]] = field(default_factory=list)  # heap: end, number, servers, amount
 
-    def release_until(self, time: float, log: list[tuple[float, float]]) -> None:
+    def release_until(self, time: float, log: list[tuple[float, Index]]) -> None:
         """End the requests that end at ``time`` or before; an arrival at ``time`` can use their servers."""
         while self.running and self.running[0][0] <= time:
             end, _, servers, amount = heapq.heappop(self.running)
             self.free[:, servers] += amount
-            log.append((end, self.cores_used))
+            self.used = self.used - amount.sum(axis=1)
+            log.append((end, self.used))
 
     def give(self, outcome: Outcome, end: float, number: int) -> None:
         servers = np.array(outcome.servers)
         amount = self.cluster.need(outcome.request)[:, None] * np.array(outcome.machines)
         self.free[:, servers] -= amount
+        self.used = self.used + amount.sum(axis=1)
         if np.isfinite(end):
             heapq.heappush(self.running, (end, number, servers, amount))
-
-    @property
-    def cores_used(self) -> float:
-        return 1.0 - float(self.free[0].sum() / (self.cluster.capacity[0] * self.cluster.servers))
 
 
 def schedule(
@@ -78,20 +91,22 @@ def schedule(
     """
     for request in requests:
         cluster.fewest_groups(request)
-    servers = _Servers(cluster, np.repeat(cluster.capacity[:, None], cluster.servers, axis=1))
+    servers = _Servers(
+        cluster, np.repeat(cluster.capacity[:, None], cluster.servers, axis=1), np.zeros(len(RESOURCES), np.int64)
+    )
     outcomes: list[Outcome] = []
-    log = [(min((request.arrival for request in requests), default=0.0), 0.0)]
+    log = [(min((request.arrival for request in requests), default=0.0), servers.used)]
     for number, request in enumerate(sorted(requests, key=lambda request: request.arrival)):
         advance(number, len(requests))
         servers.release_until(request.arrival, log)
         outcomes.append(_place(cluster, servers.free, request, policy))
         if not outcomes[-1].denied:
             servers.give(outcomes[-1], request.arrival + request.lifetime, number)
-            log.append((request.arrival, servers.cores_used))
+            log.append((request.arrival, servers.used))
     advance(len(requests), len(requests))
     servers.release_until(np.inf, log)
-    time, used = np.array(log).T
-    return PlacementSchedule(tuple(outcomes), time, used)
+    used = np.array([used for _, used in log]) / np.maximum(cluster.capacity * cluster.servers, 1)
+    return PlacementSchedule(tuple(outcomes), np.array([time for time, _ in log]), used)
 
 
 def _place(cluster: GroupedCluster, free: Index, request: Request, policy: Policy) -> Outcome:

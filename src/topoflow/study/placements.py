@@ -70,6 +70,15 @@ class PlacedRequests:
         }
 
     @property
+    def utilization(self) -> list[Row]:
+        """Return a row for each time at which a request starts or ends: the share in use of each resource."""
+        has = {name: index for index, name in enumerate(RESOURCES) if self.cluster.capacity[index]}
+        return [
+            {**self.label, "time": time, **{name: used[index] for name, index in has.items()}}
+            for time, used in zip(self.schedule.time.tolist(), self.schedule.utilization.tolist(), strict=True)
+        ]
+
+    @property
     def placements(self) -> list[Mapping[str, object]]:
         """Which servers each request got, of those that got some."""
         return [
@@ -133,6 +142,7 @@ class Locality:
 
     def _shares(self, label: tuple[Any, ...], rows: Sequence[Row]) -> Row:
         found = dict(zip(("requests", "cluster", "policy"), label, strict=True))
+        schedules = [each.schedule for each in self.placed if all(each.label[key] == found[key] for key in found)]
         placed = [row for row in rows if not row["denied"]]
         causes = Counter(str(row["denied"]) for row in rows if row["denied"])
         extra = [number(row, "groups") / number(row, "fewest_groups") for row in placed]
@@ -143,6 +153,8 @@ class Locality:
             "one_group": _share(rows, lambda row: row["groups"] == 1),
             "groups_mean": fmean(number(row, "groups") for row in placed) if placed else None,
             "groups_over_fewest": fmean(extra) if extra else None,
+            "cores_mean": fmean(float(each.mean_utilization[0]) for each in schedules),
+            "cores_peak": fmean(float(each.until_last_arrival.utilization[:, 0].max()) for each in schedules),
             "denied_share": _share(rows, lambda row: bool(row["denied"])),
             **{f"denied_{cause}": count / len(rows) for cause, count in sorted(causes.items())},
         }
@@ -155,6 +167,8 @@ class Locality:
             "one_group": Heading("got one group", "%"),
             "groups_mean": Heading("groups, mean"),
             "groups_over_fewest": Heading("over the fewest that hold it, mean", "x"),
+            "cores_mean": Heading("cores in use, mean", "%"),
+            "cores_peak": Heading("at most", "%"),
             "denied_share": Heading("denied", "%"),
             **{f"denied_{cause}": Heading(f"for lack of {cause}", "%") for cause in RESOURCES},
             f"denied_{FRAGMENTATION}": Heading("for fragmentation", "%"),
@@ -215,10 +229,9 @@ class Locality:
     def _cores(self) -> Any:
         parts: dict[str, dict[str, tuple[Any, Any]]] = {}
         for each in self.placed:
-            label, last = each.label, each.schedule.outcomes[-1].request.arrival
-            seen = each.schedule.time <= last
+            label, seen = each.label, each.schedule.until_last_arrival
             series = f"{label['cluster']}, seed {label['seed']}" if self._seeds > 1 else str(label["cluster"])
-            line = (each.schedule.time[seen] / DAY, 100 * each.schedule.cores_used[seen])
+            line = (seen.time / DAY, 100 * seen.utilization[:, 0])
             parts.setdefault(f"{label['requests']}, {label['policy']}", {})[series] = line
         return draw_steps("Cores in use until the last request", parts, Axis("time [days]"), Axis("of all cores [%]"))
 

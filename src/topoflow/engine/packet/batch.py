@@ -112,8 +112,8 @@ def pack(worlds: Sequence[World], layouts: Sequence[PortLayout], amounts: Sequen
         arrays[name] = _joined([getattr(layout, name) for layout in layouts], np.int32)
     for name in ("root_bound", "edge_bound"):
         arrays[name] = _joined([getattr(layout, name).view(np.int32) for layout in layouts], np.int32)
-    for name in ("allowed", "back", "puller", "pull", "step", "leap", "depth"):
-        dtype = np.int64 if name in ("back", "pull") else np.int32
+    for name in ("allowed", "back", "puller", "pull", "largest", "idle", "target", "unit", "step", "leap", "depth"):
+        dtype = np.int64 if name in ("back", "pull", "idle", "target", "unit") else np.int32
         arrays[name] = _joined([getattr(each.control, name) for each in amounts], dtype)
     arrays |= _addresses(layouts) | {
         "queue_channel": _channels_of_queues(layouts, arrays["queue_offsets"]),

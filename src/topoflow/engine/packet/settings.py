@@ -327,7 +327,7 @@ def _slots(
 
 
 def _days(slots: Offsets, layout: PortLayout, settings: PacketSettings, byte_time: Floats, latency: Offsets) -> Ints:
-    """Return [C] the days of the calendar of each channel's credits (``csrc/packet/calendar.h``), a power of two.
+    """Return [C] the days of the calendar of each channel's credits (``csrc/queues/calendar.h``), a power of two.
 
     They are at most the packets that the link sends in the delay of a credit, and those that the channel can hold.
     """

@@ -12,6 +12,8 @@ of a trimmed one by the receiver. It sends just that packet again, on another pa
     dcqcn        a message has a rate, which falls when its packets were marked (``csrc/packet/transport.h``)
     pulls        a receiver asks for one packet, trimmed or next, in the time that its interfaces together take for one,
                  those over which messages may come to it (NDP)
+    nscc         a message has a window, which follows marks and the time that packets wait (``csrc/packet/nscc.h``)
+    swift        a message has a window, which follows the round trips of packets (``csrc/packet/swift.h``)
 
 Source: Zhu et al., "Congestion control for large-scale RDMA deployments", SIGCOMM 2015 (PFC, ECN, DCQCN); Handley et
 al., "Re-architecting datacenter networks and stacks for low latency and high performance", SIGCOMM 2017 (NDP); Mittal
@@ -37,7 +39,8 @@ from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.parts import connected
 
 LOSSES = ("none", "drop", "trim")  # by the numbers that csrc/packet/batch.h gives them
-CONTROLS = ("none", "dcqcn", "pulls")
+CONTROLS = ("none", "dcqcn", "pulls", "nscc", "swift")
+WINDOWED = ("nscc", "swift")  # controls that change windows
 MARKED = ("arrival", "departure")
 USUAL = {"loss": "none", "control": "none", "window": None, "ecn_from": None}  # neither losses nor marks nor control
 PS = 10**12  # of a second
@@ -45,6 +48,16 @@ LONGEST = 2**53  # ps, 2.5 hours: the longest of a single wait; whole numbers up
 WHOLE_RATE = 2**20
 LONGEST_PACKET = 4  # s on a link: 2^42 ps, times a rate's 2^20
 MAX_PACKETS = 2**30  # of a message: what its packets are numbered with
+MAX_WINDOW = 2**31 - 1  # B, of a control that changes windows
+NSCC_WINDOW = 1.5  # bandwidth-delay products; Source: csrc/packet/nscc.h, as the next two
+NSCC_TRIMMED_TARGET = 0.75  # round trips, where packets are trimmed; else one
+NSCC_UNIT = 12.5e9 * 12e-6  # B, the bandwidth-delay product for which constants are stated
+SWIFT_TARGET = 20e-6  # s, Source: csrc/packet/swift.h, as the next three
+SWIFT_LINKS = 6.55  # links whose time in a target is as long as the base
+SWIFT_RANGE = 5.0  # bases, by which the target of the smallest window is longer
+SWIFT_SCALES = 0.1**-0.5 - 100**-0.5  # between windows of 0.1 and 100 packets
+MAX_SWIFT_WINDOW = 2**17  # packets
+TICK = 1024  # ps of the timestamps of NICs
 
 
 @dataclass(frozen=True)
@@ -52,9 +65,11 @@ class Transport:
     """Bytes, seconds, and B/s.
 
     ``loss``: what a port does with a packet for which ``buffer`` has no room. ``window``: B of a message in flight at
-    most, "auto": what its first link sends until the first packet is acknowledged, None: no limit. ``ecn_from``: B that
-    wait, above which packets are marked, None: none ever; from ``ecn_to`` on all are, just below it a share
-    ``ecn_most``. ``ecn_at``: whether what waits is looked at when a packet comes, or when it leaves. ``dcqcn_timer``,
+    most, "auto": what its first link sends until the first packet is acknowledged, and with NSCC 1.5 times as much,
+    None: no limit. ``target``: s that packets are to wait in queues (nscc), or that are the base of round trips
+    (swift), "auto": that of the control's authors. ``ecn_from``: B that wait, above which packets are marked, None:
+    none ever; from ``ecn_to`` on all are, just below it a share ``ecn_most``. ``ecn_at``: whether what waits is looked
+    at when a packet comes, or when it leaves. ``dcqcn_timer``,
     ``dcqcn_bytes``: between two increases of a rate; ``dcqcn_alpha_timer``: after which alpha falls; ``dcqcn_notice``:
     at least between two notifications of a receiver to a message; ``dcqcn_recoveries``: increases of fast recovery,
     before ``dcqcn_step`` (additive) and then ``dcqcn_leap`` (hyper increase) are added to the target.
@@ -64,6 +79,7 @@ class Transport:
     control: str = "none"
     window: int | str | None = None
     timeout: float = 320e-6
+    target: float | str = AUTO
     ecn_from: int | None = None
     ecn_to: int = 200_000
     ecn_most: float = 0.01
@@ -85,8 +101,12 @@ class Transport:
             check_whole("window", self.window, 1, LONGEST, f", {AUTO} or null")
         if self.ecn_from is not None:
             check_whole("ecn_from", self.ecn_from, 0, 2**31 - 1, " or null")
-        elif self.control == "dcqcn":
-            raise ValueError("packet.ecn_from: must be given with packet.control=dcqcn, got None")
+        elif self.control in ("dcqcn", "nscc"):
+            raise ValueError(f"packet.ecn_from: must be given with packet.control={self.control}, got None")
+        if self.control in WINDOWED and self.window is None:
+            raise ValueError(f"packet.window: must be given with packet.control={self.control}, got None")
+        if self.target != AUTO and (not is_number(self.target) or not 1 / PS <= float(self.target) <= 1):
+            raise ValueError(f"packet.target: must be within 1e-12 and 1 s, or {AUTO}, got {self.target!r}")
         if self.control == "pulls" and self.window is None and self.loss != "trim":  # nothing would be pulled
             raise ValueError(
                 "packet.window: must be given with packet.control=pulls, but for packet.loss=trim, got None"
@@ -121,6 +141,10 @@ class Transport:
         return self.loss != LOSSES[0]
 
     @property
+    def swift_target(self) -> float:
+        return SWIFT_TARGET if self.target == AUTO else float(self.target)
+
+    @property
     def transport(self) -> dict[str, float]:
         """Return the settings by the names of the kernel (``TransportSettings`` of ``csrc/packet/batch.h``)."""
         return {
@@ -135,7 +159,8 @@ class Transport:
             "timer": round(self.dcqcn_timer * PS),
             "bytes": self.dcqcn_bytes,
             "alpha_timer": round(self.dcqcn_alpha_timer * PS),
-            "notice": round(self.dcqcn_notice * PS),
+            "notice": round(self.dcqcn_notice * PS) if self.control == "dcqcn" else 0,
+            "scaling": round(SWIFT_RANGE * self.swift_target / SWIFT_SCALES * PS),
             "gain": round(self.dcqcn_gain * 2**16),
             "recoveries": self.dcqcn_recoveries,
         }
@@ -149,6 +174,10 @@ class TransportArrays:
     back: Offsets  # [T] ps from when a packet has arrived until its sender knows
     puller: Ints  # [T] a port of its receiver, of several interfaces the first; NONE: no bytes
     pull: Offsets  # [T] ps between two pulls of its receiver
+    largest: Ints  # [T] packets of its largest window; where windows change, as the next three
+    idle: Offsets  # [T] ps of a round trip on an idle network; NSCC: the longest of the world
+    target: Offsets  # [T] ps that its packets are to wait in queues
+    unit: Offsets  # [T] B, in which the control states how windows rise
     step: Ints  # [N] 2^-20 of the port's rate that the target of a rate rises by
     leap: Ints  # [N] the same once it rises fast
     depth: Ints  # [N] flits that may wait for it where packets are lost
@@ -156,7 +185,7 @@ class TransportArrays:
     @classmethod
     def nothing(cls, tasks: int, ports: int) -> TransportArrays:
         none, no_time, no_port = np.zeros(tasks, np.int32), np.zeros(tasks, np.int64), np.zeros(ports, np.int32)
-        return cls(none, no_time, none, no_time, no_port, no_port, no_port)
+        return cls(none, no_time, none, no_time, none, no_time, no_time, no_time, no_port, no_port, no_port)
 
     @property
     def under_way(self) -> int:
@@ -178,23 +207,67 @@ def control_of(
     if settings.control == "dcqcn" and slowest > LONGEST_PACKET:
         law = f"must be at most {LONGEST_PACKET} s for a packet with packet.control=dcqcn"
         raise ValueError(f"{world.name}.capacity: {law}, got {slowest:.1f}")
-    allowed = packets.copy()
+    allowed, largest = packets.copy(), np.zeros(graph.tasks, np.int32)
+    round_trip, target, unit = np.zeros((3, graph.tasks), np.int64)
+    first = layout.root_port[layout.path_roots[graph.path[sends]]]
+    idle = 2 * back[sends] / PS + _stored(world, graph.path[sends], size)
+    if settings.control == "nscc":
+        idle[:] = idle.max(initial=0.0)
+        target[sends] = _in_ticks(_nscc_target(settings, idle))
+        unit[sends] = np.rint(size * idle * rate[first] / NSCC_UNIT)
+        _check_nscc(world, size, target, unit)
+    elif settings.control == "swift":
+        target[sends] = _in_ticks(settings.swift_target * (1 + _links(graph)[graph.path[sends]] / SWIFT_LINKS))
+    round_trip[sends] = np.rint(idle * PS)
     if settings.window == AUTO:
-        first = layout.root_port[layout.path_roots[graph.path[sends]]]
-        idle = 2 * back[sends] / PS + _stored(world, graph.path[sends], size)
-        allowed[sends] = np.ceil(idle * rate[first] / size).astype(np.int64) + 1
+        share = NSCC_WINDOW if settings.control == "nscc" else 1
+        allowed[sends] = np.ceil(share * idle * rate[first] / size).astype(np.int64) + 1
     elif settings.window is not None:
         allowed[sends] = max(1, int(settings.window) // size)
+    if settings.control in WINDOWED:
+        largest[sends] = np.minimum(allowed[sends], min(MAX_WINDOW // size, MAX_SWIFT_WINDOW))
+        allowed = np.minimum(allowed, largest)
     puller, pull = _receivers(world, layout, sends, size)
     return TransportArrays(
         np.minimum(allowed, packets).astype(np.int32),
         back,
         puller,
         pull,
+        largest,
+        round_trip,
+        target,
+        unit,
         _risen(settings.dcqcn_step, rate),
         _risen(settings.dcqcn_leap, rate),
         depth,
     )
+
+
+def _nscc_target(settings: Transport, idle: Floats) -> Floats:
+    """Return s that packets of NSCC are to wait, of messages whose round trips take ``idle`` s."""
+    if settings.target != AUTO:
+        return np.full(len(idle), float(settings.target))
+    return idle * (NSCC_TRIMMED_TARGET if settings.loss == "trim" else 1.0)
+
+
+def _in_ticks(seconds: Floats) -> Offsets:
+    """Return ps, at least a tick."""
+    return np.maximum(TICK, np.rint(seconds * PS)).astype(np.int64)
+
+
+def _links(graph: LoweredGraph) -> Floats:
+    """Return the links of each path, of the average byte."""
+    count = len(graph.path_offsets) - 1
+    path = np.repeat(np.arange(count), np.diff(graph.path_offsets))
+    return np.bincount(path, graph.path_weight, count).astype(np.float64)
+
+
+def _check_nscc(world: World, size: int, target: Offsets, unit: Offsets) -> None:
+    """Raise where a product of the kernel would need more than 63 bits."""
+    largest = 2.0**58 / size / max(1, int(target.max(initial=0)) // TICK)
+    if unit.max(initial=0) > largest:
+        law = f"packet.size x bandwidth x latency must be at most {largest * NSCC_UNIT:.3g} with packet.control=nscc"
+        raise ValueError(f"{world.name}.latency: {law}, got {unit.max() * NSCC_UNIT:.3g}")
 
 
 def _risen(rate: float, of: Floats) -> Ints:
