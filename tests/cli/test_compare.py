@@ -180,7 +180,7 @@ def test_a_captured_job_needs_no_more_than_its_trace(tmp_path: Path) -> None:
         (["degree=2.5"], "degree: must be a whole number of at least 1, got 2.5"),
         (["servers=0"], "servers: must be a whole number of at least 1, got 0"),
         (["servers=abc"], "servers: must be a whole number of at least 1, got 'abc'"),
-        (["seed=-1"], "seed: must be a whole number of at least 0, got -1"),
+        (["seed=-1"], "seed: must be a whole number within 0..9223372036854775807, got -1"),
         (["~degree"], "degree: must be given"),
         (["routing=random"], "ecmp, minimal, spray, ugal, valiant, valiant_group, got 'random'"),
         (["fidelity=none"], "fidelity: must be one of bound, fitting, fluid, packet, slotted, got 'none'"),
