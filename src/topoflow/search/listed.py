@@ -15,6 +15,7 @@ import numpy as np
 
 from topoflow.engine.base import Run
 from topoflow.engine.bound import Bound
+from topoflow.engine.lowering.placement import Placer
 from topoflow.fabric.base import Fabric
 from topoflow.search.problem import Effort, Problem, SearchSettings
 from topoflow.search.tempering import Tell, Walk
@@ -53,10 +54,12 @@ class ListedStrategies:
         alternatives = [option for option in self.options if option.distance(present) > 0]
         promising = sorted(alternatives, key=lambda option: self._least(option, bandwidth))[: self.settings.degrees]
         placer = self.problem.placer(fabric)
-        worlds = [placer.place(lower(self.problem.workload, option), option.name) for option in promising]
-        times = [timeline.makespan for timeline in Bound().simulate(worlds)]
-        fastest = sorted(range(len(worlds)), key=lambda number: times[number])
-        return [promising[number] for number in fastest[: self.settings.decide]]
+        return sorted(promising, key=lambda option: self._bound(option, placer))[: self.settings.decide]
+
+    def _bound(self, option: Strategy, placer: Placer) -> float:
+        """Return the lower bound of the time (s) on the placer's network. Its world is not kept: it may take 2 GB."""
+        world = placer.place(lower(self.problem.workload, option), option.name)
+        return Bound().simulate([world])[0].makespan
 
     def _least(self, option: Strategy, bandwidth: float) -> float:
         """Return a lower bound of the time (s) if every server sends at most ``bandwidth`` (B/s)."""
