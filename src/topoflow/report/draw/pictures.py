@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -48,7 +49,8 @@ def start_drawing(
         if picture.needs(report):
             figures[picture.file] = picture.draw(report)
         progress(done)
-    names, processors = list(figures), os.cpu_count() or 1
+    names = list(figures)
+    processors = os.cpu_count() or 1 if sys.platform == "linux" else 1  # elsewhere, libraries do not allow forks
     if processors == 1:
         return lambda: _encode(figures)
     parts = [{name: figures[name] for name in names[at::processors]} for at in range(min(processors, len(names)))]
