@@ -1,10 +1,13 @@
-"""``packet.control=pulls`` and NDP of htsim: the same messages over the same fat-trees.
+"""``packet.control=pulls`` and ``nscc``, and NDP and NSCC of htsim: the same messages over the same fat-trees.
 
     python benchmarks/htsim.py htsim=PATH/sim/datacenter/htsim_ndp
     python benchmarks/htsim.py htsim=PATH/sim/datacenter/htsim_ndp cases=incast servers=128 packets=200 window=30
+    python benchmarks/htsim.py htsim=PATH/htsim/sim/build/datacenter/htsim_uec
 
-htsim is github.com/Broadcom/csg-htsim (``make -C sim && make -C sim/datacenter htsim_ndp``). Links have 100 Gb/s and
-1 us, switches store and forward, packets have 4,032 B and a header of 64 B, and 8 of them may wait for a port.
+htsim is github.com/Broadcom/csg-htsim (``make -C sim && make -C sim/datacenter htsim_ndp``), that of NSCC
+github.com/ultraethernet/uet-htsim (``cmake -S htsim/sim -B htsim/sim/build && cmake --build htsim/sim/build``). Links
+have 100 Gb/s and 1 us, switches store and forward, packets have 4,032 B and a header of 64 B. 8 of them may wait for a
+port; with NSCC 43, a bandwidth-delay product, of which packets are marked from 9 to 35 on, as htsim sets it.
 Prints ``case.metric value`` lines: us until senders know that their message has arrived, in the mean and at most, over
 ``seeds`` draws; and packets that were trimmed, of the last draw. ``window`` is the first window in packets.
 """
@@ -15,6 +18,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +36,8 @@ PAYLOAD, HEADER = 4032, 64  # B
 PACKET = PAYLOAD + HEADER
 RATE, LATENCY = 12.5e9, 1e-6  # B/s and s of a link
 DEPTH = 8  # packets that may wait for a port
+ENTROPIES = 1024  # of a message of NSCC, which switches hash; with fewer, some paths get more packets than others
+NSCC_DEPTH, NSCC_MARKS = 43, (9, 35)  # packets, as htsim_uec prints them for fat-trees of three layers
 CASES = ("permutation", "stride", "all_to_all", "ring", "incast")
 Pairs = list[tuple[int, int]]
 
@@ -62,32 +68,38 @@ def theirs(program: str, pairs: Pairs, servers: int, packets: int, window: int, 
         rows = [f"{a}->{b} id {i + 1} start 0 size {packets * PAYLOAD}" for i, (a, b) in enumerate(pairs)]
         matrix = Path(folder) / "messages.cm"
         matrix.write_text("\n".join([f"Nodes {servers}", f"Connections {len(pairs)}", *rows, ""]))
-        # Queues are counted in payloads: DEPTH packets with headers fit into one more.
-        options = f"-nodes {servers} -tm {matrix} -strat perm -linkspeed 100000 -mtu {PAYLOAD} -cwnd {window}"
-        options += f" -q {DEPTH + 1} -end 1000000 -seed {seed} -o /dev/null"
+        options = f"-nodes {servers} -tm {matrix} -linkspeed 100000 -end 1000000 -seed {seed}"
+        if is_nscc(program):  # its log, which it reads again, must be a file
+            options += f" -mtu {PACKET} -sender_cc_only -sender_cc_algo nscc -load_balancing_algo oblivious"
+            options += f" -paths {ENTROPIES} -o {folder}/log"
+        else:  # queues are counted in payloads: DEPTH packets with headers fit into one more
+            options += f" -mtu {PAYLOAD} -strat perm -cwnd {window} -q {DEPTH + 1} -o /dev/null"
         text = subprocess.run([program, *options.split()], capture_output=True, text=True, check=True).stdout
-    finish = [float(time) for time in re.findall(r"flow_id \d+ finished at ([\d.]+)", text)]
+    finish = [float(time) for time in re.findall(r"flow_?[iI]d \d+ .*?finished at ([\d.]+)", text)]
     sent = re.search(r"New: \d+ Rtx: (\d+)", text)
     if len(finish) != len(pairs) or sent is None:
         raise RuntimeError(f"htsim: {len(pairs)} messages must finish, got {len(finish)}: {text[-500:]}")
     return Answer(np.array(finish), int(sent[1]))
 
 
-def ours(pairs: Pairs, servers: int, packets: int, window: int, seed: int) -> Answer:
+def is_nscc(program: str) -> bool:
+    return Path(program).name == "htsim_uec"
+
+
+def model_of(program: str, window: int) -> Packet:
+    usual = Packet(loss="trim", switching="store_and_forward", arbiter="arrival", size=PACKET, flit=HEADER)
+    if is_nscc(program):
+        low, high = (each * PACKET for each in NSCC_MARKS)
+        marks: dict[str, Any] = {"ecn_from": low, "ecn_to": high, "ecn_most": 1.0, "ecn_at": "departure"}
+        return replace(usual, control="nscc", window="auto", buffer=NSCC_DEPTH * PACKET, **marks)
+    return replace(usual, control="pulls", draws="in_turn", window=window * PACKET, buffer=DEPTH * PACKET)
+
+
+def ours(program: str, pairs: Pairs, servers: int, packets: int, window: int, seed: int) -> Answer:
     fabric = FatTree(RATE, 1, LATENCY, radix=round((4 * servers) ** (1 / 3))).build(servers, Demand(servers))
     traffic = Traffic.from_tasks("messages", servers, [Transfer(packets * PACKET, *ends) for ends in pairs])
     world = place(traffic, fabric, name="messages", routing="spray", seed=seed)
-    model = Packet(
-        loss="trim",
-        control="pulls",
-        draws="in_turn",
-        switching="store_and_forward",
-        arbiter="arrival",
-        window=window * PACKET,
-        size=PACKET,
-        flit=HEADER,
-        buffer=DEPTH * PACKET,
-    )
+    model = model_of(program, window)
     found = model.simulate([world], Run(threads=1))[0]
     back = numbers(world, layout_of(world.graph, model), model).control.back / 1e12
     ports: Any = found.ports
@@ -107,7 +119,7 @@ def main() -> None:
         for seed in range(1, seeds + 1):
             pairs = pairs_of(case, servers, seed)
             found["htsim"].append(theirs(program, pairs, servers, each, window, seed))
-            found["ours"].append(ours(pairs, servers, each, window, seed))
+            found["ours"].append(ours(program, pairs, servers, each, window, seed))
         mean = {name: np.mean([answer.finish.mean() for answer in answers]) for name, answers in found.items()}
         most = {name: np.mean([answer.finish.max() for answer in answers]) for name, answers in found.items()}
         for name, answers in found.items():

@@ -36,7 +36,8 @@ struct Ack {
 
 struct Uncontrolled {
   static constexpr int32_t kNumber = kNoControl;
-  static constexpr int32_t kHears = 0;  // on_ack is called if the feedback of a packet has one of these bits
+  // on_ack is called if the feedback of a packet has one of these bits; 0: neither on_ack nor gap is called.
+  static constexpr int32_t kHears = 0;
 
   // A message of a task begins.
   DEVICE static void begin(auto&, auto&, [[maybe_unused]] int32_t task) {}

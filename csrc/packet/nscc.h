@@ -149,7 +149,7 @@ struct Nscc : Uncontrolled {
     return 0;
   }
 
-  DEVICE static void on_ack(auto& world, auto& flow, int32_t task, int32_t, const Ack& ack, int64_t now) {
+  CALLED_ON_CPU static void on_ack(auto& world, auto& flow, int32_t task, int32_t, const Ack& ack, int64_t now) {
     NsccWindow& nscc = flow.nscc;
     const NsccWindow::Limits limits = limits_of(world, task);
     if (!ack.is_lost) --nscc.under_way;

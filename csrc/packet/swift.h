@@ -103,7 +103,7 @@ struct Swift : Uncontrolled {
     return flow.swift.gap();
   }
 
-  DEVICE static void on_ack(auto& world, auto& flow, int32_t task, int32_t, const Ack& ack, int64_t now) {
+  CALLED_ON_CPU static void on_ack(auto& world, auto& flow, int32_t task, int32_t, const Ack& ack, int64_t now) {
     SwiftWindow& swift = flow.swift;
     --swift.under_way;
     if (ack.is_lost)

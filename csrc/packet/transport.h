@@ -89,9 +89,13 @@ class Transport : public Base {
     count(b_.out.sent, b_.out.sent_bytes, packet);
     const int32_t size = size_of(packet.task, packet.number);
     const auto p = static_cast<int32_t>(&port - s_.port);
-    const int64_t gap =
-        with_control(b_.transport.control, [&](const auto& control) { return control.gap(*this, flow, p, size, now); });
-    flow.earliest = now + (gap > sender.pace ? gap : sender.pace);
+    int64_t gap = sender.pace;
+    if (hears_) {
+      const int64_t least = with_control(b_.transport.control,
+                                         [&](const auto& control) { return control.gap(*this, flow, p, size, now); });
+      if (least > gap) gap = least;
+    }
+    flow.earliest = now + gap;
     flow.waits = may_send(sender, flow);
     if (!flow.waits) return;
     if (flow.earliest > now) return offer(i, flow.earliest);
