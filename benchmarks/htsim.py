@@ -91,7 +91,7 @@ def model_of(program: str, window: int) -> Packet:
     if is_nscc(program):
         low, high = (each * PACKET for each in NSCC_MARKS)
         marks: dict[str, Any] = {"ecn_from": low, "ecn_to": high, "ecn_most": 1.0, "ecn_at": "departure"}
-        return replace(usual, control="nscc", window="auto", buffer=NSCC_DEPTH * PACKET, **marks)
+        return replace(usual, control="nscc", window="auto", entropies=ENTROPIES, buffer=NSCC_DEPTH * PACKET, **marks)
     return replace(usual, control="pulls", draws="in_turn", window=window * PACKET, buffer=DEPTH * PACKET)
 
 
