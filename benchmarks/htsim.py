@@ -36,7 +36,7 @@ PAYLOAD, HEADER = 4032, 64  # B
 PACKET = PAYLOAD + HEADER
 RATE, LATENCY = 12.5e9, 1e-6  # B/s and s of a link
 DEPTH = 8  # packets that may wait for a port
-ENTROPIES = 1024  # of a message of NSCC, which switches hash; with fewer, some paths get more packets than others
+ENTROPIES = 64  # of a message of NSCC, which switches hash: the default of htsim_uec
 NSCC_DEPTH, NSCC_MARKS = 43, (9, 35)  # packets, as htsim_uec prints them for fat-trees of three layers
 CASES = ("permutation", "stride", "all_to_all", "ring", "incast")
 Pairs = list[tuple[int, int]]
@@ -74,7 +74,8 @@ def theirs(program: str, pairs: Pairs, servers: int, packets: int, window: int, 
             options += f" -paths {ENTROPIES} -o {folder}/log"
         else:  # queues are counted in payloads: DEPTH packets with headers fit into one more
             options += f" -mtu {PAYLOAD} -strat perm -cwnd {window} -q {DEPTH + 1} -o /dev/null"
-        text = subprocess.run([program, *options.split()], capture_output=True, text=True, check=True).stdout
+        command = [str(Path(program).resolve()), *options.split()]  # which writes idmap.txt where it runs
+        text = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
     finish = [float(time) for time in re.findall(r"flow_?[iI]d \d+ .*?finished at ([\d.]+)", text)]
     sent = re.search(r"New: \d+ Rtx: (\d+)", text)
     if len(finish) != len(pairs) or sent is None:
@@ -91,7 +92,7 @@ def model_of(program: str, window: int) -> Packet:
     if is_nscc(program):
         low, high = (each * PACKET for each in NSCC_MARKS)
         marks: dict[str, Any] = {"ecn_from": low, "ecn_to": high, "ecn_most": 1.0, "ecn_at": "departure"}
-        return replace(usual, control="nscc", window="auto", buffer=NSCC_DEPTH * PACKET, **marks)
+        return replace(usual, control="nscc", window="auto", entropies=ENTROPIES, buffer=NSCC_DEPTH * PACKET, **marks)
     return replace(usual, control="pulls", draws="in_turn", window=window * PACKET, buffer=DEPTH * PACKET)
 
 

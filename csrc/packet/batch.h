@@ -50,9 +50,9 @@ constexpr Setting<TransportSettings> kTransportSettings[] = {
 
 // How switches and NICs treat packets.
 struct PacketSettings {
-  int32_t size, flit, samples;
+  int32_t size, flit, samples, entropies;
   int64_t switch_latency, nic_latency, credit_latency, setup, match;
-  bool cut_through, output_queues, by_message, in_turn, by_age, by_arrival, in_order, by_free, is_sst;
+  bool cut_through, output_queues, in_turn, by_age, by_arrival, in_order, by_free, is_sst;
   double threshold;
 };
 
@@ -65,7 +65,8 @@ constexpr Setting<PacketSettings> kPacketSettings[] = {
     setting("credit_latency", &PacketSettings::credit_latency, "ps that a credit takes beyond the latency of the link"),
     setting("cut_through", &PacketSettings::cut_through, "cut-through switches; else store and forward"),
     setting("output_queues", &PacketSettings::output_queues, "virtual output queues; else input queues"),
-    setting("by_message", &PacketSettings::by_message, "all packets of a message take one path; else each draws one"),
+    setting("entropies", &PacketSettings::entropies,
+            "a power of two: packets of a message draw paths by this many numbers"),
     setting("in_turn", &PacketSettings::in_turn, "packets of a message take all paths in turn (cycles.h)"),
     setting("by_age", &PacketSettings::by_age, "a port sends first the packet that left its NIC first"),
     setting("by_arrival", &PacketSettings::by_arrival, "a port sends first the packet that came to it first"),

@@ -16,11 +16,11 @@ constexpr uint32_t kAtNic = ~uint32_t{0}, kAtSource = ~uint32_t{1}, kAtMiddle = 
 class Draws {
  public:
   DEVICE Draws(const PacketBatch& batch, int32_t world)
-      : seed_(static_cast<uint64_t>(batch.run.seed[world])), by_message_(batch.model.by_message) {}
+      : seed_(static_cast<uint64_t>(batch.run.seed[world])), mask_(static_cast<uint32_t>(batch.model.entropies) - 1) {}
 
   // Returns what a packet draws at a branch. `task` is the Tasks::number, which differs between rounds.
   INLINED_ON_CPU Words of(int64_t task, int64_t number, uint32_t branch) const {
-    return of(kPurpose, task, static_cast<uint32_t>(by_message_ ? 0 : number) & kNumber, branch);
+    return of(kPurpose, task, static_cast<uint32_t>(number) & mask_, branch);
   }
 
   INLINED_ON_CPU Words of(uint32_t purpose, int64_t task, uint32_t number, uint32_t place) const {
@@ -30,7 +30,7 @@ class Draws {
 
  private:
   uint64_t seed_;
-  bool by_message_;
+  uint32_t mask_;
 };
 
 }  // namespace topoflow::BACKEND::packet

@@ -283,6 +283,29 @@ def test_a_message_that_draws_keeps_its_path() -> None:
     assert len({tuple(packets) for packets in found}) == 8
 
 
+def test_packets_of_one_entropy_keep_their_path() -> None:
+    """Of 64 packets of a message 16 have each of 4 entropies; with one entropy a message draws once."""
+    ports: Any = run(permutation("spray", 0), Packet(entropies=4)).ports
+    assert not np.any(ports.packets % 16)
+    assert np.any(ports.packets % 64)
+    one: Any = run(permutation("spray", 0), Packet(entropies=1)).ports
+    message: Any = run(permutation("spray", 0), Packet(draws="message")).ports
+    assert one.packets.tolist() == message.packets.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "law"),
+    [
+        ({"entropies": 3}, "must be a power of two or null, got 3"),
+        ({"entropies": 4, "draws": "in_turn"}, "must be null with packet.draws=in_turn, got 4"),
+        ({"entropies": 4, "model": "sst"}, "must be null with packet.model=sst, got 4"),
+    ],
+)
+def test_entropies_that_nothing_draws_by_are_refused(change: dict[str, Any], law: str) -> None:
+    with pytest.raises(ValueError, match=f"packet.entropies: {law}"):
+        Packet(**change)
+
+
 def test_packets_in_turn_take_every_path_once_before_any_path_again() -> None:
     """Of 64 packets of a message each of 4 spines gets 16; over two branches of 2, each of 4 paths gets 16."""
     ports: Any = run(permutation("spray", 0), Packet(draws="in_turn")).ports

@@ -105,7 +105,7 @@ def union_of(rows: Rows, several: Alternatives | None) -> PathSet:
 def random_model(draw: np.random.Generator) -> Packet:
     flit = int(draw.choice([1, 32, 256]))
     size = flit * int(draw.integers(1, 9)) if draw.random() < 0.5 else 4096
-    return Packet(
+    found = Packet(
         size=size,
         flit=flit,
         buffer="auto" if draw.random() < 0.2 else int(size * draw.choice([1, 1.5, 4])),
@@ -121,6 +121,8 @@ def random_model(draw: np.random.Generator) -> Packet:
         credit_latency=float(draw.choice([0, 3e-8])),
         samples=int(draw.spawn(1)[0].choice([0, 1, 2, 3, 7, 64])),  # whatever else is drawn
     )
+    entropies = [None, None, 1, 4][draw.spawn(1)[0].integers(4)]
+    return replace(found, entropies=entropies) if found.draws == "packet" else found
 
 
 def random_transport(draw: np.random.Generator) -> Packet:

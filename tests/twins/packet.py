@@ -193,7 +193,7 @@ class Simulation:
 
     def drawn(self, bounds: Bounds, rows: range, task: int, number: int, branch: int) -> int:
         """The one of ``rows`` that a packet draws."""
-        draws = draw(self.seed, task, 0 if self.settings.by_message else number, branch)
+        draws = draw(self.seed, task, number % self.settings.numbers_drawn, branch)
         return next(row for row in rows if draws <= bounds[row])
 
     def offer(self, message: Message, time: int) -> None:

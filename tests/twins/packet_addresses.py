@@ -116,7 +116,7 @@ class AddressedSimulation(Simulation):
         return self.queue(lies, out)
 
     def words(self, packet: Packet, branch: int) -> tuple[int, int, int, int]:
-        return draws(self.seed, packet.task, 0 if self.settings.by_message else packet.number, branch)
+        return draws(self.seed, packet.task, packet.number % self.settings.numbers_drawn, branch)
 
     def channel_after(self, lies: int, port: int, out: int) -> int:
         """One virtual channel higher wherever the level does not rise."""

@@ -154,7 +154,7 @@ class Packet(PacketSettings):
             credit_latency=in_picoseconds(self.credit_latency),
             cut_through=self.cut_through,
             output_queues=self.output_queues,
-            by_message=self.by_message,
+            entropies=self.numbers_drawn,
             in_turn=self.in_turn,
             by_age=self.by_age,
             by_arrival=self.by_arrival,

@@ -15,7 +15,15 @@ from topoflow.engine.base import AUTO, World
 from topoflow.engine.packet.addresses import AddressedLayout, max_hops, most_slots
 from topoflow.engine.packet.layout import PortLayout
 from topoflow.engine.packet.merge import NONE
-from topoflow.engine.packet.transport import LONGEST, Transport, TransportArrays, check_whole, control_of, is_number
+from topoflow.engine.packet.transport import (
+    LONGEST,
+    MAX_PACKETS,
+    Transport,
+    TransportArrays,
+    check_whole,
+    control_of,
+    is_number,
+)
 from topoflow.fabric.routing.next_hops import DOWN, UP
 
 SECOND = 1e12  # ps
@@ -49,6 +57,7 @@ class PacketSettings(Transport):
     ``buffer`` "auto": ``SWITCH_BUFFER``, or twice what a link needs to send without a pause when nothing is in the way,
     if that is more. ``virtual_channels`` "auto": as many as exclude every deadlock (``layout``). ``draws``: who draws
     one of several paths, every packet or a message for all of its packets; or its packets take all of them in turn.
+    ``entropies``: values of the header by which packets of a message draw, one after the other; None: one for each.
     ``arbiter``: of queues that can send, the next in turn, that with the packet that left its NIC first (those of the
     own NIC are the youngest), or that whose packet came to the port first. ``messages``: those of one NIC take turns
     packet by packet, or each is sent to its end before the next. ``eager``: a message of more bytes first asks its
@@ -73,6 +82,7 @@ class PacketSettings(Transport):
     nic_latency: float = 0.0
     credit_latency: float = 0.0
     draws: str = "packet"
+    entropies: int | None = None
     arbiter: str = "round_robin"
     messages: str = "round_robin"
     eager: int | None = None
@@ -94,6 +104,14 @@ class PacketSettings(Transport):
             check_whole("virtual_channels", self.virtual_channels, 1, 2**15, f" or {AUTO}")
         if self.eager is not None:
             check_whole("eager", self.eager, 0, LONGEST, " or null")
+        if self.entropies is not None:
+            check_whole("entropies", self.entropies, 1, MAX_PACKETS, " or null")
+            if self.entropies & (self.entropies - 1):
+                raise ValueError(f"packet.entropies: must be a power of two or null, got {self.entropies}")
+            for field in ("model", "draws"):
+                if getattr(self, field) != CHOICES[field][0]:
+                    law = f"must be null with packet.{field}={getattr(self, field)}"
+                    raise ValueError(f"packet.entropies: {law}, got {self.entropies}")
         check_whole("samples", self.samples, 0, MAX_SAMPLES)
         for field, known in CHOICES.items():
             if getattr(self, field) not in known:
@@ -130,8 +148,11 @@ class PacketSettings(Transport):
         return self.switching == SWITCHING[0]
 
     @property
-    def by_message(self) -> bool:
-        return self.draws == DRAWS[1]
+    def numbers_drawn(self) -> int:
+        """Return how many numbers the packets of a message draw paths by, a power of two."""
+        if self.draws == DRAWS[1]:
+            return 1
+        return MAX_PACKETS if self.entropies is None else self.entropies
 
     @property
     def in_turn(self) -> bool:
