@@ -214,28 +214,28 @@ def _nccl_block(flows: nccl_flows.CollectiveFlows, task: Collective) -> Block:
     """Return the flows of NCCL, each with its wait and its limit. A single flow needs no joins around it."""
     if not flows.flows:
         return JOIN
-    if len(flows.flows) == 1:
-        ((source, target, bytes, limit, channel),) = flows.flows
+    source, target, bytes, limit, channel = (np.array(column) for column in zip(*flows.flows, strict=True))
+    share, waits = bytes / task.bytes, np.full(len(source), -1.0)
+    connections, traffic_class = np.stack([source, target, channel]), "all_reduce" if task.op == "all_reduce" else "mp"
+    if len(source) == 1:
         return replace(
             JOIN,
-            share=np.array([bytes / task.bytes]),
+            share=share,
             connection=np.zeros(1, np.int32),
-            connections=np.array([[source], [target], [channel]], np.int64),
-            waits=np.full(1, -1.0),
-            traffic_class="all_reduce" if task.op == "all_reduce" else "mp",
+            connections=connections,
+            waits=waits,
+            traffic_class=traffic_class,
             seconds=np.array([flows.wait]),
-            limit=np.array([limit]),
+            limit=limit,
         )
-    source, target, bytes, limit, channel = (np.array(column) for column in zip(*flows.flows, strict=True))
-    streams = SteadyStreams(source, target, channel, bytes / task.bytes, steps=1)
     block = _between_joins(
-        streams,
-        share=streams.share,
+        SteadyStreams(source, target, channel, share, steps=1),
+        share=share,
         local_share=np.zeros(len(source)),
         connection=np.arange(len(source), dtype=np.int32),
-        connections=np.stack([source, target, streams.channel]),
-        waits=np.full(len(source), -1.0),
-        traffic_class="all_reduce" if task.op == "all_reduce" else "mp",
+        connections=connections,
+        waits=waits,
+        traffic_class=traffic_class,
     )
     return replace(block, seconds=np.pad(np.full(len(source), flows.wait), 1), limit=limit)
 
