@@ -208,27 +208,28 @@ def _nccl_block(flows: nccl_flows.CollectiveFlows, task: Collective) -> Block:
     """Return the flows of NCCL, each with its wait and its limit. A single flow needs no joins around it."""
     if not flows.flows:
         return JOIN
-    if len(flows.flows) == 1:
-        ((sender, receiver, sent, most, number),) = flows.flows
+    source, target, bytes, limit, channel = (np.array(column) for column in zip(*flows.flows, strict=True))
+    share, waits = bytes / task.bytes, np.full(len(source), -1.0)
+    connections, reduces = np.stack([source, target, channel]), task.op == "all_reduce"
+    if len(source) == 1:
         return replace(
             JOIN,
-            share=np.array([sent / task.bytes]),
+            share=share,
             connection=np.zeros(1, np.int32),
-            connections=np.array([[sender], [receiver], [number]], np.int64),
-            waits=np.full(1, -1.0),
+            connections=connections,
+            waits=waits,
+            reduces=reduces,
             seconds=np.array([flows.wait]),
-            limit=np.array([most]),
+            limit=limit,
         )
-    source, target, bytes, limit, channel = (np.array(column) for column in zip(*flows.flows, strict=True))
-    streams = SteadyStreams(source, target, channel, bytes / task.bytes, steps=1)
     block = _between_joins(
-        streams,
-        share=streams.share,
+        SteadyStreams(source, target, channel, share, steps=1),
+        share=share,
         local_share=np.zeros(len(source)),
         connection=np.arange(len(source), dtype=np.int32),
-        connections=np.stack([source, target, streams.channel]),
-        waits=np.full(len(source), -1.0),
-        reduces=task.op == "all_reduce",
+        connections=connections,
+        waits=waits,
+        reduces=reduces,
     )
     return replace(block, seconds=np.pad(np.full(len(source), flows.wait), 1), limit=limit)
 
