@@ -20,8 +20,8 @@ from topoflow.traffic.base import Traffic
 from topoflow.traffic.tasks import COLLECTIVE, COMPUTE, NONE, TRANSFER, Label, Operation
 
 
-class Tasks(NamedTuple):
-    """The tasks ``first + offset``, none where ``offset`` is NONE. Tasks of equal pastes share the array ``offset``."""
+class PastedTasks(NamedTuple):
+    """The tasks ``first + offset``, none where ``offset`` is NONE. Equal pastes share the array ``offset``."""
 
     first: int
     offset: Offsets
@@ -102,7 +102,7 @@ class Columns:
         numbers.append([self._labels.setdefault(label, len(self._labels)) for label in labels])
         return first
 
-    def follow(self, tasks: Tasks, earlier: Tasks) -> None:
+    def follow(self, tasks: PastedTasks, earlier: PastedTasks) -> None:
         """Let ``tasks`` wait for ``earlier`` ones; each waits for all in its row where these have more axes."""
         key = id(tasks.offset), id(earlier.offset)
         self._followed.setdefault(key, (tasks.offset, earlier.offset, []))[2].extend((tasks.first, earlier.first))

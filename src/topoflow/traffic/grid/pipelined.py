@@ -23,7 +23,7 @@ The all-reduces of norms' gradients among tensor ranks, and of the loss, are lef
 
 All passes of a stage of one kind are equal. The tasks of one are written once and pasted for every microbatch.
 
-Shapes: n servers of a stage, G groups; ``Tasks`` [n, w] are up to w tasks of each server, in the order of the stage.
+Shapes: n servers of a stage, G groups; ``PastedTasks`` [n, w] are up to w tasks of each server of a stage, in order.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from topoflow.strategy.schedules import table_of
 from topoflow.strategy.schedules.base import Pass
 from topoflow.traffic.base import Label, Traffic
 from topoflow.traffic.buckets import fill
-from topoflow.traffic.columns import Columns, Tasks
+from topoflow.traffic.columns import Columns, PastedTasks
 from topoflow.traffic.grid.side_by_side import CollectiveWriter, EqualGroups
 from topoflow.traffic.grid.stage_work import AMONG, backward_work, forward_work, split_backward_work
 from topoflow.traffic.program import Instruction, LayerGroup, StageParts, of_grid
@@ -108,16 +108,16 @@ class _Iteration:
         self.passes: dict[tuple[int, str, str, int], StagePass] = {}
         self.sends: dict[tuple[int, int], Columns] = {}
         self.collectives: dict[tuple[str, float, int, str], Columns] = {}
-        self.busy: dict[int, Tasks] = {}  # pipeline rank -> [n, w] the tasks that end its latest pass
+        self.busy: dict[int, PastedTasks] = {}  # pipeline rank -> [n, w] the tasks that end its latest pass
         # (stage, microbatch, forward) -> [n] the transfers that bring the input of this pass to each server
-        self.arrived: dict[tuple[int, int, bool], Tasks] = {}
+        self.arrived: dict[tuple[int, int, bool], PastedTasks] = {}
         # pipeline rank -> kind of its latest reductions -> [n] these
-        self.reduced: dict[int, dict[str, Tasks]] = {rank: {} for rank in range(grid.pipeline)}
-        self.latest: dict[tuple[int, str], Tasks] = {}  # communicator -> [G] its latest collective
+        self.reduced: dict[int, dict[str, PastedTasks]] = {rank: {} for rank in range(grid.pipeline)}
+        self.latest: dict[tuple[int, str], PastedTasks] = {}  # communicator -> [G] its latest collective
         self.of_groups: dict[tuple[int, int], Offsets] = {}
         measured = workload.gpu.measured
         self.overlap = 1.0 if measured is None else measured.overlap
-        self.gathered: dict[int, Tasks] = {}  # bucket -> [n] the latest gather
+        self.gathered: dict[int, PastedTasks] = {}  # bucket -> [n] the latest gather
         self.incomplete: set[int] = set()  # buckets whose latest gather is the part that is concurrent with compute
         self.handover = handover_bytes(workload, grid)
         stage_of = dict(zip(grid.stage_ranks, range(len(grid.stages)), strict=True))  # pipeline rank -> a stage
@@ -207,13 +207,13 @@ class _Iteration:
             self.passes[key] = self._pass(stage, kind, part)
         written = self.passes[key]
         labels = [Label(name, True), *(Label(f"{op} {name}") for op in written.ops)]
-        computes = Tasks(self.tasks.paste(written.tasks, labels), self.order)
+        computes = PastedTasks(self.tasks.paste(written.tasks, labels), self.order)
         earlier = [self.busy.get(rank), *(self.gathered.get(bucket) for bucket in needed)]
         if kind != "W":
             earlier.append(self.arrived.pop((stage, instruction.microbatch, kind == "F"), None))
         for tasks in filter(None, earlier):
             self.tasks.follow(computes, tasks)
-        self.busy[rank] = Tasks(computes.first, written.ends)
+        self.busy[rank] = PastedTasks(computes.first, written.ends)
 
     def _pass(self, stage: int, kind: str, part: Held) -> StagePass:
         """Return the tasks of a pass through ``part`` of a stage."""
@@ -256,21 +256,23 @@ class _Iteration:
             after = filter(None, [self.busy.get(rank)])
             self.gathered[number] = self._queued("all_gather", bytes, bucket.stage, bucket.kind, after, label)
 
-    def _queued(self, op: str, bytes: float, stage: int, kind: str, after: Iterable[Tasks], label: Label) -> Tasks:
+    def _queued(
+        self, op: str, bytes: float, stage: int, kind: str, after: Iterable[PastedTasks], label: Label
+    ) -> PastedTasks:
         """Add a collective of every group, next on its communicator. Return the task [n] of each server."""
         groups = self.groups[self.grid.stage_ranks[stage], kind]
         key = op, bytes, stage, kind
         if key not in self.collectives:
             self.collectives[key] = self.tasks.part()
             self.collectives[key].collective(label, self.exchange.rows(op, groups), bytes * groups.side_by_side)
-        tasks = Tasks(self.tasks.paste(self.collectives[key], [label]), groups.number)
+        tasks = PastedTasks(self.tasks.paste(self.collectives[key], [label]), groups.number)
         for first, offset in after:
             of_groups = self.of_groups.setdefault((id(offset), id(groups)), offset[groups.places])
-            self.tasks.follow(tasks, Tasks(first, of_groups))
+            self.tasks.follow(tasks, PastedTasks(first, of_groups))
         if (stage, kind) in self.latest:
             self.tasks.queue(tasks.numbers, self.latest[stage, kind].numbers)
         self.latest[stage, kind] = tasks
-        return Tasks(tasks.first, groups.number_at)
+        return PastedTasks(tasks.first, groups.number_at)
 
     def send(self, instruction: Instruction) -> None:
         """Add transfers from every server of the stage to the server at the same position of the other stage."""
@@ -284,7 +286,7 @@ class _Iteration:
             self.sends[stage, to] = self.tasks.part()
             ends = self.servers[stage], self.servers[to]
             self.sends[stage, to].transfer(label, *ends, self.handover[min(stage, to)])
-        sends = Tasks(self.tasks.paste(self.sends[stage, to], [label]), self.order)
+        sends = PastedTasks(self.tasks.paste(self.sends[stage, to], [label]), self.order)
         self.tasks.follow(sends, self.busy[rank])
         self.arrived[to, microbatch, forward] = sends
 
@@ -307,7 +309,7 @@ class _Iteration:
             tasks = self.busy[rank] = self._queued(op, (1 - self.overlap) * bytes, stage, kind, after, label)
         self.reduced[rank][f"{bucket.kind} {kind}"] = tasks
 
-    def _latest_of(self, rank: int) -> list[Tasks]:
+    def _latest_of(self, rank: int) -> list[PastedTasks]:
         """Return the tasks that end the latest pass and the latest reductions of a pipeline rank."""
         return [self.busy[rank], *self.reduced[rank].values()]
 
@@ -317,7 +319,7 @@ class _Iteration:
         ranks = [self.grid.stage_ranks[stage] for stage in stages]
         pairs = EqualGroups(np.stack([self.servers[stage] for stage in stages], axis=1), 1, 1)
         added = self.tasks.collective(Label(f"tied {layer}"), self.exchange.rows("all_reduce", pairs), bytes)
-        tasks = Tasks(int(added[0]), self.order)
+        tasks = PastedTasks(int(added[0]), self.order)
         for earlier in (each for rank in ranks for each in self._latest_of(rank)):
             self.tasks.follow(tasks, earlier)
         for rank in ranks:
@@ -327,7 +329,7 @@ class _Iteration:
         servers, rank = self.servers[instruction.of], self.grid.stage_ranks[instruction.of]
         elements = (size / self.grid.divided(self.grid.gradients(layer)) for layer, size in self.held[instruction.of])
         added = self.tasks.compute(Label("optimizer", True), servers, step_seconds(self.workload, sum(elements)))
-        updates = Tasks(int(added[0]), self.order)
+        updates = PastedTasks(int(added[0]), self.order)
         for earlier in self._latest_of(rank):
             self.tasks.follow(updates, earlier)
         if self.grid.zero:
