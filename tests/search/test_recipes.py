@@ -112,12 +112,6 @@ def test_a_search_that_leaves_recipes_out_finds_the_fastest_of_all() -> None:
     assert found.best[0].result.iteration_time == min(times)
 
 
-def test_the_cost_of_a_token_is_that_of_a_step_over_its_tokens() -> None:
-    best = searched(*LLAMA).best[0]
-    tokens = 32 * 8192  # of the global batch
-    assert best.usd_per_token == pytest.approx(best.result.row.usd_per_step / tokens)
-
-
 def test_every_recipe_keeps_the_global_batch_and_uses_every_gpu() -> None:
     (point,) = points(*LLAMA)
     found = recipes(job(point)[0], 16, {})

@@ -55,13 +55,13 @@ def _title(found: FoundRecipes) -> str:
 
 def _cells(recipe: FoundRecipe, is_best: bool) -> tuple[str, ...]:
     result = recipe.result
-    tokens, price = result.row.tokens_per_second, recipe.usd_per_token
+    tokens, price = result.row.tokens_per_second, result.row.usd_per_million_tokens
     return (
         recipe.name,
         human(result.iteration_time, "s"),
         human(recipe.bound, "s"),
         "-" if tokens is None else f"{tokens:,.0f}",
-        "-" if price is None else f"{1e6 * price:.3g}",
+        "-" if price is None else f"{price:.3g}",
         human(result.memory or 0.0, "B"),
         human(recipe.memory_left, "B"),
         "Pareto" if is_best else "",
@@ -79,7 +79,10 @@ def _shares(recipe: FoundRecipe) -> str:
 
 def pareto(recipes: Sequence[FoundRecipe]) -> list[FoundRecipe]:
     """Return the recipes for which no other is as fast and leaves as much memory, at no higher price of a token."""
-    numbers = [(each.result.iteration_time, -each.memory_left, each.usd_per_token or 0.0) for each in recipes]
+    numbers = [
+        (each.result.iteration_time, -each.memory_left, each.result.row.usd_per_million_tokens or 0.0)
+        for each in recipes
+    ]
     return [
         recipe
         for recipe, own in zip(recipes, numbers, strict=True)
@@ -117,7 +120,7 @@ def _plain(recipe: FoundRecipe, is_best: bool) -> dict[str, Any]:
         "bound": recipe.bound,
         "tokens_per_second": row.tokens_per_second,
         "cost_usd": recipe.result.cost,
-        "usd_per_token": recipe.usd_per_token,
+        "usd_per_million_tokens": row.usd_per_million_tokens,
         "memory_per_gpu": recipe.result.memory,
         "memory_left": recipe.memory_left,
         "parts": dict(recipe.time_parts),

@@ -64,13 +64,6 @@ class FoundRecipe:
         return {**self.parts, "waiting": max(self.result.iteration_time - sum(self.parts.values()), 0.0)}
 
     @property
-    def usd_per_token(self) -> float | None:
-        """Return the cost of a token (USD); None without prices, or where a sample has no tokens."""
-        row = self.result.row
-        tokens = row.tokens_per_second
-        return None if row.usd_per_step is None or not tokens else row.usd_per_step / (tokens * row.iteration_time)
-
-    @property
     def memory_left(self) -> float:
         """Return the bytes of the usable memory that the recipe does not need."""
         return self.result.case.job.usable_memory - (self.result.case.job.memory or 0.0)
