@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tests.capture.hosts import prefetching, profile_of
 from tests.capture.recordings import text_of, training
+from tests.capture.test_import_nccl_log import lines_of
 from topoflow import files
 from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.capture.jsonl import write
@@ -121,6 +122,7 @@ def samples(documents: Samples, task_graphs: dict[str, Path], tmp_path_factory: 
     found = Samples((name, json.dumps(document).encode()) for name, document in documents.items())
     found["task graph"] = task_graphs["100vgg_16"].read_bytes()
     found["nccl"] = NCCL
+    found["nccl log"] = "\n".join(line for rank in range(4) for line in lines_of(rank)).encode()
     found["recording"] = text_of([*training(3), {"kind": "later", "event": 1, "end": 9}, {"kind": "ended"}]).encode()
     found["jsonl"] = (folder / "toy.jsonl").read_bytes()
     examples = Path(__file__).resolve().parents[2] / "examples" / "traces"
@@ -154,7 +156,7 @@ def test_random_bytes_are_refused(data: bytes, tmp_path: Path) -> None:
     "name",
     [
         *("old profile", "old execution trace", "profile", "execution trace", "task graph", "jsonl"),
-        *("flight recorder", "inspector", "chakra", "simgrid", "nccl", "recording"),
+        *("flight recorder", "inspector", "chakra", "simgrid", "nccl", "nccl log", "recording"),
     ],
 )
 @damage
