@@ -282,7 +282,7 @@ Examples (examples/ is in the repository; profiles of several ranks are given to
   topoflow inspect examples/ddp_4_ranks.jsonl.gz
   topoflow inspect examples/ddp_4_ranks.jsonl.gz --json
   topoflow inspect examples/ddp_4_ranks.jsonl.gz --bandwidth-gbps 10 --out runs/pictures
-  topoflow inspect runs/before runs/after
+  topoflow inspect examples/ddp_4_ranks.jsonl.gz examples/ddp_4_ranks.jsonl.gz
 """,
 )
 def _inspect(parser: argparse.ArgumentParser) -> None:
