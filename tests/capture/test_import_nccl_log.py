@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -78,12 +79,13 @@ def test_a_torn_line_and_an_unknown_function_are_counted(tmp_path: Path) -> None
     lines = [line for rank in range(4) for line in lines_of(rank)]
     torn = called(0, "AllReduce", 77, 7, WORLD, 4)[:70] + lines[0]
     log = tmp_path / "log"
-    log.write_text("\n".join([*lines, torn, called(1, "AllReduceQuantized", 5, 7, WORLD, 4)]))
+    beyond = opened(0, WORLD, 7, 4, "0x9f")  # rank 7 of 4
+    log.write_text("\n".join([*lines, torn, beyond, called(1, "AllReduceQuantized", 5, 7, WORLD, 4)]))
     trace = load([log])
     check(trace)
     notes = "\n".join(trace.notes)
-    assert "lines of NCCL calls are damaged, and are left out" in notes
-    assert "operations of other kinds than collectives and messages are left out" in notes
+    assert "2 lines of NCCL are damaged, and are left out" in notes
+    assert "1 operations of other kinds than collectives and messages are left out" in notes
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def test_a_torn_line_and_an_unknown_function_are_counted(tmp_path: Path) -> None
         (lambda lines: [*lines, called(0, "Broadcast", 1, 7, PAIR, 2, root=2)], r"root: must be within 0\.\.1, got 2"),
     ],
 )
-def test_what_a_log_lacks_is_one_line(tmp_path: Path, change, rule: str) -> None:  # type: ignore[no-untyped-def]
+def test_what_a_log_lacks_is_one_line(tmp_path: Path, change: Callable[[list[str]], list[str]], rule: str) -> None:
     log = tmp_path / "log"
     log.write_text("\n".join(change([line for rank in range(4) for line in lines_of(rank)])))
     with pytest.raises(ValueError, match=rf"log:\d+: {rule}") as raised:

@@ -24,7 +24,7 @@ NANOSECONDS = 1e-9
 CUT = "lines are cut, as the job ended while they were written, and are left out"
 LOST = "records did not fit into the profiler's buffers and are lost"
 UNKNOWN = "operations of other kinds than collectives and messages are left out"
-# ncclDatatypeToString and ncclFuncToString (NCCL, src/include/nccl_common.h).
+# ncclDatatypeToString and ncclFuncToString (NCCL, src/include/nccl_common.h); types in the order of ncclDataType_t.
 DTYPES = {
     "ncclInt8": "int8",
     "ncclUint8": "uint8",
@@ -60,10 +60,11 @@ CHILDREN = ("proxy", "kernel")
 class RankCommunicator:
     """A communicator as one of its ranks knows it."""
 
-    key: str  # the same on all its ranks
+    key: str
     name: str
     ranks: int | None  # None: NCCL before 2.27 does not say
     rank: int  # of this process, among them
+    is_shared: bool = True  # the key is the same on all its ranks
 
     @property
     def last(self) -> int:
@@ -157,27 +158,33 @@ def _operation(
     if number not in communicators:
         row.fail("comm", f"must be one that an earlier line opened, {sorted(communicators)[:8]}")
     within = communicators[number]
-    op, *counts = FUNCTIONS[function]
-    size = row.integer("count") * DTYPE_BYTES[DTYPES[datatype]]
-    into, out = (within.ranks if count is None else count for count in counts)
     start, end = spans.get(row.integer("id"), (None, None))
+    other = _other(row, FUNCTIONS[function][0], within)
+    operation = operation_of(row.place, function, DTYPES[datatype], row.integer("count"), within, other)
+    return replace(operation, issue=_seconds(row, "start", epoch), start=start, end=end)
+
+
+def operation_of(
+    place: str, function: str, dtype: str, count: int, within: RankCommunicator, other: int | None
+) -> RecordedOperation:
+    """Return a call of one of ``FUNCTIONS`` as an operation; ``other`` is its root or peer in the communicator."""
+    op, *counts = FUNCTIONS[function]
+    size = count * DTYPE_BYTES[dtype]
+    into, out = (within.ranks if count is None else count for count in counts)
     return RecordedOperation(
-        place=f"{row.place}{op}",
+        place=f"{place}{op}",
         op=op,
         group_name=within.name,
         group_key=within.key,
-        group_key_is_shared=True,
+        group_key_is_shared=within.is_shared,
         group_size=within.ranks,
         group_rank=within.rank,
-        other=_other(row, op, within),
-        dtype=DTYPES[datatype],
+        other=other,
+        dtype=dtype,
         bytes_in=None if into is None else size * into,
         bytes_out=None if out is None else size * out,
         splits_in=(),
         splits_out=(),
-        issue=_seconds(row, "start", epoch),
-        start=start,
-        end=end,
     )
 
 
