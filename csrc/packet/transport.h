@@ -338,8 +338,13 @@ class Transport : public Base {
     if (s_.lane[p].most > deepest) deepest = s_.lane[p].most;
   }
 
+  // Returns what a control hears of packets, bits of Feedback. A lambda in an initializer would be of the host alone.
+  DEVICE int32_t heard() const {
+    return with_control(b_.transport.control, [](const auto& control) { return control.kHears; });
+  }
+
   bool gives_up_ = false;  // a message has given up
-  int32_t hears_ = with_control(b_.transport.control, [](const auto& control) { return control.kHears; });
+  int32_t hears_ = heard();
 };
 
 }  // namespace topoflow::BACKEND::packet
