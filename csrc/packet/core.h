@@ -4,13 +4,13 @@
 //
 //   World             windows of time, tasks, mail between threads                       world.h
 //   Ports             a port sends a packet into a buffer, or to its target               ports.h
-//   Router            routers that forward by address                                     router.h
+//   Router            routers that forward by address                                     routing/router.h
 //   Transport         losses, marks and acknowledgements                                  transport.h
 //   Arbiter           which packet a port sends next                                      arbiter.h
 //   Nic               messages are cut into packets                                       nic.h
 //   Queues            the packets that wait for a port                                    queues.h
 //   Credits           the room in buffers, and when a sender learns of it                 credits.h
-//   Paths             which step of its path a packet takes                               paths.h
+//   Paths             which step of its path a packet takes                               routing/paths.h
 //   Core              this file
 //
 // A layer calls the layers below it by name, and those above it by self(), which is the World. The Kind of a world
@@ -25,9 +25,9 @@
 // Source: tests/twins/packet.py states the model.
 #pragma once
 
-#include "addresses.h"
-#include "draws.h"
 #include "look_ahead.h"
+#include "packet/routing/addresses.h"
+#include "packet/routing/draws.h"
 #include "part.h"
 
 namespace topoflow::BACKEND::packet {

@@ -16,7 +16,7 @@
 // 13.3.1.
 #pragma once
 
-#include "paths.h"
+#include "packet/routing/paths.h"
 
 namespace topoflow::BACKEND::packet {
 

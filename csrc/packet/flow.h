@@ -3,9 +3,9 @@
 // Source: tests/twins/packet_transport.py states the model.
 #pragma once
 
-#include "dcqcn.h"
-#include "nscc.h"
-#include "swift.h"
+#include "packet/controls/dcqcn.h"
+#include "packet/controls/nscc.h"
+#include "packet/controls/swift.h"
 
 namespace topoflow::BACKEND::packet {
 

@@ -17,9 +17,9 @@
 // prefetching", ICDE 2004, 5; how many packets or tasks before is ours, tried on 10,368 and 110,592 nodes.
 #pragma once
 
-#include "addresses.h"
-#include "arrivals.h"
-#include "draws.h"
+#include "packet/routing/addresses.h"
+#include "packet/routing/arrivals.h"
+#include "packet/routing/draws.h"
 
 namespace topoflow::BACKEND::packet {
 

@@ -9,7 +9,7 @@
 // Source: tests/twins/packet.py states the model.
 #pragma once
 
-#include "router.h"
+#include "packet/routing/router.h"
 
 namespace topoflow::BACKEND::packet {
 

@@ -15,9 +15,9 @@
 // nicSendMachine); tests/twins/packet_sst.py states the model.
 #pragma once
 
-#include "addresses.h"
-#include "depths.h"
-#include "draws.h"
+#include "packet/counts/depths.h"
+#include "packet/routing/addresses.h"
+#include "packet/routing/draws.h"
 #include "tasks.h"
 
 namespace topoflow::BACKEND::packet {

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "batch.h"
-#include "latencies.h"
+#include "packet/counts/latencies.h"
 #include "parallel/memory.h"
 #include "queues/event_heap.h"
 #include "queues/resources.h"

@@ -20,7 +20,7 @@
 #pragma once
 
 #include "arbiter.h"
-#include "controls.h"
+#include "packet/controls/controls.h"
 
 namespace topoflow::BACKEND::packet {
 

@@ -18,7 +18,7 @@
 // Software Engineering SE-5(5), 1979; the model is stated in tests/twins/packet.py.
 #pragma once
 
-#include "depths.h"
+#include "packet/counts/depths.h"
 #include "ports.h"
 
 namespace topoflow::BACKEND::packet {

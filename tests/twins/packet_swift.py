@@ -1,6 +1,6 @@
 """Swift in plain Python: a window of packets that follows round trips.
 
-All numbers are whole: ps, and 2^-16 packets. Source: ``csrc/packet/swift.h``.
+All numbers are whole: ps, and 2^-16 packets. Source: ``csrc/packet/controls/swift.h``.
 """
 
 from __future__ import annotations

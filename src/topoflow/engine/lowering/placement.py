@@ -54,7 +54,7 @@ class Lowering:
     def __post_init__(self) -> None:
         check_algorithm("all_reduce", "all_reduce", self.all_reduce)
         for name, value, allowed in (("routing", self.routing, routings()), ("rings", self.rings, (*RINGS, AUTO))):
-            check_among(f"{name}", value, allowed)
+            check_among(name, value, allowed)
 
     def decided(self, traffic: Traffic) -> Lowering:
         """The same with ``rings`` decided for ``traffic`` where they are "auto"."""

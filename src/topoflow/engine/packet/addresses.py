@@ -3,7 +3,7 @@
 A link up has one channel; a link between routers has as many as routes need; a link down has none, as its endpoint
 takes what arrives. The queues of a port are those of all channels that end at its router, so there is no table of
 queues: queue ``place[c]`` of port p holds what is in channel c and leaves by p. The channel that a packet takes next is
-one higher wherever the level of its links does not rise (``csrc/packet/addresses.h``), so channels form no circle.
+one higher wherever the level of its links does not rise (``csrc/packet/routing/addresses.h``), so channels form no circle.
 Ports are numbered router by router (``parts``).
 
 Shapes: P paths, L links = N ports, C channels, E endpoints.
@@ -29,7 +29,7 @@ ROUTINGS = (MINIMAL, "valiant_group", "adaptive_local", "ugal")
 MODES = {routing: number for number, routing in enumerate(ROUTINGS, start=1)}  # ``Routing`` of csrc/packet/state.h
 ADAPTIVE = ("adaptive_local", "ugal")  # a router decides about a packet when it comes
 BY_PATHS = 0
-MAX_CABLES = 256  # between two groups (csrc/packet/addresses.h)
+MAX_CABLES = 256  # between two groups (csrc/packet/routing/addresses.h)
 
 
 def channels_of(hops: NextHops, routing: str) -> int:

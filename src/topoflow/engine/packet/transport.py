@@ -12,8 +12,8 @@ of a trimmed one by the receiver. It sends just that packet again, on another pa
     dcqcn        a message has a rate, which falls when its packets were marked (``csrc/packet/transport.h``)
     pulls        a receiver asks for one packet, trimmed or next, in the time that its interfaces together take for one,
                  those over which messages may come to it (NDP)
-    nscc         a message has a window, which follows marks and the time that packets wait (``csrc/packet/nscc.h``)
-    swift        a message has a window, which follows the round trips of packets (``csrc/packet/swift.h``)
+    nscc         a message has a window, which follows marks and the time that packets wait (``csrc/packet/controls/nscc.h``)
+    swift        a message has a window, which follows the round trips of packets (``csrc/packet/controls/swift.h``)
 
 Source: Zhu et al., "Congestion control for large-scale RDMA deployments", SIGCOMM 2015 (PFC, ECN, DCQCN); Handley et
 al., "Re-architecting datacenter networks and stacks for low latency and high performance", SIGCOMM 2017 (NDP); Mittal
@@ -49,10 +49,10 @@ WHOLE_RATE = 2**20
 LONGEST_PACKET = 4  # s on a link: 2^42 ps, times a rate's 2^20
 MAX_PACKETS = 2**30  # of a message: what its packets are numbered with
 MAX_WINDOW = 2**31 - 1  # B, of a control that changes windows
-NSCC_WINDOW = 1.5  # bandwidth-delay products; Source: csrc/packet/nscc.h, as the next two
+NSCC_WINDOW = 1.5  # bandwidth-delay products; Source: csrc/packet/controls/nscc.h, as the next two
 NSCC_TRIMMED_TARGET = 0.75  # round trips, where packets are trimmed; else one
 NSCC_UNIT = 12.5e9 * 12e-6  # B, the bandwidth-delay product for which constants are stated
-SWIFT_TARGET = 20e-6  # s, Source: csrc/packet/swift.h, as the next three
+SWIFT_TARGET = 20e-6  # s, Source: csrc/packet/controls/swift.h, as the next three
 SWIFT_LINKS = 6.55  # links whose time in a target is as long as the base
 SWIFT_RANGE = 5.0  # bases, by which the target of the smallest window is longer
 SWIFT_SCALES = 0.1**-0.5 - 100**-0.5  # between windows of 0.1 and 100 packets

@@ -152,14 +152,16 @@ struct Nscc : Uncontrolled {
   CALLED_ON_CPU static void on_ack(auto& world, auto& flow, int32_t task, int32_t, const Ack& ack, int64_t now) {
     NsccWindow& nscc = flow.nscc;
     const NsccWindow::Limits limits = limits_of(world, task);
-    if (!ack.is_lost) --nscc.under_way;
-    if (!ack.is_lost)
+    if (!ack.is_lost) {
+      --nscc.under_way;
       nscc.on_arrival(limits, ack, now);
-    else if (world.b_.transport.loss == kTrims)
-      nscc.on_trimmed(limits, ack, now);
-    else
-      nscc.on_dropped(limits, ack);
-    if (ack.is_lost) --nscc.under_way;
+    } else {
+      if (world.b_.transport.loss == kTrims)
+        nscc.on_trimmed(limits, ack, now);
+      else
+        nscc.on_dropped(limits, ack);
+      --nscc.under_way;  // a lost packet counts in what quick adapt ignores
+    }
     flow.allowed = static_cast<int32_t>(nscc.window / limits.size) - nscc.under_way;
   }
 

@@ -11,7 +11,7 @@
 // networks and stacks for low latency and high performance", SIGCOMM 2017, 3.1.
 #pragma once
 
-#include "batch.h"
+#include "packet/batch.h"
 #include "parallel/backend.h"
 #include "times.h"
 

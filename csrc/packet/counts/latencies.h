@@ -3,7 +3,7 @@
 // Source: bins as those of HdrHistogram (Tene), which have the leading bits of a number.
 #pragma once
 
-#include "batch.h"
+#include "packet/batch.h"
 #include "parallel/bits.h"
 #include "parallel/memory.h"
 

@@ -4,8 +4,8 @@
 // drawn where.
 #pragma once
 
+#include "packet/state.h"
 #include "parallel/random.h"
-#include "state.h"
 
 namespace topoflow::BACKEND::packet {
 

@@ -14,8 +14,8 @@
 // their virtual channels); topoflow/fabric/routing/next_hops.py says what the tables are.
 #pragma once
 
+#include "packet/state.h"
 #include "parallel/random.h"
-#include "state.h"
 
 namespace topoflow::BACKEND::packet {
 

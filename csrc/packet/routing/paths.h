@@ -11,8 +11,8 @@
 // are drawn are those of topoflow/engine/packet/draws.py.
 #pragma once
 
-#include "core.h"
 #include "cycles.h"
+#include "packet/core.h"
 
 namespace topoflow::BACKEND::packet {
 

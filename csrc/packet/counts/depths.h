@@ -10,7 +10,7 @@
 // Source: ours; tests/engine/test_packet_random.py states what is written down (agree_over_time).
 #pragma once
 
-#include "state.h"
+#include "packet/state.h"
 
 namespace topoflow::BACKEND::packet {
 

@@ -11,7 +11,7 @@
 // and Data Structures, 1991, 4.1.4.
 #pragma once
 
-#include "state.h"
+#include "packet/state.h"
 
 namespace topoflow::BACKEND::packet {
 

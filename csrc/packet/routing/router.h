@@ -13,7 +13,7 @@
 
 #include "adaptive.h"
 #include "arrivals.h"
-#include "transport.h"
+#include "packet/transport.h"
 
 namespace topoflow::BACKEND::packet {
 
