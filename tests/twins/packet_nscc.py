@@ -1,6 +1,7 @@
 """NSCC in plain Python: a window of bytes that follows marks and the time that packets wait in queues.
 
-All numbers are whole: ps, B, and B^2 of what a window will rise by, divided by itself. Source: ``csrc/packet/controls/nscc.h``.
+All numbers are whole: ps, B, and B^2 of what a window will rise by, divided by itself. Source:
+``csrc/packet/controls/nscc.h``.
 """
 
 from __future__ import annotations

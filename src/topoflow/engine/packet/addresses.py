@@ -3,7 +3,8 @@
 A link up has one channel; a link between routers has as many as routes need; a link down has none, as its endpoint
 takes what arrives. The queues of a port are those of all channels that end at its router, so there is no table of
 queues: queue ``place[c]`` of port p holds what is in channel c and leaves by p. The channel that a packet takes next is
-one higher wherever the level of its links does not rise (``csrc/packet/routing/addresses.h``), so channels form no circle.
+one higher wherever the level of its links does not rise (``csrc/packet/routing/addresses.h``), so that channels form no
+circle.
 Ports are numbered router by router (``parts``).
 
 Shapes: P paths, L links = N ports, C channels, E endpoints.

@@ -12,8 +12,8 @@ of a trimmed one by the receiver. It sends just that packet again, on another pa
     dcqcn        a message has a rate, which falls when its packets were marked (``csrc/packet/transport.h``)
     pulls        a receiver asks for one packet, trimmed or next, in the time that its interfaces together take for one,
                  those over which messages may come to it (NDP)
-    nscc         a message has a window, which follows marks and the time that packets wait (``csrc/packet/controls/nscc.h``)
-    swift        a message has a window, which follows the round trips of packets (``csrc/packet/controls/swift.h``)
+    nscc         a message has a window, which follows marks and the time that packets wait
+    swift        a message has a window, which follows the round trips of packets (both: ``csrc/packet/controls/``)
 
 Source: Zhu et al., "Congestion control for large-scale RDMA deployments", SIGCOMM 2015 (PFC, ECN, DCQCN); Handley et
 al., "Re-architecting datacenter networks and stacks for low latency and high performance", SIGCOMM 2017 (NDP); Mittal
