@@ -1,8 +1,8 @@
 // Prefetches of data that will be read soon.
 //
-// A large network does not fit into caches, and a packet reads a dozen cache lines at each router, some of which say
-// where the next one is. A core would wait for one line after the other, which would be most of the time. So each line
-// is fetched some packets (or tasks) before it is read, after the line that says where it is:
+// A large network does not fit into caches. At each router a packet reads a dozen cache lines, and the address of some
+// lines stands in others. A core would spend most of its time waiting for one line after the other. So each line is
+// fetched some packets (or tasks) before it is read, after the line that has its address:
 //
 //   packets before   24                               18        12                 8           4
 //   fetched          slot, channel as both ends see   message   entries of tables  ports there their channels

@@ -139,7 +139,7 @@ class Nic : public Base {
     port.first = i;
   }
 
-  // The next packet of a message waits for its turn: behind all others, or before them if messages are sent in order.
+  // Queues the next packet of a message: last, or first if messages are sent in order.
   DEVICE void requeue(Port& port, int32_t i, int64_t now) {
     if (b_.model.in_order) return prepend(port, i);
     s_.sender[i].time = now;

@@ -250,7 +250,7 @@ class Sharing {
       bytes_ = own > bytes_ ? own : bytes_;
       most = parts_of(world) > most ? parts_of(world) : most;
     }
-    // A single world is simulated whatever it takes: only what its parts add counts, most of which is never touched.
+    // A single world is simulated in any case: only the memory that its parts add counts, most of it never touched.
     const bool fits = batch.worlds == 1 ? bytes_ - PlainModel::state_bytes(batch, 0) <= kUntouched * batch.budget
                                         : bytes_ * batch.worlds <= batch.budget;
     if (most < 2 || !fits) threads_ = 1;

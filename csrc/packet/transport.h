@@ -8,7 +8,7 @@
 //     receiver      ack 0   ack 2
 //
 // Packets that come to a port wait for it (admit) in the order of their times. A port drops a packet for which there is
-// no room, or trims it to its header, which goes on to the receiver. It marks a packet by how much waits for the port.
+// no room, or trims it to its header, which goes on to the receiver. It marks a packet by the length of its queue.
 //
 // The other layers call on_round, admit, end_sending, on_enqueue, on_dequeue, on_nic_departure, on_departure,
 // after_departure, on_delivery and run_feedback, which do nothing in a world without a transport; number_of and

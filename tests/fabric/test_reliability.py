@@ -47,6 +47,7 @@ def simulated(interval: float, saving: float, restart: float, mtbf: float, check
 @pytest.mark.parametrize("mtbf", [2000.0, 20_000.0])
 def test_the_closed_form_is_the_mean_of_simulated_runs(interval: float, restart: float, mtbf: float) -> None:
     share = share_of_training(interval, 20.0, restart, 1 / mtbf)
+    # A segment has a standard deviation of at most 1.2 of its mean, the mean of 40,000 one of 0.6 %: five of these.
     assert simulated(interval, 20.0, restart, mtbf, 40_000) == pytest.approx(share, rel=0.03)
 
 

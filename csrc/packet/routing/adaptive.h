@@ -1,7 +1,7 @@
 // How an adaptive router chooses between a minimal route and one by a middle.
 //
 // A routing is a class with its number (Routing in state.h) and goes_around(); with_routing() lists them. A router
-// knows how full the buffers behind its ports are.
+// knows the occupancy of the downstream buffers of its ports.
 //
 //   adaptive-local   the route by the middle if   taken(minimal) > threshold * taken(middle)
 //                    or, comparing free space, if free(middle) > threshold * free(minimal)
@@ -21,7 +21,7 @@ namespace topoflow::BACKEND::packet {
 // A route that a packet may take.
 struct Candidate {
   int32_t step;
-  int64_t taken, free;  // flits of the buffer behind the next port; packets that wait for the port count as taken
+  int64_t taken, free;  // flits of the downstream buffer; packets that wait for the port count as taken
 };
 
 struct AdaptiveLocal {

@@ -62,7 +62,7 @@ class Arrivals {
   DEVICE int64_t number() const { return at_; }
 
  private:
-  // Moves those that arrive before `end` behind the others and counts them in `next_`; returns where they begin.
+  // Moves arrivals before `end` to the back of the list and counts them in `next_`; returns the first one's position.
   DEVICE int64_t count(int64_t end) {
     soonest_ = kNever;
     int64_t kept = 0;

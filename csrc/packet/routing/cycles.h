@@ -5,8 +5,8 @@
 //   edge          2 0 3 1 | 1 3 2 0 | 3 ...     each block is a permutation of its own
 //
 // The stride of a branch is the number of paths that lead to it. A branch goes to its next edge after as many packets,
-// so that paths are taken in turn, too: behind a branch of four edges, branches of four have stride 4, and 16 packets
-// take 16 paths.
+// so that paths are taken in turn as well: if each edge of a branch of four leads to another branch of four, these have
+// stride 4, and 16 packets take 16 paths.
 //
 // Source: Handley et al., "Re-architecting datacenter networks and stacks for low latency and high performance",
 // SIGCOMM 2017, 3.1.1; the shuffle: Fisher and Yates as in Durstenfeld, "Algorithm 235", CACM 7(7), 1964.

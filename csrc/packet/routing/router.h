@@ -2,10 +2,10 @@
 //
 // A router looks up the port towards a packet's endpoint in its table (addresses.h). The first router of a packet
 // decides whether it takes a minimal route or one by a middle. Routers that adapt decide when the head of a packet has
-// arrived, by how full the buffers behind their ports are then (adaptive.h).
+// arrived, by the occupancy of their downstream buffers at that time (adaptive.h).
 //
 //   packets arrive at a router at 10 and 40 ns, and its port 2 sends at 0, 20 and 50 ns
-//     the second one sees the buffer behind port 2 with the packets of 0 and 20 ns, but not with that of 50 ns
+//     the second one sees the downstream buffer of port 2 with the packets of 0 and 20 ns, without that of 50 ns
 //
 // Source: Singh, "Load-balanced routing in interconnection networks", Stanford 2005 (UGAL); Kim, Dally, Scott and Abts,
 // "Technology-driven, highly-scalable dragonfly topology", ISCA 2008, 4.

@@ -73,7 +73,7 @@ def draw(report: Report) -> Figure:
         axes.set_xlabel(f"time in the step [{unit}]")
     limit = "" if len(shown) == len(report.outcomes) else f" ({len(shown)} of {len(report.outcomes)} worlds)"
     scales = "" if shared else ". Time scales differ!"
-    figure.suptitle(f"What servers do in one training step{limit}; the black line is its end{scales}")
+    figure.suptitle(f"Computing and communication in one training step{limit}; the black line is its end{scales}")
     legend(figure, kinds, "sending")
     return figure
 
