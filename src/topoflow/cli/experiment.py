@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Sequence
+from itertools import compress
 from textwrap import wrap
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from topoflow.cli.stages import Terminal
 from topoflow.engine.observer import Silent
 from topoflow.report.files import sole_writer
-from topoflow.report.output import Output
+from topoflow.report.output import Output, text_table
 from topoflow.report.terminal import width
 from topoflow.study.configure.build import run_of
 from topoflow.study.figures.base import Figure, Row
@@ -73,11 +73,6 @@ def show(figure: Figure, summary: Sequence[Row], console: Console) -> None:
 def summary_table(figure: Figure, summary: Sequence[Row], characters: int) -> Table:
     """The summary of the figure, with units. A title is wrapped at ``characters``, but not within a word."""
     head, rows = headed(figure, summary)
-    found = Table(title=figure.title, box=SIMPLE_HEAD)
-    for title, key in zip(head, columns(summary), strict=True):
-        text = any(isinstance(row.get(key), str) for row in summary)
-        lines = "\n".join(wrap(title, characters, break_long_words=False))
-        found.add_column(lines, justify="left" if text else "right")
-    for row in rows:
-        found.add_row(*row)
-    return found
+    shown = ["\n".join(wrap(title, characters, break_long_words=False)) for title in head]
+    texts = [any(isinstance(row.get(key), str) for row in summary) for key in columns(summary)]
+    return text_table(shown, rows, title=figure.title, left=[*compress(shown, texts)])

@@ -8,13 +8,13 @@ from math import ceil
 from pathlib import Path
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from topoflow.capture.base import Trace
 from topoflow.capture.summary import Summary, traffic_matrix
+from topoflow.report.output import text_table
 from topoflow.report.trace_tables import (
     MAX_ROWS,
     TraceTable,
@@ -46,8 +46,8 @@ def show(trace: Trace, summary: Summary, console: Console) -> None:
         took = "" if summary.iteration_time is None else f", which took {human(summary.iteration_time, 's')}"
         console.print(f"All that follows is of iteration {summary.iteration}{took}; a replay simulates the same one.")
         console.print(repetition(summary.steps))
-    console.print(_rich(collectives_table(summary)))
-    console.print(_rich(groups_table(summary)))
+    console.print(_table(collectives_table(summary)))
+    console.print(_table(groups_table(summary)))
     if len(summary.groups) > MAX_ROWS:
         console.print(f"{len(summary.groups) - MAX_ROWS} more groups; --json has all")
     _show_shares(summary, console)
@@ -60,7 +60,7 @@ def show_pair(one: Summary, other: Summary, console: Console) -> None:
     """Print two traces side by side."""
     for letter, summary in zip("AB", (one, other), strict=True):
         console.print(Text(f"{letter}: {summary.name} ({summary.source})", style="bold"))
-    console.print(_rich(side_by_side(one, other)))
+    console.print(_table(side_by_side(one, other)))
     for letter, summary in zip("AB", (one, other), strict=True):
         for line in (*stragglers(summary), *(f"note: {note}" for note in summary.notes)):
             console.print(Text(f"{letter}: {line}"))
@@ -74,7 +74,7 @@ def _show_shares(summary: Summary, console: Console) -> None:
     if summary.exposed_share is not None:
         exposed = f", exposed: {summary.exposed_share:.1%}"
     console.print(f"Share of time in communication: {summary.communication_share:.1%}{exposed} (mean over ranks)")
-    console.print(_rich(shares_table(summary)))
+    console.print(_table(shares_table(summary)))
     if len(summary.shares) > MAX_ROWS:
         console.print(f"{len(summary.shares) - MAX_ROWS} more ranks; --json has all")
     for line in stragglers(summary):
@@ -97,10 +97,5 @@ def _show_heat(trace: Trace, console: Console) -> None:
         console.print(Text(f"{cell * run:>{len(str(trace.world_size)) + 3}} |{cells}|"))
 
 
-def _rich(text: TraceTable) -> Table:
-    table = Table(title=text.title or None, box=SIMPLE_HEAD, title_style="bold", title_justify="left")
-    for number, column in enumerate(text.columns):
-        table.add_column(column, justify="left" if number < text.left else "right")
-    for row in text.rows:
-        table.add_row(*map(Text, row))
-    return table
+def _table(table: TraceTable) -> Table:
+    return text_table(table.columns, table.rows, title=table.title, left=table.columns[: table.left])

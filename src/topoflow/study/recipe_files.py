@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from topoflow.files import write_atomically
+from topoflow.report.output import text_table
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study.configure.recipe import recipe_texts
 from topoflow.study.recipes import FoundRecipe, FoundRecipes, fastest
@@ -21,29 +20,17 @@ from topoflow.workload.base import layer_graph
 
 NAMES = {"tensor": "TP", "context": "CP", "expert": "EP", "pipeline": "bubble", "data": "DP"}  # of parts of a step
 LEAST_SHOWN = 0.01  # part of a step
+NUMBERS = ("step time", "bound", "tokens/s", "$ per M tokens", "GPU memory", "left", "")
+HEAD = ("recipe", *NUMBERS, "what takes the time")
 
 
 def show_recipes(found: Sequence[FoundRecipes], console: Console) -> None:
     """Print the best recipes of every point."""
     for each in found:
         console.print(Text(_title(each), style="bold"))
-        table = Table(box=SIMPLE_HEAD)
-        for title in (
-            "recipe",
-            "step time",
-            "bound",
-            "tokens/s",
-            "$ per M tokens",
-            "GPU memory",
-            "left",
-            "",
-            "what takes the time",
-        ):
-            table.add_column(title, justify="left" if title in ("recipe", "what takes the time") else "right")
         best = pareto(each.best)
-        for recipe in each.best:
-            table.add_row(*map(Text, _cells(recipe, recipe in best)))
-        console.print(table)
+        rows = [_cells(recipe, recipe in best) for recipe in each.best]
+        console.print(text_table(HEAD, rows, left=(HEAD[0], HEAD[-1])))
         console.print(Text(each.note))
 
 
