@@ -18,6 +18,13 @@ from dataclasses import dataclass, field
 from math import inf
 from statistics import median
 
+from rustworkx import (
+    NegativeCycle,
+    PyDiGraph,
+    digraph_bellman_ford_shortest_path_lengths,
+    weakly_connected_components,
+)
+
 from topoflow.capture.base import POINT_TO_POINT, Communication, Event
 
 TOGETHER = ("all_reduce", "all_gather", "reduce_scatter", "barrier")  # end on all ranks at once
@@ -93,51 +100,32 @@ def _within(bounds: Bounds, clocks: Iterable[int], tolerance: float) -> dict[int
     per message (s), as one of them has an impossible time.
     """
     found = dict.fromkeys(clocks, 0.0)
-    peers: dict[int, set[int]] = defaultdict(set)
-    for one, other in bounds:
-        peers[one].add(other)
-        peers[other].add(one)
-    known: set[int] = set()
-    for root in sorted(peers):
-        if root in known:
+    graph = PyDiGraph()
+    nodes = {clock: graph.add_node(clock) for clock in found}
+    for (one, other), most in bounds.items():
+        graph.add_edge(nodes[one], nodes[other], most)
+    for part in weakly_connected_components(graph):
+        own = graph.subgraph(sorted(part))
+        if min(own.edges(), default=0.0) >= 0:
             continue
-        members = _connected(root, peers)
-        known |= members
-        own = {(one, other): bounds[one, other] for one in members for other in peers[one] if (one, other) in bounds}
-        if min(own.values()) >= 0:
+        try:
+            highest = _distances(own, tolerance + ROUNDING)
+            own.reverse()
+            lowest = _distances(own, tolerance + ROUNDING)
+        except NegativeCycle:
             continue
-        loose = {pair: most + tolerance + ROUNDING for pair, most in own.items()}
-        most = _shortest(root, loose)
-        least = _shortest(root, {(other, one): most for (one, other), most in loose.items()})
-        if most is None or least is None:
-            continue
-        for clock in members:
-            high, low = most.get(clock, inf), -least.get(clock, inf)
+        for clock in own.nodes():
+            high, low = highest.get(clock, inf), -lowest.get(clock, inf)
             found[clock] = (low + high) / 2 if -inf < low and high < inf else min(high, max(low, 0.0))
     return found
 
 
-def _connected(root: int, peers: Mapping[int, set[int]]) -> set[int]:
-    """Return the clocks that messages connect with ``root``, in any direction."""
-    found, reached = {root}, [root]
-    for one in reached:
-        reached += sorted(peers[one] - found)
-        found |= peers[one]
-    return found
-
-
-def _shortest(root: int, bounds: Bounds) -> dict[int, float] | None:
-    """Return the sum of bounds over the shortest way from ``root`` (Bellman and Ford); None if a ring is negative."""
-    found = {root: 0.0}
-    for _ in range(len({clock for pair in bounds for clock in pair}) + 1):
-        shorter = False
-        for (one, other), most in bounds.items():
-            if one in found and found[one] + most < found.get(other, inf):
-                found[other] = found[one] + most
-                shorter = True
-        if not shorter:
-            return found
-    return None
+def _distances(graph: PyDiGraph[int, float], slack: float) -> dict[int, float]:
+    """Return the sum of bounds, each longer by ``slack``, over the shortest path to each clock from the lowest one."""
+    clocks = graph.nodes()
+    root = min(range(len(clocks)), key=clocks.__getitem__)
+    lengths = digraph_bellman_ford_shortest_path_lengths(graph, root, lambda most: most + slack)
+    return {clocks[root]: 0.0} | {clocks[node]: length for node, length in lengths.items()}
 
 
 def _step(events: tuple[Event, ...]) -> Iterator[float]:
