@@ -1,4 +1,4 @@
-"""Write what other tools record of a small job: Flight Recorder, NCCL Inspector and Chakra, in their formats.
+"""Write what other tools record of a small job: Flight Recorder, NCCL Inspector, NCCL's log and Chakra.
 
     python examples/write_records.py examples/traces
 
@@ -68,6 +68,20 @@ def inspector(rank: int) -> list[dict[str, Any]]:
     return [{"header": header, "metadata": metadata, **line} for line in lines]
 
 
+def nccl_log(rank: int) -> list[str]:
+    """The lines of ``NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL NCCL_DEBUG_FILE=nccl-log.%h.%p``."""
+    said, comm = f"s{rank}:7:7 [0] NCCL INFO", "comm 0x55d0a8"
+    opened = f"rank {rank} nranks {RANKS} cudaDev 0 nvmlDev 0 busId 1b000 commId 0x7f8c496ae9f661 - Init COMPLETE"
+    lines = [f"{said} ncclCommInitRank {comm} {opened}"]
+    for step in range(STEPS):
+        calls = (("AllReduce", 1000, 0), (("Send", "Recv")[rank], 4096, 1 - rank))
+        for function, elements, root in calls:
+            buffers = "sendbuff 0x7fb201e00400 recvbuff 0x7fb201e00400"
+            call = f"opCount {step:x} {buffers} count {elements} datatype 7 op 0 root {root}"
+            lines.append(f"{said} {function}: {call} {comm} [nranks={RANKS}] stream 0x558f83")
+    return lines
+
+
 def chakra(rank: int) -> bytes:
     """A graph as ASTRA-sim's generators write it: compute, an all-reduce after it, and a message next to that."""
     node = messages.message_classes()["Node"]
@@ -89,6 +103,7 @@ def main(folder: Path) -> None:
         (folder / f"flight_recorder_{rank}").write_bytes(pickle.dumps(flight_recorder(rank), protocol=2))
         lines = (json.dumps(line, separators=(",", ":")) for line in inspector(rank))
         (folder / f"inspector-s{rank}-pid7.log").write_text("".join(f"{line}\n" for line in lines))
+        (folder / f"nccl-log.s{rank}.7").write_text("".join(f"{line}\n" for line in nccl_log(rank)))
         (folder / f"chakra.{rank}.et").write_bytes(chakra(rank))
 
 

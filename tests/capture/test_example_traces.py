@@ -20,6 +20,7 @@ TRACES = {
     "jsonl": [EXAMPLES / "ddp_4_ranks.jsonl.gz"],
     "kineto": [EXAMPLES / "traces" / f"kineto_rank{rank}.json.gz" for rank in (0, 1)],
     "execution_trace": [EXAMPLES / "traces" / f"pytorch_et_rank{rank}.json.gz" for rank in (0, 1)],
+    "nccl_log": [EXAMPLES / "traces" / f"nccl-log.s{rank}.7" for rank in (0, 1)],
     "nccl": [EXAMPLES / "traces" / f"nccl-rank-{rank}.jsonl" for rank in (0, 1)],
     "chakra": [EXAMPLES / "traces" / f"chakra.{rank}.et" for rank in (0, 1)],
     "flight_recorder": [EXAMPLES / "traces" / f"flight_recorder_{rank}" for rank in (0, 1)],
@@ -76,6 +77,14 @@ def test_the_profiler_plugins_trace_has_the_events_it_was_given() -> None:
     for rank in trace.ranks:
         assert sent(trace, rank, "all_reduce") == [(0, 4000, "float32"), (1, 4000, "float32")]
     assert sent(trace, 0, "send") == sent(trace, 1, "recv") == [(0, 128, "bfloat16"), (1, 128, "bfloat16")]
+
+
+def test_a_log_of_nccl_has_the_calls_that_were_written() -> None:
+    trace = load(TRACES["nccl_log"])
+    assert (trace.world_size, trace.iterations) == (2, 3)
+    for rank in trace.ranks:
+        assert sent(trace, rank, "all_reduce") == [(step, 4000, "float32") for step in range(3)]
+    assert sent(trace, 0, "send") == sent(trace, 1, "recv") == [(step, 16_384, "float32") for step in range(3)]
 
 
 def test_real_nccl_ran_the_ring_orders_that_it_was_given() -> None:
