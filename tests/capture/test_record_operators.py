@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from topoflow.capture.base import OperatorWork  # noqa: E402
 from topoflow.capture.record.operators import work_of  # noqa: E402
@@ -105,3 +106,34 @@ def test_an_rnn_layer_counts_its_matrices() -> None:
     layer = torch.nn.LSTM(32, 48, bias=False)
     run = counted(lambda: layer(torch.randn(5, 2, 32)))
     assert run.flops == 2 * 5 * 2 * 4 * 48 * (32 + 48)
+
+
+@pytest.mark.parametrize(
+    ("make", "bytes_in_memory"),
+    [
+        (lambda dense: dense.to_sparse(), 8 * (2 * 8 + 4)),  # two indices and a value of each entry
+        (lambda dense: dense.to_sparse_csr(), 8 * (9 + 8) + 4 * 8),
+        (lambda dense: dense.to_mkldnn(), 64 * 4),
+        (lambda dense: torch.quantize_per_tensor(dense, 0.1, 0, torch.qint8), 64),
+        (lambda dense: torch.nested.nested_tensor([dense[0], dense[1, :3]]), (8 + 3) * 4),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_tensors_of_every_layout_have_their_bytes(make: Any, bytes_in_memory: int) -> None:
+    tensor = make(torch.eye(8))
+    assert counted(lambda: tensor.clone()).moved == 2 * bytes_in_memory
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_products_have_the_flops_that_torch_counts() -> None:
+    left, right, batch, many = torch.ones(3, 5), torch.ones(5, 7), torch.ones(4, 3, 5), torch.ones(4, 5, 7)
+    added = torch.ones(7)
+    for run in (
+        lambda: left @ right,
+        lambda: torch.addmm(added, left, right, beta=2),
+        lambda: torch.bmm(batch, many),
+        lambda: torch.baddbmm(added.expand(4, 3, 7), batch, many),
+    ):
+        with FlopCounterMode(display=False) as torch_counter:
+            run()
+        assert counted(run).flops == torch_counter.get_total_flops() > 0

@@ -186,6 +186,18 @@ def test_sends_and_receives_name_their_peers(operations) -> None:
     assert [event.peer for event in communications(operations, 3, "recv")] == [0, 2]  # the first from any source
 
 
+def test_gradients_of_a_sparse_embedding_are_gathered_entry_by_entry(tmp_path) -> None:
+    out = tmp_path / "captured"
+    done = capture(out, JOBS / "sparse_gradients.py", 2)
+    assert done.returncode == 0, done.stderr
+    assert "recording stopped" not in done.stderr
+    trace = load([out])
+    entries = 4 + 5  # of both ranks, each an index (int64) and a row of 16 float32
+    for rank in range(2):
+        gathered = [event.bytes for event in communications(trace, rank, "all_gather") if event.iteration >= 0]
+        assert gathered == 2 * [entries * (8 + 16 * 4)]
+
+
 def test_an_object_is_recorded_as_the_bytes_that_it_sends(operations) -> None:
     length, content = [event for event in communications(operations, 0, "broadcast") if event.dtype != "float32"]
     assert (length.dtype, length.bytes) == ("int64", 8)

@@ -88,6 +88,12 @@ METHODS: dict[str, tuple[str, tuple[str, ...], dict[str, str]]] = {
     "_reduce_scatter_base": ("c10d::_reduce_scatter_base_", _TO_TENSOR, {}),
     "reduce_scatter_single": ("c10d::_reduce_scatter_base_", _TO_TENSOR, {}),
 }
+# The parts of a tensor of each sparse layout, by the methods that return them.
+SPARSE = {
+    torch.sparse_coo: ("_indices", "_values"),
+    **dict.fromkeys((torch.sparse_csr, torch.sparse_bsr), ("crow_indices", "col_indices", "values")),
+    **dict.fromkeys((torch.sparse_csc, torch.sparse_bsc), ("ccol_indices", "row_indices", "values")),
+}
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # no subclass that would send something else
 
 
@@ -109,7 +115,9 @@ def communication(call: OperatorSignature, group: Group, arguments: Mapping[str,
     """Return the row of the communication that ``call`` made in ``group`` with these arguments, without times.
 
     Also return whether it was on another device than the CPU, as the tensor of a barrier tells.
-    A dtype that Trace does not know is recorded as bytes (uint8), its size being what matters.
+    A dtype that Trace does not know is recorded as bytes (uint8), its size being what matters. An all-reduce of sparse
+    tensors is recorded as what gloo makes of it (``ProcessGroupGloo.cpp``, ``AsyncSparseAllreduceWork``): an all-gather
+    of the entries, of which this rank knows its own; the others are taken to have as many.
     """
     inputs = outputs = tensors_of(arguments.get(call.inputs))
     received = sent = _bytes_of(inputs)
@@ -124,6 +132,8 @@ def communication(call: OperatorSignature, group: Group, arguments: Mapping[str,
         "in": sent,
         "out": received,
     }
+    if call.op == "all_reduce" and inputs and inputs[0].is_sparse:  # gloo gathers the entries, and adds them locally
+        row["op"], row["dtype"], row["out"] = "all_gather", "uint8", sent * len(group.ranks)
     if call.op == "all_to_all":
         row["splits_in"] = _splits(call, arguments.get(call.splits_in, ()), inputs)
         row["splits_out"] = _splits(call, arguments.get(call.splits_out, ()), outputs)
@@ -136,8 +146,17 @@ def communication(call: OperatorSignature, group: Group, arguments: Mapping[str,
     return row, not (seen[0].is_cpu if len(seen) == 1 else all(tensor.is_cpu for tensor in seen))
 
 
+def bytes_in_memory(tensor: torch.Tensor) -> int:
+    """Return the bytes of a tensor; of an expanded one those that it has in memory, of a sparse one its entries."""
+    if tensor.layout in SPARSE:
+        return sum(int(getattr(tensor, part)().nbytes) for part in SPARSE[tensor.layout])
+    if tensor.layout is not torch.strided or tensor.is_contiguous():
+        return int(tensor.nbytes)
+    return int(min(tensor.nbytes, tensor.untyped_storage().nbytes()))
+
+
 def _bytes_of(tensors: Sequence[torch.Tensor]) -> int:
-    return tensors[0].nbytes if len(tensors) == 1 else sum(tensor.nbytes for tensor in tensors)
+    return sum(bytes_in_memory(tensor) if tensor.is_sparse else tensor.nbytes for tensor in tensors)
 
 
 def are_plain(values: Sequence[Any]) -> bool:

@@ -8,15 +8,17 @@ rows that it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_iter
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from topoflow.capture.base import OperatorWork
+from topoflow.capture.record.c10d import bytes_in_memory, tensors_of
 
 EMBEDDINGS = ("aten::embedding", "aten::_embedding_bag", "aten::_embedding_bag_forward_only")  # (weight, indices, ...)
 LOOKUPS = ("aten::index_select", "aten::gather", "aten::index")
@@ -32,14 +34,23 @@ OVERWRITES = (
 PRODUCTS = {"aten::mm": (0, 1), "aten::bmm": (0, 1), "aten::addmm": (1, 2), "aten::baddbmm": (1, 2)}  # -> matrices
 
 
+def _product(left: torch.Tensor, right: torch.Tensor) -> int:
+    return int(2 * left.numel() * right.shape[-1])
+
+
 def _rnn(*args: Any, **_: Any) -> int:
     """An RNN layer multiplies each of its inputs [T, B, I] with the weights [gates H, I] and [gates H, H]."""
     inputs, *weights = args
     return int(2 * prod(inputs.shape[:-1]) * sum(weight.numel() for weight in weights[:2]))
 
 
-# Kernels of the CPU that stand for counted ones of a GPU; arguments as of the operator.
-CPU_KERNELS: dict[str, Callable[..., int]] = {
+# Arguments as of the operator. Products are counted by PyTorch as well, which takes 20 times as long for it; the others
+# are kernels of the CPU that stand for counted ones of a GPU.
+COUNTED: dict[str, Callable[..., int]] = {
+    "aten::mm": lambda left, right, **_: _product(left, right),
+    "aten::bmm": lambda left, right, **_: _product(left, right),
+    "aten::addmm": lambda _added, left, right, **_: _product(left, right),
+    "aten::baddbmm": lambda _added, left, right, **_: _product(left, right),
     "aten::_scaled_dot_product_flash_attention_for_cpu": lambda q, k, v, *_, **__: sdpa_flop_count(
         q.shape, k.shape, v.shape
     ),
@@ -51,23 +62,54 @@ CPU_KERNELS: dict[str, Callable[..., int]] = {
 }
 
 
-def work_of(func: Any, args: Any, kwargs: Any, result: Any) -> OperatorWork | None:
-    """The work of one operator call; None for one that neither computes nor moves anything."""
+@dataclass(frozen=True)
+class _Operator:
+    """What is counted of an operator, whatever its arguments are."""
+
+    name: str
+    flops: Callable[..., int] | None  # of the arguments
+    first_read: int | None  # position of the first argument that is read as a whole; None: only shapes are
+    is_embedding: bool
+    is_lookup: bool
+
+
+@cache
+def _operator(func: Any) -> _Operator | None:
+    """Return what is counted of an operator; None for one that neither computes nor moves anything."""
     name = func._schema.name
     if func.is_view or name.startswith(UNTOUCHED):
         return None
-    outputs = list(_tensors(result))
-    moved = _bytes(_read(name, args, kwargs)) + _bytes(outputs)
-    if name in EMBEDDINGS:
-        moved += args[1].numel() * args[0].shape[-1] * args[0].element_size()
-    elif name in LOOKUPS:
-        moved += _bytes(outputs)
-    flops = _flops(func, args, kwargs, result)
-    if not flops and not moved:
+    registered = flop_registry.get(func._overloadpacket)
+    flops = COUNTED.get(name)
+    if flops is None and registered is not None:
+        flops = lambda *args, out, **kwargs: registered(*args, **kwargs, out_val=out)  # noqa: E731
+    only_shape = name.endswith("_like") or name.startswith("aten::new_")
+    partly = name in OVERWRITES or name in EMBEDDINGS or name in LOOKUPS
+    return _Operator(name, flops, None if only_shape else int(partly), name in EMBEDDINGS, name in LOOKUPS)
+
+
+def work_of(func: Any, args: Any, kwargs: Any, result: Any) -> OperatorWork | None:
+    """Return the work of one operator call; None for one that neither computes nor moves anything."""
+    operator = _operator(func)
+    if operator is None:
         return None
-    dtype = next((_dtype(tensor) for tensor in _tensors(args) if tensor.is_floating_point()), "") if flops else ""
-    kernel, shape = _kernel(name, args) if flops else ("", ())
-    return OperatorWork(dtype, float(flops), float(moved), kernel, shape)
+    outputs = _bytes(tensors_of(result))
+    moved = outputs
+    if operator.first_read is not None:
+        read = [tensor for value in args[operator.first_read :] for tensor in tensors_of(value)]
+        if kwargs:
+            read += [tensor for value in kwargs.values() for tensor in tensors_of(value)]
+        moved += _bytes(read)
+    if operator.is_embedding:
+        moved += args[1].numel() * args[0].shape[-1] * args[0].element_size()
+    elif operator.is_lookup:
+        moved += outputs
+    flops = operator.flops(*args, **kwargs, out=result) if operator.flops is not None else 0
+    if not flops:
+        return OperatorWork("", 0.0, float(moved)) if moved else None
+    multiplied = (tensor for value in args for tensor in tensors_of(value))
+    dtype = next((_dtype(tensor) for tensor in multiplied if tensor.is_floating_point()), "")
+    return OperatorWork(dtype, float(flops), float(moved), *_kernel(operator.name, args))
 
 
 def _kernel(name: str, args: Any) -> tuple[str, tuple[int, ...]]:
@@ -82,30 +124,12 @@ def _kernel(name: str, args: Any) -> tuple[str, tuple[int, ...]]:
     return "", ()
 
 
-def _flops(func: Any, args: Any, kwargs: Any, result: Any) -> int:
-    counted = flop_registry.get(func._overloadpacket)
-    if counted is not None:
-        return int(counted(*args, **kwargs, out_val=result))
-    special = CPU_KERNELS.get(func._schema.name)
-    return special(*args, **kwargs) if special is not None else 0
-
-
-def _read(name: str, args: Any, kwargs: Any) -> Iterator[torch.Tensor]:
-    """The tensors that are read as a whole."""
-    if name.endswith("_like") or name.startswith("aten::new_"):  # only the shape
-        return iter(())
-    partly = name in OVERWRITES or name in EMBEDDINGS or name in LOOKUPS
-    return _tensors((args[1:] if partly else args, kwargs))
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    return (leaf for leaf in tree_iter(value) if isinstance(leaf, torch.Tensor))
-
-
-def _bytes(tensors: Iterable[torch.Tensor]) -> int:
-    """Bytes of the tensors, each once; of an expanded one those that it has in memory."""
-    seen = {id(tensor): tensor for tensor in tensors}
-    return sum(min(tensor.nbytes, tensor.untyped_storage().nbytes()) for tensor in seen.values())
+def _bytes(tensors: Sequence[torch.Tensor]) -> int:
+    """Return the bytes of the tensors, each tensor once."""
+    moved = 0
+    for tensor in tensors if len(tensors) < 2 else {id(tensor): tensor for tensor in tensors}.values():
+        moved += bytes_in_memory(tensor)
+    return moved
 
 
 def _dtype(tensor: torch.Tensor) -> str:

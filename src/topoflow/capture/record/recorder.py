@@ -15,8 +15,8 @@ that ends with a communication under way.) gloo does not report when a transfer 
 An error of the recorder ends the recording, never the script: ``_stop`` says it in one line, and from then on operators
 pass through. A forked process records nothing.
 
-Cost: 10-20 us per operator of the script, nearly all of it that of any dispatch mode, which is part of the compute
-spans. For an operator with a process group that would be 45 us: the methods of ``ProcessGroup`` that Python calls most
+Cost: 10-20 us per operator of the script. That of any dispatch mode, about a third, is part of the compute spans;
+counting is left out of them. For an operator with a process group that would be 45 us: the methods of ``ProcessGroup`` that Python calls most
 are watched themselves, past the mode, which takes about 15 us. What each operator computes and moves is added to its
 span (``topoflow.capture.record.operators``). Not seen: threads that the script starts (their communications are
 counted) and processes, and times on devices other than the CPU.
@@ -160,9 +160,9 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if any(kind.__module__.startswith("torch.distributed") for kind in types):
+        if types and any(kind.__module__.startswith("torch.distributed") for kind in types):
             return NotImplemented  # DTensor, AsyncCollectiveTensor: what they send comes back here as plain tensors
-        if not self._active or self._asks_for_shapes(types, func, args):
+        if not self._active or (types and self._asks_for_shapes(types, func, args)):
             return func(*args, **kwargs)
         on_main = threading.get_ident() == self._main
         if on_main:

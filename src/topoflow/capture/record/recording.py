@@ -15,7 +15,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any
 
 from topoflow.capture import work_rows
 from topoflow.capture.base import OperatorWork
@@ -46,9 +45,8 @@ class Recording:
         self._last_compute: int | None = None
         self._last_of_group: dict[str, int] = {}
         self._open: tuple[int, int] | None = (clock(), busy())  # start of the running span on both clocks
-        self._work: dict[
-            tuple[Any, ...], OperatorWork
-        ] = {}  # of the running span, by dtype, kernel and arithmetic intensity
+        # FLOPs and bytes of the running span, by dtype, kernel, shape and FLOPs per byte
+        self._work: dict[tuple[str, str, tuple[int, ...], float], list[float]] = {}
 
     @property
     def is_paused(self) -> bool:
@@ -72,7 +70,10 @@ class Recording:
                 "after": self._follows(),
             }
             if self._work:
-                row["work"] = [work_rows.written(self._work[key]) for key in sorted(self._work)]
+                row["work"] = [
+                    work_rows.written(OperatorWork(dtype, flops, moved, kernel, shape))
+                    for (dtype, kernel, shape, _), (flops, moved) in sorted(self._work.items())
+                ]
                 self._work = {}
             self._waited = []
             self._last_compute = self._events
@@ -85,11 +86,10 @@ class Recording:
 
     def operator(self, work: OperatorWork) -> None:
         """Add an operator. Those with the same FLOPs per byte are limited by the same on any device, so they add up."""
-        key = (work.dtype, work.kernel, work.shape, work.flops / work.moved if work.moved else inf)
-        before = self._work.get(key)
-        if before is not None:
-            work = work._replace(flops=before.flops + work.flops, moved=before.moved + work.moved)
-        self._work[key] = work
+        dtype, flops, moved, kernel, shape = work
+        total = self._work.setdefault((dtype, kernel, shape, flops / moved if moved else inf), [0.0, 0.0])
+        total[0] += flops
+        total[1] += moved
 
     def leave_out(self, busy: int) -> None:
         """Take ``busy`` ns of processor time out of the running span: they were the recorder's, not the script's."""
