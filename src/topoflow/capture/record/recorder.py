@@ -15,10 +15,10 @@ that ends with a communication under way.) gloo does not report when a transfer 
 An error of the recorder ends the recording, never the script: ``_stop`` says it in one line, and from then on operators
 pass through. A forked process records nothing.
 
-Cost: 10-20 us per operator of the script. That of any dispatch mode, about a third, is part of the compute spans;
-counting is left out of them. For an operator with a process group that would be 45 us: the methods of ``ProcessGroup`` that Python calls most
-are watched themselves, past the mode, which takes about 15 us. What each operator computes and moves is added to its
-span (``topoflow.capture.record.operators``). Not seen: threads that the script starts (their communications are
+Cost: 10-20 us per operator of the script. That of any dispatch mode, about half, is part of the compute spans; that of
+counting what the operator computes and moves (``topoflow.capture.record.operators``) is left out of them. For an
+operator with a process group that would be 45 us: the methods of ``ProcessGroup`` that Python calls most are watched
+themselves, past the mode, which takes about 15 us. Not seen: threads that the script starts (their communications are
 counted) and processes, and times on devices other than the CPU.
 """
 
