@@ -289,6 +289,19 @@ def test_collectives_that_python_calls_take_no_dispatch_mode(tmp_path) -> None:
     assert all(row["end"] >= row["issue"] for row in rows if row.get("kind") == "communication" and "end" in row)
 
 
+def test_methods_of_a_process_group_are_left_as_they_were(tmp_path) -> None:
+    """A script may communicate in what it registered for its end, when nothing is recorded any more."""
+    (tmp_path / "at_exit.py").write_text(
+        "import atexit, torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo', rank=0, world_size=1, store=dist.HashStore())\n"
+        "one = torch.ones(1)\n"
+        "atexit.register(lambda: print(dist.all_reduce(one, async_op=True).wait()))\n"
+    )
+    command = [sys.executable, "-m", "topoflow.capture", "run", "--out", "out", "at_exit.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
 FAKE_JOB = """
 import sys
 import torch

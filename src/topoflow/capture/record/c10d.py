@@ -156,6 +156,8 @@ def bytes_in_memory(tensor: torch.Tensor) -> int:
 
 
 def _bytes_of(tensors: Sequence[torch.Tensor]) -> int:
+    if len(tensors) == 1 and not tensors[0].is_sparse:  # by far the most frequent
+        return int(tensors[0].nbytes)
     return sum(bytes_in_memory(tensor) if tensor.is_sparse else tensor.nbytes for tensor in tensors)
 
 

@@ -85,11 +85,12 @@ class Recorder(TorchDispatchMode):
         self._active = True
         self._file.start(self, self._stop)
         os.register_at_fork(after_in_child=self._forked)
-        self._wait = Work.wait
+        # The descriptors are kept, not the functions that they return: these would be no methods when put back.
+        self._wait = vars(Work)["wait"]
         Work.wait = self._waiting(Work.wait)
-        self._methods = {name: getattr(ProcessGroup, name) for name in c10d.METHODS if hasattr(ProcessGroup, name)}
-        for name, method in self._methods.items():
-            setattr(ProcessGroup, name, self._called(method, *c10d.METHODS[name]))
+        self._methods = {name: vars(ProcessGroup)[name] for name in c10d.METHODS if name in vars(ProcessGroup)}
+        for name in self._methods:
+            setattr(ProcessGroup, name, self._called(getattr(ProcessGroup, name), *c10d.METHODS[name]))
         self._hooks.install()
         self._others.install()
         super().__enter__()
