@@ -26,8 +26,9 @@ class Sirius:
              /|\\  /|\\
         server 0 ..                   each with one cable of degree * bandwidth
 
-    All ``uplinks`` together have the bandwidth of the rack's servers, or ``rack_bandwidth``; there are ``overprovision`` times as many, since
-    cells take two hops. With ``servers_per_rack=1`` servers have the uplinks themselves.
+    All ``uplinks`` together have the bandwidth of the rack's servers, or ``rack_bandwidth``; there are
+    ``overprovision`` times as many, since cells take two hops. With ``servers_per_rack=1`` servers have the uplinks
+    themselves.
 
     Failed racks are additional ones: servers are on the working racks. The capacity of failed parts is lost, since the
     schedule leaves their slots empty. With ``omit_failed`` the schedule has the working racks only, which regains the

@@ -41,7 +41,7 @@ def test_a_laser_that_draws_no_more_is_a_fixed_one(figure: Any) -> None:
 
 
 def test_readings_are_measures_of_the_same_flows(figure: Any) -> None:
-    """Sirius 7: until the last flow has ended all bytes arrive, so goodputs of two networks differ by this time only."""
+    """Sirius 7: until the last flow has ended all bytes arrive, so goodputs differ by this time only."""
     found = figure("sirius_sensitivity", "servers=192", "workload.count=200", "workload.load=0.5")
     of = {(row["series"], row["measure"]): row for row in found["rows"]}
     assert len(of) == 3 * 8
