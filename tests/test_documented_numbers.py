@@ -40,7 +40,6 @@ UNCOVERED = {
     "docs/executors.md": 1,
     "docs/install.md": 2,
     "docs/packet.md": 19,
-    "docs/place.md": 10,
     "docs/profile.md": 1,
     "docs/python.md": 2,
     "docs/results.md": 1,

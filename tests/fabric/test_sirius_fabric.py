@@ -37,6 +37,13 @@ def test_the_papers_network() -> None:
     assert rack == pytest.approx(12 * 50e9 / 8 * 0.9 / 2)
 
 
+def test_faster_servers_leave_the_uplinks_as_they_are() -> None:
+    faster = replace(PAPER, bandwidth=50e9 / 8, rack_bandwidth=50e9)
+    assert (faster.uplink_bandwidth, faster.cell) == (50e9 / 8, PAPER.cell)
+    with pytest.raises(ValueError, match=r"sirius\.rack_bandwidth: must be .*, got -1"):
+        replace(PAPER, rack_bandwidth=-1)
+
+
 def test_what_is_bought() -> None:
     """Source: Sirius 4.1 and 5: rack switches, tunable transceivers at their uplinks, a grating port at both ends."""
     bill = Counter({(item.component, round(item.bandwidth)): item.count for item in build(PAPER, 3072).bill})

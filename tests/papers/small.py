@@ -30,6 +30,7 @@ SMALL = {
     "sirius_fig11": FLOWS,
     "sirius_fig12": FLOWS,
     "sirius_fig13": (*FLOWS, "workload.mean=4096,100e3"),
+    "sirius_sensitivity": FLOWS,
     "topoopt_fig1": ("workload.batch_per_gpu=4",),
     "topoopt_fig10": ("servers=16", "degree=4"),
     "topoopt_fig11": (

@@ -11,6 +11,7 @@ from topoflow.fabric.circuits import failures
 from topoflow.fabric.circuits.schedule import CircuitSchedule, Cyclic, Failed
 from topoflow.fabric.racks import count_racks, racked
 from topoflow.fabric.wiring import check_count, check_interfaces
+from topoflow.units import check_bandwidth
 
 ROUNDING = 1e-9  # error that a whole number of uplinks may have
 
@@ -25,8 +26,9 @@ class Sirius:
              /|\\  /|\\
         server 0 ..                   each with one cable of degree * bandwidth
 
-    All ``uplinks`` together have the bandwidth of the rack's servers; there are ``overprovision`` times as many, since
-    cells take two hops. With ``servers_per_rack=1`` servers have the uplinks themselves.
+    All ``uplinks`` together have the bandwidth of the rack's servers, or ``rack_bandwidth``; there are
+    ``overprovision`` times as many, since cells take two hops. With ``servers_per_rack=1`` servers have the uplinks
+    themselves.
 
     Failed racks are additional ones: servers are on the working racks. The capacity of failed parts is lost, since the
     schedule leaves their slots empty. With ``omit_failed`` the schedule has the working racks only, which regains the
@@ -42,6 +44,7 @@ class Sirius:
     latency: float  # s per link
     servers_per_rack: int = 1
     uplinks: int = 4
+    rack_bandwidth: float | None = None  # B/s of all uplinks without overprovision; None: of the rack's servers
     overprovision: float = 1.5
     slot: float = 100e-9  # s, including the guardband
     guardband: float = 10e-9  # s
@@ -55,6 +58,8 @@ class Sirius:
         check_interfaces("sirius", self.bandwidth, self.degree, self.latency)
         check_count("sirius.servers_per_rack", self.servers_per_rack)
         check_count("sirius.uplinks", self.uplinks)
+        if self.rack_bandwidth is not None:
+            check_bandwidth("sirius.rack_bandwidth", self.rack_bandwidth)
         if not (isfinite(self.overprovision) and self.overprovision >= 1):
             raise ValueError(f"sirius.overprovision: must be at least 1, got {self.overprovision}")
         if abs(self.transceivers - self.uplinks * self.overprovision) > ROUNDING:
@@ -77,7 +82,8 @@ class Sirius:
     @property
     def uplink_bandwidth(self) -> float:
         """Return the B/s of one uplink."""
-        return self.servers_per_rack * self.degree * self.bandwidth / self.uplinks
+        servers = self.servers_per_rack * self.degree * self.bandwidth
+        return (servers if self.rack_bandwidth is None else self.rack_bandwidth) / self.uplinks
 
     @property
     def cell(self) -> int:

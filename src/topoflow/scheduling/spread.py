@@ -1,9 +1,11 @@
-"""Random times with a known minimum, mean, maximum and standard deviation.
+"""Random times with a known minimum, mean, maximum and standard deviation, which two shapes have.
 
-The times are log-normal and clipped to the known range: published times that were capped have many values at the cap.
-The two parameters follow from the mean and the standard deviation.
+log_normal        many short times, fewer the longer they are, and clipped to the range: published times that were
+                  capped have many values at the cap
+greatest_entropy  nothing else is assumed. Where the deviation exceeds the mean, most times are near the minimum, few
+                  near the maximum, and hardly any between them
 
-Shapes: N numbers.
+Shapes: N numbers, C cells.
 """
 
 from __future__ import annotations
@@ -17,25 +19,30 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.units import check_not_negative, check_positive
+from topoflow.scheduling.entropy import greatest_entropy
+from topoflow.units import check_among, check_not_negative, check_positive
 
 NORMAL = NormalDist()
 MIN_TIME = 1.0  # s; replaces a published minimum of 0, which was rounded down
 STEPS = 100  # of a bisection; more than a double has bits
 MAX_WIDTH = 15.0  # standard deviation of the logarithm; above it all times are clipped to the ends of the range
 TOLERANCE = 1e-6  # relative
+CELLS = 2**12  # of the range, for the distribution of greatest entropy
+SHAPES = ("greatest_entropy", "log_normal")
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A distribution of times (s). Raises ``ValueError`` where no log-normal has this mean and deviation."""
+    """A distribution of times (s). Raises ``ValueError`` where none of its shape has this mean and deviation."""
 
     least: float
     mean: float
     most: float
     deviation: float
+    shape: str = "log_normal"
 
     def __post_init__(self) -> None:
+        check_among("spread.shape", self.shape, SHAPES)
         check_not_negative("spread.least", self.least)
         check_positive("spread.deviation", self.deviation)
         if not self.least < self.mean < self.most:
@@ -46,8 +53,11 @@ class Spread:
 
     def draw(self, count: int, generator: np.random.Generator) -> NDArray[np.float64]:
         """Return [N] times (s) whose mean and standard deviation are close to those specified, even for small N."""
+        quantiles = stratified(count, generator)
+        if self.shape == "greatest_entropy":
+            return np.interp(quantiles, *self.cumulative)
         middle, width = self.parameters
-        normal = np.array([NORMAL.inv_cdf(quantile) for quantile in stratified(count, generator).tolist()])
+        normal = np.array([NORMAL.inv_cdf(quantile) for quantile in quantiles.tolist()])
         return np.clip(np.exp(middle + width * normal), self._low, self.most)
 
     @cached_property
@@ -60,6 +70,20 @@ class Spread:
             rule = "must be one that a log-normal distribution in this range has"
             raise ValueError(f"spread.deviation: {rule}, got {self.deviation}")
         return middle, width
+
+    @cached_property
+    def cumulative(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the cumulative probability at the ends of all cells, and these ends (s) [C + 1]."""
+        edges = np.linspace(0, 1, CELLS + 1)  # of the range
+        part = (edges[1:] + edges[:-1]) / 2
+        mean, deviation = (
+            (time - shift) / (self.most - self._low) for time, shift in ((self.mean, self._low), (self.deviation, 0))
+        )
+        features, means = np.stack([part, part**2]), np.array([mean, mean**2 + deviation**2])
+        probabilities = greatest_entropy(features, means)
+        if np.abs(features @ probabilities / means - 1).max() > TOLERANCE:
+            raise ValueError(f"spread.deviation: must be one that times in this range have, got {self.deviation}")
+        return np.concatenate([[0.0], np.cumsum(probabilities)]), self._low + edges * (self.most - self._low)
 
     @property
     def _low(self) -> float:

@@ -66,24 +66,40 @@ class Completion(Experiment):
             raise ValueError(f"workload: must be flows for this figure, got {problem.workload.name}")
         traffic = Job(problem.workload, problem.start).traffic
         world = setup.placer.place(traffic, problem.workload.name)
-        end = float(traffic.release[-1])
-        return [self._point(setup, replace(world, until=end), problem.workload.bandwidth)]
+        world = replace(world, until=float(traffic.release[-1]))
+        return self.point(setup, world, problem.workload.bandwidth)
 
-    def _point(self, setup: Setup, world: World, bandwidth: float) -> Row:
+    def point(self, setup: Setup, world: World, bandwidth: float) -> Sequence[Row]:
+        """Return the rows of a point, whose world ends when the last flow arrives."""
+        return [self.row(setup, world, bandwidth)]
+
+    def row(self, setup: Setup, world: World, bandwidth: float, *, ended: bool = False) -> Row:
+        """Return one row. Without an ``until``, the world ends with its last flow, and all flows are judged.
+
+        ``ended``: all short flows that have ended are judged, and no others.
+        """
         graph, end = world.graph, world.until
         fidelity = setup.problem.fidelity
         if not isinstance(fidelity, PausingFidelity):
             raise ValueError(f"fidelity: must be one that can pause for this figure, got {fidelity.name}")
-        timeline = fidelity.pause(world, end, setup.run)
-        slots = timeline.slots
-        counted = (graph.bytes < self.short) & (graph.release <= (1 - self.settle) * end)
-        completion = np.sort((timeline.finish - graph.release)[counted])
+        judged = (graph.bytes < self.short) & (graph.release <= (1 - self.settle) * end)
+        if np.isinf(end):
+            (timeline,) = setup.problem.fidelity.simulate([world], setup.run)
+            finish, slots, received = timeline.finish, timeline.slots, float(graph.bytes.sum())
+            end = float(finish.max())
+        else:
+            paused = fidelity.pause(world, end, setup.run)
+            finish, slots = paused.finish, paused.slots
+            received = slots.received if slots else float((graph.bytes - paused.left).sum())
+        if ended:
+            judged = (graph.bytes < self.short) & np.isfinite(finish)
+        completion = np.sort((finish - graph.release)[judged])
         p99 = float(completion[int(np.ceil(0.99 * len(completion))) - 1]) if len(completion) else np.inf
         carried = bandwidth * setup.servers * end  # B, if all cables were full
         return {
             "completion_p99": p99 if np.isfinite(p99) else None,
             "unfinished": float(np.isinf(completion).mean()) if len(completion) else 0.0,
-            "goodput": (slots.received if slots else float((graph.bytes - timeline.left).sum())) / carried,
+            "goodput": received / carried,
             "offered": float(graph.bytes.sum()) / carried,
             "queue": float(slots.fullest.max()) if slots else None,
             "reorder": float(slots.reorder.max(initial=0.0)) if slots else None,

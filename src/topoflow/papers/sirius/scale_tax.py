@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoflow.fabric.base import Item
-from topoflow.fabric.prices import Prices
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.study.figures.base import Experiment, FigurePicture, Heading, Row, number
@@ -54,7 +53,9 @@ class ScaleTax(Experiment):
         for layers in range(self.layers + 1):
             switches = max(2 * layers - 1, 0)
             watts = {
-                name: path_power(setup.prices, switches, links, self.port_bandwidth)
+                name: per_terabit(
+                    setup.prices.power(path_bill(switches, links, self.port_bandwidth)), self.port_bandwidth
+                )
                 for name, links in (("paper", max(switches, 1)), ("all_links", max(2 * layers, 1)))
             }
             rows.append({"layers": layers, "nodes": 2 * (self.radix // 2) ** layers, **watts})
@@ -75,7 +76,11 @@ class ScaleTax(Experiment):
         return [FigurePicture.of("power.png", f"After {self.source}.", draw_lines(self.title, {"": lines}, *axes))]
 
 
-def path_power(prices: Prices, switches: float, links: float, bandwidth: float) -> float:
-    """Return the power (W) of 1 Tb/s: a port of each switch and two transceivers of each link, of ``bandwidth`` B/s."""
-    parts = (Item("switch_port", switches, bandwidth), Item("transceiver", 2 * links, bandwidth))
-    return prices.power(parts) * TERABIT / bandwidth
+def path_bill(switches: float, links: float, bandwidth: float) -> tuple[Item, ...]:
+    """Return the parts of a path of ``bandwidth`` B/s: a port of each switch and two transceivers of each link."""
+    return Item("switch_port", switches, bandwidth), Item("transceiver", 2 * links, bandwidth)
+
+
+def per_terabit(amount: float, bandwidth: float) -> float:
+    """Return the amount for 1 Tb/s, of one for ``bandwidth`` B/s."""
+    return amount * TERABIT / bandwidth
