@@ -187,7 +187,8 @@ MODELS |= {
     "qwen314b": {"layers": 40, "hidden": 5120, "heads": 40, "feed_forward": 17408, **QWEN3},
     "qwen332b": {"layers": 64, "hidden": 5120, "heads": 64, "feed_forward": 25600, **QWEN3},
     "nemotron415b": gpt(32, 6144, 48, 256000, **LLAMA | {"gated": False, "key_value_heads": 8}),
-    "kimik2": preset("deepseek_v3") | {"heads": 64, "experts": 384, "dense_layers": 1, "vocabulary": 163840},
+    "kimik2": preset("deepseek_v3")
+    | {"heads": 64, "experts": 384, "dense_layers": 1, "vocabulary": 163840, "node_limit": 0},
     "gptoss120b": {  # attention of every second layer is within a window of 128, here it is whole
         "layers": 36,
         "hidden": 2880,

@@ -37,7 +37,9 @@ SMALL_JOBS = [
     LLAMA,
     ("model=moe", "workload.layers=4", "node=hgx_h100", "gpus=16", "global_batch=16"),
     ("model=transformer", "workload.layers=6", "node=mi300x", "gpus=8", "global_batch=8"),
-]
+    ("model=moe", "workload.layers=4", "workload.experts=16", "workload.top_k=4", "workload.node_limit=1",
+     "node=hgx_h100", "gpus=16", "global_batch=16"),
+]  # fmt: skip
 
 
 def points(*arguments: str) -> list[Point]:
@@ -47,7 +49,8 @@ def points(*arguments: str) -> list[Point]:
 def job(point: Point) -> tuple[LayerGraph, RecipeBound]:
     """Return the job with one GPU per server, and the bounds of its recipes."""
     cluster = Cluster(load(point.config["node"]), point.config["gpus"])
-    workload = batched(point, replace(workload_of(point), gpus_per_server=1), cluster.gpus)
+    single = replace(workload_of(point), gpus_per_server=1, gpus_per_node=cluster.per_node)
+    workload = batched(point, single, cluster.gpus)
     assert isinstance(workload, LayerGraph)
     nccl = build(point, "nccl") if point.config["all_reduce"] == "nccl" else None
     return workload, RecipeBound(workload, cluster, nccl, build(point, "strategy"))
@@ -64,7 +67,7 @@ def searched(*arguments: str) -> FoundRecipes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", SMALL_JOBS, ids=lambda arguments: arguments[0])
+@pytest.mark.parametrize("arguments", SMALL_JOBS, ids=["llama", "moe", "mi300x", "node_limit"])
 def test_no_recipe_is_simulated_below_either_bound_and_all_need_equal_memory(
     arguments: tuple[str, ...],
 ) -> None:

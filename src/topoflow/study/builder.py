@@ -278,7 +278,7 @@ def _on_nodes(point: Point, workload: Workload, rule: StrategyRule) -> Job:
             return Job(per_node, strategy)
         if fold:
             raise ValueError(f"fold: must be false, as {why}")
-    alone = batched(point, replace(workload, gpus_per_server=1), cluster.gpus)
+    alone = batched(point, replace(workload, gpus_per_server=1, gpus_per_node=cluster.per_node), cluster.gpus)
     return Job(alone, rule.place(alone, cluster.gpus))
 
 

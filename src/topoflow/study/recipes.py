@@ -131,7 +131,8 @@ class _Search:
         _check(point, rule, workload)
         self.gpus = gpus_of(point)
         cluster = Cluster(load(point.config["node"]), self.gpus, point.config["gpus_per_node"] or 0)
-        alone = layer_graph(batched(point, replace(workload, gpus_per_server=1), cluster.gpus))
+        single = replace(workload, gpus_per_server=1, gpus_per_node=cluster.per_node)
+        alone = layer_graph(batched(point, single, cluster.gpus))
         fixed = {key: getattr(rule, key) for key in CHOSEN if key in given}
         run.observer.stage("bounding")
         self.recipes = recipes(alone, cluster.gpus, fixed)

@@ -53,13 +53,13 @@ MEGATRON = {
     "global-batch-size": "global_batch",
     "num-experts": "workload.experts",
     "moe-router-topk": "workload.top_k",
+    "mtp-num-layers": "workload.mtp_layers",
 }
 NEEDED = ("num-layers", "hidden-size", "num-attention-heads", "seq-length", "vocab-size", "global-batch-size")
 REFUSED = (
     "tp-comm-overlap",
     "optimizer-cpu-offload",
     "cpu-offloading",
-    "mtp-num-layers",
     "window-size",
     "decoder-first-pipeline-num-layers",
     "decoder-last-pipeline-num-layers",
@@ -149,8 +149,8 @@ def _megatron(file: Path, text: str, given: Mapping[str, str]) -> dict[str, str]
         keys["workload"] = "moe"
         keys.setdefault("workload.top_k", "2")
         keys |= _latent_attention(file, options) | _expert_layers(file, options, int(keys["workload.feed_forward"]))
-    elif "multi-latent-attention" in options:
-        raise ValueError(f"{file}: --multi-latent-attention: must come with --num-experts, got none")
+    elif alone := {"multi-latent-attention", "mtp-num-layers"} & options.keys():
+        raise ValueError(f"{file}: --{min(alone)}: must come with --num-experts, got none")
     else:
         keys["workload.gated"] = _said("swiglu" in options)
         keys["workload.tied"] = _said("untie-embeddings-and-output-weights" not in options)
