@@ -100,6 +100,24 @@ def test_the_winner_of_a_search_takes_as_long_in_a_comparison() -> None:
 
 
 @pytest.mark.slow
+def test_a_schedule_that_splits_backward_passes_takes_as_long_in_a_comparison() -> None:
+    """The best pipelines of 1F1B are simulated under it; each rank of ZB-V has two stages."""
+    given = ("strategy.schedule=zb_v", "strategy.pipeline=4", "strategy.recompute=full")
+    (point,) = points(*LLAMA, *given)
+    (found,) = search_recipes([point], ("pipeline", "recompute"), Run())
+    assert found.best
+    for each in found.best:
+        assert each.chosen["schedule"] == "zb_v"
+        assert each.chosen["virtual"] == 2
+        assert each.bound <= each.result.iteration_time
+        assert each.memory_left >= 0
+    (result,) = compare(points(*LLAMA, *found.best[0].overrides), Run()).outcomes
+    assert result.iteration_time == found.best[0].result.iteration_time
+    times = [each.result.iteration_time for each in found.best]
+    assert times == sorted(times)
+
+
+@pytest.mark.slow
 def test_a_search_that_leaves_recipes_out_finds_the_fastest_of_all() -> None:
     fixed = {"tensor": 4, "zero": 1, "recompute": "none"}
     (point,) = points(*LLAMA, *arguments_of(fixed))
@@ -148,7 +166,8 @@ def test_nothing_beats_a_pareto_recipe_in_time_and_memory() -> None:
         (("model=llama3_405b", "gpus=8"), "gpu.memory"),
         (("model=llama3_8b", "gpus=12"), "gpus"),
         (("model=llama3_8b", "strategy=fsdp"), "strategy"),
-        (("model=llama3_8b", "strategy.schedule=zb_h1"), "strategy.schedule"),
+        (("model=llama3_8b", "strategy.schedule=gpipe"), "strategy.schedule"),
+        (("model=llama3_8b", "strategy.schedule=zb_v", "strategy.pipeline=1"), "strategy.schedule"),
     ],
 )
 def test_what_cannot_be_searched_is_one_line(arguments: tuple[str, ...], field: str) -> None:
