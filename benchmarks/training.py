@@ -292,8 +292,8 @@ def report_ranking(said: Sequence[Said]) -> None:
 
     Rows of a job with the same tensor degree and micro batch do the same work for a block and microbatch, in other
     pipelines and on other servers. ``same_work`` is the largest ratio of what was measured for it, of m + p - 1 passes
-    in 1F1B. ``tau_fitted`` is tau if the predictions of such rows are multiplied by their mean error: no model of that
-    work ranks better.
+    in 1F1B. ``tau_fitted`` is tau if the predictions of such rows are divided by their mean ratio, about as well as any
+    model of that work could rank.
     """
     jobs, works = defaultdict(list), defaultdict(list)
     for each in said:

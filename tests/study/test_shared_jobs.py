@@ -118,6 +118,11 @@ def test_every_network_of_the_command_line_has_every_job(tmp_path: Path) -> None
         ({"a": job("0-7", fabric="ring")}, (), "a: a key of a job: must be one of .* got 'fabric'"),
         ({"a": {**job("0-7"), "strategy.tensor": [1]}}, (), "a.strategy.tensor: must be text or a number"),
         ({"a": job("0-7", **{"strategy.tensor": "1,2"})}, (), "a: strategy.tensor: must be one value"),
+        (
+            {"a": job("0-7")},
+            ("workload.layers=2,4",),
+            "a: workload.layers: must be left out, as the command line sweeps",
+        ),
         ({"a": job("0-7", **{"workload.layers": "0"})}, (), "a: .*layers"),
         ({"a": job("0-7", **{"strategy.tensor": "3"})}, (), "a: .*tensor"),
         ({"a": job("0-7")}, ("request=x",), "request: must be in .* for each job"),

@@ -27,7 +27,7 @@ from topoflow.scheduling.jobs_file import SharingJob, read_jobs
 from topoflow.study.builder import MIN_FOLDED, Builder, cluster_of, design_of
 from topoflow.study.configure.build import fidelity_of
 from topoflow.study.configure.decide import decided, lowering_of
-from topoflow.study.configure.grid import Grid
+from topoflow.study.configure.grid import Grid, with_workload
 from topoflow.study.configure.keys import check, fails
 from topoflow.study.configure.point import Point, at_point, unique_names
 from topoflow.study.configure.recipe import with_recipe
@@ -57,8 +57,8 @@ class SharingJobs:
     @classmethod
     def of(cls, arguments: Sequence[str], folders: Sequence[str] = (), observer: Observer = Silent()) -> SharingJobs:
         """Return what ``jobs=FILE`` and the other ``arguments`` of a comparison ask for."""
-        given = dict(argument.lstrip("+").partition("=")[::2] for argument in arguments)
-        file, of_cluster = given[KEY], [each for each in arguments if each.lstrip("+").partition("=")[0] not in OF_FILE]
+        given = {_key(each): each.partition("=")[2] for each in arguments}
+        file, of_cluster = given[KEY], [each for each in arguments if _key(each) not in OF_FILE]
         if not file or "," in file:
             raise ValueError(f"{KEY}: must be one file, got {file or 'none'}")
         if "request" in given:
@@ -76,16 +76,23 @@ def _points(
     file: str, job: SharingJob, arguments: Sequence[str], swept: Collection[str], folders: Sequence[str]
 ) -> list[Point]:
     """Return the points of a job, one for each of the cluster, whose ``swept`` keys are all that vary."""
-    own = {key.lstrip("+").partition("=")[0] for key in job.keys} | {"gpus"}
-    others = [each for each in arguments if each.lstrip("+").partition("=")[0] not in own]
+    keys = with_workload(job.keys)
+    own = {_key(each) for each in keys} | {"gpus"}
+    others = [each for each in with_workload(arguments) if _key(each) not in own]
     try:
-        grid = Grid.of([*others, *with_recipe([*job.keys, f"gpus={len(job.gpus)}"])], check, folders=folders)
+        for key in sorted(own & {*swept}):
+            raise ValueError(f"{key}: must be left out, as the command line sweeps it")
+        grid = Grid.of([*others, *with_recipe([*keys, f"gpus={len(job.gpus)}"])], check, folders=folders)
         for key in sorted(grid.product.varying - {*swept}):
             values = ", ".join(grid.product.values[key])
             raise ValueError(f"{key}: must be one value, as the command line alone sweeps keys, got {values}")
         return grid.compose()
     except ValueError as error:
         raise ValueError(f"{file}: {job.name}: {error}") from error
+
+
+def _key(argument: str) -> str:
+    return argument.lstrip("+").partition("=")[0]
 
 
 def _cluster_size(grid: Grid) -> tuple[int, int]:
