@@ -184,6 +184,10 @@ def _expert_layers(file: Path, options: Mapping[str, str], wide: int) -> dict[st
             rule = f"must be a multiple of the {wide} of an expert"
             raise ValueError(f"{file}: --moe-shared-expert-intermediate-size: {rule}, got {size}")
         keys["workload.shared_experts"] = str(size // wide)
+    # DeepEP sends a token once to each node, the other dispatchers once to each expert
+    if options.get("moe-token-dispatcher-type") == "flex" and "moe-router-group-topk" in options:
+        limit = number_of(f"{file}: --moe-router-group-topk", options["moe-router-group-topk"])
+        keys["workload.node_limit"] = str(limit)
     pattern = options.get("moe-layer-freq", "1").replace(" ", "").removesuffix("*1")
     dense = re.fullmatch(r"\[0\]\*(\d+)\+\[1\]\*\d+", pattern)
     if dense:
