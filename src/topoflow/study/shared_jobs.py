@@ -23,11 +23,11 @@ from topoflow.engine.simulation import simulate
 from topoflow.fabric.base import Fabric
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
-from topoflow.scheduling.jobs_file import SharingJob, read_jobs
+from topoflow.scheduling.jobs_file import KEYS, SharingJob, read_jobs
 from topoflow.study.builder import MIN_FOLDED, Builder, cluster_of, design_of
 from topoflow.study.configure.build import fidelity_of
 from topoflow.study.configure.decide import decided, lowering_of
-from topoflow.study.configure.grid import Grid, with_workload
+from topoflow.study.configure.grid import Grid
 from topoflow.study.configure.keys import check, fails
 from topoflow.study.configure.point import Point, at_point, unique_names
 from topoflow.study.configure.recipe import with_recipe
@@ -61,8 +61,9 @@ class SharingJobs:
         file, of_cluster = given[KEY], [each for each in arguments if _key(each) not in OF_FILE]
         if not file or "," in file:
             raise ValueError(f"{KEY}: must be one file, got {file or 'none'}")
-        if "request" in given:
-            raise ValueError(f"request: must be in {file} for each job, got {given['request']}")
+        for key, value in given.items():
+            if key.partition(".")[0] in ("request", *KEYS):
+                raise ValueError(f"{key}: must be in {file} for each job, got {value}")
         cluster = Grid.of(of_cluster, check, folders=folders)
         gpus, per_node = _cluster_size(cluster)
         jobs = read_jobs(Path(file), gpus, per_node, given.get("placement"))
@@ -76,13 +77,9 @@ def _points(
     file: str, job: SharingJob, arguments: Sequence[str], swept: Collection[str], folders: Sequence[str]
 ) -> list[Point]:
     """Return the points of a job, one for each of the cluster, whose ``swept`` keys are all that vary."""
-    keys = with_workload(job.keys)
-    own = {_key(each) for each in keys} | {"gpus"}
-    others = [each for each in with_workload(arguments) if _key(each) not in own]
+    others = [each for each in arguments if _key(each) != "gpus"]
     try:
-        for key in sorted(own & {*swept}):
-            raise ValueError(f"{key}: must be left out, as the command line sweeps it")
-        grid = Grid.of([*others, *with_recipe([*keys, f"gpus={len(job.gpus)}"])], check, folders=folders)
+        grid = Grid.of([*others, *with_recipe([*job.keys, f"gpus={len(job.gpus)}"])], check, folders=folders)
         for key in sorted(grid.product.varying - {*swept}):
             values = ", ".join(grid.product.values[key])
             raise ValueError(f"{key}: must be one value, as the command line alone sweeps keys, got {values}")
