@@ -18,11 +18,11 @@ import csv
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from hydra.utils import instantiate
@@ -187,7 +187,8 @@ MODELS |= {
     "qwen314b": {"layers": 40, "hidden": 5120, "heads": 40, "feed_forward": 17408, **QWEN3},
     "qwen332b": {"layers": 64, "hidden": 5120, "heads": 64, "feed_forward": 25600, **QWEN3},
     "nemotron415b": gpt(32, 6144, 48, 256000, **LLAMA | {"gated": False, "key_value_heads": 8}),
-    "kimik2": preset("deepseek_v3") | {"heads": 64, "experts": 384, "dense_layers": 1, "vocabulary": 163840},
+    "kimik2": preset("deepseek_v3")
+    | {"heads": 64, "experts": 384, "dense_layers": 1, "vocabulary": 163840, "node_limit": 0},
     "gptoss120b": {  # attention of every second layer is within a window of 128, here it is whole
         "layers": 36,
         "hidden": 2880,
@@ -287,21 +288,48 @@ def report(path: str, said: Sequence[Said], rows: int) -> None:
 
 
 def report_ranking(said: Sequence[Said]) -> None:
-    """Print Kendall's tau of the strategies of each job, over all pairs of its rows."""
-    jobs = defaultdict(list)
+    """Print Kendall's tau of the strategies of each job, over all pairs of its rows.
+
+    Rows of a job with the same tensor degree and micro batch do the same work for a block and microbatch, in other
+    pipelines and on other servers. ``same_work`` is the largest ratio of what was measured for it, of m + p - 1 passes
+    in 1F1B. ``tau_fitted`` is tau if the predictions of such rows are divided by their mean ratio, about as well as any
+    model of that work could rank.
+    """
+    jobs, works = defaultdict(list), defaultdict(list)
     for each in said:
         if each.row["source"] == "vTrain":
-            jobs[tuple(each.row[name] for name in ("model", "n_gpus", "global_batch", "seq"))].append(each)
+            job = tuple(each.row[name] for name in ("model", "n_gpus", "global_batch", "seq"))
+            jobs[job].append(each)
+            works[(*job, each.row["tp"], each.row["micro_batch"])].append(each)
+    if not any(len(job) > 1 for job in jobs.values()):
+        return
+    fitted = {id(each): each.predicted / fmean(one.ratio for one in work) for work in works.values() for each in work}
+    agreed = tau(jobs.values(), lambda each: each.predicted)
+    print(f"training.ranking.jobs {len(jobs)}")
+    print(f"training.ranking.pairs {sum(len(job) * (len(job) - 1) // 2 for job in jobs.values())}")
+    print(f"training.ranking.tau {agreed:.3f}")
+    print(f"training.ranking.works {len(works)}")
+    print(f"training.ranking.tau_fitted {tau(jobs.values(), lambda each: fitted[id(each)]):.3f}")
+    spread = (max(seconds) / min(seconds) for seconds in ([*map(block_seconds, work)] for work in works.values()))
+    print(f"training.ranking.same_work {max(spread):.3f}")
+    print(f"training.mean_error {sum(each.error for each in said) / len(said):.3f}")
+
+
+def tau(jobs: Iterable[Sequence[Said]], predicted: Callable[[Said], float]) -> float:
+    """Return Kendall's tau over all pairs within jobs."""
     agreed = [
-        (one.predicted - other.predicted) * (one.measured - other.measured) > 0
-        for job in jobs.values()
+        (predicted(one) - predicted(other)) * (one.measured - other.measured) > 0
+        for job in jobs
         for one, other in combinations(job, 2)
     ]
-    if agreed:
-        print(f"training.ranking.jobs {len(jobs)}")
-        print(f"training.ranking.pairs {len(agreed)}")
-        print(f"training.ranking.tau {2 * sum(agreed) / len(agreed) - 1:.3f}")
-        print(f"training.mean_error {sum(each.error for each in said) / len(said):.3f}")
+    return 2 * sum(agreed) / len(agreed) - 1
+
+
+def block_seconds(each: Said) -> float:
+    """Return the measured seconds of a block and microbatch of 1F1B."""
+    pipeline, data, size, batch = (int(each.row[name]) for name in ("pp", "dp", "micro_batch", "global_batch"))
+    layers = int(each.row["model"].split()[1].rstrip(","))
+    return each.measured * pipeline / (layers * (batch // (data * size) + pipeline - 1))
 
 
 def report_memory(said: Sequence[Said]) -> None:

@@ -24,9 +24,9 @@ from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet
 from topoflow.engine.packet.addresses import ROUTINGS
+from topoflow.engine.shared_network import side_by_side
 from topoflow.engine.simulation import simulate
 from topoflow.engine.slotted import Slotted
-from topoflow.papers.topoopt.shared_network import side_by_side
 from topoflow.traffic.base import Compute, Task, Traffic, Transfer
 
 Case = Callable[[np.random.Generator], tuple[World, Packet]]

@@ -20,11 +20,11 @@ from topoflow.engine.dynamic.stepwise import RoutesAtTime, Stepwise
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet
+from topoflow.engine.shared_network import repeated, side_by_side
 from topoflow.engine.simulation import simulate
 from topoflow.engine.slotted import Slotted
 from topoflow.fabric.dragonfly import Dragonfly
 from topoflow.fabric.sirius import Sirius
-from topoflow.papers.topoopt.shared_network import repeated, side_by_side
 from topoflow.traffic.base import Compute, Traffic
 
 SEEDS = range(20)

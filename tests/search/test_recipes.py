@@ -37,7 +37,9 @@ SMALL_JOBS = [
     LLAMA,
     ("model=moe", "workload.layers=4", "node=hgx_h100", "gpus=16", "global_batch=16"),
     ("model=transformer", "workload.layers=6", "node=mi300x", "gpus=8", "global_batch=8"),
-]
+    ("model=moe", "workload.layers=4", "workload.experts=16", "workload.top_k=4", "workload.node_limit=1",
+     "node=hgx_h100", "gpus=16", "global_batch=16"),
+]  # fmt: skip
 
 
 def points(*arguments: str) -> list[Point]:
@@ -47,7 +49,8 @@ def points(*arguments: str) -> list[Point]:
 def job(point: Point) -> tuple[LayerGraph, RecipeBound]:
     """Return the job with one GPU per server, and the bounds of its recipes."""
     cluster = Cluster(load(point.config["node"]), point.config["gpus"])
-    workload = batched(point, replace(workload_of(point), gpus_per_server=1), cluster.gpus)
+    single = replace(workload_of(point), gpus_per_server=1, gpus_per_node=cluster.per_node)
+    workload = batched(point, single, cluster.gpus)
     assert isinstance(workload, LayerGraph)
     nccl = build(point, "nccl") if point.config["all_reduce"] == "nccl" else None
     return workload, RecipeBound(workload, cluster, nccl, build(point, "strategy"))
@@ -64,7 +67,7 @@ def searched(*arguments: str) -> FoundRecipes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", SMALL_JOBS, ids=lambda arguments: arguments[0])
+@pytest.mark.parametrize("arguments", SMALL_JOBS, ids=["llama", "moe", "mi300x", "node_limit"])
 def test_no_recipe_is_simulated_below_either_bound_and_all_need_equal_memory(
     arguments: tuple[str, ...],
 ) -> None:
@@ -94,6 +97,24 @@ def test_the_winner_of_a_search_takes_as_long_in_a_comparison() -> None:
     best = searched(*LLAMA).best[0]
     (result,) = compare(points(*LLAMA, *best.overrides), Run()).outcomes
     assert result.iteration_time == best.result.iteration_time
+
+
+@pytest.mark.slow
+def test_a_schedule_that_splits_backward_passes_takes_as_long_in_a_comparison() -> None:
+    """The best pipelines of 1F1B are simulated under it; each rank of ZB-V has two stages."""
+    given = ("strategy.schedule=zb_v", "strategy.pipeline=4", "strategy.recompute=full")
+    (point,) = points(*LLAMA, *given)
+    (found,) = search_recipes([point], ("pipeline", "recompute"), Run())
+    assert found.best
+    for each in found.best:
+        assert each.chosen["schedule"] == "zb_v"
+        assert each.chosen["virtual"] == 2
+        assert each.bound <= each.result.iteration_time
+        assert each.memory_left >= 0
+    (result,) = compare(points(*LLAMA, *found.best[0].overrides), Run()).outcomes
+    assert result.iteration_time == found.best[0].result.iteration_time
+    times = [each.result.iteration_time for each in found.best]
+    assert times == sorted(times)
 
 
 @pytest.mark.slow
@@ -145,7 +166,8 @@ def test_nothing_beats_a_pareto_recipe_in_time_and_memory() -> None:
         (("model=llama3_405b", "gpus=8"), "gpu.memory"),
         (("model=llama3_8b", "gpus=12"), "gpus"),
         (("model=llama3_8b", "strategy=fsdp"), "strategy"),
-        (("model=llama3_8b", "strategy.schedule=zb_h1"), "strategy.schedule"),
+        (("model=llama3_8b", "strategy.schedule=gpipe"), "strategy.schedule"),
+        (("model=llama3_8b", "strategy.schedule=zb_v", "strategy.pipeline=1"), "strategy.schedule"),
     ],
 )
 def test_what_cannot_be_searched_is_one_line(arguments: tuple[str, ...], field: str) -> None:

@@ -37,6 +37,8 @@ DEEPSEEK = {
     "n_shared_experts": 1,
     "n_routed_experts": 256,
     "num_experts_per_tok": 8,
+    "n_group": 8,
+    "topk_group": 4,
     "kv_lora_rank": 512,
     "q_lora_rank": 1536,
     "qk_rope_head_dim": 64,

@@ -38,6 +38,7 @@ DEEPSEEK = """--num-layers 61 --hidden-size 7168 --num-attention-heads 128 --ffn
 --qk-pos-emb-head-dim 64 --v-head-dim 128 --seq-length 4096 --vocab-size 129280 --swiglu --disable-bias-linear
 --untie-embeddings-and-output-weights --position-embedding-type rope --bf16 --use-distributed-optimizer
 --global-batch-size 256 --expert-model-parallel-size 8 --recompute-granularity full --recompute-method block
+--moe-token-dispatcher-type flex --moe-enable-deepep --moe-router-num-groups 8 --moe-router-group-topk 4
 --recompute-num-layers 0
 """
 TITAN = """
@@ -110,6 +111,12 @@ def test_a_mixture_with_latent_attention_has_the_layers_of_the_preset(tmp_path: 
         ]
     layers = [instantiate(model, gpus_per_server=8).build().layers for model in models]
     assert layers[0] == layers[1]
+
+
+def test_multi_token_prediction_is_a_key_and_another_dispatcher_sends_a_copy_for_each_expert(tmp_path: Path) -> None:
+    keys = recipe_keys(write(tmp_path, "a.sh", DEEPSEEK.replace("flex", "alltoall") + " --mtp-num-layers 1"))
+    assert keys["workload.mtp_layers"] == "1"
+    assert "workload.node_limit" not in keys
 
 
 def test_a_configuration_of_torchtitan_is_read_as_keys(tmp_path: Path) -> None:
@@ -229,6 +236,7 @@ def test_a_grid_that_a_program_cannot_train_is_not_written(tmp_path: Path) -> No
             GPT + " --multi-latent-attention",
             "--multi-latent-attention: must come with --num-experts, got none",
         ),
+        ("a.sh", GPT + " --mtp-num-layers 1", "--mtp-num-layers: must come with --num-experts, got none"),
         (
             "a.sh",
             DEEPSEEK.replace("--kv-lora-rank 512", ""),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from topoflow.strategy.parallel import Parallel
 from topoflow.workload.base import Layer, Workload
 from topoflow.workload.bert import Bert
 from topoflow.workload.candle import Candle
@@ -113,6 +116,47 @@ def test_deepseek_moe_16b_has_its_published_parameters() -> None:
 def test_deepseek_v3_has_its_published_parameters() -> None:
     # deepseek-ai/DeepSeek-V3, README: 671 B in all, of which a token uses 37 B (without the embedding, 0.93 B)
     assert DEEPSEEK_V3.build().parameters == pytest.approx(671e9, rel=0.001)
+
+
+def test_the_module_of_multi_token_prediction_has_its_published_parameters() -> None:
+    """deepseek-ai/DeepSeek-V3, README_WEIGHTS.md: 11.5 B of its own, besides the embedding and the head of 0.9 B each.
+
+    The projection of 0.1 B makes it 11.6 B; README.md: 14 B with copies of the embedding and of the head.
+    """
+    main, more = DEEPSEEK_V3.build(), replace(DEEPSEEK_V3, mtp_layers=1).build()
+    own = more.parameters - main.parameters
+    assert own == pytest.approx(11.5e9, rel=0.01)
+    assert own + 2 * 129280 * 7168 == pytest.approx(14e9, rel=0.05)
+
+
+def test_multi_token_prediction_computes_one_more_block_and_head() -> None:
+    """DeepSeek-V3, 2024, section 2.2: a projection of 2 h x h, a block and a head, for each module."""
+    flops = [sum(each.forward_flops for each in _with_modules(count).build().layers) for count in range(3)]
+    layers = {layer.name: layer for layer in DEEPSEEK_V3.build().layers}
+    block = sum(layer.forward_flops for name, layer in layers.items() if name.startswith("block60."))
+    projection = 2 * 2 * 7168 * 7168 * 4096
+    assert flops[1] - flops[0] == pytest.approx(block + layers["head"].forward_flops + projection, rel=1e-9)
+    assert flops[2] - flops[1] == pytest.approx(flops[1] - flops[0], rel=1e-9)
+
+
+def test_modules_of_multi_token_prediction_are_on_the_last_stage() -> None:
+    """They are not counted where blocks are spread; a stage that lacks the embedding's matrix has a copy of it."""
+    grids = [Parallel(pipeline=4, tensor=8).place(_with_modules(count).build(), 8) for count in (0, 1)]
+    before, after = ([set(stage) for stage in grid.stages] for grid in grids)
+    assert before[:3] == after[:3]
+    more = after[3] - before[3]
+    assert {"mtp0.embedding", "mtp0.projection", "block61.experts_up", "mtp0.head"} <= more
+    held = grids[1].rank_parameters(_with_modules(1).build())
+    assert held[3]["mtp0.embedding"] == 129280 * 7168 / 8
+    assert held[3]["mtp0.head"] == 0
+    alone, needed = (grid.bytes_per_gpu(_with_modules(count).build()) for count, grid in enumerate(grids))
+    own = sum(held[3][name] for name in more)
+    assert needed[-1] - alone[-1] >= 16 * own  # weights, gradients and Adam's state; activations come on top
+    assert needed[0] == alone[0]
+
+
+def _with_modules(count: int) -> Moe:
+    return replace(DEEPSEEK_V3, mtp_layers=count)
 
 
 def test_latent_attention_has_the_matrices_of_the_publication() -> None:

@@ -36,6 +36,11 @@ def run(arguments: argparse.Namespace) -> None:
     if is_asked(arguments):
         as_application(arguments, Verb("compare", check, answer, answer_each))
         return
+    if any(each.startswith("jobs=") for each in arguments.overrides):
+        from topoflow.cli.jobs import run_jobs  # its pictures take half a second to import
+
+        run_jobs(arguments)
+        return
     with Terminal() as terminal:
         terminal.stage("composing")
         large = any(each.startswith("out=") and SUFFIX in each for each in arguments.overrides)

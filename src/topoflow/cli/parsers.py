@@ -83,6 +83,7 @@ by `topoflow config compare`, and `topoflow config fabric` (workload, gpu, strat
   topoflow compare workload=bert strategy=data_parallel servers=8,16 'fabric=glob(*,exclude=links)'
   topoflow compare workload=captured workload.trace=examples/ddp_4_ranks.jsonl.gz
   topoflow compare fabric=fat_tree,topoopt fail.each=fiber
+jobs=FILE compares several jobs on one cluster, alone and together: docs/clusters.md
 """,
 )
 def _compare(parser: argparse.ArgumentParser) -> None:

@@ -38,7 +38,7 @@ from topoflow.strategy.memory import RECOMPUTE, state_bytes_per_gpu
 from topoflow.strategy.parallel import Parallel
 from topoflow.strategy.schedules import kept_microbatches, table_of
 from topoflow.traffic.grid.pipelined import handover_bytes
-from topoflow.traffic.grid.stage_work import AMONG, backward_work, forward_work
+from topoflow.traffic.grid.stage_work import AMONG, OPERATION, TO_NODES, backward_work, forward_work
 from topoflow.traffic.roofline import step_seconds
 from topoflow.units import DTYPE_BYTES
 from topoflow.workload.base import Layer, LayerGraph
@@ -63,6 +63,8 @@ Shapes = dict[
 MERGED = 1e-3  # part of a transfer's duration by which ``fluid`` may end it early (``fluid.merge``)
 SMALLEST, LARGEST = 10, 44  # powers of two of the sizes (B) of ``Collectives``
 REPLICAS = ("replicate",)
+NODES = "nodes"  # of axes: one rank of each node
+SENT = AMONG | {TO_NODES: ("expert", NODES)}  # collectives of a pass that follow each other
 STRIDES = ("tensor", "context", "expert", "data", "replicate")  # axes of a stage, the fastest first
 
 
@@ -191,8 +193,8 @@ class RecipeBound:
         shape = len(unique), len(self.kinds)
         again = np.unique(recipes.recompute).tolist()
         forward, backward = np.zeros(shape), np.zeros((len(RECOMPUTE), *shape))
-        sent = {op: np.zeros(shape) for op in AMONG}
-        sent_back = {op: np.zeros((len(RECOMPUTE), *shape)) for op in AMONG}
+        sent = {op: np.zeros(shape) for op in SENT}
+        sent_back = {op: np.zeros((len(RECOMPUTE), *shape)) for op in SENT}
         workloads: dict[float, LayerGraph] = {}
         for row, (tensor, context, expert, size) in enumerate(unique.tolist()):
             share = size / (tensor * context)
@@ -206,13 +208,13 @@ class RecipeBound:
                 held = [(layer, layer.parameters / grid.parts(layer))]
                 passed = forward_work(workload, grid, held)
                 forward[row, column] = passed.seconds
-                for op, bytes in passed.sent.items():
-                    sent[op][row, column] = bytes
+                for op in SENT:
+                    sent[op][row, column] = passed.sent.get(op, 0.0)
                 for how, again_grid in recomputing.items():
                     passed = backward_work(workload, again_grid, held)
                     backward[how, row, column] = passed.seconds
-                    for op, bytes in passed.sent.items():
-                        sent_back[op][how, row, column] = bytes
+                    for op in SENT:
+                        sent_back[op][how, row, column] = passed.sent.get(op, 0.0)
         return Work(number, forward, backward, sent, sent_back)
 
     def _types(self, pipeline: int, virtual: int) -> StageTypes:
@@ -330,11 +332,11 @@ class RecipeBound:
         how = recipes.recompute
         forward = {"compute": work.forward[work.number] @ types.counts.T}
         backward = {"compute": work.backward[how, work.number] @ types.counts.T}
-        for op, axes in AMONG.items():
+        for op, axes in SENT.items():
             sent = work.sent_forward[op][work.number] @ types.counts.T
             back = work.sent_backward[op][how, work.number] @ types.counts.T
             for passes, bytes in ((forward, sent), (backward, back)):
-                seconds = self.collectives.seconds(op, *shapes[axes], bytes)
+                seconds = self.collectives.seconds(OPERATION.get(op, op), *shapes[axes], bytes)
                 passes[axes[0]] = passes.get(axes[0], 0.0) + seconds
         return Passes(forward, backward)
 
@@ -426,7 +428,7 @@ class RecipeBound:
         unique, number = _distinct(*(getattr(recipes, axis) for axis in STRIDES))
         found: Shapes = {}
         meshes = [*map(tuple, unique.tolist())]
-        for axes in {*AMONG.values(), *GRADIENTS.values(), REPLICAS}:
+        for axes in {*SENT.values(), *GRADIENTS.values(), REPLICAS}:
             groups = [_group(mesh, axes, self.cluster.per_node) for mesh in meshes]
             numbers = {group: place for place, group in enumerate(dict.fromkeys(groups))}
             found[axes] = [*numbers], np.array([numbers[group] for group in groups])[number]
@@ -508,7 +510,7 @@ def _group(mesh: tuple[int, ...], axes: tuple[str, ...], per_node: int) -> Group
             ranks = (ranks[:, None] + stride * np.arange(degree)).ravel()
         stride *= degree
     counts = np.bincount(ranks // per_node)
-    return GroupShape(int((counts > 0).sum()), int(counts.max()))
+    return GroupShape(int((counts > 0).sum()), 1 if NODES in axes else int(counts.max()))
 
 
 def _cuts(recipes: Recipes) -> Floats:

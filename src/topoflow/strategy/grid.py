@@ -161,10 +161,30 @@ class ParallelGrid(Strategy):
 
     def groups(self, stage: int, axes: Sequence[str]) -> list[RankGroup]:
         """Return the groups of a stage whose ranks differ along ``axes`` only."""
-        shape = [getattr(self, axis) for axis in AXES]
+        return self._groups(stage, [getattr(self, axis) for axis in AXES], [AXES.index(axis) for axis in axes])
+
+    def expert_groups(self, stage: int, on_node: int) -> tuple[list[RankGroup], list[RankGroup]]:
+        """Return the parts of groups along ``expert``: one rank of each node, and the ``on_node`` ranks of a node."""
+        shape = [self.replicate, self.data, self.expert // on_node, on_node, self.context, self.tensor]
+        return self._groups(stage, shape, [2]), self._groups(stage, shape, [3])
+
+    def experts_on_node(self, workload: LayerGraph) -> int:
+        """Return the number of ranks of a group along ``expert`` that share a node."""
+        gpus = workload.gpus_per_node or self.gpus_per_server
+        for name, ranks in (
+            ("tensor * context", self.sharing),
+            ("tensor * context * expert", self.sharing * self.expert),
+        ):
+            if gpus % ranks and ranks % gpus:
+                law = f"{name} must divide or be a multiple of the {gpus} GPUs of a node with workload.node_limit"
+                raise ValueError(f"parallel.expert: {law}, got {ranks}")
+        return min(self.expert, max(gpus // self.sharing, 1))
+
+    def _groups(self, stage: int, shape: Sequence[int], along: Sequence[int]) -> list[RankGroup]:
+        """Return the groups of a stage whose ranks have a ``shape``, and differ ``along`` some of its axes."""
         ranks = np.arange(np.prod(shape)).reshape(shape)
-        along = [AXES.index(axis) for axis in axes]
-        members = np.moveaxis(ranks, along, range(-len(along), 0)).reshape(-1, self.members(axes))
+        size = int(np.prod([shape[axis] for axis in along]))
+        members = np.moveaxis(ranks, along, range(-len(along), 0)).reshape(-1, size)
         servers = np.sort(members // self.gpus_per_server, axis=1) + self.stage_servers(stage).start
         counts = Counter(tuple(dict.fromkeys(row)) for row in servers.tolist())
         return [RankGroup(group, servers.shape[1] // len(group), count) for group, count in sorted(counts.items())]

@@ -144,12 +144,16 @@ def _check_layers(workload: LayerGraph, degrees: Parallel) -> None:
 
 
 def blocks(workload: LayerGraph) -> int:
-    """Return the number of blocks of ``workload``."""
-    return len({sharding.block for sharding in shardings(workload) if sharding.block is not None})
+    """Return the number of blocks of ``workload`` that are spread over the stages."""
+    return len({cut.block for cut in shardings(workload) if cut.block is not None and not cut.predicts})
 
 
 def _stages(workload: LayerGraph, pipeline: int, virtual: int) -> tuple[tuple[str, ...], ...]:
-    """Return the layers of each stage: blocks are spread evenly, with the layers around them."""
+    """Return the layers of each stage: blocks are spread evenly, with the layers around them.
+
+    Blocks of multi-token prediction are on the last stage in addition (``mtp_on_this_rank`` of Megatron-LM's
+    multi_token_prediction.py).
+    """
     number, count = blocks(workload), pipeline * virtual
     slots = stage_slots(number, count)
     if slots < count:
@@ -160,7 +164,7 @@ def _stages(workload: LayerGraph, pipeline: int, virtual: int) -> tuple[tuple[st
     for layer in workload.layers:
         block = None if layer.sharding is None else layer.sharding.block
         if block is not None:
-            stage = (block + (slots - number) // 2) * count // slots
+            stage = min((block + (slots - number) // 2) * count // slots, count - 1)
         elif stage and slots > number:
             stage = count - 1
         stages[stage].append(layer.name)

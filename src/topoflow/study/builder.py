@@ -232,6 +232,11 @@ def gpus_of(point: Point) -> int:
     return point.config["gpus"] or DEFAULT_SERVERS
 
 
+def cluster_of(point: Point) -> Cluster:
+    """Return the nodes of a point."""
+    return Cluster(load(point.config["node"]), gpus_of(point), point.config["gpus_per_node"] or 0)
+
+
 def job_of(point: Point) -> Job:
     """The job of a point, not lowered yet. Raises ``ValueError`` in one line that names the key."""
     workload, rule = workload_of(point), build(point, "strategy")
@@ -261,7 +266,7 @@ def _on_nodes(point: Point, workload: Workload, rule: StrategyRule) -> Job:
         if fold:
             raise ValueError(f"fold: must be false for {workload.name}, which has no layers, got true")
         return Job(workload, rule.place(workload, point.config["gpus"]))
-    cluster = Cluster(load(point.config["node"]), gpus_of(point), point.config["gpus_per_node"] or 0)
+    cluster = cluster_of(point)
     if fold or (fold is None and cluster.gpus >= MIN_FOLDED and not fails(point.config["fail"])):
         try:
             per_node = batched(point, replace(workload, gpus_per_server=cluster.per_node), cluster.nodes)
@@ -273,7 +278,7 @@ def _on_nodes(point: Point, workload: Workload, rule: StrategyRule) -> Job:
             return Job(per_node, strategy)
         if fold:
             raise ValueError(f"fold: must be false, as {why}")
-    alone = batched(point, replace(workload, gpus_per_server=1), cluster.gpus)
+    alone = batched(point, replace(workload, gpus_per_server=1, gpus_per_node=cluster.per_node), cluster.gpus)
     return Job(alone, rule.place(alone, cluster.gpus))
 
 

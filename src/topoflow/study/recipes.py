@@ -1,7 +1,9 @@
 """A search over recipes: how a transformer is trained fastest on the GPUs of nodes.
 
 All recipes that fit in memory are bounded (``search.recipe_bound``). Those with the least bounds are simulated as
-``topoflow compare`` simulates them, until no other is expected among the best, or ``MOST_SIMULATED`` are.
+``topoflow compare`` simulates them, until no other is expected among the best, or ``MOST_SIMULATED`` are. Recipes have
+1F1B, interleaved where ranks have several stages. With a ``strategy.schedule`` that splits backward passes (zero-bubble
+schedules, DualPipe-V) the best of these are simulated under it, and are the answer.
 """
 
 from __future__ import annotations
@@ -24,12 +26,14 @@ from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.presets import load
 from topoflow.report.base import Report
 from topoflow.search.recipe_bound import RecipeBound
-from topoflow.search.recipes import CHOSEN, Recipes, recipes
+from topoflow.search.recipes import CHOSEN, recipes
+from topoflow.strategy import schedules
 from topoflow.strategy.parallel import Parallel, shardings
 from topoflow.study.builder import Builder, batched, gpus_of, workload_of
 from topoflow.study.compare import simulate
 from topoflow.study.configure.build import build
 from topoflow.study.configure.point import Point, at_point
+from topoflow.traffic.least_seconds import least_seconds
 from topoflow.units import counted, human
 from topoflow.workload.base import LayerGraph, layer_graph
 
@@ -79,6 +83,7 @@ class FoundRecipes:
     recipes: int
     fitting: int
     simulated: int
+    schedule: str | None  # of all ``best``; None: 1F1B or interleaved
     is_proven: bool  # no other recipe can be among the best, by its bound
 
     @property
@@ -91,6 +96,7 @@ class FoundRecipes:
         return (
             f"{f'{swept}: ' if swept else ''}{counted(self.recipes, 'recipe')}: {self.recipes - self.fitting:,} do not "
             f"fit in memory, {self.fitting:,} were bounded, {self.simulated} simulated; {others} among the best."
+            + (f" The best were then simulated with strategy.schedule={self.schedule}." if self.schedule else "")
         )
 
 
@@ -125,16 +131,26 @@ class _Search:
     """The search of one point; its recipes are bounded when it is made."""
 
     def __init__(self, point: Point, given: Sequence[str], run: Run) -> None:
-        self.point, self.run = point, run
+        self.run = run
         rule = build(point, "strategy")
         workload = layer_graph(workload_of(point))
         _check(point, rule, workload)
+        self.schedule = rule.schedule
+        self.rule = rule = replace(rule, schedule=None)
+        strategy = {**point.config["strategy"], "schedule": None}
+        self.point = replace(point, config={**point.config, "strategy": strategy})
         self.gpus = gpus_of(point)
         cluster = Cluster(load(point.config["node"]), self.gpus, point.config["gpus_per_node"] or 0)
-        alone = layer_graph(batched(point, replace(workload, gpus_per_server=1), cluster.gpus))
+        single = replace(workload, gpus_per_server=1, gpus_per_node=cluster.per_node)
+        alone = layer_graph(batched(point, single, cluster.gpus))
+        self.alone, self.given = alone, given
         fixed = {key: getattr(rule, key) for key in CHOSEN if key in given}
         run.observer.stage("bounding")
         self.recipes = recipes(alone, cluster.gpus, fixed)
+        if self.schedule is not None:
+            self.recipes = self.recipes.at(self.recipes.pipeline > 1)
+            if not len(self.recipes):
+                raise ValueError(f"strategy.schedule: must be null without a pipeline, got {self.schedule}")
         run.observer.size(f"{counted(len(self.recipes), 'recipe')} on {counted(cluster.gpus, 'GPU')}")
         folded = cluster.node.switched and cluster.per_node > 1
         endpoints = cluster.nodes if folded else cluster.gpus
@@ -175,9 +191,51 @@ class _Search:
             slowest = best[-1].result.iteration_time if len(best) == BEST or not rows else np.inf
             if simulated >= most or slowest <= least * nearest:
                 break
+        if self.schedule is not None:
+            best = self._scheduled(best, self.schedule)
         return FoundRecipes(
-            self.point, self.gpus, tuple(best), len(self.recipes), int(self.fits.sum()), simulated, slowest <= least
+            point=self.point,
+            gpus=self.gpus,
+            best=tuple(best),
+            recipes=len(self.recipes),
+            fitting=int(self.fits.sum()),
+            simulated=simulated,
+            schedule=self.schedule,
+            is_proven=slowest <= least,
         )
+
+    def _scheduled(self, best: Sequence[FoundRecipe], schedule: str) -> list[FoundRecipe]:
+        """Return the recipes of pipelines among the ``best`` under a ``schedule``, the fastest first.
+
+        Those that it does not allow, or that do not fit in memory with it, are left out. The bound of a recipe is that
+        of its compute (``least_seconds``); what its bubble takes is a part of the time that it waits.
+        """
+        virtual = schedules.rules()[schedule].virtual
+        found: dict[str, tuple[dict[str, Any], Point, Mapping[str, float], float]] = {}
+        for recipe in best:
+            chosen = {**recipe.chosen, "virtual": virtual or recipe.chosen["virtual"], "schedule": schedule}
+            changed = "virtual" in self.given and chosen["virtual"] != recipe.chosen["virtual"]
+            if changed:
+                continue
+            try:
+                grid = replace(self.rule, **chosen).place(self.alone, self.gpus)
+            except ValueError:  # a law of the schedule that this recipe breaks
+                continue
+            needed = grid.memory_per_gpu(self.alone)
+            if needed is not None and needed <= self.alone.gpu.usable_memory:
+                parts = {name: part for name, part in recipe.parts.items() if name != "pipeline"}
+                point = _with_recipe(self.point, chosen, grid.data)
+                found.setdefault(named(chosen, grid.data), (chosen, point, parts, least_seconds(self.alone, grid)))
+        if not found:
+            law = f"must be one that some of the {len(best)} best recipes allows, and has the memory for"
+            raise ValueError(f"strategy.schedule: {law}, got {schedule}")
+        cases = Builder().build([point for _, point, _, _ in found.values()])
+        results = simulate(cases, replace(self.run, observer=Silent()))
+        recipes = [
+            FoundRecipe(chosen, bound, parts, result)
+            for (chosen, _, parts, bound), result in zip(found.values(), results, strict=True)
+        ]
+        return sorted(recipes, key=lambda recipe: recipe.result.iteration_time)
 
     def _in_order(self) -> Iterator[int]:
         """Yield the recipes that fit, the least bound first; only these are bounded by all of their passes."""
@@ -197,7 +255,7 @@ class _Search:
                 heappush(waiting, (max(seconds, higher), True, row))
 
     def _simulated(self, rows: Sequence[int]) -> list[FoundRecipe]:
-        points = [_with_recipe(self.point, self.recipes, row) for row in rows]
+        points = [_with_recipe(self.point, self.recipes.chosen(row), int(self.recipes.data[row])) for row in rows]
         cases = Builder().build(points)
         results = simulate(cases, replace(self.run, observer=Silent()))
         return [
@@ -218,20 +276,20 @@ def _check(point: Point, rule: object, workload: LayerGraph) -> None:
     if rule.microbatches is not None:
         law = "must be left out, as it follows from micro_batch"
         raise ValueError(f"strategy.microbatches: {law}, got {rule.microbatches}")
-    if rule.schedule is not None:
-        raise ValueError(f"strategy.schedule: must be left out in a search of recipes, got {rule.schedule}")
+    known = [name for name, each in schedules.rules().items() if each.splits]
+    if rule.schedule not in (None, *known):
+        law = f"must be left out in a search of recipes, or one of {', '.join(known)}"
+        raise ValueError(f"strategy.schedule: {law}, got {rule.schedule}")
     if workload.kernels is not None:
         raise ValueError(f"workload.kernels: must be null in a search of recipes, got {workload.kernels.name}")
     shardings(workload)
 
 
-def _with_recipe(point: Point, recipes: Recipes, row: int) -> Point:
+def _with_recipe(point: Point, chosen: Mapping[str, Any], data: int) -> Point:
     """Return the point of a comparison with one recipe."""
-    chosen = recipes.chosen(row)
     strategy = {**point.config["strategy"], **chosen, "microbatches": None}
     config = {**point.config, "strategy": strategy, "micro_batch": chosen["micro_batch"]}
-    name = named(chosen, int(recipes.data[row]))
-    return replace(point, config=config, swept={**point.swept, "recipe": name})
+    return replace(point, config=config, swept={**point.swept, "recipe": named(chosen, data)})
 
 
 def named(chosen: Mapping[str, Any], data: int) -> str:
@@ -242,4 +300,5 @@ def named(chosen: Mapping[str, Any], data: int) -> str:
         words.append(f"pp{chosen['pipeline']}" + (f"x{chosen['virtual']}" if chosen["virtual"] > 1 else ""))
     words.append(f"dp{data}" + (f"x{chosen['replicate']}" if chosen["replicate"] > 1 else ""))
     words += [f"zero{chosen['zero']}", f"mb{chosen['micro_batch']}"]
+    words += [chosen["schedule"]] if chosen.get("schedule") else []
     return " ".join(words + [chosen["recompute"]] * (chosen["recompute"] != "none"))

@@ -23,7 +23,15 @@ from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import GRADIENTS, ParallelGrid
 from topoflow.traffic.grid.pipelined import handover_bytes, held_by_stage
 from topoflow.traffic.grid.side_by_side import least_seconds_of, least_seconds_queued, outside_seconds
-from topoflow.traffic.grid.stage_work import AMONG, PassWork, backward_work, forward_work, split_backward_work
+from topoflow.traffic.grid.stage_work import (
+    IN_NODES,
+    OPERATION,
+    PassWork,
+    backward_work,
+    forward_work,
+    pass_groups,
+    split_backward_work,
+)
 from topoflow.traffic.lower import find_lowering
 from topoflow.traffic.roofline import step_seconds
 from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
@@ -80,19 +88,25 @@ class _Least:
     def __init__(self, workload: LayerGraph, grid: ParallelGrid, bandwidth: float) -> None:
         self.workload, self.grid = workload, grid
         self.rates = workload.gpu.exchange_bandwidth, bandwidth
-        self.groups = {kind: grid.groups(0, axes)[0] for kind, axes in (AMONG | GRADIENTS).items()}
+        groups = pass_groups(workload, grid, 0) | {kind: grid.groups(0, axes) for kind, axes in GRADIENTS.items()}
+        self.groups = {kind: groups_of_kind[0] for kind, groups_of_kind in groups.items()}
 
     def of_pass(self, work: PassWork) -> float:
         """Return the time of the compute and of the collectives that follow it one after another."""
-        sent = (least_seconds_of(op, bytes, self.groups[op], *self.rates) for op, bytes in work.sent.items())
+        sent = (
+            least_seconds_of(OPERATION.get(kind, kind), bytes, self.groups[kind], *self.rates)
+            for kind, bytes in work.sent.items()
+            if kind in self.groups and kind != IN_NODES  # which is concurrent with that between nodes
+        )
         return work.seconds + sum(sent)
 
     def of_port(self, works: Iterable[PassWork], handovers: float) -> float:
         """Return the time in which a server sends all bytes of its passes, one after another."""
         sent = (
-            outside_seconds(op, bytes, self.groups[op], self.rates[1])
+            outside_seconds(OPERATION.get(kind, kind), bytes, self.groups[kind], self.rates[1])
             for work in works
-            for op, bytes in work.sent.items()
+            for kind, bytes in work.sent.items()
+            if kind in self.groups
         )
         return self.grid.microbatches * (handovers + sum(sent))
 

@@ -30,8 +30,11 @@ class Sharding:
     reduced_backward: int = 0  # ... in the backward pass
     key_values: int = 0  # elements that every context rank needs of all positions
     experts: int = 1  # the parameters are divided among these; an expert rank holds some
-    routed: int = 0  # elements sent to the experts, or back
+    routed: int = 0  # elements sent to the experts, or back: one copy of a token for each of its ``top_k`` experts
+    top_k: int = 1  # experts of a token
+    node_limit: int = 0  # nodes that a token's experts are on, at most; it is sent once to each of these. 0: no limit
     shares: str | None = None  # the layer whose parameters this one uses (a tied head)
+    predicts: bool = False  # a block of multi-token prediction: on the last stage, in addition to its even share
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,7 @@ class LayerGraph:
     precision: Mapping[str, str] = field(default_factory=dict)
     kernels: Kernels | None = None
     block_launch: float = 0.0  # s in which the host launches the kernels of a block's forward pass; backward: twice
+    gpus_per_node: int | None = None  # where an endpoint is a part of a node; None: ``gpus_per_server``
 
     def __post_init__(self) -> None:
         check_optimizer("workload.optimizer", self.optimizer)

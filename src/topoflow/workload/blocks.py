@@ -173,10 +173,10 @@ class Stream:
         down = self._linear(second, wide, self.hidden, [first, *added], 3 * self.hidden, (), 4 + len(matrices))
         return [cut.column(up, self.elements), cut.row(down)]
 
-    def head(self, vocabulary: int, source: str, shares: str | None) -> Layer:
-        """Return the layer of the next token's scores; ``shares`` is the embedding whose matrix it uses."""
+    def head(self, vocabulary: int, source: str, shares: str | None, name: str = "head") -> Layer:
+        """Return the layer of the next token's scores; ``shares`` is the layer whose matrix it uses."""
         layer = linear(
-            "head",
+            name,
             self.hidden,
             vocabulary,
             [source],

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from topoflow.workload.base import Layer, LayerGraph
+from topoflow.workload.base import Layer, LayerGraph, Sharding
 from topoflow.workload.blocks import Heads, LatentHeads, Stream, heads_of
 from topoflow.workload.layers import LayerModel, linear
 from topoflow.workload.sharding import Cut
@@ -28,6 +28,13 @@ class Moe(LayerModel):
     ``dense_layers`` blocks have a dense feed-forward layer of ``dense_feed_forward`` instead. A head has ``head_size``
     elements (0: hidden / heads). With a ``key_value_rank`` attention is latent (``blocks.LatentHeads``), and the heads
     of values have ``value_size`` elements; ``key_value_heads`` then means nothing.
+
+    With a ``node_limit`` the experts of a token are on at most so many nodes, and a token is sent to each of these
+    nodes once, from where it is forwarded to its experts (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, sections
+    2.1.2 and 3.2.2).
+
+    ``mtp_layers`` modules of multi-token prediction follow the last block (section 2.2 there): each has a projection, a
+    block and norms of its own, and uses the embedding and the head of the model.
     """
 
     MAY_BE_ZERO = (
@@ -39,6 +46,8 @@ class Moe(LayerModel):
         "query_rank",
         "rotary_size",
         "value_size",
+        "node_limit",
+        "mtp_layers",
     )
 
     batch_per_gpu: int = 1
@@ -61,6 +70,8 @@ class Moe(LayerModel):
     shared_experts: int = 0
     dense_layers: int = 0
     dense_feed_forward: int = 0
+    node_limit: int = 0
+    mtp_layers: int = 0
     optimizer: str = "adam"
 
     def __post_init__(self) -> None:
@@ -71,6 +82,8 @@ class Moe(LayerModel):
         self._heads()
         if self.top_k > self.experts:
             raise ValueError(f"moe.top_k: must be at most the {self.experts} experts, got {self.top_k}")
+        if self.node_limit > self.top_k:
+            raise ValueError(f"moe.node_limit: must be at most the top_k of {self.top_k}, got {self.node_limit}")
         if self.dense_layers > self.layers:
             raise ValueError(f"moe.dense_layers: must be at most the {self.layers} layers, got {self.dense_layers}")
         if self.dense_layers and not self.dense_feed_forward:
@@ -81,10 +94,45 @@ class Moe(LayerModel):
         layers = [stream.embedding(self.vocabulary)]
         for block in range(self.layers):
             layers += self._block(stream, block, layers[-1].name)
-        layers.append(stream.norm("norm", [layers[-1].name]))
+        last = layers[-1].name
+        for module in range(self.mtp_layers):
+            layers += self._prediction(stream, module, layers[-1].name)
+        layers.append(stream.norm("norm", [last]))
         head = stream.head(self.vocabulary, "norm", "embedding" if self.tied else None)
         layers.append(replace(head, parameters=0) if self.tied else head)
+        for module in range(self.mtp_layers):
+            name = f"mtp{module}."
+            layers.append(stream.norm(f"{name}norm", [f"block{self.layers + module}.experts_down"]))
+            shares = "embedding" if self.tied else "head"
+            layers.append(replace(stream.head(self.vocabulary, f"{name}norm", shares, f"{name}head"), parameters=0))
         return self.graph("moe", layers)
+
+    def _prediction(self, stream: Stream, module: int, source: str) -> list[Layer]:
+        """Return a module of multi-token prediction without its head: it predicts one token more than the last one.
+
+        The output of the last block and the embedding of the next token are normalized and projected together, and run
+        through one more block (DeepSeek-V3, section 2.2). Tensor ranks cut the projection by columns and gather its
+        outputs (megatron/core/transformer/multi_token_prediction.py), which is half an all-reduce.
+        """
+        name, block = f"mtp{module}.", self.layers + module
+        embedding = stream.embedding(self.vocabulary)
+        sharding = Sharding(block, tensor=True, reduced_forward=stream.elements, shares="embedding")
+        embedding = replace(embedding, name=f"{name}embedding", parameters=0, sharding=sharding)
+        norms = [
+            stream.norm(f"{name}hidden_norm", [source], block),
+            stream.norm(f"{name}embedding_norm", [embedding.name], block),
+        ]
+        projection = linear(
+            f"{name}projection",
+            2 * self.hidden,
+            self.hidden,
+            [norm.name for norm in norms],
+            positions=self.sequence,
+            bias=False,
+        )
+        cut = Sharding(block, tensor=True, reduced_forward=stream.elements // 2, reduced_backward=2 * stream.elements)
+        layers = [embedding, *norms, replace(projection, sharding=cut), *self._block(stream, block, projection.name)]
+        return [replace(layer, sharding=replace(layer.sharding, predicts=True)) for layer in layers if layer.sharding]
 
     def _heads(self) -> Heads | LatentHeads:
         if not self.key_value_rank:
@@ -123,7 +171,8 @@ class Moe(LayerModel):
         up = self._expert(prefix + "experts_up", self.hidden, 2 * wide, after, 3 * wide + 4 * self.hidden, wide)
         down = self._expert(prefix + "experts_down", wide, self.hidden, [up.name, *outputs], 3 * self.hidden)
         down = replace(down, output_elements=stream.elements)  # the sum over the experts of a token
-        return [*layers, *cut.experts(up, down, self.experts, self.top_k * stream.elements)]
+        limits = {"top_k": self.top_k, "node_limit": self.node_limit}
+        return [*layers, *cut.experts(up, down, self.experts, stream.elements, **limits)]
 
     def _expert(
         self, name: str, inputs: int, outputs: int, after: list[str], elementwise: int, activation: int = 0

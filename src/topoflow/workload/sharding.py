@@ -49,8 +49,14 @@ class Cut:
             sharding=Sharding(self.block, tensor=True, heads=heads, positions=positions, key_values=key_values),
         )
 
-    def experts(self, up: Layer, down: Layer, experts: int, routed: int) -> list[Layer]:
-        """Return the first and the second matrices of all ``experts``; ``routed`` elements per sample go each way."""
-        sent = Sharding(self.block, tensor=True, experts=experts, routed=routed, reduced_backward=routed)
-        returned = Sharding(self.block, tensor=True, experts=experts, routed=routed, reduced_forward=routed)
+    def experts(
+        self, up: Layer, down: Layer, experts: int, elements: int, *, top_k: int, node_limit: int
+    ) -> list[Layer]:
+        """Return the first and the second matrices of all ``experts``.
+
+        Each of the ``elements`` per sample goes to ``top_k`` experts on at most ``node_limit`` nodes, and back.
+        """
+        routed = top_k * elements
+        both = Sharding(self.block, tensor=True, experts=experts, routed=routed, top_k=top_k, node_limit=node_limit)
+        sent, returned = replace(both, reduced_backward=routed), replace(both, reduced_forward=routed)
         return [replace(up, sharding=sent), replace(down, sharding=returned)]

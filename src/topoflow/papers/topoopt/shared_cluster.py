@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from topoflow.case.base import Job
 from topoflow.engine.lowering.placement import Placer
+from topoflow.engine.shared_network import dedicated, mean_and_tail, shared
 from topoflow.papers.topoopt.allocation import allocate, apportion
-from topoflow.papers.topoopt.shared_network import dedicated, mean_and_tail, shared
 from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_lines
 from topoflow.strategy.base import StrategyRule

@@ -140,6 +140,7 @@ def _mixture(config: _Config, kind: str) -> dict[str, int | bool]:
         return sizes | {"experts": config.number("num_experts")}
     config.must_be("moe_layer_freq", 1)
     rotary = config.number("qk_rope_head_dim")
+    groups = config.number("n_group", 1)  # of experts; one on each node (DeepSeek-V3), or GPU (DeepSeek-V2)
     return sizes | {
         "experts": config.number("n_routed_experts"),
         "shared_experts": config.number("n_shared_experts", 0, 0),
@@ -150,4 +151,5 @@ def _mixture(config: _Config, kind: str) -> dict[str, int | bool]:
         "query_rank": config.number("q_lora_rank", 0, 0),
         "rotary_size": rotary,
         "value_size": config.number("v_head_dim"),
+        "node_limit": config.number("topk_group", 0, 0) if kind != "deepseek_v2" and groups > 1 else 0,
     }

@@ -53,13 +53,13 @@ MEGATRON = {
     "global-batch-size": "global_batch",
     "num-experts": "workload.experts",
     "moe-router-topk": "workload.top_k",
+    "mtp-num-layers": "workload.mtp_layers",
 }
 NEEDED = ("num-layers", "hidden-size", "num-attention-heads", "seq-length", "vocab-size", "global-batch-size")
 REFUSED = (
     "tp-comm-overlap",
     "optimizer-cpu-offload",
     "cpu-offloading",
-    "mtp-num-layers",
     "window-size",
     "decoder-first-pipeline-num-layers",
     "decoder-last-pipeline-num-layers",
@@ -149,8 +149,8 @@ def _megatron(file: Path, text: str, given: Mapping[str, str]) -> dict[str, str]
         keys["workload"] = "moe"
         keys.setdefault("workload.top_k", "2")
         keys |= _latent_attention(file, options) | _expert_layers(file, options, int(keys["workload.feed_forward"]))
-    elif "multi-latent-attention" in options:
-        raise ValueError(f"{file}: --multi-latent-attention: must come with --num-experts, got none")
+    elif alone := {"multi-latent-attention", "mtp-num-layers"} & options.keys():
+        raise ValueError(f"{file}: --{min(alone)}: must come with --num-experts, got none")
     else:
         keys["workload.gated"] = _said("swiglu" in options)
         keys["workload.tied"] = _said("untie-embeddings-and-output-weights" not in options)
@@ -184,6 +184,10 @@ def _expert_layers(file: Path, options: Mapping[str, str], wide: int) -> dict[st
             rule = f"must be a multiple of the {wide} of an expert"
             raise ValueError(f"{file}: --moe-shared-expert-intermediate-size: {rule}, got {size}")
         keys["workload.shared_experts"] = str(size // wide)
+    # DeepEP sends a token once to each node, the other dispatchers once to each expert
+    if options.get("moe-token-dispatcher-type") == "flex" and "moe-router-group-topk" in options:
+        limit = number_of(f"{file}: --moe-router-group-topk", options["moe-router-group-topk"])
+        keys["workload.node_limit"] = str(limit)
     pattern = options.get("moe-layer-freq", "1").replace(" ", "").removesuffix("*1")
     dense = re.fullmatch(r"\[0\]\*(\d+)\+\[1\]\*\d+", pattern)
     if dense:

@@ -43,7 +43,14 @@ from topoflow.traffic.base import Label, Traffic
 from topoflow.traffic.buckets import fill
 from topoflow.traffic.columns import Columns, PastedTasks
 from topoflow.traffic.grid.side_by_side import CollectiveWriter, EqualGroups
-from topoflow.traffic.grid.stage_work import AMONG, backward_work, forward_work, split_backward_work
+from topoflow.traffic.grid.stage_work import (
+    IN_NODES,
+    OPERATION,
+    backward_work,
+    forward_work,
+    pass_groups,
+    split_backward_work,
+)
 from topoflow.traffic.program import Instruction, LayerGroup, StageParts, of_grid
 from topoflow.traffic.roofline import step_seconds
 from topoflow.workload.base import Layer, LayerGraph
@@ -121,11 +128,17 @@ class _Iteration:
         self.incomplete: set[int] = set()  # buckets whose latest gather is the part that is concurrent with compute
         self.handover = handover_bytes(workload, grid)
         stage_of = dict(zip(grid.stage_ranks, range(len(grid.stages)), strict=True))  # pipeline rank -> a stage
-        self.groups = {
-            (rank, kind): EqualGroups.of(grid.groups(stage, along))
-            for rank, stage in stage_of.items()
-            for kind, along in (AMONG | GRADIENTS | {"replicate": ("replicate",)}).items()
+        state = {
+            kind: along
+            for kind, along in (GRADIENTS | {"replicate": ("replicate",)}).items()
             if grid.members(along) > 1
+        }
+        self.groups = {
+            (rank, kind): EqualGroups.of(groups)
+            for rank, stage in stage_of.items()
+            for kind, groups in (
+                pass_groups(workload, grid, stage) | {kind: grid.groups(stage, along) for kind, along in state.items()}
+            ).items()
         }
         runs = [self._units(held) for held in self.held]
         self.units = [[tuple(layer.name for layer, _ in run) for run in stage] for stage in runs]
@@ -225,11 +238,15 @@ class _Iteration:
         exchange, servers = self.exchange.into(tasks), self.servers[stage]
         ends = exchange.none(2)
         ends[servers, 0] = tasks.compute(Label("", True), servers, work.seconds)
-        for op, bytes in work.sent.items():
-            groups = self.groups.get((self.grid.stage_ranks[stage], op))
+        begun = ends
+        for kind_of, bytes in work.sent.items():
+            groups = self.groups.get((self.grid.stage_ranks[stage], kind_of))
             if groups is not None and bytes:
-                ends = exchange.collective(op, bytes, groups, ends, Label(op))
-                ops.append(op)
+                op, follows = OPERATION.get(kind_of, kind_of), kind_of != IN_NODES
+                begun = ends if follows else begun
+                own = exchange.collective(op, bytes, groups, begun, Label(kind_of))
+                ends = own if follows else np.concatenate([ends, own], axis=1)
+                ops.append(kind_of)
         return StagePass(tasks, ops, ends[servers])
 
     def gather(self, instruction: Instruction) -> None:

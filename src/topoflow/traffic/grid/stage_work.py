@@ -11,16 +11,19 @@ per pass:
                     of Models", 2024, 3.3.2; TransformerEngine, AttnFuncWithCPAndKVAllGather)
     all_to_all      expert ranks: top_k * hidden of each token that the rank has, b / (t c) * sequence of them, to the
                     experts and back (Lepikhin et al., "GShard", 2020)
+    to_nodes        the same where a token's experts are on at most M of the N nodes of the expert ranks: to a rank on
+    in_nodes        each of these nodes, min(M, N, top_k) * hidden, and at the same time, from there, to the experts,
+                    top_k * hidden (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, sections 2.1.2 and 3.2.2)
 
 The router is assumed to be balanced: all experts get equally many tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from topoflow.strategy.grid import ParallelGrid
+from topoflow.strategy.grid import ParallelGrid, RankGroup
 from topoflow.strategy.memory import recomputed_part
 from topoflow.traffic.roofline import SharingDegrees, elementwise_seconds, gpu_times
 from topoflow.workload.base import Layer, LayerGraph, Sharding
@@ -33,6 +36,8 @@ AMONG = {
     "all_reduce": ("tensor",),
     "all_to_all": ("expert",),
 }
+TO_NODES, IN_NODES = "to_nodes", "in_nodes"
+OPERATION = {TO_NODES: "all_to_all", IN_NODES: "all_to_all"}  # kinds that are no operations -> these
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ def backward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tup
     if grid.recompute == "full":
         blocks = [cut for cut in cuts if cut.block is not None]
         again = _sent(workload, grid, blocks, sum(cut.reduced_forward for cut in blocks))
-        for op in ("all_reduce", "all_to_all"):
+        for op in ("all_reduce", "all_to_all", TO_NODES, IN_NODES):
             sent[op] += again[op]
     sent = {"all_gather": sent["all_gather"], "reduce_scatter": sent["all_gather"], **sent}
     return PassWork(seconds, sent)
@@ -103,11 +108,34 @@ def _recomputed_seconds(workload: LayerGraph, grid: ParallelGrid, layer: Layer, 
 def _sent(workload: LayerGraph, grid: ParallelGrid, cuts: Sequence[Sharding], reduced: float) -> dict[str, float]:
     """Return the bytes of the collectives of a pass that reduces ``reduced`` elements per sample."""
     samples = grid.samples(workload) * workload.element_bytes
+    nodes = nodes_of_experts(workload, grid, cuts)
+    limited = [cut for cut in cuts if cut.node_limit and nodes > 1]
+    copies = sum(cut.routed / cut.top_k * min(cut.node_limit, nodes, cut.top_k) for cut in limited)
+    routed = sum(cut.routed for cut in limited)
     return {
         "all_gather": samples / grid.tensor * sum(cut.key_values for cut in cuts),
         "all_reduce": samples / grid.context * reduced,
-        "all_to_all": samples / grid.sharing * sum(cut.routed for cut in cuts),
+        "all_to_all": samples / grid.sharing * (sum(cut.routed for cut in cuts) - routed),
+        TO_NODES: samples / grid.sharing * copies,
+        IN_NODES: samples / grid.sharing * routed,
     }
+
+
+def nodes_of_experts(workload: LayerGraph, grid: ParallelGrid, cuts: Iterable[Sharding | None]) -> int:
+    """Return the nodes of a group of expert ranks where some of ``cuts`` limits those of a token; 1: none does."""
+    if grid.expert == 1 or not any(cut.node_limit for cut in cuts if cut is not None):
+        return 1
+    return grid.expert // grid.experts_on_node(workload)
+
+
+def pass_groups(workload: LayerGraph, grid: ParallelGrid, stage: int) -> dict[str, list[RankGroup]]:
+    """Return the groups of ranks of each kind of collective of a pass."""
+    groups = {kind: grid.groups(stage, axes) for kind, axes in AMONG.items() if grid.members(axes) > 1}
+    if nodes_of_experts(workload, grid, (layer.sharding for layer in workload.layers)) > 1:
+        on_node = grid.experts_on_node(workload)
+        across, inside = grid.expert_groups(stage, on_node)
+        groups |= {TO_NODES: across} | ({IN_NODES: inside} if on_node > 1 else {})
+    return groups
 
 
 def _times(workload: LayerGraph, grid: ParallelGrid, layer: Layer, parameters: float) -> KernelTimes:

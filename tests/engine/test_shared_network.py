@@ -12,11 +12,11 @@ from topoflow.demand import Demand
 from topoflow.engine.base import World
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
+from topoflow.engine.shared_network import dedicated, mean_and_tail, repeated, shared, side_by_side
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.ideal_switch import IdealSwitch
 from topoflow.papers.topoopt.allocation import allocate
-from topoflow.papers.topoopt.shared_network import dedicated, mean_and_tail, repeated, shared, side_by_side
 from topoflow.traffic.base import Compute, Traffic, Transfer
 from topoflow.traffic.jobs import on_servers
 from topoflow.traffic.lower import lower

@@ -23,6 +23,9 @@ from topoflow.engine.alternatives import joined as alternatives
 from topoflow.engine.base import Fidelity, Floats, Ints, LoweredGraph, Offsets, Run, World
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.simulation import simulate
+from topoflow.memory import check_memory
+
+BYTES_PER_TASK = 2**7  # of a repeated graph and its timeline, at least
 
 
 def shared(
@@ -31,23 +34,29 @@ def shared(
     *,
     rounds: float,
     starts: Sequence[float] | None = None,
+    alone: Sequence[float] | None = None,
     run: Run = Run(),
 ) -> list[Floats]:
     """Return the seconds of every iteration that each job finishes; ``worlds`` [J] are one job each, on one fabric.
 
     Each job has separate servers of the fabric (``traffic.jobs``), begins at ``starts`` [J] s (None: 0) and runs for
     ``rounds`` iterations of the slowest job alone. Then all jobs stop: the number of running jobs never changes.
+    ``alone`` [J] are the seconds of an iteration of each job alone; None: they are simulated.
+
     ``Fluid.merge`` neglects differences relative to the time since the beginning; with many iterations these are large
     relative to one iteration.
 
     Raises ``ValueError`` if the time is too short for some job to finish an iteration.
     """
-    alone = [timeline.makespan for timeline in simulate(worlds, fidelity, run)]
+    if alone is None:
+        alone = [timeline.makespan for timeline in simulate(worlds, fidelity, run)]
     if min(alone, default=0.0) <= 0:
         raise ValueError("jobs: must take some time each, got one that takes none, or no job")
     begins = [0.0] * len(worlds) if starts is None else starts
     until = max(begins) + rounds * max(alone)
     counts = [ceil((until - begin) / time) + 1 for begin, time in zip(begins, alone, strict=True)]  # and one in reserve
+    tasks = sum(count * world.graph.tasks for count, world in zip(counts, worlds, strict=True))
+    check_memory("jobs", f"{tasks:,} tasks in all iterations", tasks * BYTES_PER_TASK)
     ends = _ends(worlds, counts, begins, until, fidelity, run)
     while any(job_ends[-1] <= until for job_ends in ends):  # max-min sharing made a job faster than alone
         counts = [2 * count for count in counts]
