@@ -3,10 +3,15 @@
 Stage i of a pipeline begins when a microbatch has passed the stages before it; its rank works on all microbatches; then
 the last one goes back through the stages before it. f and b are the times of the passes of a stage with their
 collectives, W_i = m (f + b) of all stages of rank i, D_i the part of the collectives of data ranks for which compute
-waits (``Efficiency.overlap``). The last backward pass of a stage takes l = b + d, as the gradients are sent to the stage
-before it when compute no longer waits for its reductions d; with ZeRO 2 and 3 these are not counted, d = 0:
+waits (``Efficiency.overlap``). The last backward pass of a stage takes l = b + d, as it sends its gradients to the
+stage before it when compute no longer waits for its reductions d. With ZeRO 2 and 3 d is not counted:
 
     f_0 + .. + f_{i-1}  +  W_i + D_i  +  l_{i-1} + .. + l_0  +  update
+
+With v stages on a rank, the last rank ends the last pass of the last stage s before the last p passes of each of its
+other stages o, and then that microbatch goes back through all stages:
+
+    f_0 + .. + f_{p-2}  +  W_{p-1} - p (b_o + ..)  +  d_s + l_{s-1} + .. + l_0  +  update
 
 Collectives of one communicator follow each other, so that all of them together are a bound too. A collective takes at
 least what ``nccl_flows`` says of it alone. ``Collectives`` has that time for powers of two, and takes for a size
@@ -18,7 +23,8 @@ kind, mesh and microbatch.
 Of ranks with equal stages the last one has the largest bound, as the most stages are before it.
 
 Shapes: R recipes, K kinds of layers, U types of stages, p pipeline ranks with v stages each, V of them with different
-stages, C meshes with a microbatch. CUTS are four: parameters that no ranks cut, that tensor ranks cut, expert ranks, both.
+stages, C meshes with a microbatch. CUTS are four: parameters that no ranks cut, that tensor ranks cut, expert ranks,
+both.
 """
 
 from __future__ import annotations
@@ -143,6 +149,7 @@ class StageTypes:
     first: Numbers  # [V] the type of the first stage of a rank
     equal: Numbers  # [p] the position of each rank among the V
     of_stage: Numbers  # [p v] the type of each stage
+    back: Floats  # [U] stages before the last one, less p times the other ones of the last rank
     sent: Floats  # [p v - 1] B of a sample from a stage to the next
     kept: Mapping[int, Floats]  # recompute -> [v, p] elements per sample that a stage keeps
     working: Mapping[int, float]  # recompute -> elements per sample of a block in its backward pass
@@ -169,7 +176,7 @@ class RecipeBound:
         self.kinds = {workload.alike[layer.name]: layer for layer in reversed(workload.layers)}
         self.types: dict[tuple[int, int], StageTypes] = {}
         self.shares: dict[float, LayerGraph] = {}  # samples on a GPU -> the job with them
-        self.passed: dict[tuple[int, int, int, int, int | None], list[tuple[int, PassWork]]] = {}
+        self.passed: dict[tuple[tuple[int, ...], int | None], list[tuple[int, PassWork]]] = {}
         measured = workload.gpu.measured
         self.waiting = 0.0 if measured is None else 1 - measured.overlap
         self.gradient_bytes = DTYPE_BYTES[given.reduce_dtype or workload.dtype]
@@ -204,21 +211,21 @@ class RecipeBound:
         sent = {op: np.zeros(shape) for op in AMONG}
         sent_back = {op: np.zeros((len(RECOMPUTE), *shape)) for op in AMONG}
         for row, mesh in enumerate(unique.tolist()):
-            for column, passed in self._passed(*mesh, None):
+            for column, passed in self._passed(tuple(mesh), None):
                 forward[row, column] = passed.seconds
                 for op, bytes in passed.sent.items():
                     sent[op][row, column] = bytes
             for how in again:
-                for column, passed in self._passed(*mesh, how):
+                for column, passed in self._passed(tuple(mesh), how):
                     backward[how, row, column] = passed.seconds
                     for op, bytes in passed.sent.items():
                         sent_back[op][how, row, column] = bytes
         return Work(number, forward, backward, sent, sent_back)
 
-    def _passed(self, tensor: int, context: int, expert: int, size: int, how: int | None) -> list[tuple[int, PassWork]]:
+    def _passed(self, mesh: tuple[int, ...], how: int | None) -> list[tuple[int, PassWork]]:
         """Return the kinds of layers with their forward passes, or backward passes with the recomputation ``how``."""
-        key = tensor, context, expert, size, how
-        if key not in self.passed:
+        if (mesh, how) not in self.passed:
+            tensor, context, expert, size = mesh
             share = size / (tensor * context)
             if share not in self.shares:
                 self.shares[share] = replace(self.workload, batch_per_gpu=share)
@@ -227,11 +234,11 @@ class RecipeBound:
                 stages=(tuple(self.layers),), recompute=RECOMPUTE[how or 0],
             )  # fmt: skip
             work = forward_work if how is None else backward_work
-            self.passed[key] = [
+            self.passed[mesh, how] = [
                 (kind, work(self.shares[share], grid, [(layer, layer.parameters / grid.parts(layer))]))
                 for kind, layer in self.kinds.items()
             ]
-        return self.passed[key]
+        return self.passed[mesh, how]
 
     def _types(self, pipeline: int, virtual: int) -> StageTypes:
         if (pipeline, virtual) not in self.types:
@@ -278,6 +285,7 @@ class RecipeBound:
             first=first[last],
             equal=equal.ravel(),
             of_stage=number.ravel(),
+            back=stages[:-1].sum(axis=0) - pipeline * stages[pipeline - 1 : -1 : pipeline].sum(axis=0),
             sent=np.array(handover_bytes(self.workload, grid)),
             kept=kept,
             working=working,
@@ -343,10 +351,14 @@ class RecipeBound:
         ends = before + alone + data.update + data.gather
         after = (data.update + data.gather)[:, types.equal[:1]]
         through = before + worked + self.waiting * data.all + later + after
+        chain = backward @ types.back + data.waited @ np.bincount(types.of_stage, minlength=len(types.back))
+        last_rank = types.equal[-1]
+        chained = (before + worked)[:, last_rank] + chain + after[:, 0]  # with ZeRO 0 and 1
+        through[:, last_rank] = np.maximum(through[:, last_rank], np.where(recipes.zero < 2, chained, 0.0))
         rank = np.maximum(ends, through).argmax(axis=1)[:, None]
         least = (1 - MERGED) * np.take_along_axis(np.maximum(ends, through), rank, axis=1)[:, 0]
         parts = {name: np.take_along_axis(values, rank, axis=1)[:, 0] for name, values in on_rank.items()}
-        bubble = np.where(through > ends, before + later, before)
+        bubble = np.where(through > ends, before + backward @ types.before.T, before)
         parts["pipeline"] = np.take_along_axis(bubble, rank, axis=1)[:, 0]
         parts["data"] = np.maximum(least - sum(parts.values()), 0.0)
         return least, parts
