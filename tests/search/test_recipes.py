@@ -75,8 +75,10 @@ def test_no_recipe_is_simulated_below_either_bound_and_all_need_equal_memory(
     (point,) = points(*arguments)
     workload, bound = job(point)
     found = recipes(workload, point.config["gpus"], {})
-    few = np.flatnonzero(found.microbatches * found.pipeline * found.virtual <= 64)
-    rows = np.random.default_rng(seed).choice(few, 24, replace=False)
+    few = found.microbatches * found.pipeline * found.virtual <= 64
+    draw = np.random.default_rng(seed).permutation
+    kinds = (found.virtual == 1, (found.virtual > 1) & (found.zero < 2))  # the latter have a bound of their own
+    rows = np.concatenate([draw(np.flatnonzero(few & kind))[:16] for kind in kinds])
     bounds, pipelined = bound.of(found.at(rows)), bound.pipelined(found.at(rows))
     for number, row in enumerate(rows.tolist()):
         (result,) = compare(points(*arguments, *arguments_of(found.chosen(row))), Run()).outcomes
@@ -84,6 +86,15 @@ def test_no_recipe_is_simulated_below_either_bound_and_all_need_equal_memory(
         assert bounds.seconds[number] <= result.iteration_time, said
         assert pipelined[number] <= result.iteration_time, said
         assert bounds.memory[number] == pytest.approx(result.memory, rel=1e-12), said
+
+
+def test_a_recipe_has_a_bound_where_it_fits_and_its_memory_everywhere() -> None:
+    (point,) = points(*LLAMA)
+    workload, bound = job(point)
+    found = recipes(workload, 16, {})
+    every, fitting = bound.of(found), bound.of(found, 40e9)
+    assert np.array_equal(every.memory, fitting.memory)
+    assert np.array_equal(np.where(every.memory <= 40e9, every.seconds, np.inf), fitting.seconds)
 
 
 def test_parts_of_a_bound_add_up_to_at_most_the_bound() -> None:

@@ -3,9 +3,15 @@
 Stage i of a pipeline begins when a microbatch has passed the stages before it; its rank works on all microbatches; then
 the last one goes back through the stages before it. f and b are the times of the passes of a stage with their
 collectives, W_i = m (f + b) of all stages of rank i, D_i the part of the collectives of data ranks for which compute
-waits (``Efficiency.overlap``):
+waits (``Efficiency.overlap``). The last backward pass of a stage takes l = b + d, as it sends its gradients to the
+stage before it when compute no longer waits for its reductions d. With ZeRO 2 and 3 d is not counted:
 
-    f_0 + .. + f_{i-1}  +  W_i + D_i  +  b_{i-1} + .. + b_0  +  update
+    f_0 + .. + f_{i-1}  +  W_i + D_i  +  l_{i-1} + .. + l_0  +  update
+
+With v stages on a rank, the last rank ends the last pass of the last stage s before the last p passes of each of its
+other stages o, and then that microbatch goes back through all stages:
+
+    f_0 + .. + f_{p-2}  +  W_{p-1} - p (b_o + ..)  +  d_s + l_{s-1} + .. + l_0  +  update
 
 Collectives of one communicator follow each other, so that all of them together are a bound too. A collective takes at
 least what ``nccl_flows`` says of it alone. ``Collectives`` has that time for powers of two, and takes for a size
@@ -14,8 +20,11 @@ between two of them the longer of the time of the smaller one, and of the same p
 Layers that take equally long are one kind, and stages with equal layers are one type: work is computed once for each
 kind, mesh and microbatch.
 
-Shapes: R recipes, K kinds of layers, U types of stages, p pipeline ranks with v stages each, C meshes with a
-microbatch. CUTS are four: parameters that no ranks cut, that tensor ranks cut, expert ranks, both.
+Of ranks with equal stages the last one has the largest bound, as the most stages are before it.
+
+Shapes: R recipes, K kinds of layers, U types of stages, p pipeline ranks with v stages each, V of them with different
+stages, C meshes with a microbatch. CUTS are four: parameters that no ranks cut, that tensor ranks cut, expert ranks,
+both.
 """
 
 from __future__ import annotations
@@ -38,7 +47,7 @@ from topoflow.strategy.memory import RECOMPUTE, state_bytes_per_gpu
 from topoflow.strategy.parallel import Parallel
 from topoflow.strategy.schedules import kept_microbatches, table_of
 from topoflow.traffic.grid.pipelined import handover_bytes
-from topoflow.traffic.grid.stage_work import AMONG, OPERATION, TO_NODES, backward_work, forward_work
+from topoflow.traffic.grid.stage_work import AMONG, OPERATION, TO_NODES, PassWork, backward_work, forward_work
 from topoflow.traffic.roofline import step_seconds
 from topoflow.units import DTYPE_BYTES
 from topoflow.workload.base import Layer, LayerGraph
@@ -123,7 +132,7 @@ def _least(seconds: Floats) -> Floats:
 class Bounds:
     """Least times of R recipes (s), and the bytes that each needs on its fullest GPU."""
 
-    seconds: Floats  # [R]
+    seconds: Floats  # [R] inf where the memory is too small
     memory: Floats  # [R]
     parts: Mapping[str, Floats]  # [R] of ``seconds`` by what takes them
 
@@ -137,10 +146,12 @@ class StageTypes:
     root: Floats  # [U, CUTS] those of layers around the blocks
     units: Floats  # [U, X, CUTS] those of units that are gathered together; 0 pads fewer
     ahead: Floats  # [U, Y, CUTS] those of units that are gathered ahead
-    of_rank: Floats  # [p, U] stages of a rank
-    before: Floats  # [p, U] stages before the first one of a rank
-    first: Numbers  # [p] the type of the first stage of a rank
+    of_rank: Floats  # [V, U] stages of a rank
+    before: Floats  # [V, U] stages before the first one of a rank, of equal ranks the last
+    first: Numbers  # [V] the type of the first stage of a rank
+    equal: Numbers  # [p] the position of each rank among the V
     of_stage: Numbers  # [p v] the type of each stage
+    back: Floats  # [U] stages before the last one, less p times the other ones of the last rank
     sent: Floats  # [p v - 1] B of a sample from a stage to the next
     kept: Mapping[int, Floats]  # recompute -> [v, p] elements per sample that a stage keeps
     working: Mapping[int, float]  # recompute -> elements per sample of a block in its backward pass
@@ -166,13 +177,15 @@ class RecipeBound:
         self.layers = {layer.name: layer for layer in workload.layers}
         self.kinds = {workload.alike[layer.name]: layer for layer in reversed(workload.layers)}
         self.types: dict[tuple[int, int], StageTypes] = {}
+        self.shares: dict[float, LayerGraph] = {}  # samples on a GPU -> the job with them
+        self.passed: dict[tuple[tuple[int, ...], int | None], list[tuple[int, PassWork]]] = {}
         measured = workload.gpu.measured
         self.waiting = 0.0 if measured is None else 1 - measured.overlap
         self.gradient_bytes = DTYPE_BYTES[given.reduce_dtype or workload.dtype]
 
-    def of(self, recipes: Recipes) -> Bounds:
-        """Return the bounds of all recipes."""
-        seconds, memory = np.zeros(len(recipes)), np.zeros(len(recipes))
+    def of(self, recipes: Recipes, most: float = np.inf) -> Bounds:
+        """Return the bounds of all recipes, without a time for those that need more than ``most`` bytes."""
+        seconds, memory = np.full(len(recipes), np.inf), np.zeros(len(recipes))
         parts = {name: np.zeros(len(recipes)) for name in PARTS}
         work = self._work(recipes)
         pipelines, which = _distinct(recipes.pipeline, recipes.virtual)
@@ -181,8 +194,12 @@ class RecipeBound:
             same = np.flatnonzero(which == number)
             for rows in np.array_split(same, -(-len(same) * pipeline // BATCH)):
                 some = recipes.at(rows)
+                memory[rows] = self._memory(some, types, _cuts(some))
+                rows = rows[memory[rows] <= most]
+                if not len(rows):
+                    continue
+                some = recipes.at(rows)
                 cut = _cuts(some)
-                memory[rows] = self._memory(some, types, cut)
                 seconds[rows], found = self._time(some, types, cut, replace(work, number=work.number[rows]))
                 for name, values in found.items():
                     parts[name][rows] = values
@@ -195,27 +212,35 @@ class RecipeBound:
         forward, backward = np.zeros(shape), np.zeros((len(RECOMPUTE), *shape))
         sent = {op: np.zeros(shape) for op in SENT}
         sent_back = {op: np.zeros((len(RECOMPUTE), *shape)) for op in SENT}
-        workloads: dict[float, LayerGraph] = {}
-        for row, (tensor, context, expert, size) in enumerate(unique.tolist()):
-            share = size / (tensor * context)
-            workload = workloads.setdefault(share, replace(self.workload, batch_per_gpu=share))
-            grid = ParallelGrid(
-                tensor=tensor, context=context, expert=expert, data=1, pipeline=1, microbatches=1, gpus_per_server=1,
-                stages=(tuple(self.layers),),
-            )  # fmt: skip
-            recomputing = {how: replace(grid, recompute=RECOMPUTE[how]) for how in again}
-            for column, layer in self.kinds.items():
-                held = [(layer, layer.parameters / grid.parts(layer))]
-                passed = forward_work(workload, grid, held)
+        for row, mesh in enumerate(unique.tolist()):
+            for column, passed in self._passed(tuple(mesh), None):
                 forward[row, column] = passed.seconds
                 for op in SENT:
                     sent[op][row, column] = passed.sent.get(op, 0.0)
-                for how, again_grid in recomputing.items():
-                    passed = backward_work(workload, again_grid, held)
+            for how in again:
+                for column, passed in self._passed(tuple(mesh), how):
                     backward[how, row, column] = passed.seconds
                     for op in SENT:
                         sent_back[op][how, row, column] = passed.sent.get(op, 0.0)
         return Work(number, forward, backward, sent, sent_back)
+
+    def _passed(self, mesh: tuple[int, ...], how: int | None) -> list[tuple[int, PassWork]]:
+        """Return the kinds of layers with their forward passes, or backward passes with the recomputation ``how``."""
+        if (mesh, how) not in self.passed:
+            tensor, context, expert, size = mesh
+            share = size / (tensor * context)
+            if share not in self.shares:
+                self.shares[share] = replace(self.workload, batch_per_gpu=share)
+            grid = ParallelGrid(
+                tensor=tensor, context=context, expert=expert, data=1, pipeline=1, microbatches=1, gpus_per_server=1,
+                stages=(tuple(self.layers),), recompute=RECOMPUTE[how or 0],
+            )  # fmt: skip
+            work = forward_work if how is None else backward_work
+            self.passed[mesh, how] = [
+                (kind, work(self.shares[share], grid, [(layer, layer.parameters / grid.parts(layer))]))
+                for kind, layer in self.kinds.items()
+            ]
+        return self.passed[mesh, how]
 
     def _types(self, pipeline: int, virtual: int) -> StageTypes:
         if (pipeline, virtual) not in self.types:
@@ -241,6 +266,12 @@ class RecipeBound:
         unique, index, number = np.unique(described, axis=0, return_index=True, return_inverse=True)
         stages = np.eye(len(unique))[number.ravel()]
         kinds_count = len(self.kinds)
+        of_rank = stages.reshape(virtual, pipeline, -1).sum(axis=0)
+        before = np.cumsum(stages[:pipeline], axis=0) - stages[:pipeline]
+        first = number.ravel()[:pipeline]
+        distinct, equal = np.unique(np.column_stack([of_rank, first]), axis=0, return_inverse=True)
+        last = np.zeros(len(distinct), np.int64)
+        np.maximum.at(last, equal.ravel(), np.arange(pipeline))
         kept, working = {}, {}
         for how, name in enumerate(RECOMPUTE):
             elements, working[how] = replace(grid, recompute=name).activations(self.workload)
@@ -251,10 +282,12 @@ class RecipeBound:
             root=unique[:, kinds_count + 4 :],
             units=_padded([windows[stage][0] for stage in index]),
             ahead=_padded([windows[stage][1] for stage in index]),
-            of_rank=stages.reshape(virtual, pipeline, -1).sum(axis=0),
-            before=np.cumsum(stages[:pipeline], axis=0) - stages[:pipeline],
-            first=number.ravel()[:pipeline],
+            of_rank=of_rank[last],
+            before=before[last],
+            first=first[last],
+            equal=equal.ravel(),
             of_stage=number.ravel(),
+            back=stages[:-1].sum(axis=0) - pipeline * stages[pipeline - 1 : -1 : pipeline].sum(axis=0),
             sent=np.array(handover_bytes(self.workload, grid)),
             kept=kept,
             working=working,
@@ -284,7 +317,7 @@ class RecipeBound:
             if zero == 3:
                 ahead = np.einsum("rc,uxc->rux", share, types.ahead).max(axis=2)
                 states = states + (root + ahead) * workload.element_bytes
-            needed_here = states @ types.of_rank.T
+            needed_here = (states @ types.of_rank.T)[:, types.equal]
             samples = (some.micro_batch / (some.tensor * some.context))[:, None] * workload.element_bytes
             needed[rows] = (needed_here + samples * self._activations(some, types)).max(axis=1)
         return needed
@@ -312,17 +345,22 @@ class RecipeBound:
         on_rank = {
             name: count * ((passes.forward[name] + passes.backward[name]) @ types.of_rank.T) for name in passes.forward
         }
-        before, later = forward @ types.before.T, backward @ types.before.T
         worked = _sum(on_rank.values())
         data = self._data(recipes, types, cut, shapes)
+        before, later = forward @ types.before.T, (backward + data.waited) @ types.before.T
         last = backward[:, types.first]
         alone = worked + np.maximum(self.waiting * data.all, np.maximum(data.last - last, data.queued - worked))
         ends = before + alone + data.update + data.gather
-        through = before + worked + self.waiting * data.all + later + (data.update + data.gather)[:, :1]
+        after = (data.update + data.gather)[:, types.equal[:1]]
+        through = before + worked + self.waiting * data.all + later + after
+        chain = backward @ types.back + data.waited @ np.bincount(types.of_stage, minlength=len(types.back))
+        last_rank = types.equal[-1]
+        chained = (before + worked)[:, last_rank] + chain + after[:, 0]  # with ZeRO 0 and 1
+        through[:, last_rank] = np.maximum(through[:, last_rank], np.where(recipes.zero < 2, chained, 0.0))
         rank = np.maximum(ends, through).argmax(axis=1)[:, None]
         least = (1 - MERGED) * np.take_along_axis(np.maximum(ends, through), rank, axis=1)[:, 0]
         parts = {name: np.take_along_axis(values, rank, axis=1)[:, 0] for name, values in on_rank.items()}
-        bubble = np.where(through > ends, before + later, before)
+        bubble = np.where(through > ends, before + backward @ types.before.T, before)
         parts["pipeline"] = np.take_along_axis(bubble, rank, axis=1)[:, 0]
         parts["data"] = np.maximum(least - sum(parts.values()), 0.0)
         return least, parts
@@ -353,22 +391,13 @@ class RecipeBound:
         shapes, cut = self._shapes(recipe), _cuts(recipe)
         passes, data = self._passes(recipe, types, work, shapes), self._data(recipe, types, cut, shapes)
         forward, backward = (_sum(times.values())[0] for times in (passes.forward, passes.backward))
-        last = backward
-        if recipe.zero[0] < 2:
-            elements = _elements(recipe, types.parameters, cut)
-            zero = recipe.zero[:, None]
-            reduced = _sum(
-                self._reduced(elements[kind], zero, recipe, kind, shapes)
-                + self._replicated(elements[kind], recipe, kind, shapes)
-                for kind in GRADIENTS
-            )
-            last = backward + self.waiting * reduced[0]
+        last = backward + data.waited[0]
         pipeline, virtual, many = int(recipe.pipeline[0]), int(recipe.virtual[0]), int(recipe.microbatches[0])
         sent = types.sent * float((recipe.micro_batch / (recipe.tensor * recipe.context))[0])
         stages = types.of_stage
         seconds = forward[stages].tolist(), backward[stages].tolist(), last[stages].tolist()
         ends = pipeline_ends(pipeline, virtual, many, *seconds, (sent / self._send_rate(pipeline)).tolist())
-        after = (data.update + data.gather)[0]
+        after = (data.update + data.gather)[0, types.equal]
         return float((1 - MERGED) * (np.array(ends) + after).max())
 
     def _send_rate(self, pipeline: int) -> float:
@@ -379,12 +408,12 @@ class RecipeBound:
         return max(sum(port.bandwidth for port in ports(gpu)) for gpu in self.cluster.devices) or np.inf
 
     def _data(self, recipes: Recipes, types: StageTypes, cut: Floats, shapes: Shapes) -> DataWork:
-        """Return the collectives of data ranks and the updates on each rank [R, p]."""
+        """Return the collectives of data ranks and the updates."""
         zero, many = recipes.zero[:, None], recipes.microbatches[:, None]
         each = np.where(zero >= 2, many, 1)  # reductions in an iteration
-        all_, queued, gather, last, update = (np.zeros((len(recipes), len(types.first))) for _ in range(5))
+        all_, queued, gather, update, replicated = (np.zeros((len(recipes), len(types.first))) for _ in range(5))
         elements, roots = _elements(recipes, types.parameters, cut), _elements(recipes, types.root, cut)
-        replicated, last_replicated = np.zeros_like(all_), np.zeros_like(all_)
+        of_stage, replicated_of_stage = list[Floats](), list[Floats]()
         for kind in GRADIENTS:
             held = elements[kind] @ types.of_rank.T
             around = roots[kind] @ types.of_rank.T
@@ -398,13 +427,14 @@ class RecipeBound:
             passes = np.where(zero == 3, many * (gathered + in_blocks), 0.0)
             all_ += each * reduced + passes
             queued = np.maximum(queued, each * reduced + passes)
-            of_first = elements[kind][:, types.first]
-            last = np.maximum(last, self._reduced(of_first, zero, recipes, kind, shapes))
+            of_stage.append(self._reduced(elements[kind], zero, recipes, kind, shapes))
             replicated += each * self._replicated(held, recipes, kind, shapes)
-            last_replicated += self._replicated(of_first, recipes, kind, shapes)
+            replicated_of_stage.append(self._replicated(elements[kind], recipes, kind, shapes))
             update += held / _divided(recipes, kind)[:, None] * step_seconds(self.workload, 1.0)
-        queued, last = np.maximum(queued, replicated), np.maximum(last, last_replicated)
-        return DataWork(all_ + replicated, queued, gather, last, update)
+        queued, reduced = np.maximum(queued, replicated), _sum(replicated_of_stage)
+        last = np.maximum.reduce([*of_stage, reduced])[:, types.first]
+        waited = np.where(zero < 2, self.waiting * (_sum(of_stage) + reduced), 0.0)
+        return DataWork(all_ + replicated, queued, gather, last, update, waited)
 
     def _reduced(self, elements: Floats, zero: Numbers, recipes: Recipes, kind: str, shapes: Shapes) -> Floats:
         """Return the least time of the reductions of gradients of a kind, of ``elements`` on a GPU."""
@@ -477,13 +507,14 @@ class Passes(NamedTuple):
 
 
 class DataWork(NamedTuple):
-    """The work of data ranks on each rank of a pipeline [R, p] (s)."""
+    """The work of data ranks on each rank of a pipeline [R, V] (s)."""
 
     all: Floats  # all collectives before the update
     queued: Floats  # those of the busiest communicator
     gather: Floats  # those after the update
     last: Floats  # reductions of the stage whose gradients are complete last
     update: Floats
+    waited: Floats  # [R, U] the part of a stage's reductions for which its last backward pass waits
 
 
 def _sum(arrays: Iterable[Floats]) -> Floats:

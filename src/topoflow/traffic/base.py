@@ -273,16 +273,17 @@ class Traffic:
 
     def _reduced(self) -> dict[tuple[int, ...], float]:
         """Return the bytes of all-reduces by group; all-gathers and reduce-scatters count half."""
-        groups: dict[tuple[int, ...], float] = {}
         on_rings = [ring_passes(operation.op) > 0 and len(operation.group) > 1 for operation in self.operations]
         reduces = np.array(on_rings, np.bool_)
         collectives = np.flatnonzero(self.is_collective)
         tasks = collectives[reduces[self.operation[collectives]]] if len(reduces) else collectives
-        for operation, bytes in zip(self.operation[tasks].tolist(), self.bytes[tasks].tolist(), strict=True):
-            kind = self.operations[operation]
-            share = ring_passes(kind.op) / ring_passes("all_reduce")
-            groups[kind.group] = groups.get(kind.group, 0.0) + share * bytes * self.rounds
-        return groups
+        numbers: dict[tuple[int, ...], int] = {}
+        group = np.array([numbers.setdefault(each.group, len(numbers)) for each in self.operations], np.int64)
+        share = np.array([ring_passes(each.op) / ring_passes("all_reduce") for each in self.operations])
+        row = self.operation[tasks]
+        bytes = np.bincount(group[row], share[row] * self.bytes[tasks] * self.rounds, len(numbers)).tolist()
+        groups = [*numbers]
+        return {groups[number]: bytes[number] for number in dict.fromkeys(group[row].tolist())}
 
     def _pairs(self, task: int) -> tuple[Offsets, Offsets, Floats]:
         """Return source, target and bytes of every pair of members of a collective."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 from topoflow.arrays import Floats, Offsets
@@ -122,8 +122,7 @@ class LayerGraph:
 
         The blocks of a transformer differ in their names only.
         """
-        numbers: dict[Layer, int] = {}
-        return {layer.name: numbers.setdefault(_nameless(layer), len(numbers)) for layer in self.layers}
+        return _alike(self.layers)
 
     @cached_property
     def known_times(self) -> dict[tuple[float, ...], KernelTimes]:
@@ -162,6 +161,13 @@ class LayerGraph:
     def parameters(self) -> int:
         """Return the number of all parameters (elements)."""
         return sum(layer.parameters for layer in self.layers)
+
+
+@lru_cache(maxsize=16)
+def _alike(layers: tuple[Layer, ...]) -> Mapping[str, int]:
+    """Return ``LayerGraph.alike``, which workloads that differ in their batch share."""
+    numbers: dict[Layer, int] = {}
+    return {layer.name: numbers.setdefault(_nameless(layer), len(numbers)) for layer in layers}
 
 
 def _nameless(layer: Layer) -> Layer:
