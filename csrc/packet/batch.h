@@ -224,7 +224,8 @@ constexpr Field<RunArrays> kRunFields[] = {
 struct AnswerArrays {
   int64_t *start, *finish, *active, *stalled, *port_bytes, *packets, *idle_intervals, *idle_1us, *idle_1ms, *free,
       *lost, *marked, *sent, *sent_bytes, *delivered, *delivered_bytes, *lost_of, *lost_bytes, *interval, *intervals,
-      *latencies, *latency_sum, *latency_most, *message_latencies, *message_latency_sum, *message_latency_most;
+      *latencies, *latency_sum, *latency_most, *message_latencies, *message_latency_sum, *message_latency_most,
+      *skipped;
   int32_t *deepest, *fullest, *waits_for, *depths, *status;
 };
 
@@ -263,6 +264,7 @@ constexpr Field<AnswerArrays> kAnswerFields[] = {
     array("message_latencies", &AnswerArrays::message_latencies, "W,B", "out, the same of messages"),
     array("message_latency_sum", &AnswerArrays::message_latency_sum, "W", "out, ps"),
     array("message_latency_most", &AnswerArrays::message_latency_most, "W", "out, ps"),
+    array("skipped", &AnswerArrays::skipped, "W", "out, of all packets of ports those of skipped periods"),
     on_host("status", &AnswerArrays::status, "W", "out, Status, also while it runs")};
 
 // A batch of worlds, and how it is run.

@@ -138,6 +138,44 @@ class Credits : public Base {
     if (back < c.more_time) c.more_time = back;  // taking a slot may have collected
   }
 
+  // Calls f(time, flits) for each credit that has not been taken.
+  template <class F>
+  DEVICE void for_each_credit(const Channel& c, const F& f) const {
+    for (int32_t i = 0; i < Channel::kCredits; ++i)
+      if (c.held >> i & 1) f(c.since + c.back[i], int32_t{c.flits});
+    if (c.listed == 0) return;
+    const Calendar calendar = calendar_of(c);
+    for (int32_t day = 0; day < calendar.days(); ++day)
+      for (int32_t i = s_.day[calendar.index(day)]; i != kNone; i = s_.slot[i].credits.next)
+        for (const int32_t back : s_.slot[i].credits.back)
+          if (back != CreditGroup::kNoCredit) f(s_.slot[i].ready + back, s_.slot[i].credits.flits);
+  }
+
+  // All credits of a channel come back later by this much. `begin_` is later by it already.
+  DEVICE void delay_credits(Channel& c, int64_t by) {
+    c.since += by;
+    if (c.listed == 0) return;
+    const Calendar calendar = calendar_of(c);
+    int32_t all = kNone;
+    for (int32_t day = 0; day < calendar.days(); ++day) {
+      for (int32_t& first = s_.day[calendar.index(day)]; first != kNone;) {
+        const int32_t slot = first;
+        first = s_.slot[slot].credits.next;
+        s_.slot[slot].credits.next = all;
+        all = slot;
+      }
+    }
+    c.listed = 0;
+    c.more_time = kNever;
+    while (all != kNone) {
+      const Slot slot = s_.slot[all];
+      free_slot(all);
+      all = slot.credits.next;
+      for (const int32_t back : slot.credits.back)
+        if (back != CreditGroup::kNoCredit) list_credit(c, slot.credits.flits, slot.ready + back + by);
+    }
+  }
+
   // Returns the most flits that were taken in the interval that has begun last (depths.h).
   DEVICE int32_t most_taken(int32_t c) const { return b_.ports.buffer[channel_ + c] - s_.channel[c].least; }
 

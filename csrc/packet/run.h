@@ -154,6 +154,14 @@ class SharedWorld : public Shared {
   SharedWorld(const PacketBatch& batch, int32_t world, int32_t parts, std::byte* memory)
       : batch_(batch), world_(world), all_(batch, world, parts), notices_(parts), stages_(parts) {
     for (int32_t part = 0; part < parts; ++part) parts_.emplace_back(batch, world, memory, Part(all_, part));
+    if (Kind::kIsPlain && parts_[0].may_fast_forward()) fast_forward_ = FastForward(true);
+  }
+
+  // Its parts, as FastForward has them.
+  auto& first() { return parts_[0]; }
+  template <class F>
+  void each(const F& f) {
+    for (PartWorld& part : parts_) f(part);
   }
 
   void run(int32_t thread) override {
@@ -181,11 +189,11 @@ class SharedWorld : public Shared {
         static_cast<Notice&>(notices_[part]) = world.notice();
         break;
       case kTasks:
-        world.begin_window(next_.first);
+        world.begin_window(next_.first, fast_forward_.latest_end());
         world.run_tasks();
         break;
       case kPorts:
-        if (!has_task_events()) world.begin_window(next_.first);
+        if (!has_task_events()) world.begin_window(next_.first, fast_forward_.latest_end());
         world.run_ports();
         break;
     }
@@ -214,7 +222,13 @@ class SharedWorld : public Shared {
       next_.gives_up |= notice.gives_up;
     }
     is_first_ = false;
-    return ThreadTeam().poll(batch_.run.cancel) ? kCancelled : parts_[0].status_of(next_);
+    if (ThreadTeam().poll(batch_.run.cancel)) return kCancelled;
+    const Status status = parts_[0].status_of(next_);
+    if constexpr (Kind::kIsPlain) {
+      if (status != kRunning) fast_forward_.end(*this);
+      if (status == kRunning && fast_forward_.is_on()) next_.first = fast_forward_.begin_window(*this, next_);
+    }
+    return status;
   }
 
   bool has_task_events() const { return next_.tasks < next_.first + batch_.run.window[world_]; }
@@ -233,6 +247,7 @@ class SharedWorld : public Shared {
   Notice next_{};
   Stage stage_ = kBegin;
   bool is_first_ = true;  // the first window
+  FastForward fast_forward_{false};
   Stages stages_;
 };
 

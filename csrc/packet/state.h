@@ -137,6 +137,19 @@ struct alignas(32) Output {
   int32_t only;    // the queue, while a single one holds packets, and neither `in_place` nor a word has it; else kNone
 };
 
+// What a port had counted at an earlier time, and its time and turn then (periods.h).
+struct EarlierPort {
+  int64_t free, packets, stalled;
+  int32_t turn;
+  uint32_t idle_intervals, idle_1us, idle_1ms;
+};
+
+// Returns whether the state of a world can come back (periods.h): packets follow paths and draw nothing.
+HD bool may_repeat(const PacketBatch& batch, int32_t world) {
+  return batch.model.output_queues && batch.address.routing[world] == kByPaths && !batch.transport.is_on &&
+         !batch.model.is_sst && batch.paths.branch_offsets[world] == batch.paths.branch_offsets[world + 1];
+}
+
 struct State {
   TaskState tasks;
   int64_t* next;   // [N] ps, when the port may be able to send
@@ -150,22 +163,26 @@ struct State {
   Edge* edge;
   Sender* sender;
   Message* message;
-  int32_t* first_sender;   // [T]
-  int64_t slots;           // that a part has
-  int32_t first_queue;     // the first of those that the part has
-  int32_t* in_place;       // [Q] by address only, as what follows: the queue in a place of a row that holds a packet
-  Input* input;            // [C]
-  Output* output;          // [N]
-  Arrival* arrivals;       // [slots] a part's own, as the next two (arrivals.h); if routing adapts
-  int64_t* arriving;       // [R+1] where those to each router begin
-  int64_t* arriving_next;  // [R+1] where the next one goes
-  int32_t* first_port;     // [R+1] of each router
-  uint64_t* awake_bits;    // of each router's ports that may send in a window
-  Flow* flow;              // [T] with a transport only, as what follows
-  Lane* lane;              // [N]
-  Coming* coming;          // [Q]
-  EventHeap feedback;      // what messages hear of; that of a part, as what follows
-  int64_t* latencies;      // [B] packets in each bin
+  int32_t* first_sender;    // [T]
+  int64_t slots;            // that a part has
+  int32_t first_queue;      // the first of those that the part has
+  int32_t* in_place;        // [Q] by address only, as what follows: the queue in a place of a row that holds a packet
+  Input* input;             // [C]
+  Output* output;           // [N]
+  Arrival* arrivals;        // [slots] a part's own, as the next two (arrivals.h); if routing adapts
+  int64_t* arriving;        // [R+1] where those to each router begin
+  int64_t* arriving_next;   // [R+1] where the next one goes
+  int32_t* first_port;      // [R+1] of each router
+  uint64_t* awake_bits;     // of each router's ports that may send in a window
+  Flow* flow;               // [T] with a transport only, as what follows
+  Lane* lane;               // [N]
+  Coming* coming;           // [Q]
+  EventHeap feedback;       // what messages hear of; that of a part, as what follows
+  int64_t* latencies;       // [B] packets in each bin
+  EarlierPort* earlier;     // [N] only where states may come back, as what follows (periods.h)
+  int64_t* earlier_number;  // [senders]
+  int64_t* earlier_latencies;  // [B+1] of a part: its bins, their sum
+  int32_t* other_least;        // [C] flits
 
   HD State(Memory memory, const PacketBatch& batch, int32_t world, const Share& share)
       : tasks(memory, batch, world, share) {
@@ -209,6 +226,12 @@ struct State {
     flow = memory.take<Flow>(transports ? messages : 0);
     lane = memory.take<Lane>(transports ? ports : 0);
     coming = memory.take<Coming>(transports ? count(batch.ports.queue_offsets) : 0);
+    const bool repeats = may_repeat(batch, world);
+    earlier = memory.take<EarlierPort>(repeats ? ports : 0);
+    earlier_number = memory.take<int64_t>(repeats ? batch.run.sends[world] : 0);
+    earlier_latencies = memory.take<int64_t>(repeats ? parts * (kLatencyBins + 1) : 0);
+    earlier_latencies += repeats ? rank * (kLatencyBins + 1) : 0;
+    other_least = memory.take<int32_t>(repeats ? channels : 0);
     bytes = memory.taken();
   }
 

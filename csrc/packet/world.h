@@ -18,13 +18,13 @@
 // Software Engineering SE-5(5), 1979; the model is stated in tests/twins/packet.py.
 #pragma once
 
+#include "fast_forward.h"
 #include "packet/counts/depths.h"
-#include "ports.h"
 
 namespace topoflow::BACKEND::packet {
 
 template <class World, class Kind, class Region>
-using Layers = Ports<Router<Transport<Arbiter<Nic<Queues<Credits<Paths<Core<World, Kind, Region>>>>>>>>>;
+using Layers = Periods<Ports<Router<Transport<Arbiter<Nic<Queues<Credits<Paths<Core<World, Kind, Region>>>>>>>>>>;
 
 // Kind: the features that the world may have (run.h). OneRegion: all of the world, or the ports of a thread (part.h).
 template <class Kind, class OneRegion>
@@ -34,13 +34,13 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
  public:
   using Base::arrivals_, Base::b_, Base::begin_, Base::channel_, Base::channels_, Base::end_, Base::end_port_,
       Base::first_port_, Base::gives_up_, Base::latencies_, Base::look_ahead_, Base::messages_, Base::port_,
-      Base::ports_, Base::region_, Base::s_, Base::tasks_, Base::window_, Base::world_, Base::adapts,
+      Base::ports_, Base::region_, Base::s_, Base::task_, Base::tasks_, Base::window_, Base::world_, Base::adapts,
       Base::begin_buffers, Base::begin_by_address, Base::begin_messages, Base::begin_port, Base::begin_queues,
       Base::begin_round, Base::begin_transport, Base::by_address, Base::earliest, Base::enqueue_by_address,
       Base::enqueue_by_path, Base::feedback_time, Base::has_packets, Base::is_occupied, Base::loses, Base::most_taken,
       Base::offer_message, Base::output_queues, Base::port_of, Base::queue_of, Base::return_credit, Base::run_feedback,
       Base::run_routers, Base::send_all, Base::sending_part, Base::size_of, Base::take_slot, Base::try_once,
-      Base::write_lane;
+      Base::write_lane, Base::end_period, Base::skip_periods;
   using Base::Base;
   using typename Base::Region;
 
@@ -53,6 +53,7 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
     if (by_address()) begin_by_address();
     begin_transport();
     tasks_.begin();
+    b_.out.skipped[world_] = 0;
     if constexpr (!Region::kAlone)
       for (int32_t t = 0; t < messages_; ++t) tasks_.set_part(t, sending_part(t));
   }
@@ -66,9 +67,15 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
   // Simulates up to this many windows; returns kRunning if there are more.
   DEVICE Status advance(int32_t windows) {
     for (; windows > 0; --windows) {
-      const Notice next = notice();
-      if (const Status status = status_of(next); status != kRunning) return status;
-      begin_window(next.first);
+      Notice next = notice();
+      const Status status = status_of(next);
+      if constexpr (Kind::kIsPlain) {
+        Alone alone{*this};
+        if (status != kRunning) fast_forward_.end(alone);
+        if (status == kRunning && fast_forward_.is_on()) next.first = fast_forward_.begin_window(alone, next);
+      }
+      if (status != kRunning) return status;
+      begin_window(next.first, fast_forward_.latest_end());
       run_tasks();
       run_ports();
     }
@@ -99,11 +106,12 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
     return next.first < kNever ? kTooLong : ended();
   }
 
-  // Begins a window at `first`, ps.
-  DEVICE void begin_window(int64_t first) {
+  // Begins a window at `first` that ends at `latest` or earlier, ps.
+  DEVICE void begin_window(int64_t first, int64_t latest) {
     begin_ = first;
     if (first >= depths_.end()) write_depths(first);
-    end_ = first + window_ < depths_.end() ? first + window_ : depths_.end();
+    if (depths_.end() < latest) latest = depths_.end();
+    end_ = first + window_ < latest ? first + window_ : latest;
   }
 
   // Runs the events of tasks in the window.
@@ -127,6 +135,44 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
     } else if (first_port_ < end_port_) {
       for (int32_t p = earliest(); s_.next[p] < end_; p = earliest()) try_once(p);
     }
+  }
+
+  // Returns whether this region has offered a message since the last call.
+  DEVICE bool take_offered() {
+    const bool has_offered = has_offered_;
+    has_offered_ = false;
+    return has_offered;
+  }
+
+  // Returns whether states of the world can come back and nobody looks at it before its end.
+  DEVICE bool may_fast_forward() const {
+    if (!may_repeat(b_, world_) || b_.run.until[world_] < kNever) return false;
+    for (int32_t t = 0; t < messages_; ++t)
+      if (b_.tasks.roots[task_ + t] > 1) return false;
+    return true;
+  }
+
+  DEVICE int64_t end_of_interval() const { return depths_.end(); }
+  DEVICE int64_t next_of(int32_t p) const { return s_.next[p]; }
+
+  // Returns how many of these periods from `now` on may be skipped: what was taken of a buffer in each interval is
+  // known where all of a period is in it.
+  DEVICE int64_t periods_of_depths(int64_t now, int64_t period, int64_t periods) const {
+    for (; periods > 0; --periods) {
+      const int64_t begin = depths_.begin_at(now + periods * period);
+      if (begin <= now || now + periods * period - begin >= period) break;
+    }
+    return periods;
+  }
+
+  // Skips periods that last `by` ps together, at `now`.
+  DEVICE void skip(int64_t now, int64_t periods, int64_t by) {
+    end_period();
+    begin_ = now + by;
+    Region::add(b_.out.skipped[world_], skip_periods(periods, by));
+    if (begin_ < depths_.end()) return;
+    OfPeriod columns{*this};
+    depths_.write(begin_, region_.first_channel(), region_.end_channel(channels_), columns);
   }
 
   // Adds the counts of this region to those of the world; that of rank 0 comes first.
@@ -194,6 +240,7 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
   DEVICE void on_task_event(const Event& event) {
     const int32_t task = tasks_.task(event);
     if (!Tasks::is_offer(event)) return tasks_.finish(task, event.time);
+    has_offered_ = true;
     if constexpr (Region::kAlone) {
       look_ahead_.at_offers([&](int32_t later) {
         const Event* const next = tasks_.ahead(later);
@@ -235,7 +282,27 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
   }
 
  private:
+  // This world as FastForward has it, if it is not shared.
+  struct Alone {
+    World& world;
+    DEVICE World& first() const { return world; }
+    template <class F>
+    DEVICE void each(const F& f) const {
+      f(world);
+    }
+  };
+
+  // What is taken of buffers in intervals that begin in skipped periods (depths.h).
+  struct OfPeriod {
+    World& world;
+    DEVICE int32_t most(int32_t c) const { return world.most(c); }
+    DEVICE void remember(int32_t c, int32_t flits) const { world.remember(c, flits); }
+    DEVICE void begin_interval(int32_t c, int64_t) const { world.begin_of_period(c); }
+  };
+
   Depths depths_{b_, world_, loses() ? ports_ : channels_};
+  FastForward fast_forward_{Kind::kIsPlain && Region::kAlone && may_fast_forward()};
+  bool has_offered_ = false;  // a message, since the last look
 };
 
 }  // namespace topoflow::BACKEND::packet

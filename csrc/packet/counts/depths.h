@@ -27,6 +27,14 @@ class Depths {
   // Returns the end of the current interval, ps; kNever: no interval is written.
   DEVICE int64_t end() const { return end_; }
 
+  // Returns when the interval begins that `now` is in, once those until then are written.
+  DEVICE int64_t begin_at(int64_t now) const {
+    if (b_.model.samples == 0) return 0;
+    int64_t interval = interval_;
+    while (now / interval >= b_.model.samples) interval *= 2;
+    return now / interval * interval;
+  }
+
   // Writes the intervals that have ended by `now`, of columns `first` to `last`; nothing happens between the last
   // window and `now`.
   template <class Columns>

@@ -50,6 +50,18 @@ class Latencies {
     if (most_ > most[world]) most[world] = most_;
   }
 
+  // Remembers the counts so far in `earlier`: those of bins, then their sum.
+  DEVICE void remember(int64_t* earlier) const {
+    for (int64_t i = 0; i < kLatencyBins; ++i) earlier[i] = bins_[i];
+    earlier[kLatencyBins] = sum_;
+  }
+
+  // Counts what was counted since then as often again.
+  DEVICE void repeat(const int64_t* earlier, int64_t times) {
+    for (int64_t i = 0; i < kLatencyBins; ++i) bins_[i] += times * (bins_[i] - earlier[i]);
+    sum_ += times * (sum_ - earlier[kLatencyBins]);
+  }
+
  private:
   // Returns the bin, by the four bits after the leading one: a bin is at most a 16th of its latencies wide.
   DEVICE static int32_t bin(int64_t latency) {

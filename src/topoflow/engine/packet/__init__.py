@@ -49,6 +49,7 @@ from topoflow.fabric.dragonfly import LEVELS as DRAGONFLY
 
 SLOT = 32  # B of a packet in a buffer
 PORT = 216  # B, with one virtual channel
+EARLIER_PORT = 44  # B of the same at an earlier time, where its state may come back (csrc/packet/periods.h)
 QUEUE = 32  # B
 DAY = 4  # B of a day of the calendar of a channel's credits
 ADDRESSED_PORT, CHANNEL, PLACE = 184, 96, 4  # B by address: a port, a channel, a place for a queue
@@ -260,7 +261,7 @@ class Prepared:
             return SST_SLOT * slots + (SST_PORT + SST_LANE * self.layout.channels_needed) * ports
         days = DAY * int(self.amounts.days.sum())
         if not isinstance(self.layout, AddressedLayout):
-            return SLOT * slots + PORT * ports + QUEUE * queues + days
+            return SLOT * slots + (PORT + EARLIER_PORT) * ports + QUEUE * queues + days
         held, channels = min(slots, queues), self.layout.channels
         slot = SLOT + ARRIVAL * (self.layout.routing in ADAPTIVE)
         return slot * slots + ADDRESSED_PORT * ports + CHANNEL * channels + QUEUE * held + PLACE * queues + days

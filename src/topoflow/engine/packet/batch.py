@@ -52,6 +52,7 @@ ANSWERS = {
     "latency_most": ("int64", "world"),
     "message_latency_sum": ("int64", "world"),
     "message_latency_most": ("int64", "world"),
+    "skipped": ("int64", "world"),
     "status": ("int32", "world"),
 }
 SHARED = ("status", "cancel")  # what the host may read or write meanwhile
