@@ -46,19 +46,24 @@ struct Covered {
     const int32_t p = rates.members[rates.info[l].first];
     const double least = share(l, rates.paths.weight_on(p, l));
     bool found = false;
-    rates.paths.for_each_link(
-        p, [&](int32_t other, double weight) { found = found || (share(other, weight) >= least && covers(other, l)); });
+    rates.paths.for_each_link(p, [&](int32_t other, double weight) {
+      const double most = share(other, weight);
+      found = found || (most >= least && covers(other, l, most == least));
+    });
     return found;
   }
 
-  // Of two links that cover each other the first covers.
-  DEVICE bool covers(int32_t other, int32_t l) const {
+  // Of two links that cover each other the first covers. `same`: the first path has the same share of both.
+  DEVICE bool covers(int32_t other, int32_t l, bool same) const {
     const LinkInfo &own = rates.info[l], &others = rates.info[other];
+    const bool weighted = rates.paths.weight;
     if (other == l || others.listed < own.listed) return false;
-    bool same = others.listed == own.listed;
+    same = same && others.listed == own.listed;
+    if (!weighted && same && other > l) return false;
     for (int32_t i = own.first; i < own.first + own.listed; ++i) {
       const int32_t p = rates.members[i];
       if (!rates.paths.crosses(p, other)) return false;
+      if (!weighted) continue;
       const double least = share(l, rates.paths.weight_on(p, l)), most = share(other, rates.paths.weight_on(p, other));
       if (most < least) return false;
       same = same && most == least;
