@@ -168,7 +168,9 @@ class PieceWorld {
     Arena arena(nullptr);
     PieceArrays(arena, n, numbers_.dependencies);
     const int64_t limits = job_.graph.path_limit ? n.paths : 0;
-    return arena.taken() + WorldData::bytes({n.tasks, n.paths, n.hops + limits, n.links + limits, n.occupying});
+    const int64_t weights = job_.graph.path_weight ? n.hops : 0;
+    return arena.taken() +
+           WorldData::bytes({n.tasks, n.paths, n.hops + limits, n.links + limits, weights, n.occupying});
   }
 
   // A task that has begun is ready at the end of its wait, minus the latency of its path, which it waits again. A task

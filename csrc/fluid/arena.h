@@ -24,6 +24,7 @@ class Arena : public Memory {
 
 struct Sizes {
   int64_t tasks, paths, hops, links;  // the last two with those of the paths' limits
+  int64_t weights;                    // hops, if the graph has weights, else 0
   int64_t occupying;                  // tasks, if any of them occupies a resource, else 0
 };
 

@@ -1,10 +1,13 @@
-// Links that can be left out: all of their paths cross another link too, which has no more capacity.
+// Links that can be left out: all of their paths cross another link too, of which each takes at least as large a share.
 //   hosts 0 and 1 send over an up-link of 100 B/s each into one switch, which has a link of 100 B/s to host 2
 //     -> both up-links are covered: what fits through the last link fits through them
+//   a node sends over eight rails at once, an eighth of every flow on each, from a port of 50 B/s to each rail
+//     -> the first port covers the others
 // In a fat-tree with routes by destination that is every link down but the last.
 //
 // Source: a capacity constraint that another implies may be left out (Bertsekas and Gallager, Data Networks, 2nd ed.,
-// 6.5.2 states the constraints).
+// 6.5.2 states the constraints). If x_p is what a path sends, links l and m with weights w and capacities c have
+// sum_p w_lp x_p <= c_l, and that of l follows from that of m where w_lp / c_l <= w_mp / c_m for all p on l.
 #pragma once
 
 #include "rates.h"
@@ -13,18 +16,20 @@ namespace topoflow::BACKEND {
 
 struct Covered {
   const Rates& rates;
-  int32_t* hops;  // out [H] links of every path that are not covered
-  Row* rows;      // out [P]
+  int32_t* hops;    // out [H] links of every path that are not covered
+  double* weights;  // out [H] their weights; not written where all are 1
+  Row* rows;        // out [P]
 
   // `info` and `members` list all paths of each link, flows or not. `touched` of covered links becomes 1.
-  DEVICE void operator()(const Team auto& team, int32_t links) const {
-    team.for_each(links, [&](int32_t l) { rates.info[l].touched = covered(l); });
+  DEVICE void operator()(const Team auto& team) const {
+    team.for_each(rates.links(), [&](int32_t l) { rates.info[l].touched = covered(l); });
     team.for_each(rates.path_count, [&](int32_t p) {
       const auto first = static_cast<int32_t>(rates.paths.offsets[p] - rates.paths.offsets[0]);
       int32_t* const row = hops + first;
       int32_t n = 0;
-      rates.paths.for_each_hop(p, [&](int32_t l, double) {
+      rates.paths.for_each_link(p, [&](int32_t l, double weight) {
         row[n] = l;
+        if (rates.paths.weight) weights[first + n] = weight;
         n += !rates.info[l].touched;
       });
       rows[p] = {first, n};
@@ -33,22 +38,37 @@ struct Covered {
   }
 
  private:
+  // The share of the link that a path takes for each B/s.
+  DEVICE double share(int32_t l, double weight) const { return weight / rates.bandwidth(l); }
+
   DEVICE bool covered(int32_t l) const {
-    if (rates.info[l].listed == 0) return false;
+    if (l >= rates.paths.world_links || rates.info[l].listed == 0) return false;
+    const int32_t p = rates.members[rates.info[l].first];
+    const double least = share(l, rates.paths.weight_on(p, l));
     bool found = false;
-    rates.paths.for_each_hop(rates.members[rates.info[l].first],
-                             [&](int32_t other, double) { found = found || covers(other, l); });
+    rates.paths.for_each_link(p, [&](int32_t other, double weight) {
+      const double most = share(other, weight);
+      found = found || (most >= least && covers(other, l, most == least));
+    });
     return found;
   }
 
-  // Of two links that cover each other the first covers.
-  DEVICE bool covers(int32_t other, int32_t l) const {
-    const double least = rates.bandwidth(other), most = rates.bandwidth(l);
-    const int32_t more = rates.info[other].listed - rates.info[l].listed;
-    if (other == l || least > most || more < 0 || (more == 0 && least == most && other > l)) return false;
-    for (int32_t i = rates.info[l].first; i < rates.info[l].first + rates.info[l].listed; ++i)
-      if (!rates.paths.crosses(rates.members[i], other)) return false;
-    return true;
+  // Of two links that cover each other the first covers. `same`: the first path has the same share of both.
+  DEVICE bool covers(int32_t other, int32_t l, bool same) const {
+    const LinkInfo &own = rates.info[l], &others = rates.info[other];
+    const bool weighted = rates.paths.weight;
+    if (other == l || others.listed < own.listed) return false;
+    same = same && others.listed == own.listed;
+    if (!weighted && same && other > l) return false;
+    for (int32_t i = own.first; i < own.first + own.listed; ++i) {
+      const int32_t p = rates.members[i];
+      if (!rates.paths.crosses(p, other)) return false;
+      if (!weighted) continue;
+      const double least = share(l, rates.paths.weight_on(p, l)), most = share(other, rates.paths.weight_on(p, other));
+      if (most < least) return false;
+      same = same && most == least;
+    }
+    return !same || other < l;
   }
 };
 

@@ -38,11 +38,13 @@ struct Layout {
       rates.left[p] = -1;
     });
     lay_out(team);
-    if (!rates.paths.plain()) return;
     team.for_each(rates.path_count, [&](int32_t p) {
       rates.paths.for_each_hop(p, [&](int32_t l, double) { rates.enlist(team, p, l); });
     });
-    Covered{rates, state.hops, state.rows}(team, links);
+    Covered{rates, state.hops, state.weights, state.rows}(team);
+    const bool weighted = rates.paths.weight;
+    team.wait();  // until all have read it
+    if (weighted) team.set(&rates.paths.weight, static_cast<const double*>(state.weights));
     team.set(&rates.paths.links, static_cast<const int32_t*>(state.hops));
     team.set(&rates.paths.rows, static_cast<const Row*>(state.rows));
     team.for_each(links, [&](int32_t l) { rates.info[l].touched = rates.info[l].listed = 0; });

@@ -31,6 +31,13 @@ struct Paths {
 
   // Calls f(link, weight) for every hop.
   template <class F>
+  DEVICE void for_each_link(int32_t path, const F& f) const {
+    const int64_t first = begin(path), end = this->end(path);
+    for (int64_t hop = first; hop < end; ++hop) f(links[hop], weight ? weight[hop] : 1.0);
+  }
+
+  // Likewise, with the virtual link of the path's limit.
+  template <class F>
   DEVICE void for_each_hop(int32_t path, const F& f) const {
     const int64_t first = begin(path), end = this->end(path);
     if (plain()) {  // with a constant weight, f is small

@@ -9,6 +9,7 @@ namespace topoflow::BACKEND {
 
 struct State {
   Global<int32_t> hops;     // [H] links, without those that need not be considered
+  Global<double> weights;   // [H] of `hops`; none where the graph has no weights
   Global<Row> rows;         // [P] of `hops`
   Global<Flows> flows;      // [P]
   Tournament ends;          // paths by s
@@ -23,6 +24,7 @@ struct State {
 
   HD State(Arena& arena, const Sizes& n)
       : hops(arena.take<int32_t>(n.hops)),
+        weights(arena.take<double>(n.weights)),
         rows(arena.take<Row>(n.paths)),
         flows(arena.take<Flows>(n.paths)),
         ends(arena.tournament(n.paths)),

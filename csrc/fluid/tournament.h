@@ -70,11 +70,9 @@ struct Tournament {
   DEVICE int32_t pop(const Team auto& team, double& low) const {
     low = lowest(team);
     if (low == kInfinity) return -1;
-    const int32_t first =
-        grouped() ? team.first(groups, [&](int32_t i) { return winner[blocks() + i] == low; }) << log : 0;
-    const int32_t block = first + team.first(blocks() - first, [&](int32_t i) { return winner[first + i] == low; });
-    const int32_t item =
-        (block << log) + team.first(size(block), [&](int32_t i) { return key[(block << log) + i] == low; });
+    const int32_t first = grouped() ? team.first_up_to(groups, winner + blocks(), low) << log : 0;
+    const int32_t block = first + team.first_up_to(blocks() - first, winner + first, low);
+    const int32_t item = (block << log) + team.first_up_to(size(block), key + (block << log), low);
     team.wait();  // until all have found it
     team.for_each(1, [&](int32_t) { set(team, item, kInfinity); });
     return item;

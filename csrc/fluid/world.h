@@ -65,9 +65,11 @@ struct WorldData {
     const int32_t g = batch.graph[world];
     const int64_t first = graphs.path_base[g], end = graphs.path_base[g + 1];
     const int64_t limits = graphs.path_limit ? end - first : 0;
-    return {graphs.task_offsets[g + 1] - graphs.task_offsets[g], end - first,
+    return {graphs.task_offsets[g + 1] - graphs.task_offsets[g],
+            end - first,
             graphs.path_offsets[end] - graphs.path_offsets[first] + limits,
             batch.link_offsets[world + 1] - batch.link_offsets[world] + limits,
+            graphs.path_weight ? graphs.path_offsets[end] - graphs.path_offsets[first] : 0,
             graphs.resource ? graphs.task_offsets[g + 1] - graphs.task_offsets[g] : 0};
   }
 

@@ -64,20 +64,37 @@ DEVICE double lowest_above(int32_t n, const double* values, double floor) {
 #endif
 }
 
+#if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
+// Bit i is set where value i of eight is at most the limit, which both numbers of `most` are.
+inline uint32_t eight_up_to(const double* values, __m128d most) {
+  const auto two = [=](int32_t i) { return _mm_movemask_pd(_mm_cmple_pd(_mm_loadu_pd(values + i), most)) << i; };
+  return static_cast<uint32_t>(two(0) | two(2) | two(4) | two(6));
+}
+#endif
+
 // Calls f(i), in order, for each i < n whose value is at most `limit`. f writes no value of another i.
 template <class F>
 DEVICE void for_each_up_to(int32_t n, const double* values, double limit, const F& f) {
   int32_t i = 0;
 #if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
   const __m128d most = _mm_set1_pd(limit);
-  const auto found = [=](int32_t first) { return _mm_movemask_pd(_mm_cmple_pd(_mm_loadu_pd(values + first), most)); };
-  for (; i + 8 <= n; i += 8) {
-    auto those = static_cast<uint32_t>(found(i) | found(i + 2) << 2 | found(i + 4) << 4 | found(i + 6) << 6);
-    for (; those != 0; those &= those - 1) f(i + lowest_bit(those));
-  }
+  for (; i + 8 <= n; i += 8)
+    for (uint32_t those = eight_up_to(values + i, most); those != 0; those &= those - 1) f(i + lowest_bit(those));
 #endif
   for (; i < n; ++i)
     if (values[i] <= limit) f(i);
+}
+
+// The first i < n whose value is at most `limit`, n when there is none.
+DEVICE int32_t first_up_to(int32_t n, const double* values, double limit) {
+  int32_t i = 0;
+#if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
+  const __m128d most = _mm_set1_pd(limit);
+  for (; i + 8 <= n; i += 8)
+    if (const uint32_t those = eight_up_to(values + i, most)) return i + lowest_bit(those);
+#endif
+  while (i < n && !(values[i] <= limit)) ++i;
+  return i;
 }
 
 }  // namespace topoflow::BACKEND

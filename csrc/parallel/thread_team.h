@@ -95,6 +95,11 @@ class ThreadTeam {
     return i;
   }
 
+  // The first i < n whose value is at most `limit`, n when there is none.
+  DEVICE int32_t first_up_to(int32_t n, const double* values, double limit) const {
+    return BACKEND::first_up_to(n, values, limit);
+  }
+
   // What is at `from` is at `to` as well.
   template <class T>
   DEVICE void copy(int32_t n, const T* from, T* to) const {

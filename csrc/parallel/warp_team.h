@@ -168,6 +168,10 @@ class WarpTeam {
     return at;
   }
 
+  __device__ int32_t first_up_to(int32_t n, const double* values, double limit) const {
+    return first(n, [=](int32_t i) { return values[i] <= limit; });
+  }
+
   template <class F>
   __device__ bool any(int32_t n, const F& f) const {
     return first(n, f) < n;

@@ -113,6 +113,26 @@ def test_weights_of_one_and_limits_of_none_change_nothing(data, run, make_world)
     assert np.array_equal(run(replace(world, graph=neutral)).finish, run(plain).finish)
 
 
+@LAW
+@given(data=st.data(), share=st.sampled_from([1.0, 0.5]))
+def test_links_that_others_imply_change_nothing(data, share, run, make_world):
+    # Flows also cross a copy of each of their links, which carries as much of them as the link does, or half of it.
+    world = data.draw(worlds(make_world))
+    graph = world.graph
+    weight = np.ones(len(graph.path_links)) if graph.path_weight is None else graph.path_weight
+    copied = replace(
+        graph,
+        path_offsets=2 * graph.path_offsets,
+        path_links=np.stack([graph.path_links, graph.path_links + graph.links], axis=1).ravel(),
+        path_weight=np.stack([weight, share * weight], axis=1).ravel(),
+        links=2 * graph.links,
+    )
+    capacity = np.tile(world.capacity, 2)
+    latency = np.concatenate([world.latency, np.zeros(graph.links)])
+    both = replace(world, graph=copied, capacity=capacity, latency=latency)
+    np.testing.assert_allclose(run(both).finish, run(world).finish, rtol=1e-9)
+
+
 def test_two_halves_of_a_flow_get_what_two_paths_carry(run, make_world):
     # Two links of 10 B/s, half of the bytes on each: r / 2 <= 10, so r = 20 B/s; 100 B / 20 = 5 s. 50 B on each.
     timeline = run(make_world([{"path": [0, 1], "weight": [0.5, 0.5], "bytes": 100}], [10, 10]))
