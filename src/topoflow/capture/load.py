@@ -52,6 +52,7 @@ def load(
     one_group: bool = False,
     layout: Callable[[int | None], MeshLayout] | None = None,
     rank: int | None = None,
+    sizes_required: bool = True,
 ) -> Trace:
     """The job recorded in ``paths``: files, or folders of them, one or more ranks each, formats recognised by content.
 
@@ -59,7 +60,7 @@ def load(
     folder, files that are no trace are passed over and named in the notes; a file given by name must be a trace.
     ``one_group``: the job had one process group, so that operations whose group no file describes are of all ranks.
     ``layout``: the mesh of the job of its number of ranks, if that is known, by which recorded ranks stand for others.
-    ``rank``: the only one to take.
+    ``rank``: the only one to take. ``sizes_required``: see ``merge``.
     """
     paths = [Path(path) for path in paths]
     if not paths:
@@ -75,7 +76,7 @@ def load(
             parts = _only(parts, rank)
         if layout is not None:
             parts = [_placed(part, layout(part.world_size)) for part in parts]
-        trace = merge(parts, _job_name(paths), one_group)
+        trace = merge(parts, _job_name(paths), one_group, sizes_required)
     return replace(trace, notes=(*trace.notes, *notes))
 
 
