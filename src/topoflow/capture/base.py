@@ -94,6 +94,8 @@ class Communication:
             raise ValueError(f"op: must be one of {', '.join(COLLECTIVES + POINT_TO_POINT)}, got {self.op!r}")
         if self.sized and self.dtype not in DTYPE_BYTES:
             raise ValueError(f"dtype: must be one of {', '.join(DTYPE_BYTES)}, got {self.dtype!r}")
+        if not self.sized and (self.bytes_in or self.bytes_out or self.splits_in or self.splits_out):
+            raise ValueError(f"dtype: must be given with a size, got in={self.bytes_in} out={self.bytes_out}")
         if self.bytes_in < 0 or self.bytes_out < 0:
             raise ValueError(f"bytes: must not be negative, got in={self.bytes_in} out={self.bytes_out}")
         if len(set(self.group)) != len(self.group) or not self.group:
@@ -195,6 +197,8 @@ class Trace:
         if not all(0 <= earlier < position for earlier in event.waits):
             raise ValueError(f"{where}: waits must name earlier events, got {list(event.waits)}")
         if isinstance(event, Communication):
+            if self.replayable and not event.sized:
+                raise ValueError(f"{where}: dtype must be one of {', '.join(DTYPE_BYTES)}, got {event.dtype!r}")
             if min(event.group) < 0 or max(event.group) >= self.world_size:
                 raise ValueError(
                     f"{where}: group must be within world_size {self.world_size}, got {brief(event.group)}"

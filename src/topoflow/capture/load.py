@@ -119,7 +119,7 @@ def _read_folder(folder: Path, notes: list[str]) -> list[RankRecord]:
     notes += [f"{name} is no trace and is passed over" for name, parts in found.items() if not parts]
     found = {name: parts for name, parts in found.items() if parts}
     if not found:
-        raise ValueError(f"{folder}: must hold a trace ({', '.join(known_formats())}), got {len(files)} other files")
+        raise ValueError(f"{folder}: must hold a trace ({', '.join(known_formats())}), got {_others(files)}")
     starts = max(part.restart for parts in found.values() for part in parts)
     earlier = [name for name, parts in found.items() if all(part.restart < starts for part in parts)]
     notes += [f"{name} is of an earlier start of the job and is passed over" for name in earlier]
@@ -134,6 +134,12 @@ def _read_folder(folder: Path, notes: list[str]) -> list[RankRecord]:
     }:
         return found[whole[0]]
     return [part for parts in found.values() for part in parts]
+
+
+def _others(files: Sequence[Path]) -> str:
+    """Return how many files of a folder are no traces, and why the first is none if its kind is known."""
+    kind = recognise(InputFile(files[0].name, read_bytes(files[0]))) if files else ""
+    return f"{len(files)} other files" + (f", the first of which is {kind}" if kind else "")
 
 
 def _read_files(paths: Sequence[Path], must_match: bool = True) -> list[list[RankRecord]]:

@@ -194,6 +194,8 @@ def _without_sizes(part: RankRecord, steps: set[int]) -> RankRecord:
 
 
 def _steps(part: RankRecord) -> str:
+    if not part.events:
+        return "no operation"
     return f"steps {part.steps[0]}..{part.steps[-1]}" if part.steps else f"{part.iterations} iterations without number"
 
 
