@@ -5,7 +5,8 @@ kernel took an unknown time, not none: its row is left out and counted, and the 
 row is impossible if one of these laws is broken:
 
 - a kernel takes time, and begins after the call that launched it;
-- nothing outlasts the profile: the host's steps, from the first to the last; nor does a kernel wait for longer;
+- nothing outlasts the profile: the host's steps, from the first to the last; nor does a kernel wait for longer than
+  these and all kernels take;
 - a stream runs one kernel at a time: none contains a later one of another launch.
 
 If most kernels begin before their launches, or later than that, the clock of the device is another one than the host's:
@@ -50,12 +51,14 @@ def sound_rows(rows: ProfileRows, counts: Counter[str]) -> Sound:
         for row in rows.host
         if row.is_call and launches(row.name) and row.correlation is not None and not captured(row.start)
     }
-    apart = _clock_offset(rows, launched)
+    delays = _delays(rows.device, launched)
+    apart = _clock_offset(rows, delays)
     if apart:
         counts[f"{CLOCK} {human(abs(apart) / 1e9, 's')}"] += 1
         rows = _moved(rows, -apart)
+        delays = _delays(rows.device, launched)
     device = rows.device
-    impossible = _outside(rows, launched)
+    impossible = _outside(rows, delays)
     impossible |= _containing([row for row in device if row.number not in impossible])
     kept = ProfileRows([row for row in rows.rows if row.number not in impossible]) if impossible else rows
     there = {row.correlation for row in kept.device}
@@ -68,19 +71,18 @@ def sound_rows(rows: ProfileRows, counts: Counter[str]) -> Sound:
     return Sound(kept, sorted(launch.start for launch in untimed), _uncertain(kept.device, rows.calls))
 
 
-def _outside(rows: ProfileRows, launched: Mapping[Any, KinetoRow]) -> set[int]:
+def _outside(rows: ProfileRows, delays: Sequence[tuple[KinetoRow, int]]) -> set[int]:
     """Return the numbers of kernels without a duration, and of device rows that the profile cannot have seen."""
     device, host = rows.device, rows.host
     begin = host[0].start if host else 0
     found = {row.number for row in device if row.category == "kernel" and row.end == row.start}
-    for row in device:
-        call = launched.get(row.correlation)
-        if row.start == 0 < begin or (call is not None and row.start < call.start - CLOCKS_APART):
-            found.add(row.number)
+    found |= {row.number for row in device if row.start == 0 < begin}
+    found |= {row.number for row, delay in delays if delay < -CLOCKS_APART}
     if any(row.name.startswith(STEP) for row in host):
         longest = max(row.end for row in host) - begin
         found |= {row.number for row in device if row.end - row.start > longest}
-        found |= {row.number for row, delay in _delays(device, launched) if delay > longest}
+        longest_delay = _longest_delay(rows)
+        found |= {row.number for row, delay in delays if delay > longest_delay}
     return found
 
 
@@ -89,16 +91,21 @@ def _delays(device: Sequence[KinetoRow], launched: Mapping[Any, KinetoRow]) -> l
     return [(row, row.start - launched[row.correlation].start) for row in device if row.correlation in launched]
 
 
-def _clock_offset(rows: ProfileRows, launched: Mapping[Any, KinetoRow]) -> int:
+def _clock_offset(rows: ProfileRows, delays: Sequence[tuple[KinetoRow, int]]) -> int:
     """Return how far the device's clock is ahead of the host's, ns; 0 unless most kernels prove that it is."""
-    delays = sorted(delay for row, delay in _delays(rows.device, launched) if row.start)
-    if not delays:
+    known = sorted(delay for row, delay in delays if row.start)
+    if not known or not any(row.name.startswith(STEP) for row in rows.host):
         return 0
-    longest = max(row.end for row in rows.host) - rows.host[0].start
-    median = delays[len(delays) // 2]
+    longest = _longest_delay(rows)
+    median = known[len(known) // 2]
     if -CLOCKS_APART <= median <= longest:
         return 0
-    return min(delay for delay in delays if abs(delay - median) <= longest)
+    return min(delay for delay in known if abs(delay - median) <= longest)
+
+
+def _longest_delay(rows: ProfileRows) -> int:
+    """Return how long a kernel can wait at most after its launch: while the host runs, and while other kernels run."""
+    return max(row.end for row in rows.host) - rows.host[0].start + sum(row.end - row.start for row in rows.device)
 
 
 def _moved(rows: ProfileRows, by: int) -> ProfileRows:
