@@ -94,6 +94,11 @@ def stretch_a_kernel(profile: Profile, dice: random.Random) -> None:
     row["dur"] = 120_000  # us, in a profile of 241,500: others of its stream begin in it
 
 
+def begin_far_later(profile: Profile, dice: random.Random) -> None:
+    (row,) = rows_of(profile, dice, 0, on_device)
+    row["ts"] += 5e8  # us, in a profile of 241,500: the kernel would have waited for the whole profile
+
+
 def spoil_rows(profile: Profile, dice: random.Random) -> None:
     spoiled = {"ts": "x", "dur": None, "args": "x"}
     for key, value in spoiled.items():
@@ -112,6 +117,7 @@ DAMAGE: dict[str, Callable[[Profile, random.Random], None]] = {
     "times are infinite": set_times("ts", float("inf")),
     "rows lack times": lose_a_time,
     "one kernel outlasts others": stretch_a_kernel,
+    "one kernel begins far later": begin_far_later,
     "rows are spoiled": spoil_rows,
 }
 
@@ -142,6 +148,44 @@ def test_calls_of_any_vendor_launch_kernels(category: str, ring: list[Profile], 
             row["cat"] = category
     fast, slow, _ = replayed(write(profiles, tmp_path))
     assert (fast, slow) == pytest.approx((0.0805, 0.2605), rel=1e-3)
+
+
+@pytest.mark.parametrize("category", ["hpu_op", "mtia_ccp_events", "another_vendors_kernel"])
+def test_work_of_any_vendors_device_is_work_of_a_device(category: str, ring: list[Profile], tmp_path: Path) -> None:
+    profiles = copy.deepcopy(ring)
+    for row in (row for profile in profiles for row in profile["traceEvents"]):
+        if row.get("cat") == "kernel":
+            row["cat"] = category
+    fast, slow, _ = replayed(write(profiles, tmp_path))
+    assert (fast, slow) == pytest.approx((0.0805, 0.2605), rel=1e-3)
+
+
+@pytest.mark.parametrize("category", ["ac2g", "gpu_user_annotation", "overhead", "a_later_kind_of_annotation"])
+def test_rows_of_no_device_change_no_step(category: str, ring: list[Profile], tmp_path: Path) -> None:
+    profiles = copy.deepcopy(ring)
+    for profile in profiles:
+        times = {"ts": 1000, "dur": 200_000, "pid": 0, "tid": 7}
+        profile["traceEvents"].append({"ph": "X", "cat": category, "name": "step", "args": {}, **times})
+    fast, slow, _ = replayed(write(profiles, tmp_path))
+    assert (fast, slow) == pytest.approx((0.0805, 0.2605), rel=1e-3)
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_of_a_device_is_set_by_its_launches(hours: int, ring: list[Profile], tmp_path: Path) -> None:
+    profiles = copy.deepcopy(ring)
+    for row in (row for profile in profiles for row in profile["traceEvents"] if on_device(row)):
+        row["ts"] += 3_600_000_000 * hours
+    fast, slow, notes = replayed(write(profiles, tmp_path))
+    assert (fast, slow) == pytest.approx((0.0805, 0.2605), rel=1e-3)
+    assert any("set by their launches" in note and "3600 s" in note for note in notes)
+
+
+def test_a_profile_all_of_whose_rows_are_damaged_is_refused_with_the_first(ring: list[Profile], tmp_path: Path) -> None:
+    profiles = copy.deepcopy(ring)
+    for row in profiles[1]["traceEvents"]:
+        row["ts"] = str(row.get("ts"))
+    with pytest.raises(ValueError, match=r"rank1.json: traceEvents\[\d+\].ts: must be a number, got '"):
+        load([write(profiles, tmp_path)])
 
 
 @pytest.mark.parametrize("share", [0.35, 0.6, 0.8, 0.95, 0.999])

@@ -13,6 +13,9 @@ from topoflow.capture.load import load
 FILES = {
     "chakra.json": (b'{"workload_graph": []}', "Chakra's graph as JSON: give its protobuf"),
     "model.pickle": (pickle.dumps({"entries": []}), "a Python pickle .* never loaded: profile"),
+    "rows.json": (b'[{"ph": "X", "name": "aten::mm"}]', "a list of trace events alone, without rank and world size"),
+    "profiles.zip": (b"PK\x03\x04" + bytes(100), "an archive of files: unpack it"),
+    "profiles.tar": (bytes(257) + b"ustar\x0000" + bytes(300), "an archive of files: unpack it"),
     "report.sqlite": (b"SQLite format 3\x00" + bytes(100), "a database .* torch.profiler"),
 }
 
@@ -25,6 +28,12 @@ def test_a_file_of_another_tool_is_named_with_what_to_give_instead(name: str, tm
     with pytest.raises(ValueError, match=rf"{name}: must be one of .*, got {advice}") as caught:
         load([path])
     assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_a_trace_says_what_its_first_file_is(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_bytes(FILES["rows.json"][0])
+    with pytest.raises(ValueError, match="got 1 other files, the first of which is a list of trace events alone"):
+        load([tmp_path])
 
 
 def test_in_a_folder_of_traces_they_are_passed_over_and_named(tmp_path: Path) -> None:

@@ -104,3 +104,28 @@ def test_a_job_that_hangs_keeps_what_it_completed_and_names_the_rank_that_is_mis
     for rank in ALL:
         assert len([*trace.communications(rank)]) == completed[rank]
     assert any(f"which rank {stuck} had not begun" in note for note in trace.notes)
+
+
+@pytest.mark.parametrize("size", [2, 8])
+@pytest.mark.parametrize("position", [0, 5])
+def test_a_job_that_hangs_because_its_ranks_called_different_operations_says_which(position: int, size: int) -> None:
+    """All ranks wait in the operation ``position``, which is another one, or of another size, on rank 3."""
+    parts = []
+    for rank in ALL:
+        operations = [
+            RecordedOperation("", "all_reduce", ALL, "g", "int8", 8, 8, sequence=number) for number in range(position)
+        ]
+        last = RecordedOperation("", "all_reduce", ALL, "g", "int8", 8, 8, sequence=position, completed=False)
+        if rank == 3:
+            last = replace(last, bytes_in=size, bytes_out=size, op="all_reduce" if size < 8 else "broadcast")
+        parts.append(RankRecord("dump", rank, (*operations, last), "test", world_size=4))
+    called = f"{'all_reduce' if size < 8 else 'broadcast'} of {size} B on rank 3"
+    line = f"number {position} of group 'g' is not the same operation on all ranks: all_reduce of 8 B on ranks 0, 1, 2 "
+    line += f"and {called}"
+    if not position:
+        with pytest.raises(ValueError, match=line):
+            merge(parts, "job")
+        return
+    trace = merge(parts, "job")
+    assert trace.notes[0] == line
+    assert all(len(trace.ranks[rank]) == position for rank in ALL)

@@ -49,7 +49,7 @@ def assumptions(trace: Trace) -> tuple[str, ...]:
         *(notes if rootless else notes[1:]),
         *(
             f"{one.count} kernels {one.name} communicate, seen but not sized: {human(one.seconds, 's')} over all "
-            "ranks, which any network is taken to need"
+            f"ranks{', which any network is taken to need' if trace.replayable else ''}"
             for one in unsized(trace)
         ),
     )

@@ -72,7 +72,7 @@ class Communication:
 
     op: str
     group: tuple[int, ...]  # global ranks in group order
-    dtype: str
+    dtype: str  # "": the file records no size; only an inspection takes such a job
     bytes_in: int
     bytes_out: int
     iteration: int = 0
@@ -92,8 +92,10 @@ class Communication:
     def __post_init__(self) -> None:
         if self.op not in COLLECTIVES + POINT_TO_POINT:
             raise ValueError(f"op: must be one of {', '.join(COLLECTIVES + POINT_TO_POINT)}, got {self.op!r}")
-        if self.dtype not in DTYPE_BYTES:
+        if self.sized and self.dtype not in DTYPE_BYTES:
             raise ValueError(f"dtype: must be one of {', '.join(DTYPE_BYTES)}, got {self.dtype!r}")
+        if not self.sized and (self.bytes_in or self.bytes_out or self.splits_in or self.splits_out):
+            raise ValueError(f"dtype: must be given with a size, got in={self.bytes_in} out={self.bytes_out}")
         if self.bytes_in < 0 or self.bytes_out < 0:
             raise ValueError(f"bytes: must not be negative, got in={self.bytes_in} out={self.bytes_out}")
         if len(set(self.group)) != len(self.group) or not self.group:
@@ -101,6 +103,11 @@ class Communication:
         if self.op in POINT_TO_POINT and self.peer is None:
             raise ValueError(f"peer: a {self.op} must name its peer")
         check_not_negative("delay", self.delay)
+
+    @property
+    def sized(self) -> bool:
+        """Return whether the size is known; otherwise ``bytes_in`` and ``bytes_out`` are 0."""
+        return self.dtype != ""
 
     @property
     def bytes(self) -> int:
@@ -133,6 +140,7 @@ class Trace:
     incomplete: tuple[int, ...] = ()  # iterations in which something took an unknown time on some rank
     layout: MeshLayout | None = None  # by which ranks that were not recorded do what others did (``capture.mirrors``)
     memory: float | None = None  # B of a GPU's memory that the fullest rank needs at once
+    replayable: bool = True  # False: no file records some sizes, groups or peers; only an inspection takes such a job
     chosen: int | None = None  # the iteration that stands for the job, where the times that decide it were taken away
 
     @property
@@ -189,6 +197,8 @@ class Trace:
         if not all(0 <= earlier < position for earlier in event.waits):
             raise ValueError(f"{where}: waits must name earlier events, got {list(event.waits)}")
         if isinstance(event, Communication):
+            if self.replayable and not event.sized:
+                raise ValueError(f"{where}: dtype must be one of {', '.join(DTYPE_BYTES)}, got {event.dtype!r}")
             if min(event.group) < 0 or max(event.group) >= self.world_size:
                 raise ValueError(
                     f"{where}: group must be within world_size {self.world_size}, got {brief(event.group)}"

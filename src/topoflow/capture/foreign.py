@@ -18,6 +18,13 @@ def recognise(source: InputFile) -> str:
             "a Python pickle that is no dump of Flight Recorder, which is never loaded: "
             "profile a few steps of every rank with torch.profiler"
         )
+    if head.lstrip().startswith(b"[") and b'"ph"' in head:
+        return (
+            "a list of trace events alone, without rank and world size (distributedInfo): "
+            "give the file as torch.profiler wrote it"
+        )
+    if head[257:262] == b"ustar" or head.startswith(b"PK\x03\x04"):
+        return "an archive of files: unpack it and give the folder"
     if head.startswith(b"SQLite format 3"):
         return "a database (of Nsight Systems?): profile a few steps of every rank with torch.profiler"
     return ""

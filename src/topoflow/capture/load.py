@@ -52,6 +52,7 @@ def load(
     one_group: bool = False,
     layout: Callable[[int | None], MeshLayout] | None = None,
     rank: int | None = None,
+    sizes_required: bool = True,
 ) -> Trace:
     """The job recorded in ``paths``: files, or folders of them, one or more ranks each, formats recognised by content.
 
@@ -59,7 +60,7 @@ def load(
     folder, files that are no trace are passed over and named in the notes; a file given by name must be a trace.
     ``one_group``: the job had one process group, so that operations whose group no file describes are of all ranks.
     ``layout``: the mesh of the job of its number of ranks, if that is known, by which recorded ranks stand for others.
-    ``rank``: the only one to take.
+    ``rank``: the only one to take. ``sizes_required``: see ``merge``.
     """
     paths = [Path(path) for path in paths]
     if not paths:
@@ -75,7 +76,7 @@ def load(
             parts = _only(parts, rank)
         if layout is not None:
             parts = [_placed(part, layout(part.world_size)) for part in parts]
-        trace = merge(parts, _job_name(paths), one_group)
+        trace = merge(parts, _job_name(paths), one_group, sizes_required)
     return replace(trace, notes=(*trace.notes, *notes))
 
 
@@ -118,7 +119,7 @@ def _read_folder(folder: Path, notes: list[str]) -> list[RankRecord]:
     notes += [f"{name} is no trace and is passed over" for name, parts in found.items() if not parts]
     found = {name: parts for name, parts in found.items() if parts}
     if not found:
-        raise ValueError(f"{folder}: must hold a trace ({', '.join(known_formats())}), got {len(files)} other files")
+        raise ValueError(f"{folder}: must hold a trace ({', '.join(known_formats())}), got {_others(files)}")
     starts = max(part.restart for parts in found.values() for part in parts)
     earlier = [name for name, parts in found.items() if all(part.restart < starts for part in parts)]
     notes += [f"{name} is of an earlier start of the job and is passed over" for name in earlier]
@@ -133,6 +134,12 @@ def _read_folder(folder: Path, notes: list[str]) -> list[RankRecord]:
     }:
         return found[whole[0]]
     return [part for parts in found.values() for part in parts]
+
+
+def _others(files: Sequence[Path]) -> str:
+    """Return how many files of a folder are no traces, and why the first is none if its kind is known."""
+    kind = recognise(InputFile(files[0].name, read_bytes(files[0]))) if files else ""
+    return f"{len(files)} other files" + (f", the first of which is {kind}" if kind else "")
 
 
 def _read_files(paths: Sequence[Path], must_match: bool = True) -> list[list[RankRecord]]:

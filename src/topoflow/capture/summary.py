@@ -32,9 +32,9 @@ class CollectiveLine:
 
     op: str
     group_size: int  # 2 for send and recv
-    dtype: str
+    dtype: str  # "": no file records the size
     count: Number
-    bytes_per_iteration: Number  # B, as ``Communication.bytes``
+    bytes_per_iteration: Number | None  # B, as ``Communication.bytes``; None: no file records it
     setup_count: Number  # how many more came before the first iteration
     ranks: int  # recorded ranks that took part
     bus_bandwidth: float | None  # B/s while they transferred, as nccl-tests defines it; None without times
@@ -49,7 +49,7 @@ class GroupLine:
     size: int
     ranks: tuple[int, ...]  # in group order
     count: Number
-    bytes_per_iteration: Number  # B
+    bytes_per_iteration: Number | None  # B
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ class Summary:
     stragglers: tuple[int, ...]  # ranks that kept the others waiting for ``MIN_DELAY`` of the step or longer
     shares: tuple[RankShare, ...]
     unsized: tuple[Unsized, ...]  # kernels that communicated an unknown number of bytes
+    replayable: bool  # False: no file records some sizes, groups or peers
     notes: tuple[str, ...]
 
     def as_json(self) -> dict[str, object]:
@@ -109,6 +110,7 @@ def summarize(trace: Trace, link_bandwidth: float | None = None) -> Summary:
         stragglers=_stragglers(ranks),
         shares=ranks,
         unsized=unsized(trace),
+        replayable=trace.replayable,
         notes=(*assumptions(trace), *_partial(operations, period.number)),
     )
 
@@ -127,9 +129,9 @@ def _bus_bandwidths(operations: Iterable[SharedOperation], number: int) -> dict[
     for operation in operations:
         if operation.iteration != number:
             continue
-        for key in {_line(event) for event in operation.members.values() if event.op != "barrier"}:
+        for key in {_line(event) for event in operation.members.values() if event.op != "barrier" and event.sized}:
             op, size, _ = key
-            amounts = [event.bytes for event in operation.members.values() if event.op == op]
+            amounts = [event.bytes for event in operation.members.values() if event.op == op and event.sized]
             factor = 1.0 if op in POINT_TO_POINT else bus_factor(op, size)
             sent[key] += factor * sum(amounts) / len(amounts)
             seconds[key] += max(0.0, operation.end - operation.begin)
@@ -165,14 +167,16 @@ def _collectives(
                 group_size=size,
                 dtype=dtype,
                 count=exact(len(counted), len(by_rank)),
-                bytes_per_iteration=exact(sum(event.bytes for event in counted), len(by_rank)),
+                bytes_per_iteration=_bytes(counted, len(by_rank)) if dtype else None,
                 setup_count=exact(sum(event.iteration < 0 for event in events), len(by_rank)),
                 ranks=len(by_rank),
                 bus_bandwidth=reached,
                 link_share=None if reached is None or link_bandwidth is None else reached / link_bandwidth,
             )
         )
-    return tuple(sorted(lines, key=lambda line: (-line.bytes_per_iteration, line.op, line.group_size, line.dtype)))
+    return tuple(
+        sorted(lines, key=lambda line: (-(line.bytes_per_iteration or 0), line.op, line.group_size, line.dtype))
+    )
 
 
 def _groups(trace: Trace, number: int) -> tuple[GroupLine, ...]:
@@ -191,10 +195,15 @@ def _groups(trace: Trace, number: int) -> tuple[GroupLine, ...]:
                 size=len(group),
                 ranks=group,
                 count=exact(len(counted), len(members[group])),
-                bytes_per_iteration=exact(sum(event.bytes for event in counted), len(members[group])),
+                bytes_per_iteration=_bytes(counted, len(members[group])),
             )
         )
-    return tuple(sorted(lines, key=lambda line: (-line.bytes_per_iteration, line.ranks)))
+    return tuple(sorted(lines, key=lambda line: (-(line.bytes_per_iteration or 0), line.ranks)))
+
+
+def _bytes(events: Sequence[Communication], ranks: int) -> Number | None:
+    """Return the mean size over ranks; None if that of one of the events is unknown."""
+    return exact(sum(event.bytes for event in events), ranks) if all(event.sized for event in events) else None
 
 
 def exact(value: int, parts: int) -> Number:

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
     with nullcontext() if arguments.out is None else sole_writer(arguments.out, "inspect"), Terminal() as terminal:
         terminal.stage("reading")
         terminal.size(size_of(arguments.trace))
-        traces = _load(arguments.trace)
+        traces = _load(arguments.trace, arguments.one_group)
         terminal.stage("counting")
         terminal.size("; ".join(trace.size for trace in traces))
         summaries = [summarize(trace, link_bandwidth) for trace in traces]
@@ -48,18 +48,18 @@ def run(arguments: argparse.Namespace) -> None:
         show(traces[0], summaries[0], console)
     if page is not None:
         console.print(f"Open {page}.", soft_wrap=True)
-    if len(traces) == 1:
+    if len(traces) == 1 and summaries[0].replayable:
         console.print(next_step(arguments.trace), soft_wrap=True)
 
 
-def _load(paths: Sequence[Path]) -> list[Trace]:
+def _load(paths: Sequence[Path], one_group: bool) -> list[Trace]:
     """Return the job of all files, or two jobs if there are two files or folders that cannot be of one."""
     try:
-        return [load(paths)]
+        return [load(paths, one_group, sizes_required=False)]
     except DifferentJobs:
         if len(paths) != 2:
             raise
-        return [load([path]) for path in paths]
+        return [load([path], one_group, sizes_required=False) for path in paths]
 
 
 def write(traces: Sequence[Trace], summaries: Sequence[Summary], text: str, out: Path) -> Path:

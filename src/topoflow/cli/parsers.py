@@ -204,6 +204,14 @@ the same steps as well: they are matched rank by rank. To record a job instead o
 """
 
 
+def _one_group(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--one-group",
+        action="store_true",
+        help="the job had one process group, of all ranks: for files of PyTorch 2.2 and earlier, which do not say",
+    )
+
+
 @_verb("import the traces of a real job", None, CAPTURE_EXAMPLES)
 def _capture(parser: argparse.ArgumentParser) -> None:
     names = sorted(module.name for module in pkgutil.iter_modules(formats.__path__))
@@ -219,11 +227,7 @@ def _capture(parser: argparse.ArgumentParser) -> None:
     importer.add_argument(
         "--out", type=Path, required=True, metavar="TRACE", help="where to write, e.g. trace.jsonl.gz"
     )
-    importer.add_argument(
-        "--one-group",
-        action="store_true",
-        help="the job had one process group, of all ranks: for files of PyTorch 2.2 and earlier, which do not say",
-    )
+    _one_group(importer)
     importer.add_argument(
         "--layout",
         metavar="AXES_OR_FILE",
@@ -290,6 +294,7 @@ def _inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "trace", nargs="+", type=Path, metavar="TRACE_OR_DIR", help="files of one job, or a folder; or two jobs"
     )
+    _one_group(parser)
     parser.add_argument("--json", action="store_true", help="print JSON for a program: bytes, seconds, per rank")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write inspect.html, its pictures and inspect.json")
     parser.add_argument(

@@ -67,9 +67,9 @@ def collectives_table(summary: Summary) -> TraceTable:
         [
             line.op,
             str(line.group_size),
-            line.dtype,
+            line.dtype or "-",
             _number(line.count) + (f" (+{_number(line.setup_count)} in set-up)" if line.setup_count else ""),
-            _amount(line.bytes_per_iteration),
+            _known(line.bytes_per_iteration, _amount),
             _known(line.bus_bandwidth, lambda rate: human(rate, "B/s")),
             *([_known(line.link_share, "{:.1%}".format)] if with_link else []),
         ]
@@ -81,7 +81,13 @@ def collectives_table(summary: Summary) -> TraceTable:
 def groups_table(summary: Summary) -> TraceTable:
     """Return the groups of an iteration."""
     rows = [
-        [_ranks(group.ranks), group.name, str(group.size), _number(group.count), _amount(group.bytes_per_iteration)]
+        [
+            _ranks(group.ranks),
+            group.name,
+            str(group.size),
+            _number(group.count),
+            _known(group.bytes_per_iteration, _amount),
+        ]
         for group in summary.groups[:MAX_ROWS]
     ]
     columns = ("ranks", "name", "size", "count", "bytes per iteration")
@@ -125,7 +131,9 @@ def side_by_side(one: Summary, other: Summary) -> TraceTable:
             continue  # before the first iteration alone
         for quantity, text in QUANTITIES.items():
             values = [None if line is None else getattr(line, quantity) for line in found]
-            rows.append(_row(f"{key[0]} of {key[1]}, {key[2]}: {quantity.replace('_', ' ')}", values, text))
+            rows.append(
+                _row(f"{key[0]} of {key[1]}, {key[2] or 'unknown size'}: {quantity.replace('_', ' ')}", values, text)
+            )
     return TraceTable("", ("of one iteration, mean over ranks", "A", "B", "B / A"), rows)
 
 

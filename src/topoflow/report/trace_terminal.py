@@ -44,7 +44,8 @@ def show(trace: Trace, summary: Summary, console: Console) -> None:
     console.print(f"{summary.iterations} iteration{plural}, {summary.ranks} of {summary.world_size} ranks recorded")
     if summary.iterations > 1:
         took = "" if summary.iteration_time is None else f", which took {human(summary.iteration_time, 's')}"
-        console.print(f"All that follows is of iteration {summary.iteration}{took}; a replay simulates the same one.")
+        same = "; a replay simulates the same one" if summary.replayable else ""
+        console.print(f"All that follows is of iteration {summary.iteration}{took}{same}.")
         console.print(repetition(summary.steps))
     console.print(_table(collectives_table(summary)))
     console.print(_table(groups_table(summary)))

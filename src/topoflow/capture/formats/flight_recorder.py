@@ -95,7 +95,9 @@ def _groups(dump: Fields) -> tuple[dict[str, tuple[int, ...]], int | None]:
     config = Fields.of(f"{dump.place}pg_config.", dump.require("pg_config"))
     for name in config.values:
         group = Fields.of(f"{config.place}{str(name)[:40]}.", config.values[name])
-        listed = parse_json(f"{group.place}ranks", group.text("ranks"))
+        listed = group.require("ranks")
+        if isinstance(listed, str):
+            listed = parse_json(f"{group.place}ranks", listed)
         ranks = Fields(group.place, {"ranks": listed}).integers("ranks", highest=LARGEST_RANK)
         groups[group.text("name")[:80]] = ranks
         if ranks and (group.text("desc") == DEFAULT_GROUPS[1] or group.text("name") in DEFAULT_GROUPS):

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from topoflow.capture.base import Communication, ComputeSpan, Event, Trace
+from topoflow.capture.base import POINT_TO_POINT, Communication, ComputeSpan, Event, Trace
 from topoflow.capture.merge.agree import OperationMember, check_agreement, unequal_steps
 from topoflow.capture.merge.clocks import clock_offsets
-from topoflow.capture.merge.complete import complete
+from topoflow.capture.merge.complete import complete, unsized
 from topoflow.capture.merge.ends import cut_ends
 from topoflow.capture.merge.groups import all_inside, with_groups
 from topoflow.capture.merge.join import join_ranks
-from topoflow.capture.merge.parts import DifferentJobs, RankRecord, RecordedOperation, without
+from topoflow.capture.merge.parts import DifferentJobs, RankRecord, RecordedOperation, Unrecorded, without
 from topoflow.capture.merge.seen import seen
 from topoflow.capture.merge.windows import CUT, common_window, shared_calls
 from topoflow.units import DTYPE_BYTES, human
@@ -27,27 +27,40 @@ OF_UNKNOWN = (
 )
 UNEVEN = "operations have shares of different sizes: equal shares of the same total are simulated"
 UNLISTED = "operations do not list the ranks of their process group: these follow from its size and the job's layout"
+NO_SIZE = (
+    "operations record no size: their bytes and bandwidths are unknown, and they cannot be replayed; profile with "
+    "record_shapes=True, or give the execution traces of the ranks as well"
+)
+NO_PEER = "messages do not name their other end: they are shown by their times alone, and cannot be replayed"
+NO_GROUP = (
+    "operations do not name the ranks of their process group: they are shown by their times alone, and cannot be "
+    "replayed; give the execution traces as well or, if all ranks were the job's only group, --one-group"
+)
+
 NO_COMPUTE = "no durations of compute were recorded: compute is unknown, and times are those of communication alone"
 
 
-def merge(parts: Sequence[RankRecord], name: str, one_group: bool = False) -> Trace:
+def merge(parts: Sequence[RankRecord], name: str, one_group: bool = False, sizes_required: bool = True) -> Trace:
     """The job that ``parts`` record; ValueError where they contradict each other or leave a size or group unknown.
 
-    ``one_group``: operations whose group no file describes are of all ranks.
+    ``one_group``: operations whose group no file describes are of all ranks. ``sizes_required``: without it, operations
+    of unknown size or group are kept for what else is known of them, and the job cannot be replayed.
     """
     counts = Counter[str]()
     parts = _with_recorded_waits(join_ranks(parts), counts)
     world_size = _world_size(parts, one_group)
     for part in parts:
         counts.update(part.counts)
-        counts[UNLISTED] += sum(
-            isinstance(event, RecordedOperation) and event.group is None and not event.group_of_all
-            for event in part.events
-        )
-    parts = cut_ends(shared_calls(with_groups(parts, world_size, one_group), counts), counts)
+    if not sizes_required:
+        parts = [_without_unknown_peers(part, counts) for part in parts]
+    unlisted = parts
+    parts = with_groups(parts, world_size, one_group, sizes_required)
+    for before, after in zip(unlisted, parts, strict=True):
+        _count_groups(before, after, counts)
+    parts = cut_ends(shared_calls(parts, counts), counts)
     parts, hangs = common_window(parts, counts)
     parts, iterations = _common_steps(parts, counts)
-    ranks = _agreed_events(parts, world_size, counts)
+    ranks = _agreed_events(parts, world_size, counts, sizes_required)
     delays = dict(zip(ranks, _delays(parts), strict=True))
     shared = parts[0].host != "" and len({part.host for part in parts}) == 1
     own_clocks = {part.rank for part in parts if part.epoch_ns is not None and not shared}
@@ -71,6 +84,7 @@ def merge(parts: Sequence[RankRecord], name: str, one_group: bool = False) -> Tr
             dict.fromkeys((*texts, *left_out, *(() if has_compute else (NO_COMPUTE,)), *_clock_notes(offsets)))
         ),
         layout=next((part.layout for part in parts if part.layout is not None), None),
+        replayable=not (counts[NO_SIZE] or counts[NO_GROUP] or counts[NO_PEER]),
         memory=max((part.memory for part in parts if part.memory is not None), default=None),
         incomplete=tuple(sorted(set[int]().union(*(part.incomplete for part in parts)) - {-1})),
     )
@@ -93,6 +107,25 @@ def _with_recorded_waits(parts: Sequence[RankRecord], counts: Counter[str]) -> S
         for event in parts[0].events
     ]
     return [replace(parts[0], events=tuple(events))]
+
+
+def _count_groups(before: RankRecord, after: RankRecord, counts: Counter[str]) -> None:
+    """Count the operations of one rank whose group followed from what others did, and those of unknown group."""
+    for event, found in zip(before.events, after.events, strict=True):
+        if isinstance(event, RecordedOperation) and event.group is None and not event.group_of_all:
+            counts[UNLISTED if isinstance(found, RecordedOperation) else NO_GROUP] += 1
+
+
+def _without_unknown_peers(part: RankRecord, counts: Counter[str]) -> RankRecord:
+    """Return the part with messages whose other end no file records as communication of an unknown size."""
+    events = list[ComputeSpan | RecordedOperation]()
+    for event in part.events:
+        if isinstance(event, RecordedOperation) and event.op in POINT_TO_POINT and None is event.peer is event.other:
+            counts[NO_PEER] += 1
+            events.append(seen(event))
+        else:
+            events.append(event)
+    return replace(part, events=tuple(events))
 
 
 def _world_size(parts: Sequence[RankRecord], one_group: bool) -> int:
@@ -161,6 +194,8 @@ def _without_sizes(part: RankRecord, steps: set[int]) -> RankRecord:
 
 
 def _steps(part: RankRecord) -> str:
+    if not part.events:
+        return "no operation"
     return f"steps {part.steps[0]}..{part.steps[-1]}" if part.steps else f"{part.iterations} iterations without number"
 
 
@@ -177,7 +212,9 @@ def _renumber(part: RankRecord, common: Sequence[int], counts: Counter[str]) -> 
     )
 
 
-def _agreed_events(parts: Sequence[RankRecord], world_size: int, counts: Counter[str]) -> dict[int, tuple[Event, ...]]:
+def _agreed_events(
+    parts: Sequence[RankRecord], world_size: int, counts: Counter[str], sizes_required: bool
+) -> dict[int, tuple[Event, ...]]:
     """The events of each rank that all recorded members of their groups recorded, and agree on."""
     ranks: dict[int, tuple[Event, ...]] = {}
     members = []
@@ -185,7 +222,13 @@ def _agreed_events(parts: Sequence[RankRecord], world_size: int, counts: Counter
         events: list[Event] = []
         for index, event in enumerate(part.events):
             if isinstance(event, RecordedOperation):
-                communication = complete(event, part.rank, world_size)
+                try:
+                    communication = complete(event, part.rank, world_size)
+                except Unrecorded:
+                    if sizes_required:
+                        raise
+                    communication = unsized(event, part.rank, world_size)
+                    counts[NO_SIZE] += 1
                 members.append(OperationMember(part.rank, index, event, communication))
                 events.append(communication)
             else:

@@ -101,8 +101,9 @@ def check_agreement(members: Sequence[OperationMember]) -> Agreement:
         for row in rows:
             for other in row[1:]:
                 _check_pair(row[0], other)
-            if row[0].communication.op in SHARED and len({_size(member.communication) for member in row}) > 1:
-                uneven.append(row)
+            sizes = {_size(member.communication) for member in row if member.communication.sized}
+            if row[0].communication.op in SHARED and len(sizes) > 1:
+                uneven.append([member for member in row if member.communication.sized])
     return Agreement(cut, uneven)
 
 
@@ -179,14 +180,15 @@ def _pair_up(
 
 def _check_pair(one: OperationMember, other: OperationMember) -> None:
     a, b = one.communication, other.communication
-    same = a.dtype == b.dtype and (a.root == b.root or None in (a.root, b.root))
+    known = a.sized and b.sized
+    same = (a.dtype == b.dtype or not known) and (a.root == b.root or None in (a.root, b.root))
     if a.op in POINT_TO_POINT:
-        same = same and a.op != b.op and a.bytes == b.bytes
-    elif a.op == "all_to_all":
+        same = same and a.op != b.op and (a.bytes == b.bytes or not known)
+    elif a.op == "all_to_all" and known:
         same = same and a.op == b.op and a.group == b.group and _share(a, other.rank) == _share_out(b, one.rank)
         same = same and _share(b, one.rank) == _share_out(a, other.rank)
     else:
-        same = same and a.op == b.op and a.group == b.group and (a.op in SHARED or _size(a) == _size(b))
+        same = same and a.op == b.op and a.group == b.group and (a.op in SHARED or not known or _size(a) == _size(b))
     if not same:
         raise ValueError(
             f"ranks {one.rank} and {other.rank}: members of a group must do the same, got {_content(one)} and "

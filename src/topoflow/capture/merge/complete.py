@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from topoflow.capture.base import Communication
-from topoflow.capture.merge.parts import RecordedOperation
+from dataclasses import replace
+
+from topoflow.capture.base import POINT_TO_POINT, Communication
+from topoflow.capture.merge.parts import RecordedOperation, Unrecorded
 from topoflow.units import DTYPE_BYTES
 
 
 def complete(operation: RecordedOperation, rank: int, world_size: int) -> Communication:
-    """The Communication that ``rank`` did; ValueError with its place where sizes are unknown or impossible."""
+    """Return the Communication that ``rank`` did.
+
+    Raises ``Unrecorded`` with its place if sizes are unknown, another ``ValueError`` if they are impossible.
+    """
     place, op = operation.place, operation.op
     group = operation.group or ()
     if operation.group_size not in (None, len(group)):
@@ -17,14 +22,34 @@ def complete(operation: RecordedOperation, rank: int, world_size: int) -> Commun
     bytes_in, bytes_out = _sizes(operation, rank, len(group))
     if dtype is None or bytes_in is None or bytes_out is None:
         missing = "size" if bytes_in is None or bytes_out is None else "dtype"
-        raise ValueError(
+        raise Unrecorded(
             f"{place}: {op} must have a {missing}, got none: profile with record_shapes=True, "
             f"or give the execution trace of rank {rank} as well"
         )
+    if op == "all_to_all" and len(group) > 1 and None in (operation.splits_in, operation.splits_out):
+        raise Unrecorded(
+            f"{place}: all_to_all must have splits, got none: give the execution trace of the rank as well"
+        )
+    if op in POINT_TO_POINT and operation.peer is None:
+        raise Unrecorded(f"{place}: peer: a {op} must name its peer, got none")
+    communication = _communication(operation, rank, world_size, dtype, bytes_in, bytes_out)
+    _check_sizes(communication, place)
+    return communication
+
+
+def unsized(operation: RecordedOperation, rank: int, world_size: int) -> Communication:
+    """Return the Communication that ``rank`` did without its size, which no file records."""
+    return _communication(replace(operation, splits_in=(), splits_out=()), rank, world_size, "", 0, 0)
+
+
+def _communication(
+    operation: RecordedOperation, rank: int, world_size: int, dtype: str, bytes_in: int, bytes_out: int
+) -> Communication:
+    place = operation.place
     try:
         communication = Communication(
-            op=op,
-            group=group,
+            op=operation.op,
+            group=operation.group or (),
             dtype=dtype,
             bytes_in=bytes_in,
             bytes_out=bytes_out,
@@ -45,7 +70,6 @@ def complete(operation: RecordedOperation, rank: int, world_size: int) -> Commun
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from error
     _check_members(communication, rank, world_size, place)
-    _check_sizes(communication, operation, place)
     return communication
 
 
@@ -86,7 +110,7 @@ def _check_members(communication: Communication, rank: int, world_size: int, pla
         raise ValueError(f"{place}: root must be a rank of its group, got {communication.root}")
 
 
-def _check_sizes(communication: Communication, operation: RecordedOperation, place: str) -> None:
+def _check_sizes(communication: Communication, place: str) -> None:
     into, out, members = communication.bytes_in, communication.bytes_out, len(communication.group)
     law = {
         "all_reduce": into == out,
@@ -99,12 +123,8 @@ def _check_sizes(communication: Communication, operation: RecordedOperation, pla
             f"{place}: {communication.op} of {members} ranks must have fitting sizes, got {into} B in and {out} B out"
         )
     if communication.op == "all_to_all" and members > 1:
-        if operation.splits_in is None or operation.splits_out is None:
-            raise ValueError(
-                f"{place}: all_to_all must have splits, got none: give the execution trace of the rank as well"
-            )
         element = DTYPE_BYTES[communication.dtype]
-        for splits, size in ((operation.splits_in, into), (operation.splits_out, out)):
+        for splits, size in ((communication.splits_in, into), (communication.splits_out, out)):
             if splits and (len(splits) != members or sum(splits) * element != size):
                 raise ValueError(f"{place}: splits must be {members} that add up to {size} B, got {list(splits)[:8]}")
             if not splits and size % (members * element):

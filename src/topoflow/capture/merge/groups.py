@@ -16,11 +16,13 @@ Everything else is an error that says what is missing. Meshes of tensor, data an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from topoflow.capture.base import POINT_TO_POINT
-from topoflow.capture.merge.parts import RankRecord, RecordedOperation
+from topoflow.capture.base import POINT_TO_POINT, ComputeSpan
+from topoflow.capture.merge.parts import RankRecord, RecordedOperation, Unrecorded
+from topoflow.capture.merge.seen import seen
 from topoflow.fields import LARGEST_RANK
 from topoflow.operations import ROOTED
 
@@ -64,15 +66,27 @@ def _size(operation: RecordedOperation) -> int | None:
     return len(operation.splits_in or operation.splits_out or ()) or None
 
 
-def with_groups(parts: Sequence[RankRecord], world_size: int, one_group: bool = False) -> list[RankRecord]:
-    """The parts with the ranks of every operation's group. ValueError where these do not follow."""
+def with_groups(
+    parts: Sequence[RankRecord], world_size: int, one_group: bool = False, required: bool = True
+) -> list[RankRecord]:
+    """Return the parts with the ranks of every operation's group.
+
+    Where these do not follow, raise ``Unrecorded`` or, if they are not ``required``, take the operations as
+    communication of an unknown size.
+    """
     unlisted = {
         (part.rank, key): _unlisted(operations) for part in parts for key, operations in _without_ranks(part).items()
     }
     if not unlisted:
         return list(parts)
     complete = len(parts) == world_size
-    ranks = {key: _ranks(key, unlisted, world_size, complete, one_group) for key in unlisted}
+    ranks = {}
+    for key in unlisted:
+        try:
+            ranks[key] = _ranks(key, unlisted, world_size, complete, one_group)
+        except Unrecorded:
+            if required:
+                raise
     return [
         _completed(part, {key: ranks[part.rank, key] for rank, key in ranks if rank == part.rank}) for part in parts
     ]
@@ -124,6 +138,9 @@ def _ranks(
     key: Key, unlisted: Mapping[Key, Unlisted], world_size: int, complete: bool, one_group: bool
 ) -> tuple[int, ...]:
     group = unlisted[key]
+    if group.first.group_unknown and not key[1]:
+        got = group.first.group_unknown
+        raise Unrecorded(f"{group.first.place}: {group.first.op} must name its process group, got {got}")
     if group.first.group_of_all:
         return tuple(range(world_size))
     if group.size == 1:
@@ -137,14 +154,14 @@ def _ranks(
         return strided[0]
     what = f"{group.first.place}: {group.first.op} must name the ranks of its process group, got"
     if group.size is None:
-        raise ValueError(
+        raise Unrecorded(
             f"{what} not even their number: give the execution trace of rank {key[0]} as well, "
             f"or, if all {world_size} ranks were the job's only group, topoflow capture import --one-group"
         )
     if complete:
         reason = f"{len(strided)} layouts that fit" if strided else "no layout that fits all ranks"
-        raise ValueError(f"{what} {group.size} of {world_size} and {reason}: record with torch 2.4 or later")
-    raise ValueError(
+        raise Unrecorded(f"{what} {group.size} of {world_size} and {reason}: record with torch 2.4 or later")
+    raise Unrecorded(
         f"{what} {group.size} of {world_size}: give the files of all ranks, from which they follow, "
         "or record with torch 2.4 or later"
     )
@@ -157,14 +174,14 @@ def _named(name: str, group: Unlisted, unlisted: Mapping[Key, Unlisted], complet
     """
     members = {other.place: rank for (rank, key), other in unlisted.items() if key == name}
     if group.size is None and not complete:
-        raise ValueError(
+        raise Unrecorded(
             f"{group.first.place}: all ranks of the job must have a file, because the number of ranks of communicator "
             f"{name} is not recorded, got those of {len({rank for rank, _ in unlisted})}"
         )
     size = len(members) if group.size is None else group.size
     if sorted(place for place in members if place is not None) != list(range(size)):
         got = f"{len(members)} of {size}"
-        raise ValueError(f"{group.first.place}: all ranks of communicator {name} must have a file, got those of {got}")
+        raise Unrecorded(f"{group.first.place}: all ranks of communicator {name} must have a file, got those of {got}")
     return tuple(members[place] for place in range(size))
 
 
@@ -188,12 +205,15 @@ def _strided(key: Key, unlisted: Mapping[Key, Unlisted], world_size: int) -> lis
 def _completed(part: RankRecord, ranks: Mapping[str, tuple[int, ...]]) -> RankRecord:
     """``part`` with the ranks of its groups. Those known by a pointer only are numbered where several have one list."""
     names: dict[str, str] = {}
-    seen: dict[tuple[int, ...], int] = {}
+    communicators = Counter[tuple[int, ...]]()
     for key, group in ranks.items():
-        seen[group] = seen.get(group, 0) + 1
-        names[key] = "" if seen[group] == 1 else str(seen[group])
-    events = []
+        communicators[group] += 1
+        names[key] = "" if communicators[group] == 1 else str(communicators[group])
+    events = list[ComputeSpan | RecordedOperation]()
     for event in part.events:
+        if isinstance(event, RecordedOperation) and event.group is None and event.group_key not in ranks:
+            events.append(seen(event))
+            continue
         if isinstance(event, RecordedOperation) and event.group is None:
             group = ranks[event.group_key]
             event = replace(

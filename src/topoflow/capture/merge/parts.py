@@ -27,6 +27,10 @@ class DifferentJobs(ValueError):
     """Files that cannot be of one job: two of the same rank, or of jobs of different sizes."""
 
 
+class Unrecorded(ValueError):
+    """A size, group or peer that no file records; an inspection says what else is known."""
+
+
 @dataclass(frozen=True)
 class RecordedOperation:
     """A collective or send/recv as a file records it; fields as in ``Communication``, None: not recorded.
@@ -56,6 +60,7 @@ class RecordedOperation:
     group_size: int | None = None
     group_rank: int | None = None
     group_of_all: bool = False
+    group_unknown: str = ""  # the groups that it may be of, where the file does not say of which: "one of 3"
     other: int | None = None
     sequence: int | None = None
     call: int | None = None

@@ -23,6 +23,7 @@ from topoflow.capture.iterations import by_repetition
 from topoflow.capture.merge.parts import RankRecord, RecordedOperation, without
 from topoflow.units import human
 
+ALIKE = ("all_reduce", "broadcast", "reduce")  # whose members all have the same number of bytes
 Group = tuple[str, tuple[int, ...]]  # name and ranks
 MISSING = "operations are missing in the files of other members of their group, and are left out"
 CUT = "operations at the ends of the records were not recorded by all members and are left out"
@@ -65,7 +66,7 @@ def common_window(parts: Sequence[RankRecord], counts: Counter[str]) -> tuple[li
         if window is None or part.steps:
             return list(parts), []
         windows[part.rank] = window
-    hangs = _hangs(parts, windows)
+    hangs = [*_mismatches(parts, windows), *_hangs(parts, windows)]
     while _narrow(windows):
         pass
     if any(window.first >= window.end for window in windows.values()):
@@ -210,6 +211,36 @@ def _hangs(parts: Sequence[RankRecord], windows: Mapping[int, _Window]) -> list[
                 f"which rank{'s' * (len(absent) > 1)} {_listed(absent)} had not begun"
             )
     return notes
+
+
+def _mismatches(parts: Sequence[RankRecord], windows: Mapping[int, _Window]) -> list[str]:
+    """Return a line for each group that waits because its ranks called different operations; end the windows there."""
+    calls: dict[Group, dict[int, dict[int, RecordedOperation]]] = defaultdict(lambda: defaultdict(dict))
+    for part in parts:
+        for position, group, number, _ in windows[part.rank].numbered:
+            operation = part.events[position]
+            if isinstance(operation, RecordedOperation):
+                calls[group][number].setdefault(part.rank, operation)
+    notes = []
+    for group, by_number in calls.items():
+        for number, by_rank in sorted(by_number.items()):
+            kinds: dict[object, list[int]] = defaultdict(list)
+            for rank, operation in by_rank.items():
+                kinds[operation.op, operation.bytes_in if operation.op in ALIKE else None].append(rank)
+            if len(kinds) < 2 or all(operation.completed for operation in by_rank.values()):
+                continue
+            called = " and ".join(_called(by_rank[ranks[0]], ranks) for ranks in list(kinds.values())[:2])
+            notes.append(f"number {number} of group {group[0]!r} is not the same operation on all ranks: {called}")
+            for window in windows.values():
+                later = (at for at, one in enumerate(window.numbered) if one.group == group and one.number >= number)
+                window.end = min([window.end, *later])
+            break
+    return notes
+
+
+def _called(operation: RecordedOperation, ranks: Sequence[int]) -> str:
+    plural = "s" * (len(ranks) > 1)
+    return f"{operation.op} of {human(operation.bytes_in or 0, 'B')} on rank{plural} {_listed(ranks)}"
 
 
 def _ranks(ranks: Sequence[int]) -> str:

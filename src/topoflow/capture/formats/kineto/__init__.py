@@ -102,20 +102,11 @@ def parse(source: InputFile) -> list[RankRecord]:
     device = sort_out(rows, [row for row, _ in hosted], lambda row: from_kernel(row, groups))
     if not any(row.correlation in rows.calls for row in rows.device):
         device = without_launches(device, hosted, counts)
+    operations = _with_unknown_groups(hosted, len(groups), 0 if described else device.streams)
     captured = into_graphs(rows.host)
-    run = [one for one in hosted if one[0].number in device.transfers or not captured(one[0].start)]
-    counts[CAPTURED] += len(hosted) - len(run)
+    run = [one for one in operations if one[0].number in device.transfers or not captured(one[0].start)]
+    counts[CAPTURED] += len(operations) - len(run)
     found = _in_order(run, device)
-    collectives = [
-        row
-        for row, operation in known
-        if operation.op not in POINT_TO_POINT and operation.group is None and not operation.group_key
-    ]
-    if not described and not groups and device.streams > 1 and collectives:
-        raise ValueError(
-            f"{collectives[0].place}: {collectives[0].name} must name its process group, "
-            f"got none and {device.streams} communication streams"
-        )
     steps = _steps(said) or _repetitions(found)
     waiting = waiters(rows, [row for row, _ in hosted], device)
     spans = compute_spans(device, [operation.order for operation in found], steps.starts, waiting.kernels)
@@ -206,6 +197,23 @@ def _job(document: Fields) -> tuple[int, int, dict[str, tuple[int, ...]]]:
         if ranks:
             groups[group.text("pg_name")] = ranks
     return info.integer("rank", highest=world_size - 1), world_size, groups
+
+
+def _with_unknown_groups(
+    hosted: Sequence[tuple[KinetoRow, RecordedOperation]], groups: int, streams: int
+) -> Sequence[tuple[KinetoRow, RecordedOperation]]:
+    """Return the operations, those of an unknown group with the number of groups or, without these, of streams."""
+    several = f"one of {groups}" if groups > 1 else f"none and {streams} communication streams"
+    if groups == 1 or (not groups and streams < 2):
+        return hosted
+    return [
+        (row, replace(operation, group_unknown=several))
+        if operation.group is None
+        and not (operation.group_key or operation.operator)
+        and (groups or operation.op not in POINT_TO_POINT)
+        else (row, operation)
+        for row, operation in hosted
+    ]
 
 
 def _in_order(hosted: Sequence[tuple[KinetoRow, RecordedOperation]], device: DeviceRows) -> list[Issued]:

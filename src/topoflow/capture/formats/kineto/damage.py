@@ -5,8 +5,12 @@ kernel took an unknown time, not none: its row is left out and counted, and the 
 row is impossible if one of these laws is broken:
 
 - a kernel takes time, and begins after the call that launched it;
-- nothing outlasts the profile: the host's steps, from the first to the last;
+- nothing outlasts the profile: the host's steps, from the first to the last; nor does a kernel wait for longer than
+  these and all kernels take;
 - a stream runs one kernel at a time: none contains a later one of another launch.
+
+If most kernels begin before their launches, or later than that, the clock of the device is another one than the host's:
+its rows are moved until none begins before its launch.
 
 Source: pytorch/kineto issue 109; pytorch/pytorch issues 188481 and 192021. Profiles of real jobs break none of them.
 """
@@ -16,14 +20,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
-from topoflow.capture.formats.kineto.rows import KinetoRow, ProfileRows, launches
+from topoflow.capture.formats.kineto.rows import DEVICE, KinetoRow, ProfileRows, launches
 from topoflow.capture.formats.kineto.spans import into_graphs
 from topoflow.capture.torch_names import STEP
+from topoflow.units import human
 
 IMPOSSIBLE = "kernels and copies have impossible times in the profile and are left out: how long they took is unknown"
 CLOCKS_APART = 10_000_000  # ns: host and device agree better than this
+CLOCK = "clocks of devices are set by their launches, as they were apart from the host's by"
 LOST = "launched kernels have no row in the profile: how long they took is unknown"
 
 
@@ -38,14 +45,20 @@ class Sound:
 
 def sound_rows(rows: ProfileRows, counts: Counter[str]) -> Sound:
     """Leave out device rows with impossible times."""
-    device = rows.device
     captured = into_graphs(rows.host)
     launched = {
         row.correlation: row
         for row in rows.host
         if row.is_call and launches(row.name) and row.correlation is not None and not captured(row.start)
     }
-    impossible = _outside(rows, launched)
+    delays = _delays(rows.device, launched)
+    apart = _clock_offset(rows, delays)
+    if apart:
+        counts[f"{CLOCK} {human(abs(apart) / 1e9, 's')}"] += 1
+        rows = _moved(rows, -apart)
+        delays = _delays(rows.device, launched)
+    device = rows.device
+    impossible = _outside(rows, delays)
     impossible |= _containing([row for row in device if row.number not in impossible])
     kept = ProfileRows([row for row in rows.rows if row.number not in impossible]) if impossible else rows
     there = {row.correlation for row in kept.device}
@@ -58,19 +71,50 @@ def sound_rows(rows: ProfileRows, counts: Counter[str]) -> Sound:
     return Sound(kept, sorted(launch.start for launch in untimed), _uncertain(kept.device, rows.calls))
 
 
-def _outside(rows: ProfileRows, launched: Mapping[Any, KinetoRow]) -> set[int]:
+def _outside(rows: ProfileRows, delays: Sequence[tuple[KinetoRow, int]]) -> set[int]:
     """Return the numbers of kernels without a duration, and of device rows that the profile cannot have seen."""
     device, host = rows.device, rows.host
     begin = host[0].start if host else 0
     found = {row.number for row in device if row.category == "kernel" and row.end == row.start}
-    for row in device:
-        call = launched.get(row.correlation)
-        if row.start == 0 < begin or (call is not None and row.start < call.start - CLOCKS_APART):
-            found.add(row.number)
+    found |= {row.number for row in device if row.start == 0 < begin}
+    found |= {row.number for row, delay in delays if delay < -CLOCKS_APART}
     if any(row.name.startswith(STEP) for row in host):
         longest = max(row.end for row in host) - begin
         found |= {row.number for row in device if row.end - row.start > longest}
+        longest_delay = _longest_delay(rows)
+        found |= {row.number for row, delay in delays if delay > longest_delay}
     return found
+
+
+def _delays(device: Sequence[KinetoRow], launched: Mapping[Any, KinetoRow]) -> list[tuple[KinetoRow, int]]:
+    """Return the device rows whose launch is known, each with the time from its launch to its start, ns."""
+    return [(row, row.start - launched[row.correlation].start) for row in device if row.correlation in launched]
+
+
+def _clock_offset(rows: ProfileRows, delays: Sequence[tuple[KinetoRow, int]]) -> int:
+    """Return how far the device's clock is ahead of the host's, ns; 0 unless most kernels prove that it is."""
+    known = sorted(delay for row, delay in delays if row.start)
+    if not known or not any(row.name.startswith(STEP) for row in rows.host):
+        return 0
+    longest = _longest_delay(rows)
+    median = known[len(known) // 2]
+    if -CLOCKS_APART <= median <= longest:
+        return 0
+    return min(delay for delay in known if abs(delay - median) <= longest)
+
+
+def _longest_delay(rows: ProfileRows) -> int:
+    """Return how long a kernel can wait at most after its launch: while the host runs, and while other kernels run."""
+    return max(row.end for row in rows.host) - rows.host[0].start + sum(row.end - row.start for row in rows.device)
+
+
+def _moved(rows: ProfileRows, by: int) -> ProfileRows:
+    """Return the rows with those of the device later by ``by`` ns, except for rows without a time."""
+    moved = [
+        row._replace(start=row.start + by, end=row.end + by) if row.category in DEVICE and row.start else row
+        for row in rows.rows
+    ]
+    return ProfileRows(sorted(moved, key=attrgetter("start")))
 
 
 def _containing(device: Sequence[KinetoRow]) -> set[int]:

@@ -169,9 +169,6 @@ def from_shapes(
     alone = [row for row in elsewhere if row.name.startswith(BACKENDS) and not (issued and row.name.startswith(GLOO))]
     both = sorted([*issued, *alone], key=lambda row: row.start)
     known = {number: named for number, row in described.items() if (named := read_group(row)) is not None}
-    unknown = [row for row in both if row.number not in known]
-    if len(groups) > 1 and unknown:
-        raise ValueError(f"{unknown[0].place}: {unknown[0].name} must name its process group, got one of {len(groups)}")
     group_name, group = next(iter(groups.items())) if len(groups) == 1 else ("", None)
     found: list[tuple[KinetoRow, RecordedOperation]] = []
     for row in both:

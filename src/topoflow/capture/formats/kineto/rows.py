@@ -21,6 +21,29 @@ from topoflow.fields import LARGEST_INTEGER, Fields
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 SYNC = "cuda_sync"
 CALLS = ("_runtime", "_driver")  # end the category of a call to the device
+# Categories that are neither calls nor work of a device. One that is not known here is work of the device of a vendor
+# ("hpu_op", "mtia_ccp_events") if its rows have the correlation of a call. Source: pytorch/kineto ActivityType.cpp.
+OTHERS = frozenset(
+    [
+        "cpu_op",
+        "user_annotation",
+        "gpu_user_annotation",
+        "external_correlation",
+        "cpu_instant_event",
+        "python_function",
+        "overhead",
+        "cuda_sync",
+        "cuda_event",
+        "cuda_profiler_range",
+        "ac2g",
+        "async_cpu_to_gpu",
+        "fwdbwd",
+        "Trace",
+        "mtia_insight",
+        "collective_comm",
+        "gpu_pm_counter",
+    ]
+)
 NUMBERS, LANE = (int, float), (int, str, float)
 NOTHING: dict[str, Any] = {}
 DAMAGED = "rows are damaged and are left out; the first is"
@@ -89,6 +112,7 @@ class Category(NamedTuple):
     matters: bool | Callable[[str], bool]  # a function: of the name
     is_call: bool = False
     is_device: bool = False
+    is_foreign: bool = False  # not known here: work of a device if a row has the correlation of a call
 
 
 class Categories(dict[str, Category]):
@@ -96,8 +120,9 @@ class Categories(dict[str, Category]):
 
     def __missing__(self, category: str) -> Category:
         is_call, is_device = category.endswith(CALLS), category in DEVICE
-        by_name = NAMED.get(category, is_call or is_device or category == SYNC)
-        found = self[category] = Category(by_name, is_call, is_device)
+        is_foreign = not (is_call or is_device or category in OTHERS)
+        by_name = NAMED.get(category, is_call or is_device or category == SYNC or is_foreign)
+        found = self[category] = Category(by_name, is_call, is_device, is_foreign)
         return found
 
 
@@ -116,7 +141,10 @@ NAMED: dict[str, Callable[[str], bool]] = {
 
 
 def read_rows(file: str, events: Iterable[Any], counts: Counter[str]) -> ProfileRows:
-    """Return the rows that matter, in the order of their start; one that is damaged is left out and counted."""
+    """Return the rows that matter, in the order of their start; one that is damaged is left out and counted.
+
+    Raises ``ValueError`` if none is whole.
+    """
     rows: list[KinetoRow] = []
     damage: list[str] = []
     texts: dict[str, str] = {}  # each name and category is kept once, and each lane
@@ -130,12 +158,16 @@ def read_rows(file: str, events: Iterable[Any], counts: Counter[str]) -> Profile
                 continue
             category, name = event.get("cat"), event.get("name")
             if type(category) is str and type(name) is str:
-                matters, is_call, is_device = categories[category]
+                matters, is_call, is_device, is_foreign = categories[category]
                 if matters is not True and not (matters and matters(name)):
                     continue
+                given = event.get("args") or NOTHING
+                if is_foreign:
+                    if type(given) is not dict or "correlation" not in given:
+                        continue
+                    is_device, category = True, "kernel"
                 start, duration = event.get("ts"), event.get("dur")
                 process, thread = lane = event.get("pid"), event.get("tid")
-                given = event.get("args") or NOTHING
                 if (
                     type(start) in NUMBERS
                     and type(duration) in NUMBERS
@@ -167,6 +199,8 @@ def read_rows(file: str, events: Iterable[Any], counts: Counter[str]) -> Profile
             _refuse(_place(file, index), event)
         except ValueError as error:
             damage.append(str(error))
+    if damage and not rows:
+        raise ValueError(damage[0])
     if damage:
         counts[f"{DAMAGED} {damage[0]}"] += len(damage)
     rows.sort(key=attrgetter("start"))
