@@ -44,7 +44,7 @@ def hydra() -> Iterator[None]:
         ["fabric=ring", "bandwidth_gbps=sort(100,25)", "+workload.tags=[1,2],[3]"],
         ["fabric=ring", "out='a,b'"],
         ["fabric=ring,torus", "fabric=ring"],
-        ["workload=topoopt/vgg16", "fabric=ring", "seed=1,2.5,0.50,-3,1.0,null,true"],
+        ["fabric=ring", "workload=topoopt/vgg16", "seed=1,2.5,0.50,-3,1.0,null,true"],
         ["fabric=ring", "out=1e3,True,NULL,nan,x-1,/a/b.c,007,1_000,_,a.b"],
     ],
     ids=" ".join,
