@@ -36,7 +36,7 @@ _seen: dict[tuple[str, int], tuple[Any, Any]] = {}
 
 
 class FailedCallError(Exception):
-    """What a class raised for the values of a config."""
+    """An error that a class raised for the values of a config."""
 
 
 def forget() -> None:

@@ -28,7 +28,7 @@ Tree = dict[str, Any]
 
 
 class OwnFilesError(Exception):
-    """Only Hydra can compose this."""
+    """An error for a configuration that only Hydra can compose."""
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Where configurations come from: topoflow's own files, or Hydra, which is imported where it is needed.
+"""The sources of configurations: topoflow's own files, or Hydra, which is imported where it is needed.
 
 Hydra composes a configuration in 0.2 s and takes as long to import. It is left out where only topoflow's own files are
 chosen, as their names say what it would answer.
@@ -41,7 +41,7 @@ class Composed:
 
 @dataclass(frozen=True)
 class Sources:
-    """What is searched for configurations: topoflow's own files, ``folders`` and what settings of Hydra add."""
+    """The places of configurations: topoflow's own files, ``folders``, and those that settings of Hydra add."""
 
     folders: tuple[str, ...] | None = None  # None: those of the Hydra that is initialized already
     hydra_overrides: tuple[str, ...] = ()
