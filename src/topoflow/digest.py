@@ -73,7 +73,7 @@ def digest(value: object) -> str:
 def _plain(value: Any) -> object:
     """Convert a value that JSON cannot represent, one level deep. Raises ``TypeError`` for an unknown type."""
     if is_dataclass(value) and not isinstance(value, type):
-        inner = {field.name: getattr(value, field.name) for field in fields(value) if field.compare}
+        inner = {name: getattr(value, name) for name in _compared(type(value))}
         return [_name(type(value)), {name: _keyed(item) for name, item in inner.items()}]
     if isinstance(value, np.ndarray) and value.dtype != object:
         return [str(value.dtype), value.shape, hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()]
@@ -94,6 +94,12 @@ def _plain(value: Any) -> object:
     if isinstance(value, type):
         return _name(value)
     raise TypeError(f"{type(value).__name__} is not plain")
+
+
+@cache
+def _compared(kind: type) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass that take part in comparisons."""
+    return tuple(field.name for field in fields(kind) if field.compare)
 
 
 def _keyed(value: Any) -> object:

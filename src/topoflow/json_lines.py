@@ -44,20 +44,26 @@ def _joined(rows: Sequence[Any], between: bytes) -> bytes:
 
 def json_text(value: Any) -> bytes:
     """Return the JSON of a value, with indentation. Raise ``ValueError`` for NaN and infinity."""
-    _check_finite(value)
+    _check_finite(value, set())
     try:
         return orjson.dumps(value, option=STRICT | INDENTED)
     except orjson.JSONEncodeError:  # as in ``_joined``
         return json.dumps(value, indent=2, allow_nan=False).encode() + b"\n"
 
 
-def _check_finite(value: Any) -> None:
-    """Raise ``ValueError`` for NaN and infinity, which orjson writes as null."""
+def _check_finite(value: Any, checked: set[int]) -> None:
+    """Raise ``ValueError`` for NaN and infinity, which orjson writes as null.
+
+    ``checked`` are identities of containers, as many rows share the values of one configuration.
+    """
+    if id(value) in checked:
+        return
     if isinstance(value, dict):
+        checked.add(id(value))
         value = value.values()
     elif not isinstance(value, list | tuple):
         if isinstance(value, float) and not isfinite(value):
             raise ValueError(f"JSON numbers must be finite, got {value}")
         return
     for item in value:
-        _check_finite(item)
+        _check_finite(item, checked)

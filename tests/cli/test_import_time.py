@@ -31,14 +31,17 @@ def test_help_imports_nothing_heavy(verb: str) -> None:
     assert not imported(script) & HEAVY
 
 
-def test_a_comparison_that_writes_nothing_draws_nothing() -> None:
-    script = "from topoflow.cli import main; main(['compare', 'fabric=ring', 'servers=2', 'workload.tables=2'])"
-    assert not imported(script) & OUTPUT
+def test_a_comparison_of_presets_and_numbers_draws_nothing_and_needs_no_hydra() -> None:
+    script = (
+        "from topoflow.cli import main\n"
+        "main(['compare', 'fabric=ring,torus', 'servers=2', 'workload.tables=2', 'bandwidth_gbps=0.5', 'strides=null'])"
+    )
+    assert not imported(script) & (OUTPUT | {"hydra", "omegaconf"})
 
 
 @pytest.mark.parametrize("function", ["compare", "search", "simulate", "load"])
 def test_a_function_that_writes_nothing_draws_nothing(function: str) -> None:
-    assert not imported(f"import topoflow; topoflow.{function}") & (OUTPUT | {"rich"})
+    assert not imported(f"import topoflow; topoflow.{function}") & (OUTPUT | {"rich", "hydra", "omegaconf"})
 
 
 def test_the_module_is_the_command() -> None:

@@ -17,8 +17,9 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from topoflow.files import make_folder, write_bytes
-from topoflow.study.configure.composition import composed, is_hydra_override
+from topoflow.study.configure.composition import composed
 from topoflow.study.configure.points import PointComposer
+from topoflow.study.configure.sources import Sources, is_hydra_override
 from topoflow.study.configure.tree import ConfigTree, at, leaves
 
 SETTINGS = ("sweep.dir", "sweep.subdir", "output_subdir")  # of Hydra, that name folders
@@ -71,8 +72,10 @@ class SharedConfiguration:
         OmegaConf.set_readonly(task, False)
         OmegaConf.set_struct(task, False)
         hydra = OmegaConf.to_container(task.pop("hydra"), enum_to_str=True)
+        values = OmegaConf.to_container(task)
         assert isinstance(hydra, dict)
-        return cls(whole, ConfigTree(task), {str(key): value for key, value in hydra.items()})
+        assert isinstance(values, dict)
+        return cls(whole, ConfigTree(values, task), {str(key): value for key, value in hydra.items()})
 
 
 def _mappings(values: Iterable[Any]) -> Iterator[dict[Any, Any]]:
@@ -134,7 +137,8 @@ class Jobs:
     def __post_init__(self) -> None:
         hydra = self.master.hydra
         self._hydra_overrides = [str(text) for text in hydra.overrides.hydra]
-        self._points = PointComposer(str(hydra.job.config_name), lambda values: None, tuple(self._hydra_overrides))
+        sources = Sources(None, tuple(self._hydra_overrides))
+        self._points = PointComposer(str(hydra.job.config_name), lambda values: None, sources)
 
     def job(self, overrides: Sequence[str], number: int) -> SweepJob:
         """Return a job. Raise what Hydra raises for overrides that it cannot compose."""

@@ -12,8 +12,6 @@ from topoflow.api.arguments import arguments
 from topoflow.api.configuration import keys_of
 from topoflow.api.keys import CompareKeys, SearchKeys, shows_keys
 from topoflow.api.results import Results
-from topoflow.api.worlds import Simulated, named
-from topoflow.capture.base import Trace
 from topoflow.engine.base import Fidelity, Run, Unfinished, World
 from topoflow.engine.device import DeviceMemory
 from topoflow.engine.observer import Observer, Silent
@@ -26,13 +24,15 @@ from topoflow.study.configure.keys import check
 from topoflow.study.configure.output import output
 from topoflow.study.configure.point import Point
 from topoflow.study.tracked import of_comparison, of_searches, tracked
-from topoflow.worldfile.world_file import WorldFile, read
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from topoflow.api.searches import SearchResults
+    from topoflow.api.worlds import Simulated
+    from topoflow.capture.base import Trace
     from topoflow.search.base import Plan
+    from topoflow.worldfile.world_file import WorldFile
 
 
 @shows_keys(CompareKeys)
@@ -135,7 +135,9 @@ def simulate(
     busiest link  2: switch to c
     its load      1.2 kB, 80.0% of what it could carry
     """
+    from topoflow.api.worlds import Simulated, named  # a comparison needs no file of a world
     from topoflow.engine.fluid import Fluid
+    from topoflow.worldfile.world_file import WorldFile, read
 
     file = named(world) if isinstance(world, World) else world if isinstance(world, WorldFile) else read(Path(world))
     run = Run(DeviceMemory.named(device), threads)
@@ -156,6 +158,7 @@ def load(path: str | PathLike[str], *more: str | PathLike[str]) -> WorldFile | P
     4
     """
     from topoflow.capture.load import load as load_trace  # a comparison reads no trace
+    from topoflow.worldfile.world_file import read
 
     first = Path(path)
     plan = first / "plan.json" if first.is_dir() else first

@@ -33,47 +33,17 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError
 
 from topoflow.cli.kept import DEFAULT, VARIABLE, free_folder
+from topoflow.cli.verb import OF_POINTS, PRINTING, AnswerEach, Verb, command_of, flags, folders
 from topoflow.report.files import locked
-from topoflow.study.configure.composition import PACKAGE, VERSION_BASE, composed, initialized, is_hydra_override
+from topoflow.study.configure.composition import PACKAGE, VERSION_BASE, composed, initialized
 from topoflow.study.configure.errors import one_line
 from topoflow.study.configure.grid import grid
+from topoflow.study.configure.override_sweeps import check_count
 from topoflow.study.configure.point import Point
-from topoflow.study.configure.points import Check, PointComposer
-from topoflow.study.configure.sweeps import check_count
-
-OF_POINTS = ("hydra.sweeper.params", "hydra.searchpath")  # settings of Hydra that need no job of Hydra
-PRINTING = ("cfg", "info")  # flags that print in place of a run
-OF_JOBS = ("multirun", "run", *PRINTING, "config_name", "shell_completion", "hydra_help")
-
-AnswerEach = Callable[[Sequence[Point], Sequence[str], Sequence[Path]], list[Any]]  # of points, as one batch
+from topoflow.study.configure.points import PointComposer
+from topoflow.study.configure.sources import Sources, is_hydra_override
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Verb:
-    """The parts of a verb that an application of Hydra uses."""
-
-    name: str  # of the file of configs/, too
-    check: Check
-    answer: Callable[[Sequence[Point], str, Path], float | None]  # in a folder; with what a sweeper makes least
-    answer_each: AnswerEach | None = None
-
-
-def is_asked(arguments: argparse.Namespace) -> bool:
-    """Return whether a command line asks for more of Hydra than the points of a grid."""
-    keys = (each.lstrip("+~").partition("=")[0] for each in arguments.overrides if is_hydra_override(each))
-    return any(getattr(arguments, flag) for flag in OF_JOBS) or any(key not in OF_POINTS for key in keys)
-
-
-def folders(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """The folders of configurations of the user."""
-    return () if arguments.config_dir is None else (arguments.config_dir,)
-
-
-def command_of(arguments: argparse.Namespace) -> str:
-    """The command that was typed."""
-    return shlex.join(["topoflow", arguments.verb, *_flags(arguments), *arguments.overrides])
 
 
 def run(arguments: argparse.Namespace, verb: Verb) -> None:
@@ -91,7 +61,7 @@ def run(arguments: argparse.Namespace, verb: Verb) -> None:
             if runs and not arguments.shell_completion:
                 key = "hydra.run.dir" if is_one_job else "hydra.sweep.dir"
                 given += stack.enter_context(_own_folder(arguments, name, key))
-            stack.enter_context(_in_place_of(["topoflow", *_flags(arguments), *given]))
+            stack.enter_context(_in_place_of(["topoflow", *flags(arguments), *given]))
             job = _one_job(verb, arguments) if is_one_job else _multirun(verb)
             key = "hydra.run.dir" if is_one_job else "hydra.sweep.dir"
             with _naming(next((each for each in overrides if each.startswith(f"{key}=")), key)):
@@ -170,16 +140,6 @@ def _without_sweeps(overrides: Sequence[str]) -> list[str]:
     for override in overrides:
         with suppress(HydraException):
             found += [override] * (not parser.parse_overrides([override])[0].is_sweep_override())
-    return found
-
-
-def _flags(arguments: argparse.Namespace) -> list[str]:
-    """The flags of Hydra among the arguments, as Hydra reads them."""
-    words = [f"--{flag.replace('_', '-')}" for flag in ("multirun", "run", "shell_completion", "hydra_help", "resolve")]
-    found = [word for word in words if getattr(arguments, word[2:].replace("-", "_"))]
-    for flag in ("cfg", "info", "package", "config_dir", "config_name"):
-        value = getattr(arguments, flag)
-        found += [] if value is None else [f"--{flag.replace('_', '-')}={value}"]
     return found
 
 
@@ -296,7 +256,8 @@ def _job_of(verb: Verb, overrides: Sequence[str], folder: Path, points: PointCom
 
 def _points(verb: Verb, hydra: Any) -> PointComposer:
     """Return the composer of points for jobs with Hydra's own node ``hydra``."""
-    return PointComposer(str(hydra.job.config_name), verb.check, tuple(map(str, hydra.overrides.hydra)))
+    sources = Sources(None, tuple(map(str, hydra.overrides.hydra)))
+    return PointComposer(str(hydra.job.config_name), verb.check, sources)
 
 
 def _check_out(point: Point, folder: Path) -> None:

@@ -8,10 +8,9 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from topoflow.cli.application import Verb, command_of, folders, is_asked
-from topoflow.cli.application import run as as_application
 from topoflow.cli.kept import keep
 from topoflow.cli.stages import Terminal
+from topoflow.cli.verb import Verb, command_of, folders, is_asked, run_application
 from topoflow.engine.base import Unfinished
 from topoflow.report.answer import recommended
 from topoflow.report.base import Report
@@ -34,7 +33,7 @@ from topoflow.units import counted
 def run(arguments: argparse.Namespace) -> None:
     """Compose, compare, write, print. Without ``out``, result.json is all that is written."""
     if is_asked(arguments):
-        as_application(arguments, Verb("compare", check, answer, answer_each))
+        run_application(arguments, Verb("compare", check, answer, answer_each))
         return
     if any(each.startswith("jobs=") for each in arguments.overrides):
         from topoflow.cli.jobs import run_jobs  # its pictures take half a second to import

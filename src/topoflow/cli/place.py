@@ -6,11 +6,10 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from topoflow.cli.application import Verb, command_of, folders, is_asked
-from topoflow.cli.application import run as as_application
 from topoflow.cli.experiment import show
 from topoflow.cli.kept import keep
 from topoflow.cli.stages import Terminal
+from topoflow.cli.verb import Verb, command_of, folders, is_asked, run_application
 from topoflow.files import write_atomically
 from topoflow.json_lines import json_lines
 from topoflow.report.output import Output
@@ -25,7 +24,7 @@ from topoflow.study.tracked import tracked
 def run(arguments: argparse.Namespace) -> None:
     """Compose, place, write, print."""
     if is_asked(arguments):
-        as_application(arguments, Verb("place", check, answer))
+        run_application(arguments, Verb("place", check, answer))
         return
     answer(grid(arguments.overrides, check, CONFIG, folders=folders(arguments)), command_of(arguments))
 

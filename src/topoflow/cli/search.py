@@ -11,11 +11,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from topoflow.cli.application import Verb, command_of, folders, is_asked
-from topoflow.cli.application import run as as_application
 from topoflow.cli.kept import keep
 from topoflow.cli.search_progress import SearchTerminal
 from topoflow.cli.stages import Terminal
+from topoflow.cli.verb import Verb, command_of, folders, is_asked, run_application
 from topoflow.report.output import Output
 from topoflow.report.search_terminal import show_all
 from topoflow.study.configure.build import run_of
@@ -39,7 +38,7 @@ ON_NODES = ("strategy=parallel", "fabric=rail_optimized")  # with node=, where n
 def run(arguments: argparse.Namespace) -> None:
     """Compose, search, write, print."""
     if is_asked(arguments):
-        as_application(arguments, Verb("search", check, answer))
+        run_application(arguments, Verb("search", check, answer))
         return
     if has_node(arguments.overrides):
         search_on_nodes(arguments)

@@ -78,11 +78,13 @@ def algorithms() -> Mapping[str, Algorithm]:
     return MappingProxyType({name: algorithm for name, algorithm in found.items() if algorithm is not None})
 
 
+@cache
 def names(op: str) -> tuple[str, ...]:
     """The algorithms that ``op`` may run; the first is the default."""
     return _default_first(lambda algorithm: op in algorithm.ops)
 
 
+@cache
 def following(orders: str) -> tuple[str, ...]:
     """The algorithms that follow ``orders`` of a fabric ("rings" or "trees"), the default first."""
     return _default_first(lambda algorithm: algorithm.orders == orders)

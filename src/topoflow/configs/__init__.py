@@ -5,24 +5,12 @@ Whoever composes them finds what the files cannot say themselves: the resolvers 
 ``trackers``, which knows the group of every tracker (``wandb=offline``) and chooses none.
 """
 
-from pathlib import Path
-
 from hydra.core.config_store import ConfigStore
 
 from topoflow.collectives.algorithm import circuits_for
-from topoflow.track import trackers
+from topoflow.study.configure.own_files import stored
 from topoflow.units import register_resolvers
 
 register_resolvers(circuits_for)
-ConfigStore.instance().store(
-    name="fidelities",
-    node={
-        "defaults": [
-            {f"fidelity@{path.stem}": path.stem} for path in sorted(Path(__file__).parent.glob("fidelity/*.yaml"))
-        ]
-    },
-    provider="topoflow",
-)
-ConfigStore.instance().store(
-    name="trackers", node={"defaults": [{name: None} for name in trackers()]}, provider="topoflow"
-)
+for name, node in stored().items():
+    ConfigStore.instance().store(name=name, node=dict(node), provider="topoflow")

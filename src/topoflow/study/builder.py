@@ -16,7 +16,6 @@ from topoflow.fabric.base import Fabric, FabricDesign
 from topoflow.fabric.channels.strides import WithStrides, check_fit
 from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.presets import load
-from topoflow.scheduling.placement_file import read_placement
 from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.strategy.grid import ParallelGrid
@@ -115,8 +114,9 @@ class Builder:
         check_fit(point.config["strides"], job.demand)
         fabric: Fabric = self._once(
             point,
-            (*JOB, "fabric", "strides", "nccl"),
+            ("fabric", "strides", "nccl"),
             lambda point: design_of(point, job).build(job.servers, job.demand),
+            f"of job {id(job)}",  # which is kept as long
         )
         return fabric
 
@@ -147,16 +147,17 @@ class Builder:
         lowering, name = lowering_of(point), about.world
         worlds: list[World] = self._once(
             point,
-            (*JOB, "fabric", "strides", "fail", *LOWERING),
+            ("fabric", "strides", "fail", *LOWERING),
             lambda point: [self.placements.place(job.traffic, fabric, lowering, name) for fabric in fabrics],
+            f"of job {id(job)}",
         )
         costs = build(point, "prices"), build(point, "reliability")
         return tuple(
-            Case(_simulated_in(about, point, world), job, fabric, lowering, replace(world, name=name), *costs)
-            for fabric, world in zip(fabrics, worlds, strict=True)
+            Case(_simulated_in(about, point, world), job, fabric, lowering, world, *costs)
+            for fabric, world in zip(fabrics, (_named(world, name) for world in worlds), strict=True)
         )
 
-    def _once(self, point: Point, keys: tuple[str, ...], make: Callable[[Point], Any], which: str = "") -> Any:
+    def _once(self, point: Point, keys: tuple[str, ...], make: Callable[[Point], Any], which: str) -> Any:
         key = "\n".join([which, *keys, *(self._text(point.config[key]) for key in keys)])
         if key not in self.made:
             self.made[key] = make(point)
@@ -173,6 +174,10 @@ class Builder:
                 self._texts.clear()
             self._texts[id(value)] = value, JSON.encode(value)
         return self._texts[id(value)][1]
+
+
+def _named(world: World, name: str) -> World:
+    return world if world.name == name else replace(world, name=name)
 
 
 def settings(point: Point, job: Job, world: str, notes: tuple[str, ...]) -> CaseSettings:
@@ -250,6 +255,8 @@ def job_of(point: Point) -> Job:
         asked = servers_of(point, workload)
         workload = batched(point, workload, asked)
         return Job(workload, rule.place(workload, asked))
+    from topoflow.scheduling.placement_file import read_placement  # most jobs have a network of their own
+
     landed = read_placement(file, None if request is None else str(request))
     servers = len(landed.servers)
     if point.config["servers"] not in (None, servers):

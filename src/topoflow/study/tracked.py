@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -10,9 +11,6 @@ from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
-
-from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
 
 from topoflow.engine.observer import Observer, Silent
 from topoflow.progress import ProgressLog
@@ -55,7 +53,7 @@ def tracked(
 
 def _progress(points: Sequence[Point], verb: str, command: str, folder: Path) -> TrackerLog:
     """How far the run is, in its folder. Of many points only the first is described, as all take long to merge."""
-    of_hydra = HydraConfig.initialized() and points[0].config.get("out") is None  # the folder is not in the command
+    of_hydra = _job_of_hydra() is not None and points[0].config.get("out") is None  # the folder is not in the command
     again = f"{command} {quote(f'hydra.run.dir={folder}')}" if of_hydra else command
     about = {"verb": verb, "command": command, "again": again, "cwd": os.getcwd(), "points": len(points)}
     return ProgressLog.begin(folder, **about, swept=list(points[0].swept), config=points[0].config)
@@ -122,9 +120,17 @@ def _about(points: Sequence[Point], verb: str, command: str) -> About:
 
 def _group() -> str | None:
     """The folder of the multirun that this run is a job of."""
-    if not HydraConfig.initialized() or HydraConfig.get().mode != RunMode.MULTIRUN:
+    job = _job_of_hydra()
+    return None if job is None or job.mode.name != "MULTIRUN" else Path(str(job.sweep.dir)).name
+
+
+def _job_of_hydra() -> Any:
+    """Return Hydra's own node of the job that runs; None without one, which needs no import of Hydra."""
+    if "hydra.core.hydra_config" not in sys.modules:
         return None
-    return Path(str(HydraConfig.get().sweep.dir)).name
+    from hydra.core.hydra_config import HydraConfig
+
+    return HydraConfig.get() if HydraConfig.initialized() else None
 
 
 def merged(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

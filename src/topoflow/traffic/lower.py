@@ -19,7 +19,6 @@ from topoflow.strategy.base import Strategy
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.strategy.placement import Placement
 from topoflow.traffic.base import Traffic
-from topoflow.traffic.captured.job import lower_captured
 from topoflow.traffic.grid.pipelined import lower_pipelined
 from topoflow.traffic.placed import PlacementLowering
 from topoflow.workload.base import Workload, layer_graph
@@ -68,6 +67,8 @@ def _(strategy: ParallelGrid, lowerer: Lowerer) -> Traffic:
 
 @lowering.register
 def _(strategy: Recorded, lowerer: Lowerer) -> Traffic:
+    from topoflow.traffic.captured.job import lower_captured  # most jobs were not recorded
+
     return lower_captured(lowerer.workload, strategy)
 
 

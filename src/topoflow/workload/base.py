@@ -9,7 +9,6 @@ from functools import cached_property, lru_cache
 from typing import Protocol
 
 from topoflow.arrays import Floats, Offsets
-from topoflow.capture.assumptions import assumptions
 from topoflow.capture.base import ComputeSpan, Trace, brief
 from topoflow.capture.periods import Period, representative
 from topoflow.units import DTYPE_BYTES, check_among, check_not_negative, check_positive, human
@@ -212,6 +211,8 @@ class RecordedJob:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Return the recorded duration of the job, and the assumptions where the trace lacks data, a line each."""
+        from topoflow.capture.assumptions import assumptions  # most jobs were not recorded
+
         trace, period = self.trace, self.period
         took = "" if period.seconds is None else f", which took {human(period.seconds, 's')} when it was recorded"
         missing = trace.world_size - len(trace.ranks)

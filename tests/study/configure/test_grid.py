@@ -18,6 +18,7 @@ from topoflow.fabric.fat_tree import FatTree
 from topoflow.study.configure.build import build, check_fields
 from topoflow.study.configure.grid import expand, grid
 from topoflow.study.configure.point import Point, unique_names
+from topoflow.study.configure.sources import Sources
 
 CONFIGS = Path(__file__).resolve().parents[3] / "src" / "topoflow" / "configs"
 COMPARE = yaml.safe_load((CONFIGS / "compare.yaml").read_text())
@@ -43,6 +44,8 @@ def hydra() -> Iterator[None]:
         ["fabric=ring", "bandwidth_gbps=sort(100,25)", "+workload.tags=[1,2],[3]"],
         ["fabric=ring", "out='a,b'"],
         ["fabric=ring,torus", "fabric=ring"],
+        ["fabric=ring", "workload=topoopt/vgg16", "seed=1,2.5,0.50,-3,1.0,null,true"],
+        ["fabric=ring", "out=1e3,True,NULL,nan,x-1,/a/b.c,007,1_000,_,a.b"],
     ],
     ids=" ".join,
 )
@@ -57,7 +60,7 @@ def test_what_is_not_given_is_swept_by_default() -> None:
     assert ([*points], by_default) == ([[f"fabric={name}", "degree=2"] for name in DEFAULT], {"fabric"})
     points, by_default = expand(["fabric=ring"])
     assert ([*points], by_default) == ([["fabric=ring"]], set())
-    assert [*expand(["seed=1"], ["hydra.sweeper.params={fabric: 'ring,torus'}"])[0]] == [
+    assert [*expand(["seed=1"], Sources((), ("hydra.sweeper.params={fabric: 'ring,torus'}",)))[0]] == [
         ["fabric=ring", "seed=1"],
         ["fabric=torus", "seed=1"],
     ]

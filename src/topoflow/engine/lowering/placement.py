@@ -15,6 +15,7 @@ Shapes: K traffic tasks.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,7 +23,6 @@ import numpy as np
 from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.collectives.algorithm import NCCL, check_algorithm
 from topoflow.collectives.nccl_flows import Nccl, send_wait
-from topoflow.digest import digest
 from topoflow.engine.base import AUTO, World
 from topoflow.engine.lowering.addresses import is_by_address, next_hops
 from topoflow.engine.lowering.assembly import Assembly, PlacedCollectives
@@ -173,13 +173,13 @@ class Placements:
     byte.
     """
 
-    known: dict[str, tuple[Traffic, World]] = field(default_factory=dict)  # traffics are kept as they count by their id
-    waiting: set[str] = field(default_factory=set)  # what has a graph for each latency
+    known: dict[Hashable, tuple[Traffic, World]] = field(default_factory=dict)  # traffics count by their id
+    waiting: set[Hashable] = field(default_factory=set)  # what has a graph for each latency
 
     def place(self, traffic: Traffic, fabric: Fabric, lowering: Lowering, name: str) -> World:
         """Return the world of ``traffic``, as ``Placer.place`` does."""
-        asked = digest([id(traffic), lowering, fabric.wiring])
-        key = digest([asked, fabric.latency]) if asked in self.waiting else asked
+        asked = (id(traffic), lowering, fabric.wiring)
+        key: Hashable = (asked, fabric.latency.tobytes()) if asked in self.waiting else asked
         if key in self.known:
             _, world = self.known[key]
             return replace(world, name=name, capacity=fabric.bandwidth, latency=fabric.latency, fabric=fabric)
@@ -187,7 +187,7 @@ class Placements:
         world = placer.place(traffic, name)
         if placer.waits:
             self.waiting.add(asked)
-            key = digest([asked, fabric.latency])
+            key = asked, fabric.latency.tobytes()
         self.known[key] = traffic, world
         return world
 

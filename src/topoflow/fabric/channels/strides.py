@@ -8,8 +8,6 @@ from math import gcd
 
 from topoflow.demand import Demand, Group
 from topoflow.fabric.base import Channels, Fabric, FabricDesign
-from topoflow.fabric.topoopt.select_permutations import select_permutations
-from topoflow.fabric.topoopt.totient_perms import ring
 
 MAX_RINGS = 4  # that a search tries together; more rings share the same few links of a server
 Strides = tuple[int, ...]
@@ -20,6 +18,8 @@ def with_strides(fabric: Fabric, groups: Iterable[Group], strides: Strides) -> F
 
     A ring +stride joins all n servers of a group if and only if n and the stride are co-prime (TopoOpt, Theorem 2).
     """
+    from topoflow.fabric.topoopt.totient_perms import ring  # most networks keep their rings
+
     valid = {group: [stride for stride in strides if _is_ring(stride, len(group))] for group in groups}
     rings = {group: tuple(ring(group, stride) for stride in fitting) for group, fitting in valid.items() if fitting}
     return replace(fabric, channels=Channels({**fabric.channels.rings, **rings}, fabric.channels.trees))
@@ -31,6 +31,8 @@ def strides_to_try(size: int) -> list[Strides]:
     The sets are those that TopoOpt would wire for 2 to 4 rings, each of these strides alone, and both directions of the
     natural ring.
     """
+    from topoflow.fabric.topoopt.select_permutations import select_permutations
+
     sets = [select_permutations(size, rings) for rings in range(2, MAX_RINGS + 1)]
     sets += [(stride,) for stride in select_permutations(size, MAX_RINGS)] + [(1, size - 1)]
     return [chosen for chosen in dict.fromkeys(sets) if chosen and len(set(chosen)) == len(chosen) and chosen != (1,)]

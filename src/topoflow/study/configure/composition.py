@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -89,11 +88,6 @@ def group_options(group: str, name: str, hydra_overrides: Sequence[str] = ()) ->
         (group, name),
         lambda: loader.get_group_options(group, config_name=name, overrides=[*hydra_overrides]),
     ).copy()
-
-
-def is_hydra_override(text: str) -> bool:
-    """Return whether an argument is a setting of Hydra itself: ``hydra.run.dir=here``, ``hydra/launcher=basic``."""
-    return re.match(r"[+~]*hydra\b", text) is not None
 
 
 def _compose(name: str, overrides: Sequence[str]) -> DictConfig:

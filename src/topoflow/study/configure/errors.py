@@ -2,52 +2,38 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
-from yaml import MarkedYAMLError
+if TYPE_CHECKING:
+    from topoflow.study.configure.sources import Sources
 
-from topoflow.study.configure.hints import suggest, suggest_key
+LIBRARIES = ("hydra", "omegaconf", "yaml")
 
 
 @contextmanager
-def one_line(overrides: Sequence[str], name: str) -> Iterator[None]:
+def one_line(overrides: Sequence[str], name: str, sources: Sources | None = None) -> Iterator[None]:
     """Raise ``ValueError`` in one line for what Hydra or OmegaConf raises in the block.
 
-    ``overrides`` are those of the configuration ``name``.
+    ``overrides`` are those of the configuration ``name`` of ``sources``, by default of an initialized Hydra.
     """
     try:
         yield
-    except MissingConfigException as error:
-        group, _, option = (error.missing_cfg_file or "").rpartition("/")
-        if not error.options:
-            raise ValueError(reason(error)) from error
-        close = suggest(option, error.options, "")
-        hint = f" ({close.removeprefix('; ')})" if "did you mean" in close else ""
-        raise ValueError(f"{group}: must be one of {', '.join(error.options)}, got {option!r}{hint}") from error
-    except ConfigCompositionException as error:
-        missing = re.match(r"Could not override '([^']+)'", str(error))
-        merging = re.match(r"Error merging override [+~]*([^=]+)", str(error))
-        if merging is not None and error.__cause__ is not None:
-            raise ValueError(f"{merging.group(1)}: {reason(error.__cause__)}") from error
-        if missing is None:
-            raise ValueError(f"{' '.join(overrides)}: {reason(error)}") from error
-        key = missing.group(1)
-        raise ValueError(f"{key}: no such key{suggest_key(key, overrides, name)}") from error
-    except MissingMandatoryValue as error:
-        raise ValueError(f"{error.full_key}: must be given, e.g. {error.full_key}=VALUE") from error
-    except OmegaConfBaseException as error:
-        text = reason(error).removeprefix("ValueError raised while resolving interpolation: ")
-        raise ValueError(f"{error.full_key or 'config'}: {text}") from error
-    except HydraException as error:
-        raise ValueError(f"{' '.join(overrides)}: {reason(error)}") from error
-    except MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = "" if mark is None else f"{mark.name}: line {mark.line + 1} column {mark.column + 1}: "
-        raise ValueError(f"{place}must be YAML of plain values, got {error.problem}") from error
+    except Exception as error:
+        if not is_of_libraries(error):
+            raise
+        from topoflow.study.configure.library_errors import named
+
+        if sources is None:
+            named(error, overrides, name)
+        with sources.hydra():
+            named(error, overrides, name)
+
+
+def is_of_libraries(error: BaseException) -> bool:
+    """Return whether Hydra, OmegaConf or YAML have raised an error, without importing them."""
+    return any(kind.__module__.partition(".")[0] in LIBRARIES for kind in type(error).__mro__)
 
 
 def reason(error: BaseException) -> str:

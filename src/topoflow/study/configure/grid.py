@@ -11,24 +11,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import Any
-
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
+from typing import TYPE_CHECKING, Any
 
 from topoflow.engine.observer import Observer, Silent
 from topoflow.study.configure.build import forget
-from topoflow.study.configure.composition import composed, group_options, initialized, is_hydra_override
 from topoflow.study.configure.errors import one_line, reason
 from topoflow.study.configure.given import name_of
-from topoflow.study.configure.model_file import with_model_file
 from topoflow.study.configure.nodes import default_sweep
 from topoflow.study.configure.point import Point
-from topoflow.study.configure.points import Check, PointComposer
-from topoflow.study.configure.recipe import with_recipe
-from topoflow.study.configure.sweeps import MOST_POINTS, check_sweeps, nested
+from topoflow.study.configure.points import CONSTANTS, NUMBER, Check, PointComposer, is_word
+from topoflow.study.configure.sources import OWN, Sources, is_hydra_override
+from topoflow.study.configure.sweeps import MOST_POINTS, check_total
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import Override
 
 CONFIG = "compare"
 SEVERAL_GPUS = r"^(\+*device=)(cuda:\d+(?:,cuda:\d+)+)$"  # one value, where Hydra would see several
@@ -81,12 +78,11 @@ class Grid(Sequence[Point]):
     """The points of arguments; each is composed when it is read."""
 
     product: Product
-    hydra_overrides: tuple[str, ...]
+    sources: Sources
     by_default: frozenset[str]
     check: Check
     config: str = CONFIG
     objects: Mapping[str, Any] = field(default_factory=dict)
-    folders: Sequence[str] = ()
 
     @classmethod
     def of(
@@ -101,14 +97,13 @@ class Grid(Sequence[Point]):
         """Return the grid of ``arguments``. Raise ``ValueError`` for a wrong one, or for more than ``most`` points."""
         forget()
         arguments = with_workload(arguments)
-        arguments = with_model_file(arguments)
-        arguments = with_recipe(arguments, ("micro_batch",) if config == "search" else ())  # a search chooses it
+        arguments = _without_files(arguments, ("micro_batch",) if config == "search" else ())  # a search chooses it
         arguments = [re.sub(SEVERAL_GPUS, r"\1'\2'", argument) for argument in arguments]
         hydra_overrides = [argument for argument in arguments if is_hydra_override(argument)]
-        with initialized(folders):
-            swept = [argument for argument in arguments if argument not in hydra_overrides]
-            points, by_default = expand(swept, hydra_overrides, config, most)
-        return cls(points, tuple(hydra_overrides), by_default, check, config, objects or {}, folders)
+        sources = Sources(tuple(folders), tuple(hydra_overrides))
+        swept = [argument for argument in arguments if argument not in hydra_overrides]
+        points, by_default = expand(swept, sources, config, most)
+        return cls(points, sources, by_default, check, config, objects or {})
 
     def __len__(self) -> int:
         return len(self.product)
@@ -126,16 +121,15 @@ class Grid(Sequence[Point]):
 
     @cached_property
     def _points(self) -> PointComposer:
-        return PointComposer(self.config, self.check, self.hydra_overrides)
+        return PointComposer(self.config, self.check, self.sources)
 
     def compose(self, numbers: Sequence[int] | None = None, observer: Observer = Silent()) -> list[Point]:
         """Return the points of ``numbers``, by default all. ``observer`` is informed of each. Raise as ``of`` does."""
         points = []
         numbers = range(len(self)) if numbers is None else numbers
-        with initialized(self.folders):
-            for done, number in enumerate(numbers):
-                observer.advance(done, len(numbers))
-                points.append(self._composed(self.product[number]))
+        for done, number in enumerate(numbers):
+            observer.advance(done, len(numbers))
+            points.append(self._composed(self.product[number]))
         observer.advance(len(numbers), len(numbers))
         return points
 
@@ -164,23 +158,68 @@ def with_workload(arguments: Sequence[str]) -> list[str]:
     return [re.sub(r"^([+~]*)model(?=[=.])", r"\1workload", argument) for argument in arguments]
 
 
+def _without_files(arguments: Sequence[str], chosen: Sequence[str]) -> list[str]:
+    """Return the arguments with the keys of files in place of ``workload=FILE.json`` and ``recipe=FILE``."""
+    if any(re.match(r"workload=.*\.json['\"]?$|recipe=", text) for text in arguments):
+        from topoflow.study.configure.model_file import with_model_file
+        from topoflow.study.configure.recipe import with_recipe
+
+        return with_recipe(with_model_file(arguments), chosen)
+    return [*arguments]
+
+
 def expand(
-    arguments: Sequence[str], hydra_overrides: Sequence[str] = (), config: str = CONFIG, most: int = MOST_POINTS
+    arguments: Sequence[str], sources: Sources = OWN, config: str = CONFIG, most: int = MOST_POINTS
 ) -> tuple[Product, frozenset[str]]:
     """Return the overrides of every point, as ``hydra --multirun`` has them, and the keys that only ``config`` sweeps.
 
-    Needs an initialized Hydra.
+    Raises ``ValueError`` for a wrong argument, or more than ``most`` points.
     """
-    with one_line(arguments, config):
-        parser = checked_parser([*hydra_overrides, *arguments])
-        added = _added_files(arguments, hydra_overrides, config)
-        defaults = default_sweep(composed(config, [*hydra_overrides, *added]).hydra.sweeper.params or {}, arguments)
-        swept = [f"{key}={value}" for key, value in defaults.items()]
-        parsed = parser.parse_overrides([*swept, *arguments])
-        check_sweeps(parsed, most)
-        values = {override.get_key_element(): _values(override) for override in parsed}  # the last of a key counts
-        named = {override.get_key_element() for override in parser.parse_overrides(list(arguments))}
-        return Product(values), frozenset(map(str, defaults)) - named
+    with one_line(arguments, config, sources):
+        typed = _typed(arguments)
+        if typed is None or sources.hydra_overrides:
+            with sources.hydra():
+                checked_parser([*sources.hydra_overrides, *arguments])
+        defaults = default_sweep(sources.default_sweep(config, _added_files(arguments, sources, config)), arguments)
+        swept = _typed([f"{key}={value}" for key, value in defaults.items()])
+        if typed is None or swept is None:
+            typed, swept = _parsed(arguments, defaults, sources, most)
+        values = {**swept, **typed}  # the last of a key counts
+        check_total(prod(map(len, values.values())), most)
+        return Product(values), frozenset(swept) - set(typed)
+
+
+def _typed(arguments: Sequence[str]) -> dict[str, list[str]] | None:
+    """Return the values of each key; None where Hydra has to read an argument, as it is more than numbers and words."""
+    found = {}
+    for key, _, text in (argument.partition("=") for argument in arguments):
+        values = text.split(",")
+        if not re.fullmatch(r"[a-z_]\w*(\.[a-z_]\w*)*", key, re.ASCII) or not all(map(_is_as_typed, values)):
+            return None
+        found[key] = values
+    return found
+
+
+def _is_as_typed(value: str) -> bool:
+    """Return whether Hydra writes a value as it was typed."""
+    if NUMBER.fullmatch(value):
+        return "." not in value or str(float(value)) == value
+    return is_word(value) or value in CONSTANTS
+
+
+def _parsed(
+    arguments: Sequence[str], defaults: Mapping[str, str], sources: Sources, most: int
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Return the values of each key of ``arguments``, and of ``defaults``, as Hydra reads them."""
+    from topoflow.study.configure.override_sweeps import check_sweeps
+
+    with sources.hydra():
+        parser = checked_parser([])
+        swept = parser.parse_overrides([f"{key}={value}" for key, value in defaults.items()])
+        typed = parser.parse_overrides([*arguments])
+        check_sweeps([*swept, *typed], most)
+        first, last = ({one.get_key_element(): _values(one) for one in each} for each in (swept, typed))
+    return last, first
 
 
 def checked_parser(arguments: Sequence[str]) -> OverridesParser:
@@ -188,6 +227,12 @@ def checked_parser(arguments: Sequence[str]) -> OverridesParser:
 
     Needs an initialized Hydra.
     """
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    from topoflow.study.configure.override_sweeps import nested
+
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
     for argument in arguments:
         if not re.match(r"[~+\w]", argument):
@@ -203,10 +248,10 @@ def checked_parser(arguments: Sequence[str]) -> OverridesParser:
     return parser
 
 
-def _added_files(arguments: Sequence[str], hydra_overrides: Sequence[str], config: str) -> list[str]:
+def _added_files(arguments: Sequence[str], sources: Sources, config: str) -> list[str]:
     """Return the arguments that add a file, ``+experiment=mine``, which may say what is swept by default."""
     added = [argument for argument in arguments if re.fullmatch(r"\+[\w/]+=[\w/]+", argument)]
-    return [text for text in added if group_options(text[1:].partition("=")[0], config, hydra_overrides)]
+    return [text for text in added if sources.options(text[1:].partition("=")[0], config)]
 
 
 def _values(override: Override) -> list[str]:

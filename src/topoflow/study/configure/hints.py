@@ -1,87 +1,9 @@
-"""Hints: the key that was probably meant, or the command that has it."""
+"""Hints: the name that was probably meant."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
-
-from hydra.errors import ConfigCompositionException
-from omegaconf import DictConfig, OmegaConf
-
-from topoflow.study.configure.composition import composed, group_options
-from topoflow.track import trackers
-
-CONFIGS = ("compare", "search", "simulate")  # one for each verb with keys of its own
-
-
-SHARES = "search.acceptance=[SHARE,SHARE], of slower proposals that the coldest and the hottest chain accept"
-REPLACED = {"search.coldest": SHARES, "search.hottest": SHARES}  # keys that there were, and what is given instead
-
-
-def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
-    """Keys of the same level as the wrong one, in the configuration of the same groups."""
-    if key in REPLACED:
-        return f" any more; give {REPLACED[key]}"
-    named = [override for override in overrides if not override.partition("=")[2].startswith("{")]
-    there, keys = composed(name, []), {override: override.partition("=")[0] for override in named}
-    config = composed(name, [o for o, at in keys.items() if _is_group(at, there) and group_options(at, name)])
-    if (elsewhere := _elsewhere(config, key, name)) is not None:
-        return elsewhere
-    if isinstance(OmegaConf.select(config, key), DictConfig):
-        return f" in it like those given; ++{key}=... adds keys"
-    parent, _, last = key.rpartition(".")
-    while parent and not isinstance(OmegaConf.select(config, parent, throw_on_missing=False), DictConfig):
-        parent, _, last = parent.rpartition(".")
-    siblings = OmegaConf.select(config, parent) if parent else config
-    if last not in siblings and (owners := _owners(parent, last, name)):
-        more = f" and {len(owners) - 1} more have it" if len(owners) > 1 else " has it"
-        return f"; {parent}={owners[0]}{more}"
-    return suggest(last, _keys(siblings), parent)
-
-
-def _owners(group: str, key: str, name: str) -> list[str]:
-    """Return the choices of a config group that have a key, the shortest name first."""
-    if not group or not _is_group(group, composed(name, [])):
-        return []
-    try:
-        parts = {choice: composed(name, [f"{group}={choice}"])[group] for choice in group_options(group, name)}
-    except ConfigCompositionException:  # an experiment, which nothing replaces
-        return []
-    return sorted((choice for choice, part in parts.items() if key in part), key=len)
-
-
-def _is_group(key: str, there: DictConfig) -> bool:
-    """Return whether a key may be a config group: one of the configuration, or a tracker, which is optional."""
-    return key in trackers() or (key in there and key != "hydra")
-
-
-def _elsewhere(config: DictConfig, key: str, name: str) -> str | None:
-    """Return a hint to the command that has a key, or to the part of the configuration that another part refers to."""
-    first = key.partition(".")[0]
-    others = [other for other in CONFIGS if other != name and first not in config and first in composed(other, [])]
-    if others:
-        return f" of topoflow {name}; topoflow {others[0]} has {first}"
-    for at in range(1, key.count(".") + 1):
-        parts = key.split(".")
-        source = _source(config, parts[:at])
-        if source is not None:
-            return suggest(".".join(parts[at:]), _keys(OmegaConf.select(config, source)), source)
-    return None
-
-
-def _source(config: DictConfig, parts: Sequence[str]) -> str | None:
-    """The config that ``${...}`` at this place stands for."""
-    within = OmegaConf.select(config, ".".join(parts[:-1])) if parts[:-1] else config
-    if (
-        not isinstance(within, DictConfig)
-        or parts[-1] not in within
-        or not OmegaConf.is_interpolation(within, parts[-1])
-    ):
-        return None
-    raw = OmegaConf.to_container(within, resolve=False)
-    assert isinstance(raw, dict)
-    source = str(raw[parts[-1]])[2:-1]
-    return source if isinstance(OmegaConf.select(config, source, throw_on_missing=False), DictConfig) else None
+from collections.abc import Sequence
 
 
 def suggest(name: str, known: Sequence[str], where: str) -> str:
@@ -89,7 +11,3 @@ def suggest(name: str, known: Sequence[str], where: str) -> str:
     close = difflib.get_close_matches(name, known, n=1, cutoff=2 / 3)  # experiment is not like placement
     prefix = f"{where}." if where else ""
     return f"; did you mean {prefix}{close[0]}?" if close else f"; must be one of {', '.join(known)}"
-
-
-def _keys(config: Iterable[object]) -> list[str]:
-    return [str(key) for key in config if key not in ("_target_", "hydra")]

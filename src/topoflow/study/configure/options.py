@@ -10,16 +10,16 @@ PAPERS = "topoflow.papers"
 
 def options(group: str) -> list[str]:
     """Return the sorted names of the files of ``configs/GROUP``."""
-    return sorted(path.stem for path in _files("topoflow.configs", f"{group}/*.yaml"))
+    return sorted(path.stem for path in files_of("topoflow.configs", f"{group}/*.yaml"))
 
 
 def experiments() -> dict[str, str]:
     """Return the published figures, sorted, with the package of the paper that has each: ``papers/ROOM/experiment``."""
-    paths = sorted(_files(PAPERS, "*/experiment/*.yaml"), key=lambda path: path.stem)
+    paths = sorted(files_of(PAPERS, "*/experiment/*.yaml"), key=lambda path: path.stem)
     return {path.stem: f"{PAPERS}.{path.parent.parent.name}" for path in paths}
 
 
-def _files(package: str, pattern: str) -> list[Path]:
+def files_of(package: str, pattern: str) -> list[Path]:
     """Return the files of a package that is not imported: that of configurations imports Hydra."""
     found = find_spec(package)
     assert found is not None

@@ -13,26 +13,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-
 from topoflow.study.configure.build import build
-from topoflow.study.configure.composition import composed, group_options
-from topoflow.study.configure.errors import one_line
+from topoflow.study.configure.errors import is_of_libraries, one_line
 from topoflow.study.configure.given import described, name_of
 from topoflow.study.configure.nodes import has_measured_kernels, with_node
 from topoflow.study.configure.point import FIDELITY, OPTIONAL_GROUPS, Point
+from topoflow.study.configure.sources import INITIALIZED, Composed, Sources
 from topoflow.study.configure.tree import MISSING, ConfigTree, Path
 from topoflow.workload.efficiency import MEASURED
 
-HYDRA = "hydra"  # Hydra's own node of a configuration
 MAX_COMPOSITIONS = 64  # kept, of 1 MB each; a grid over many files uses each for a few points only
 MAX_PARSED = 4096  # overrides kept; a grid may have millions of points
 
 NUMBER = re.compile(r"(0|-?[1-9]\d{0,17})(\.\d+)?", re.ASCII)  # read as Hydra reads it, which takes 1 ms
-NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+WORD = re.compile(r"[A-Za-z_/][\w./-]*", re.ASCII)
+CONSTANTS = {"null": None, "true": True, "false": False}
+RESERVED = (*CONSTANTS, "inf", "nan")  # that Hydra reads as something else than text
 
 Check = Callable[[Mapping[str, Any]], None]
 
@@ -41,7 +38,6 @@ Check = Callable[[Mapping[str, Any]], None]
 class Argument:
     """A parsed override. ``is_value``: it gives an existing key a plain value, as far as its text tells."""
 
-    override: Override | None  # None: a whole number, which Hydra's parser takes 0.4 ms for
     key: str
     is_value: bool
     is_option: bool  # it chooses a file of a config group
@@ -64,22 +60,21 @@ class Composition:
 
 @dataclass
 class PointComposer:
-    """Composes the points of the configuration ``name``. Needs an initialized Hydra.
+    """Composes the points of the configuration ``name``.
 
     ``check`` gets the values at the top of each configuration; it raises ``ValueError`` for a wrong one.
-    ``hydra_overrides`` are settings of Hydra itself.
     """
 
     name: str
     check: Check
-    hydra_overrides: tuple[str, ...] = ()
+    sources: Sources = INITIALIZED
     _compositions: dict[tuple[str, ...], Composition] = field(default_factory=dict)  # by their overrides
     _parsed: dict[str, Argument] = field(default_factory=dict)
     _groups: dict[str, list[str]] = field(default_factory=dict)
 
     def compose(self, overrides: Sequence[str], point: Point) -> Point:
         """Return ``point`` with the values and choices of ``overrides``. Raise ``ValueError`` in one line."""
-        with one_line(overrides, self.name):
+        with one_line(overrides, self.name, self.sources):
             overrides = with_node(overrides, point.objects, self._options("gpu"))
             composition, changes = self.composition(overrides)
             for group, made in point.objects.items():
@@ -91,8 +86,9 @@ class PointComposer:
                 values = composition.tree.with_values(changes)
                 if has_measured_kernels(values, overrides, point.objects):
                     values = composition.tree.with_values({**changes, ("efficiency",): MEASURED})
-            except (ValueError, OmegaConfBaseException):  # the check may know better what is wrong
-                self._check(composition, composition.tree.with_interpolations(changes))
+            except Exception as error:
+                if isinstance(error, ValueError) or is_of_libraries(error):  # the check may know better what is wrong
+                    self._check(composition, composition.tree.with_interpolations(changes))
                 raise
             self._check(composition, values)
         return _with_objects(point, composition, values)
@@ -122,8 +118,16 @@ class PointComposer:
 
     def _parse(self, text: str) -> Argument:
         key, _, digits = text.partition("=")
-        if NUMBER.fullmatch(digits) and NAME.fullmatch(key) and not self._options(key):
-            return Argument(None, key, True, False, float(digits) if "." in digits else int(digits))
+        if NAME.fullmatch(key):
+            options = self._options(key)
+            if NUMBER.fullmatch(digits) and not options:
+                return Argument(key, True, False, float(digits) if "." in digits else int(digits))
+            if digits in CONSTANTS and not options:
+                return Argument(key, True, False, CONSTANTS[digits])
+            if is_word(digits):
+                return Argument(key, not options, bool(options), digits)
+        from hydra.core.override_parser.overrides_parser import OverridesParser
+
         (override,) = OverridesParser.create().parse_overrides([text])
         key, value = override.key_or_group, override.value()
         options = self._options(key)
@@ -132,30 +136,32 @@ class PointComposer:
             raise ValueError(f"{key}: must be one of {', '.join(options)}, got {got}")
         is_set = not (override.is_delete() or override.is_add() or override.is_force_add() or override.package)
         is_option = bool(options) and not isinstance(value, dict)
-        return Argument(override, key, is_set and not is_option and _is_plain(value), is_option, value)
+        return Argument(key, is_set and not is_option and _is_plain(value), is_option, value)
 
     def _options(self, group: str) -> list[str]:
         """Return the files of a config group; none if ``group`` is no group."""
         if group not in self._groups:
-            self._groups[group] = group_options(group, self.name, self.hydra_overrides)
+            self._groups[group] = self.sources.options(group, self.name)
         return self._groups[group]
 
     def _composed(self, overrides: tuple[str, ...]) -> Composition:
-        """Return the files that Hydra composes."""
+        """Return the configuration of the files and values that ``overrides`` choose."""
         if overrides not in self._compositions:
-            config = composed(self.name, [*self.hydra_overrides, *overrides])
-            choices = {str(group): str(option) for group, option in config.hydra.runtime.choices.items()}
-            OmegaConf.set_readonly(config, False)
-            OmegaConf.set_struct(config, False)
-            config.pop(HYDRA)
-            fidelities = _name_fidelity(config, choices, overrides)
+            whole = self.sources.composed(self.name, overrides)
+            fidelities = _name_fidelity(whole, overrides)
             if len(self._compositions) >= MAX_COMPOSITIONS:
                 self._compositions.clear()
-            self._compositions[overrides] = Composition(overrides, ConfigTree(config), choices, fidelities)
+            tree = ConfigTree(whole.values, whole.config)
+            self._compositions[overrides] = Composition(overrides, tree, whole.choices, fidelities)
         return self._compositions[overrides]
 
     def _check(self, composition: Composition, values: Mapping[str, Any]) -> None:
         self.check({key: values[key] for key in values if key not in (*composition.fidelities, *OPTIONAL_GROUPS)})
+
+
+def is_word(text: str) -> bool:
+    """Return whether Hydra reads a value as the text that it is."""
+    return WORD.fullmatch(text) is not None and text.lower() not in RESERVED
 
 
 def _is_plain(value: Any) -> bool:
@@ -174,11 +180,12 @@ def _is_related(one: str, other: str) -> bool:
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
-def _name_fidelity(config: DictConfig, choices: Mapping[str, str], overrides: Sequence[str]) -> tuple[str, ...]:
+def _name_fidelity(whole: Composed, overrides: Sequence[str]) -> tuple[str, ...]:
     """Make ``fidelity`` of a configuration the name of the chosen file; return the names that have settings.
 
     Raises ``ValueError`` for settings that are given as ``fidelity.KEY`` and would be ignored.
     """
+    choices = whole.choices
     names = [group.partition("@")[2] for group in choices if group.startswith(f"{FIDELITY}@")]
     chosen = choices.get(FIDELITY)
     if chosen is not None:
@@ -186,9 +193,11 @@ def _name_fidelity(config: DictConfig, choices: Mapping[str, str], overrides: Se
             _check_settings(chosen, overrides)
         else:  # a file in a folder of the user
             names.append(chosen)
-            config[chosen] = config[FIDELITY]
-        config[FIDELITY] = chosen
-    return tuple(name for name in names if name in config)
+            for config in whole.forms:
+                config[chosen] = config[FIDELITY]
+        for config in whole.forms:
+            config[FIDELITY] = chosen
+    return tuple(name for name in names if name in whole.values)
 
 
 def _check_settings(chosen: str, overrides: Sequence[str]) -> None:

@@ -12,13 +12,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
-
-from omegaconf import AnyNode, DictConfig, ListConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from topoflow.collectives.algorithm import circuits_for
+from topoflow.study.configure.errors import is_of_libraries
 from topoflow.units import gbps, mib, us
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 Path = tuple[str, ...]  # keys from the top
 
@@ -47,16 +49,30 @@ class Reference:
 
 
 class ConfigTree:
-    """The values of one choice of files. ``config`` is what Hydra composed, without Hydra's own node."""
+    """The values of one choice of files, interpolations as text.
 
-    def __init__(self, config: DictConfig) -> None:
-        self._config = config
-        self.plain: Any = OmegaConf.to_container(config)  # interpolations are text
+    ``config`` is what Hydra composed, without Hydra's own node; None: the values are those of files, without types.
+    """
+
+    def __init__(self, plain: dict[str, Any], config: DictConfig | None = None) -> None:
+        self.plain: Any = plain
+        self._composed = config
         self._base: dict[str, Any] | None = None
         self._references: list[Reference] | None = []  # each after those that it reads; None: some are not so plain
         self._missing = [path for path, value in leaves(self.plain) if value == MISSING]
         self._has_value: dict[Path, bool] = {}
         self._affected: dict[tuple[Path, ...], list[Reference]] = {}  # by the paths of what is changed
+
+    @cached_property
+    def _config(self) -> DictConfig:
+        if self._composed is not None:
+            return self._composed
+        from omegaconf import OmegaConf
+
+        import topoflow.configs  # noqa: F401  registers the resolvers
+
+        config: DictConfig = OmegaConf.create(self.plain)
+        return config
 
     def has_value(self, path: Path) -> bool:
         """Return whether ``path`` has an untyped value of its own: no mapping, and not within an interpolation."""
@@ -65,7 +81,16 @@ class ConfigTree:
         return self._has_value[path]
 
     def _finds_value(self, path: Path) -> bool:
-        config: Any = self._config
+        if self._composed is None:
+            values = self.plain
+            for key in path:
+                if not isinstance(values, dict) or key not in values:
+                    return False
+                values = values[key]
+            return not isinstance(values, dict)
+        from omegaconf import AnyNode, DictConfig, ListConfig, OmegaConf
+
+        config: Any = self._composed
         for key in path[:-1]:
             if not isinstance(config, DictConfig) or key not in config or OmegaConf.is_interpolation(config, key):
                 return False
@@ -106,6 +131,8 @@ class ConfigTree:
 
     def config(self, changes: Mapping[Path, Any]) -> DictConfig:
         """Return the configuration with ``changes``, as a copy for the caller."""
+        from omegaconf import OmegaConf
+
         config = deepcopy(self._config)
         for path, value in changes.items():
             OmegaConf.update(config, ".".join(path), value, merge=False)
@@ -122,11 +149,6 @@ class ConfigTree:
         if None in matches.values():
             self._references = None
             return
-        try:
-            base: Any = OmegaConf.to_container(self._config, resolve=True)
-        except (*UNRESOLVED, OmegaConfBaseException):  # a value that it refers to is missing, or wrong
-            self._references = None
-            return
         waiting = [
             Reference(path, tuple((match[1] or match[3]).split(".")), match[2])
             for path, match in matches.items()
@@ -136,9 +158,21 @@ class ConfigTree:
         while ready := [one for one in waiting if not any(_overlap(one.source, other.path) for other in waiting)]:
             ordered += ready
             waiting = [one for one in waiting if one not in ready]
-        is_same = all(_same(reference.value(base), at(base, reference.path)) for reference in ordered)
-        self._references = ordered if is_same and not waiting else None
-        self._base = base
+        if waiting:  # they refer to each other
+            self._references = None
+            return
+        base, numbers = deepcopy(self.plain), [path for path, _ in texts if path not in matches]
+        try:
+            for path in numbers:
+                _set(base, path, _number(at(base, path)))
+            for reference in ordered:
+                _set(base, reference.path, reference.value(base))
+        except UNRESOLVED:  # a value that it refers to is missing, or wrong
+            self._references = None
+            return
+        is_missing = any(at(base, reference.path) == MISSING for reference in ordered)
+        is_same = self._composed is None or _same(base, _resolved(self._composed))
+        self._references, self._base = None if is_missing or not is_same else ordered, base
 
     def _affected_by(self, changed: tuple[Path, ...]) -> list[Reference]:
         """Return the references to compute again, in their order; a reference that is itself changed is none."""
@@ -155,6 +189,8 @@ class ConfigTree:
 
 def plain(value: Any) -> Any:
     """Return a value of a configuration as plain Python, resolved. Raises what OmegaConf raises."""
+    from omegaconf import OmegaConf
+
     if not OmegaConf.is_config(value):
         return value
     return OmegaConf.to_container(value, resolve=True, throw_on_missing=True)
@@ -178,13 +214,35 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Return whether two values are equal and of one type: 1 is not 1.0."""
-    return type(one) is type(other) and bool(one == other)
+    """Return whether two trees have equal values of equal types: 1 is not 1.0."""
+    return repr(one) == repr(other)
+
+
+def _resolved(config: DictConfig) -> Any:
+    """Return all values of a configuration; None where one of them cannot be computed."""
+    from omegaconf import OmegaConf
+
+    try:
+        return OmegaConf.to_container(config, resolve=True)
+    except Exception as error:
+        if isinstance(error, UNRESOLVED) or is_of_libraries(error):
+            return None
+        raise
 
 
 def _overlap(one: Sequence[Any], other: Sequence[Any]) -> bool:
     """Return whether one of two paths is the other, or leads into it."""
     return all(a == b for a, b in zip(one, other, strict=False))
+
+
+def _set(tree: Any, path: Sequence[Any], value: Any) -> None:
+    at(tree, path[:-1])[path[-1]] = value
+
+
+def _number(text: str) -> Any:
+    """Return the value of ``${us:0.03}``."""
+    resolver, _, number = text[2:-1].partition(":")
+    return RESOLVERS[resolver](float(number) if "." in number else int(number))
 
 
 def _put(tree: Any, copied: set[tuple[Any, ...]], path: tuple[Any, ...], value: Any) -> None:

@@ -17,7 +17,7 @@ from topoflow.study.configure.hints import suggest
 from topoflow.study.configure.keys import GROUPS, KEYS
 from topoflow.study.configure.options import experiments, options
 from topoflow.study.configure.point import EXECUTOR, Point
-from topoflow.study.configure.points import HYDRA
+from topoflow.study.configure.sources import HYDRA
 from topoflow.study.configure.tree import plain
 from topoflow.study.figures.base import Experiment
 from topoflow.track import trackers
