@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from topoflow.cli.application import command_of, folders
 from topoflow.cli.experiment import show
 from topoflow.cli.kept import keep
 from topoflow.cli.stages import Terminal
+from topoflow.cli.verb import command_of, folders
 from topoflow.files import write_atomically
 from topoflow.report.output import Output
 from topoflow.study.configure.build import run_of
