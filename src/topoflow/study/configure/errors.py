@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from topoflow.study.configure.sources import Sources
+from topoflow.study.configure.sources import INITIALIZED, Sources
 
 LIBRARIES = ("hydra", "omegaconf", "yaml")
 
 
 @contextmanager
-def one_line(overrides: Sequence[str], name: str, sources: Sources | None = None) -> Iterator[None]:
+def one_line(overrides: Sequence[str], name: str, sources: Sources = INITIALIZED) -> Iterator[None]:
     """Raise ``ValueError`` in one line for what Hydra or OmegaConf raises in the block.
 
     ``overrides`` are those of the configuration ``name`` of ``sources``, by default of an initialized Hydra.
@@ -25,10 +23,8 @@ def one_line(overrides: Sequence[str], name: str, sources: Sources | None = None
             raise
         from topoflow.study.configure.library_errors import named
 
-        if sources is None:
-            named(error, overrides, name)
         with sources.hydra():
-            named(error, overrides, name)
+            named(error, overrides, name, sources)
 
 
 def is_of_libraries(error: BaseException) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, OmegaConf
 
-from topoflow.study.configure.composition import composed, group_options
 from topoflow.study.configure.hints import suggest
+from topoflow.study.configure.sources import Sources
 from topoflow.track import trackers
 
 CONFIGS = ("compare", "search", "simulate")  # one for each verb with keys of its own
@@ -18,14 +18,15 @@ SHARES = "search.acceptance=[SHARE,SHARE], of slower proposals that the coldest 
 REPLACED = {"search.coldest": SHARES, "search.hottest": SHARES}  # keys that there were, and what is given instead
 
 
-def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
-    """Keys of the same level as the wrong one, in the configuration of the same groups."""
+def suggest_key(key: str, overrides: Sequence[str], name: str, sources: Sources) -> str:
+    """Return the keys of the same level as the wrong one, in the configuration ``name`` of the same groups."""
     if key in REPLACED:
         return f" any more; give {REPLACED[key]}"
     named = [override for override in overrides if not override.partition("=")[2].startswith("{")]
-    there, keys = composed(name, []), {override: override.partition("=")[0] for override in named}
-    config = composed(name, [o for o, at in keys.items() if _is_group(at, there) and group_options(at, name)])
-    if (elsewhere := _elsewhere(config, key, name)) is not None:
+    there, keys = _composed(sources, name), {override: override.partition("=")[0] for override in named}
+    groups = [o for o, at in keys.items() if _is_group(at, there) and sources.options(at, name)]
+    config = _composed(sources, name, *groups)
+    if (elsewhere := _elsewhere(config, key, name, sources)) is not None:
         return elsewhere
     if isinstance(OmegaConf.select(config, key), DictConfig):
         return f" in it like those given; ++{key}=... adds keys"
@@ -33,18 +34,24 @@ def suggest_key(key: str, overrides: Sequence[str], name: str) -> str:
     while parent and not isinstance(OmegaConf.select(config, parent, throw_on_missing=False), DictConfig):
         parent, _, last = parent.rpartition(".")
     siblings = OmegaConf.select(config, parent) if parent else config
-    if last not in siblings and (owners := _owners(parent, last, name)):
+    if last not in siblings and (owners := _owners(parent, last, name, sources)):
         more = f" and {len(owners) - 1} more have it" if len(owners) > 1 else " has it"
         return f"; {parent}={owners[0]}{more}"
     return suggest(last, _keys(siblings), parent)
 
 
-def _owners(group: str, key: str, name: str) -> list[str]:
+def _composed(sources: Sources, name: str, *overrides: str) -> DictConfig:
+    found = sources.composed(name, overrides)
+    return OmegaConf.create(found.values) if found.config is None else found.config
+
+
+def _owners(group: str, key: str, name: str, sources: Sources) -> list[str]:
     """Return the choices of a config group that have a key, the shortest name first."""
-    if not group or not _is_group(group, composed(name, [])):
+    if not group or not _is_group(group, _composed(sources, name)):
         return []
     try:
-        parts = {choice: composed(name, [f"{group}={choice}"])[group] for choice in group_options(group, name)}
+        choices = sources.options(group, name)
+        parts = {choice: sources.composed(name, [f"{group}={choice}"]).values[group] for choice in choices}
     except ConfigCompositionException:  # an experiment, which nothing replaces
         return []
     return sorted((choice for choice, part in parts.items() if key in part), key=len)
@@ -55,10 +62,14 @@ def _is_group(key: str, there: DictConfig) -> bool:
     return key in trackers() or (key in there and key != "hydra")
 
 
-def _elsewhere(config: DictConfig, key: str, name: str) -> str | None:
+def _elsewhere(config: DictConfig, key: str, name: str, sources: Sources) -> str | None:
     """Return a hint to the command that has a key, or to the part of the configuration that another part refers to."""
     first = key.partition(".")[0]
-    others = [other for other in CONFIGS if other != name and first not in config and first in composed(other, [])]
+    others = [
+        other
+        for other in CONFIGS
+        if other != name and first not in config and first in sources.composed(other, []).values
+    ]
     if others:
         return f" of topoflow {name}; topoflow {others[0]} has {first}"
     for at in range(1, key.count(".") + 1):

@@ -13,9 +13,10 @@ from yaml import MarkedYAMLError
 from topoflow.study.configure.errors import reason
 from topoflow.study.configure.hints import suggest
 from topoflow.study.configure.key_hints import suggest_key
+from topoflow.study.configure.sources import Sources
 
 
-def named(cause: Exception, overrides: Sequence[str], name: str) -> NoReturn:
+def named(cause: Exception, overrides: Sequence[str], name: str, sources: Sources) -> NoReturn:
     """Raise ``ValueError`` in one line for ``cause``, else ``cause``. Needs an initialized Hydra."""
     try:
         raise cause
@@ -34,7 +35,7 @@ def named(cause: Exception, overrides: Sequence[str], name: str) -> NoReturn:
         if missing is None:
             raise ValueError(f"{' '.join(overrides)}: {reason(error)}") from error
         key = missing.group(1)
-        raise ValueError(f"{key}: no such key{suggest_key(key, overrides, name)}") from error
+        raise ValueError(f"{key}: no such key{suggest_key(key, overrides, name, sources)}") from error
     except MissingMandatoryValue as error:
         raise ValueError(f"{error.full_key}: must be given, e.g. {error.full_key}=VALUE") from error
     except OmegaConfBaseException as error:
