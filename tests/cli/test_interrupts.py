@@ -151,7 +151,7 @@ def test_a_command_ends_within_one_long_call_of_a_library():
 
 
 def test_at_the_end_python_looks_for_cycles_among_few_objects():
-    """Of the half million that libraries have made, which takes longer than all else after Ctrl-C."""
+    """Of the tens of thousands that libraries have made, which takes longer than all else after Ctrl-C."""
     program = """
 import atexit, gc
 atexit.register(lambda: print(len(gc.get_objects())))  # the first that is registered is the last that is called
@@ -161,8 +161,7 @@ print(len(gc.get_objects()))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     before, at_the_end = map(int, done.stdout.split()[-2:])
-    assert before > 50_000
-    assert at_the_end < 1000
+    assert at_the_end < before / 20
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 10_000])

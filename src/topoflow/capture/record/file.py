@@ -146,21 +146,25 @@ class RecordFile:
         if state != self._state:
             self._state = state
             self.append(state)
-        lines = []
-        while self._rows:
-            row = self._rows.popleft()
-            if isinstance(row, Event):
-                row.written = True
-                row = row.row
-            lines.append(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
-        if not lines:
-            return
-        data = memoryview(b"".join(lines))
-        self._size += len(data)
+        while self._rows:  # few at a time: all that a disk does not take stay in the queue, where they are counted
+            rows = [self._rows.popleft() for _ in range(min(len(self._rows), ROWS_OF_WRITE))]
+            self._put(b"".join(map(_line, rows)))
+
+    def _put(self, lines: bytes) -> None:
+        """Append lines to the file. Raises ``OSError``, and ``ValueError`` beyond the largest file."""
+        self._size += len(lines)
         if self._size > LARGEST_FILE:
             raise ValueError(f"it would be larger than {LARGEST_FILE} bytes, which nobody reads")
+        data = memoryview(lines)
         while data:
             data = data[os.write(self._file, data) :]
+
+
+def _line(row: Row | Event) -> bytes:
+    if isinstance(row, Event):
+        row.written = True
+        row = row.row
+    return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def describe(error: BaseException) -> str:

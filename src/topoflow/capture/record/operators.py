@@ -64,7 +64,7 @@ COUNTED: dict[str, Callable[..., int]] = {
 
 @dataclass(frozen=True)
 class _Operator:
-    """What is counted of an operator, whatever its arguments are."""
+    """The properties of an operator that counting needs, whatever its arguments are."""
 
     name: str
     flops: Callable[..., int] | None  # of the arguments
