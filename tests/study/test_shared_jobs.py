@@ -107,6 +107,7 @@ def test_every_network_of_the_command_line_has_every_job(tmp_path: Path) -> None
         ("", (), "must have the keys of each job"),
         ("- a", (), "must have the keys of each job"),
         ("{a: ", (), "must be YAML"),
+        ("a: &x {placement: 0-7}\nb: {c: *x, d: *x}", (), "jobs.yaml:2: must have no alias, got [*]x"),
         ("a: {placement: 0-7}\na: {placement: 8-15}", (), "jobs.yaml:2: must have each key once, got 'a' twice"),
         ("a: 3", (), "a: must have placement or request"),
         ({"a": {**job("0-7"), "request": "x"}}, (), "a: must have placement or request"),

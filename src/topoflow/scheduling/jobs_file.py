@@ -46,10 +46,14 @@ def read_jobs(file: Path, gpus: int, per_node: int, placement: str | None = None
     """
     try:
         text = decode(str(file), read_bytes(file))
+        _check_no_alias(str(file), text)
         _check_unique(str(file), yaml.compose(text, yaml.SafeLoader))
         found = yaml.safe_load(text)
     except OSError as error:
         raise ValueError(f"jobs: must be a file that can be read, got {file} ({error.strerror})") from error
+    except yaml.MarkedYAMLError as error:
+        line = "" if error.problem_mark is None else f":{error.problem_mark.line + 1}"
+        raise ValueError(f"{file}{line}: must be YAML of plain values, got {error.problem}") from error
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(f"{file}: must be YAML, got {' '.join(str(error).split())}") from error
     if not isinstance(found, Mapping) or not found:
@@ -100,6 +104,13 @@ def _gpus(place: str, keys: Mapping[Any, Any], per_node: int, placement: str | N
             raise ValueError(f"{place}.placement: {rule}, got {shorten(keys['placement'])}")
         found.extend(range(first, last + 1))
     return tuple(found)
+
+
+def _check_no_alias(place: str, text: str) -> None:
+    """Raise ``ValueError`` for an alias: a few lines of them can stand for more values than memory holds."""
+    for token in yaml.scan(text, yaml.SafeLoader):
+        if isinstance(token, yaml.AliasToken):
+            raise ValueError(f"{place}:{token.start_mark.line + 1}: must have no alias, got *{token.value}")
 
 
 def _check_unique(place: str, node: Any) -> None:
