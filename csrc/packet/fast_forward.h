@@ -3,8 +3,8 @@
 // The state is looked at when a NIC tries to send its next packet: a window ends there, so that looks are in step with
 // the period. Each state is compared with an earlier one, which is that of look 0, 1, 2, 3, 4, 6, 8, 11, ...: a quarter
 // of the looks so far apart. So a period of n looks is found n looks after it has begun, or a few more. A message that
-// comes to a NIC ends the search. Searches that were in vain make the next ones wait, so that a world without periods
-// takes hardly longer.
+// comes to a NIC ends the search. Searches that were in vain make the next ones wait, and a search begins only where
+// the looks in vain are few for the windows that were simulated, so that a world without periods takes hardly longer.
 //
 // Source: Brent (periods.h); how far apart, and the waits, are ours.
 #pragma once
@@ -31,7 +31,9 @@ class FastForward {
     parts.each([&](auto& part) { is_disturbed |= part.take_offered(); });
     const bool ends_interval = next.first >= parts.first().end_of_interval();
     if (is_disturbed || ends_interval) stop(parts, is_disturbed);
-    if (rest_ > 0 || ends_interval) {
+    ++windows_;
+    const bool is_too_early = looks_ == 0 && spent_ > kFirstLooks + windows_ / kWindowsOfLook;
+    if (rest_ > 0 || ends_interval || is_too_early) {
       rest_ -= rest_ > 0;
       return next.first;
     }
@@ -58,6 +60,7 @@ class FastForward {
   template <class Parts>
   DEVICE int64_t look(Parts& parts, const Notice& next) {
     Digest state;
+    ++spent_;
     parts.each([&](auto& part) { state.add(part.digest(next.first)); });
     if (looks_ > 0 && state == state_) return skip(parts, next);
     if (looks_ == kMostLooks) {
@@ -95,6 +98,7 @@ class FastForward {
       return 0;
     }
     wait_ = looks_ = power_ = 0;
+    spent_ = 0;
     parts.each([&](auto& part) { part.skip(next.first, periods, periods * period); });
     return periods * period;
   }
@@ -111,15 +115,17 @@ class FastForward {
   }
 
   static constexpr int32_t kMostLooks = 32, kLongestWait = 31, kRest = 8, kLongRest = 256;
+  static constexpr int64_t kFirstLooks = 40, kWindowsOfLook = 256;
 
   bool is_on_;
   int64_t latest_end_ = kNever;
-  int32_t rest_ = 0;               // windows until it looks again
-  int32_t wait_ = 0;               // windows that it rests after a message has come
-  int32_t port_ = kNone;           // whose NIC is looked at
-  int32_t looks_ = 0, power_ = 0;  // of this search; after how many the state is remembered next
-  Digest state_;                   // that is remembered
-  int64_t since_ = 0;              // ps, when it was
+  int32_t rest_ = 0;                 // windows until it looks again
+  int32_t wait_ = 0;                 // windows that it rests after a message has come
+  int32_t port_ = kNone;             // whose NIC is looked at
+  int64_t windows_ = 0, spent_ = 0;  // windows of the world; looks since it last skipped periods
+  int32_t looks_ = 0, power_ = 0;    // of this search; after how many the state is remembered next
+  Digest state_;                     // that is remembered
+  int64_t since_ = 0;                // ps, when it was
 };
 
 }  // namespace topoflow::BACKEND::packet
