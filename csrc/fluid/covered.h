@@ -1,4 +1,4 @@
-// Links that can be left out: all of their paths cross another link too, of which each takes at least as large a share.
+// Redundant links: each path of such a link also crosses another one, and takes at least as large a share of that.
 //   hosts 0 and 1 send over an up-link of 100 B/s each into one switch, which has a link of 100 B/s to host 2
 //     -> both up-links are covered: what fits through the last link fits through them
 //   a node sends over eight rails at once, an eighth of every flow on each, from a port of 50 B/s to each rail

@@ -3,7 +3,7 @@
 // A world of packets is composed of layers, each a class on top of the next:
 //
 //   World             windows of time, tasks, mail between threads                       world.h
-//   Periods           states that come back, and whole periods that are skipped          periods.h
+//   Periods           states that come back, and whole periods that are skipped          periods/periods.h
 //   Ports             a port sends a packet into a buffer, or to its target               ports.h
 //   Router            routers that forward by address                                     routing/router.h
 //   Transport         losses, marks and acknowledgements                                  transport.h

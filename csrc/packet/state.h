@@ -137,14 +137,14 @@ struct alignas(32) Output {
   int32_t only;    // the queue, while a single one holds packets, and neither `in_place` nor a word has it; else kNone
 };
 
-// What a port had counted at an earlier time, and its time and turn then (periods.h).
+// What a port had counted at an earlier time, and its time and turn then (periods/periods.h).
 struct EarlierPort {
   int64_t free, packets, stalled;
   int32_t turn;
   uint32_t idle_intervals, idle_1us, idle_1ms;
 };
 
-// Returns whether the state of a world can come back (periods.h): packets follow paths and draw nothing.
+// Returns whether the state of a world can come back (periods/periods.h): packets follow paths and draw nothing.
 HD bool may_repeat(const PacketBatch& batch, int32_t world) {
   return batch.model.output_queues && batch.address.routing[world] == kByPaths && !batch.transport.is_on &&
          !batch.model.is_sst && batch.paths.branch_offsets[world] == batch.paths.branch_offsets[world + 1];
@@ -179,7 +179,7 @@ struct State {
   Coming* coming;           // [Q]
   EventHeap feedback;       // what messages hear of; that of a part, as what follows
   int64_t* latencies;       // [B] packets in each bin
-  EarlierPort* earlier;     // [N] only where states may come back, as what follows (periods.h)
+  EarlierPort* earlier;     // [N] only where states may come back, as what follows (periods/periods.h)
   int64_t* earlier_number;  // [senders]
   int64_t* earlier_latencies;  // [B+1] of a part: its bins, their sum
   int32_t* other_least;        // [C] flits

@@ -18,8 +18,8 @@
 // Software Engineering SE-5(5), 1979; the model is stated in tests/twins/packet.py.
 #pragma once
 
-#include "fast_forward.h"
 #include "packet/counts/depths.h"
+#include "packet/periods/fast_forward.h"
 
 namespace topoflow::BACKEND::packet {
 

@@ -49,7 +49,7 @@ from topoflow.fabric.dragonfly import LEVELS as DRAGONFLY
 
 SLOT = 32  # B of a packet in a buffer
 PORT = 216  # B, with one virtual channel
-EARLIER_PORT = 44  # B of the same at an earlier time, where its state may come back (csrc/packet/periods.h)
+EARLIER_PORT = 44  # B of the same at an earlier time, where its state may come back (csrc/packet/periods/periods.h)
 QUEUE = 32  # B
 DAY = 4  # B of a day of the calendar of a channel's credits
 ADDRESSED_PORT, CHANNEL, PLACE = 184, 96, 4  # B by address: a port, a channel, a place for a queue

@@ -16,7 +16,7 @@
 // algorithm", BIT 20, 1980; digests are finished as in MurmurHash3 (Appleby).
 #pragma once
 
-#include "ports.h"
+#include "packet/ports.h"
 
 namespace topoflow::BACKEND::packet {
 
@@ -54,7 +54,7 @@ class Sequence {
   uint64_t one_ = 0x243f6a8885a308d3u, two_ = 0x13198a2e03707344u;  // digits of pi
 };
 
-// The state of a region as it comes back, what is remembered of it, and how it moves by whole periods.
+// The digest of the state of a region, its counters at an earlier state, and the step over whole periods.
 template <class Base>
 class Periods : public Base {
  public:
