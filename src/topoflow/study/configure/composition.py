@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from typing import Any, ClassVar, TypeVar
@@ -25,6 +25,8 @@ from hydra.core.utils import JobRuntime
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.version import VersionBase
 from omegaconf import DictConfig
+
+from topoflow.study.configure.sources import stored_nodes
 
 PACKAGE = "topoflow.configs"
 VERSION_BASE = "1.3"
@@ -105,7 +107,7 @@ def _remembered(overrides: Sequence[str], key: Hashable, make: Callable[[], Answ
     sources = GlobalHydra.instance().config_loader().get_sources()
     if any(source.scheme() not in CODE_SOURCES for source in sources) or any(SEARCH_PATH in text for text in overrides):
         return make()
-    nodes = [*_nodes(ConfigStore.instance().repo)]
+    nodes = [*stored_nodes(ConfigStore.instance().repo)]
     if len(_answers) >= MAX_REMEMBERED or [*map(id, nodes)] != [*map(id, _stored_nodes)]:
         _answers.clear()
         _stored_nodes = nodes
@@ -115,14 +117,6 @@ def _remembered(overrides: Sequence[str], key: Hashable, make: Callable[[], Answ
         _answers[place] = make()
     answer: Answer = _answers[place]
     return answer
-
-
-def _nodes(stored: Mapping[str, Any]) -> Iterator[object]:
-    for node in stored.values():
-        if isinstance(node, dict):
-            yield from _nodes(node)
-        else:
-            yield node
 
 
 @contextmanager

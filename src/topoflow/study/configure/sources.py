@@ -122,12 +122,13 @@ def _is_any_stored() -> bool:
         return False
     from hydra.core.config_store import ConfigStore
 
-    return any(node.provider not in PROVIDERS for node in _nodes(ConfigStore.instance().repo))
+    return any(node.provider not in PROVIDERS for node in stored_nodes(ConfigStore.instance().repo))
 
 
-def _nodes(stored: Mapping[str, Any]) -> Iterator[Any]:
+def stored_nodes(stored: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the nodes of a repository of Hydra's store, which nests groups in groups."""
     for node in stored.values():
         if isinstance(node, dict):
-            yield from _nodes(node)
+            yield from stored_nodes(node)
         else:
             yield node
