@@ -100,7 +100,7 @@ class Nic : public Base {
   }
 
   // The next packet of sender `i` waits for its turn from `time` on.
-  DEVICE void offer(int32_t i, int64_t time) {
+  CALLED_ON_CPU void offer(int32_t i, int64_t time) {
     Sender& sender = s_.sender[i];
     const int32_t p = sender.port;
     Port& port = s_.port[p];

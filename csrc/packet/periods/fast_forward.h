@@ -2,9 +2,10 @@
 //
 // The state is looked at when a NIC tries to send its next packet: a window ends there, so that looks are in step with
 // the period. Each state is compared with an earlier one, which is that of look 0, 1, 2, 3, 4, 6, 8, 11, ...: a quarter
-// of the looks so far apart. So a period of n looks is found n looks after it has begun, or a few more. A message that
-// comes to a NIC ends the search. Searches that were in vain make the next ones wait, and a search begins only where
-// the looks in vain are few for the windows that were simulated, so that a world without periods takes hardly longer.
+// of the looks so far apart. Only where the next departures of all ports are alike is all of the state compared. So a
+// period of n looks is found n looks after it has begun, or a few more. A message that comes to a NIC ends the search.
+// Searches that were in vain make the next ones wait, and a search begins only where the looks in vain are few for the
+// windows that were simulated, so that a world without periods takes hardly longer.
 //
 // Source: Brent (periods.h); how far apart, and the waits, are ours.
 #pragma once
@@ -58,18 +59,22 @@ class FastForward {
  private:
   // Looks at the state at `next.first`, and returns the time that is skipped.
   template <class Parts>
-  DEVICE int64_t look(Parts& parts, const Notice& next) {
-    Digest state;
+  CALLED_ON_CPU int64_t look(Parts& parts, const Notice& next) {
+    Digest outline;
     ++spent_;
-    parts.each([&](auto& part) { state.add(part.digest(next.first)); });
-    if (looks_ > 0 && state == state_) return skip(parts, next);
+    parts.each([&](auto& part) { outline.add(part.outline(next.first)); });
+    const bool is_kept = looks_ == power_, is_alike = looks_ > 0 && outline == outline_;
+    Digest state;
+    if (is_kept || is_alike) parts.each([&](auto& part) { state.add(part.digest(next.first)); });
+    if (is_alike && state == state_) return skip(parts, next);
     if (looks_ == kMostLooks) {
       stop(parts, true);
       rest_ = kLongRest;
       return 0;
     }
-    if (looks_ == power_) {
+    if (is_kept) {
       parts.each([&](auto& part) { part.remember_counters(looks_ == 0); });
+      outline_ = outline;
       state_ = state;
       since_ = next.first;
       power_ = looks_ + 1 + looks_ / 4;
@@ -124,8 +129,8 @@ class FastForward {
   int32_t port_ = kNone;             // whose NIC is looked at
   int64_t windows_ = 0, spent_ = 0;  // windows of the world; looks since it last skipped periods
   int32_t looks_ = 0, power_ = 0;    // of this search; after how many the state is remembered next
-  Digest state_;                     // that is remembered
-  int64_t since_ = 0;                // ps, when it was
+  Digest outline_, state_;           // that are remembered
+  int64_t since_ = 0;                // ps, when they were
 };
 
 }  // namespace topoflow::BACKEND::packet

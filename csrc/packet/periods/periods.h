@@ -71,6 +71,15 @@ class Periods : public Base {
     return found;
   }
 
+  // Returns the digest of a small part of that: when ports send next, and in whose turn.
+  DEVICE Digest outline(int64_t now) const {
+    Sequence words;
+    for (int32_t p = first_port_; p < end_port_; ++p)
+      if (s_.next[p] < kNever)
+        words.add(p).add(static_cast<int64_t>(s_.port[p].occupied)).add(s_.port[p].turn).add(s_.next[p] - now);
+    return words.end();
+  }
+
   // Remembers the counters of the region, and counts the most that is taken of each buffer anew.
   DEVICE void remember_counters(bool anew) {
     for (int32_t p = first_port_; p < end_port_; ++p) {
