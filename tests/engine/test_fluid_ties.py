@@ -19,6 +19,7 @@ from topoflow.engine.fluid import Fluid
 
 PROGRAM = Path(__file__).with_name("checked_worlds.py")
 SLOW_GRAPHS = int(os.environ.get("TIED_GRAPHS", "10000"))  # each with 10 speeds
+PARTS = 10  # that workers share
 
 
 @pytest.fixture(scope="session")
@@ -33,11 +34,17 @@ def checked_library() -> Path:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize(("device", "graphs"), [("cpu", SLOW_GRAPHS), ("cuda:0", 10)])
+@pytest.mark.parametrize(
+    ("device", "first", "graphs"),
+    [
+        *(("cpu", part * SLOW_GRAPHS // PARTS, SLOW_GRAPHS // PARTS) for part in range(PARTS)),
+        *(("cuda:0", first, 2) for first in range(0, 10, 2)),
+    ],
+)
 def test_after_every_event_no_link_is_above_its_capacity_and_every_flow_has_a_bottleneck(
-    checked_library: Path, device: str, graphs: int
+    checked_library: Path, device: str, first: int, graphs: int
 ) -> None:
-    command = [sys.executable, str(PROGRAM), device, "0", str(graphs)]
+    command = [sys.executable, str(PROGRAM), device, str(first), str(graphs)]
     ran = subprocess.run(command, env=emulation.environment(checked_library), capture_output=True, text=True)
     assert (ran.returncode, ran.stdout) == (0, f"{10 * graphs} worlds\n"), ran.stderr[-4000:]
 

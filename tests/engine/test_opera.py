@@ -110,7 +110,8 @@ def test_the_kernel_is_exactly_the_twin(
 
 
 @pytest.mark.parametrize(
-    ("first", "count"), [(0, 500), pytest.param(500, 10_000, marks=pytest.mark.slow)], ids=["some", "many"]
+    ("first", "count"),
+    [(0, 500), *(pytest.param(first, 2_500, marks=pytest.mark.slow) for first in range(500, 10_500, 2_500))],
 )
 def test_every_cell_comes_once_by_one_detour_or_a_shortest_path_and_no_link_has_more_than_it_can(
     random_staggered: Callable[..., Cells], run_cells: Callable[..., list[SlottedResults]], first: int, count: int

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, OmegaConf
 
+from topoflow.study.configure.composition import composed
 from topoflow.study.configure.hints import suggest
-from topoflow.study.configure.sources import Sources
+from topoflow.study.configure.sources import Sources, is_hydra_override
 from topoflow.track import trackers
 
 CONFIGS = ("compare", "search", "simulate")  # one for each verb with keys of its own
@@ -25,7 +26,7 @@ def suggest_key(key: str, overrides: Sequence[str], name: str, sources: Sources)
     named = [override for override in overrides if not override.partition("=")[2].startswith("{")]
     there, keys = _composed(sources, name), {override: override.partition("=")[0] for override in named}
     groups = [o for o, at in keys.items() if _is_group(at, there) and sources.options(at, name)]
-    config = _composed(sources, name, *groups)
+    config = composed(name, []) if is_hydra_override(key) else _composed(sources, name, *groups)
     if (elsewhere := _elsewhere(config, key, name, sources)) is not None:
         return elsewhere
     if isinstance(OmegaConf.select(config, key), DictConfig):
