@@ -8,8 +8,10 @@ of ``src/topoflow/workload/efficiency``.
 A file with the columns of ``VTRAIN`` (vTrain, config/validation: GPTs under Megatron-LM on A100) has many strategies of
 each job: their ranking is compared too, by Kendall's tau of the pairs within a job.
 
-A pipeline stage is whole servers here, so a stage that is a part of a server is a server of its own. GPUs in one NVLink
-domain that are several servers then have a network of the NVLink rate.
+Collectives are those that NCCL chooses on the nodes of the row's GPU (``topoflow node``), joined by an ideal switch. In
+jobs of at most ``UNFOLDED`` GPUs each GPU is an endpoint, where a pipeline stage is a part of a node or experts are
+divided. In larger ones the GPUs of a node, or of a stage that is a part of one, are one endpoint; with divided experts
+these are servers, whose collectives take the time of their bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ from omegaconf import OmegaConf
 
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
+from topoflow.fabric.attached import Attached
 from topoflow.fabric.ideal_switch import IdealSwitch
+from topoflow.hardware.cluster import Cluster
+from topoflow.hardware.presets import load
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.memory import RECOMPUTE
 from topoflow.strategy.parallel import Parallel
@@ -56,21 +61,20 @@ VTRAIN = {
     "pipeline parallelism": "pp",
 }
 CONFIGS = Path(__file__).resolve().parents[1] / "src" / "topoflow" / "configs"
-RACK = 72  # GPUs of an NVL72
 MERGE = 0.001  # of a transfer's duration, by which it may end early
+UNFOLDED = 64  # GPUs
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A GPU of ``configs/gpu`` with what differs, the NIC of each GPU, and the GPUs of a server and NVLink domain.
+    """A GPU of ``configs/gpu`` with what differs, its node, and the NIC of each GPU.
 
     ``clock`` is relative to that of the GPU at its full power.
     """
 
     gpu: str
+    node: str
     nic: float  # B/s
-    per_server: int = 8
-    domain: int = 8
     changed: Mapping[str, float] | None = None
     clock: float = 1.0
 
@@ -110,22 +114,27 @@ FRAMEWORKS = {
 
 A100_80GB = {"memory_bandwidth": 2039e9, "memory": 80e9}  # datasheet, A100 80GB SXM
 MACHINES = {
-    "a100_40gb": Machine("a100", gbps(200)),  # NICs: DGX A100 and DGX H100 datasheets
-    "a100_80gb": Machine("a100", gbps(200), changed=A100_80GB),
-    "a100 80gb (selene)": Machine("a100", gbps(200), changed=A100_80GB),
-    "a100_80gb (vtrain)": Machine("a100", gbps(100), changed=A100_80GB),  # inter_node_bandwidth 800 of 8 GPUs
-    "h100": Machine("h100", gbps(400)),
-    "h100_80gb": Machine("h100", gbps(400)),
+    "a100_40gb": Machine("a100", "dgx_a100", gbps(200)),  # NICs: DGX A100 and DGX H100 datasheets
+    "a100_80gb": Machine("a100", "dgx_a100", gbps(200), changed=A100_80GB),
+    "a100 80gb (selene)": Machine("a100", "dgx_a100", gbps(200), changed=A100_80GB),
+    "a100_80gb (vtrain)": Machine(
+        "a100", "dgx_a100", gbps(100), changed=A100_80GB
+    ),  # inter_node_bandwidth 800 of 8 GPUs
+    "h100": Machine("h100", "hgx_h100", gbps(400)),
+    "h100_80gb": Machine("h100", "hgx_h100", gbps(400)),
     # Six stacks of HBM2e, of which the H100 PCIe has five with 2.0 TB/s. Power is proportional to f V^2 and V to f, so
     # the clock to the cube root of the power, of 700 W in the datasheet
     "h100 96gb hbm2e, 500 w (grand teton)": Machine(
-        "h100", gbps(400), changed={"memory_bandwidth": 2.4e12, "memory": 96e9}, clock=(500 / 700) ** (1 / 3)
+        "h100",
+        "hgx_h100",
+        gbps(400),
+        changed={"memory_bandwidth": 2.4e12, "memory": 96e9},
+        clock=(500 / 700) ** (1 / 3),
     ),
-    "h200": Machine("h200", gbps(400)),
-    "b200": Machine("b200", gbps(400)),
-    # Trays of 4 GPUs; jobs of several racks are taken as one domain
-    "gb200": Machine("gb200", gbps(800), per_server=4, domain=64 * RACK),
-    "gb300": Machine("gb300", gbps(800), per_server=4, domain=64 * RACK),
+    "h200": Machine("h200", "hgx_h200", gbps(400)),
+    "b200": Machine("b200", "hgx_b200", gbps(400)),
+    "gb200": Machine("gb200", "gb200_nvl72", gbps(400)),
+    "gb300": Machine("gb300", "gb300_nvl72", gbps(800)),
 }
 
 
@@ -386,17 +395,17 @@ def predict(row: Row, efficiency: str, known: dict[str, float]) -> Said:
     gpus, pipeline = whole(row, "n_gpus"), positive("pp", given["pp"])
     if gpus % pipeline:
         raise ValueError(f"pp: must divide the {gpus} GPUs, got {pipeline}")
-    per_server = min(machine.per_server, gpus // pipeline)
+    gpu, rule = gpu_of(machine, efficiency), strategy_of(row, given)
+    design = network(machine, gpu, gpus, rule)
+    per_server = design.degree if isinstance(design, IdealSwitch) else design.cluster.per_node if design.folded else 1
     servers = gpus // per_server
-    gpu = gpu_of(machine, efficiency)
-    workload = model_of(row, gpu, per_server).with_global_batch(whole(row, "global_batch"), servers)
-    switch = network(machine, gpu, gpus, per_server)
-    rule = strategy_of(row, given)
+    model = replace(model_of(row, gpu, per_server), gpus_per_node=min(gpus, len(load(machine.node).gpus)))
+    workload = model.with_global_batch(whole(row, "global_batch"), servers)
     job = (row["model"], row["seq"], dict(workload.precision), workload.batch_per_gpu)
-    alike = repr((*job, machine, efficiency, gpus, rule, switch))
+    alike = repr((*job, machine, efficiency, gpus, rule))
     strategy = rule.place(workload, servers)
     if alike not in known:
-        known[alike] = simulated(workload, strategy, switch)
+        known[alike] = simulated(workload, strategy, design)
     needed = strategy.memory_per_gpu(workload)
     assert needed is not None
     taken = (*defaults, *assumed(machine, row, gpus))
@@ -455,9 +464,8 @@ def gpu_of(machine: Machine, efficiency: str) -> Gpu:
 
 def assumed(machine: Machine, row: Row, gpus: int) -> list[str]:
     """Return what is taken of the network of a row that does not say it."""
-    if gpus > RACK and machine.domain > RACK:
-        return ["racks as one NVLink domain"]
-    return [f"NIC={machine.nic / gbps(1):g} Gb/s"] if gpus > machine.domain and "Gb/s" not in row["notes"] else []
+    several = gpus > len(load(machine.node).gpus)
+    return [f"NIC={machine.nic / gbps(1):g} Gb/s"] if several and "Gb/s" not in row["notes"] else []
 
 
 def model_of(row: Row, gpu: Gpu, per_server: int) -> LayerGraph:
@@ -526,16 +534,26 @@ def framework_of(row: Row) -> Framework:
     return next((known for name, known in FRAMEWORKS.items() if row["source"].startswith(name)), Framework())
 
 
-def network(machine: Machine, gpu: Gpu, gpus: int, per_server: int) -> IdealSwitch:
-    """Servers of one NVLink domain exchange data at its rate, others by the NICs of their GPUs."""
-    rate = gpu.exchange_bandwidth if gpus <= machine.domain else machine.nic
-    return IdealSwitch(bandwidth=rate, degree=per_server, latency=us(1))
+def network(machine: Machine, gpu: Gpu, gpus: int, rule: Parallel) -> Attached | IdealSwitch:
+    """Return nodes on an ideal switch, with their GPUs as endpoints or folded, else a switch for servers."""
+    node, stage = load(machine.node), gpus // rule.pipeline
+    most = len(node.gpus)
+    whole_nodes = stage % min(gpus, most) == 0
+    if gpus <= UNFOLDED and not (whole_nodes and rule.expert == 1):
+        return Attached(IdealSwitch(machine.nic, 1, us(1)), Cluster(node, gpus))
+    per_node = max(each for each in range(1, most + 1) if stage % each == 0)
+    if rule.expert == 1:
+        return Attached(IdealSwitch(machine.nic, 1, us(1)), Cluster(node, gpus, per_node), folded=True)
+    per_server = min(stage, 8 if most == 8 else 4)
+    rate = gpu.exchange_bandwidth if most > 8 else machine.nic
+    return IdealSwitch(rate, per_server, us(1))
 
 
-def simulated(workload: LayerGraph, strategy: Strategy, switch: IdealSwitch) -> float:
+def simulated(workload: LayerGraph, strategy: Strategy, design: Attached | IdealSwitch) -> float:
     traffic = lower(workload, strategy)
-    fabric = switch.build(strategy.servers, traffic.demand())
-    world = place(traffic, fabric, name="row", all_reduce="hierarchical", rings="flows")
+    fabric = design.build(strategy.servers, traffic.demand())
+    how = "nccl" if isinstance(design, Attached) else "hierarchical"
+    world = place(traffic, fabric, name="row", all_reduce=how, rings="flows")
     return float(Fluid(merge=MERGE).simulate([world])[0].makespan)
 
 

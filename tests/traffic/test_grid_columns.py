@@ -18,7 +18,7 @@ from topoflow.traffic.base import Collective, Compute, Task, Transfer
 from topoflow.traffic.buckets import Bucket, fill
 from topoflow.traffic.grid.pipelined import handover_bytes, lower_pipelined
 from topoflow.traffic.grid.side_by_side import inside_seconds
-from topoflow.traffic.grid.stage_work import AMONG, PassWork, backward_work, forward_work
+from topoflow.traffic.grid.stage_work import AMONG, OPERATION, PassWork, backward_work, forward_work
 from topoflow.traffic.lower import lower
 from topoflow.traffic.roofline import step_seconds
 from topoflow.workload.base import Layer, LayerGraph
@@ -141,10 +141,11 @@ class _Iteration:
         for server in self.grid.stage_servers(one.stage):
             awaited = ascending((*self.busy[server], *arrived.get(server, ())))
             ends[server] = (self.tasks.add(Compute(work.seconds, server, awaited, f"{name} @{server}")),)
-        for op, bytes in work.sent.items():
-            groups = self.groups.get((one.stage, op))
-            if groups and bytes:
-                ends = self.tasks.collective(op, bytes, groups, ends, f"{op} {name}")
+        for kind, calls in work.sent.items():
+            groups = self.groups.get((one.stage, kind))
+            if groups and calls.bytes:
+                op = OPERATION.get(kind, kind)
+                ends = self.tasks.collective(op, calls.bytes, groups, ends, f"{kind} {name}", calls.number)
         self.busy |= ends
 
     def _send(self, one: Pass, stage: int, what: str) -> None:
@@ -231,24 +232,30 @@ class Tasks:
         return len(self.listed) - 1
 
     def collective(
-        self, op: str, bytes: float, groups: Sequence[RankGroup], after: Mapping[int, Sequence[int]], name: str
+        self,
+        op: str,
+        bytes: float,
+        groups: Sequence[RankGroup],
+        after: Mapping[int, Sequence[int]],
+        name: str,
+        calls: int = 1,
     ) -> Ends:
         """``op`` of ``bytes`` in every group, behind ``after`` of its servers; what ends it on each server."""
         ends: Ends = {}
         for group in groups:
             waits = {server: ascending(after[server]) for server in group.servers}
             if op == "all_to_all":
-                ends |= self._all_to_all(bytes, group, waits, name)
+                ends |= self._all_to_all(bytes, group, waits, name, calls)
             else:
-                ends |= self._one(op, bytes, group, waits, name)
+                ends |= self._one(op, bytes, group, waits, name, calls)
         return ends
 
-    def _one(self, op: str, bytes: float, group: RankGroup, waits: Ends, name: str) -> Ends:
+    def _one(self, op: str, bytes: float, group: RankGroup, waits: Ends, name: str, calls: int) -> Ends:
         size = bytes * group.side_by_side
-        task = Collective(op, size, group.servers, together(waits), name, local=group.local)
+        task = Collective(op, size, group.servers, together(waits), name, local=group.local, calls=calls)
         return dict.fromkeys(group.servers, (self.add(task),))
 
-    def _all_to_all(self, bytes: float, group: RankGroup, waits: Ends, name: str) -> Ends:
+    def _all_to_all(self, bytes: float, group: RankGroup, waits: Ends, name: str, calls: int) -> Ends:
         count, local = len(group.servers), group.local
         ends: Ends = dict.fromkeys(group.servers, ())
         if local > 1:
@@ -256,7 +263,7 @@ class Tasks:
             ends = {server: (self.add(Compute(seconds, None, after, name)),) for server, after in waits.items()}
         if count > 1:
             size = bytes * local * group.side_by_side
-            between = self.add(Collective("all_to_all", size, group.servers, together(waits), name))
+            between = self.add(Collective("all_to_all", size, group.servers, together(waits), name, calls=calls))
             ends = {server: (*own, between) for server, own in ends.items()}
         return ends
 

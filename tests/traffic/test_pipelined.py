@@ -90,10 +90,10 @@ def test_the_closed_form_holds_kind_by_kind(rule: Parallel) -> None:
             found["pipeline"] += task.bytes
         elif isinstance(task, Collective):
             n, kind = len(task.group), task.name.split()[0]
-            factor = {"all_reduce": 2 * (n - 1), "bucket": 2 * (n - 1)}.get(kind, n - 1)
+            factor = 2 * (n - 1) if kind == "bucket" else n - 1
             found[kind] += factor * task.bytes
     expected = network_bytes(MIXTURE, rule, 32)
-    assert found["all_reduce"] == pytest.approx(expected["tensor"])
+    assert found["gather_inputs"] == found["scatter_outputs"] == pytest.approx(expected["tensor"] / 2)
     assert found["all_gather"] == pytest.approx(2 * found["reduce_scatter"])
     assert found["all_gather"] + found["reduce_scatter"] == pytest.approx(expected["context"])
     assert found["all_to_all"] == pytest.approx(expected["expert"])
@@ -227,9 +227,9 @@ def test_a_slow_network_adds_its_latency_to_every_handover() -> None:
     assert found == pytest.approx(samples * 24 * 30e-3 + 6 * 10e-3)
 
 
-def test_tensor_ranks_wait_for_their_all_reduces() -> None:
-    # 2 servers of one GPU, 4 microbatches: compute as on half of the samples, then 2 * 1/2 of the b s h of 4 * 12 + 2
-    # all-reduces of a microbatch cross 12.5 GB/s; nothing overlaps, and there is one replica
+def test_tensor_ranks_wait_for_their_gathers_and_reductions() -> None:
+    # 2 servers of one GPU, 4 microbatches: compute as on half of the samples, then 1/2 of the b s h of 4 * 12 + 2 gathers
+    # and as many reductions of a microbatch cross 12.5 GB/s; nothing overlaps, and there is one replica
     workload = Transformer(A100, gpus_per_server=1, tied=False).build()
     strategy = Parallel(tensor=2, microbatches=4).place(workload, 2)
     traffic = lower(workload, strategy)

@@ -104,6 +104,11 @@ class CollectiveFlows(NamedTuple):
         """The time (s) of flows that share no link."""
         return self.wait + max((flow.bytes / flow.limit for flow in self.flows), default=0.0)
 
+    def repeated(self, calls: int) -> CollectiveFlows:
+        """Return the flows of ``calls`` one after the other: the sum of their waits, then all their bytes."""
+        flows = tuple(flow._replace(bytes=calls * flow.bytes) for flow in self.flows)
+        return CollectiveFlows(calls * self.wait, flows, self.algorithm)
+
     def folded(self, members: Members, groups: int) -> CollectiveFlows:
         """Return the flows between nodes, for as many equal ``groups`` side by side as fill their GPUs."""
         sums: dict[tuple[int, int, int], list[float]] = {}

@@ -164,8 +164,8 @@ class Work:
     number: Numbers  # [R]
     forward: Floats  # [C, K] s
     backward: Floats  # [RECOMPUTE, C, K] s
-    sent_forward: Mapping[str, Floats]  # operation -> [C, K] bytes
-    sent_backward: Mapping[str, Floats]  # operation -> [RECOMPUTE, C, K] bytes
+    sent_forward: Mapping[str, Floats]  # kind of collective -> [C, K, 2] bytes and number
+    sent_backward: Mapping[str, Floats]  # kind of collective -> [RECOMPUTE, C, K, 2]
 
 
 class RecipeBound:
@@ -210,18 +210,18 @@ class RecipeBound:
         shape = len(unique), len(self.kinds)
         again = np.unique(recipes.recompute).tolist()
         forward, backward = np.zeros(shape), np.zeros((len(RECOMPUTE), *shape))
-        sent = {op: np.zeros(shape) for op in SENT}
-        sent_back = {op: np.zeros((len(RECOMPUTE), *shape)) for op in SENT}
+        sent = {op: np.zeros((*shape, 2)) for op in SENT}
+        sent_back = {op: np.zeros((len(RECOMPUTE), *shape, 2)) for op in SENT}
         for row, mesh in enumerate(unique.tolist()):
             for column, passed in self._passed(tuple(mesh), None):
                 forward[row, column] = passed.seconds
                 for op in SENT:
-                    sent[op][row, column] = passed.sent.get(op, 0.0)
+                    sent[op][row, column] = passed.sent.get(op, (0.0, 0))
             for how in again:
                 for column, passed in self._passed(tuple(mesh), how):
                     backward[how, row, column] = passed.seconds
                     for op in SENT:
-                        sent_back[op][how, row, column] = passed.sent.get(op, 0.0)
+                        sent_back[op][how, row, column] = passed.sent.get(op, (0.0, 0))
         return Work(number, forward, backward, sent, sent_back)
 
     def _passed(self, mesh: tuple[int, ...], how: int | None) -> list[tuple[int, PassWork]]:
@@ -371,10 +371,11 @@ class RecipeBound:
         forward = {"compute": work.forward[work.number] @ types.counts.T}
         backward = {"compute": work.backward[how, work.number] @ types.counts.T}
         for op, axes in SENT.items():
-            sent = work.sent_forward[op][work.number] @ types.counts.T
-            back = work.sent_backward[op][how, work.number] @ types.counts.T
-            for passes, bytes in ((forward, sent), (backward, back)):
-                seconds = self.collectives.seconds(OPERATION.get(op, op), *shapes[axes], bytes)
+            sent = types.counts @ work.sent_forward[op][work.number]  # [R, U, 2]
+            back = types.counts @ work.sent_backward[op][how, work.number]
+            for passes, (bytes, number) in ((forward, np.moveaxis(sent, 2, 0)), (backward, np.moveaxis(back, 2, 0))):
+                calls = np.maximum(number, 1.0)
+                seconds = calls * self.collectives.seconds(OPERATION.get(op, op), *shapes[axes], bytes / calls)
                 passes[axes[0]] = passes.get(axes[0], 0.0) + seconds
         return Passes(forward, backward)
 

@@ -94,8 +94,8 @@ class _Least:
     def of_pass(self, work: PassWork) -> float:
         """Return the time of the compute and of the collectives that follow it one after another."""
         sent = (
-            least_seconds_of(OPERATION.get(kind, kind), bytes, self.groups[kind], *self.rates)
-            for kind, bytes in work.sent.items()
+            least_seconds_of(OPERATION.get(kind, kind), calls.bytes, self.groups[kind], *self.rates)
+            for kind, calls in work.sent.items()
             if kind in self.groups and kind != IN_NODES  # which is concurrent with that between nodes
         )
         return work.seconds + sum(sent)
@@ -103,9 +103,9 @@ class _Least:
     def of_port(self, works: Iterable[PassWork], handovers: float) -> float:
         """Return the time in which a server sends all bytes of its passes, one after another."""
         sent = (
-            outside_seconds(OPERATION.get(kind, kind), bytes, self.groups[kind], self.rates[1])
+            outside_seconds(OPERATION.get(kind, kind), calls.bytes, self.groups[kind], self.rates[1])
             for work in works
-            for kind, bytes in work.sent.items()
+            for kind, calls in work.sent.items()
             if kind in self.groups
         )
         return self.grid.microbatches * (handovers + sum(sent))

@@ -64,7 +64,8 @@ class Collective:
     the buffer of a broadcast or reduce, the root's buffer of a gather or scatter. ``splits[i][j]`` (bytes from member i
     to member j) replaces S for an uneven all-to-all. ``root`` is a server, for rooted collectives. ``local`` members of
     the group share each server (``local_bandwidth`` B/s between them), where a hierarchical collective has its inner
-    phases. Of groups that run side by side on the same servers, ``bytes`` sums one member of each.
+    phases. Of groups that run side by side on the same servers, ``bytes`` sums one member of each. ``calls`` of NCCL,
+    one after the other, have equal parts of the bytes.
     """
 
     op: str
@@ -77,6 +78,7 @@ class Collective:
     splits: tuple[tuple[float, ...], ...] | None = None
     local: int = 1
     algorithm: str | None = None  # None: the simulation's default for this op
+    calls: int = 1
 
 
 Task = Compute | Transfer | Collective
@@ -92,6 +94,7 @@ class Operation:
     root: int | None = None
     splits: tuple[tuple[float, ...], ...] | None = None
     algorithm: str | None = None
+    calls: int = 1
 
     @staticmethod
     def of(task: Collective) -> Operation:

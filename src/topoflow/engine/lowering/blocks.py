@@ -139,10 +139,11 @@ class BlockBuilder:
         else:
             nodes = node_of(self.fabric, np.array(task.group)).tolist()
             members = tuple(number.setdefault(node, len(number)) for node in nodes)
-        key = task.op, NCCL, task.bytes, members
+        key = task.op, NCCL, task.bytes, task.calls, members
         if key not in self.made:
             groups = cluster.per_node // task.local if folded else 1  # side by side, of equal parts of the bytes
-            flows = nccl_flows.flows(cluster.node, self.nccl, task.op, task.bytes / groups, members)
+            size = task.bytes / groups / task.calls
+            flows = nccl_flows.flows(cluster.node, self.nccl, task.op, size, members).repeated(task.calls)
             if self.nvlink_is_free and len(set(members)) == 1:
                 self.made[key] = replace(JOIN, seconds=np.array([flows.alone]))
             else:

@@ -12,9 +12,9 @@
     update     once per server, after its last reduction; with ZeRO each rank updates its part
 
 Aggregation: the GPUs of a server do equal work, so a pass is one task per server. The collectives of one kind in a pass
-are one task after its compute, with the bytes of all its layers; a real job has two per block, between its computes.
-Bytes and seconds are complete, but the network's latency counts once instead of once per collective. A GPU begins its
-next pass when these collectives are done; the send to the next stage overlaps with that pass.
+are one task after its compute, with the bytes and the number of those of all its layers; a real job has two per block,
+between its computes. NCCL takes the time of as many calls; by other algorithms the network's latency counts once. A GPU
+begins its next pass when these collectives are done; the send to the next stage overlaps with that pass.
 
 Overlap: while a collective runs, multiplications run at ``Efficiency.overlap`` of their speed. So that part of each
 gather and reduction is concurrent with compute, and compute waits for the rest.
@@ -239,12 +239,12 @@ class _Iteration:
         ends = exchange.none(2)
         ends[servers, 0] = tasks.compute(Label("", True), servers, work.seconds)
         begun = ends
-        for kind_of, bytes in work.sent.items():
+        for kind_of, calls in work.sent.items():
             groups = self.groups.get((self.grid.stage_ranks[stage], kind_of))
-            if groups is not None and bytes:
+            if groups is not None and calls.bytes:
                 op, follows = OPERATION.get(kind_of, kind_of), kind_of != IN_NODES
                 begun = ends if follows else begun
-                own = exchange.collective(op, bytes, groups, begun, Label(kind_of))
+                own = exchange.collective(op, calls.bytes, groups, begun, Label(kind_of), calls.number)
                 ends = own if follows else np.concatenate([ends, own], axis=1)
                 ops.append(kind_of)
         return StagePass(tasks, ops, ends[servers])

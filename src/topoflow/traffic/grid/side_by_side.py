@@ -68,7 +68,7 @@ class CollectiveWriter:
 
     def __init__(self, tasks: Columns, servers: int, local_bandwidth: float) -> None:
         self.tasks, self.servers, self.local_bandwidth = tasks, servers, local_bandwidth
-        self._known: dict[tuple[str, EqualGroups], Offsets] = {}
+        self._known: dict[tuple[str, EqualGroups, int], Offsets] = {}
 
     def into(self, part: Columns) -> CollectiveWriter:
         """Return a writer into a part of the tasks."""
@@ -80,24 +80,24 @@ class CollectiveWriter:
         """Return no tasks to wait for."""
         return np.full((self.servers, width), NONE, np.int64)
 
-    def collective(self, op: str, bytes: float, groups: EqualGroups, after: Ends, label: Label) -> Ends:
-        """Add ``op`` of ``bytes`` in every group after the tasks of its servers.
+    def collective(self, op: str, bytes: float, groups: EqualGroups, after: Ends, label: Label, calls: int = 1) -> Ends:
+        """Add ``calls`` of ``op``, of ``bytes`` in all, in every group after the tasks of its servers.
 
         Return the tasks [N, 2] that end it on each server.
         """
         if op == "all_to_all":
-            return self._all_to_all(bytes, groups, after, label)
+            return self._all_to_all(bytes, groups, after, label, calls)
         ends = self.none(2)
-        ends[groups.servers, 0] = self._tasks(op, bytes, groups, after, label)[:, None]
+        ends[groups.servers, 0] = self._tasks(op, bytes, groups, after, label, calls)[:, None]
         return ends
 
-    def _tasks(self, op: str, bytes: float, groups: EqualGroups, after: Ends, label: Label) -> Offsets:
+    def _tasks(self, op: str, bytes: float, groups: EqualGroups, after: Ends, label: Label, calls: int) -> Offsets:
         """Add a collective in every group; return the tasks [G]."""
-        tasks = self.tasks.collective(label, self.rows(op, groups), bytes * groups.side_by_side)
+        tasks = self.tasks.collective(label, self.rows(op, groups, calls), bytes * groups.side_by_side)
         self.tasks.wait(tasks[:, None, None], after[groups.servers])
         return tasks
 
-    def _all_to_all(self, bytes: float, groups: EqualGroups, after: Ends, label: Label) -> Ends:
+    def _all_to_all(self, bytes: float, groups: EqualGroups, after: Ends, label: Label, calls: int) -> Ends:
         """Add a delay inside each server and, concurrently, one task between the servers of each group."""
         (number, count), local = groups.servers.shape, groups.local
         inside, between = count if local > 1 else 0, int(count > 1)
@@ -107,7 +107,7 @@ class CollectiveWriter:
         kind[:, :inside] = COMPUTE
         seconds[:, :inside] = inside_seconds("all_to_all", bytes / count, local, self.local_bandwidth)
         if between:
-            rows[:, inside] = self.rows("all_to_all", groups)
+            rows[:, inside] = self.rows("all_to_all", groups, calls)
             size[:, inside] = bytes * local * groups.side_by_side
         columns = {"kind": kind, "operation": rows, "bytes": size, "seconds": seconds}
         flat = {name: values.ravel() for name, values in columns.items()}
@@ -121,12 +121,12 @@ class CollectiveWriter:
             ends[groups.servers, 1] = tasks[:, inside, None]
         return ends
 
-    def rows(self, op: str, groups: EqualGroups) -> Offsets:
+    def rows(self, op: str, groups: EqualGroups, calls: int = 1) -> Offsets:
         """Return [G] the rows of the groups' operations."""
-        key = op, groups
+        key = op, groups, calls
         if key not in self._known:
             local = 1 if op == "all_to_all" else groups.local  # of which only the part between servers is a collective
-            operations = (Operation(op, tuple(group), local) for group in groups.servers.tolist())
+            operations = (Operation(op, tuple(group), local, calls=calls) for group in groups.servers.tolist())
             self._known[key] = np.array([self.tasks.row(operation) for operation in operations], np.int64)
         return self._known[key]
 

@@ -4,8 +4,11 @@ With b samples in a microbatch, t tensor ranks and c context ranks, a GPU comput
 of a layer (``roofline.py``), since each rank has a part of the heads or columns, and of the positions. Between ranks,
 per pass:
 
-    all_reduce      tensor ranks: the outputs (forward) or the gradients of the inputs (backward) of a context rank's
-                    positions, b / c * hidden * sequence each, two per block (Narayanan et al., SC 2021, 3.2)
+    gather_inputs   tensor ranks, each of which has a part of the positions between its layers (sequence parallelism):
+    scatter_outputs the inputs of layers cut by columns are all-gathered, the outputs of those cut by rows are
+                    reduce-scattered, b / c * hidden * sequence each, two of both per block; backward the gradients of
+                    outputs are all-gathered, those of inputs reduce-scattered (Korthikanti et al., 2022, 4.2.2). The
+                    gather of the inputs for the gradients of the weights is hidden by a multiplication there
     all_gather      context ranks: keys and values of all positions, b / t * 2 * width * sequence per block; repeated
     reduce_scatter  in the backward pass, where their gradients are reduce-scattered (Dubey et al., "The Llama 3 Herd
                     of Models", 2024, 3.3.2; TransformerEngine, AttnFuncWithCPAndKVAllGather)
@@ -21,7 +24,8 @@ The router is assumed to be balanced: all experts get equally many tokens.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from topoflow.strategy.grid import ParallelGrid, RankGroup
 from topoflow.strategy.memory import recomputed_part
@@ -30,22 +34,45 @@ from topoflow.workload.base import Layer, LayerGraph, Sharding
 from topoflow.workload.kernels import KernelTimes
 
 # The collectives of a pass, in their order, and the axes of their ranks.
+GATHER_INPUTS, SCATTER_OUTPUTS = "gather_inputs", "scatter_outputs"
 AMONG = {
     "all_gather": ("context",),
     "reduce_scatter": ("context",),
-    "all_reduce": ("tensor",),
+    GATHER_INPUTS: ("tensor",),
+    SCATTER_OUTPUTS: ("tensor",),
     "all_to_all": ("expert",),
 }
 TO_NODES, IN_NODES = "to_nodes", "in_nodes"
-OPERATION = {TO_NODES: "all_to_all", IN_NODES: "all_to_all"}  # kinds that are no operations -> these
+OPERATION = {  # kinds that are no operations -> these
+    GATHER_INPUTS: "all_gather",
+    SCATTER_OUTPUTS: "reduce_scatter",
+    TO_NODES: "all_to_all",
+    IN_NODES: "all_to_all",
+}
+
+
+class Calls(NamedTuple):
+    """Collectives of one kind in a pass: the bytes of one member's buffers, and how many there are."""
+
+    bytes: float
+    number: int
+
+    @staticmethod
+    def of(bytes: Iterable[float]) -> Calls:
+        """Return one collective for each of ``bytes`` that is not 0."""
+        sizes = [size for size in bytes if size]
+        return Calls(sum(sizes), len(sizes))
+
+    def plus(self, other: Calls) -> Calls:
+        return Calls(self.bytes + other.bytes, self.number + other.number)
 
 
 @dataclass(frozen=True)
 class PassWork:
-    """A pass on one GPU: its seconds, and the bytes of one member's buffer by kind of collective (``AMONG``)."""
+    """A pass on one GPU: its seconds, and its collectives by kind (``AMONG``)."""
 
     seconds: float
-    sent: Mapping[str, float]
+    sent: Mapping[str, Calls]
 
 
 def forward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tuple[Layer, float]]) -> PassWork:
@@ -53,8 +80,7 @@ def forward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tupl
     seconds = sum(_times(workload, grid, layer, parameters).forward for layer, parameters in layers)
     seconds = max(seconds, _launch_seconds(workload, layers))
     cuts = [layer.sharding for layer, _ in layers if layer.sharding is not None]
-    reduced = sum(cut.reduced_forward for cut in cuts)
-    return PassWork(seconds, _sent(workload, grid, cuts, reduced))
+    return PassWork(seconds, _sent(workload, grid, cuts))
 
 
 def backward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tuple[Layer, float]]) -> PassWork:
@@ -65,14 +91,14 @@ def backward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tup
     """
     seconds = sum(_times(workload, grid, layer, parameters).backward for layer, parameters in layers)
     cuts = [layer.sharding for layer, _ in layers if layer.sharding is not None]
-    sent = _sent(workload, grid, cuts, sum(cut.reduced_backward for cut in cuts))
+    sent = _sent(workload, grid, [_backward(cut) for cut in cuts])
     seconds += sum(_recomputed_seconds(workload, grid, layer, parameters) for layer, parameters in layers)
     seconds = max(seconds, _launch_seconds(workload, layers) * (3 if grid.recompute == "full" else 2))
     if grid.recompute == "full":
-        blocks = [cut for cut in cuts if cut.block is not None]
-        again = _sent(workload, grid, blocks, sum(cut.reduced_forward for cut in blocks))
-        for op in ("all_reduce", "all_to_all", TO_NODES, IN_NODES):
-            sent[op] += again[op]
+        again = _sent(workload, grid, [cut for cut in cuts if cut.block is not None])
+        del again["all_gather"]
+        for kind, calls in again.items():
+            sent[kind] = sent[kind].plus(calls)
     sent = {"all_gather": sent["all_gather"], "reduce_scatter": sent["all_gather"], **sent}
     return PassWork(seconds, sent)
 
@@ -105,19 +131,25 @@ def _recomputed_seconds(workload: LayerGraph, grid: ParallelGrid, layer: Layer, 
     return kernel * (_times(workload, grid, layer, parameters).forward - apart) + elementwise * apart
 
 
-def _sent(workload: LayerGraph, grid: ParallelGrid, cuts: Sequence[Sharding], reduced: float) -> dict[str, float]:
-    """Return the bytes of the collectives of a pass that reduces ``reduced`` elements per sample."""
+def _backward(cut: Sharding) -> Sharding:
+    """Return what the backward pass sends: the gradients of outputs are gathered, those of inputs reduced."""
+    return replace(cut, reduced_forward=cut.reduced_backward, reduced_backward=cut.reduced_forward)
+
+
+def _sent(workload: LayerGraph, grid: ParallelGrid, cuts: Sequence[Sharding]) -> dict[str, Calls]:
+    """Return the collectives of a forward pass."""
     samples = grid.samples(workload) * workload.element_bytes
     nodes = nodes_of_experts(workload, grid, cuts)
     limited = [cut for cut in cuts if cut.node_limit and nodes > 1]
-    copies = sum(cut.routed / cut.top_k * min(cut.node_limit, nodes, cut.top_k) for cut in limited)
-    routed = sum(cut.routed for cut in limited)
+    others = [cut for cut in cuts if not (cut.node_limit and nodes > 1)]
+    copies = (cut.routed / cut.top_k * min(cut.node_limit, nodes, cut.top_k) for cut in limited)
     return {
-        "all_gather": samples / grid.tensor * sum(cut.key_values for cut in cuts),
-        "all_reduce": samples / grid.context * reduced,
-        "all_to_all": samples / grid.sharing * (sum(cut.routed for cut in cuts) - routed),
-        TO_NODES: samples / grid.sharing * copies,
-        IN_NODES: samples / grid.sharing * routed,
+        "all_gather": Calls.of(samples / grid.tensor * cut.key_values for cut in cuts),
+        GATHER_INPUTS: Calls.of(samples / grid.context * cut.reduced_backward for cut in cuts),
+        SCATTER_OUTPUTS: Calls.of(samples / grid.context * cut.reduced_forward for cut in cuts),
+        "all_to_all": Calls.of(samples / grid.sharing * cut.routed for cut in others),
+        TO_NODES: Calls.of(samples / grid.sharing * elements for elements in copies),
+        IN_NODES: Calls.of(samples / grid.sharing * cut.routed for cut in limited),
     }
 
 
