@@ -228,7 +228,7 @@ def test_a_slow_network_adds_its_latency_to_every_handover() -> None:
 
 
 def test_tensor_ranks_wait_for_their_gathers_and_reductions() -> None:
-    # 2 servers of one GPU, 4 microbatches: compute as on half of the samples, then 1/2 of the b s h of 4 * 12 + 2 gathers
+    # 2 servers of one GPU, 4 microbatches: compute as on half of the samples, then 1/2 of b s h of 4 * 12 + 2 gathers
     # and as many reductions of a microbatch cross 12.5 GB/s; nothing overlaps, and there is one replica
     workload = Transformer(A100, gpus_per_server=1, tied=False).build()
     strategy = Parallel(tensor=2, microbatches=4).place(workload, 2)
