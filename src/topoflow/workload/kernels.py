@@ -53,8 +53,8 @@ class Kernels:
 
         Raises ``ValueError`` for a file that has no measured kernels, ``OSError`` if it cannot be read.
         """
-        shipped = SHIPPED / f"{path}.json"
-        graph = parse_json(path, read_bytes(shipped if shipped.is_file() else Path(path)))
+        shipped = {file.relative_to(SHIPPED).with_suffix("").as_posix(): file for file in SHIPPED.rglob("*.json")}
+        graph = parse_json(path, read_bytes(shipped.get(path, Path(path))))
         rows = graph.get("measurements") if isinstance(graph, dict) else None
         if not isinstance(rows, list):
             raise ValueError(f"{path}.measurements: must be a list of measured kernels, got {shorten(rows)}")
