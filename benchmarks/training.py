@@ -277,13 +277,32 @@ def main(arguments: Sequence[str]) -> None:
             print(f"not said: {row.name}: {error}", flush=True)
     report("training", said, len(said) + unsaid)
     report_ranking(said)
-    for column in ("source", "gpu"):
+    names: Mapping[str, Callable[[Row], str]] = {
+        "source": lambda row: row["source"],
+        "gpu": lambda row: row["gpu"],
+        "kind": kind_of,
+        "without": lambda row: "" if "deepseek" in kind_of(row) else "deepseek",
+    }
+    for column, name_of in names.items():
         groups = defaultdict(list)
         for each in said:
-            groups[slug(each.row[column])].append(each)
+            groups[slug(name_of(each.row))].append(each)
         for name, group in sorted(groups.items()):
-            report(f"training.{column}.{name}", group, len(group))
+            if name:
+                report(f"training.{column}.{name}", group, len(group))
     report_memory(said)
+
+
+def kind_of(row: Row) -> str:
+    """Return the framework of a row, with the GPU, models or parallelism that docs/accuracy.md tells apart."""
+    source = row["source"]
+    if source.startswith("torchtitan"):
+        return "torchtitan parallel" if {row[name] for name in ("tp", "pp", "cp")} - {"", "1"} else "torchtitan"
+    if source.startswith("SimuMax"):
+        return "SimuMax DeepSeek" if "deepseek" in row["model"].lower() else "SimuMax Llama"
+    if source.startswith("MosaicML"):
+        return f"LLM Foundry {row['gpu'].partition('_')[0]}"
+    return "Megatron-Bridge" if "Megatron-Bridge" in source else "Megatron-LM"
 
 
 def report(path: str, said: Sequence[Said], rows: int) -> None:

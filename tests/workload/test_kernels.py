@@ -24,7 +24,8 @@ from topoflow.workload.base import Layer, LayerGraph
 from topoflow.workload.dlrm import Dlrm
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.kernels import Kernels, KernelTimes
-from topoflow.workload.layers import conv, linear, table
+from topoflow.workload.layers import LayerModel, conv, linear, table
+from topoflow.workload.ncf import Ncf
 from topoflow.workload.resnet50 import Resnet50
 from topoflow.workload.vgg16 import Vgg16
 
@@ -104,6 +105,29 @@ def test_a_table_is_looked_up_by_one_gpu_of_its_server(measured: Kernels) -> Non
     graph = workload(TABLE, DENSE, kernels=measured)
     assert forward_seconds(graph, TABLE, 4096) == 8e-3
     assert backward_seconds(graph, TABLE, 2048) == 8e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "unmeasured"),
+    [
+        ("dlrm128", Dlrm(A100), set()),
+        ("dlrm128_tables128", Dlrm(A100, tables=128), set()),
+        ("dlrm16", Dlrm(A100, tables=16, dimension=256, dense_size=1024, feature_size=2048), set()),
+        ("ncf128", Ncf(A100), {"mf", "predict"}),  # the authors sum two outputs where NeuMF concatenates
+    ],
+)
+def test_the_shipped_kernels_of_topoopts_authors_are_those_of_its_models(
+    name: str, model: LayerModel, unmeasured: set[str]
+) -> None:
+    """None is faster than the roofline; tables, which one GPU looks up, take more than four times as long."""
+    kernels = Kernels.load(f"topoopt/{name}")
+    roofline = model.build()
+    graph = replace(roofline, kernels=kernels)
+    assert {layer.name for layer in graph.layers if not kernels.has(layer.kernel)} == unmeasured
+    for layer in graph.layers:
+        for seconds in (forward_seconds, backward_seconds):
+            slower = 4 if layer.kind == "table" else 1
+            assert seconds(graph, layer, 65536) >= slower * seconds(roofline, layer, 65536), layer.name
 
 
 @given(st.floats(1, 1e6), st.floats(1, 1e6))

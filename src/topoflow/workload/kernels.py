@@ -7,7 +7,8 @@
 divided among. A server had four A100, which took a quarter of the server's samples each. An embedding table is an
 exception: one GPU looked up all samples of the server. So the kernel above took 0.174 ms for 32768 / 128 / 4 = 64
 samples. Times are in ms. Source: FlexFlow of TopoOpt, https://github.com/hipersys-team/FlexFlow, commit b1526834,
-src/runtime/model.cc, ``construct_candidates``; ``--big-gpu 4`` of its scripts; and its folder ``measures/``.
+src/runtime/model.cc, ``construct_candidates``; ``--big-gpu 4`` of its scripts; and its folder ``measures/``. Some of
+the authors' files are shipped, in ``measured/``, without the memory of kernels.
 
 Times are interpolated linearly between two measurements; outside of them they are proportional to the samples, as for
 large kernels. Kernels are identified by name only: ``Conv2D_3_3_256`` is the first measured convolution to 256
@@ -26,6 +27,7 @@ from typing import Any, NamedTuple
 from topoflow.fields import parse_json, shorten
 from topoflow.files import read_bytes
 
+SHIPPED = Path(__file__).with_name("measured")  # files with names: topoopt/dlrm128
 GPUS = 4  # per server, in the authors' measurements
 TABLE = "Embed_"  # kernels that one GPU runs for the whole server
 
@@ -47,8 +49,12 @@ class Kernels:
 
     @staticmethod
     def load(path: str) -> Kernels:
-        """Read a file. Raises ``ValueError`` for a file that has no measured kernels, ``OSError`` if unreadable."""
-        graph = parse_json(path, read_bytes(Path(path)))
+        """Read a file, or the shipped one of this name (``topoopt/dlrm128``).
+
+        Raises ``ValueError`` for a file that has no measured kernels, ``OSError`` if it cannot be read.
+        """
+        shipped = {file.relative_to(SHIPPED).with_suffix("").as_posix(): file for file in SHIPPED.rglob("*.json")}
+        graph = parse_json(path, read_bytes(shipped.get(path, Path(path))))
         rows = graph.get("measurements") if isinstance(graph, dict) else None
         if not isinstance(rows, list):
             raise ValueError(f"{path}.measurements: must be a list of measured kernels, got {shorten(rows)}")

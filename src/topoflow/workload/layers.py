@@ -38,7 +38,7 @@ class LayerModel:
     gpus_per_server: int = 4
     dtype: str = "float32"
     precision: Mapping[str, str] = field(default_factory=dict)
-    kernels: str | None = None  # path of a file of measured kernels
+    kernels: str | None = None  # a file of measured kernels: its path, or the name of a shipped one
 
     def __post_init__(self) -> None:
         for size in fields(self):

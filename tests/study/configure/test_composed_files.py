@@ -35,7 +35,7 @@ def test_every_file_of_every_group_is_composed_as_by_hydra(name: str) -> None:
     _, choices = by_own_files(name, [])
     files = {group: options(group) for group in choices if "@" not in group}
     if "workload" in files:
-        files["workload"].append("topoopt/vgg16")
+        files["workload"].extend(("topoopt/dlrm", "topoopt/ncf", "topoopt/vgg16"))
     if name == "search":  # what it has in common with compare
         files = {group: names[:2] for group, names in files.items()}
     points = [

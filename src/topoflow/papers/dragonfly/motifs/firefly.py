@@ -20,9 +20,11 @@ receives one message in a step calls recv, which is the first call and the wait 
 inside of it, nothing is entered or left.
 
 A host does one thing at a time: the calls of a step follow each other, eager messages of a step are matched one after
-the other, and longer messages are unpinned one after the other. Three simplifications are ours. Both happen in the
+the other, and longer messages are unpinned one after the other. Four simplifications are ours. Both happen in the
 order in which receives were posted; firefly takes the first arrival. Every match walks past one posted receive. A
-message that arrives during a call is matched at once; firefly matches it when the call returns.
+message that arrives during a call is matched at once; firefly matches it when the call returns. A request is matched
+as soon as it is there; firefly first ends the long messages that have arrived, and in a wait unpins them. What was
+tried for the first two: ``benchmarks/results/packet_sst.txt``.
 
 Source: SST 16, firefly: ctrlMsgProcessQueuesState.cc and nic.cc with the defaults of its Python scripts; the tapered
 dragonfly, III-B, has the parameters of NICs, which ``fidelity=packet`` has.
