@@ -57,6 +57,18 @@ def test_a_collective_alone_in_a_node_takes_the_time_that_nccl_predicts(node: st
         assert seconds(fabric, Collective(op, size, tuple(range(gpus)))) == pytest.approx(time, rel=1e-9)
 
 
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
+@pytest.mark.parametrize(("gpus", "per_node"), [(8, 0), (16, 0), (4, 1)])
+def test_calls_take_as_long_as_one_after_the_other(gpus: int, per_node: int, op: str) -> None:
+    """As one task of all bytes; the latency of a path between nodes, of two links of 1 us, counts once in it."""
+    fabric, group = ideal("hgx_h100", gpus, per_node), tuple(range(gpus))
+    for size in SIZES[:3]:
+        apart = [Collective(op, size, group, after=(number - 1,) if number else ()) for number in range(5)]
+        together = seconds(fabric, Collective(op, 5 * size, group, calls=5))
+        assert together == pytest.approx(seconds(fabric, *apart), rel=1e-9, abs=4 * 2e-6 if gpus != 8 else 0)
+        assert together > seconds(fabric, Collective(op, 5 * size, group))
+
+
 @pytest.mark.parametrize("target", [1, 8, 9])
 def test_a_send_waits_for_its_launch_and_then_takes_its_bytes(target: int) -> None:
     wait = send_wait(preset("hgx_h100"), Nccl(), target >= 8)

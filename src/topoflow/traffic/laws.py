@@ -121,6 +121,8 @@ def _problem(operation: Operation, servers: int) -> str | None:
         return f".group: must name each server once, got {list(group)}"
     if operation.op in ROOTED and operation.root not in group:
         return f".root: must be in the group, got {operation.root}"
+    if operation.calls < 1:
+        return f".calls: must be at least 1, got {operation.calls}"
     if operation.splits is not None and [len(row) for row in operation.splits] != [size] * size:
         return f".splits: expected [{size}, {size}], got {[len(row) for row in operation.splits]}"
     return None
