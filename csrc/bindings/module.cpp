@@ -15,6 +15,7 @@ void bind_screen(py::module_& module, py::dict& fields);
 void bind_circuits(py::module_& module, py::dict& fields);
 void bind_packet(py::module_& module, py::dict& fields);
 void bind_slotted(py::module_& module, py::dict& fields);
+void bind_events(py::module_& module);
 
 }  // namespace topoflow
 
@@ -36,5 +37,6 @@ PYBIND11_MODULE(_C, module) {
   topoflow::bind_circuits(module, fields);
   topoflow::bind_packet(module, fields);
   topoflow::bind_slotted(module, fields);
+  topoflow::bind_events(module);
   module.attr("FIELDS") = fields;
 }
