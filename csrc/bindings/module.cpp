@@ -20,7 +20,9 @@ void bind_events(py::module_& module);
 }  // namespace topoflow
 
 PYBIND11_MODULE(_C, module) {
-  module.doc() = "Kernels of topoflow; topoflow.engine wraps them. FIELDS has the arrays of each.";
+  module.doc() =
+      "Kernels of topoflow, which topoflow.engine wraps, and a reader of profiles. FIELDS has the arrays of each "
+      "kernel.";
   py::register_exception<topoflow::Fault>(module, "Fault", PyExc_RuntimeError);
 #ifdef TOPOFLOW_CUDA
   module.attr("has_cuda") = true;

@@ -234,7 +234,8 @@ def _needed(columns: Mapping[str, Any], texts: Sequence[tuple[str, str, Category
 
     def each(test: Callable[[str, str, Category], bool]) -> NDArray[np.bool_]:
         """Return what a test says of the text of each row."""
-        return np.array([test(*one) for one in texts], dtype=bool)[text]
+        found: NDArray[np.bool_] = np.array([test(*one) for one in texts], dtype=bool)[text]
+        return found
 
     is_foreign, is_call = each(lambda *one: one[2].is_foreign), each(lambda *one: one[2].is_call)
     kept = ~is_foreign | (correlation != NO_CORRELATION)
@@ -266,7 +267,8 @@ def _row(file: str, number: int, event: Any, categories: Categories) -> KinetoRo
         if type(given) is not dict or "correlation" not in given:
             return None
         category = "kernel"
-    start, duration = event.get("ts"), event.get("dur")
+    start: Any = event.get("ts")
+    duration: Any = event.get("dur")
     lane = event.get("pid"), event.get("tid")
     if not (
         type(start) in NUMBERS
