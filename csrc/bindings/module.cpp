@@ -15,11 +15,14 @@ void bind_screen(py::module_& module, py::dict& fields);
 void bind_circuits(py::module_& module, py::dict& fields);
 void bind_packet(py::module_& module, py::dict& fields);
 void bind_slotted(py::module_& module, py::dict& fields);
+void bind_events(py::module_& module);
 
 }  // namespace topoflow
 
 PYBIND11_MODULE(_C, module) {
-  module.doc() = "Kernels of topoflow; topoflow.engine wraps them. FIELDS has the arrays of each.";
+  module.doc() =
+      "Kernels of topoflow, which topoflow.engine wraps, and a reader of profiles. FIELDS has the arrays of each "
+      "kernel.";
   py::register_exception<topoflow::Fault>(module, "Fault", PyExc_RuntimeError);
 #ifdef TOPOFLOW_CUDA
   module.attr("has_cuda") = true;
@@ -36,5 +39,6 @@ PYBIND11_MODULE(_C, module) {
   topoflow::bind_circuits(module, fields);
   topoflow::bind_packet(module, fields);
   topoflow::bind_slotted(module, fields);
+  topoflow::bind_events(module);
   module.attr("FIELDS") = fields;
 }

@@ -1,4 +1,4 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 has_cuda: bool
@@ -9,6 +9,7 @@ DEADLOCK: int
 CANCELLED: int
 NOT_CONVERGED: int
 PAUSED: int
+NO_CORRELATION: int
 PENDING: int
 RUNNING: int
 FIELDS: dict[str, list[tuple[str, str, str, str]]]  # of each function: name, dtype, shape and content of its arrays
@@ -93,3 +94,6 @@ MOST_RESERVATIONS: int
 MOST_SAMPLES: int
 
 def slots(arrays: Mapping[str, Any], budget: int, stream: int, threads: int) -> int: ...
+def read_events(
+    text: bytes, begin: int, end: int, matters: Callable[[bytes, bytes], bool]
+) -> dict[str, Any] | None: ...

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plans import topoopt_plan
-from topoflow.apply.orders import check_orders, cuts, orders_of_plan, orders_of_strides, shares
+from topoflow.apply.orders import check_orders, cuts, orders_of_plan, orders_of_strides, read_plan, shares
 from topoflow.search.base import Plan, PlanRing
 from topoflow.strategy.as_captured import Recorded
 
@@ -99,6 +99,13 @@ def a_plan(servers: int, strides: list[int]) -> Plan:
         rings=rings, trees=(), routes={}, all_reduce="ring", routing="ecmp", seed=0, bound=0.0, fidelity="fluid",
         iteration_time=0.0,
     )  # fmt: skip
+
+
+def test_a_plan_that_is_not_utf8_is_an_error_with_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_bytes(b'{"rings": "\xff"}')
+    with pytest.raises(ValueError, match=r"plan\.json: must be UTF-8, got byte 0xff at 11"):
+        read_plan(path)
 
 
 def test_a_plans_rings_are_orders_of_ranks_and_servers_stay_together() -> None:

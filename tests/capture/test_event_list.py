@@ -1,20 +1,24 @@
-"""The events of a large profile are decoded in pieces: the same events, in less memory than the file."""
+"""The rows of a large profile are read from its text: the rows of its decoded events, in little memory."""
 
 from __future__ import annotations
 
 import json
 import tracemalloc
+from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.capture.hosts import Host, profile_of
 from topoflow.capture import event_list
+from topoflow.capture.formats.kineto.rows import KinetoRow, launches, read_rows
 from topoflow.capture.load import load
+from topoflow.fields import _refuse_constant
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text('ab},{[]"\\\n', max_size=6),
@@ -23,22 +27,94 @@ values = st.recursive(
 )
 
 
+numbers = st.integers(-5, 10**6) | st.floats(-1e4, 1e16, allow_nan=False) | st.sampled_from([2**53, 2**63, 1e300, -0.0])
+names = st.sampled_from(
+    ["record_param_comms", "aten::add", "cudaLaunchKernel", "cudaEventQuery", "ProfilerStep#1", "é"]
+)
+categories = st.sampled_from(["cpu_op", "cuda_runtime", "kernel", "user_annotation", "hpu_op", "cuda_sync"])
+arguments = st.fixed_dictionaries(
+    {},
+    optional={
+        "correlation": st.integers(-1, 2) | values,
+        "Collective name": st.just("allreduce") | values,
+        "b": values,
+    },
+)
+events = st.fixed_dictionaries(
+    {"ph": st.just("X"), "cat": categories, "name": names, "ts": numbers, "dur": numbers, "pid": st.integers(0, 2)},
+    optional={"tid": st.just("s") | st.integers(0, 2), "args": arguments},
+)
+
+
+def listed(events: list[Any], indent: int | None = None, **around: Any) -> event_list.EventList:
+    found = event_list.event_list(json.dumps({**around, "traceEvents": events}, indent=indent).encode())
+    assert found is not None
+    return found
+
+
+def outcome(events: list[Any] | event_list.EventList) -> tuple[list[KinetoRow], Counter[str], str]:
+    """The rows, what was left out, and the message if all are damaged."""
+    counts = Counter[str]()
+    try:
+        return [*read_rows("t.json", events, counts).rows], counts, ""
+    except ValueError as error:
+        return [], counts, str(error)
+
+
+def damaged(event: dict[str, Any], field: str | None, value: Any) -> dict[str, Any]:
+    return event if field is None else {**event, field: value}
+
+
 @given(
-    st.lists(st.dictionaries(st.text("ab", max_size=2), values, max_size=4) | values, max_size=12),
-    st.dictionaries(st.sampled_from("abc"), values),
-    st.dictionaries(st.sampled_from("xyz"), values),
-    st.integers(1, 40),
+    st.lists(
+        st.builds(
+            damaged, events, st.none() | st.sampled_from(["ph", "cat", "name", "ts", "dur", "pid", "args"]), values
+        )
+        | values,
+        max_size=12,
+    ),
     st.sampled_from([None, 2]),
 )
-def test_pieces_have_the_events_of_the_whole_document(
-    events: list[Any], before: dict[str, Any], after: dict[str, Any], piece: int, indent: int | None
-) -> None:
-    document = {**before, "traceEvents": events, **after}
-    with patch.object(event_list, "PIECE_BYTES", piece):
-        found = event_list.event_list(json.dumps(document, indent=indent).encode())
-        assert found is not None
-        assert list(found) == events
-    assert found.document == {**document, "traceEvents": []}
+def test_the_rows_of_a_text_are_those_of_its_decoded_events(events: list[Any], indent: int | None) -> None:
+    """Without the calls that no rule looks at; of the host's rows the first and the last are kept."""
+    decoded, counts, error = outcome(events)
+    rows, counts_of_text, error_of_text = outcome(listed(events, indent))
+    assert (counts_of_text, error_of_text) == (counts, error)
+    assert [row for row in decoded if row in rows] == rows
+    shared = {row.correlation for row in rows if not row.is_call}
+    for row in decoded:
+        assert row in rows or (row.is_call and not launches(row.name) and row.correlation not in shared)
+    if decoded:
+        host, host_of_text = ([row for row in one if row.category != "kernel"] for one in (decoded, rows))
+        assert rows[0].start == decoded[0].start
+        assert [row.start for row in host][:1] == [row.start for row in host_of_text][:1]
+        assert max((row.end for row in host), default=0) == max((row.end for row in host_of_text), default=0)
+
+
+@given(st.lists(events | values, min_size=1, max_size=4), st.data())
+def test_a_text_is_taken_if_it_is_json(events: list[Any], choose: st.DataObject) -> None:
+    text = json.dumps(events)[1:-1]
+    at = choose.draw(st.integers(0, len(text)))
+    text = text[:at] + choose.draw(st.sampled_from([*'{}[]",:0-.e+\\u\n', "nan", "null", ""])) + text[at + 1 :]
+    try:
+        json.loads(f"[{text}]", parse_constant=_refuse_constant)
+        is_json = True
+    except ValueError:
+        is_json = False
+    found = event_list.EventList({}, f"[{text}]".encode(), 1, len(text.encode()) + 1)
+    with nullcontext() if is_json else pytest.raises(orjson.JSONDecodeError):
+        found.columns(lambda category, name: True)
+
+
+def test_a_list_without_utf8_or_of_endless_brackets_is_no_json() -> None:
+    for text in (b'"\xff"', b"[" * 100_000, b'{"a":' * 100_000):
+        with pytest.raises(orjson.JSONDecodeError):
+            event_list.EventList({}, text, 0, len(text)).columns(lambda category, name: True)
+
+
+@given(st.lists(values, max_size=3), st.dictionaries(st.sampled_from("abc"), values), st.sampled_from([None, 2]))
+def test_the_rest_of_the_document_is_decoded(events: list[Any], before: dict[str, Any], indent: int | None) -> None:
+    assert listed(events, indent, **before).document == {**before, "traceEvents": []}
 
 
 @pytest.mark.parametrize(

@@ -93,14 +93,18 @@ def test_a_torn_line_and_an_unknown_function_are_counted(tmp_path: Path) -> None
     [
         (
             lambda lines: [line for line in lines if "Init COMPLETE" not in line],
-            "comm: must be opened by an earlier line",
+            r"\d+: comm: must be opened by an earlier line",
         ),
-        (lambda lines: [*lines, called(0, "Broadcast", 1, 7, PAIR, 2, root=2)], r"root: must be within 0\.\.1, got 2"),
+        (lambda lines: ["h:7:7 [0] NCCL INFO AllReduce: opCount 0"], "must record a rank of a job, got none"),
+        (
+            lambda lines: [*lines, called(0, "Broadcast", 1, 7, PAIR, 2, root=2)],
+            r"\d+: root: must be within 0\.\.1, got 2",
+        ),
     ],
 )
 def test_what_a_log_lacks_is_one_line(tmp_path: Path, change: Callable[[list[str]], list[str]], rule: str) -> None:
     log = tmp_path / "log"
     log.write_text("\n".join(change([line for rank in range(4) for line in lines_of(rank)])))
-    with pytest.raises(ValueError, match=rf"log:\d+: {rule}") as raised:
+    with pytest.raises(ValueError, match=f"log: ?{rule}") as raised:
         load([log])
     assert "\n" not in str(raised.value)

@@ -73,7 +73,9 @@ def test_a_file_is_read_as_it_was_written_and_used(tmp_path: Path) -> None:
         ({"format": "other"}, "format: must be"),
         ({"kind": "pascal"}, "kind: must be one of .* got 'pascal'"),
         ({"inside": {}}, "inside: must have launch, "),
+        ({"kind": ["hopper"]}, r"kind: must be one of .* got \['hopper'\]"),
         ({"error": "small"}, "error: must be a number, got 'small'"),
+        ({"rows": float("inf")}, "must be JSON, got Infinity"),
         (
             {"network": {"hop": [1, 1, 1], "message": 0, "half": 1, "efficiency": 2, "peer": 0}},
             "network.efficiency: must",
@@ -107,8 +109,28 @@ def test_logs_in_json_are_those_that_nccl_tests_writes(tmp_path: Path) -> None:
     found = read_log(path)
     assert (found.op, found.ranks, found.version, found.dtype) == ("all_gather", 8, "2.28.7", "float")
     assert found.times == {1024: 1.05e-5, 2048: 1.05e-5}
-    path.write_text(json.dumps(log))
-    with pytest.raises(ValueError, match="must be what nccl-tests -J writes: KeyError"):
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"config": None}, "config: must be an object"),
+        ({"config": {"devices": 8}}, "config.devices: must be a list"),
+        ({"nccl_version": float("inf")}, "must be JSON, got Infinity"),
+        ({"results": 3}, "results: must be a list"),
+        ({"results": [{"out_of_place": 1, "type": ["float"]}]}, r"results\[0\].type: must be a string"),
+        ({"results": [{"out_of_place": 1, "type": "float"}]}, r"results\[0\].out_of_place: must be an object"),
+        ({"results": []}, "results: must have rows"),
+    ],
+)
+def test_a_damaged_log_in_json_is_one_line(tmp_path: Path, change: dict[str, object], error: str) -> None:
+    log = {"args": ["all_gather_perf"], "nccl_version": 22807, "config": {"devices": []}, "results": []}
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(log | change))
+    with pytest.raises(ValueError, match=rf"log\.json: {error}"):
+        read_log(path)
+    path.write_text('{"args": ' + "[" * 100_000)
+    with pytest.raises(ValueError, match=r"log\.json: must be JSON"):
         read_log(path)
 
 

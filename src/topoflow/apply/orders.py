@@ -8,6 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from topoflow.fabric.topoopt.totient_perms import ring
+from topoflow.fields import decode
 from topoflow.files import read_bytes
 from topoflow.search.base import Plan
 
@@ -48,7 +49,7 @@ def read_plan(plan: Plan | str | Path) -> Plan:
     """Return ``plan``, read first if it is a path. Raises ``ValueError`` that names the file, and ``OSError``."""
     if isinstance(plan, Plan):
         return plan
-    return Plan.from_json(read_bytes(Path(plan)).decode(), str(plan))
+    return Plan.from_json(decode(str(plan), read_bytes(Path(plan))), str(plan))
 
 
 def check_orders(orders: Sequence[Sequence[int]], ranks: Sequence[int]) -> tuple[Order, ...]:

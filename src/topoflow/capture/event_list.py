@@ -1,23 +1,23 @@
-"""A JSON object whose list ``traceEvents`` is most of the file: the list is decoded in pieces, the rest at once.
-
-A piece ends where an event may end (``},``). If it ends within an event, its brackets do not match, and the next such
-place is taken: what can be decoded as a list is one.
-"""
+"""A JSON object whose list ``traceEvents`` is most of the file: the list is read in columns, the rest is decoded."""
 
 from __future__ import annotations
 
+import codecs
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
+from topoflow import _C
+
+NO_CORRELATION = _C.NO_CORRELATION
 LIST = re.compile(rb'"traceEvents"\s*:\s*\[')
-PIECE_BYTES = 2**17  # B; a piece takes eight times as much when it is decoded
 MAX_AROUND = 2**20  # B before the list, and after it
-MAX_TRIES = 256  # places where the list, or a piece, may end
+MAX_TRIES = 256  # places where the list may end
+UTF8_BYTES = 2**20  # that are checked at once
 
 
 @dataclass(frozen=True)
@@ -29,23 +29,25 @@ class EventList:
     start: int
     end: int
 
-    def __iter__(self) -> Iterator[Any]:
-        """Yield the events; ValueError if they are no JSON, or too deep or large for a fast decoder."""
-        at = self.start
-        while at < self.end:
-            events, at = self._piece(at)
-            yield from events
+    def columns(self, matters: Callable[[bytes, bytes], bool]) -> Mapping[str, Any]:
+        """Return the complete events whose category and name matter, in arrays: see ``csrc/events/events.h``.
 
-    def _piece(self, start: int) -> tuple[list[Any], int]:
-        stop = start + PIECE_BYTES
-        for _ in range(MAX_TRIES):
-            stop = self.data.find(b"},", stop, self.end) + 1 or self.end
-            try:
-                return orjson.loads(b"[%b]" % self.data[start:stop]), stop + 1
-            except orjson.JSONDecodeError:
-                if stop == self.end:
-                    raise
-        raise orjson.JSONDecodeError("a piece without an end", "", start)
+        ``matters`` is asked once for each pair, as JSON. Raises ``orjson.JSONDecodeError`` if the list is no JSON.
+        """
+        found = _C.read_events(self.data, self.start, self.end, matters) if self._is_utf8() else None
+        if found is None:
+            raise orjson.JSONDecodeError("the list is no JSON", "", self.start)
+        return found
+
+    def _is_utf8(self) -> bool:
+        if self.data.isascii():
+            return True
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        with suppress(UnicodeDecodeError):
+            for at in range(0, len(self.data), UTF8_BYTES):
+                decoder.decode(self.data[at : at + UTF8_BYTES], at + UTF8_BYTES >= len(self.data))
+            return True
+        return False
 
 
 def event_list(data: bytes) -> EventList | None:

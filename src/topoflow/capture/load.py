@@ -161,7 +161,10 @@ def _read_file(path: Path, must_match: bool = True) -> list[RankRecord]:
         return _read_cut_off(path, error)
     for module in known_formats().values():
         if module.matches(source):
-            return module.parse(source)
+            parts = module.parse(source)
+            if must_match and not parts:
+                raise ValueError(f"{path}: must record a rank of a job, got none")
+            return parts
     foreign = recognise(source)
     if source.looks_like_json and source.damage and not foreign:
         raise ValueError(source.damage)

@@ -27,6 +27,7 @@ from topoflow.collectives.nccl_time import (
     network_named,
     terms,
 )
+from topoflow.fields import parse_json, shorten
 from topoflow.files import read_bytes, write_atomically
 from topoflow.units import check_not_negative
 
@@ -83,14 +84,11 @@ class Calibration:
 
 def read(path: Path) -> Calibration:
     """Return the calibration of a file; raise ``ValueError`` in one line where it is none."""
-    try:
-        content = json.loads(read_bytes(path))
-    except ValueError as error:
-        raise ValueError(f"{path}: must be JSON: {error}") from None
+    content = parse_json(str(path), read_bytes(path), bounded=True)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{path}: format: must be {FORMAT!r}, got {content!r:.60}")
-    if content.get("kind") not in INSIDE:
-        raise ValueError(f"{path}: kind: must be one of {', '.join(INSIDE)}, got {content.get('kind')!r}")
+    if content.get("kind") not in list(INSIDE):
+        raise ValueError(f"{path}: kind: must be one of {', '.join(INSIDE)}, got {shorten(content.get('kind'))}")
     inside = _part(path, "inside", Inside, content.get("inside"))
     between = _part(path, "network", NetworkCoefficients, content.get("network"))
     rest: dict[str, Any] = {}

@@ -5,12 +5,12 @@ Source of the format: NVIDIA/nccl-tests, ``src/common.cu`` (``writeBenchmarkLine
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from topoflow.fields import Fields, parse_json
 from topoflow.files import read_bytes
 from topoflow.units import check_positive
 
@@ -18,6 +18,7 @@ DTYPE_BYTES = {"int8": 1, "uint8": 1, "half": 2, "bfloat16": 2, "float": 4, "int
 DTYPE_BYTES |= {"double": 8, "int64": 8, "uint64": 8, "f8e4m3": 1, "f8e5m2": 1}
 TESTS = {"all_reduce": "all_reduce", "all_gather": "all_gather", "reduce_scatter": "reduce_scatter"}
 TESTS |= {"alltoall": "all_to_all"}
+NUMBER = re.compile(r"[0-9]{1,18}")
 MIN_FIELDS = 8  # size, count, type, time, algbw, busbw, #wrong and one more
 
 
@@ -46,7 +47,7 @@ def read(path: Path) -> NcclTestsLog:
             if "size" in fields and "time" in fields:
                 column = fields.index("time") - 1
             continue
-        if len(fields) < MIN_FIELDS or not fields[0].isdigit() or not fields[1].isdigit():
+        if len(fields) < MIN_FIELDS or not (NUMBER.fullmatch(fields[0]) and NUMBER.fullmatch(fields[1])):
             continue
         if fields[2] not in DTYPE_BYTES:
             raise ValueError(f"{path}:{number}: type: must be one of {', '.join(DTYPE_BYTES)}, got {fields[2]!r}")
@@ -69,27 +70,23 @@ def read(path: Path) -> NcclTestsLog:
 
 def _json(path: Path, text: str) -> NcclTestsLog:
     """Return the rows of what ``-J FILE`` writes (``src/util.cu``)."""
-    try:
-        content = json.loads(text)
-        program = Path(content["args"][0]).name
-        code, devices, rows = int(content["nccl_version"]), content["config"]["devices"], content["results"]
-    except (ValueError, LookupError, TypeError) as error:
-        raise ValueError(f"{path}: must be what nccl-tests -J writes: {type(error).__name__} {error}") from None
+    content = Fields.of(f"{path}: ", parse_json(str(path), text, bounded=True))
+    program = Path(next(iter(content.texts("args")), "")).name
+    config = Fields.of(f"{content.place}config.", content.require("config"))
+    code, devices = content.integer("nccl_version"), config.items("devices")
     times: dict[int, float] = {}
     dtype = ""
-    for number, row in enumerate(rows):
-        place = f"{path}: results[{number}]"
-        measured = row.get("out_of_place") if isinstance(row, dict) else None
-        if measured is None:
+    for number, values in enumerate(content.items("results")):
+        row = Fields.of(f"{path}: results[{number}].", values)
+        if not row.has("out_of_place"):
             continue  # a test that runs in place only
-        if row.get("type") not in DTYPE_BYTES:
-            raise ValueError(f"{place}: type: must be one of {', '.join(DTYPE_BYTES)}, got {row.get('type')!r}")
-        dtype = dtype or row["type"]
-        for name, value in (("size", row.get("size")), ("time", measured.get("time"))):
-            if not isinstance(value, int | float) or isinstance(value, bool):
-                raise ValueError(f"{place}: {name}: must be a number, got {value!r}")
-            check_positive(f"{place}: {name}", value)
-        times[int(row["size"])] = measured["time"] * 1e-6
+        if row.text("type") not in DTYPE_BYTES:
+            row.fail("type", f"must be one of {', '.join(DTYPE_BYTES)}")
+        dtype = dtype or row.text("type")
+        measured = Fields.of(f"{row.place}out_of_place.", row.values["out_of_place"])
+        seconds = measured.number("time") * 1e-6
+        check_positive(f"{measured.place}time", seconds)
+        times[row.integer("size", 1)] = seconds
     if not times:
         raise ValueError(f"{path}: results: must have rows that ran out of place, got none")
     version = f"{code // 10000}.{code // 100 % 100}.{code % 100}"

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import orjson
 
@@ -286,12 +287,15 @@ def _events(
     def seconds(at: int) -> float:
         return (at - origin) / 1e9
 
-    # order, when issued, event, rows of the operations that it waits for, its own row if it is an operation
-    ordered: list[tuple[tuple[int, int], int, ComputeSpan | RecordedOperation, tuple[int, ...], int | None]] = []
+    # order, when issued, what makes the event, rows of operations that it waits for, its own row if it is an operation
+    ordered: list[
+        tuple[tuple[int, int], int, partial[ComputeSpan] | partial[RecordedOperation], tuple[int, ...], int | None]
+    ] = []
     for number, issued in enumerate(found):
         at = issued.order[0]
         start, end = device.transfers.get(issued.number, (None, None))
-        timed = replace(
+        timed = partial(
+            replace,
             issued.operation,
             issue=None if at == BEFORE else seconds(at),
             start=None if start is None else seconds(start),
@@ -299,15 +303,20 @@ def _events(
         )
         ordered.append(((number, 1), at, timed, waiting.get(issued.number, ()), issued.number))
     for span in spans:
-        compute = ComputeSpan(
-            span.name, seconds(span.start), seconds(span.end), span.busy / 1e9, communicates=span.communicates
+        compute = partial(
+            ComputeSpan,
+            span.name,
+            seconds(span.start),
+            seconds(span.end),
+            span.busy / 1e9,
+            communicates=span.communicates,
         )
         ordered.append(((span.issued, 0), span.launch, compute, span.waits, None))
     inside = sorted((one for one in ordered if one[1] <= steps.end), key=lambda one: one[0])
     iterations = between_marks([at for _, at, _, _, _ in inside], steps.starts)
     positions = {number: position for position, (_, _, _, _, number) in enumerate(inside) if number is not None}
-    events = []
+    events: list[ComputeSpan | RecordedOperation] = []
     for position, ((_, _, event, awaited, _), iteration) in enumerate(zip(inside, iterations, strict=True)):
         waits = {positions[number] for number in awaited if positions.get(number, position) < position}
-        events.append(replace(event, iteration=iteration, waits=tuple(sorted(waits))))
+        events.append(event(iteration=iteration, waits=tuple(sorted(waits))))
     return events, len(ordered) - len(inside)

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 from operator import attrgetter
 from typing import Any, NamedTuple, NoReturn
 
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from topoflow.capture.event_list import NO_CORRELATION, EventList
 from topoflow.capture.torch_names import PARAM_COMMS, STEP, SYMMETRIC, dtype_of
 from topoflow.fields import LARGEST_INTEGER, Fields
 
@@ -46,6 +51,10 @@ OTHERS = frozenset(
 )
 NUMBERS, LANE = (int, float), (int, str, float)
 NOTHING: dict[str, Any] = {}
+CAPTURE_BEGINS = ("cudaStreamBeginCapture", "hipStreamBeginCapture")
+CAPTURE_ENDS = ("cudaStreamEndCapture", "hipStreamEndCapture")
+COLUMNS = ("number", "text", "lane", "start", "end", "correlation", "args_begin", "args_end", "names_collective")
+ROWS_AT_ONCE = 2**14  # of columns that become objects
 DAMAGED = "rows are damaged and are left out; the first is"
 
 
@@ -111,8 +120,12 @@ class Category(NamedTuple):
 
     matters: bool | Callable[[str], bool]  # a function: of the name
     is_call: bool = False
-    is_device: bool = False
+    is_work: bool = False  # of a device
     is_foreign: bool = False  # not known here: work of a device if a row has the correlation of a call
+
+    def applies_to(self, name: str) -> bool:
+        """Return whether rows of this name matter."""
+        return self.matters if isinstance(self.matters, bool) else self.matters(name)
 
 
 class Categories(dict[str, Category]):
@@ -122,7 +135,7 @@ class Categories(dict[str, Category]):
         is_call, is_device = category.endswith(CALLS), category in DEVICE
         is_foreign = not (is_call or is_device or category in OTHERS)
         by_name = NAMED.get(category, is_call or is_device or category == SYNC or is_foreign)
-        found = self[category] = Category(by_name, is_call, is_device, is_foreign)
+        found = self[category] = Category(by_name, is_call, is_device or is_foreign, is_foreign)
         return found
 
 
@@ -140,71 +153,148 @@ NAMED: dict[str, Callable[[str], bool]] = {
 }
 
 
-def read_rows(file: str, events: Iterable[Any], counts: Counter[str]) -> ProfileRows:
+def read_rows(file: str, events: EventList | Iterable[Any], counts: Counter[str]) -> ProfileRows:
     """Return the rows that matter, in the order of their start; one that is damaged is left out and counted.
 
-    Raises ``ValueError`` if none is whole.
+    Raises ``ValueError`` if none is whole, and ``orjson.JSONDecodeError`` if a list that is not decoded yet is no JSON.
     """
-    rows: list[KinetoRow] = []
-    damage: list[str] = []
-    texts: dict[str, str] = {}  # each name and category is kept once, and each lane
-    lanes: dict[tuple[Any, Any], tuple[Any, Any]] = {}
     categories = Categories()
-    start: Any
-    duration: Any
-    for index, event in enumerate(events):
-        if type(event) is dict:
-            if event.get("ph") != "X":
-                continue
-            category, name = event.get("cat"), event.get("name")
-            if type(category) is str and type(name) is str:
-                matters, is_call, is_device, is_foreign = categories[category]
-                if matters is not True and not (matters and matters(name)):
-                    continue
-                given = event.get("args") or NOTHING
-                if is_foreign:
-                    if type(given) is not dict or "correlation" not in given:
-                        continue
-                    is_device, category = True, "kernel"
-                start, duration = event.get("ts"), event.get("dur")
-                process, thread = lane = event.get("pid"), event.get("tid")
-                if (
-                    type(start) in NUMBERS
-                    and type(duration) in NUMBERS
-                    and -LARGEST_INTEGER <= start <= LARGEST_INTEGER
-                    and 0 <= duration <= LARGEST_INTEGER
-                    and type(process) in LANE
-                    and type(thread) in LANE
-                    and type(given) is dict
-                ):
-                    begin = round(float(start) * 1000)
-                    correlation = given.get("correlation")
-                    if is_call or (is_device and given.get("Collective name") is None):
-                        given = NOTHING
-                    row = (
-                        file,
-                        index,
-                        texts.setdefault(category, category),
-                        texts.setdefault(name, name),
-                        lanes.setdefault(lane, lane),
-                        begin,
-                        begin + round(float(duration) * 1000),
-                        correlation if isinstance(correlation, int | str) else None,
-                        is_call,
-                        given,
-                    )
-                    rows.append(tuple.__new__(KinetoRow, row))  # half the time of KinetoRow(...)
-                    continue
+    rows: list[KinetoRow] = []
+    if isinstance(events, EventList):
+        rows, decoded = _plain_rows(file, events, categories)
+    else:
+        decoded = enumerate(events)
+    damage: list[str] = []
+    whole = len(rows)
+    for number, event in decoded:
         try:
-            _refuse(_place(file, index), event)
+            row = _row(file, number, event, categories)
         except ValueError as error:
             damage.append(str(error))
+        else:
+            if row is not None:
+                rows.append(row)
     if damage and not rows:
         raise ValueError(damage[0])
     if damage:
         counts[f"{DAMAGED} {damage[0]}"] += len(damage)
+    if 0 < whole < len(rows):
+        rows.sort(key=attrgetter("number"))
     rows.sort(key=attrgetter("start"))
     return ProfileRows(rows)
+
+
+def _plain_rows(
+    file: str, events: EventList, categories: Categories
+) -> tuple[list[KinetoRow], Iterator[tuple[int, Any]]]:
+    """Return the rows of plain events, and the numbers and values of others, of which some may be rows as well."""
+    texts: list[tuple[str, str, Category]] = []
+
+    def matters(category: bytes, name: bytes) -> bool:
+        found = orjson.loads(category), orjson.loads(name)
+        known = categories[found[0]]
+        texts.append(("kernel" if known.is_foreign else found[0], found[1], known))
+        return known.applies_to(found[1])
+
+    columns = events.columns(matters)
+    lanes = [(orjson.loads(process), orjson.loads(thread)) for process, thread in columns["lanes"]]
+    odd = zip(*(columns[name].tolist() for name in ("odd_number", "odd_begin", "odd_end")), strict=True)
+    kept = _needed(columns, texts)
+    rows: list[KinetoRow] = []
+    for part in range(0, len(kept), ROWS_AT_ONCE):
+        some = kept[part : part + ROWS_AT_ONCE]
+        for number, text, lane, start, end, correlation, begin, stop, names_collective in zip(
+            *(columns[name][some].tolist() for name in COLUMNS), strict=True
+        ):
+            category, name, known = texts[text]
+            has_args = begin < stop and not known.is_call and (names_collective or not known.is_work)
+            row = (
+                file,
+                number,
+                category,
+                name,
+                lanes[lane],
+                start,
+                end,
+                None if correlation == NO_CORRELATION else correlation,
+                known.is_call,
+                orjson.loads(events.data[begin:stop]) if has_args else NOTHING,
+            )
+            rows.append(tuple.__new__(KinetoRow, row))  # half the time of KinetoRow(...)
+    return rows, ((number, orjson.loads(events.data[begin:stop])) for number, begin, stop in odd)
+
+
+def _needed(columns: Mapping[str, Any], texts: Sequence[tuple[str, str, Category]]) -> NDArray[np.int64]:
+    """Return the positions of the rows that rules look at.
+
+    A call is, if it launches, is part of a capture, has the correlation of another row, or is the first or last of the
+    host; half of the calls of a profile ask for attributes and events.
+    """
+    text, correlation = columns["text"], columns["correlation"]
+
+    def each(test: Callable[[str, str, Category], bool]) -> NDArray[np.bool_]:
+        """Return what a test says of the text of each row."""
+        found: NDArray[np.bool_] = np.array([test(*one) for one in texts], dtype=bool)[text]
+        return found
+
+    is_foreign, is_call = each(lambda *one: one[2].is_foreign), each(lambda *one: one[2].is_call)
+    kept = ~is_foreign | (correlation != NO_CORRELATION)
+    host = np.flatnonzero(kept & ~each(lambda *one: one[2].is_work))
+    unneeded = is_call & ~each(
+        lambda _, name, known: launches(name) or name.startswith((*CAPTURE_BEGINS, *CAPTURE_ENDS))
+    )
+    unneeded &= ~np.isin(correlation, correlation[kept & ~is_call])
+    if len(columns["odd_number"]) or any(category == SYNC for category, _, _ in texts):
+        unneeded[:] = False  # their arguments name calls
+    if len(host):
+        unneeded[[host[columns["start"][host].argmin()], host[columns["end"][host].argmax()]]] = False
+    return np.flatnonzero(kept & ~unneeded)
+
+
+def _row(file: str, number: int, event: Any, categories: Categories) -> KinetoRow | None:
+    """Return the row of an event, or None if it does not matter. Raises ``ValueError`` with the field that is wrong."""
+    if type(event) is not dict:
+        _refuse(_place(file, number), event)
+    if event.get("ph") != "X":
+        return None
+    category, name, given = event.get("cat"), event.get("name"), event.get("args") or NOTHING
+    if not (type(category) is str and type(name) is str):
+        _refuse(_place(file, number), event)
+    known = categories[category]
+    if not known.applies_to(name):
+        return None
+    if known.is_foreign:
+        if type(given) is not dict or "correlation" not in given:
+            return None
+        category = "kernel"
+    start: Any = event.get("ts")
+    duration: Any = event.get("dur")
+    lane = event.get("pid"), event.get("tid")
+    if not (
+        type(start) in NUMBERS
+        and type(duration) in NUMBERS
+        and -LARGEST_INTEGER <= start <= LARGEST_INTEGER
+        and 0 <= duration <= LARGEST_INTEGER
+        and all(type(one) in LANE for one in lane)
+        and type(given) is dict
+    ):
+        _refuse(_place(file, number), event)
+    begin = round(float(start) * 1000)
+    correlation = given.get("correlation")
+    if known.is_call or (known.is_work and given.get("Collective name") is None):
+        given = NOTHING
+    return KinetoRow(
+        file,
+        number,
+        category,
+        name,
+        lane,
+        begin,
+        begin + round(float(duration) * 1000),
+        correlation if isinstance(correlation, int | str) else None,
+        known.is_call,
+        given,
+    )
 
 
 def _refuse(place: str, event: Any) -> NoReturn:

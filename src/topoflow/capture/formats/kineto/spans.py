@@ -17,13 +17,11 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
-from topoflow.capture.formats.kineto.rows import Enclosing, KinetoRow, ProfileRows
+from topoflow.capture.formats.kineto.rows import CAPTURE_BEGINS, CAPTURE_ENDS, Enclosing, KinetoRow, ProfileRows
 from topoflow.capture.kernel_names import communicates, copies_to_peer, is_nccl, short_name
 from topoflow.capture.merge.parts import RecordedOperation
 from topoflow.capture.torch_names import PARAM_COMMS, SYMMETRIC
 
-CAPTURE_BEGINS = ("cudaStreamBeginCapture", "hipStreamBeginCapture")
-CAPTURE_ENDS = ("cudaStreamEndCapture", "hipStreamEndCapture")
 NO_LAUNCH = "kernels of operations cannot be told from each other without their launches: their times are unknown"
 BEFORE = -(2**62)  # ns: launched before the profile began
 Order = tuple[int, int]  # when the host asked for it, then when the device began; ns
