@@ -4,6 +4,7 @@
 #pragma once
 
 #include "packet/controls/dcqcn.h"
+#include "packet/controls/hpcc.h"
 #include "packet/controls/nscc.h"
 #include "packet/controls/swift.h"
 
@@ -24,6 +25,7 @@ struct Flow {
     Rate rate;
     NsccWindow nscc;
     SwiftWindow swift;
+    HpccWindow hpcc;
   };
   int64_t earliest;     // ps, when the next packet may leave
   int64_t quiet;        // ps, until when its receiver says nothing of marks
