@@ -123,7 +123,7 @@ class Transport:
         check_whole("hpcc_stages", self.hpcc_stages, 0, 2**20)
         check_whole("hpcc_step", self.hpcc_step, 1, 2**30)
         if not is_number(self.hpcc_utilization) or not 0 < self.hpcc_utilization <= 1:
-            raise ValueError(f"packet.hpcc_utilization: must be within 0 and 1, got {self.hpcc_utilization!r}")
+            raise ValueError(f"packet.hpcc_utilization: must be above 0, at most 1, got {self.hpcc_utilization!r}")
         if self.control == "hpcc" and self.loss != LOSSES[0]:  # the next packet tells what a port did since the last
             raise ValueError(f"packet.loss: must be none with packet.control=hpcc, got {self.loss}")
         for field in ("ecn_most", "dcqcn_gain"):
