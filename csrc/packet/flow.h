@@ -15,8 +15,8 @@ namespace topoflow::BACKEND::packet {
 constexpr int64_t kFeedback = int64_t{1} << 62;
 
 // The delay is the time from when the packet left its NIC until it arrived, as timestamps of NICs have it: in ticks.
-// Longer ones than fit (137 ms) count as that. 0: the packet was lost. With recycled entropies its upper bits are that of
-// the packet, and the delay has the others.
+// Longer ones than fit (137 ms) count as that. 0: the packet was lost. With recycled entropies its upper bits are that
+// of the packet, and the delay has the others.
 constexpr int32_t kDelayBits = 27;
 constexpr int64_t kLongestDelay = (int64_t{1} << kDelayBits) - 1;
 
