@@ -24,6 +24,7 @@ CONTROLS = {
     "DCQCN": Packet(control="dcqcn", ecn_from=5000),
     "NSCC": Packet(control="nscc", window="auto", **MARKS),
     "Swift": Packet(control="swift", window="auto"),
+    "HPCC": Packet(control="hpcc", window="auto"),
 }
 INCASTS = {8: 20e6, 200: 1e6}  # B of a message, by the number of senders
 

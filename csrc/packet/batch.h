@@ -21,12 +21,13 @@ constexpr int32_t kLatencyBins = 1024;  // of the histogram of latencies (state.
 constexpr int64_t kMostLosses = 1000;
 
 enum Loss : int32_t { kLossless = 0, kDrops = 1, kTrims = 2 };
-enum Control : int32_t { kNoControl = 0, kDcqcn = 1, kPulls = 2, kNscc = 3, kSwift = 4 };
+enum Control : int32_t { kNoControl = 0, kDcqcn = 1, kPulls = 2, kNscc = 3, kSwift = 4, kHpcc = 5 };
+enum Choice : int32_t { kByNumber = 0, kRecycled = 1, kFlowlets = 2 };  // of entropies (routing/entropies.h)
 
 // Ports that lose or mark packets, and what messages do about it (transport.h).
 struct TransportSettings {
   bool is_on, mark_leaving;
-  int32_t loss, control, mark_from, mark_to, gain, recoveries;
+  int32_t loss, control, mark_from, mark_to, gain, recoveries, utilization, increase, stages;
   int64_t timeout, mark_most, timer, bytes, alpha_timer, notice, scaling;
 };
 
@@ -46,12 +47,15 @@ constexpr Setting<TransportSettings> kTransportSettings[] = {
     setting("notice", &TransportSettings::notice, "ps at least between two notices of marks by a receiver"),
     setting("scaling", &TransportSettings::scaling, "ps by which the target of a small window is longer (swift.h)"),
     setting("gain", &TransportSettings::gain, "2^-16, the gain of alpha"),
-    setting("recoveries", &TransportSettings::recoveries, "rises of a rate until its target rises")};
+    setting("recoveries", &TransportSettings::recoveries, "rises of a rate until its target rises"),
+    setting("utilization", &TransportSettings::utilization, "2^-20, of ports, at which windows aim (hpcc.h)"),
+    setting("increase", &TransportSettings::increase, "B by which such a window grows"),
+    setting("stages", &TransportSettings::stages, "times in a row that it grows by that alone")};
 
 // How switches and NICs treat packets.
 struct PacketSettings {
-  int32_t size, flit, samples, entropies;
-  int64_t switch_latency, nic_latency, credit_latency, setup, match;
+  int32_t size, flit, samples, entropies, choice;
+  int64_t switch_latency, nic_latency, credit_latency, flowlet_gap, setup, match;
   bool cut_through, output_queues, in_turn, by_age, by_arrival, in_order, by_free, is_sst;
   double threshold;
 };
@@ -67,6 +71,8 @@ constexpr Setting<PacketSettings> kPacketSettings[] = {
     setting("output_queues", &PacketSettings::output_queues, "virtual output queues; else input queues"),
     setting("entropies", &PacketSettings::entropies,
             "a power of two: packets of a message draw paths by this many numbers"),
+    setting("choice", &PacketSettings::choice, "how a packet gets one of these numbers: Choice"),
+    setting("flowlet_gap", &PacketSettings::flowlet_gap, "ps without a packet after which a message takes the next"),
     setting("in_turn", &PacketSettings::in_turn, "packets of a message take all paths in turn (cycles.h)"),
     setting("by_age", &PacketSettings::by_age, "a port sends first the packet that left its NIC first"),
     setting("by_arrival", &PacketSettings::by_arrival, "a port sends first the packet that came to it first"),
@@ -155,7 +161,7 @@ constexpr Field<PortArrays> kPortFields[] = {
 // Messages and ports of a transport (transport.h).
 struct TransportArrays {
   const int32_t *allowed, *puller, *largest, *step, *leap, *depth;
-  const int64_t *back, *pull, *idle, *target, *unit, *under_way;
+  const int64_t *back, *pull, *idle, *target, *unit, *telemetry, *under_way;
 };
 
 constexpr Field<TransportArrays> kFlowFields[] = {
@@ -169,6 +175,8 @@ constexpr Field<TransportArrays> kFlowFields[] = {
     array("idle", &TransportArrays::idle, "S", "ps of a round trip on an idle network"),
     array("target", &TransportArrays::target, "S", "ps that its packets are to wait in queues"),
     array("unit", &TransportArrays::unit, "S", "B, in which the control states how windows rise"),
+    optional("telemetry", &TransportArrays::telemetry, "S+1",
+             "where the readings of each message begin: of ports, and of packets that may be under way (hpcc.h)"),
     array("step", &TransportArrays::step, "N", "2^-20 of the port's rate that the target of a rate rises by"),
     array("leap", &TransportArrays::leap, "N", "the same once it rises fast"),
     array("depth", &TransportArrays::depth, "N", "flits that may wait for it where packets are lost, and with sst"),

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "packet/controls/dcqcn.h"
+#include "packet/controls/hpcc.h"
 #include "packet/controls/nscc.h"
 #include "packet/controls/swift.h"
 
@@ -14,7 +15,8 @@ namespace topoflow::BACKEND::packet {
 constexpr int64_t kFeedback = int64_t{1} << 62;
 
 // The delay is the time from when the packet left its NIC until it arrived, as timestamps of NICs have it: in ticks.
-// Longer ones than fit (137 ms) count as that. 0: the packet was lost.
+// Longer ones than fit (137 ms) count as that. 0: the packet was lost. With recycled entropies its upper bits are that
+// of the packet, and the delay has the others.
 constexpr int32_t kDelayBits = 27;
 constexpr int64_t kLongestDelay = (int64_t{1} << kDelayBits) - 1;
 
@@ -24,6 +26,7 @@ struct Flow {
     Rate rate;
     NsccWindow nscc;
     SwiftWindow swift;
+    HpccWindow hpcc;
   };
   int64_t earliest;     // ps, when the next packet may leave
   int64_t quiet;        // ps, until when its receiver says nothing of marks

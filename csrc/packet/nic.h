@@ -176,7 +176,7 @@ class Nic : public Base {
     const int32_t i = port.first;
     Sender& sender = s_.sender[i];
     port.first = sender.next;
-    const Packet packet{now, sender.task, sender.step, self().number_of(sender), kNone};
+    Packet packet{now, sender.task, sender.step, self().number_of(sender), kNone};
     self().send_next(port, i, packet, now);
     if (port.first != kNone)
       prefetch(&s_.sender[port.first]);
@@ -186,7 +186,7 @@ class Nic : public Base {
   }
 
   // Sender `i` has sent a packet at `now`; the next one waits for its turn.
-  DEVICE void send_next(Port& port, int32_t i, const Packet&, int64_t now) {
+  DEVICE void send_next(Port& port, int32_t i, Packet&, int64_t now) {
     Sender& sender = s_.sender[i];
     const int64_t before = sender.number;
     if (!next_packet(sender)) return;

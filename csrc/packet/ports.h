@@ -122,7 +122,7 @@ class Ports : public Base {
       left = queue.channel;
       Packet& packet = s_.slot[slot].packet;
       next = output_queues() ? packet.step : s_.edge[packet.step].next;
-      on_departure(port, packet);
+      on_departure(port, packet, now);
       if (adapts()) s_.output[queue.port].waiting -= size_of(packet.task, packet.number);
       leave_queue(port, turn - 1, queue, now);
     }

@@ -13,6 +13,7 @@
 #include "calendar.h"
 #include "channel.h"
 #include "flow.h"
+#include "packet/routing/entropies.h"
 #include "parallel/memory.h"
 #include "queues/event_heap.h"
 #include "tasks.h"
@@ -150,6 +151,13 @@ HD bool may_repeat(const PacketBatch& batch, int32_t world) {
          !batch.model.is_sst && batch.paths.branch_offsets[world] == batch.paths.branch_offsets[world + 1];
 }
 
+// Returns the readings of all messages of a world (controls/hpcc.h).
+HD int64_t count_readings(const PacketBatch& batch, int32_t world) {
+  if (batch.flows.telemetry == nullptr) return 0;
+  const int64_t *const first = batch.flows.telemetry, *const tasks = batch.tasks.task_offsets + world;
+  return first[tasks[1]] - first[tasks[0]];
+}
+
 struct State {
   TaskState tasks;
   int64_t* next;   // [N] ps, when the port may be able to send
@@ -177,6 +185,8 @@ struct State {
   Flow* flow;               // [T] with a transport only, as what follows
   Lane* lane;               // [N]
   Coming* coming;           // [Q]
+  Telemetry* telemetry;     // of messages (hpcc.h)
+  Entropies* entropies;     // [T] if senders choose (routing/entropies.h)
   EventHeap feedback;       // what messages hear of; that of a part, as what follows
   int64_t* latencies;       // [B] packets in each bin
   EarlierPort* earlier;     // [N] only where states may come back, as what follows (periods/periods.h)
@@ -226,6 +236,8 @@ struct State {
     flow = memory.take<Flow>(transports ? messages : 0);
     lane = memory.take<Lane>(transports ? ports : 0);
     coming = memory.take<Coming>(transports ? count(batch.ports.queue_offsets) : 0);
+    telemetry = memory.take<Telemetry>(count_readings(batch, world));
+    entropies = memory.take<Entropies>(batch.model.choice != kByNumber ? messages : 0);
     const bool repeats = may_repeat(batch, world);
     earlier = memory.take<EarlierPort>(repeats ? ports : 0);
     earlier_number = memory.take<int64_t>(repeats ? batch.run.sends[world] : 0);

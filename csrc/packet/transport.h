@@ -42,6 +42,8 @@ class Transport : public Base {
       Flow& flow = s_.flow[t];
       flow = {};
       flow.allowed = b_.flows.allowed[task_ + t];
+      if (b_.model.choice == kRecycled) s_.entropies[t].recycled = {};
+      if (b_.model.choice == kFlowlets) s_.entropies[t].flowlets = {0, 0};
       with_control(b_.transport.control, [&](const auto& control) { control.begin(*this, flow, t); });
       for (int64_t* count : {b_.out.sent, b_.out.sent_bytes, b_.out.delivered, b_.out.delivered_bytes, b_.out.lost_of,
                              b_.out.lost_bytes})
@@ -68,6 +70,21 @@ class Transport : public Base {
     return (static_cast<uint32_t>(sender.packets + flow.resent) & kNumber) | (flow.again == 0 ? kShort : 0);
   }
 
+  // Gives a packet the entropy that its sender chooses: its number then ends with it.
+  CALLED_ON_CPU void choose_entropy(Packet& packet, int64_t now) const {
+    const uint32_t number = packet.number & kNumber, all = static_cast<uint32_t>(b_.model.entropies);
+    Entropies& own = s_.entropies[packet.task];
+    const int32_t chosen = b_.model.choice == kFlowlets ? own.flowlets.next(b_.model.flowlet_gap, now)
+                                                        : own.recycled.next(drawn_entropy(packet.task, number));
+    const uint32_t ended = (number * all + (static_cast<uint32_t>(chosen) & (all - 1))) & kNumber;
+    packet.number = (packet.number & ~kNumber) | ended;
+  }
+
+  DEVICE int32_t drawn_entropy(int32_t task, uint32_t number) const {
+    return static_cast<int32_t>(draws_.of(kEntropy, tasks_.number(task), number, 0).word[0] &
+                                static_cast<uint32_t>(b_.model.entropies - 1));
+  }
+
   DEVICE static bool has_lost(const Flow& flow) { return flow.again + flow.last > 0; }
 
   DEVICE static bool may_send(const Sender& sender, const Flow& flow) {
@@ -75,8 +92,9 @@ class Transport : public Base {
   }
 
   // Sender `i` has sent `packet`; the next one waits for its turn, if there is one that may be sent.
-  DEVICE void send_next(Port& port, int32_t i, const Packet& packet, int64_t now) {
+  DEVICE void send_next(Port& port, int32_t i, Packet& packet, int64_t now) {
     if (!transports()) return Base::send_next(port, i, packet, now);
+    if (b_.model.choice != kByNumber) choose_entropy(packet, now);
     Sender& sender = s_.sender[i];
     Flow& flow = s_.flow[sender.task];
     if (has_lost(flow)) {
@@ -123,10 +141,14 @@ class Transport : public Base {
   }
 
   // A port begins to send a packet that waited.
-  DEVICE void on_departure(const Port& port, Packet& packet) {
-    if (!transports() || !b_.transport.mark_leaving) return;
+  DEVICE void on_departure(const Port& port, Packet& packet, int64_t now) {
+    if (!transports() || !looks_at_departures_) return;
     const auto p = static_cast<int32_t>(&port - s_.port);
-    mark(packet, p, s_.lane[p].waiting - size_of(packet.task, packet.number));
+    const int32_t waits = s_.lane[p].waiting - size_of(packet.task, packet.number);
+    if (b_.transport.mark_leaving) mark(packet, p, waits);
+    with_control(b_.transport.control, [&](const auto& control) {
+      control.measure(*this, port, packet.task, packet.number & kNumber, waits, now);
+    });
   }
 
   // The port has begun to send that packet: its `size` flits no longer wait.
@@ -239,8 +261,10 @@ class Transport : public Base {
   DEVICE void on_delivery(const Packet& packet, int64_t arrival) {
     if (!transports()) return;
     count(b_.out.delivered, b_.out.delivered_bytes, packet);
-    const int64_t delay = (arrival - packet.born) >> kTickBits;
-    notify(arrival, packet, packet.number & kMarked ? kMark : 0, delay < kLongestDelay ? delay : kLongestDelay);
+    int64_t delay = (arrival - packet.born) >> kTickBits;
+    delay = delay < longest_delay_ ? delay : longest_delay_;
+    if (recycles()) delay += (packet.number & static_cast<uint32_t>(b_.model.entropies - 1)) * (longest_delay_ + 1);
+    notify(arrival, packet, packet.number & kMarked ? kMark : 0, delay);
   }
 
   DEVICE void count(int64_t* packets, int64_t* bytes, const Packet& packet) const {
@@ -302,8 +326,9 @@ class Transport : public Base {
     Flow& flow = s_.flow[task];
     ++flow.allowed;
     if (feedback & kLost) ++(feedback & kLastOne ? flow.last : flow.again);
+    if (recycles()) recycle(task, feedback, event);
     if (feedback & hears_) {
-      const Ack ack{((event.what & kLongestDelay) << kTickBits) + b_.flows.back[task_ + task],
+      const Ack ack{((event.what & longest_delay_) << kTickBits) + b_.flows.back[task_ + task],
                     feedback & kLastOne ? short_bytes(task) : b_.model.size, (feedback & kLost) != 0,
                     (feedback & kMark) != 0};
       with_control(b_.transport.control, [&](const auto& control) { control.on_ack(*this, flow, task, p, ack, now); });
@@ -311,6 +336,16 @@ class Transport : public Base {
     if (flow.waits || !may_send(s_.sender[i], flow)) return;
     flow.waits = true;
     offer(i, now > flow.earliest ? now : flow.earliest);
+  }
+
+  DEVICE bool recycles() const { return b_.model.choice == kRecycled; }
+
+  // A message learns of a packet and its entropy. Only a dropped packet times out.
+  CALLED_ON_CPU void recycle(int32_t task, int32_t feedback, const Event& event) const {
+    Recycled& own = s_.entropies[task].recycled;
+    const int64_t entropy = (event.what & kLongestDelay) / (longest_delay_ + 1);
+    if (!(feedback & kLost)) return own.on_ack(static_cast<int32_t>(entropy), (feedback & kMark) != 0, event.time);
+    if (b_.transport.loss == kDrops) own.on_timeout(event.time);
   }
 
   // Depths of queues over time (depths.h) have a column for each channel, or for each port where packets are lost.
@@ -343,8 +378,20 @@ class Transport : public Base {
     return with_control(b_.transport.control, [](const auto& control) { return control.kHears; });
   }
 
+  DEVICE bool looks_at_departures() const {
+    return b_.transport.mark_leaving ||
+           with_control(b_.transport.control, [](const auto& control) { return control.kMeasures; });
+  }
+
+  // Returns the longest delay that an event says, ticks: with recycled entropies it says one of these as well.
+  DEVICE int64_t longest_delay() const {
+    return recycles() ? (kLongestDelay + 1) / b_.model.entropies - 1 : kLongestDelay;
+  }
+
   bool gives_up_ = false;  // a message has given up
   int32_t hears_ = heard();
+  int64_t longest_delay_ = longest_delay();
+  bool looks_at_departures_ = looks_at_departures();
 };
 
 }  // namespace topoflow::BACKEND::packet

@@ -133,11 +133,17 @@ def random_transport(draw: np.random.Generator) -> Packet:
     marks = draw.random() >= 0.2
     loss = str(draw.choice(["none", "drop", "trim"]))
     control = str(draw.choice(["none", "dcqcn", "nscc", "swift", "pulls"] if marks else ["none", "swift", "pulls"]))
+    draws, more = usual.draws, draw.spawn(1)[0]
+    if loss == "none" and draws == "message" and more.random() < 0.7:
+        control = "hpcc"
+    elif more.random() < 0.5:
+        draws = str(more.choice(["reps", "flowlet"]))
     # what was trimmed is pulled without a window, too
     pulls_next = (control == "pulls" and loss != "trim") or control in WINDOWED
     found = replace(
         usual,
         queues="virtual_output",
+        draws=draws,
         loss=loss,
         control=control,
         window=["auto" if pulls_next else None, "auto", 1, 10_000][draw.integers(0, 4)],
@@ -154,6 +160,10 @@ def random_transport(draw: np.random.Generator) -> Packet:
         dcqcn_notice=float(draw.choice([1e-12, 3e-6])),
         dcqcn_recoveries=int(draw.integers(1, 4)),
         dcqcn_step=float(draw.choice([1e5, 1e8])),
+        flowlet_gap=float(more.choice([0, 1e-6, 5e-6])),
+        hpcc_utilization=float(more.choice([0.95, 0.3])),
+        hpcc_stages=int(more.integers(0, 6)),
+        hpcc_step=int(more.choice([1, 80, 3000])),
     )
     return found if found.has_transport else replace(found, loss="drop")
 

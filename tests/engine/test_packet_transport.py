@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.test_packet_random import loses_nothing_silently, some_lossy_worlds, union_of
+from tests.twins.packet_entropies import FREEZE, Recycled
+from tests.twins.packet_hpcc import WHOLE, HpccWindow, Reading
 from tests.twins.packet_nscc import NsccWindow
 from tests.twins.packet_swift import PACKET as WINDOW_OF_ONE
 from tests.twins.packet_swift import SwiftWindow
@@ -24,6 +26,7 @@ from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet, layout_of
 from topoflow.engine.packet.settings import numbers
 from topoflow.engine.packet.transport import MARKED, WHOLE_RATE
+from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.leaf_spine import LeafSpine
 from topoflow.traffic.base import Traffic, Transfer
 
@@ -36,6 +39,7 @@ ROCE = Packet(control="dcqcn", ecn_from=5000)
 NDP = Packet(loss="trim", control="pulls", window="auto", buffer=8 * 4096)
 NSCC = Packet(control="nscc", window="auto", ecn_from=12_500, ecn_to=50_000, ecn_most=1.0, ecn_at="departure")
 SWIFT = Packet(control="swift", window="auto")
+HPCC = Packet(control="hpcc", window="auto")
 MakeWorld = Callable[..., World]
 
 
@@ -268,6 +272,119 @@ def test_a_round_trip_above_its_target_cuts_the_window_by_its_share() -> None:
     assert window.window / WINDOW_OF_ONE == pytest.approx(9.4, rel=0.01)
 
 
+@pytest.mark.parametrize("utilization", [0.95, 0.7])
+@pytest.mark.parametrize("senders", [1, 2, 8])
+def test_hpcc_uses_its_share_of_a_link_and_keeps_queues_near_zero(
+    make_world: MakeWorld, senders: int, utilization: float
+) -> None:
+    """Once the first windows have left, a few packets wait at most, and half of them for one other at most."""
+    size = 40e6 / senders
+    found = run(incast(make_world, senders, size), replace(HPCC, hpcc_utilization=utilization))
+    ports: Any = found.ports
+    assert utilization * found.makespan == pytest.approx(senders * size / C, rel=0.06)
+    assert found.makespan >= senders * size / C
+    assert ports.latency.quantile(0.5) <= (2 * LATENCY + FLIT + 2 * PACKET) * 17 / 16
+    late = ports.queues.depth[:, ports.queues.depth.shape[1] // 4 :]
+    assert late.max() <= 8 * 4096
+
+
+def test_two_messages_of_hpcc_share_fairly(make_world: MakeWorld) -> None:
+    first, second = run(incast(make_world, 2, 60e6), HPCC).finish
+    assert first == pytest.approx(second, rel=0.03)
+
+
+def test_a_busy_port_cuts_the_window_to_its_share_and_an_idle_one_lets_it_grow() -> None:
+    """Twice eta: half of the window and a step more. Below eta: a step, five times, and then all that is free."""
+    size, trip = 1000, 10_000_000
+    window = HpccWindow(trip, size, largest=100, target=WHOLE // 2, increase=80, stages=5)
+    active = time = 0
+
+    def acknowledge(share: int, wait: int) -> int:
+        nonlocal active, time
+        time, active = time + trip, active + share * trip // 100
+        window.sent(size)
+        window.readings[-1].append(Reading(time, active, wait))
+        window.on_ack(size, trip, marked=False, now=time)
+        return window.window
+
+    assert acknowledge(100, 0) == 100_000  # the first packet only begins to measure
+    assert acknowledge(100, 0) == 50_080
+    assert acknowledge(100, trip) == 25_120  # what waits now did not when the packet before left
+    assert acknowledge(100, trip) == 6_360  # a round trip's worth waited all the time: utilization 2
+    assert [acknowledge(25, 0) for _ in range(6)] == [6_440, 6_520, 6_600, 6_680, 6_760, 13_600]
+
+
+def stride(slow: int | None = None) -> World:
+    """Eight messages from one half of a fat-tree to the other; link ``slow`` has a hundredth of its bandwidth."""
+    fabric = FatTree(C, 1, LATENCY, radix=4).build(16, Demand(16))
+    tasks = [Transfer(500 * 4096.0, server, server + 8) for server in range(8)]
+    world = place(Traffic.from_tasks("stride", 16, tasks), fabric, name="stride", routing="spray", seed=3)
+    capacity = world.capacity.copy()
+    if slow is not None:
+        capacity[slow] /= 100
+    return replace(world, capacity=capacity)
+
+
+def shared_link(world: World) -> int:
+    """Return a link that packets of several messages cross, as one of several equal ones."""
+    found: Any = run(world, Packet()).ports
+    return int(np.flatnonzero((found.packets > 400) & (found.packets < 600) & (found.packets != 500))[0])
+
+
+def test_without_marks_recycled_entropies_spread_packets_as_drawn_ones_do() -> None:
+    world = stride()
+    drawn: Any = run(world, NSCC)
+    recycled: Any = run(world, replace(NSCC, draws="reps", ecn_from=2**31 - 1, ecn_to=2**31 - 1))
+    assert recycled.ports.marked.sum() == 0
+    assert recycled.makespan == pytest.approx(drawn.makespan, rel=0.1)
+    carries = drawn.ports.packets > 0
+    assert (recycled.ports.packets > 0).tolist() == carries.tolist()
+    assert (recycled.ports.packets[carries] > 0.7 * drawn.ports.packets[carries]).all()
+
+
+@pytest.mark.parametrize("loss", ["none", "trim", "drop"])
+def test_recycled_entropies_avoid_a_failing_path_after_a_round_trip(loss: str) -> None:
+    """The first windows go everywhere; then few packets, which are drawn again, try the link that nearly failed."""
+    slow = shared_link(stride())
+    world = stride(slow)
+    model = replace(NSCC, loss=loss, timeout=100e-6)
+    drawn: Any = run(world, model)
+    recycled: Any = run(world, replace(model, draws="reps"))
+    first = sum(numbers(world, layout_of(world.graph, model), model).control.allowed.tolist())
+    assert drawn.ports.packets[slow] > 250
+    assert recycled.ports.packets[slow] + recycled.ports.lost[slow] < first / 2
+    assert recycled.makespan < drawn.makespan / 3
+
+
+def test_a_timeout_freezes_the_entropies_that_were_good() -> None:
+    known = Recycled()
+    for entropy in range(10):
+        known.on_ack(entropy, marked=entropy == 4, now=0)
+    assert [known.next(99) for _ in range(3)] == [1, 2, 3]  # 0 is the oldest of nine
+    known.on_timeout(1000)
+    assert [known.next(99) for _ in range(16)] == 2 * [9, 1, 2, 3, 5, 6, 7, 8]
+    known.on_ack(20, marked=False, now=2000)
+    assert 20 in [known.next(99) for _ in range(8)]
+    known.on_ack(21, marked=False, now=1000 + FREEZE + 1)
+    assert [known.next(99) for _ in range(18)] == [*16 * [99], 21, 99]
+
+
+def test_a_flowlet_keeps_its_path_until_its_message_has_paused() -> None:
+    """A message without pauses has one path; one whose packets are a microsecond apart has one for each packet."""
+    fabric = LeafSpine(C, 1, LATENCY, 8).build(16, Demand(16))
+    traffic = Traffic.from_tasks("one", 16, [Transfer(64 * 4096.0, 0, 15)])
+    world = place(traffic, fabric, name="one", routing="spray", seed=1)
+    limit = np.where(np.diff(world.graph.path_offsets), 4.096e9, np.inf)
+    apart = replace(world, graph=replace(world.graph, path_limit=limit))
+
+    def paths(world: World, gap: float) -> int:
+        ports: Any = run(world, Packet(draws="flowlet", flowlet_gap=gap)).ports
+        return int((ports.packets > 0).sum() - 2) // 2  # of links besides those of the servers
+
+    assert paths(world, 1e-6) == paths(apart, 2e-6) == 1
+    assert paths(world, 0) == paths(apart, 1e-6) == 8
+
+
 def test_sprayed_packets_that_are_lost_take_other_paths() -> None:
     fabric = LeafSpine(C, 1, 5e-7, 4).build(16, Demand(16))
     tasks = [Transfer(100 * 4096.0, host, 15) for host in range(15)]
@@ -277,6 +394,12 @@ def test_sprayed_packets_that_are_lost_take_other_paths() -> None:
     assert 1500 * PACKET < found.makespan < 1.02 * 1500 * PACKET
     assert ports.latency.count.sum() == 1500
     assert ports.lost.sum() > 0
+
+
+def test_hpcc_is_refused_where_packets_of_a_message_take_several_paths() -> None:
+    law = "packet.draws: must be message with packet.control=hpcc and several paths, as in stride"
+    assert HPCC.refuses(stride()) == f"{law}, got packet"
+    assert replace(HPCC, draws="message").refuses(stride()) is None
 
 
 @settings(max_examples=150)
@@ -302,13 +425,23 @@ def test_what_was_sent_was_delivered_or_lost(seed: int) -> None:
     ("change", "law"),
     [
         ({"loss": "red"}, "loss: must be one of none, drop, trim, got 'red'"),
-        ({"control": "tcp"}, "control: must be one of none, dcqcn, pulls, nscc, swift, got 'tcp'"),
+        ({"control": "tcp"}, "control: must be one of none, dcqcn, pulls, nscc, swift, hpcc, got 'tcp'"),
         ({"control": "dcqcn"}, "ecn_from: must be given with packet.control=dcqcn, got None"),
         ({"control": "nscc", "window": "auto"}, "ecn_from: must be given with packet.control=nscc, got None"),
         ({"control": "nscc", "ecn_from": 0}, "window: must be given with packet.control=nscc, got None"),
         ({"target": 0}, "target: must be within 1e-12 and 1 s, or auto, got 0"),
         ({"control": "swift"}, "window: must be given with packet.control=swift, got None"),
         ({"control": "pulls"}, "window: must be given with packet.control=pulls, but for packet.loss=trim, got None"),
+        ({"control": "hpcc"}, "window: must be given with packet.control=hpcc, got None"),
+        ({"control": "hpcc", "window": 1, "loss": "trim"}, "loss: must be none with packet.control=hpcc, got trim"),
+        (
+            {"control": "hpcc", "window": 1, "draws": "reps"},
+            "draws: must be message with packet.control=hpcc, got reps",
+        ),
+        ({"hpcc_utilization": 0}, "hpcc_utilization: must be above 0, at most 1, got 0"),
+        ({"hpcc_step": 0}, "hpcc_step: must be a whole number within 1..1073741824, got 0"),
+        ({"draws": "reps", "entropies": 512}, "entropies: must be a whole number within 1..256, got 512"),
+        ({"flowlet_gap": -1}, "flowlet_gap: must be within 0 and 9007.2 s, got -1"),
         ({"window": 0}, "window: must be a whole number within 1..9007199254740992, auto or null, got 0"),
         ({"timeout": 0}, "timeout: must be within 1e-12 and 9007.2 s, got 0"),
         ({"ecn_from": 300_000}, "ecn_to: must be a whole number within 300000..2147483647, got 200000"),
@@ -335,5 +468,6 @@ def test_a_message_that_leaves_by_several_interfaces_is_refused(make_world: Make
     assert Packet().refuses(world) is None
     assert NDP.refuses(world) == f"packet.loss: must be none {law} trim"
     assert replace(NDP, loss="none").refuses(world) == f"packet.control: must be none {law} pulls"
+    assert Packet(draws="flowlet").refuses(world) == f"packet.draws: must be packet {law} flowlet"
     assert Packet(window="auto").refuses(world) == f"packet.window: must be null {law} auto"
     assert Packet(ecn_from=5000).refuses(world) == f"packet.ecn_from: must be null {law} 5000"

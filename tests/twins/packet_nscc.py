@@ -33,7 +33,7 @@ class NsccWindow:
     def packets(self) -> int:
         return self.window // self.size
 
-    def sent(self) -> int:
+    def sent(self, size: int) -> int:
         """Return ps until the next packet may be sent."""
         self.under_way += 1
         return 0

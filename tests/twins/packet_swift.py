@@ -32,7 +32,7 @@ class SwiftWindow:
     def packets(self) -> int:
         return max(1, self.window // PACKET)
 
-    def sent(self) -> int:
+    def sent(self, size: int) -> int:
         """Return ps until the next packet may be sent."""
         self.under_way += 1
         return self.round_trip * PACKET // self.window if self.window < PACKET else 0

@@ -14,22 +14,25 @@ All else is as ``reference`` says. Source: as ``transport``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tests.twins.packet import ARRIVE, Message, Packet, Simulation
+from tests.twins.packet_entropies import Flowlets, Recycled
+from tests.twins.packet_hpcc import HpccWindow, Reading
 from tests.twins.packet_nscc import TICK, NsccWindow
 from tests.twins.packet_swift import SwiftWindow
 from topoflow import _C
 from topoflow.engine.base import World
-from topoflow.engine.packet.draws import mark
+from topoflow.engine.packet.draws import entropy, mark
 from topoflow.engine.packet.layout import PortLayout
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.settings import Numbers, PacketSettings, in_picoseconds
-from topoflow.engine.packet.transport import WHOLE_RATE
+from topoflow.engine.packet.transport import MAX_PACKETS, WHOLE_RATE
 
 WHOLE_ALPHA = 2**30
 LONGEST_DELAY = 2**27 - 1  # ticks
+Window = NsccWindow | SwiftWindow | HpccWindow
 
 
 class Rate:
@@ -90,7 +93,7 @@ class Flow:
 
     message: Message
     rate: Rate
-    window: NsccWindow | SwiftWindow | None
+    window: Window | None
     allowed: int  # packets that it may still send
     packets: int
     earliest: int = 0  # ps
@@ -100,6 +103,7 @@ class Flow:
     pulled: int = 0
     quiet: int = 0  # ps, until when the receiver says nothing of marks
     waits: bool = False  # for its turn
+    chosen: Recycled | Flowlets | None = None  # entropies
 
 
 class Counts:
@@ -121,6 +125,7 @@ class News:
     is_short: bool
     marked: bool
     delay: int = 0  # ticks from when it left its NIC until it arrived
+    entropy: int = 0
 
 
 class TransportSimulation(Simulation):
@@ -133,6 +138,8 @@ class TransportSimulation(Simulation):
         self.pulls = [0] * layout.ports  # ps, when the receiver with this first port lets the next packet be sent
         # (packets, B) of each task that left its NIC, and that arrived, and that were lost
         self.sent, self.delivered, self.dropped = (Counts(len(self.path)) for _ in range(3))
+        recycles = settings.draws == "reps"
+        self.longest = (LONGEST_DELAY + 1) // (settings.numbers_drawn if recycles else 1) - 1  # ticks
         self.has_mark: set[tuple[int, int]] = set()  # task and number of packets
 
     def columns(self) -> range:
@@ -147,10 +154,13 @@ class TransportSimulation(Simulation):
         self.underway[task] = int(self.numbers.bytes[task])
         message = Message(task, root, list(reversed(range(packets))))
         rate = Rate(self.settings, int(control.step[port]), int(control.leap[port]))
+        chosen = {"reps": Recycled, "flowlet": partial(Flowlets, in_picoseconds(self.settings.flowlet_gap))}
         self.flows[task] = Flow(message, rate, self.window_of(task), int(control.allowed[task]), packets, waits=True)
+        if self.settings.draws in chosen:
+            self.flows[task].chosen = chosen[self.settings.draws]()
         self.at(time, partial(self.offer, message), task)
 
-    def window_of(self, task: int) -> NsccWindow | SwiftWindow | None:
+    def window_of(self, task: int) -> Window | None:
         control, size, loss = self.numbers.control, self.settings.size, self.settings.loss
         idle, target, unit = (int(each[task]) for each in (control.idle, control.target, control.unit))
         if self.settings.control == "nscc":
@@ -158,6 +168,10 @@ class TransportSimulation(Simulation):
         if self.settings.control == "swift":
             scaling = int(self.settings.transport["scaling"])
             return SwiftWindow(idle, target, scaling, size, int(control.largest[task]), loss == "drop")
+        if self.settings.control == "hpcc":
+            how = self.settings.transport
+            aims = (int(how[name]) for name in ("utilization", "increase", "stages"))
+            return HpccWindow(idle, size, int(control.largest[task]), *aims)
         return None
 
     def next_packet(self, port: int, now: int) -> Packet | None:
@@ -177,6 +191,7 @@ class TransportSimulation(Simulation):
     def leave_nic(self, port: int, packet: Packet, now: int) -> None:
         message = self.ports[port].messages.popleft()
         flow = self.flows[packet.task]
+        packet.number = self.with_entropy(packet, flow, now)
         if flow.again or flow.last:
             flow.again, flow.last = (flow.again - 1, flow.last) if flow.again else (0, flow.last - 1)
             flow.resent += 1
@@ -193,7 +208,7 @@ class TransportSimulation(Simulation):
             flow.rate.sent(size)
             gap = flow.rate.gap(self.numbers.time(port, size))
         if flow.window is not None:
-            gap = flow.window.sent()
+            gap = flow.window.sent(packet.flits * self.settings.flit)
         flow.earliest = now + max(gap, int(self.numbers.pace[packet.task]))
         flow.waits = self.may_send(flow)
         if not flow.waits:
@@ -202,6 +217,17 @@ class TransportSimulation(Simulation):
             self.at(flow.earliest, partial(self.offer, message), message.task)
             return
         self.wait(port, message, now)
+
+    def with_entropy(self, packet: Packet, flow: Flow, now: int) -> int:
+        """Return the number of a packet; it ends with the entropy that its sender chooses."""
+        if flow.chosen is None:
+            return packet.number
+        if isinstance(flow.chosen, Flowlets):
+            chosen = flow.chosen.next(now)
+        else:
+            chosen = flow.chosen.next(entropy(self.seed, packet.task, packet.number) % self.settings.numbers_drawn)
+        entropies = self.settings.numbers_drawn
+        return (packet.number * entropies + chosen % entropies) % MAX_PACKETS
 
     def may_send(self, flow: Flow) -> bool:
         return flow.allowed > 0 and bool(flow.again or flow.last or flow.message.unsent)
@@ -233,8 +259,18 @@ class TransportSimulation(Simulation):
         if turn and self.settings.ecn_at == "departure":
             waits = sum(each.flits for own in self.sent_from[port] for each in self.queues[own])
             self.mark(packet, waits - packet.flits)
+        if turn and self.settings.control == "hpcc":
+            self.measure(port, packet, now)
         self.sending[port] = packet.flits if turn else 0
         super().send(port, turn, packet, now)
+
+    def measure(self, port: int, packet: Packet, now: int) -> None:
+        """Add what a port says of itself to a packet that leaves it."""
+        waits = sum(each.flits for own in self.sent_from[port] for each in self.queues[own]) - packet.flits
+        wait = self.numbers.time(port, waits * self.settings.flit)
+        window = self.flows[packet.task].window
+        assert isinstance(window, HpccWindow)
+        window.readings[packet.number - window.acked].append(Reading(now, self.ports[port].active, wait))
 
     def pass_on(self, packet: Packet, port: int, now: int, taken: int) -> None:
         """Pass a packet on as without a transport; packets of the same time arrive in the order of the queues."""
@@ -303,20 +339,19 @@ class TransportSimulation(Simulation):
     def deliver(self, packet: Packet, time: int) -> None:
         super().deliver(packet, time)
         self.delivered.add(packet)
-        delay = min((time - packet.born) // TICK, LONGEST_DELAY)
-        self.tell(
-            packet.task, News(False, self.is_last(packet), (packet.task, packet.number) in self.has_mark, delay), time
-        )
+        delay = min((time - packet.born) // TICK, self.longest)
+        marked = (packet.task, packet.number) in self.has_mark
+        chosen = packet.number % self.settings.numbers_drawn if self.settings.draws == "reps" else 0
+        self.tell(packet.task, News(False, self.is_last(packet), marked, delay, chosen), time)
 
     def tell(self, task: int, news: News, time: int) -> None:
         """At one time by task, then by what it is; all else of that time may come before or after it."""
         self.at(time, partial(self.hear, task, news), self.rank(task, news))
 
-    @staticmethod
-    def rank(task: int, news: News) -> float:
+    def rank(self, task: int, news: News) -> float:
         """Return the order among all that happens to tasks at one time: by task, then by what it hears."""
         what = 2 * news.lost + 4 * news.is_short + 8 * news.marked
-        return task + (what * (LONGEST_DELAY + 1) + news.delay) / 2**31
+        return task + (what * (LONGEST_DELAY + 1) + news.entropy * (self.longest + 1) + news.delay) / 2**31
 
     def hear(self, task: int, news: News, now: int) -> None:
         """At the receiver."""
@@ -332,7 +367,7 @@ class TransportSimulation(Simulation):
             port = int(control.puller[task])
             sent = max(now, self.pulls[port])
             self.pulls[port] = sent + int(control.pull[task])
-        news = News(news.lost, news.is_short, marked, news.delay)
+        news = replace(news, marked=marked)
         self.at(sent + int(control.back[task]), partial(self.hear_at_sender, task, news), self.rank(task, news))
 
     def hear_at_sender(self, task: int, news: News, now: int) -> None:
@@ -342,6 +377,10 @@ class TransportSimulation(Simulation):
             flow.last += 1
         elif news.lost:
             flow.again += 1
+        if isinstance(flow.chosen, Recycled) and not news.lost:
+            flow.chosen.on_ack(news.entropy, news.marked, now)
+        elif isinstance(flow.chosen, Recycled) and self.settings.loss == "drop":
+            flow.chosen.on_timeout(now)
         if news.marked and self.settings.control == "dcqcn":
             flow.rate.cut(now)
         if flow.window is not None:

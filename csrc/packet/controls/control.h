@@ -4,6 +4,7 @@
 // lists them. `world` is the World (core.h), `flow` the state of the message.
 //
 //   gap        how long a sender waits after a packet    DCQCN: by its rate
+//   measure    a packet leaves a port of a switch         HPCC: what the port says of itself
 //   on_ack     a sender learns of a packet               DCQCN: if it was marked, the rate falls
 //   ack_time   when a receiver acknowledges a packet     pulls: at the receiver's own pace
 //
@@ -38,6 +39,7 @@ struct Uncontrolled {
   static constexpr int32_t kNumber = kNoControl;
   // on_ack is called if the feedback of a packet has one of these bits; 0: neither on_ack nor gap is called.
   static constexpr int32_t kHears = 0;
+  static constexpr bool kMeasures = false;  // whether measure is called
 
   // A message of a task begins.
   DEVICE static void begin(auto&, auto&, [[maybe_unused]] int32_t task) {}
@@ -48,6 +50,10 @@ struct Uncontrolled {
                             [[maybe_unused]] int64_t now) {
     return 0;
   }
+
+  // Packet `number` of a task's message, which has waited for a port, leaves it at `now`; `waits` flits stay.
+  DEVICE static void measure(auto&, const auto&, [[maybe_unused]] int32_t task, [[maybe_unused]] uint32_t number,
+                             [[maybe_unused]] int32_t waits, [[maybe_unused]] int64_t now) {}
 
   // The sender of a task's message, which sends by port `p`, learns of a packet at `now`.
   DEVICE static void on_ack(auto&, auto&, [[maybe_unused]] int32_t task, [[maybe_unused]] int32_t p,

@@ -3,10 +3,11 @@
 // A new control is a header like dcqcn.h, a number in batch.h (Control), a case here and a name in
 // topoflow/engine/packet/transport.py.
 //
-// Source: dcqcn.h, pulls.h, nscc.h and swift.h.
+// Source: dcqcn.h, hpcc.h, nscc.h, pulls.h and swift.h.
 #pragma once
 
 #include "dcqcn.h"
+#include "hpcc.h"
 #include "nscc.h"
 #include "pulls.h"
 #include "swift.h"
@@ -25,6 +26,8 @@ DEVICE auto with_control(int32_t number, const F& f) {
       return f(Nscc());
     case Swift::kNumber:
       return f(Swift());
+    case Hpcc::kNumber:
+      return f(Hpcc());
     default:
       return f(Uncontrolled());
   }

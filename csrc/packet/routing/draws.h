@@ -11,6 +11,7 @@ namespace topoflow::BACKEND::packet {
 
 constexpr uint32_t kPurpose = 0x50415448;  // "PATH": another purpose with the same seed draws other numbers
 constexpr uint32_t kMarks = 0x4d41524b;    // "MARK"
+constexpr uint32_t kEntropy = 0x45565354;  // "EVST"
 constexpr uint32_t kAtNic = ~uint32_t{0}, kAtSource = ~uint32_t{1}, kAtMiddle = ~uint32_t{2};  // branches (draws.py)
 
 class Draws {

@@ -85,19 +85,29 @@ class Packet(PacketSettings):
             return self._sst_refuses(world)
         if self.in_turn and world.graph.next_hops is not None:
             return f"packet.draws: must be packet or message with routing={world.routing}, got {self.draws}"
-        if self.has_transport and world.graph.rounds > 1:  # what a message hears says nothing of its round
-            return refuses_rounds(world, f"{self.name} with packet.{self.unusual[0]}={self.unusual[2]}")
-        if self.has_transport and world.graph.next_hops is not None:
-            field, usual, value = self.unusual
-            return f"packet.{field}: must be {usual} with routing={world.routing}, got {value}"
-        if self.has_transport and world.graph.alternatives is not None and _leaves_by_several(world.graph):
-            field, usual, value = self.unusual
-            law = f"must be {usual} where a message leaves by several interfaces of its server, as in {world.name}"
-            return f"packet.{field}: {law}, got {value}"
+        if self.unusual is not None and (refusal := self._transport_refuses(world, *self.unusual)):
+            return refusal
         if world.graph.next_hops is not None and not self.output_queues:
             return f"packet.queues: must be virtual_output with routing={world.routing}, got {self.queues}"
         if world.graph.next_hops is not None and self.eager is not None:  # how long the way is nobody has said
             return f"packet.eager: must be null with routing={world.routing}, got {self.eager}"
+        return None
+
+    def _transport_refuses(self, world: World, field: str, usual: str, value: object) -> str | None:
+        """Return why ports cannot lose or mark packets of this world, or control its messages."""
+        graph = world.graph
+        if graph.rounds > 1:  # what a message hears says nothing of its round
+            return refuses_rounds(world, f"{self.name} with packet.{field}={value}")
+        if graph.next_hops is not None:
+            return f"packet.{field}: must be {usual} with routing={world.routing}, got {value}"
+        if graph.alternatives is None:
+            return None
+        if _leaves_by_several(graph):
+            law = f"must be {usual} where a message leaves by several interfaces of its server, as in {world.name}"
+            return f"packet.{field}: {law}, got {value}"
+        if self.control == "hpcc" and (self.in_turn or self.numbers_drawn > 1):
+            law = f"must be message with packet.control=hpcc and several paths, as in {world.name}"
+            return f"packet.draws: {law}, got {self.draws}"
         return None
 
     def _sst_refuses(self, world: World) -> str | None:
@@ -156,6 +166,8 @@ class Packet(PacketSettings):
             cut_through=self.cut_through,
             output_queues=self.output_queues,
             entropies=self.numbers_drawn,
+            choice=self.choice,
+            flowlet_gap=in_picoseconds(self.flowlet_gap),
             in_turn=self.in_turn,
             by_age=self.by_age,
             by_arrival=self.by_arrival,

@@ -116,7 +116,9 @@ def pack(worlds: Sequence[World], layouts: Sequence[PortLayout], amounts: Sequen
     for name in ("allowed", "back", "puller", "pull", "largest", "idle", "target", "unit", "step", "leap", "depth"):
         dtype = np.int64 if name in ("back", "pull", "idle", "target", "unit") else np.int32
         arrays[name] = _joined([getattr(each.control, name) for each in amounts], dtype)
+    readings = _joined([each.control.telemetry for each in amounts], np.int64)
     arrays |= _addresses(layouts) | {
+        "telemetry": offsets(readings) if len(readings) else readings,
         "queue_channel": _channels_of_queues(layouts, arrays["queue_offsets"]),
         "first_root": _joined([first for first, _ in sends], np.int32),
         "roots": _joined([count for _, count in sends], np.int32),

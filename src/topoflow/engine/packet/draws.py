@@ -6,6 +6,7 @@ from topoflow.engine.random import below, philox
 
 PURPOSE = 0x50415448  # "PATH": another purpose with the same seed draws other numbers
 MARKS = 0x4D41524B  # "MARK"
+ENTROPY = 0x45565354  # "EVST"
 CYCLE = 0x4359434C  # "CYCL"
 AT_NIC = 0xFFFFFFFF  # the branch of a packet that chooses its first port
 AT_SOURCE, AT_MIDDLE = 0xFFFFFFFE, 0xFFFFFFFD  # by address: at the router of the source, and where a middle was reached
@@ -20,6 +21,11 @@ def draw(seed: int, task: int, number: int, branch: int) -> int:
 def mark(seed: int, task: int, number: int, port: int) -> int:
     """32 bits for packet ``number`` of a task where a port may mark it."""
     return philox((MARKS, task, number, port), (seed & WORD, seed >> 32 & WORD))[0]
+
+
+def entropy(seed: int, task: int, number: int) -> int:
+    """32 bits for packet ``number`` of a task whose sender draws an entropy (``csrc/packet/routing/entropies.h``)."""
+    return philox((ENTROPY, task, number, 0), (seed & WORD, seed >> 32 & WORD))[0]
 
 
 def draws(seed: int, task: int, number: int, branch: int) -> tuple[int, int, int, int]:

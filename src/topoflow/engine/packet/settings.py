@@ -34,7 +34,10 @@ MAX_SAMPLES = 2**16
 MODELS = ("hardware", "sst")
 SWITCHING = ("cut_through", "store_and_forward")
 QUEUES = ("virtual_output", "input")
-DRAWS = ("packet", "message", "in_turn")
+DRAWS = ("packet", "message", "in_turn", "reps", "flowlet")
+CHOSEN = ("", "reps", "flowlet")  # draws in which the sender chooses entropies, by the numbers of csrc/packet/batch.h
+ENTROPIES = 64  # where the sender chooses; Source: github.com/ultraethernet/uet-htsim, main_uec.cpp, -paths
+MAX_RECYCLED = 256  # entropies: news of a packet has one and its delay, of half a millisecond then (flow.h)
 ARBITERS = ("round_robin", "age", "arrival")
 MESSAGES = ("round_robin", "in_order")
 COMPARES = ("occupied", "free")
@@ -56,7 +59,9 @@ class PacketSettings(Transport):
 
     ``buffer`` "auto": ``SWITCH_BUFFER``, or twice what a link needs to send without a pause when nothing is in the way,
     if that is more. ``virtual_channels`` "auto": as many as exclude every deadlock (``layout``). ``draws``: who draws
-    one of several paths, every packet or a message for all of its packets; or its packets take all of them in turn.
+    one of several paths, every packet or a message for all of its packets; or its packets take all of them in turn;
+    or its sender chooses entropies, those of packets that were not marked (reps), or the next one once it has sent
+    nothing for ``flowlet_gap`` (flowlet).
     ``entropies``: values of the header by which packets of a message draw, one after the other; None: one for each.
     ``arbiter``: of queues that can send, the next in turn, that with the packet that left its NIC first (those of the
     own NIC are the youngest), or that whose packet came to the port first. ``messages``: those of one NIC take turns
@@ -83,6 +88,7 @@ class PacketSettings(Transport):
     credit_latency: float = 0.0
     draws: str = "packet"
     entropies: int | None = None
+    flowlet_gap: float = 500e-6
     arbiter: str = "round_robin"
     messages: str = "round_robin"
     eager: int | None = None
@@ -109,16 +115,20 @@ class PacketSettings(Transport):
             if self.entropies & (self.entropies - 1):
                 raise ValueError(f"packet.entropies: must be a power of two or null, got {self.entropies}")
             for field in ("model", "draws"):
-                if getattr(self, field) != CHOICES[field][0]:
+                if getattr(self, field) not in (CHOICES[field][0], *CHOSEN):
                     law = f"must be null with packet.{field}={getattr(self, field)}"
                     raise ValueError(f"packet.entropies: {law}, got {self.entropies}")
+        if self.draws == "reps":
+            check_whole("entropies", self.numbers_drawn, 1, MAX_RECYCLED)
+        if self.control == "hpcc" and self.draws in CHOSEN:
+            raise ValueError(f"packet.draws: must be message with packet.control=hpcc, got {self.draws}")
         check_whole("samples", self.samples, 0, MAX_SAMPLES)
         for field, known in CHOICES.items():
             if getattr(self, field) not in known:
                 raise ValueError(f"packet.{field}: must be one of {', '.join(known)}, got {getattr(self, field)!r}")
         if not is_number(self.threshold) or not 0 < self.threshold < math.inf:
             raise ValueError(f"packet.threshold: must be a positive number, got {self.threshold!r}")
-        for field in ("switch_latency", "nic_latency", "credit_latency", "setup", "match"):
+        for field in ("switch_latency", "nic_latency", "credit_latency", "flowlet_gap", "setup", "match"):
             value = getattr(self, field)
             if not is_number(value) or not 0 <= value * SECOND <= LONGEST:
                 raise ValueError(f"packet.{field}: must be within 0 and {LONGEST / SECOND:g} s, got {value!r}")
@@ -129,7 +139,7 @@ class PacketSettings(Transport):
 
     def _check_model(self) -> None:
         """Neither model has what only the other one does."""
-        if self.is_sst and self.has_transport:
+        if self.is_sst and self.unusual is not None:
             field, usual, value = self.unusual
             raise ValueError(f"packet.{field}: must be {usual} with packet.model=sst, got {value}")
         for field, usual in FIXED_BY_SST.items() if self.is_sst else ():
@@ -152,7 +162,18 @@ class PacketSettings(Transport):
         """Return how many numbers the packets of a message draw paths by, a power of two."""
         if self.draws == DRAWS[1]:
             return 1
-        return MAX_PACKETS if self.entropies is None else self.entropies
+        if self.entropies is None:
+            return ENTROPIES if self.draws in CHOSEN else MAX_PACKETS
+        return self.entropies
+
+    @property
+    def choice(self) -> int:
+        """Return how the sender chooses entropies (``Choice`` of ``csrc/packet/batch.h``); 0: it does not."""
+        return CHOSEN.index(self.draws) if self.draws in CHOSEN else 0
+
+    @property
+    def unusual(self) -> tuple[str, str, object] | None:
+        return super().unusual or (("draws", DRAWS[0], self.draws) if self.choice else None)
 
     @property
     def in_turn(self) -> bool:

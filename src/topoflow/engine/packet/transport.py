@@ -13,7 +13,8 @@ of a trimmed one by the receiver. It sends just that packet again, on another pa
     pulls        a receiver asks for one packet, trimmed or next, in the time that its interfaces together take for one,
                  those over which messages may come to it (NDP)
     nscc         a message has a window, which follows marks and the time that packets wait
-    swift        a message has a window, which follows the round trips of packets (both: ``csrc/packet/controls/``)
+    swift        a message has a window, which follows the round trips of packets
+    hpcc         a message has a window, which follows the utilization of its path (all: ``csrc/packet/controls/``)
 
 Source: Zhu et al., "Congestion control for large-scale RDMA deployments", SIGCOMM 2015 (PFC, ECN, DCQCN); Handley et
 al., "Re-architecting datacenter networks and stacks for low latency and high performance", SIGCOMM 2017 (NDP); Mittal
@@ -39,13 +40,13 @@ from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.parts import connected
 
 LOSSES = ("none", "drop", "trim")  # by the numbers that csrc/packet/batch.h gives them
-CONTROLS = ("none", "dcqcn", "pulls", "nscc", "swift")
-WINDOWED = ("nscc", "swift")  # controls that change windows
+CONTROLS = ("none", "dcqcn", "pulls", "nscc", "swift", "hpcc")
+WINDOWED = ("nscc", "swift", "hpcc")  # controls that change windows
 MARKED = ("arrival", "departure")
 USUAL = {"loss": "none", "control": "none", "window": None, "ecn_from": None}  # neither losses nor marks nor control
 PS = 10**12  # of a second
 LONGEST = 2**53  # ps, 2.5 hours: the longest of a single wait; whole numbers up to here are exact as float64
-WHOLE_RATE = 2**20
+WHOLE_RATE = WHOLE_UTILIZATION = 2**20
 LONGEST_PACKET = 4  # s on a link: 2^42 ps, times a rate's 2^20
 MAX_PACKETS = 2**30  # of a message: what its packets are numbered with
 MAX_WINDOW = 2**31 - 1  # B, of a control that changes windows
@@ -73,6 +74,8 @@ class Transport:
     ``dcqcn_bytes``: between two increases of a rate; ``dcqcn_alpha_timer``: after which alpha falls; ``dcqcn_notice``:
     at least between two notifications of a receiver to a message; ``dcqcn_recoveries``: increases of fast recovery,
     before ``dcqcn_step`` (additive) and then ``dcqcn_leap`` (hyper increase) are added to the target.
+    ``hpcc_utilization``: of the busiest port, at which windows aim; ``hpcc_step``: B by which they grow, up to
+    ``hpcc_stages`` times in a row by that alone.
     """
 
     loss: str = "none"
@@ -92,6 +95,9 @@ class Transport:
     dcqcn_recoveries: int = 5
     dcqcn_step: float = 5e6
     dcqcn_leap: float = 50e6
+    hpcc_utilization: float = 0.95
+    hpcc_stages: int = 5
+    hpcc_step: int = 80
 
     def __post_init__(self) -> None:
         for field, known in (("loss", LOSSES), ("control", CONTROLS), ("ecn_at", MARKED)):
@@ -114,6 +120,12 @@ class Transport:
         check_whole("ecn_to", self.ecn_to, self.ecn_from or 0, 2**31 - 1)
         check_whole("dcqcn_bytes", self.dcqcn_bytes, 1, LONGEST)
         check_whole("dcqcn_recoveries", self.dcqcn_recoveries, 1, 2**20)
+        check_whole("hpcc_stages", self.hpcc_stages, 0, 2**20)
+        check_whole("hpcc_step", self.hpcc_step, 1, 2**30)
+        if not is_number(self.hpcc_utilization) or not 0 < self.hpcc_utilization <= 1:
+            raise ValueError(f"packet.hpcc_utilization: must be above 0, at most 1, got {self.hpcc_utilization!r}")
+        if self.control == "hpcc" and self.loss != LOSSES[0]:  # the next packet tells what a port did since the last
+            raise ValueError(f"packet.loss: must be none with packet.control=hpcc, got {self.loss}")
         for field in ("ecn_most", "dcqcn_gain"):
             if not is_number(getattr(self, field)) or not 0 <= getattr(self, field) <= 1:
                 raise ValueError(f"packet.{field}: must be within 0 and 1, got {getattr(self, field)!r}")
@@ -128,13 +140,13 @@ class Transport:
     @property
     def has_transport(self) -> bool:
         """Return whether packets are lost or marked, or messages controlled."""
-        return any(getattr(self, name) != USUAL[name] for name in USUAL)
+        return self.unusual is not None
 
     @property
-    def unusual(self) -> tuple[str, str, object]:
-        """The first field that makes it so, what it is without, and what it is."""
-        name = next(name for name in USUAL if getattr(self, name) != USUAL[name])
-        return name, USUAL[name] or "null", getattr(self, name)
+    def unusual(self) -> tuple[str, str, object] | None:
+        """The first field that makes it so, what it is without, and what it is; None: no field does."""
+        name = next((name for name in USUAL if getattr(self, name) != USUAL[name]), None)
+        return None if name is None else (name, USUAL[name] or "null", getattr(self, name))
 
     @property
     def loses(self) -> bool:
@@ -163,6 +175,9 @@ class Transport:
             "scaling": round(SWIFT_RANGE * self.swift_target / SWIFT_SCALES * PS),
             "gain": round(self.dcqcn_gain * 2**16),
             "recoveries": self.dcqcn_recoveries,
+            "utilization": math.ceil(self.hpcc_utilization * WHOLE_UTILIZATION),
+            "increase": self.hpcc_step,
+            "stages": self.hpcc_stages,
         }
 
 
@@ -175,9 +190,10 @@ class TransportArrays:
     puller: Ints  # [T] a port of its receiver, of several interfaces the first; NONE: no bytes
     pull: Offsets  # [T] ps between two pulls of its receiver
     largest: Ints  # [T] packets of its largest window; where windows change, as the next three
-    idle: Offsets  # [T] ps of a round trip on an idle network; NSCC: the longest of the world
+    idle: Offsets  # [T] ps of a round trip on an idle network; NSCC and HPCC: the longest of the world
     target: Offsets  # [T] ps that its packets are to wait in queues
     unit: Offsets  # [T] B, in which the control states how windows rise
+    telemetry: Offsets  # [T] readings of ports of its path, and of packets in flight; empty but for HPCC
     step: Ints  # [N] 2^-20 of the port's rate that the target of a rate rises by
     leap: Ints  # [N] the same once it rises fast
     depth: Ints  # [N] flits that may wait for it where packets are lost
@@ -185,7 +201,9 @@ class TransportArrays:
     @classmethod
     def nothing(cls, tasks: int, ports: int) -> TransportArrays:
         none, no_time, no_port = np.zeros(tasks, np.int32), np.zeros(tasks, np.int64), np.zeros(ports, np.int32)
-        return cls(none, no_time, none, no_time, none, no_time, no_time, no_time, no_port, no_port, no_port)
+        return cls(
+            none, no_time, none, no_time, none, no_time, no_time, no_time, no_time[:0], no_port, no_port, no_port
+        )
 
     @property
     def under_way(self) -> int:
@@ -209,10 +227,12 @@ def control_of(
         raise ValueError(f"{world.name}.capacity: {law}, got {slowest:.1f}")
     allowed, largest = packets.copy(), np.zeros(graph.tasks, np.int32)
     round_trip, target, unit = np.zeros((3, graph.tasks), np.int64)
+    telemetry = np.zeros(graph.tasks if settings.control == "hpcc" else 0, np.int64)
     first = layout.root_port[layout.path_roots[graph.path[sends]]]
     idle = 2 * back[sends] / PS + _stored(world, graph.path[sends], size)
-    if settings.control == "nscc":
+    if settings.control in ("nscc", "hpcc"):
         idle[:] = idle.max(initial=0.0)
+    if settings.control == "nscc":
         target[sends] = _in_ticks(_nscc_target(settings, idle))
         unit[sends] = np.rint(size * idle * rate[first] / NSCC_UNIT)
         _check_nscc(world, size, target, unit)
@@ -227,9 +247,13 @@ def control_of(
     if settings.control in WINDOWED:
         largest[sends] = np.minimum(allowed[sends], min(MAX_WINDOW // size, MAX_SWIFT_WINDOW))
         allowed = np.minimum(allowed, largest)
+    allowed = np.minimum(allowed, packets)
+    if settings.control == "hpcc":
+        _check_hpcc(world, size, round_trip)
+        telemetry[sends] = allowed[sends] + _most_links(graph)[graph.path[sends]] - 1  # a NIC says nothing
     puller, pull = _receivers(world, layout, sends, size)
     return TransportArrays(
-        np.minimum(allowed, packets).astype(np.int32),
+        allowed.astype(np.int32),
         back,
         puller,
         pull,
@@ -237,6 +261,7 @@ def control_of(
         round_trip,
         target,
         unit,
+        telemetry,
         _risen(settings.dcqcn_step, rate),
         _risen(settings.dcqcn_leap, rate),
         depth,
@@ -268,6 +293,22 @@ def _check_nscc(world: World, size: int, target: Offsets, unit: Offsets) -> None
     if unit.max(initial=0) > largest:
         law = f"packet.size x bandwidth x latency must be at most {largest * NSCC_UNIT:.3g} with packet.control=nscc"
         raise ValueError(f"{world.name}.latency: {law}, got {unit.max() * NSCC_UNIT:.3g}")
+
+
+def _check_hpcc(world: World, size: int, round_trip: Offsets) -> None:
+    """Raise where the time of a packet at the least rate would need more than 63 bits."""
+    longest = 2**62 // size
+    if round_trip.max(initial=0) > longest:
+        law = f"a round trip must be at most {longest / PS:.3g} s with packet.control=hpcc"
+        raise ValueError(f"{world.name}.latency: {law}, got {round_trip.max() / PS:.3g}")
+
+
+def _most_links(graph: LoweredGraph) -> Offsets:
+    """Return the links of the longest alternative of each path."""
+    every = graph.alternatives or Alternatives.single(graph.path_offsets, graph.path_links)
+    most = np.zeros(len(every.offsets) - 1, np.int64)
+    np.maximum.at(most, np.repeat(np.arange(len(most)), np.diff(every.offsets)), np.diff(every.hop_offsets))
+    return most
 
 
 def _risen(rate: float, of: Floats) -> Ints:
