@@ -64,7 +64,7 @@ class Collective:
     the buffer of a broadcast or reduce, the root's buffer of a gather or scatter. ``splits[i][j]`` (bytes from member i
     to member j) replaces S for an uneven all-to-all. ``root`` is a server, for rooted collectives. ``local`` members of
     the group share each server (``local_bandwidth`` B/s between them), where a hierarchical collective has its inner
-    phases. Of groups that run side by side on the same servers, ``bytes`` sums one member of each.
+    phases. These are ``stride`` GPUs apart; that counts where a server stands for several nodes. Of groups that run side by side on the same servers, ``bytes`` sums one member of each.
     """
 
     op: str
@@ -76,6 +76,7 @@ class Collective:
     root: int | None = None
     splits: tuple[tuple[float, ...], ...] | None = None
     local: int = 1
+    stride: int = 1
     algorithm: str | None = None  # None: the simulation's default for this op
 
 
@@ -89,6 +90,7 @@ class Operation:
     op: str
     group: tuple[int, ...]
     local: int = 1
+    stride: int = 1
     root: int | None = None
     splits: tuple[tuple[float, ...], ...] | None = None
     algorithm: str | None = None
@@ -97,6 +99,10 @@ class Operation:
     def of(task: Collective) -> Operation:
         """Return the operation of ``task``."""
         return Operation(**{field.name: getattr(task, field.name) for field in fields(Operation)})
+
+    def spans(self, per_node: int) -> bool:
+        """Return whether the members on a server, of which a node has ``per_node`` GPUs, are on several nodes."""
+        return (self.local - 1) * self.stride + 1 > per_node
 
     def task(self, bytes: float, after: tuple[int, ...] = (), name: str = "", start: float = 0.0) -> Collective:
         """Return a collective of ``bytes`` with this operation."""

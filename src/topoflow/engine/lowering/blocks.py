@@ -34,9 +34,10 @@ from topoflow.collectives.nccl_flows import Nccl
 from topoflow.collectives.schedule import SendSchedule, SteadyStreams
 from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.lowering.local_ports import slowdowns
-from topoflow.engine.lowering.paths import NO_PATH
+from topoflow.engine.lowering.paths import NO_PATH, GpuFlows
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.failed import Rerouted
+from topoflow.hardware.cluster import Cluster
 from topoflow.traffic.base import Collective
 
 Integer = TypeVar("Integer", np.int32, np.int64)
@@ -61,6 +62,7 @@ class Block:
     reduces: bool = False  # takes the routes of all-reduces
     seconds: Floats | float = 0.0  # [B] that a task waits; it holds the latency of the path where ``waits`` is -1
     limit: Floats | None = None  # [C] B/s of each connection at most; None: all are unlimited
+    flows: GpuFlows | None = None  # of all connections, where a task stands for flows between many nodes
     between: tuple[int, int] | None = None  # the tasks that begin and end the phase between servers, where others are
 
     @property
@@ -128,12 +130,14 @@ class BlockBuilder:
 
     def _by_nccl(self, task: Collective, where: str) -> Block:
         """Return the block of a collective for which NCCL chooses the algorithm."""
-        cluster = self.fabric.cluster
+        cluster, size = self.fabric.cluster, self.fabric.folded
         if cluster is None:
             raise ValueError(
                 f"{where}.algorithm: nccl must be on GPUs of nodes (node=), got servers of {self.fabric.name}"
             )
-        folded, number = self.fabric.is_folded, dict[int, int]()
+        if size > cluster.per_node:
+            return self._of_joined_nodes(task, cluster)
+        folded, number = size > 1, dict[int, int]()
         if folded:
             members = tuple(node for node in range(len(task.group)) for _ in range(task.local))
         else:
@@ -141,12 +145,51 @@ class BlockBuilder:
             members = tuple(number.setdefault(node, len(number)) for node in nodes)
         key = task.op, NCCL, task.bytes, members
         if key not in self.made:
-            groups = cluster.per_node // task.local if folded else 1  # side by side, of equal parts of the bytes
+            groups = max(size // task.local, 1)  # side by side, of equal parts of the bytes
             flows = nccl_flows.flows(cluster.node, self.nccl, task.op, task.bytes / groups, members)
             if self.nvlink_is_free and len(set(members)) == 1:
                 self.made[key] = replace(JOIN, seconds=np.array([flows.alone]))
             else:
                 self.made[key] = _nccl_block(flows.folded(members, groups) if folded else flows, task)
+        return self.made[key]
+
+    def _of_joined_nodes(self, task: Collective, cluster: Cluster) -> Block:
+        """Return the block of collectives on endpoints of several nodes: the flows of all groups of ranks as one.
+
+        The ranks of a group are ``stride`` apart on each of its endpoints.
+        """
+        key = task.op, NCCL, task.bytes, len(task.group), task.local, task.stride
+        if key not in self.made:
+            size = self.fabric.folded
+            ranks = np.arange(size).reshape(-1, task.local, task.stride).swapaxes(1, 2).reshape(-1, task.local)
+            ranks = (np.arange(len(task.group))[:, None] * size + ranks[:, None, :]).reshape(len(ranks), -1)  # [G, n]
+            number = dict[int, int]()
+            members = tuple(number.setdefault(gpu // cluster.per_node, len(number)) for gpu in ranks[0].tolist())
+            found = nccl_flows.flows(cluster.node, self.nccl, task.op, task.bytes / len(ranks), members)
+            if not found.flows or (self.nvlink_is_free and len(number) == 1):
+                self.made[key] = replace(JOIN, seconds=np.array([found.alone]))
+            else:
+                source, target, bytes, limit, channel = (
+                    np.array(column) for column in zip(*found.flows, strict=True)
+                )
+                each = len(ranks)
+                flows = GpuFlows(
+                    source=ranks[:, source].ravel(),
+                    target=ranks[:, target].ravel(),
+                    channel=np.tile(channel, each),
+                    share=np.tile(bytes / (bytes.sum() * each), each),
+                    limit=np.tile(limit, each),
+                )
+                self.made[key] = replace(
+                    JOIN,
+                    share=np.array([bytes.sum() * each / task.bytes]),
+                    connection=np.zeros(1, np.int32),
+                    connections=np.zeros((3, 1), np.int64),
+                    waits=np.full(1, -1.0),
+                    reduces=task.op == "all_reduce",
+                    seconds=np.array([found.wait]),
+                    flows=flows,
+                )
         return self.made[key]
 
     def _algorithm(self, task: Collective, where: str) -> str:
