@@ -292,14 +292,19 @@ def _on_nodes(point: Point, workload: Workload, rule: StrategyRule) -> Job:
     return Job(alone, rule.place(alone, cluster.gpus))
 
 
+def joins_nodes(cluster: Cluster, pipeline: int) -> bool:
+    """Return whether each of ``pipeline`` ranks has several whole nodes."""
+    nodes, left = divmod(cluster.nodes, pipeline)
+    return nodes > 1 and not left and cluster.node.switched
+
+
 def _on_pipeline_ranks(point: Point, workload: LayerGraph, rule: StrategyRule, cluster: Cluster) -> Job:
     """Return the job with all GPUs of a pipeline rank as one endpoint."""
     ranks = getattr(rule, "pipeline", 1)
-    size, left = divmod(cluster.gpus, ranks)
-    if left or size % cluster.per_node or size == cluster.per_node:
-        law = f"must be true or false where a pipeline rank has no whole nodes of {cluster.per_node} GPUs, or one"
+    if not joins_nodes(cluster, ranks):
+        law = f"must be true or false where pipeline ranks have no whole nodes of {cluster.per_node} GPUs, or one each"
         raise ValueError(f"fold: {law}, got {PIPELINE} with {counted(ranks, 'rank')} on {counted(cluster.gpus, 'GPU')}")
-    joined = replace(workload, gpus_per_server=size, gpus_per_node=cluster.per_node)
+    joined = replace(workload, gpus_per_server=cluster.gpus // ranks, gpus_per_node=cluster.per_node)
     joined = layer_graph(batched(point, joined, ranks))
     strategy = rule.place(joined, ranks)
     if why := why_not_folded(strategy, cluster):

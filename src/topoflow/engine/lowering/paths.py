@@ -99,15 +99,21 @@ def _joined_flows(route: FoldedRoutes, real: Ints, links: Ints, split: Split, pa
 
     Flows that take the same links in the world are one.
     """
-    flow, hop = np.nonzero(real != NO_LINK)
-    key = split.connection[flow] * route.gpus.links + real[flow, hop]
-    crossed, place = np.unique(key, return_inverse=True)
-    path, link = np.divmod(crossed, route.gpus.links)
-    most = np.full(paths, math.inf)
-    np.minimum.at(most, path, route.gpus.bandwidth[link] / np.bincount(place.reshape(-1), split.share[flow]))
-    rows, place = np.unique(np.column_stack([split.connection, links]), axis=0, return_inverse=True)
-    share = np.bincount(place.reshape(-1), split.share)
-    return union(rows[:, 1:].astype(np.int32), rows[:, 0], share, paths)._replace(most=most)
+    most, rows, shares = np.empty(paths), [], []
+    begins = np.searchsorted(split.connection, np.arange(paths + 1)).tolist()
+    for path, (begin, end) in enumerate(zip(begins, begins[1:], strict=False)):
+        own, share = links[begin:end], split.share[begin:end]
+        flow, hop = np.nonzero(real[begin:end] != NO_LINK)
+        load = np.bincount(real[begin:end][flow, hop], share[flow])
+        crossed = np.flatnonzero(load)
+        most[path] = np.min(route.gpus.bandwidth[crossed] / load[crossed])
+        order = np.lexsort(own.T)
+        own = own[order]
+        first = np.flatnonzero(np.append(True, (own[1:] != own[:-1]).any(axis=1)))
+        rows.append(own[first])
+        shares.append(np.add.reduceat(share[order], first))
+    number = np.repeat(np.arange(paths), [*map(len, rows)])
+    return union(np.concatenate(rows), number, np.concatenate(shares), paths)._replace(most=most)
 
 
 def _subflows(fabric: Fabric, routing: Routing, connections: Connections, seed: int) -> tuple[Ints, Split]:
