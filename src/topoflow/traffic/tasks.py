@@ -64,7 +64,8 @@ class Collective:
     the buffer of a broadcast or reduce, the root's buffer of a gather or scatter. ``splits[i][j]`` (bytes from member i
     to member j) replaces S for an uneven all-to-all. ``root`` is a server, for rooted collectives. ``local`` members of
     the group share each server (``local_bandwidth`` B/s between them), where a hierarchical collective has its inner
-    phases. These are ``stride`` GPUs apart; that counts where a server stands for several nodes. Of groups that run side by side on the same servers, ``bytes`` sums one member of each.
+    phases. They are ``stride`` GPUs apart, which counts where a server stands for several nodes. Of groups that run
+    side by side on the same servers, ``bytes`` sums one member of each.
     """
 
     op: str
@@ -100,13 +101,14 @@ class Operation:
         """Return the operation of ``task``."""
         return Operation(**{field.name: getattr(task, field.name) for field in fields(Operation)})
 
-    def spans(self, per_node: int) -> bool:
-        """Return whether the members on a server, of which a node has ``per_node`` GPUs, are on several nodes."""
-        return (self.local - 1) * self.stride + 1 > per_node
-
     def task(self, bytes: float, after: tuple[int, ...] = (), name: str = "", start: float = 0.0) -> Collective:
         """Return a collective of ``bytes`` with this operation."""
         return Collective(bytes=bytes, after=after, name=name, start=start, **vars(self))
+
+
+def spans_nodes(task: Operation | Collective, per_node: int) -> bool:
+    """Return whether the members on a server are on several of its nodes of ``per_node`` GPUs each."""
+    return (task.local - 1) * task.stride + 1 > per_node
 
 
 class Label(NamedTuple):

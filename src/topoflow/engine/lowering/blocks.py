@@ -39,6 +39,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.failed import Rerouted
 from topoflow.hardware.cluster import Cluster
 from topoflow.traffic.base import Collective
+from topoflow.traffic.tasks import spans_nodes
 
 Integer = TypeVar("Integer", np.int32, np.int64)
 Orders = tuple[tuple[int, ...], ...]  # [R] each all servers of a group
@@ -154,35 +155,16 @@ class BlockBuilder:
         return self.made[key]
 
     def _of_joined_nodes(self, task: Collective, cluster: Cluster) -> Block:
-        """Return the block of collectives on endpoints of several nodes: the flows of all groups of ranks as one.
-
-        The ranks of a group are ``stride`` apart on each of its endpoints.
-        """
+        """Return the block of collectives on endpoints of several nodes: the flows of all groups of ranks as one."""
         key = task.op, NCCL, task.bytes, len(task.group), task.local, task.stride
         if key not in self.made:
-            size = self.fabric.folded
-            ranks = np.arange(size).reshape(-1, task.local, task.stride).swapaxes(1, 2).reshape(-1, task.local)
-            ranks = (np.arange(len(task.group))[:, None] * size + ranks[:, None, :]).reshape(len(ranks), -1)  # [G, n]
-            number = dict[int, int]()
-            members = tuple(number.setdefault(gpu // cluster.per_node, len(number)) for gpu in ranks[0].tolist())
-            found = nccl_flows.flows(cluster.node, self.nccl, task.op, task.bytes / len(ranks), members)
-            if not found.flows or (self.nvlink_is_free and len(number) == 1):
+            found, flows = joined_flows(cluster, self.nccl, task, self.fabric.folded)
+            if flows is None or (self.nvlink_is_free and not spans_nodes(task, cluster.per_node)):
                 self.made[key] = replace(JOIN, seconds=np.array([found.alone]))
             else:
-                source, target, bytes, limit, channel = (
-                    np.array(column) for column in zip(*found.flows, strict=True)
-                )
-                each = len(ranks)
-                flows = GpuFlows(
-                    source=ranks[:, source].ravel(),
-                    target=ranks[:, target].ravel(),
-                    channel=np.tile(channel, each),
-                    share=np.tile(bytes / (bytes.sum() * each), each),
-                    limit=np.tile(limit, each),
-                )
                 self.made[key] = replace(
                     JOIN,
-                    share=np.array([bytes.sum() * each / task.bytes]),
+                    share=np.array([flows.bytes / task.bytes]),
                     connection=np.zeros(1, np.int32),
                     connections=np.zeros((3, 1), np.int64),
                     waits=np.full(1, -1.0),
@@ -220,6 +202,32 @@ class BlockBuilder:
             if sorted(order) != sorted(group):
                 raise ValueError(f"{self.fabric.name}.{algorithm.orders}: must order {list(group)}, got {list(order)}")
         return orders
+
+
+def joined_flows(
+    cluster: Cluster, nccl: Nccl, task: Collective, size: int
+) -> tuple[nccl_flows.CollectiveFlows, GpuFlows | None]:
+    """Return NCCL's flows of one group of ranks, and those of all groups; None: there are no flows.
+
+    An endpoint has ``size`` GPUs. The ranks of a group are ``stride`` apart on each of its endpoints.
+    """
+    ranks = np.arange(size).reshape(-1, task.local, task.stride).swapaxes(1, 2).reshape(-1, task.local)
+    ranks = (np.arange(len(task.group))[:, None] * size + ranks[:, None, :]).reshape(len(ranks), -1)  # [G, n]
+    number = dict[int, int]()
+    members = tuple(number.setdefault(gpu // cluster.per_node, len(number)) for gpu in ranks[0].tolist())
+    groups = len(ranks)
+    found = nccl_flows.flows(cluster.node, nccl, task.op, task.bytes / groups, members)
+    if not found.flows:
+        return found, None
+    source, target, bytes, limit, channel = (np.array(column) for column in zip(*found.flows, strict=True))
+    return found, GpuFlows(
+        source=ranks[:, source].ravel(),
+        target=ranks[:, target].ravel(),
+        channel=np.tile(channel, groups),
+        share=np.tile(bytes / (bytes.sum() * groups), groups),
+        limit=np.tile(limit, groups),
+        bytes=float(bytes.sum()) * groups,
+    )
 
 
 def _block(task: Collective, call: CollectiveCall, sends: SendSchedule | SteadyStreams) -> Block:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -48,11 +49,12 @@ class GpuFlows:
     channel: Offsets  # [F]
     share: Floats  # [F]
     limit: Floats  # [F] B/s
+    bytes: float  # of all
 
     @cached_property
     def content(self) -> bytes:
         """Return what two equal ones have in common."""
-        return b"".join(getattr(self, each.name).tobytes() for each in fields(self))
+        return b"".join(each.tobytes() for each in (self.source, self.target, self.channel, self.share, self.limit))
 
 
 def union(links: Ints, path: Offsets, share: Floats, paths: int) -> PathSet:
@@ -101,12 +103,9 @@ def _joined_flows(route: FoldedRoutes, real: Ints, links: Ints, split: Split, pa
     """
     most, rows, shares = np.empty(paths), [], []
     begins = np.searchsorted(split.connection, np.arange(paths + 1)).tolist()
-    for path, (begin, end) in enumerate(zip(begins, begins[1:], strict=False)):
+    for path, (begin, end) in enumerate(pairwise(begins)):
         own, share = links[begin:end], split.share[begin:end]
-        flow, hop = np.nonzero(real[begin:end] != NO_LINK)
-        load = np.bincount(real[begin:end][flow, hop], share[flow])
-        crossed = np.flatnonzero(load)
-        most[path] = np.min(route.gpus.bandwidth[crossed] / load[crossed])
+        most[path] = _most(route.gpus, real[begin:end], share)
         order = np.lexsort(own.T)
         own = own[order]
         first = np.flatnonzero(np.append(True, (own[1:] != own[:-1]).any(axis=1)))
@@ -114,6 +113,24 @@ def _joined_flows(route: FoldedRoutes, real: Ints, links: Ints, split: Split, pa
         shares.append(np.add.reduceat(share[order], first))
     number = np.repeat(np.arange(paths), [*map(len, rows)])
     return union(np.concatenate(rows), number, np.concatenate(shares), paths)._replace(most=most)
+
+
+def _most(fabric: Fabric, links: Ints, share: Floats) -> float:
+    """Return the most (B/s) that paths with these ``links`` [S, most hops] and shares [S] carry together."""
+    path, hop = np.nonzero(links != NO_LINK)
+    load = np.bincount(links[path, hop], share[path])
+    crossed = np.flatnonzero(load)
+    return float(np.min(fabric.bandwidth[crossed] / load[crossed]))
+
+
+def flow_paths(route: FoldedRoutes, routing: Routing, flows: GpuFlows, group: tuple[int, ...], seed: int) -> PathSet:
+    """Return the one path of all ``flows`` of a ``group`` of endpoints, with its limit."""
+    gpus = (np.array(group)[:, None] * route.size + np.arange(route.size)).ravel()
+    connections = Connections(gpus[flows.source], gpus[flows.target], flows.channel)
+    links, split = _subflows(route.gpus, routing, connections, seed)
+    one = Split(np.zeros_like(split.connection), split.number, split.share * flows.share[split.connection])
+    hops = _joined_flows(route, links, route.merged(links), one, 1)
+    return hops._replace(most=np.minimum(hops.most, np.min(flows.limit / flows.share)))
 
 
 def _subflows(fabric: Fabric, routing: Routing, connections: Connections, seed: int) -> tuple[Ints, Split]:
@@ -297,13 +314,8 @@ class Paths:
         if key not in self.flowed:
             route = self.fabric.route
             assert isinstance(route, FoldedRoutes)
-            gpus = (np.array(group)[:, None] * route.size + np.arange(route.size)).ravel()
-            connections = Connections(gpus[flows.source], gpus[flows.target], flows.channel)
-            links, split = _subflows(route.gpus, self.rule, connections, self.seed)
-            one = Split(np.zeros_like(split.connection), split.number, split.share * flows.share[split.connection])
-            hops = _joined_flows(route, links, route.merged(links), one, 1)
-            limit = float(np.min(flows.limit / flows.share))
-            self.flowed[key] = int(self._enter(hops, limit)[0])
+            hops = flow_paths(route, self.rule, flows, group, self.seed)
+            self.flowed[key] = int(self._enter(hops, math.inf)[0])
         return self.flowed[key]
 
     def connections(

@@ -32,6 +32,7 @@ from topoflow.engine.lowering.routing import routings
 from topoflow.engine.lowering.sizes import MAX_STEPS, ring_sends
 from topoflow.fabric.base import Fabric
 from topoflow.traffic.base import Traffic
+from topoflow.traffic.tasks import spans_nodes
 from topoflow.units import check_among
 
 
@@ -165,7 +166,7 @@ def nvlink_is_free(traffic: Traffic, fabric: Fabric) -> bool:
     assert fabric.cluster is not None
     joined = fabric.folded // fabric.cluster.per_node > 1
     inside = [
-        len(operation.group) == 1 and not (joined and operation.spans(fabric.cluster.per_node))
+        len(operation.group) == 1 and not (joined and spans_nodes(operation, fabric.cluster.per_node))
         for operation in traffic.operations
         if operation.local > 1
     ]
