@@ -54,7 +54,12 @@ class FoundRecipe:
     def overrides(self) -> tuple[str, ...]:
         """Return the arguments that choose this recipe in a comparison."""
         keys = ((key, value) for key, value in self.chosen.items() if key != "micro_batch")
-        return (*(f"strategy.{key}={value}" for key, value in keys), f"micro_batch={self.chosen['micro_batch']}")
+        fold = self.result.settings.config["fold"]
+        return (
+            *(f"strategy.{key}={value}" for key, value in keys),
+            f"micro_batch={self.chosen['micro_batch']}",
+            *(() if fold is None else (f"fold={str(fold).lower()}",)),
+        )
 
     @property
     def name(self) -> str:
@@ -92,9 +97,11 @@ class FoundRecipes:
         others = "no other is expected" if self.simulated < MOST_SIMULATED else "others may be"
         if self.is_proven:
             others = "by the bounds, no other can be"
+        folds = {recipe.result.settings.config["fold"] for recipe in self.best}
         return (
             f"{f'{swept}: ' if swept else ''}{counted(self.recipes, 'recipe')}: {self.recipes - self.fitting:,} do not "
             f"fit in memory, {self.fitting:,} were bounded, {self.simulated} simulated; {others} among the best."
+            + (f" The best are of fold={PIPELINE}: all GPUs of a pipeline rank as one." if PIPELINE in folds else "")
             + (f" The best were then simulated with strategy.schedule={self.schedule}." if self.schedule else "")
         )
 
