@@ -147,7 +147,7 @@ class Fabric:
 
     @property
     def endpoint(self) -> str:
-        """Return what an endpoint is called: ``server``, ``GPU`` ; of a folded network ``node``, ``pipeline rank``."""
+        """Return what an endpoint is called: ``server``, ``GPU``, ``node`` or ``pipeline rank``."""
         if self.cluster is None:
             return "server"
         return self.cluster.endpoint(self.folded)

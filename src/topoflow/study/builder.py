@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from topoflow.case.base import Case, CaseSettings, Job
+from topoflow.collectives.algorithm import NCCL
 from topoflow.engine.base import ChoosingFidelity, World
 from topoflow.engine.lowering.placement import Placements
 from topoflow.engine.observer import Observer, Silent
@@ -32,6 +33,7 @@ from topoflow.workload.efficiency import ROOFLINE
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
 MIN_FOLDED = 512  # GPUs of nodes; in a smaller job every GPU has its own tasks
+JOINED_FLOWS = ("fluid", "bound")  # fidelities in which an endpoint may have several nodes
 PIPELINE = "pipeline"  # of ``fold``: all GPUs of a pipeline rank are one endpoint
 MOST_JOBS = 16  # kept between batches of points
 MAX_TEXTS = 4096  # texts of values kept, of 1 kB each
@@ -292,14 +294,23 @@ def _on_nodes(point: Point, workload: Workload, rule: StrategyRule) -> Job:
     return Job(alone, rule.place(alone, cluster.gpus))
 
 
+def has_joined_flows(point: Point) -> bool:
+    """Return whether flows of the GPUs of a pipeline rank may be one: NCCL's, in a fidelity of flows."""
+    return point.config["all_reduce"] == NCCL and point.config["fidelity"] in JOINED_FLOWS
+
+
 def joins_nodes(cluster: Cluster, pipeline: int) -> bool:
     """Return whether each of ``pipeline`` ranks has several whole nodes."""
     nodes, left = divmod(cluster.nodes, pipeline)
-    return nodes > 1 and not left and cluster.node.switched
+    return nodes > 1 and not left
 
 
 def _on_pipeline_ranks(point: Point, workload: LayerGraph, rule: StrategyRule, cluster: Cluster) -> Job:
     """Return the job with all GPUs of a pipeline rank as one endpoint."""
+    if not has_joined_flows(point):
+        got = f"all_reduce={point.config['all_reduce']} fidelity={point.config['fidelity']}"
+        law = f"must be true or false unless all_reduce={NCCL} and fidelity is {' or '.join(JOINED_FLOWS)}"
+        raise ValueError(f"fold: {law}, got {PIPELINE} with {got}")
     ranks = getattr(rule, "pipeline", 1)
     if not joins_nodes(cluster, ranks):
         law = f"must be true or false where pipeline ranks have no whole nodes of {cluster.per_node} GPUs, or one each"

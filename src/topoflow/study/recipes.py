@@ -27,7 +27,7 @@ from topoflow.search.recipe_bound import RecipeBound
 from topoflow.search.recipes import CHOSEN, recipes
 from topoflow.strategy import schedules
 from topoflow.strategy.parallel import Parallel, shardings
-from topoflow.study.builder import PIPELINE, Builder, batched, cluster_of, joins_nodes, workload_of
+from topoflow.study.builder import PIPELINE, Builder, batched, cluster_of, has_joined_flows, joins_nodes, workload_of
 from topoflow.study.compare import simulate
 from topoflow.study.configure.build import build
 from topoflow.study.configure.point import Point, at_point
@@ -146,7 +146,8 @@ class _Search:
         strategy = {**point.config["strategy"], "schedule": None}
         cluster = self.cluster = cluster_of(point)
         self.gpus, fold = cluster.gpus, point.config["fold"]
-        self.joined = fold == PIPELINE or (fold is None and cluster.gpus >= MIN_JOINED)
+        can_join = cluster.node.switched and has_joined_flows(point)
+        self.joined = can_join and (fold == PIPELINE or (fold is None and cluster.gpus >= MIN_JOINED))
         fold = None if fold == PIPELINE else fold
         self.point = replace(point, config={**point.config, "strategy": strategy, "fold": fold})
         single = replace(workload, gpus_per_server=1, gpus_per_node=cluster.per_node)

@@ -157,6 +157,8 @@ def test_gpus_are_servers_of_several_without_nodes() -> None:
             {"node": "hgx_h100", "gpus": 16, "fold": "rank"},
             "fold: must be true, false or pipeline with node, .* 'rank'",
         ),
+        ({**PIPELINE, "gpus": 64, "fidelity": "packet"}, "fold: must be true or false unless all_reduce=nccl and fid"),
+        ({**PIPELINE, "gpus": 64, "all_reduce": "ring"}, "fold: must be true or false unless all_reduce=nccl and fid"),
         (
             {**PIPELINE, "gpus": 16},
             "fold: must be true or false where pipeline ranks have no whole nodes of 8 GPUs, or",

@@ -164,7 +164,7 @@ class BlockBuilder:
             else:
                 self.made[key] = replace(
                     JOIN,
-                    share=np.array([flows.bytes / task.bytes]),
+                    share=np.array([flows.total / task.bytes]),
                     connection=np.zeros(1, np.int32),
                     connections=np.zeros((3, 1), np.int64),
                     waits=np.full(1, -1.0),
@@ -226,7 +226,7 @@ def joined_flows(
         channel=np.tile(channel, groups),
         share=np.tile(bytes / (bytes.sum() * groups), groups),
         limit=np.tile(limit, groups),
-        bytes=float(bytes.sum()) * groups,
+        total=float(bytes.sum()) * groups,
     )
 
 

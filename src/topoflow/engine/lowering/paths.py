@@ -49,7 +49,7 @@ class GpuFlows:
     channel: Offsets  # [F]
     share: Floats  # [F]
     limit: Floats  # [F] B/s
-    bytes: float  # of all
+    total: float  # B of all
 
     @cached_property
     def content(self) -> bytes:
@@ -369,7 +369,7 @@ class Paths:
         places: list[int] = []
         new: list[int] = []
         contents = _contents(hops)
-        if np.ndim(hops.most):
+        if isinstance(hops.most, np.ndarray):
             contents = [links and links + most.tobytes() for links, most in zip(contents, hops.most, strict=True)]
         for path, key in enumerate(contents):
             place = known.get(key)
