@@ -245,7 +245,7 @@ class Tasks:
 
     def _one(self, op: str, bytes: float, group: RankGroup, waits: Ends, name: str) -> Ends:
         size = bytes * group.side_by_side
-        task = Collective(op, size, group.servers, together(waits), name, local=group.local)
+        task = Collective(op, size, group.servers, together(waits), name, local=group.local, stride=group.stride)
         return dict.fromkeys(group.servers, (self.add(task),))
 
     def _all_to_all(self, bytes: float, group: RankGroup, waits: Ends, name: str) -> Ends:

@@ -126,8 +126,9 @@ class CollectiveWriter:
         """Return [G] the rows of the groups' operations."""
         key = op, groups
         if key not in self._known:
-            local = 1 if op == "all_to_all" else groups.local  # of which only the part between servers is a collective
-            operations = (Operation(op, tuple(group), local, groups.stride) for group in groups.servers.tolist())
+            whole = op != "all_to_all"  # of which only the part between servers is a collective
+            members = (groups.local, groups.stride) if whole else (1, 1)
+            operations = (Operation(op, tuple(group), *members) for group in groups.servers.tolist())
             self._known[key] = np.array([self.tasks.row(operation) for operation in operations], np.int64)
         return self._known[key]
 
