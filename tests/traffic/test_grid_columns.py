@@ -252,7 +252,8 @@ class Tasks:
 
     def _one(self, op: str, bytes: float, group: RankGroup, waits: Ends, name: str, calls: int) -> Ends:
         size = bytes * group.side_by_side
-        task = Collective(op, size, group.servers, together(waits), name, local=group.local, calls=calls)
+        shape = {"local": group.local, "stride": group.stride}
+        task = Collective(op, size, group.servers, together(waits), name, **shape, calls=calls)
         return dict.fromkeys(group.servers, (self.add(task),))
 
     def _all_to_all(self, bytes: float, group: RankGroup, waits: Ends, name: str, calls: int) -> Ends:

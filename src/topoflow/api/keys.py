@@ -64,7 +64,7 @@ class CompareKeys(JobKeys, total=False):
 
     node: OneOrMore[str | None]
     gpus_per_node: OneOrMore[int | None]
-    fold: bool | None
+    fold: bool | str | None
     nccl: Settings
     reliability: Settings
     rings: OneOrMore[str]

@@ -76,7 +76,9 @@ def search_on_nodes(arguments: argparse.Namespace) -> None:
                 write_recipes(found, out)
         console = Output()
         show_recipes(found, console)
-        again = [text for text in overrides if not text.startswith(("out=", "recipe=", "micro_batch=", "strategy."))]
+        again = [
+            text for text in overrides if not text.startswith(("out=", "recipe=", "micro_batch=", "fold=", "strategy."))
+        ]
         console.print(f"Compare it: {shlex.join(['topoflow', 'compare', *again, *fastest(found).overrides])}")
         if out is None:
             where, out = keep("search", lambda folder: write_recipes(found, folder))

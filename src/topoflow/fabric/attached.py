@@ -35,11 +35,13 @@ class Attached:
     cluster: Cluster
     pxn: bool = True
     folded: bool = False  # nodes are the endpoints: see ``fold``
+    per_endpoint: int = 0  # GPUs of an endpoint of a folded network; 0: those of a node
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         """Return the network of all GPUs. Raises ``ValueError`` where ports are not what the design wires."""
         cluster = self.cluster
-        endpoints = cluster.nodes if self.folded else cluster.gpus
+        size = (self.per_endpoint or cluster.per_node) if self.folded else 1
+        endpoints = cluster.gpus // size
         if servers != endpoints:
             raise ValueError(f"gpus: must be the {endpoints} of the cluster, got {servers}")
         build_ports, build_devices = (getattr(self.design, f"build_{each}", None) for each in ("ports", "devices"))
@@ -53,7 +55,7 @@ class Attached:
             outside = self.design.build(cluster.nodes * ports, Demand(cluster.nodes * ports))
         gpus = attach(cluster, outside, Demand(cluster.gpus) if self.folded else demand, pxn=self.pxn)
         if listed is None or not len(listed.source):
-            return fold(gpus) if self.folded else gpus
+            return fold(gpus, size) if self.folded else gpus
         if self.folded:
             raise ValueError(f"fold: must be false, as {outside.name} lists links inside nodes, got true")
         return _replaced(gpus, listed)
@@ -121,7 +123,7 @@ def cluster_bill(cluster: Cluster) -> tuple[Item, ...]:
     return Item(f"gpu_{model}", cluster.gpus), Item(f"host_{model}", cluster.gpus)
 
 
-def fold(fabric: Fabric) -> Fabric:
+def fold(fabric: Fabric, size: int = 0) -> Fabric:
     """Return a network of GPUs with nodes as endpoints, for jobs in which the GPUs of a node do the same.
 
     The devices of one kind in a node are one, and so are the links between two kinds, and the cables of its NICs to one
@@ -129,22 +131,31 @@ def fold(fabric: Fabric) -> Fabric:
     number, and each carries an equal part. One from a node to itself, on channel s, goes from each GPU to the s-th
     next. A flow of a folded world stands for as many equal flows as a node has GPUs, so that it takes as long as these
     where they meet equal links.
+
+    With the GPUs of several nodes in an endpoint (``size``), as all of a pipeline rank, the nodes of an endpoint are
+    one, and so are the switches of a layer that join the same endpoints, or the same switches below them. A flow shares
+    the links between two of these with others as if they were one link. It has a limit: what it could send if it were
+    alone on the links that its flows take.
     """
     cluster = fabric.cluster
     assert cluster is not None
+    size = size or cluster.per_node
     inside = NodeLinks.of(cluster)
     kinds = [*dict.fromkeys(device.kind for device in inside.others)]
-    nodes = np.arange(cluster.nodes)
+    endpoints = cluster.gpus // size
+    of_node = np.arange(cluster.nodes) * cluster.per_node // size
     of_kind = np.array([kinds.index(device.kind) for device in inside.others], np.int64)
-    devices = cluster.nodes + nodes[:, None] * len(kinds) + of_kind
+    devices = endpoints + of_node[:, None] * len(kinds) + of_kind
     switches = len(fabric.nodes) - cluster.gpus - devices.size
     number = np.concatenate(
-        [np.repeat(nodes, cluster.per_node), devices.ravel(), cluster.nodes * (1 + len(kinds)) + np.arange(switches)]
+        [np.arange(cluster.gpus) // size, devices.ravel(), endpoints * (1 + len(kinds)) + np.arange(switches)]
     )
-    switch = number >= cluster.nodes * (1 + len(kinds))  # [N]
+    switch = number >= endpoints * (1 + len(kinds))  # [N]
     shared = ~(switch[fabric.source] & switch[fabric.target])  # [L] links that every flow of a node takes evenly
     cables = np.flatnonzero(switch[fabric.source] & ~switch[fabric.target])
-    if len(np.unique(fabric.target[cables])) < len(cables):  # several planes, of which a flow takes one
+    if size > cluster.per_node:
+        number, shared = _joined_layers(fabric, number, switch), np.ones(fabric.links, np.bool_)
+    elif len(np.unique(fabric.target[cables])) < len(cables):  # several planes, of which a flow takes one
         shared[np.arange(fabric.links) >= 2 * len(inside.links) * cluster.nodes] = False
     else:
         below: dict[int, list[int]] = {}  # switch -> nodes that are cabled to it
@@ -158,32 +169,55 @@ def fold(fabric: Fabric) -> Fabric:
     _, first, place = np.unique(pair, return_index=True, return_inverse=True)
     order = np.argsort(first)  # links keep their order
     bundle, chosen = np.argsort(order)[place.reshape(-1)], first[order]
-    names = [f"node {node}" for node in range(cluster.nodes)]
-    names += [f"{kind} {node}" for node in range(cluster.nodes) for kind in kinds]
+    names = [f"{cluster.endpoint(size)} {each}" for each in range(endpoints)]
+    names += [f"{kind} {each}" for each in range(endpoints) for kind in kinds]
     names += fabric.nodes[len(fabric.nodes) - switches :]
     left, number = np.unique(number, return_inverse=True)  # without the switches that others stand for
     return replace(
         fabric,
-        servers=cluster.nodes,
+        servers=endpoints,
         nodes=tuple(names[node] for node in left.tolist()),
         source=number[fabric.source[chosen]].astype(np.int32),
         target=number[fabric.target[chosen]].astype(np.int32),
         bandwidth=np.bincount(bundle, fabric.bandwidth).astype(np.float64),
         latency=fabric.latency[chosen],
-        route=FoldedRoutes(fabric, cluster.per_node, bundle),
-        is_folded=True,
+        route=FoldedRoutes(fabric, size, bundle),
+        folded=size,
         channels=Channels(),
     )
 
 
-class FoldedRoutes(Routes):
-    """Paths between nodes, of which each GPU takes its own.
+def _joined_layers(fabric: Fabric, number: Index, switch: Mask) -> Index:
+    """Return the ``number`` [N] of each node, with one for all switches of a layer that join the same parts below.
 
-    ``gpus`` is the network of GPUs, and ``bundle`` the link in place of each of its links.
+    Where links join switches of a layer, all keep their own numbers.
+    """
+    joined, known = number.copy(), ~switch
+    while not known.all():
+        links = np.flatnonzero(known[fabric.source] & ~known[fabric.target])
+        below: dict[int, set[int]] = {}
+        for part, above in zip(joined[fabric.source[links]].tolist(), fabric.target[links].tolist(), strict=True):
+            below.setdefault(above, set()).add(part)
+        if not below:  # the rest is joined to nothing
+            break
+        same: dict[frozenset[int], int] = {}
+        for above, parts in below.items():
+            joined[above] = joined[same.setdefault(frozenset(parts), above)]
+            known[above] = True
+    return number if np.any(joined[fabric.source] == joined[fabric.target]) else joined
+
+
+class FoldedRoutes(Routes):
+    """Paths between nodes, or groups of them, of which each GPU takes its own.
+
+    ``gpus`` is the network of GPUs, and ``bundle`` the link in place of each of its links. An endpoint has ``size``
+    GPUs.
     """
 
-    def __init__(self, gpus: Fabric, per_node: int, bundle: Index) -> None:
-        self.gpus, self.per_node, self._bundle = gpus, per_node, bundle
+    def __init__(self, gpus: Fabric, size: int, bundle: Index) -> None:
+        self.gpus, self.size, self._bundle = gpus, size, bundle
+        assert gpus.cluster is not None
+        self.joins_nodes = size > gpus.cluster.per_node
         self._routes = as_routes(gpus.route)
 
     def has_equal_lengths(self) -> bool:
@@ -191,11 +225,11 @@ class FoldedRoutes(Routes):
 
     def choices(self, source: Index, target: Index) -> Index:
         """Return the choices of the first GPUs of two nodes."""
-        return self._routes.choices(source * self.per_node, target * self.per_node)
+        return self._routes.choices(source * self.size, target * self.size)
 
     def links(self, source: Index, target: Index, number: Index) -> Links:
         """Return the links between the first GPUs of two nodes."""
-        return self.merged(self._routes.links(source * self.per_node, target * self.per_node, number))
+        return self.merged(self._routes.links(source * self.size, target * self.size, number))
 
     def merged(self, links: Links) -> Links:
         """Return the links in place of links of the network of GPUs."""
@@ -203,11 +237,11 @@ class FoldedRoutes(Routes):
         return merged
 
     def unfolded(self, source: Index, target: Index, channel: Index) -> tuple[Index, Index, Index]:
-        """Return source, target and channel of the connections between GPUs, ``per_node`` for each one of nodes."""
-        gpu = np.tile(np.arange(self.per_node), len(source))
-        first, last, channel = (np.repeat(column, self.per_node) for column in (source, target, channel))
+        """Return source, target and channel of the connections between GPUs, ``size`` for each one of endpoints."""
+        gpu = np.tile(np.arange(self.size), len(source))
+        first, last, channel = (np.repeat(column, self.size) for column in (source, target, channel))
         step = np.where(first == last, channel, 0)
-        begin, end = first * self.per_node + gpu, last * self.per_node + (gpu + step) % self.per_node
+        begin, end = first * self.size + gpu, last * self.size + (gpu + step) % self.size
         return begin, end, np.where(first == last, 0, channel)
 
 

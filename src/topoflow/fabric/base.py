@@ -89,7 +89,7 @@ class Fabric:
     control: LinkControl = Static()
     is_ideal: bool = False  # nobody can build it; no network has more bandwidth, but direct cables have less latency
     cluster: Cluster | None = None  # the GPUs that are its endpoints; None: endpoints are servers
-    is_folded: bool = False  # a flow stands for one of each GPU of a node (``fabric.attached.fold``)
+    folded: int = 1  # GPUs of an endpoint; a flow stands for one of each (``fabric.attached.fold``)
     reduction_route: Route | None = None  # of all-reduces, where circuits were built for them; None: ``route``
 
     def __post_init__(self) -> None:
@@ -147,10 +147,15 @@ class Fabric:
 
     @property
     def endpoint(self) -> str:
-        """Return what an endpoint is called: ``server``, ``GPU`` or, of a folded network, ``node``."""
+        """Return what an endpoint is called: ``server``, ``GPU``, ``node`` or ``pipeline rank``."""
         if self.cluster is None:
             return "server"
-        return "node" if self.is_folded else "GPU"
+        return self.cluster.endpoint(self.folded)
+
+    @property
+    def is_folded(self) -> bool:
+        """Return whether an endpoint stands for several GPUs."""
+        return self.folded > 1
 
     @cached_property
     def wiring(self) -> str:

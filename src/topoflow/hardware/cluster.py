@@ -38,6 +38,10 @@ class Cluster:
         """The number of nodes."""
         return self.gpus // self.per_node
 
+    def endpoint(self, gpus: int) -> str:
+        """Return what an endpoint is called that stands for as many ``gpus``."""
+        return "GPU" if gpus == 1 else "node" if gpus == self.per_node else "pipeline rank"
+
     @cached_property
     def devices(self) -> tuple[Device, ...]:
         """The GPUs of a node that are in use."""

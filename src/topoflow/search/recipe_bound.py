@@ -2,8 +2,9 @@
 
 Stage i of a pipeline begins when a microbatch has passed the stages before it; its rank works on all microbatches; then
 the last one goes back through the stages before it. f and b are the times of the passes of a stage with their
-collectives, W_i = m (f + b) of all stages of rank i, D_i the part of the collectives of data ranks for which compute
-waits (``Efficiency.overlap``). The last backward pass of a stage takes l = b + d, as it sends its gradients to the
+collectives, W_i = m (f + b) of all stages of rank i, D_i the collectives of data ranks for which compute waits: where
+``Efficiency.overlap`` is less than 1 all reductions, as the rest of each follows its concurrent part, and the rest of
+the gathers. The last backward pass of a stage takes l = b + d, as it sends its gradients to the
 stage before it when compute no longer waits for its reductions d. With ZeRO 2 and 3 d is not counted:
 
     f_0 + .. + f_{i-1}  +  W_i + D_i  +  l_{i-1} + .. + l_0  +  update
@@ -180,7 +181,8 @@ class RecipeBound:
         self.shares: dict[float, LayerGraph] = {}  # samples on a GPU -> the job with them
         self.passed: dict[tuple[tuple[int, ...], int | None], list[tuple[int, PassWork]]] = {}
         measured = workload.gpu.measured
-        self.waiting = 0.0 if measured is None else 1 - measured.overlap
+        self.waiting = 0.0 if measured is None else 1 - measured.overlap  # part of a gather that compute waits for
+        self.reducing = float(self.waiting > 0)  # of a reduction
         self.gradient_bytes = DTYPE_BYTES[given.reduce_dtype or workload.dtype]
 
     def of(self, recipes: Recipes, most: float = np.inf) -> Bounds:
@@ -349,10 +351,10 @@ class RecipeBound:
         data = self._data(recipes, types, cut, shapes)
         before, later = forward @ types.before.T, (backward + data.waited) @ types.before.T
         last = backward[:, types.first]
-        alone = worked + np.maximum(self.waiting * data.all, np.maximum(data.last - last, data.queued - worked))
+        alone = worked + np.maximum(data.waits, np.maximum(data.last - last, data.queued - worked))
         ends = before + alone + data.update + data.gather
         after = (data.update + data.gather)[:, types.equal[:1]]
-        through = before + worked + self.waiting * data.all + later + after
+        through = before + worked + data.waits + later + after
         chain = backward @ types.back + data.waited @ np.bincount(types.of_stage, minlength=len(types.back))
         last_rank = types.equal[-1]
         chained = (before + worked)[:, last_rank] + chain + after[:, 0]  # with ZeRO 0 and 1
@@ -412,7 +414,7 @@ class RecipeBound:
         """Return the collectives of data ranks and the updates."""
         zero, many = recipes.zero[:, None], recipes.microbatches[:, None]
         each = np.where(zero >= 2, many, 1)  # reductions in an iteration
-        all_, queued, gather, update, replicated = (np.zeros((len(recipes), len(types.first))) for _ in range(5))
+        waits, queued, gather, update, replicated = (np.zeros((len(recipes), len(types.first))) for _ in range(5))
         elements, roots = _elements(recipes, types.parameters, cut), _elements(recipes, types.root, cut)
         of_stage, replicated_of_stage = list[Floats](), list[Floats]()
         for kind in GRADIENTS:
@@ -426,7 +428,7 @@ class RecipeBound:
             )
             gather += np.where((zero == 1) | (zero == 2), gathered, 0.0)
             passes = np.where(zero == 3, many * (gathered + in_blocks), 0.0)
-            all_ += each * reduced + passes
+            waits += self.reducing * each * reduced + self.waiting * passes
             queued = np.maximum(queued, each * reduced + passes)
             of_stage.append(self._reduced(elements[kind], zero, recipes, kind, shapes))
             replicated += each * self._replicated(held, recipes, kind, shapes)
@@ -434,8 +436,8 @@ class RecipeBound:
             update += held / _divided(recipes, kind)[:, None] * step_seconds(self.workload, 1.0)
         queued, reduced = np.maximum(queued, replicated), _sum(replicated_of_stage)
         last = np.maximum.reduce([*of_stage, reduced])[:, types.first]
-        waited = np.where(zero < 2, self.waiting * (_sum(of_stage) + reduced), 0.0)
-        return DataWork(all_ + replicated, queued, gather, last, update, waited)
+        waited = np.where(zero < 2, self.reducing * (_sum(of_stage) + reduced), 0.0)
+        return DataWork(waits + self.reducing * replicated, queued, gather, last, update, waited)
 
     def _reduced(self, elements: Floats, zero: Numbers, recipes: Recipes, kind: str, shapes: Shapes) -> Floats:
         """Return the least time of the reductions of gradients of a kind, of ``elements`` on a GPU."""
@@ -510,7 +512,7 @@ class Passes(NamedTuple):
 class DataWork(NamedTuple):
     """The work of data ranks on each rank of a pipeline [R, V] (s)."""
 
-    all: Floats  # all collectives before the update
+    waits: Floats  # collectives before the update for which compute waits
     queued: Floats  # those of the busiest communicator
     gather: Floats  # those after the update
     last: Floats  # reductions of the stage whose gradients are complete last

@@ -62,6 +62,7 @@ class RankGroup:
     servers: tuple[int, ...]
     local: int
     side_by_side: int
+    stride: int = 1  # GPUs from a member to the next on a server
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,10 @@ class ParallelGrid(Strategy):
         members = np.moveaxis(ranks, along, range(-len(along), 0)).reshape(-1, size)
         servers = np.sort(members // self.gpus_per_server, axis=1) + self.stage_servers(stage).start
         counts = Counter(tuple(dict.fromkeys(row)) for row in servers.tolist())
-        return [RankGroup(group, servers.shape[1] // len(group), count) for group, count in sorted(counts.items())]
+        stride = int(np.diff(np.sort(members[0])[:2]).max(initial=1))
+        return [
+            RankGroup(group, servers.shape[1] // len(group), count, stride) for group, count in sorted(counts.items())
+        ]
 
     def parts(self, layer: Layer) -> int:
         """Return the number of parts into which the ranks cut the parameters of ``layer``."""

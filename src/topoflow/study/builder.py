@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from topoflow.case.base import Case, CaseSettings, Job
+from topoflow.collectives.algorithm import NCCL
 from topoflow.engine.base import ChoosingFidelity, World
 from topoflow.engine.lowering.placement import Placements
 from topoflow.engine.observer import Observer, Silent
@@ -26,12 +27,14 @@ from topoflow.study.configure.keys import LISTED, check_lost, each_of, fails
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.configure.point import EXECUTOR, Point, at_point, unique_names
 from topoflow.study.failures import surviving_fabrics
-from topoflow.units import us
-from topoflow.workload.base import LayerGraph, MessagePattern, RecordedJob, Workload
+from topoflow.units import counted, us
+from topoflow.workload.base import LayerGraph, MessagePattern, RecordedJob, Workload, layer_graph
 from topoflow.workload.efficiency import ROOFLINE
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
 MIN_FOLDED = 512  # GPUs of nodes; in a smaller job every GPU has its own tasks
+JOINED_FLOWS = ("fluid", "bound")  # fidelities in which an endpoint may have several nodes
+PIPELINE = "pipeline"  # of ``fold``: all GPUs of a pipeline rank are one endpoint
 MOST_JOBS = 16  # kept between batches of points
 MAX_TEXTS = 4096  # texts of values kept, of 1 kB each
 JOB = (
@@ -274,6 +277,8 @@ def _on_nodes(point: Point, workload: Workload, rule: StrategyRule) -> Job:
             raise ValueError(f"fold: must be false for {workload.name}, which has no layers, got true")
         return Job(workload, rule.place(workload, point.config["gpus"]))
     cluster = cluster_of(point)
+    if fold == PIPELINE:
+        return _on_pipeline_ranks(point, workload, rule, cluster)
     if fold or (fold is None and cluster.gpus >= MIN_FOLDED and not fails(point.config["fail"])):
         try:
             per_node = batched(point, replace(workload, gpus_per_server=cluster.per_node), cluster.nodes)
@@ -287,6 +292,35 @@ def _on_nodes(point: Point, workload: Workload, rule: StrategyRule) -> Job:
             raise ValueError(f"fold: must be false, as {why}")
     alone = batched(point, replace(workload, gpus_per_server=1, gpus_per_node=cluster.per_node), cluster.gpus)
     return Job(alone, rule.place(alone, cluster.gpus))
+
+
+def has_joined_flows(point: Point) -> bool:
+    """Return whether flows of the GPUs of a pipeline rank may be one: NCCL's, in a fidelity of flows."""
+    return point.config["all_reduce"] == NCCL and point.config["fidelity"] in JOINED_FLOWS
+
+
+def joins_nodes(cluster: Cluster, pipeline: int) -> bool:
+    """Return whether each of ``pipeline`` ranks has several whole nodes."""
+    nodes, left = divmod(cluster.nodes, pipeline)
+    return nodes > 1 and not left
+
+
+def _on_pipeline_ranks(point: Point, workload: LayerGraph, rule: StrategyRule, cluster: Cluster) -> Job:
+    """Return the job with all GPUs of a pipeline rank as one endpoint."""
+    if not has_joined_flows(point):
+        got = f"all_reduce={point.config['all_reduce']} fidelity={point.config['fidelity']}"
+        law = f"must be true or false unless all_reduce={NCCL} and fidelity is {' or '.join(JOINED_FLOWS)}"
+        raise ValueError(f"fold: {law}, got {PIPELINE} with {got}")
+    ranks = getattr(rule, "pipeline", 1)
+    if not joins_nodes(cluster, ranks):
+        law = f"must be true or false where pipeline ranks have no whole nodes of {cluster.per_node} GPUs, or one each"
+        raise ValueError(f"fold: {law}, got {PIPELINE} with {counted(ranks, 'rank')} on {counted(cluster.gpus, 'GPU')}")
+    joined = replace(workload, gpus_per_server=cluster.gpus // ranks, gpus_per_node=cluster.per_node)
+    joined = layer_graph(batched(point, joined, ranks))
+    strategy = rule.place(joined, ranks)
+    if why := why_not_folded(strategy, cluster):
+        raise ValueError(f"fold: must be false, as {why}")
+    return Job(joined, strategy)
 
 
 def why_not_folded(strategy: Strategy, cluster: Cluster) -> str:
@@ -316,7 +350,7 @@ def design_of(point: Point, job: Job | None = None) -> FabricDesign:
     if job is not None and point.config.get("node") is not None:
         each = job.workload.gpus_per_server if isinstance(job.workload, LayerGraph) else 1
         cluster = Cluster(load(point.config["node"]), job.servers * each, point.config["gpus_per_node"] or 0)
-        design = Attached(design, cluster, build(point, "nccl").pxn, each > 1)
+        design = Attached(design, cluster, build(point, "nccl").pxn, each > 1, each)
     strides = point.config["strides"]
     return design if strides is None else WithStrides(design, tuple(strides))
 

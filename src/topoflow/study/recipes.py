@@ -22,14 +22,12 @@ from topoflow.demand import Demand
 from topoflow.engine.base import Run
 from topoflow.engine.observer import Silent
 from topoflow.fabric.attached import Attached
-from topoflow.hardware.cluster import Cluster
-from topoflow.hardware.presets import load
 from topoflow.report.base import Report
 from topoflow.search.recipe_bound import RecipeBound
 from topoflow.search.recipes import CHOSEN, recipes
 from topoflow.strategy import schedules
 from topoflow.strategy.parallel import Parallel, shardings
-from topoflow.study.builder import Builder, batched, gpus_of, workload_of
+from topoflow.study.builder import PIPELINE, Builder, batched, cluster_of, has_joined_flows, joins_nodes, workload_of
 from topoflow.study.compare import simulate
 from topoflow.study.configure.build import build
 from topoflow.study.configure.point import Point, at_point
@@ -40,6 +38,7 @@ from topoflow.workload.base import LayerGraph, layer_graph
 BEST = 10  # recipes that are reported
 MOST_SIMULATED = 64
 AT_ONCE = 4  # recipes that are simulated as one batch
+MIN_JOINED = 4096  # GPUs from which on a pipeline rank is one endpoint where ``fold`` is null
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +54,12 @@ class FoundRecipe:
     def overrides(self) -> tuple[str, ...]:
         """Return the arguments that choose this recipe in a comparison."""
         keys = ((key, value) for key, value in self.chosen.items() if key != "micro_batch")
-        return (*(f"strategy.{key}={value}" for key, value in keys), f"micro_batch={self.chosen['micro_batch']}")
+        fold = self.result.settings.config["fold"]
+        return (
+            *(f"strategy.{key}={value}" for key, value in keys),
+            f"micro_batch={self.chosen['micro_batch']}",
+            *(() if fold is None else (f"fold={str(fold).lower()}",)),
+        )
 
     @property
     def name(self) -> str:
@@ -93,9 +97,11 @@ class FoundRecipes:
         others = "no other is expected" if self.simulated < MOST_SIMULATED else "others may be"
         if self.is_proven:
             others = "by the bounds, no other can be"
+        folds = {recipe.result.settings.config["fold"] for recipe in self.best}
         return (
             f"{f'{swept}: ' if swept else ''}{counted(self.recipes, 'recipe')}: {self.recipes - self.fitting:,} do not "
             f"fit in memory, {self.fitting:,} were bounded, {self.simulated} simulated; {others} among the best."
+            + (f" The best are of fold={PIPELINE}: all GPUs of a pipeline rank as one." if PIPELINE in folds else "")
             + (f" The best were then simulated with strategy.schedule={self.schedule}." if self.schedule else "")
         )
 
@@ -138,9 +144,12 @@ class _Search:
         self.schedule = rule.schedule
         self.rule = rule = replace(rule, schedule=None)
         strategy = {**point.config["strategy"], "schedule": None}
-        self.point = replace(point, config={**point.config, "strategy": strategy})
-        self.gpus = gpus_of(point)
-        cluster = Cluster(load(point.config["node"]), self.gpus, point.config["gpus_per_node"] or 0)
+        cluster = self.cluster = cluster_of(point)
+        self.gpus, fold = cluster.gpus, point.config["fold"]
+        can_join = cluster.node.switched and has_joined_flows(point)
+        self.joined = can_join and (fold == PIPELINE or (fold is None and cluster.gpus >= MIN_JOINED))
+        fold = None if fold == PIPELINE else fold
+        self.point = replace(point, config={**point.config, "strategy": strategy, "fold": fold})
         single = replace(workload, gpus_per_server=1, gpus_per_node=cluster.per_node)
         alone = layer_graph(batched(point, single, cluster.gpus))
         self.alone, self.given = alone, given
@@ -224,7 +233,7 @@ class _Search:
             needed = grid.memory_per_gpu(self.alone)
             if needed is not None and needed <= self.alone.gpu.usable_memory:
                 parts = {name: part for name, part in recipe.parts.items() if name != "pipeline"}
-                point = _with_recipe(self.point, chosen, grid.data)
+                point = self._with_recipe(chosen, grid.data)
                 found.setdefault(named(chosen, grid.data), (chosen, point, parts, least_seconds(self.alone, grid)))
         if not found:
             law = f"must be one that some of the {len(best)} best recipes allows, and has the memory for"
@@ -255,7 +264,7 @@ class _Search:
                 heappush(waiting, (max(seconds, higher), True, row))
 
     def _simulated(self, rows: Sequence[int]) -> list[FoundRecipe]:
-        points = [_with_recipe(self.point, self.recipes.chosen(row), int(self.recipes.data[row])) for row in rows]
+        points = [self._with_recipe(self.recipes.chosen(row), int(self.recipes.data[row])) for row in rows]
         cases = Builder().build(points)
         results = simulate(cases, replace(self.run, observer=Silent()))
         return [
@@ -267,6 +276,14 @@ class _Search:
             )
             for row, result in zip(rows, results, strict=True)
         ]
+
+    def _with_recipe(self, chosen: Mapping[str, Any], data: int) -> Point:
+        """Return the point of a comparison with one recipe."""
+        strategy = {**self.point.config["strategy"], **chosen, "microbatches": None}
+        config = {**self.point.config, "strategy": strategy, "micro_batch": chosen["micro_batch"]}
+        if self.joined and chosen["expert"] == 1 and joins_nodes(self.cluster, chosen["pipeline"]):
+            config["fold"] = PIPELINE
+        return replace(self.point, config=config, swept={**self.point.swept, "recipe": named(chosen, data)})
 
 
 def _check(point: Point, rule: object, workload: LayerGraph) -> None:
@@ -283,13 +300,6 @@ def _check(point: Point, rule: object, workload: LayerGraph) -> None:
     if workload.kernels is not None:
         raise ValueError(f"workload.kernels: must be null in a search of recipes, got {workload.kernels.name}")
     shardings(workload)
-
-
-def _with_recipe(point: Point, chosen: Mapping[str, Any], data: int) -> Point:
-    """Return the point of a comparison with one recipe."""
-    strategy = {**point.config["strategy"], **chosen, "microbatches": None}
-    config = {**point.config, "strategy": strategy, "micro_batch": chosen["micro_batch"]}
-    return replace(point, config=config, swept={**point.swept, "recipe": named(chosen, data)})
 
 
 def named(chosen: Mapping[str, Any], data: int) -> str:

@@ -161,6 +161,8 @@ class JobsComparison:
         """Return the jobs where they are. In a large cluster the endpoints are nodes, if all jobs allow it."""
         fold, cluster = point.cluster.config["fold"], cluster_of(point.cluster)
         nodes = [_nodes(job.gpus, cluster.per_node) for job in self.asked.jobs]
+        if fold not in (None, True, False):
+            raise ValueError(f"fold: must be true or false with jobs, got {fold}")
         if fold and not all(nodes):
             name = self.asked.jobs[nodes.index(())].name
             raise ValueError(f"fold: must be false, as {name} has no whole nodes, got true")

@@ -64,8 +64,9 @@ class Collective:
     the buffer of a broadcast or reduce, the root's buffer of a gather or scatter. ``splits[i][j]`` (bytes from member i
     to member j) replaces S for an uneven all-to-all. ``root`` is a server, for rooted collectives. ``local`` members of
     the group share each server (``local_bandwidth`` B/s between them), where a hierarchical collective has its inner
-    phases. Of groups that run side by side on the same servers, ``bytes`` sums one member of each. ``calls`` of NCCL,
-    one after the other, have equal parts of the bytes.
+    phases. They are ``stride`` GPUs apart, which counts where a server stands for several nodes. Of groups that run
+    side by side on the same servers, ``bytes`` sums one member of each. ``calls`` of NCCL, one after the other, have
+    equal parts of the bytes.
     """
 
     op: str
@@ -77,6 +78,7 @@ class Collective:
     root: int | None = None
     splits: tuple[tuple[float, ...], ...] | None = None
     local: int = 1
+    stride: int = 1
     algorithm: str | None = None  # None: the simulation's default for this op
     calls: int = 1
 
@@ -91,6 +93,7 @@ class Operation:
     op: str
     group: tuple[int, ...]
     local: int = 1
+    stride: int = 1
     root: int | None = None
     splits: tuple[tuple[float, ...], ...] | None = None
     algorithm: str | None = None
@@ -104,6 +107,11 @@ class Operation:
     def task(self, bytes: float, after: tuple[int, ...] = (), name: str = "", start: float = 0.0) -> Collective:
         """Return a collective of ``bytes`` with this operation."""
         return Collective(bytes=bytes, after=after, name=name, start=start, **vars(self))
+
+
+def spans_nodes(task: Operation | Collective, per_node: int) -> bool:
+    """Return whether the members on a server are on several of its nodes of ``per_node`` GPUs each."""
+    return (task.local - 1) * task.stride + 1 > per_node
 
 
 class Label(NamedTuple):

@@ -10,6 +10,7 @@ import topoflow
 from topoflow.study.configure.nodes import default_sweep, with_node
 
 LLM = {"workload": "llama3_8b", "gpus": 64, "node": "hgx_h100", "fluid.merge": 0}
+PIPELINE = {"node": "hgx_h100", "strategy": "parallel", "strategy.pipeline": 2, "fold": "pipeline"}
 
 
 def test_a_node_brings_its_gpu_its_interfaces_and_nccl() -> None:
@@ -83,6 +84,35 @@ def test_a_folded_job_takes_as_long_as_an_unfolded_one(strategy: dict[str, int],
     assert times[1] == pytest.approx(times[0], rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        {"strategy.tensor": 4, "strategy.context": 4, "strategy.virtual": 2, "strategy.zero": 1},
+        {"strategy.tensor": 2, "strategy.zero": 0},
+        {"strategy.tensor": 8, "strategy.zero": 1, "strategy.replicate": 2, "strategy.virtual": 4},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("fabric", ["clos", "ideal_switch"])
+def test_pipeline_ranks_as_endpoints_take_as_long_as_their_nodes_where_no_links_are_hashed(
+    strategy: dict[str, int], fabric: str
+) -> None:
+    job = {**LLM, "gpus": 64, "strategy": "parallel", "strategy.pipeline": 2, **strategy, "fabric": fabric}
+    nodes, ranks = (topoflow.compare(**job, fold=fold)[0] for fold in (True, "pipeline"))
+    assert ranks.row.servers == 2
+    assert ranks.row.gpus == nodes.row.gpus == 64
+    assert ranks.iteration_time == pytest.approx(nodes.iteration_time, rel=1e-9)
+    assert ranks.row.cost_usd == nodes.row.cost_usd
+    assert ranks.row.memory_per_gpu == nodes.row.memory_per_gpu
+
+
+def test_collectives_of_pipeline_ranks_wait_for_the_most_loaded_of_the_links_that_are_hashed() -> None:
+    job = {**LLM, "gpus": 512, "strategy": "parallel", "strategy.tensor": 8, "fabric": "clos"}
+    nodes, ranks = (topoflow.compare(**job, fold=fold)[0].iteration_time for fold in (True, "pipeline"))
+    assert nodes > 1.05 * topoflow.compare(**{**job, "fabric": "ideal_switch"})[0].iteration_time
+    assert ranks == pytest.approx(nodes, rel=1e-3)
+
+
 def test_a_folded_job_of_one_node_takes_as_long_where_collectives_could_overlap() -> None:
     for keys in ({"strategy": "fsdp"}, {"strategy": "parallel", "strategy.tensor": 2}):
         one = {**LLM, "gpus": 8, "fabric": "ideal_switch", **keys}
@@ -122,7 +152,21 @@ def test_gpus_are_servers_of_several_without_nodes() -> None:
         ({"node": "dgx_a100", "gpus": 16, "nccl.algo": "nvls"}, "nvls: needs NVSwitches and GPUs from Hopper on"),
         ({"node": "l40s", "gpus": 16, "nccl.proto": "LL128"}, "LL128: is not enabled over PCI of node l40s"),
         ({"node": "hgx_h100", "gpus": 16, "fold": True}, "fold: must be false, as GPUs of a node do different work"),
-        ({"fold": True}, "fold: must be true or false with node, else null, got True"),
+        ({"fold": True}, "fold: must be true, false or pipeline with node, else null, got True"),
+        (
+            {"node": "hgx_h100", "gpus": 16, "fold": "rank"},
+            "fold: must be true, false or pipeline with node, .* 'rank'",
+        ),
+        ({**PIPELINE, "gpus": 64, "fidelity": "packet"}, "fold: must be true or false unless all_reduce=nccl and fid"),
+        ({**PIPELINE, "gpus": 64, "all_reduce": "ring"}, "fold: must be true or false unless all_reduce=nccl and fid"),
+        (
+            {**PIPELINE, "gpus": 16},
+            "fold: must be true or false where pipeline ranks have no whole nodes of 8 GPUs, or",
+        ),
+        (
+            {**PIPELINE, "gpus": 32, "workload": "moe", "strategy.expert": 2},
+            "fold: must be false, as GPUs of a node do",
+        ),
         ({"node": "hgx_h100", "gpus": 16, "fold": True, "fail.each": "fiber"}, "fold: must be false with fail"),
     ],
 )

@@ -34,10 +34,12 @@ from topoflow.collectives.nccl_flows import Nccl
 from topoflow.collectives.schedule import SendSchedule, SteadyStreams
 from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.lowering.local_ports import slowdowns
-from topoflow.engine.lowering.paths import NO_PATH
+from topoflow.engine.lowering.paths import NO_PATH, GpuFlows
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.failed import Rerouted
+from topoflow.hardware.cluster import Cluster
 from topoflow.traffic.base import Collective
+from topoflow.traffic.tasks import spans_nodes
 
 Integer = TypeVar("Integer", np.int32, np.int64)
 Orders = tuple[tuple[int, ...], ...]  # [R] each all servers of a group
@@ -61,6 +63,7 @@ class Block:
     reduces: bool = False  # takes the routes of all-reduces
     seconds: Floats | float = 0.0  # [B] that a task waits; it holds the latency of the path where ``waits`` is -1
     limit: Floats | None = None  # [C] B/s of each connection at most; None: all are unlimited
+    flows: GpuFlows | None = None  # of all connections, where a task stands for flows between many nodes
     between: tuple[int, int] | None = None  # the tasks that begin and end the phase between servers, where others are
 
     @property
@@ -128,12 +131,14 @@ class BlockBuilder:
 
     def _by_nccl(self, task: Collective, where: str) -> Block:
         """Return the block of a collective for which NCCL chooses the algorithm."""
-        cluster = self.fabric.cluster
+        cluster, size = self.fabric.cluster, self.fabric.folded
         if cluster is None:
             raise ValueError(
                 f"{where}.algorithm: nccl must be on GPUs of nodes (node=), got servers of {self.fabric.name}"
             )
-        folded, number = self.fabric.is_folded, dict[int, int]()
+        if size > cluster.per_node:
+            return self._of_joined_nodes(task, cluster)
+        folded, number = size > 1, dict[int, int]()
         if folded:
             members = tuple(node for node in range(len(task.group)) for _ in range(task.local))
         else:
@@ -141,13 +146,32 @@ class BlockBuilder:
             members = tuple(number.setdefault(node, len(number)) for node in nodes)
         key = task.op, NCCL, task.bytes, task.calls, members
         if key not in self.made:
-            groups = cluster.per_node // task.local if folded else 1  # side by side, of equal parts of the bytes
-            size = task.bytes / groups / task.calls
-            flows = nccl_flows.flows(cluster.node, self.nccl, task.op, size, members).repeated(task.calls)
+            groups = max(size // task.local, 1)
+            flows = flows_of_calls(cluster, self.nccl, task, groups, members)
             if self.nvlink_is_free and len(set(members)) == 1:
                 self.made[key] = replace(JOIN, seconds=np.array([flows.alone]))
             else:
                 self.made[key] = _nccl_block(flows.folded(members, groups) if folded else flows, task)
+        return self.made[key]
+
+    def _of_joined_nodes(self, task: Collective, cluster: Cluster) -> Block:
+        """Return the block of collectives on endpoints of several nodes: the flows of all groups of ranks as one."""
+        key = task.op, NCCL, task.bytes, task.calls, len(task.group), task.local, task.stride
+        if key not in self.made:
+            found, flows = joined_flows(cluster, self.nccl, task, self.fabric.folded)
+            if flows is None or (self.nvlink_is_free and not spans_nodes(task, cluster.per_node)):
+                self.made[key] = replace(JOIN, seconds=np.array([found.alone]))
+            else:
+                self.made[key] = replace(
+                    JOIN,
+                    share=np.array([flows.total / task.bytes]),
+                    connection=np.zeros(1, np.int32),
+                    connections=np.zeros((3, 1), np.int64),
+                    waits=np.full(1, -1.0),
+                    reduces=task.op == "all_reduce",
+                    seconds=np.array([found.wait]),
+                    flows=flows,
+                )
         return self.made[key]
 
     def _algorithm(self, task: Collective, where: str) -> str:
@@ -178,6 +202,40 @@ class BlockBuilder:
             if sorted(order) != sorted(group):
                 raise ValueError(f"{self.fabric.name}.{algorithm.orders}: must order {list(group)}, got {list(order)}")
         return orders
+
+
+def flows_of_calls(
+    cluster: Cluster, nccl: Nccl, task: Collective, groups: int, members: nccl_flows.Members
+) -> nccl_flows.CollectiveFlows:
+    """Return NCCL's flows of all calls in one of the ``groups`` side by side, each of which has as many of the bytes."""
+    bytes = task.bytes / groups / task.calls
+    return nccl_flows.flows(cluster.node, nccl, task.op, bytes, members).repeated(task.calls)
+
+
+def joined_flows(
+    cluster: Cluster, nccl: Nccl, task: Collective, size: int
+) -> tuple[nccl_flows.CollectiveFlows, GpuFlows | None]:
+    """Return NCCL's flows of one group of ranks, and those of all groups; None: there are no flows.
+
+    An endpoint has ``size`` GPUs. The ranks of a group are ``stride`` apart on each of its endpoints.
+    """
+    ranks = np.arange(size).reshape(-1, task.local, task.stride).swapaxes(1, 2).reshape(-1, task.local)
+    ranks = (np.arange(len(task.group))[:, None] * size + ranks[:, None, :]).reshape(len(ranks), -1)  # [G, n]
+    number = dict[int, int]()
+    members = tuple(number.setdefault(gpu // cluster.per_node, len(number)) for gpu in ranks[0].tolist())
+    groups = len(ranks)
+    found = flows_of_calls(cluster, nccl, task, groups, members)
+    if not found.flows:
+        return found, None
+    source, target, bytes, limit, channel = (np.array(column) for column in zip(*found.flows, strict=True))
+    return found, GpuFlows(
+        source=ranks[:, source].ravel(),
+        target=ranks[:, target].ravel(),
+        channel=np.tile(channel, groups),
+        share=np.tile(bytes / (bytes.sum() * groups), groups),
+        limit=np.tile(limit, groups),
+        total=float(bytes.sum()) * groups,
+    )
 
 
 def _block(task: Collective, call: CollectiveCall, sends: SendSchedule | SteadyStreams) -> Block:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +37,24 @@ class PathSet(NamedTuple):
     links: Ints  # [H]
     weights: Floats  # [H] share of the bytes that crosses the link
     alternatives: Alternatives | None  # None: each is one path
+    most: Floats | float = math.inf  # [P] B/s, by links that are no part of the world
+
+
+@dataclass(frozen=True, eq=False)
+class GpuFlows:
+    """F flows between the GPUs of a group of folded endpoints, as one: in proportion to their shares of the bytes."""
+
+    source: Offsets  # [F] GPU, counted from the first of the group
+    target: Offsets  # [F]
+    channel: Offsets  # [F]
+    share: Floats  # [F]
+    limit: Floats  # [F] B/s
+    total: float  # B of all
+
+    @cached_property
+    def content(self) -> bytes:
+        """Return what two equal ones have in common."""
+        return b"".join(each.tobytes() for each in (self.source, self.target, self.channel, self.share, self.limit))
 
 
 def union(links: Ints, path: Offsets, share: Floats, paths: int) -> PathSet:
@@ -69,8 +89,48 @@ def routed(fabric: Fabric, routing: Routing, connections: Connections, seed: int
 
     Raises ``ValueError`` for two nodes without a path.
     """
+    if isinstance(fabric.route, FoldedRoutes) and fabric.route.joins_nodes:
+        real, links, split = _folded(fabric.route, routing, connections, seed)
+        return _joined_flows(fabric.route, real, links, split, len(connections.source))
     links, split = _subflows(fabric, routing, connections, seed)
     return union(links, split.connection, split.share, len(connections.source))
+
+
+def _joined_flows(route: FoldedRoutes, real: Ints, links: Ints, split: Split, paths: int) -> PathSet:
+    """Return the paths of flows over ``real`` links [S, most hops], which ``links`` stand for, with their limits.
+
+    Flows that take the same links in the world are one.
+    """
+    most, rows, shares = np.empty(paths), [], []
+    begins = np.searchsorted(split.connection, np.arange(paths + 1)).tolist()
+    for path, (begin, end) in enumerate(pairwise(begins)):
+        own, share = links[begin:end], split.share[begin:end]
+        most[path] = _most(route.gpus, real[begin:end], share)
+        order = np.lexsort(own.T)
+        own = own[order]
+        first = np.flatnonzero(np.append(True, (own[1:] != own[:-1]).any(axis=1)))
+        rows.append(own[first])
+        shares.append(np.add.reduceat(share[order], first))
+    number = np.repeat(np.arange(paths), [*map(len, rows)])
+    return union(np.concatenate(rows), number, np.concatenate(shares), paths)._replace(most=most)
+
+
+def _most(fabric: Fabric, links: Ints, share: Floats) -> float:
+    """Return the most (B/s) that paths with these ``links`` [S, most hops] and shares [S] carry together."""
+    path, hop = np.nonzero(links != NO_LINK)
+    load = np.bincount(links[path, hop], share[path])
+    crossed = np.flatnonzero(load)
+    return float(np.min(fabric.bandwidth[crossed] / load[crossed]))
+
+
+def flow_paths(route: FoldedRoutes, routing: Routing, flows: GpuFlows, group: tuple[int, ...], seed: int) -> PathSet:
+    """Return the one path of all ``flows`` of a ``group`` of endpoints, with its limit."""
+    gpus = (np.array(group)[:, None] * route.size + np.arange(route.size)).ravel()
+    connections = Connections(gpus[flows.source], gpus[flows.target], flows.channel)
+    links, split = _subflows(route.gpus, routing, connections, seed)
+    one = Split(np.zeros_like(split.connection), split.number, split.share * flows.share[split.connection])
+    hops = _joined_flows(route, links, route.merged(links), one, 1)
+    return hops._replace(most=np.minimum(hops.most, np.min(flows.limit / flows.share)))
 
 
 def _subflows(fabric: Fabric, routing: Routing, connections: Connections, seed: int) -> tuple[Ints, Split]:
@@ -78,7 +138,7 @@ def _subflows(fabric: Fabric, routing: Routing, connections: Connections, seed: 
     if isinstance(routing, OwnPaths) and has_ends_only(routing):  # a large network need not find any path
         return routing.paths(fabric, connections, seed)
     if isinstance(fabric.route, FoldedRoutes):
-        return _folded(fabric.route, routing, connections, seed)
+        return _folded(fabric.route, routing, connections, seed)[1:]
     if isinstance(fabric.route, Rerouted):
         return _rerouted(fabric, fabric.route, routing, connections, seed)
     return _chosen(fabric, routing, connections, seed)
@@ -99,11 +159,11 @@ def _chosen(fabric: Fabric, routing: Routing, connections: Connections, seed: in
     return routes.links(source[taken], target[taken], split.number), split
 
 
-def _folded(route: FoldedRoutes, routing: Routing, connections: Connections, seed: int) -> tuple[Ints, Split]:
-    """The same between the GPUs of nodes, each of which carries an equal part."""
+def _folded(route: FoldedRoutes, routing: Routing, connections: Connections, seed: int) -> tuple[Ints, Ints, Split]:
+    """The same between the GPUs of endpoints, each of which carries an equal part; first the links between GPUs."""
     links, split = _subflows(route.gpus, routing, Connections(*route.unfolded(*connections)), seed)
-    parts = route.per_node
-    return route.merged(links), Split(split.connection // parts, split.number, split.share / parts)
+    parts = route.size
+    return links, route.merged(links), Split(split.connection // parts, split.number, split.share / parts)
 
 
 def _rerouted(
@@ -223,6 +283,7 @@ class Paths:
     numbers: dict[float, dict[bytes, int]] = field(default_factory=dict, repr=False)  # limit -> contents -> path
     # of all-reduces, and limit -> connection -> path
     taken: dict[tuple[bool, float], dict[int, int]] = field(default_factory=dict, repr=False)
+    flowed: dict[tuple[bytes, tuple[int, ...]], int] = field(default_factory=dict, repr=False)  # GpuFlows, servers
     parts: list[PathTable] = field(default_factory=lambda: [NO_PATHS], repr=False)  # of the table, in order
     entered: int = 0  # paths in the table
 
@@ -243,6 +304,19 @@ class Paths:
         rows, split = _subflows(self.fabric, self.rule, connection, self.seed)
         paths = (tuple(row[row != NO_LINK].tolist()) for row in rows)
         return tuple(Subflow(path, weight) for path, weight in zip(paths, split.share.tolist(), strict=True))
+
+    def of_flows(self, flows: GpuFlows, groups: Offsets) -> Ints:
+        """Return [G] the path of the ``flows`` in each of ``groups`` [G, n] of folded endpoints."""
+        return np.array([self._of_flows(flows, tuple(group)) for group in groups.tolist()], np.int32)
+
+    def _of_flows(self, flows: GpuFlows, group: tuple[int, ...]) -> int:
+        key = flows.content, group
+        if key not in self.flowed:
+            route = self.fabric.route
+            assert isinstance(route, FoldedRoutes)
+            hops = flow_paths(route, self.rule, flows, group, self.seed)
+            self.flowed[key] = int(self._enter(hops, math.inf)[0])
+        return self.flowed[key]
 
     def connections(
         self,
@@ -294,7 +368,10 @@ class Paths:
         known = self.numbers.setdefault(limit, {b"": NO_PATH})
         places: list[int] = []
         new: list[int] = []
-        for path, key in enumerate(_contents(hops)):
+        contents = _contents(hops)
+        if isinstance(hops.most, np.ndarray):
+            contents = [links and links + most.tobytes() for links, most in zip(contents, hops.most, strict=True)]
+        for path, key in enumerate(contents):
             place = known.get(key)
             if place is None:
                 known[key] = place = self.entered + len(new)
@@ -309,7 +386,8 @@ class Paths:
         paths = len(hops.offsets) - 1
         waited = self.fabric.latency[hops.links] * hops.weights
         latency = np.bincount(np.repeat(np.arange(paths), np.diff(hops.offsets)), waited, paths).astype(np.float64)
-        return PathTable(*hops[:3], np.full(paths, limit), latency, hops.alternatives)
+        limits = np.minimum(np.full(paths, limit), hops.most)
+        return PathTable(*hops[:3], limits, latency, hops.alternatives)
 
     def transfer(self, traffic: Traffic, task: int) -> int:
         """The path of one transfer that has subflows of its own, or a limit."""

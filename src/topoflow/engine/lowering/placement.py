@@ -32,6 +32,7 @@ from topoflow.engine.lowering.routing import routings
 from topoflow.engine.lowering.sizes import MAX_STEPS, ring_sends
 from topoflow.fabric.base import Fabric
 from topoflow.traffic.base import Traffic
+from topoflow.traffic.tasks import spans_nodes
 from topoflow.units import check_among
 
 
@@ -133,7 +134,10 @@ class Placer:
         number = {group: place for place, group in enumerate(dict.fromkeys(groups))}
         servers = np.array([*number] if block.connections.size else [()] * len(number), np.int64)
         ends = block.ends(servers)
-        path = self._paths.connections(*ends, block.limit, reduces=block.reduces)
+        if block.flows is None:
+            path = self._paths.connections(*ends, block.limit, reduces=block.reduces)
+        else:
+            path = self._paths.of_flows(block.flows, servers)[:, None]
         group = np.repeat([number[each] for each in groups], [len(each) for each in tasks])
         return PlacedCollectives(np.concatenate(tasks), block, group, ends, path)
 
@@ -159,7 +163,13 @@ def nvlink_is_free(traffic: Traffic, fabric: Fabric) -> bool:
     """
     if not fabric.is_folded:
         return False
-    inside = [len(operation.group) == 1 for operation in traffic.operations if operation.local > 1]
+    assert fabric.cluster is not None
+    joined = fabric.folded // fabric.cluster.per_node > 1
+    inside = [
+        len(operation.group) == 1 and not (joined and spans_nodes(operation, fabric.cluster.per_node))
+        for operation in traffic.operations
+        if operation.local > 1
+    ]
     is_transfer = traffic.is_transfer
     return all(inside) and bool(np.all(traffic.source[is_transfer] != traffic.target[is_transfer]))
 

@@ -66,14 +66,14 @@ def check(config: Mapping[str, Any]) -> None:
 def _check_node(config: Mapping[str, Any]) -> None:
     _check_optional(config, "gpus_per_node")
     node, servers = config["node"], config["servers"]
-    if config["fold"] is not None and (node is None or not isinstance(config["fold"], bool)):
-        raise ValueError(f"fold: must be true or false with node, else null, got {config['fold']!r}")
+    if config["fold"] is not None and (node is None or config["fold"] not in (True, False, "pipeline")):
+        raise ValueError(f"fold: must be true, false or pipeline with node, else null, got {config['fold']!r}")
     if node is not None and not isinstance(node, str):
         raise ValueError(f"node: must be a preset or a file NAME.xml, got {node!r}")
     if servers is not None and node is not None:
         raise ValueError(f"servers: must be left out with node, got {servers}")
     if config["fold"] and fails(config["fail"]):
-        raise ValueError("fold: must be false with fail, as one GPU or one link fails, got true")
+        raise ValueError(f"fold: must be false with fail, as one GPU or one link fails, got {config['fold']}")
     if node is None and config["gpus_per_node"] is not None:
         raise ValueError(f"gpus_per_node: must be left out without node, got {config['gpus_per_node']}")
     if node is not None and config["placement"] is not None:

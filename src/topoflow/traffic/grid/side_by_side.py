@@ -37,6 +37,7 @@ class EqualGroups:
     servers: Offsets  # [G, m]
     local: int
     side_by_side: int
+    stride: int = 1  # GPUs from a member to the next on a server
 
     @cached_property
     def number(self) -> Offsets:
@@ -59,8 +60,8 @@ class EqualGroups:
     @staticmethod
     def of(groups: Sequence[RankGroup]) -> EqualGroups:
         """Return all groups of a grid along the same axes, which have equal shapes."""
-        ((local, side_by_side),) = {(group.local, group.side_by_side) for group in groups}
-        return EqualGroups(np.array([group.servers for group in groups], np.int64), local, side_by_side)
+        (shape,) = {(group.local, group.side_by_side, group.stride) for group in groups}
+        return EqualGroups(np.array([group.servers for group in groups], np.int64), *shape)
 
 
 class CollectiveWriter:
@@ -125,8 +126,9 @@ class CollectiveWriter:
         """Return [G] the rows of the groups' operations."""
         key = op, groups, calls
         if key not in self._known:
-            local = 1 if op == "all_to_all" else groups.local  # of which only the part between servers is a collective
-            operations = (Operation(op, tuple(group), local, calls=calls) for group in groups.servers.tolist())
+            whole = op != "all_to_all"  # of which only the part between servers is a collective
+            members = (groups.local, groups.stride) if whole else (1, 1)
+            operations = (Operation(op, tuple(group), *members, calls=calls) for group in groups.servers.tolist())
             self._known[key] = np.array([self.tasks.row(operation) for operation in operations], np.int64)
         return self._known[key]
 
