@@ -28,6 +28,7 @@ from topoflow.units import (
 Path = tuple[int, ...]  # links, first to last
 Orders = tuple[Group, ...]  # each is a permutation of a group's servers
 Route = Callable[[int, int], tuple[Path, ...]]  # paths from server to server; a flow takes one of them
+MAX_DIGESTS = 8  # of wirings, with their parts; networks of a sweep share them
 SPEEDS = ("bandwidth", "latency", "interface_bandwidth", "bill")  # of a fabric; no path depends on these
 
 
@@ -155,7 +156,13 @@ class Fabric:
     @cached_property
     def wiring(self) -> str:
         """Return the digest of everything but ``SPEEDS``: networks with the same wiring have the same paths."""
-        return digest([getattr(self, each.name) for each in fields(self) if each.name not in SPEEDS])
+        parts = [getattr(self, name) for name in WIRED]
+        key = tuple(part if isinstance(part, int | str) else id(part) for part in parts)
+        if key not in _digests:
+            if len(_digests) >= MAX_DIGESTS:
+                _digests.clear()
+            _digests[key] = parts, digest(parts)
+        return _digests[key][1]
 
     def link_name(self, link: int) -> str:
         """Return the name of a link by its ends: ``leaf 0 to spine 1``."""
@@ -175,6 +182,10 @@ class Fabric:
     def has_switches(self) -> bool:
         """Return whether some nodes are not servers."""
         return len(self.nodes) > self.servers
+
+
+WIRED = tuple(each.name for each in fields(Fabric) if each.name not in SPEEDS)
+_digests: dict[tuple[int | str, ...], tuple[list[object], str]] = {}  # by the identity of the parts, which are kept
 
 
 class FabricDesign(Protocol):

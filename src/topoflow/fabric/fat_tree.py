@@ -11,7 +11,18 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.routing.next_hops import DOWN, NO_GROUP, UP, Levels, LinkSets, NextHops, link_ends
-from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill
+from topoflow.fabric.wiring import (
+    Wiring,
+    back,
+    cabled,
+    check_cables,
+    check_count,
+    check_interfaces,
+    forth,
+    kept,
+    switched_bill,
+    wired,
+)
 
 TO_AGGREGATION, TO_CORE, FROM_CORE, TO_EDGE = 1, 2, 3, 4  # levels of links
 
@@ -65,14 +76,11 @@ class FatTree:
         bandwidth = self.degree * self.bandwidth
         return cabled(
             "fat_tree",
-            servers=servers,
-            switches=tree.switches(),
-            cables=tree.cables(),
+            wiring_of(tree),
             bandwidth=bandwidth,
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=tree,
             bill=tree.bill(bandwidth),
         )
 
@@ -213,4 +221,10 @@ class FatTreeNumbering(Routes):
     def bill(self, bandwidth: float) -> tuple[Item, ...]:
         """Return the bill with all ports of all switches (TopoOpt, Appendix G): k = 8 has 80 switches, 640 ports."""
         ports = (self.edges + self.aggregations + self.cores) * self.radix
-        return switched_bill(self.servers, ports, len(self.cables()), bandwidth)
+        return switched_bill(self.servers, ports, wiring_of(self).cables, bandwidth)
+
+
+@kept
+def wiring_of(tree: FatTreeNumbering) -> Wiring:
+    """Return the nodes and links of a fat-tree."""
+    return wired(tree.servers, tree.cables(), tree, tree.switches())

@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import all_pairs, back, cabled, check_count, check_interfaces, forth, switched_bill
+from topoflow.fabric.wiring import (
+    Wiring,
+    all_pairs,
+    back,
+    cabled,
+    check_count,
+    check_interfaces,
+    forth,
+    kept,
+    switched_bill,
+    wired,
+)
 from topoflow.units import check_not_negative
 
 
@@ -73,30 +84,36 @@ class LeafSpine:
         planes, spines = self.leaves_per_group, self.cables if self.spines is None else self.spines
         bundle = self.cables // spines
         leaves = -(-servers // self.servers_per_leaf) * planes
-        server, plane = (index.ravel() for index in np.indices((servers, planes)))
-        below = np.stack([server, servers + server // self.servers_per_leaf * planes + plane], axis=1)
-        above = all_pairs(servers + np.arange(leaves), servers + leaves + np.arange(spines))
+        below, above = servers * planes, leaves * spines  # cables
         bandwidth = self.degree // planes * self.bandwidth
         ports = leaves * (self.servers_per_leaf + self.cables) + self.cables * leaves
         fabric = cabled(
             "leaf_spine",
-            servers=servers,
-            switches=[f"leaf {leaf}" for leaf in range(leaves)] + [f"spine {spine}" for spine in range(spines)],
-            cables=np.concatenate([below, above]),
+            wiring_of(LeafSpineRoutes(servers, self.servers_per_leaf, spines, planes), leaves),
             bandwidth=bandwidth,
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=LeafSpineRoutes(servers, self.servers_per_leaf, spines, planes),
-            bill=switched_bill(len(below), ports, len(below) + len(above) * bundle, bandwidth),
+            bill=switched_bill(below, ports, below + above * bundle, bandwidth),
         )
-        links = [2 * len(below), 2 * len(above)]
+        links = [2 * below, 2 * above]
         latency = self.latency if self.spine_latency is None else self.spine_latency
         return replace(
             fabric,
             bandwidth=np.repeat([bandwidth, bundle * bandwidth], links),
             latency=np.repeat([self.latency, latency], links),
         )
+
+
+@kept
+def wiring_of(routes: LeafSpineRoutes, leaves: int) -> Wiring:
+    """Return the nodes and links: of servers to each leaf of their group, then of leaves to each spine."""
+    servers, planes = routes.servers, routes.planes
+    server, plane = (index.ravel() for index in np.indices((servers, planes)))
+    below = np.stack([server, servers + server // routes.servers_per_leaf * planes + plane], axis=1)
+    above = all_pairs(servers + np.arange(leaves), servers + leaves + np.arange(routes.spines))
+    names = [f"leaf {leaf}" for leaf in range(leaves)] + [f"spine {spine}" for spine in range(routes.spines)]
+    return wired(servers, np.concatenate([below, above]), routes, names)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from topoflow.case.base import Case, CaseSettings, Job
-from topoflow.engine.base import ChoosingFidelity, World
+from topoflow.engine.base import World
 from topoflow.engine.lowering.placement import Placements
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.attached import Attached
@@ -20,11 +19,11 @@ from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study.configure.build import build, fidelity_of
-from topoflow.study.configure.decide import LOWERING, decided, lowering_of
+from topoflow.study.configure.decide import LOWERING, Decision, decided
 from topoflow.study.configure.given import Given
 from topoflow.study.configure.keys import LISTED, check_lost, each_of, fails
 from topoflow.study.configure.os_errors import named, of_group
-from topoflow.study.configure.point import EXECUTOR, Point, at_point, unique_names
+from topoflow.study.configure.point import EXECUTOR, FIDELITY, Point, at_point, unique_names
 from topoflow.study.failures import surviving_fabrics
 from topoflow.units import us
 from topoflow.workload.base import LayerGraph, MessagePattern, RecordedJob, Workload
@@ -33,7 +32,7 @@ from topoflow.workload.efficiency import ROOFLINE
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
 MIN_FOLDED = 512  # GPUs of nodes; in a smaller job every GPU has its own tasks
 MOST_JOBS = 16  # kept between batches of points
-MAX_TEXTS = 4096  # texts of values kept, of 1 kB each
+MAX_TEXTS = 4096  # texts of mappings kept, of 1 kB each
 JOB = (
     "workload",
     "strategy",
@@ -48,8 +47,6 @@ JOB = (
     "placement",
     "request",
 )  # keys that a job depends on
-PLAIN = (int, float, bool, type(None))  # whose ``repr`` is no JSON of another value
-JSON = json.JSONEncoder(sort_keys=True, default=str)
 PROBLEM = ("all_reduce", "routing", "seed")  # those that a search leaves as they are
 
 
@@ -65,10 +62,10 @@ class PointCases:
 class Builder:
     """Builds every point; what several points have in common is made once."""
 
-    made: dict[str, Any] = field(default_factory=dict)
+    made: dict[Hashable, Any] = field(default_factory=dict)
     placements: Placements = field(default_factory=Placements)
     left_out: list[str] = field(default_factory=list)  # why fabrics of the default sweep are missing
-    _texts: dict[int, tuple[Any, str]] = field(default_factory=dict)  # values by identity, and their JSON
+    _texts: dict[int, tuple[Any, str]] = field(default_factory=dict)  # mappings by identity, and their text
 
     def build(self, points: Sequence[Point], observer: Observer = Silent()) -> list[PointCases]:
         """The cases of the grid; ``observer`` sees each point.
@@ -88,11 +85,11 @@ class Builder:
                         raise
                     self.left_out.append(f"{name}: {error}")
                     continue
-                point, notes = decided(point, job.traffic)
-                calibration = build(point, "nccl").found
-                notes += () if calibration is None else (f"{calibration.note}.",)
+                decision = self._decision(point, job)
+                point = decision.of(point)
                 left = self._after_failure(point, job, fabric)
-                built.append(PointCases(point, self._cases(point, settings(point, job, name, notes), *left)))
+                about = settings(point, job, name, decision)
+                built.append(PointCases(point, self._cases(point, about, decision, *left)))
         observer.advance(len(points), len(points))
         if not built:
             raise ValueError(self.left_out[already])
@@ -108,6 +105,13 @@ class Builder:
     def job(self, point: Point, fewer: int = 0, observer: Observer = Silent()) -> Job:
         """The job of a point, on ``fewer`` servers less than the point has. ``observer`` sees its size."""
         made: Job = self._once(point, JOB, lambda point: _job(point, fewer, observer), f"{fewer} fewer")
+        return made
+
+    def _decision(self, point: Point, job: Job) -> Decision:
+        name = point.config[FIDELITY]
+        keys = (*LOWERING, *((FIDELITY, name) if name in point.config else (FIDELITY,)))
+        which = f"of job {id(job)}, {id(point.objects.get(FIDELITY))}"
+        made: Decision = self._once(point, keys, lambda point: decided(point, job.traffic), which)
         return made
 
     def _fabric(self, point: Point, job: Job) -> Fabric:
@@ -143,8 +147,10 @@ class Builder:
                 raise ValueError("fail.each: must leave a server to continue with, got server of a job on 1 server")
             self.job(point, fewer=1)
 
-    def _cases(self, point: Point, about: CaseSettings, job: Job, fabrics: Sequence[Fabric]) -> tuple[Case, ...]:
-        lowering, name = lowering_of(point), about.world
+    def _cases(
+        self, point: Point, about: CaseSettings, decision: Decision, job: Job, fabrics: Sequence[Fabric]
+    ) -> tuple[Case, ...]:
+        lowering, name = decision.lowering, about.world
         worlds: list[World] = self._once(
             point,
             ("fabric", "strides", "fail", *LOWERING),
@@ -153,26 +159,25 @@ class Builder:
         )
         costs = build(point, "prices"), build(point, "reliability")
         return tuple(
-            Case(_simulated_in(about, point, world), job, fabric, lowering, world, *costs)
+            Case(_simulated_in(about, decision, world), job, fabric, lowering, world, *costs)
             for fabric, world in zip(fabrics, (_named(world, name) for world in worlds), strict=True)
         )
 
     def _once(self, point: Point, keys: tuple[str, ...], make: Callable[[Point], Any], which: str) -> Any:
-        key = "\n".join([which, *keys, *(self._text(point.config[key]) for key in keys)])
+        config, text = point.config, self._text
+        key = (which, *keys, *[text(config[key]) for key in keys])
         if key not in self.made:
             self.made[key] = make(point)
         return self.made[key]
 
     def _text(self, value: Any) -> str:
-        """Return the JSON of a value. Points share most of their mappings, whose texts are kept."""
-        if type(value) in PLAIN:
-            return repr(value)
+        """Return a plain value as text. Points share most of their mappings, whose texts are kept."""
         if not isinstance(value, dict | list):
-            return JSON.encode(value)
+            return repr(value)
         if id(value) not in self._texts:
             if len(self._texts) >= MAX_TEXTS:
                 self._texts.clear()
-            self._texts[id(value)] = value, JSON.encode(value)
+            self._texts[id(value)] = value, repr(value)
         return self._texts[id(value)][1]
 
 
@@ -180,7 +185,7 @@ def _named(world: World, name: str) -> World:
     return world if world.name == name else replace(world, name=name)
 
 
-def settings(point: Point, job: Job, world: str, notes: tuple[str, ...]) -> CaseSettings:
+def settings(point: Point, job: Job, world: str, decision: Decision) -> CaseSettings:
     """Return the settings of a point as a report states them, with the decided values. A motif has its own name."""
     return CaseSettings(
         world=world,
@@ -188,17 +193,17 @@ def settings(point: Point, job: Job, world: str, notes: tuple[str, ...]) -> Case
         **{group: point.choices[group] for group in ("strategy", "fabric", "prices")},
         latency=us(point.config["latency_us"]),
         fidelity=point.config["fidelity"],
-        lower_bound_of=fidelity_of(point).lower_bound_of,
+        lower_bound_of=decision.fidelity.lower_bound_of,
         swept=point.swept,
         config={key: value for key, value in point.config.items() if key != EXECUTOR},
-        notes=notes,
+        notes=decision.notes,
     )
 
 
-def _simulated_in(about: CaseSettings, point: Point, world: World) -> CaseSettings:
+def _simulated_in(about: CaseSettings, decision: Decision, world: World) -> CaseSettings:
     """``about`` with the name of the fidelity that was chosen for ``world``, where one is chosen."""
-    fidelity = fidelity_of(point)
-    return replace(about, fidelity=fidelity.chosen(world).name) if isinstance(fidelity, ChoosingFidelity) else about
+    chosen = decision.chooses
+    return about if chosen is None else replace(about, fidelity=chosen.chosen(world).name)
 
 
 def workload_of(point: Point) -> Workload:
