@@ -101,13 +101,12 @@ class Fabric:
         check_positive(f"{self.name}.servers", self.servers)
         if self.servers > len(self.nodes):
             raise ValueError(f"{self.name}.servers: must be at most the {len(self.nodes)} nodes, got {self.servers}")
-        ends = np.stack([self.source, self.target])
-        wrong = np.any((ends < 0) | (ends >= len(self.nodes)), axis=0) | (ends[0] == ends[1])
-        for amounts, positive in ((self.bandwidth, True), (self.latency, False)):
-            wrong |= ~np.isfinite(amounts) | (amounts < 0) | (positive & (amounts == 0))
-        wrong |= (self.bandwidth < SMALLEST_RATE) | (self.bandwidth > LARGEST_BANDWIDTH)
-        if wrong.any():
-            self._refuse(int(np.argmax(wrong)))
+        right = (self.source >= 0) & (self.source < len(self.nodes)) & (self.source != self.target)
+        right &= (self.target >= 0) & (self.target < len(self.nodes))
+        right &= (self.bandwidth >= SMALLEST_RATE) & (self.bandwidth <= LARGEST_BANDWIDTH)
+        right &= (self.latency >= 0) & (self.latency < np.inf)
+        if not right.all():
+            self._refuse(int(np.argmin(right)))
 
     def __repr__(self) -> str:
         switches = len(self.nodes) - self.servers
@@ -157,7 +156,7 @@ class Fabric:
     def wiring(self) -> str:
         """Return the digest of everything but ``SPEEDS``: networks with the same wiring have the same paths."""
         parts = [getattr(self, name) for name in WIRED]
-        key = tuple(part if isinstance(part, int | str) else id(part) for part in parts)
+        key = tuple([part if isinstance(part, int | str) else id(part) for part in parts])
         if key not in _digests:
             if len(_digests) >= MAX_DIGESTS:
                 _digests.clear()

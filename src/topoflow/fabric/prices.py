@@ -92,7 +92,7 @@ def front(prices: Sequence[float], times: Sequence[float]) -> list[int]:
 def _unit(tariff: Tariff, gbps: float) -> float:
     """Return the price or power of one component for a link of ``gbps``."""
     ((kind, value),) = tariff.items()
-    if isinstance(value, Mapping):
+    if kind == "by_gbps":
         fastest = max(value)
         speed = min((listed for listed in value if listed >= gbps * (1 - 1e-9)), default=fastest)
         return max(1, ceil(gbps / speed - 1e-9)) * value[speed]

@@ -164,16 +164,14 @@ class Builder:
         )
 
     def _once(self, point: Point, keys: tuple[str, ...], make: Callable[[Point], Any], which: str) -> Any:
-        config, text = point.config, self._text
-        key = (which, *keys, *[text(config[key]) for key in keys])
+        values = [point.config[key] for key in keys]
+        key = (which, keys, *[self._text(value) if isinstance(value, dict | list) else repr(value) for value in values])
         if key not in self.made:
             self.made[key] = make(point)
         return self.made[key]
 
     def _text(self, value: Any) -> str:
-        """Return a plain value as text. Points share most of their mappings, whose texts are kept."""
-        if not isinstance(value, dict | list):
-            return repr(value)
+        """Return a mapping or a list as text. Points share most of them, whose texts are kept."""
         if id(value) not in self._texts:
             if len(self._texts) >= MAX_TEXTS:
                 self._texts.clear()
@@ -187,6 +185,8 @@ def _named(world: World, name: str) -> World:
 
 def settings(point: Point, job: Job, world: str, decision: Decision) -> CaseSettings:
     """Return the settings of a point as a report states them, with the decided values. A motif has its own name."""
+    config = dict(point.config)
+    config.pop(EXECUTOR, None)
     return CaseSettings(
         world=world,
         workload=job.workload.name if isinstance(job.workload, MessagePattern) else point.choices["workload"],
@@ -195,7 +195,7 @@ def settings(point: Point, job: Job, world: str, decision: Decision) -> CaseSett
         fidelity=point.config["fidelity"],
         lower_bound_of=decision.fidelity.lower_bound_of,
         swept=point.swept,
-        config={key: value for key, value in point.config.items() if key != EXECUTOR},
+        config=config,
         notes=decision.notes,
     )
 

@@ -182,7 +182,7 @@ class Placements:
         key: Hashable = (asked, fabric.latency.tobytes()) if asked in self.waiting else asked
         if key in self.known:
             _, world = self.known[key]
-            return replace(world, name=name, capacity=fabric.bandwidth, latency=fabric.latency, fabric=fabric)
+            return World(name, world.graph, fabric.bandwidth, fabric.latency, fabric, world.routing, world.seed)
         placer = Placer(fabric, lowering)
         world = placer.place(traffic, name)
         if placer.waits:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -40,7 +40,8 @@ class Decision:
 
     def of(self, point: Point) -> Point:
         """Return ``point`` with these values."""
-        return replace(point, config={**point.config, **self.config}, objects={**point.objects, **self.objects})
+        config, objects = {**point.config, **self.config}, {**point.objects, **self.objects}
+        return Point(point.swept, point.choices, config, point.by_default, objects)
 
 
 def decided(point: Point, traffic: Traffic) -> Decision:
