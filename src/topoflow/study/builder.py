@@ -31,7 +31,7 @@ from topoflow.workload.efficiency import ROOFLINE
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
 MIN_FOLDED = 512  # GPUs of nodes; in a smaller job every GPU has its own tasks
-MOST_JOBS = 16  # kept between batches of points
+MOST_TASKS = 2**20  # of the jobs and worlds that are kept between batches of points, of 100 B each
 MAX_TEXTS = 4096  # texts of mappings kept, of 1 kB each
 JOB = (
     "workload",
@@ -96,10 +96,10 @@ class Builder:
         return built
 
     def forget(self) -> None:
-        """Keep no more than a few jobs for points to come."""
+        """Keep no more than ``MOST_TASKS`` for points to come."""
         jobs = {key: made for key, made in self.made.items() if isinstance(made, Job)}
-        self.made = jobs if len(jobs) <= MOST_JOBS else {}
-        self.placements.forget(MOST_JOBS)
+        self.made = jobs if sum(len(job.traffic) for job in jobs.values()) <= MOST_TASKS else {}
+        self.placements.forget(MOST_TASKS)
         self.left_out.clear()
 
     def job(self, point: Point, fewer: int = 0, observer: Observer = Silent()) -> Job:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -192,9 +193,12 @@ class Placements:
         return world
 
     def forget(self, most: int) -> None:
-        """Keep no more than the ``most`` of the last."""
+        """Keep the last worlds, of no more than ``most`` tasks."""
         self.waiting.clear()
-        self.known = dict([*self.known.items()][-most:])
+        last = reversed([*self.known.items()])
+        sizes = accumulate(world.graph.tasks for _, (_, world) in reversed([*self.known.items()]))
+        kept = [item for item, size in zip(last, sizes, strict=True) if size <= most]
+        self.known = dict(kept[::-1])
 
 
 def place(
