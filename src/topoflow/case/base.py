@@ -34,6 +34,7 @@ from topoflow.case.rows import (
 )
 from topoflow.case.throughput import Throughput, Work
 from topoflow.demand import Demand
+from topoflow.digest import digest
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.placement import Lowering
 from topoflow.fabric.base import Fabric, Item
@@ -86,6 +87,12 @@ class Job:
     def demand(self) -> Demand:
         """Return the bytes that the job asks a network to carry."""
         return self.traffic.demand()
+
+    @cached_property
+    def asked(self) -> str:
+        """Return the digest of what a network is built for: jobs that differ in what they compute share it."""
+        workload = self.workload
+        return digest([self.servers, workload.gpus_per_server if isinstance(workload, LayerGraph) else 1, self.demand])
 
     @cached_property
     def memory(self) -> float | None:

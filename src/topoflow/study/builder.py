@@ -118,9 +118,9 @@ class Builder:
         check_fit(point.config["strides"], job.demand)
         fabric: Fabric = self._once(
             point,
-            ("fabric", "strides", "nccl"),
+            ("fabric", "strides", "nccl", "node", "gpus_per_node"),
             lambda point: design_of(point, job).build(job.servers, job.demand),
-            f"of job {id(job)}",  # which is kept as long
+            job.asked,
         )
         return fabric
 
