@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -63,6 +63,14 @@ class Composition:
     tree: ConfigTree
     choices: Mapping[str, str]
     fidelities: tuple[str, ...]  # names that have settings
+    sound: dict[str, Any] = field(default_factory=dict)  # the last values of groups that could be built
+
+    def check_groups(self, point: Point, names: Iterable[str]) -> None:
+        """Raise ``ValueError`` where one of the groups ``names`` of a point cannot be built."""
+        for name in names:
+            if name in point.config and point.config[name] is not self.sound.get(name, self):
+                build(point, name)
+                self.sound[name] = point.config[name]
 
 
 @dataclass
@@ -237,15 +245,12 @@ def _with_objects(point: Point, composition: Composition, values: dict[str, Any]
     out.
     """
     found = Point(point.swept, composition.choices, values, point.by_default, point.objects)
-    for name in OPTIONAL_GROUPS:
-        if name in values:
-            build(found, name)
+    composition.check_groups(found, OPTIONAL_GROUPS)
     if FIDELITY in values:
         chosen = values[FIDELITY]
         if chosen not in composition.fidelities and FIDELITY not in point.objects:
             raise ValueError(f"{FIDELITY}: must be one of {', '.join(composition.fidelities)}, got {chosen!r}")
-        for name in composition.fidelities:
-            build(found, name)
+        composition.check_groups(found, composition.fidelities)
         values = _without(values, [name for name in composition.fidelities if name != chosen])
     if not point.objects:
         return Point(point.swept, composition.choices, values, point.by_default)
