@@ -10,6 +10,7 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.wiring import (
+    Wiring,
     back,
     cabled,
     check_cables,
@@ -17,7 +18,6 @@ from topoflow.fabric.wiring import (
     check_interfaces,
     forth,
     switched_bill,
-    wired,
 )
 
 
@@ -101,7 +101,7 @@ class Clos:
         ports = 2 * len(cables) - len(below)
         return cabled(
             self.name,
-            wired(endpoints, np.concatenate(copies), route, names),
+            Wiring.of(endpoints, np.concatenate(copies), route, names),
             bandwidth=bandwidth,
             latency=self.latency,
             degree=self.degree,

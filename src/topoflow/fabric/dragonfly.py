@@ -11,18 +11,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.groups import PALM_TREE, WIRINGS, pair, pairs
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP, Levels, NextHops, link_ends
-from topoflow.fabric.wiring import (
-    Wiring,
-    back,
-    cabled,
-    check_cables,
-    check_count,
-    check_interfaces,
-    forth,
-    kept,
-    switched_bill,
-    wired,
-)
+from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill, wire
 from topoflow.units import check_among
 
 KINDS = {LOCAL: "inside groups", GLOBAL: "between groups"}
@@ -70,7 +59,7 @@ class Dragonfly:
         check_count("dragonfly.servers", servers)
         plan = self.plan(servers)
         bandwidth = self.degree * self.bandwidth
-        wiring = wiring_of(plan)
+        wiring = wire(plan)
         return cabled(
             "dragonfly",
             wiring,
@@ -92,12 +81,6 @@ class Dragonfly:
         cables = self.global_links or max(1, nodes * routers // max(groups - 1, 1))
         check_cables("dragonfly", groups * (routers * (routers - 1) + (groups - 1) * cables) // 2)
         return DragonflyRoutes(servers, nodes, routers, groups, cables, self.wiring)
-
-
-@kept
-def wiring_of(plan: DragonflyRoutes) -> Wiring:
-    """Return the nodes and links of these sizes."""
-    return wired(plan.servers, plan.cables(), plan, plan.switches())
 
 
 def _balanced(servers: int) -> int:

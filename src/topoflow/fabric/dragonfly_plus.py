@@ -12,18 +12,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.groups import pair, pairs, palm_tree
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.routing.next_hops import DOWN, UP, Levels, LinkSets, NextHops, link_ends
-from topoflow.fabric.wiring import (
-    Wiring,
-    back,
-    cabled,
-    check_cables,
-    check_count,
-    check_interfaces,
-    forth,
-    kept,
-    switched_bill,
-    wired,
-)
+from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill, wire
 
 CLIMB, ACROSS, DESCEND = 1, 2, 3  # levels: from a leaf to a spine, between groups, from a spine to a leaf
 KINDS = {CLIMB: "inside groups, from leaves", ACROSS: "between groups", DESCEND: "inside groups, to leaves"}
@@ -69,7 +58,7 @@ class DragonflyPlus:
         check_count("dragonfly_plus.servers", servers)
         plan = self.plan(servers)
         bandwidth = self.degree * self.bandwidth
-        wiring = wiring_of(plan)
+        wiring = wire(plan)
         return cabled(
             "dragonfly_plus",
             wiring,
@@ -92,12 +81,6 @@ class DragonflyPlus:
         cables = self.global_links or max(1, spines * leaves // max(groups - 1, 1))
         check_cables("dragonfly_plus", groups * leaves * spines + groups * (groups - 1) // 2 * cables)
         return DragonflyPlusRoutes(servers, nodes, leaves, spines, groups, cables)
-
-
-@kept
-def wiring_of(plan: DragonflyPlusRoutes) -> Wiring:
-    """Return the nodes and links of these sizes."""
-    return wired(plan.servers, plan.cables(), plan, plan.switches())
 
 
 def _balanced(servers: int) -> int:

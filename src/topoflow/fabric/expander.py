@@ -20,7 +20,6 @@ from topoflow.fabric.wiring import (
     duplex,
     kept,
     server_names,
-    wired,
 )
 from topoflow.units import check_whole
 
@@ -70,7 +69,7 @@ class Expander:
 @kept
 def _wiring(degree: int, seed: int, servers: int) -> Wiring:
     cables = _cables(degree, seed, servers) if servers > 1 else []
-    return wired(servers, cables, ShortestPaths(server_names(servers), *duplex(cables)))
+    return Wiring.of(servers, cables, ShortestPaths(server_names(servers), *duplex(cables)))
 
 
 def _cables(degree: int, seed: int, servers: int) -> list[Cable]:

@@ -11,18 +11,7 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.routing.next_hops import DOWN, NO_GROUP, UP, Levels, LinkSets, NextHops, link_ends
-from topoflow.fabric.wiring import (
-    Wiring,
-    back,
-    cabled,
-    check_cables,
-    check_count,
-    check_interfaces,
-    forth,
-    kept,
-    switched_bill,
-    wired,
-)
+from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill, wire
 
 TO_AGGREGATION, TO_CORE, FROM_CORE, TO_EDGE = 1, 2, 3, 4  # levels of links
 
@@ -76,7 +65,7 @@ class FatTree:
         bandwidth = self.degree * self.bandwidth
         return cabled(
             "fat_tree",
-            wiring_of(tree),
+            wire(tree),
             bandwidth=bandwidth,
             latency=self.latency,
             degree=self.degree,
@@ -221,10 +210,4 @@ class FatTreeNumbering(Routes):
     def bill(self, bandwidth: float) -> tuple[Item, ...]:
         """Return the bill with all ports of all switches (TopoOpt, Appendix G): k = 8 has 80 switches, 640 ports."""
         ports = (self.edges + self.aggregations + self.cores) * self.radix
-        return switched_bill(self.servers, ports, wiring_of(self).cables, bandwidth)
-
-
-@kept
-def wiring_of(tree: FatTreeNumbering) -> Wiring:
-    """Return the nodes and links of a fat-tree."""
-    return wired(tree.servers, tree.cables(), tree, tree.switches())
+        return switched_bill(self.servers, ports, wire(self).cables, bandwidth)

@@ -23,7 +23,6 @@ from topoflow.fabric.wiring import (
     kept,
     server_names,
     switched_bill,
-    wired,
 )
 
 
@@ -82,7 +81,7 @@ def _wiring(servers: int, servers_per_switch: int, dims: tuple[int, ...]) -> Wir
     cables = np.concatenate([below, servers + switch_cables(dims)])
     names = [f"switch {'.'.join(map(str, place))}" for place in product(*map(range, dims))]
     route = DimensionOrder((*server_names(servers), *names), cables, servers, dims)
-    return wired(servers, cables, route, names)
+    return Wiring.of(servers, cables, route, names)
 
 
 def switch_cables(dims: tuple[int, ...]) -> Index:

@@ -10,7 +10,7 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.fat_tree import FatTreeNumbering
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import Wiring, all_pairs, back, cabled, check_count, check_interfaces, forth, kept, wired
+from topoflow.fabric.wiring import Wiring, all_pairs, back, cabled, check_count, check_interfaces, forth, kept
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class IdealSwitch:
 
 @kept
 def _wiring(servers: int) -> Wiring:
-    return wired(servers, all_pairs(np.arange(servers), servers), StarRoutes(), ["switch"])
+    return Wiring.of(servers, all_pairs(np.arange(servers), servers), StarRoutes(), ["switch"])
 
 
 @dataclass(frozen=True)

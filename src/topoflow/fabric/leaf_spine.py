@@ -11,18 +11,7 @@ from numpy.typing import NDArray
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import (
-    Wiring,
-    all_pairs,
-    back,
-    cabled,
-    check_count,
-    check_interfaces,
-    forth,
-    kept,
-    switched_bill,
-    wired,
-)
+from topoflow.fabric.wiring import all_pairs, back, cabled, check_count, check_interfaces, forth, switched_bill, wire
 from topoflow.units import check_not_negative
 
 
@@ -83,13 +72,13 @@ class LeafSpine:
         check_count("leaf_spine.servers", servers)
         planes, spines = self.leaves_per_group, self.cables if self.spines is None else self.spines
         bundle = self.cables // spines
-        leaves = -(-servers // self.servers_per_leaf) * planes
-        below, above = servers * planes, leaves * spines  # cables
+        plan = LeafSpineRoutes(servers, self.servers_per_leaf, spines, planes)
+        below, above = servers * planes, plan.leaves * spines  # cables
         bandwidth = self.degree // planes * self.bandwidth
-        ports = leaves * (self.servers_per_leaf + self.cables) + self.cables * leaves
+        ports = plan.leaves * (self.servers_per_leaf + self.cables) + self.cables * plan.leaves
         fabric = cabled(
             "leaf_spine",
-            wiring_of(LeafSpineRoutes(servers, self.servers_per_leaf, spines, planes), leaves),
+            wire(plan),
             bandwidth=bandwidth,
             latency=self.latency,
             degree=self.degree,
@@ -105,17 +94,6 @@ class LeafSpine:
         )
 
 
-@kept
-def wiring_of(routes: LeafSpineRoutes, leaves: int) -> Wiring:
-    """Return the nodes and links: of servers to each leaf of their group, then of leaves to each spine."""
-    servers, planes = routes.servers, routes.planes
-    server, plane = (index.ravel() for index in np.indices((servers, planes)))
-    below = np.stack([server, servers + server // routes.servers_per_leaf * planes + plane], axis=1)
-    above = all_pairs(servers + np.arange(leaves), servers + leaves + np.arange(routes.spines))
-    names = [f"leaf {leaf}" for leaf in range(leaves)] + [f"spine {spine}" for spine in range(routes.spines)]
-    return wired(servers, np.concatenate([below, above]), routes, names)
-
-
 @dataclass(frozen=True)
 class LeafSpineRoutes(Routes):
     """All shortest paths, in closed form.
@@ -128,6 +106,21 @@ class LeafSpineRoutes(Routes):
     servers_per_leaf: int
     spines: int
     planes: int = 1  # leaves of a group
+
+    @property
+    def leaves(self) -> int:
+        return -(-self.servers // self.servers_per_leaf) * self.planes
+
+    def switches(self) -> list[str]:
+        """Return the names of leaves and spines."""
+        return [f"leaf {leaf}" for leaf in range(self.leaves)] + [f"spine {spine}" for spine in range(self.spines)]
+
+    def cables(self) -> Index:
+        """Return [C, 2] the nodes that each cable joins."""
+        server, plane = (index.ravel() for index in np.indices((self.servers, self.planes)))
+        below = np.stack([server, self.servers + server // self.servers_per_leaf * self.planes + plane], axis=1)
+        spine = self.servers + self.leaves + np.arange(self.spines)
+        return np.concatenate([below, all_pairs(self.servers + np.arange(self.leaves), spine)])
 
     def choices(self, source: Index, target: Index) -> Index:
         """Return [F, 3] the alternatives for the source's leaf, the spine, and the target's leaf."""

@@ -23,7 +23,6 @@ from topoflow.fabric.wiring import (
     kept,
     server_names,
     switched_bill,
-    wired,
 )
 
 Index = NDArray[np.int64]
@@ -95,7 +94,7 @@ class SlimFly:
 def _wiring(servers: int, nodes: int, graph: SlimFlyGraph) -> Wiring:
     server, names = np.arange(servers), graph.names()
     cables = np.concatenate([np.stack([server, servers + server // nodes], axis=1), servers + graph.cables])
-    return wired(servers, cables, SlimFlyRoutes((*server_names(servers), *names), cables, servers, graph), names)
+    return Wiring.of(servers, cables, SlimFlyRoutes((*server_names(servers), *names), cables, servers, graph), names)
 
 
 def _makes_graph(q: int) -> bool:

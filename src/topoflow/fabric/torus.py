@@ -13,7 +13,7 @@ from topoflow.demand import Demand, Group
 from topoflow.fabric.base import Channels, Fabric, Orders
 from topoflow.fabric.channels.hamiltonian import torus_rings
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import Wiring, back, cabled, check_count, check_interfaces, direct_bill, forth, kept, wired
+from topoflow.fabric.wiring import Wiring, back, cabled, check_count, check_interfaces, direct_bill, forth, kept
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _channels(orders: Orders, groups: tuple[Group, ...]) -> Channels:
 @kept
 def wiring_of(grid: TorusRoutes) -> Wiring:
     """Return the servers and links of a grid."""
-    return wired(prod(grid.dims), grid.cables(), grid)
+    return Wiring.of(prod(grid.dims), grid.cables(), grid)
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from topoflow.fabric.base import Channels, Fabric, Item, Route
+from topoflow.fabric.base import Channels, Fabric, Item, Path, Route
 from topoflow.memory import check_memory
 from topoflow.units import check_bandwidth, check_not_negative
 from topoflow.units import check_count as check_count
@@ -70,15 +71,32 @@ class Wiring:
     target: NDArray[np.int32]  # [2C] node
     route: Route
 
+    @staticmethod
+    def of(servers: int, cables: Cables, route: Route, switches: Sequence[str] = ()) -> Wiring:
+        """Return the wiring of ``servers`` and ``switches``."""
+        return Wiring(servers, server_names(servers) + tuple(switches), *duplex(cables), route)
+
     @property
     def cables(self) -> int:
         """Return the number of cables."""
         return len(self.source) // 2
 
 
-def wired(servers: int, cables: Cables, route: Route, switches: Sequence[str] = ()) -> Wiring:
-    """Return the wiring of ``servers`` and ``switches``."""
-    return Wiring(servers, server_names(servers) + tuple(switches), *duplex(cables), route)
+class Plan(Protocol):
+    """The sizes of a network, equal for equal networks; it is the routes, too."""
+
+    servers: int
+
+    def cables(self) -> Index: ...
+    def switches(self) -> list[str]: ...
+    def __call__(self, source: int, target: int) -> tuple[Path, ...]: ...
+    def __hash__(self) -> int: ...
+
+
+@kept
+def wire(plan: Plan) -> Wiring:
+    """Return the nodes and links of a plan."""
+    return Wiring.of(plan.servers, plan.cables(), plan, plan.switches())
 
 
 def cabled(
