@@ -32,7 +32,7 @@ from topoflow.case.rows import (
     mean_path_length,
     path_lengths,
 )
-from topoflow.case.throughput import Throughput, Work
+from topoflow.case.throughput import Throughput, TrainingWork
 from topoflow.demand import Demand
 from topoflow.digest import digest
 from topoflow.engine.base import Timeline, World
@@ -110,9 +110,9 @@ class Job:
         return host_time(self.traffic)
 
     @cached_property
-    def work(self) -> Work | None:
+    def work(self) -> TrainingWork | None:
         """Return the arithmetic of an iteration; None for a recorded job, or messages."""
-        return Work.of(self.workload, self.strategy.servers) if isinstance(self.workload, LayerGraph) else None
+        return TrainingWork.of(self.workload, self.strategy.servers) if isinstance(self.workload, LayerGraph) else None
 
     @property
     def gpu_memory(self) -> float:

@@ -19,17 +19,17 @@ class Throughput:
 
 
 @dataclass(frozen=True)
-class Work:
+class TrainingWork:
     """The samples of an iteration on all servers, and the arithmetic of its forward and backward pass."""
 
     workload: LayerGraph
     servers: int
-    samples: int
-    tokens: int  # 0: layers without a sequence
+    samples: float
+    tokens: float  # 0: layers without a sequence
     peak_seconds: float  # of one GPU at its peak in the precision of each layer
 
     @staticmethod
-    def of(workload: LayerGraph, servers: int) -> Work:
+    def of(workload: LayerGraph, servers: int) -> TrainingWork:
         """Return the work of a job in which every GPU of ``servers`` trains on its batch."""
         samples = servers * workload.batch_per_server
         peaks = workload.gpu.flops  # a layer's is that of the rate that it computes at
@@ -37,7 +37,7 @@ class Work:
             PASSES * samples * layer.forward_flops / peaks[workload.rate(layer.kind)] for layer in workload.layers
         )
         sequence = max((layer.sharding.positions for layer in workload.layers if layer.sharding is not None), default=0)
-        return Work(workload, servers, samples, samples * sequence, seconds)
+        return TrainingWork(workload, servers, samples, samples * sequence, seconds)
 
     def throughput(self, seconds: float) -> Throughput:
         """Return the throughput of an iteration of ``seconds``.

@@ -10,7 +10,7 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.wiring import (
-    Wiring,
+    Cabling,
     back,
     cabled,
     check_cables,
@@ -101,7 +101,7 @@ class Clos:
         ports = 2 * len(cables) - len(below)
         return cabled(
             self.name,
-            Wiring.of(endpoints, np.concatenate(copies), route, names),
+            Cabling.of(endpoints, np.concatenate(copies), route, names),
             bandwidth=bandwidth,
             latency=self.latency,
             degree=self.degree,

@@ -12,7 +12,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.wiring import (
     Cable,
-    Wiring,
+    Cabling,
     cabled,
     check_count,
     check_interfaces,
@@ -67,9 +67,9 @@ class Expander:
 
 
 @kept
-def _wiring(degree: int, seed: int, servers: int) -> Wiring:
+def _wiring(degree: int, seed: int, servers: int) -> Cabling:
     cables = _cables(degree, seed, servers) if servers > 1 else []
-    return Wiring.of(servers, cables, ShortestPaths(server_names(servers), *duplex(cables)))
+    return Cabling.of(servers, cables, ShortestPaths(server_names(servers), *duplex(cables)))
 
 
 def _cables(degree: int, seed: int, servers: int) -> list[Cable]:

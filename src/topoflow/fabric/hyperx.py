@@ -15,7 +15,7 @@ from topoflow.fabric.routing.base import Index
 from topoflow.fabric.routing.dimension_order import DimensionOrder, coordinates, strides
 from topoflow.fabric.torus import most_square
 from topoflow.fabric.wiring import (
-    Wiring,
+    Cabling,
     cabled,
     check_cables,
     check_count,
@@ -75,13 +75,13 @@ class HyperX:
 
 
 @kept
-def _wiring(servers: int, servers_per_switch: int, dims: tuple[int, ...]) -> Wiring:
+def _wiring(servers: int, servers_per_switch: int, dims: tuple[int, ...]) -> Cabling:
     server = np.arange(servers)
     below = np.stack([server, servers + server // servers_per_switch], axis=1)
     cables = np.concatenate([below, servers + switch_cables(dims)])
     names = [f"switch {'.'.join(map(str, place))}" for place in product(*map(range, dims))]
     route = DimensionOrder((*server_names(servers), *names), cables, servers, dims)
-    return Wiring.of(servers, cables, route, names)
+    return Cabling.of(servers, cables, route, names)
 
 
 def switch_cables(dims: tuple[int, ...]) -> Index:

@@ -10,7 +10,7 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.fat_tree import FatTreeNumbering
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import Wiring, all_pairs, back, cabled, check_count, check_interfaces, forth, kept
+from topoflow.fabric.wiring import Cabling, all_pairs, back, cabled, check_count, check_interfaces, forth, kept
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class IdealSwitch:
 
 
 @kept
-def _wiring(servers: int) -> Wiring:
-    return Wiring.of(servers, all_pairs(np.arange(servers), servers), StarRoutes(), ["switch"])
+def _wiring(servers: int) -> Cabling:
+    return Cabling.of(servers, all_pairs(np.arange(servers), servers), StarRoutes(), ["switch"])
 
 
 @dataclass(frozen=True)

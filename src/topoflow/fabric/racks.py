@@ -10,7 +10,7 @@ import numpy as np
 from topoflow.fabric.base import Fabric, Item, Static
 from topoflow.fabric.circuits.schedule import Scheduled
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import Wiring, back, cabled, check_count, forth
+from topoflow.fabric.wiring import Cabling, back, cabled, check_count, forth
 
 
 class Racked(Protocol):
@@ -71,7 +71,7 @@ def racked(
     )
     fabric = cabled(
         name,
-        Wiring.of(servers, cables, RackRoutes(servers, design.servers_per_rack), names),
+        Cabling.of(servers, cables, RackRoutes(servers, design.servers_per_rack), names),
         bandwidth=below,
         latency=design.latency,
         degree=design.degree,

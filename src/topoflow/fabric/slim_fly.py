@@ -13,7 +13,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.galois_field import GaloisField, prime_power
 from topoflow.fabric.routing.next_hops import NO_LINK, ROUTER, AddressedShortestPaths, Links
 from topoflow.fabric.wiring import (
-    Wiring,
+    Cabling,
     back,
     cabled,
     check_cables,
@@ -91,10 +91,10 @@ class SlimFly:
 
 
 @kept
-def _wiring(servers: int, nodes: int, graph: SlimFlyGraph) -> Wiring:
+def _wiring(servers: int, nodes: int, graph: SlimFlyGraph) -> Cabling:
     server, names = np.arange(servers), graph.names()
     cables = np.concatenate([np.stack([server, servers + server // nodes], axis=1), servers + graph.cables])
-    return Wiring.of(servers, cables, SlimFlyRoutes((*server_names(servers), *names), cables, servers, graph), names)
+    return Cabling.of(servers, cables, SlimFlyRoutes((*server_names(servers), *names), cables, servers, graph), names)
 
 
 def _makes_graph(q: int) -> bool:

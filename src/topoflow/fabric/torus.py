@@ -13,7 +13,7 @@ from topoflow.demand import Demand, Group
 from topoflow.fabric.base import Channels, Fabric, Orders
 from topoflow.fabric.channels.hamiltonian import torus_rings
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import Wiring, back, cabled, check_count, check_interfaces, direct_bill, forth, kept
+from topoflow.fabric.wiring import Cabling, back, cabled, check_count, check_interfaces, direct_bill, forth, kept
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ def _channels(orders: Orders, groups: tuple[Group, ...]) -> Channels:
 
 
 @kept
-def wiring_of(grid: TorusRoutes) -> Wiring:
+def wiring_of(grid: TorusRoutes) -> Cabling:
     """Return the servers and links of a grid."""
-    return Wiring.of(prod(grid.dims), grid.cables(), grid)
+    return Cabling.of(prod(grid.dims), grid.cables(), grid)
 
 
 @dataclass(frozen=True)

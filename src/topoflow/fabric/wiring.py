@@ -62,7 +62,7 @@ def server_names(servers: int) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Wiring:
+class Cabling:
     """The nodes, links and routes of a network of duplex cables; networks that differ in speed share it."""
 
     servers: int
@@ -72,9 +72,9 @@ class Wiring:
     route: Route
 
     @staticmethod
-    def of(servers: int, cables: Cables, route: Route, switches: Sequence[str] = ()) -> Wiring:
+    def of(servers: int, cables: Cables, route: Route, switches: Sequence[str] = ()) -> Cabling:
         """Return the wiring of ``servers`` and ``switches``."""
-        return Wiring(servers, server_names(servers) + tuple(switches), *duplex(cables), route)
+        return Cabling(servers, server_names(servers) + tuple(switches), *duplex(cables), route)
 
     @property
     def cables(self) -> int:
@@ -82,7 +82,7 @@ class Wiring:
         return len(self.source) // 2
 
 
-class Plan(Protocol):
+class NetworkPlan(Protocol):
     """The sizes of a network, equal for equal networks; it is the routes, too."""
 
     servers: int
@@ -94,14 +94,14 @@ class Plan(Protocol):
 
 
 @kept
-def wire(plan: Plan) -> Wiring:
+def wire(plan: NetworkPlan) -> Cabling:
     """Return the nodes and links of a plan."""
-    return Wiring.of(plan.servers, plan.cables(), plan, plan.switches())
+    return Cabling.of(plan.servers, plan.cables(), plan, plan.switches())
 
 
 def cabled(
     name: str,
-    wiring: Wiring,
+    wiring: Cabling,
     *,
     bandwidth: float,
     latency: float,

@@ -31,7 +31,7 @@ from topoflow.workload.efficiency import ROOFLINE
 
 DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster gives each job 16 (5.6)
 MIN_FOLDED = 512  # GPUs of nodes; in a smaller job every GPU has its own tasks
-MOST_TASKS = 2**20  # of the jobs and worlds that are kept between batches of points, of 100 B each
+MOST_TASKS = 2**23  # of the jobs, and of the worlds, that are kept between batches of points; of 100 B each
 MAX_TEXTS = 4096  # texts of mappings kept, of 1 kB each
 JOB = (
     "workload",

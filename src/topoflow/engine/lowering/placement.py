@@ -195,10 +195,9 @@ class Placements:
     def forget(self, most: int) -> None:
         """Keep the last worlds, of no more than ``most`` tasks."""
         self.waiting.clear()
-        last = reversed([*self.known.items()])
-        sizes = accumulate(world.graph.tasks for _, (_, world) in reversed([*self.known.items()]))
-        kept = [item for item, size in zip(last, sizes, strict=True) if size <= most]
-        self.known = dict(kept[::-1])
+        last = [*self.known.items()][::-1]
+        sizes = accumulate(world.graph.tasks for _, (_, world) in last)
+        self.known = dict([item for item, size in zip(last, sizes, strict=True) if size <= most][::-1])
 
 
 def place(
