@@ -17,6 +17,7 @@ from tests.report import chromium
 from tests.twins.fluid import simulate
 from topoflow.case.base import Case, CaseSettings, Job, Result
 from topoflow.case.failures import Failures, Slowdowns
+from topoflow.case.rows import compute_time, host_time
 from topoflow.demand import Demand
 from topoflow.engine.lowering.placement import Lowering, place
 from topoflow.fabric.base import Fabric, Item
@@ -99,7 +100,16 @@ class ToyJob:
     landed: tuple[int, ...] | None = None
     workload: object = None  # which has no layers
     share: float = 1.0  # of the GPU's memory, that may be planned with
+    work: None = None
     fits = Job.fits
+
+    @property
+    def compute_time(self) -> float:
+        return compute_time(self.traffic)
+
+    @property
+    def host_time(self) -> float:
+        return host_time(self.traffic)
 
     @property
     def usable_memory(self) -> float:

@@ -35,6 +35,7 @@ GRID = ("fabric=ring,torus", "servers=4,2", "bandwidth_gbps=25,100,400")  # a to
 def small_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(base, "PART", 5)
     monkeypatch.setattr(study, "BATCH", 3)
+    monkeypatch.setattr(study, "ROOM", 0)
     monkeypatch.setenv("TOPOFLOW_RUNS", str(tmp_path / "runs"))
     monkeypatch.chdir(tmp_path)
 

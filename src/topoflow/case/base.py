@@ -29,10 +29,12 @@ from topoflow.case.rows import (
     endpoints,
     flows_between,
     host_time,
+    mean_path_length,
     path_lengths,
 )
-from topoflow.case.throughput import throughput
+from topoflow.case.throughput import Throughput, TrainingWork
 from topoflow.demand import Demand
+from topoflow.digest import digest
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.placement import Lowering
 from topoflow.fabric.base import Fabric, Item
@@ -87,9 +89,30 @@ class Job:
         return self.traffic.demand()
 
     @cached_property
+    def asked(self) -> str:
+        """Return the digest of what a network is built for: jobs that differ in what they compute share it."""
+        workload = self.workload
+        return digest([self.servers, workload.gpus_per_server if isinstance(workload, LayerGraph) else 1, self.demand])
+
+    @cached_property
     def memory(self) -> float | None:
         """Return the bytes that the strategy needs at least on the fullest GPU; None for a recorded job."""
         return self.strategy.memory_per_gpu(self.workload)
+
+    @cached_property
+    def compute_time(self) -> float:
+        """Return the seconds that the busiest server computes, a lower bound of the iteration time."""
+        return compute_time(self.traffic)
+
+    @cached_property
+    def host_time(self) -> float:
+        """Return the seconds that the GPU of the busiest server waits for its host."""
+        return host_time(self.traffic)
+
+    @cached_property
+    def work(self) -> TrainingWork | None:
+        """Return the arithmetic of an iteration; None for a recorded job, or messages."""
+        return TrainingWork.of(self.workload, self.strategy.servers) if isinstance(self.workload, LayerGraph) else None
 
     @property
     def gpu_memory(self) -> float:
@@ -334,10 +357,10 @@ class Result:
     @cached_property
     def row(self) -> ResultRow:
         """Return the numbers of this result."""
-        settings, lowering = self.settings, self.case.lowering
-        recorded = self.case.job.recorded
-        rate = throughput(self.case.job.workload, len(self.own_servers), self.iteration_time)
-        compute, host = compute_time(self.traffic), host_time(self.traffic)
+        settings, lowering, job = self.settings, self.case.lowering, self.case.job
+        recorded, fabric = job.recorded, self.fabric
+        rate = Throughput() if job.work is None else job.work.throughput(self.iteration_time)
+        compute, host = job.compute_time, job.host_time
         step_usd = self.case.cost_of_step(self.iteration_time)
         goodput = self.case.goodput(self.iteration_time, compute)
         million = None  # of tokens: its cost
@@ -351,8 +374,8 @@ class Result:
             fabric=settings.fabric,
             servers=len(self.own_servers),
             gpus=self.gpus,
-            bandwidth=self.fabric.interface_bandwidth,
-            degree=self.fabric.degree,
+            bandwidth=fabric.interface_bandwidth,
+            degree=fabric.degree,
             latency=settings.latency,
             all_reduce=lowering.all_reduce,
             routing=lowering.routing,
@@ -363,8 +386,8 @@ class Result:
             compute_time=compute if known else None,
             host_time=host if known else None,
             network_time=max(0.0, self.iteration_time - compute - host) if known else None,
-            bandwidth_tax=bandwidth_tax(self.world.graph, self.fabric),
-            path_length_mean=float(self.path_lengths.mean()) if self.path_lengths.size else 0.0,
+            bandwidth_tax=bandwidth_tax(self.world.graph, fabric),
+            path_length_mean=mean_path_length(fabric),
             cost_usd=self.cost,
             power_w=self.power,
             usd_per_step=step_usd,

@@ -106,7 +106,7 @@ MAX_PAIRS = 2**20  # ordered pairs of 1,024 servers; the mean over a sample of t
 PAIRS_AT_ONCE = 2**18  # a path of 6 links takes some 200 bytes while it is computed
 MAX_WIRINGS = 8  # whose lengths of paths are kept, of up to 8 MB each; networks of a sweep differ in speed alone
 
-_lengths: dict[str, NDArray[np.float64]] = {}  # by wiring
+_lengths: dict[str, tuple[NDArray[np.float64], float]] = {}  # by wiring, and their mean
 
 
 def endpoints(servers: int, gpus: int | None) -> str:
@@ -135,6 +135,12 @@ def bandwidth_tax(graph: LoweredGraph, fabric: Fabric) -> float:
 
     A flow of S bytes whose path is relayed by k servers is sent 1 + k times. Without traffic the tax is 1.
     """
+    if fabric.wiring not in graph.taxes:
+        graph.taxes[fabric.wiring] = _bandwidth_tax(graph, fabric)
+    return graph.taxes[fabric.wiring]
+
+
+def _bandwidth_tax(graph: LoweredGraph, fabric: Fabric) -> float:
     weight = 1.0 if graph.path_weight is None else graph.path_weight
     is_relay = weight * (fabric.target[graph.path_links] < fabric.servers)  # [H]; the last hop of a path is no relay
     passed = np.concatenate(([0], np.cumsum(is_relay)))
@@ -150,10 +156,20 @@ def path_lengths(fabric: Fabric) -> NDArray[np.float64]:
 
     If there are more than ``MAX_PAIRS`` pairs, a random sample of this size with a fixed seed is used.
     """
+    return _lengths_of(fabric)[0]
+
+
+def mean_path_length(fabric: Fabric) -> float:
+    """Return the mean of ``path_lengths``; 0 for a server alone."""
+    return _lengths_of(fabric)[1]
+
+
+def _lengths_of(fabric: Fabric) -> tuple[NDArray[np.float64], float]:
     if fabric.wiring not in _lengths:
         if len(_lengths) >= MAX_WIRINGS:
             _lengths.clear()
-        _lengths[fabric.wiring] = _path_lengths(fabric)
+        lengths = _path_lengths(fabric)
+        _lengths[fabric.wiring] = lengths, float(lengths.mean()) if lengths.size else 0.0
     return _lengths[fabric.wiring]
 
 

@@ -124,6 +124,11 @@ class LoweredGraph:
         return on_path[1:]  # the first entry is of tasks without a path
 
     @cached_property
+    def taxes(self) -> dict[str, float]:
+        """The bandwidth taxes that were computed, by the wiring of the network (``case.rows.bandwidth_tax``)."""
+        return {}
+
+    @cached_property
     def last_server(self) -> int:
         """The largest number of a server that sends or receives; -1 if none does, or the graph was not placed."""
         return -1 if self.ends is None else int(self.ends[:2].max(initial=-1))

@@ -28,6 +28,7 @@ from topoflow.units import (
 Path = tuple[int, ...]  # links, first to last
 Orders = tuple[Group, ...]  # each is a permutation of a group's servers
 Route = Callable[[int, int], tuple[Path, ...]]  # paths from server to server; a flow takes one of them
+MAX_DIGESTS = 8  # of wirings, with their parts; networks of a sweep share them
 SPEEDS = ("bandwidth", "latency", "interface_bandwidth", "bill")  # of a fabric; no path depends on these
 
 
@@ -100,13 +101,12 @@ class Fabric:
         check_positive(f"{self.name}.servers", self.servers)
         if self.servers > len(self.nodes):
             raise ValueError(f"{self.name}.servers: must be at most the {len(self.nodes)} nodes, got {self.servers}")
-        ends = np.stack([self.source, self.target])
-        wrong = np.any((ends < 0) | (ends >= len(self.nodes)), axis=0) | (ends[0] == ends[1])
-        for amounts, positive in ((self.bandwidth, True), (self.latency, False)):
-            wrong |= ~np.isfinite(amounts) | (amounts < 0) | (positive & (amounts == 0))
-        wrong |= (self.bandwidth < SMALLEST_RATE) | (self.bandwidth > LARGEST_BANDWIDTH)
-        if wrong.any():
-            self._refuse(int(np.argmax(wrong)))
+        right = (self.source >= 0) & (self.source < len(self.nodes)) & (self.source != self.target)
+        right &= (self.target >= 0) & (self.target < len(self.nodes))
+        right &= (self.bandwidth >= SMALLEST_RATE) & (self.bandwidth <= LARGEST_BANDWIDTH)
+        right &= (self.latency >= 0) & (self.latency < np.inf)
+        if not right.all():
+            self._refuse(int(np.argmin(right)))
 
     def __repr__(self) -> str:
         switches = len(self.nodes) - self.servers
@@ -160,7 +160,13 @@ class Fabric:
     @cached_property
     def wiring(self) -> str:
         """Return the digest of everything but ``SPEEDS``: networks with the same wiring have the same paths."""
-        return digest([getattr(self, each.name) for each in fields(self) if each.name not in SPEEDS])
+        parts = [getattr(self, name) for name in WIRED]
+        key = tuple([part if isinstance(part, int | str) else id(part) for part in parts])
+        if key not in _digests:
+            if len(_digests) >= MAX_DIGESTS:
+                _digests.clear()
+            _digests[key] = parts, digest(parts)
+        return _digests[key][1]
 
     def link_name(self, link: int) -> str:
         """Return the name of a link by its ends: ``leaf 0 to spine 1``."""
@@ -180,6 +186,10 @@ class Fabric:
     def has_switches(self) -> bool:
         """Return whether some nodes are not servers."""
         return len(self.nodes) > self.servers
+
+
+WIRED = tuple(each.name for each in fields(Fabric) if each.name not in SPEEDS)
+_digests: dict[tuple[int | str, ...], tuple[list[object], str]] = {}  # by the identity of the parts, which are kept
 
 
 class FabricDesign(Protocol):

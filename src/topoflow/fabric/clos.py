@@ -9,7 +9,16 @@ import numpy as np
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill
+from topoflow.fabric.wiring import (
+    Cabling,
+    back,
+    cabled,
+    check_cables,
+    check_count,
+    check_interfaces,
+    forth,
+    switched_bill,
+)
 
 
 @dataclass(frozen=True)
@@ -86,18 +95,17 @@ class Clos:
         names += [f"core {core}" for core in range(tree.cores_in_all)]
         cables = np.concatenate([below, above, top])
         copies = [np.where(cables < endpoints, cables, cables + plane * switches) for plane in range(self.planes)]
-        spread = self.planes > 1
+        if self.planes > 1:
+            names = [f"{name} of plane {plane}" for plane in range(self.planes) for name in names]
+        route = replace(tree, planes=self.planes, plane_cables=len(cables))
         ports = 2 * len(cables) - len(below)
         return cabled(
             self.name,
-            servers=endpoints,
-            switches=[f"{name} of plane {plane}" if spread else name for plane in range(self.planes) for name in names],
-            cables=np.concatenate(copies),
+            Cabling.of(endpoints, np.concatenate(copies), route, names),
             bandwidth=bandwidth,
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=replace(tree, planes=self.planes, plane_cables=len(cables)),
             bill=switched_bill(self.planes * endpoints, self.planes * ports, self.planes * len(cables), bandwidth),
         )
 

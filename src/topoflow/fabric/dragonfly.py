@@ -11,7 +11,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.groups import PALM_TREE, WIRINGS, pair, pairs
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP, Levels, NextHops, link_ends
-from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill
+from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill, wire
 from topoflow.units import check_among
 
 KINDS = {LOCAL: "inside groups", GLOBAL: "between groups"}
@@ -59,18 +59,15 @@ class Dragonfly:
         check_count("dragonfly.servers", servers)
         plan = self.plan(servers)
         bandwidth = self.degree * self.bandwidth
-        cables = plan.cables()
+        wiring = wire(plan)
         return cabled(
             "dragonfly",
-            servers=servers,
-            switches=plan.switches(),
-            cables=cables,
+            wiring,
             bandwidth=bandwidth,
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=plan,
-            bill=switched_bill(servers, plan.ports, len(cables), bandwidth),
+            bill=switched_bill(servers, plan.ports, wiring.cables, bandwidth),
         )
 
     def plan(self, servers: int) -> DragonflyRoutes:

@@ -12,7 +12,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.groups import pair, pairs, palm_tree
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.routing.next_hops import DOWN, UP, Levels, LinkSets, NextHops, link_ends
-from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill
+from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill, wire
 
 CLIMB, ACROSS, DESCEND = 1, 2, 3  # levels: from a leaf to a spine, between groups, from a spine to a leaf
 KINDS = {CLIMB: "inside groups, from leaves", ACROSS: "between groups", DESCEND: "inside groups, to leaves"}
@@ -58,18 +58,15 @@ class DragonflyPlus:
         check_count("dragonfly_plus.servers", servers)
         plan = self.plan(servers)
         bandwidth = self.degree * self.bandwidth
-        cables = plan.cables()
+        wiring = wire(plan)
         return cabled(
             "dragonfly_plus",
-            servers=servers,
-            switches=plan.switches(),
-            cables=cables,
+            wiring,
             bandwidth=bandwidth,
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=plan,
-            bill=switched_bill(servers, plan.ports, len(cables), bandwidth),
+            bill=switched_bill(servers, plan.ports, wiring.cables, bandwidth),
         )
 
     def plan(self, servers: int) -> DragonflyPlusRoutes:

@@ -10,7 +10,17 @@ import numpy as np
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.shortest import ShortestPaths
-from topoflow.fabric.wiring import Cable, cabled, check_count, check_interfaces, direct_bill, duplex, server_names
+from topoflow.fabric.wiring import (
+    Cable,
+    Cabling,
+    cabled,
+    check_count,
+    check_interfaces,
+    direct_bill,
+    duplex,
+    kept,
+    server_names,
+)
 from topoflow.units import check_whole
 
 # A random d-regular graph with d >= 3 is connected almost surely, so one or two tries are enough; with d = 2 (a union
@@ -44,34 +54,38 @@ class Expander:
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         check_count("expander.servers", servers)
-        cables = self._cables(servers) if servers > 1 else []
-        source, target = duplex(cables)
+        wiring = _wiring(self.degree, self.seed, servers)
         return cabled(
             "expander",
-            servers=servers,
-            cables=cables,
+            wiring,
             bandwidth=self.bandwidth,
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=ShortestPaths(server_names(servers), source, target),
-            bill=direct_bill(2 * len(cables), len(cables), self.bandwidth),
+            bill=direct_bill(2 * wiring.cables, wiring.cables, self.bandwidth),
         )
 
-    def _cables(self, servers: int) -> list[Cable]:
-        """Return the edges of the first connected graph in the sequence of the seed."""
-        if self.degree >= servers:
-            raise ValueError(f"expander.degree: must be less than the {servers} servers, got {self.degree}")
-        if servers * self.degree % 2:
-            raise ValueError(
-                f"expander.degree: servers * degree must be even, a cable has two ends, got {servers} * {self.degree}"
-            )
-        for attempt in range(TRIES):
-            philox = np.random.Generator(np.random.Philox(key=[self.seed, attempt]))
-            graph = networkx.random_regular_graph(self.degree, servers, seed=int(philox.integers(2**31)))
-            if networkx.is_connected(graph):
-                return sorted((min(edge), max(edge)) for edge in graph.edges)
+
+@kept
+def _wiring(degree: int, seed: int, servers: int) -> Cabling:
+    cables = _cables(degree, seed, servers) if servers > 1 else []
+    return Cabling.of(servers, cables, ShortestPaths(server_names(servers), *duplex(cables)))
+
+
+def _cables(degree: int, seed: int, servers: int) -> list[Cable]:
+    """Return the edges of the first connected graph in the sequence of the seed."""
+    if degree >= servers:
+        raise ValueError(f"expander.degree: must be less than the {servers} servers, got {degree}")
+    if servers * degree % 2:
         raise ValueError(
-            f"expander.degree: must allow a connected graph, got {self.degree} with {servers} servers: "
-            f"none of {TRIES} random ones is"
+            f"expander.degree: servers * degree must be even, a cable has two ends, got {servers} * {degree}"
         )
+    for attempt in range(TRIES):
+        philox = np.random.Generator(np.random.Philox(key=[seed, attempt]))
+        graph = networkx.random_regular_graph(degree, servers, seed=int(philox.integers(2**31)))
+        if networkx.is_connected(graph):
+            return sorted((min(edge), max(edge)) for edge in graph.edges)
+    raise ValueError(
+        f"expander.degree: must allow a connected graph, got {degree} with {servers} servers: "
+        f"none of {TRIES} random ones is"
+    )

@@ -11,7 +11,7 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.routing.next_hops import DOWN, NO_GROUP, UP, Levels, LinkSets, NextHops, link_ends
-from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill
+from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill, wire
 
 TO_AGGREGATION, TO_CORE, FROM_CORE, TO_EDGE = 1, 2, 3, 4  # levels of links
 
@@ -65,14 +65,11 @@ class FatTree:
         bandwidth = self.degree * self.bandwidth
         return cabled(
             "fat_tree",
-            servers=servers,
-            switches=tree.switches(),
-            cables=tree.cables(),
+            wire(tree),
             bandwidth=bandwidth,
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=tree,
             bill=tree.bill(bandwidth),
         )
 
@@ -213,4 +210,4 @@ class FatTreeNumbering(Routes):
     def bill(self, bandwidth: float) -> tuple[Item, ...]:
         """Return the bill with all ports of all switches (TopoOpt, Appendix G): k = 8 has 80 switches, 640 ports."""
         ports = (self.edges + self.aggregations + self.cores) * self.radix
-        return switched_bill(self.servers, ports, len(self.cables()), bandwidth)
+        return switched_bill(self.servers, ports, wire(self).cables, bandwidth)

@@ -12,7 +12,7 @@ from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.circuits.on_demand import MAX_ROOM, MIN_ROOM, OnDemand, Square
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.torus import most_square
-from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, forth
+from topoflow.fabric.wiring import Cabling, back, cabled, check_count, check_interfaces, forth
 from topoflow.units import check_not_negative
 
 
@@ -105,14 +105,11 @@ class FOSquare:
         names += [f"inter-rack switch {number}" for number in range(square.servers_per_rack)]
         fabric = cabled(
             "fosquare",
-            servers=servers,
-            switches=names,
-            cables=cables,
+            Cabling.of(servers, cables, SquareRoutes(square.servers_per_rack), names),
             bandwidth=self.bandwidth,
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=SquareRoutes(square.servers_per_rack),
             bill=self._bill(servers),
         )
         latency = np.array(

@@ -14,7 +14,16 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import Index
 from topoflow.fabric.routing.dimension_order import DimensionOrder, coordinates, strides
 from topoflow.fabric.torus import most_square
-from topoflow.fabric.wiring import cabled, check_cables, check_count, check_interfaces, server_names, switched_bill
+from topoflow.fabric.wiring import (
+    Cabling,
+    cabled,
+    check_cables,
+    check_count,
+    check_interfaces,
+    kept,
+    server_names,
+    switched_bill,
+)
 
 
 @dataclass(frozen=True)
@@ -51,24 +60,28 @@ class HyperX:
                 f"hyperx.dims: must hold {servers} servers, got {list(dims)} of {self.servers_per_switch} servers each"
             )
         check_cables("hyperx", prod(dims) * sum(size - 1 for size in dims) // 2)
-        server = np.arange(servers)
-        below = np.stack([server, servers + server // self.servers_per_switch], axis=1)
-        cables = np.concatenate([below, servers + switch_cables(dims)])
-        names = [f"switch {'.'.join(map(str, place))}" for place in product(*map(range, dims))]
-        ports = len(names) * (self.servers_per_switch + sum(size - 1 for size in dims))
+        wiring = _wiring(servers, self.servers_per_switch, dims)
+        ports = prod(dims) * (self.servers_per_switch + sum(size - 1 for size in dims))
         bandwidth = self.degree * self.bandwidth
         return cabled(
             "hyperx",
-            servers=servers,
-            switches=names,
-            cables=cables,
+            wiring,
             bandwidth=bandwidth,
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=DimensionOrder((*server_names(servers), *names), cables, servers, dims),
-            bill=switched_bill(servers, ports, len(cables), bandwidth),
+            bill=switched_bill(servers, ports, wiring.cables, bandwidth),
         )
+
+
+@kept
+def _wiring(servers: int, servers_per_switch: int, dims: tuple[int, ...]) -> Cabling:
+    server = np.arange(servers)
+    below = np.stack([server, servers + server // servers_per_switch], axis=1)
+    cables = np.concatenate([below, servers + switch_cables(dims)])
+    names = [f"switch {'.'.join(map(str, place))}" for place in product(*map(range, dims))]
+    route = DimensionOrder((*server_names(servers), *names), cables, servers, dims)
+    return Cabling.of(servers, cables, route, names)
 
 
 def switch_cables(dims: tuple[int, ...]) -> Index:

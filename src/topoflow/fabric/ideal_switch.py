@@ -10,7 +10,7 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.fat_tree import FatTreeNumbering
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import all_pairs, back, cabled, check_count, check_interfaces, forth
+from topoflow.fabric.wiring import Cabling, all_pairs, back, cabled, check_count, check_interfaces, forth, kept
 
 
 @dataclass(frozen=True)
@@ -33,21 +33,22 @@ class IdealSwitch:
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         check_count("ideal_switch.servers", servers)
-        cables = all_pairs(np.arange(servers), servers)
         bandwidth = self.degree * self.bandwidth
         fabric = cabled(
             "ideal_switch",
-            servers=servers,
-            switches=["switch"],
-            cables=cables,
+            _wiring(servers),
             bandwidth=bandwidth,
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=StarRoutes(),
             bill=FatTreeNumbering.smallest(servers).bill(bandwidth),
         )
         return replace(fabric, is_ideal=True)
+
+
+@kept
+def _wiring(servers: int) -> Cabling:
+    return Cabling.of(servers, all_pairs(np.arange(servers), servers), StarRoutes(), ["switch"])
 
 
 @dataclass(frozen=True)

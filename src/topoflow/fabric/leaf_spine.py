@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import all_pairs, back, cabled, check_count, check_interfaces, forth, switched_bill
+from topoflow.fabric.wiring import all_pairs, back, cabled, check_count, check_interfaces, forth, switched_bill, wire
 from topoflow.units import check_not_negative
 
 
@@ -72,25 +72,20 @@ class LeafSpine:
         check_count("leaf_spine.servers", servers)
         planes, spines = self.leaves_per_group, self.cables if self.spines is None else self.spines
         bundle = self.cables // spines
-        leaves = -(-servers // self.servers_per_leaf) * planes
-        server, plane = (index.ravel() for index in np.indices((servers, planes)))
-        below = np.stack([server, servers + server // self.servers_per_leaf * planes + plane], axis=1)
-        above = all_pairs(servers + np.arange(leaves), servers + leaves + np.arange(spines))
+        plan = LeafSpineRoutes(servers, self.servers_per_leaf, spines, planes)
+        below, above = servers * planes, plan.leaves * spines  # cables
         bandwidth = self.degree // planes * self.bandwidth
-        ports = leaves * (self.servers_per_leaf + self.cables) + self.cables * leaves
+        ports = plan.leaves * (self.servers_per_leaf + self.cables) + self.cables * plan.leaves
         fabric = cabled(
             "leaf_spine",
-            servers=servers,
-            switches=[f"leaf {leaf}" for leaf in range(leaves)] + [f"spine {spine}" for spine in range(spines)],
-            cables=np.concatenate([below, above]),
+            wire(plan),
             bandwidth=bandwidth,
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=LeafSpineRoutes(servers, self.servers_per_leaf, spines, planes),
-            bill=switched_bill(len(below), ports, len(below) + len(above) * bundle, bandwidth),
+            bill=switched_bill(below, ports, below + above * bundle, bandwidth),
         )
-        links = [2 * len(below), 2 * len(above)]
+        links = [2 * below, 2 * above]
         latency = self.latency if self.spine_latency is None else self.spine_latency
         return replace(
             fabric,
@@ -111,6 +106,21 @@ class LeafSpineRoutes(Routes):
     servers_per_leaf: int
     spines: int
     planes: int = 1  # leaves of a group
+
+    @property
+    def leaves(self) -> int:
+        return -(-self.servers // self.servers_per_leaf) * self.planes
+
+    def switches(self) -> list[str]:
+        """Return the names of leaves and spines."""
+        return [f"leaf {leaf}" for leaf in range(self.leaves)] + [f"spine {spine}" for spine in range(self.spines)]
+
+    def cables(self) -> Index:
+        """Return [C, 2] the nodes that each cable joins."""
+        server, plane = (index.ravel() for index in np.indices((self.servers, self.planes)))
+        below = np.stack([server, self.servers + server // self.servers_per_leaf * self.planes + plane], axis=1)
+        spine = self.servers + self.leaves + np.arange(self.spines)
+        return np.concatenate([below, all_pairs(self.servers + np.arange(self.leaves), spine)])
 
     def choices(self, source: Index, target: Index) -> Index:
         """Return [F, 3] the alternatives for the source's leaf, the spine, and the target's leaf."""

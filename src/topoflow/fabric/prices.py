@@ -92,11 +92,11 @@ def front(prices: Sequence[float], times: Sequence[float]) -> list[int]:
 def _unit(tariff: Tariff, gbps: float) -> float:
     """Return the price or power of one component for a link of ``gbps``."""
     ((kind, value),) = tariff.items()
-    if isinstance(value, Mapping):
-        fastest = max(value)
-        speed = min((listed for listed in value if listed >= gbps * (1 - 1e-9)), default=fastest)
-        return max(1, ceil(gbps / speed - 1e-9)) * value[speed]
-    return value * gbps if kind == "per_gbps" else value
+    if isinstance(value, int | float):
+        return value * gbps if kind == "per_gbps" else value
+    fastest = max(value)
+    speed = min((listed for listed in value if listed >= gbps * (1 - 1e-9)), default=fastest)
+    return max(1, ceil(gbps / speed - 1e-9)) * value[speed]
 
 
 def _check_tariff(place: str, tariff: Tariff) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from topoflow.fabric.base import Fabric, Item, Static
 from topoflow.fabric.circuits.schedule import Scheduled
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import back, cabled, check_count, forth
+from topoflow.fabric.wiring import Cabling, back, cabled, check_count, forth
 
 
 class Racked(Protocol):
@@ -60,6 +60,7 @@ def racked(
             np.stack([servers + rack, np.full(racks, servers + racks)], axis=1),
         ]
     )
+    names = [*(f"rack {number}" for number in range(racks)), core]
     below = design.degree * design.bandwidth
     nics = (Item("nic_port", servers * design.degree, design.bandwidth),)
     switches = (
@@ -70,14 +71,11 @@ def racked(
     )
     fabric = cabled(
         name,
-        servers=servers,
-        switches=[*(f"rack {number}" for number in range(racks)), core],
-        cables=cables,
+        Cabling.of(servers, cables, RackRoutes(servers, design.servers_per_rack), names),
         bandwidth=below,
         latency=design.latency,
         degree=design.degree,
         interface_bandwidth=design.bandwidth,
-        route=RackRoutes(servers, design.servers_per_rack),
         bill=(*(nics if design.servers_per_rack == 1 else switches), *optics),
     )
     links = fabric.bandwidth.copy()

@@ -13,12 +13,14 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.galois_field import GaloisField, prime_power
 from topoflow.fabric.routing.next_hops import NO_LINK, ROUTER, AddressedShortestPaths, Links
 from topoflow.fabric.wiring import (
+    Cabling,
     back,
     cabled,
     check_cables,
     check_count,
     check_interfaces,
     forth,
+    kept,
     server_names,
     switched_bill,
 )
@@ -69,20 +71,15 @@ class SlimFly:
             rule = f"must hold {servers} servers"
             raise ValueError(f"slim_fly.q: {rule}, got {graph.q}: {graph.routers} routers of {nodes} servers each")
         check_cables("slim_fly", graph.routers * graph.degree // 2)
-        server, bandwidth = np.arange(servers), self.degree * self.bandwidth
-        cables = np.concatenate([np.stack([server, servers + server // nodes], axis=1), servers + graph.cables])
-        names = graph.names()
+        bandwidth, wiring = self.degree * self.bandwidth, _wiring(servers, nodes, graph)
         return cabled(
             "slim_fly",
-            servers=servers,
-            switches=names,
-            cables=cables,
+            wiring,
             bandwidth=bandwidth,
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            route=SlimFlyRoutes((*server_names(servers), *names), cables, servers, graph),
-            bill=switched_bill(servers, graph.routers * (nodes + graph.degree), len(cables), bandwidth),
+            bill=switched_bill(servers, graph.routers * (nodes + graph.degree), wiring.cables, bandwidth),
         )
 
     def _smallest(self, servers: int) -> int:
@@ -91,6 +88,13 @@ class SlimFly:
         while not _makes_graph(q) or servers > 2 * q * q * (self.nodes or SlimFlyGraph(q).balanced):
             q += 1
         return q
+
+
+@kept
+def _wiring(servers: int, nodes: int, graph: SlimFlyGraph) -> Cabling:
+    server, names = np.arange(servers), graph.names()
+    cables = np.concatenate([np.stack([server, servers + server // nodes], axis=1), servers + graph.cables])
+    return Cabling.of(servers, cables, SlimFlyRoutes((*server_names(servers), *names), cables, servers, graph), names)
 
 
 def _makes_graph(q: int) -> bool:

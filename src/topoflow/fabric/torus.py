@@ -9,11 +9,11 @@ from typing import Protocol
 
 import numpy as np
 
-from topoflow.demand import Demand
-from topoflow.fabric.base import Channels, Fabric
+from topoflow.demand import Demand, Group
+from topoflow.fabric.base import Channels, Fabric, Orders
 from topoflow.fabric.channels.hamiltonian import torus_rings
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import back, cabled, check_count, check_interfaces, direct_bill, forth
+from topoflow.fabric.wiring import Cabling, back, cabled, check_count, check_interfaces, direct_bill, forth, kept
 
 
 @dataclass(frozen=True)
@@ -73,19 +73,28 @@ def grid_fabric(
     """Return the fabric of a grid; ``orders`` are the ring orders of an all-reduce over all its servers."""
     servers = prod(grid.dims)
     parallel = grid.parallel(name, interfaces.degree)
-    cables = grid.cables()
+    wiring = wiring_of(grid)
     return cabled(
         name,
-        servers=servers,
-        cables=cables,
+        wiring,
         bandwidth=parallel * interfaces.bandwidth,
         latency=interfaces.latency,
         degree=interfaces.degree,
         interface_bandwidth=interfaces.bandwidth,
-        route=grid,
-        bill=direct_bill(2 * parallel * len(cables), parallel * len(cables), interfaces.bandwidth),
-        channels=Channels({group: orders for group in demand.all_reduce if len(group) == servers and orders}),
+        bill=direct_bill(2 * parallel * wiring.cables, parallel * wiring.cables, interfaces.bandwidth),
+        channels=_channels(orders, tuple(group for group in demand.all_reduce if len(group) == servers and orders)),
     )
+
+
+@kept
+def _channels(orders: Orders, groups: tuple[Group, ...]) -> Channels:
+    return Channels(dict.fromkeys(groups, orders))
+
+
+@kept
+def wiring_of(grid: TorusRoutes) -> Cabling:
+    """Return the servers and links of a grid."""
+    return Cabling.of(prod(grid.dims), grid.cables(), grid)
 
 
 @dataclass(frozen=True)

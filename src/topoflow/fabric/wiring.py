@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from topoflow.fabric.base import Channels, Fabric, Item, Route
+from topoflow.fabric.base import Channels, Fabric, Item, Path, Route
 from topoflow.memory import check_memory
 from topoflow.units import check_bandwidth, check_not_negative
 from topoflow.units import check_count as check_count
@@ -16,6 +19,8 @@ Cable = tuple[int, int]  # the two nodes that a duplex cable joins
 Cables = Sequence[Cable] | NDArray[np.int64]  # [C, 2]
 Index = NDArray[np.int64]
 
+NO_CHANNELS = Channels()
+kept = lru_cache(maxsize=8)  # of functions that return the wiring of sizes: points of a sweep share it
 BYTES_PER_CABLE = 88  # memory while a network is built (measured): 24 for each of its two links, the rest for ends
 
 
@@ -56,35 +61,70 @@ def server_names(servers: int) -> tuple[str, ...]:
     return tuple(f"server {server}" for server in range(servers))
 
 
+@dataclass(frozen=True, eq=False)
+class Cabling:
+    """The nodes, links and routes of a network of duplex cables; networks that differ in speed share it."""
+
+    servers: int
+    nodes: tuple[str, ...]
+    source: NDArray[np.int32]  # [2C] node
+    target: NDArray[np.int32]  # [2C] node
+    route: Route
+
+    @staticmethod
+    def of(servers: int, cables: Cables, route: Route, switches: Sequence[str] = ()) -> Cabling:
+        """Return the wiring of ``servers`` and ``switches``."""
+        return Cabling(servers, server_names(servers) + tuple(switches), *duplex(cables), route)
+
+    @property
+    def cables(self) -> int:
+        """Return the number of cables."""
+        return len(self.source) // 2
+
+
+class NetworkPlan(Protocol):
+    """The sizes of a network, equal for equal networks; it is the routes, too."""
+
+    servers: int
+
+    def cables(self) -> Index: ...
+    def switches(self) -> list[str]: ...
+    def __call__(self, source: int, target: int) -> tuple[Path, ...]: ...
+    def __hash__(self) -> int: ...
+
+
+@kept
+def wire(plan: NetworkPlan) -> Cabling:
+    """Return the nodes and links of a plan."""
+    return Cabling.of(plan.servers, plan.cables(), plan, plan.switches())
+
+
 def cabled(
     name: str,
+    wiring: Cabling,
     *,
-    servers: int,
-    switches: Sequence[str] = (),
-    cables: Cables,
     bandwidth: float,
     latency: float,
     degree: int,
     interface_bandwidth: float,
-    route: Route,
     bill: tuple[Item, ...],
-    channels: Channels | None = None,
+    channels: Channels = NO_CHANNELS,
 ) -> Fabric:
     """Return a fabric of duplex cables that all have the same ``bandwidth`` (B/s per direction) and ``latency`` (s)."""
-    source, target = duplex(cables)
+    links = 2 * wiring.cables
     return Fabric(
         name=name,
-        servers=servers,
-        nodes=server_names(servers) + tuple(switches),
-        source=source,
-        target=target,
-        bandwidth=np.full(len(source), float(bandwidth)),
-        latency=np.full(len(source), float(latency)),
-        route=route,
+        servers=wiring.servers,
+        nodes=wiring.nodes,
+        source=wiring.source,
+        target=wiring.target,
+        bandwidth=np.full(links, float(bandwidth)),
+        latency=np.full(links, float(latency)),
+        route=wiring.route,
         degree=degree,
         interface_bandwidth=float(interface_bandwidth),
         bill=bill,
-        channels=channels or Channels(),
+        channels=channels,
     )
 
 

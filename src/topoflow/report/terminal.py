@@ -19,6 +19,7 @@ from topoflow.report.output import text_table
 from topoflow.units import counted, human
 
 MAX_ROWS = 60  # rows of a printed table
+MAX_TABLES = 16  # printed; a sweep of 10,000 points can have 1,000 jobs
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def _show_failures(report: Report, console: Console) -> None:
 
 def show(report: Report, console: Console) -> None:
     """Print one table per job, fastest first, and the answer below them."""
-    for job in report.jobs:
+    for job in report.jobs[:MAX_TABLES]:
         columns, left_out = cells(report, job), list[str]()
         while width(_table(report, job, columns), console) > console.width and any(cell.spare for cell in columns):
             last = max(columns, key=lambda cell: cell.spare)
@@ -197,6 +198,8 @@ def show(report: Report, console: Console) -> None:
             console.print(f"The terminal is too narrow for {', '.join(left_out)}; result.json has them (out=DIR).")
         if len(job) > MAX_ROWS:
             console.print(f"The fastest {MAX_ROWS} of {len(job)} worlds; result.json has all (out=DIR).")
+    if len(report.jobs) > MAX_TABLES:
+        console.print(f"The first {MAX_TABLES} of {len(report.jobs)} jobs; result.json has all (out=DIR).")
     for answer in answers(report):
         console.print(Text(answer))
     for note in (*memory_notes(report), *notes(report)):

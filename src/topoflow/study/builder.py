@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from topoflow.case.base import Case, CaseSettings, Job
 from topoflow.collectives.algorithm import NCCL
-from topoflow.engine.base import ChoosingFidelity, World
+from topoflow.engine.base import World
 from topoflow.engine.lowering.placement import Placements
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.attached import Attached
@@ -21,11 +20,11 @@ from topoflow.search.problem import Problem
 from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study.configure.build import build, fidelity_of
-from topoflow.study.configure.decide import LOWERING, decided, lowering_of
+from topoflow.study.configure.decide import LOWERING, Decision, decided
 from topoflow.study.configure.given import Given
 from topoflow.study.configure.keys import LISTED, check_lost, each_of, fails
 from topoflow.study.configure.os_errors import named, of_group
-from topoflow.study.configure.point import EXECUTOR, Point, at_point, unique_names
+from topoflow.study.configure.point import EXECUTOR, FIDELITY, Point, at_point, unique_names
 from topoflow.study.failures import surviving_fabrics
 from topoflow.units import counted, us
 from topoflow.workload.base import LayerGraph, MessagePattern, RecordedJob, Workload, layer_graph
@@ -35,8 +34,8 @@ DEFAULT_SERVERS = 16  # of a job that was not captured; TopoOpt's shared cluster
 MIN_FOLDED = 512  # GPUs of nodes; in a smaller job every GPU has its own tasks
 JOINED_FLOWS = ("fluid", "bound")  # fidelities in which an endpoint may have several nodes
 PIPELINE = "pipeline"  # of ``fold``: all GPUs of a pipeline rank are one endpoint
-MOST_JOBS = 16  # kept between batches of points
-MAX_TEXTS = 4096  # texts of values kept, of 1 kB each
+MOST_TASKS = 2**23  # of the jobs, and of the worlds, that are kept between batches of points; of 100 B each
+MAX_TEXTS = 4096  # texts of mappings kept, of 1 kB each
 JOB = (
     "workload",
     "strategy",
@@ -51,8 +50,6 @@ JOB = (
     "placement",
     "request",
 )  # keys that a job depends on
-PLAIN = (int, float, bool, type(None))  # whose ``repr`` is no JSON of another value
-JSON = json.JSONEncoder(sort_keys=True, default=str)
 PROBLEM = ("all_reduce", "routing", "seed")  # those that a search leaves as they are
 
 
@@ -68,10 +65,10 @@ class PointCases:
 class Builder:
     """Builds every point; what several points have in common is made once."""
 
-    made: dict[str, Any] = field(default_factory=dict)
+    made: dict[Hashable, Any] = field(default_factory=dict)
     placements: Placements = field(default_factory=Placements)
     left_out: list[str] = field(default_factory=list)  # why fabrics of the default sweep are missing
-    _texts: dict[int, tuple[Any, str]] = field(default_factory=dict)  # values by identity, and their JSON
+    _texts: dict[int, tuple[Any, str]] = field(default_factory=dict)  # mappings by identity, and their text
 
     def build(self, points: Sequence[Point], observer: Observer = Silent()) -> list[PointCases]:
         """The cases of the grid; ``observer`` sees each point.
@@ -91,21 +88,21 @@ class Builder:
                         raise
                     self.left_out.append(f"{name}: {error}")
                     continue
-                point, notes = decided(point, job.traffic)
-                calibration = build(point, "nccl").found
-                notes += () if calibration is None else (f"{calibration.note}.",)
+                decision = self._decision(point, job)
+                point = decision.of(point)
                 left = self._after_failure(point, job, fabric)
-                built.append(PointCases(point, self._cases(point, settings(point, job, name, notes), *left)))
+                about = settings(point, job, name, decision)
+                built.append(PointCases(point, self._cases(point, about, decision, *left)))
         observer.advance(len(points), len(points))
         if not built:
             raise ValueError(self.left_out[already])
         return built
 
     def forget(self) -> None:
-        """Keep no more than a few jobs for points to come."""
+        """Keep no more than ``MOST_TASKS`` for points to come."""
         jobs = {key: made for key, made in self.made.items() if isinstance(made, Job)}
-        self.made = jobs if len(jobs) <= MOST_JOBS else {}
-        self.placements.forget(MOST_JOBS)
+        self.made = jobs if sum(len(job.traffic) for job in jobs.values()) <= MOST_TASKS else {}
+        self.placements.forget(MOST_TASKS)
         self.left_out.clear()
 
     def job(self, point: Point, fewer: int = 0, observer: Observer = Silent()) -> Job:
@@ -113,13 +110,20 @@ class Builder:
         made: Job = self._once(point, JOB, lambda point: _job(point, fewer, observer), f"{fewer} fewer")
         return made
 
+    def _decision(self, point: Point, job: Job) -> Decision:
+        name = point.config[FIDELITY]
+        keys = (*LOWERING, *((FIDELITY, name) if name in point.config else (FIDELITY,)))
+        which = f"of job {id(job)}, {id(point.objects.get(FIDELITY))}"
+        made: Decision = self._once(point, keys, lambda point: decided(point, job.traffic), which)
+        return made
+
     def _fabric(self, point: Point, job: Job) -> Fabric:
         check_fit(point.config["strides"], job.demand)
         fabric: Fabric = self._once(
             point,
-            ("fabric", "strides", "nccl"),
+            ("fabric", "strides", "nccl", "node", "gpus_per_node"),
             lambda point: design_of(point, job).build(job.servers, job.demand),
-            f"of job {id(job)}",  # which is kept as long
+            job.asked,
         )
         return fabric
 
@@ -146,8 +150,10 @@ class Builder:
                 raise ValueError("fail.each: must leave a server to continue with, got server of a job on 1 server")
             self.job(point, fewer=1)
 
-    def _cases(self, point: Point, about: CaseSettings, job: Job, fabrics: Sequence[Fabric]) -> tuple[Case, ...]:
-        lowering, name = lowering_of(point), about.world
+    def _cases(
+        self, point: Point, about: CaseSettings, decision: Decision, job: Job, fabrics: Sequence[Fabric]
+    ) -> tuple[Case, ...]:
+        lowering, name = decision.lowering, about.world
         worlds: list[World] = self._once(
             point,
             ("fabric", "strides", "fail", *LOWERING),
@@ -156,26 +162,23 @@ class Builder:
         )
         costs = build(point, "prices"), build(point, "reliability")
         return tuple(
-            Case(_simulated_in(about, point, world), job, fabric, lowering, world, *costs)
+            Case(_simulated_in(about, decision, world), job, fabric, lowering, world, *costs)
             for fabric, world in zip(fabrics, (_named(world, name) for world in worlds), strict=True)
         )
 
     def _once(self, point: Point, keys: tuple[str, ...], make: Callable[[Point], Any], which: str) -> Any:
-        key = "\n".join([which, *keys, *(self._text(point.config[key]) for key in keys)])
+        values = [point.config[key] for key in keys]
+        key = (which, keys, *[self._text(value) if isinstance(value, dict | list) else repr(value) for value in values])
         if key not in self.made:
             self.made[key] = make(point)
         return self.made[key]
 
     def _text(self, value: Any) -> str:
-        """Return the JSON of a value. Points share most of their mappings, whose texts are kept."""
-        if type(value) in PLAIN:
-            return repr(value)
-        if not isinstance(value, dict | list):
-            return JSON.encode(value)
+        """Return a mapping or a list as text. Points share most of them, whose texts are kept."""
         if id(value) not in self._texts:
             if len(self._texts) >= MAX_TEXTS:
                 self._texts.clear()
-            self._texts[id(value)] = value, JSON.encode(value)
+            self._texts[id(value)] = value, repr(value)
         return self._texts[id(value)][1]
 
 
@@ -183,25 +186,27 @@ def _named(world: World, name: str) -> World:
     return world if world.name == name else replace(world, name=name)
 
 
-def settings(point: Point, job: Job, world: str, notes: tuple[str, ...]) -> CaseSettings:
+def settings(point: Point, job: Job, world: str, decision: Decision) -> CaseSettings:
     """Return the settings of a point as a report states them, with the decided values. A motif has its own name."""
+    config = dict(point.config)
+    config.pop(EXECUTOR, None)
     return CaseSettings(
         world=world,
         workload=job.workload.name if isinstance(job.workload, MessagePattern) else point.choices["workload"],
         **{group: point.choices[group] for group in ("strategy", "fabric", "prices")},
         latency=us(point.config["latency_us"]),
         fidelity=point.config["fidelity"],
-        lower_bound_of=fidelity_of(point).lower_bound_of,
+        lower_bound_of=decision.fidelity.lower_bound_of,
         swept=point.swept,
-        config={key: value for key, value in point.config.items() if key != EXECUTOR},
-        notes=notes,
+        config=config,
+        notes=decision.notes,
     )
 
 
-def _simulated_in(about: CaseSettings, point: Point, world: World) -> CaseSettings:
+def _simulated_in(about: CaseSettings, decision: Decision, world: World) -> CaseSettings:
     """``about`` with the name of the fidelity that was chosen for ``world``, where one is chosen."""
-    fidelity = fidelity_of(point)
-    return replace(about, fidelity=fidelity.chosen(world).name) if isinstance(fidelity, ChoosingFidelity) else about
+    chosen = decision.chooses
+    return about if chosen is None else replace(about, fidelity=chosen.chosen(world).name)
 
 
 def workload_of(point: Point) -> Workload:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from topoflow.case.base import Result
+from topoflow.case.base import Case, Result
 from topoflow.digest import digest, program
 from topoflow.engine.base import Run
 from topoflow.engine.observer import Silent
@@ -21,7 +21,8 @@ from topoflow.study.configure.keys import each_of
 from topoflow.study.configure.point import Point
 from topoflow.units import counted
 
-BATCH = 256  # points in memory; the worlds of jobs on 1,000 servers take MB each
+BATCH = 256  # points that are simulated at once, or more
+ROOM = 2**26  # B of their worlds and timelines; those of jobs on 1,000 servers take MB each
 MOST_TRIED = 256  # values of a key
 
 Row = dict[str, Any]
@@ -61,9 +62,9 @@ def write_dataset(points: Sequence[Point], dataset: Dataset, missing: Sequence[r
     run.observer.size(f"{sum(map(len, missing)):,} of {counted(dataset.points, 'point')}")
     for part in missing:
         rows: list[Row] = []
-        for first in range(part[0], part[-1] + 1, BATCH):
-            numbers = range(first, min(first + BATCH, part[-1] + 1))
-            rows += _rows(points, numbers, dataset, builder, run)
+        while len(rows) < len(part):
+            first = len(rows)
+            rows += _rows(points, part[first:], dataset, builder, run)
             if done == 0 == first and all("error" in row for row in rows):
                 raise ValueError(rows[0]["error"])
             run.observer.advance(done + len(rows), dataset.points)
@@ -72,14 +73,21 @@ def write_dataset(points: Sequence[Point], dataset: Dataset, missing: Sequence[r
 
 
 def _rows(points: Sequence[Point], numbers: range, dataset: Dataset, builder: Builder, run: Run) -> Iterator[Row]:
-    """A row for each of the points of these numbers."""
+    """A row for each of the first of these numbers, as many as there is room for."""
     asked: dict[int, PointCases] = {}
     errors: dict[int, str] = {}
-    for number, point in zip(numbers, _composed(points, numbers), strict=True):
+    size = 0
+    for count, number in enumerate(numbers):
+        if count >= BATCH and size > ROOM:
+            numbers = numbers[:count]
+            break
+        point = points[number]
         try:
             (asked[number],) = builder.build([point])
         except ValueError as error:
             errors[number] = str(error)
+        else:
+            size += sum(map(_size, asked[number].cases))
     results, refused = _simulated(asked, run)
     builder.forget()
     for number in numbers:
@@ -90,8 +98,9 @@ def _rows(points: Sequence[Point], numbers: range, dataset: Dataset, builder: Bu
             yield {**row, "error": errors.get(number) or refused[number]}
 
 
-def _composed(points: Sequence[Point], numbers: Sequence[int]) -> list[Point]:
-    return points.compose(numbers) if isinstance(points, Grid) else [points[number] for number in numbers]
+def _size(case: Case) -> int:
+    """Return the bytes of the numbers of a world's links, and of the times of its tasks."""
+    return 16 * (case.world.graph.links + case.world.graph.tasks)
 
 
 def _simulated(asked: dict[int, PointCases], run: Run) -> tuple[dict[int, Result], dict[int, str]]:

@@ -25,8 +25,7 @@ from topoflow.report.draw.axis import Axis
 from topoflow.report.draw.figures import draw_bars
 from topoflow.scheduling.jobs_file import KEYS, SharingJob, read_jobs
 from topoflow.study.builder import MIN_FOLDED, Builder, cluster_of, design_of
-from topoflow.study.configure.build import fidelity_of
-from topoflow.study.configure.decide import decided, lowering_of
+from topoflow.study.configure.decide import decided
 from topoflow.study.configure.grid import Grid
 from topoflow.study.configure.keys import check, fails
 from topoflow.study.configure.point import Point, at_point, unique_names
@@ -187,12 +186,12 @@ class JobsComparison:
 
     def _worlds(self, point: JobsPoint, jobs: Sequence[Job], fabric: Fabric) -> tuple[list[World], Fidelity]:
         """Return each job as a world of the whole cluster, and the fidelity that they are simulated in."""
-        found = [decided(each, job.traffic)[0] for each, job in zip(point.jobs, jobs, strict=True)]
+        decisions = [decided(each, job.traffic) for each, job in zip(point.jobs, jobs, strict=True)]
         worlds = [
-            Placer(fabric, lowering_of(each)).place(job.traffic, asked.name)
-            for each, job, asked in zip(found, jobs, self.asked.jobs, strict=True)
+            Placer(fabric, decision.lowering).place(job.traffic, asked.name)
+            for decision, job, asked in zip(decisions, jobs, self.asked.jobs, strict=True)
         ]
-        return worlds, fidelity_of(found[0])
+        return worlds, decisions[0].fidelity
 
 
 def _nodes(gpus: Sequence[int], per_node: int) -> tuple[int, ...]:

@@ -207,7 +207,7 @@ class BlockBuilder:
 def flows_of_calls(
     cluster: Cluster, nccl: Nccl, task: Collective, groups: int, members: nccl_flows.Members
 ) -> nccl_flows.CollectiveFlows:
-    """Return NCCL's flows of all calls in one of the ``groups`` side by side, each of which has as many of the bytes."""
+    """Return NCCL's flows of all calls in one of ``groups`` side by side, each of which has as many of the bytes."""
     bytes = task.bytes / groups / task.calls
     return nccl_flows.flows(cluster.node, nccl, task.op, bytes, members).repeated(task.calls)
 

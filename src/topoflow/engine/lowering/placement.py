@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -192,7 +193,7 @@ class Placements:
         key: Hashable = (asked, fabric.latency.tobytes()) if asked in self.waiting else asked
         if key in self.known:
             _, world = self.known[key]
-            return replace(world, name=name, capacity=fabric.bandwidth, latency=fabric.latency, fabric=fabric)
+            return World(name, world.graph, fabric.bandwidth, fabric.latency, fabric, world.routing, world.seed)
         placer = Placer(fabric, lowering)
         world = placer.place(traffic, name)
         if placer.waits:
@@ -202,9 +203,11 @@ class Placements:
         return world
 
     def forget(self, most: int) -> None:
-        """Keep no more than the ``most`` of the last."""
+        """Keep the last worlds, of no more than ``most`` tasks."""
         self.waiting.clear()
-        self.known = dict([*self.known.items()][-most:])
+        last = [*self.known.items()][::-1]
+        sizes = accumulate(world.graph.tasks for _, (_, world) in last)
+        self.known = dict([item for item, size in zip(last, sizes, strict=True) if size <= most][::-1])
 
 
 def place(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pickle
 import pkgutil
 import sys
 import types
@@ -29,7 +28,8 @@ TARGET = "_target_"  # the key of a config that names its class
 CONVERT = ("_convert_", "all")  # an instruction for Hydra that is given in any case
 MAX_BUILT = 1024  # objects kept; points share most of theirs, but a sweep of the bandwidth has a design for each value
 
-_built: dict[tuple[str, bytes], Any] = {}  # frozen objects by group and values: instantiating takes 3 ms
+_built: dict[tuple[str, str], Any] = {}  # frozen objects by group and values: instantiating takes 3 ms
+_checked: set[tuple[str, tuple[tuple[str, object], ...]]] = set()  # keys and types of groups that were built
 # The same by the identity of values, which points of the same files share and nobody changes. The values are kept so
 # that no other gets their identity.
 _seen: dict[tuple[str, int], tuple[Any, Any]] = {}
@@ -42,6 +42,7 @@ class FailedCallError(Exception):
 def forget() -> None:
     """Forget what was built: files that it was read from may have changed."""
     _built.clear()
+    _checked.clear()
     _seen.clear()
 
 
@@ -85,7 +86,7 @@ def build(point: Point, group: str) -> Any:
 
 def _built_once(group: str, config: dict[str, Any]) -> Any:
     """Return the object of a group; equal values share one."""
-    key = group, pickle.dumps(config)
+    key = group, repr(config)
     if key not in _built:
         if len(_built) >= MAX_BUILT:
             _built.clear()
@@ -95,13 +96,17 @@ def _built_once(group: str, config: dict[str, Any]) -> Any:
 
 def _instantiated(group: str, config: dict[str, Any]) -> Any:
     try:
-        target = target_of(group, config["_target_"])
-        check_fields(group, target, config)
-        if _is_plain(config):
-            return _made(config)
-        from hydra.utils import instantiate
+        kinds = tuple([(key, value if isinstance(value, str) else type(value)) for key, value in config.items()])
+        if (group, kinds) not in _checked:
+            target = target_of(group, config["_target_"])
+            check_fields(group, target, config)
+            if not _is_plain(config):
+                from hydra.utils import instantiate
 
-        return instantiate(config, _convert_="all")
+                return instantiate(config, _convert_="all")
+            if not any(isinstance(value, dict | list) for value in config.values()):
+                _checked.add((group, kinds))
+        return _made(config)
     except Exception as error:
         if not isinstance(error, FailedCallError) and not is_of_libraries(error):
             raise
@@ -137,7 +142,11 @@ def _made(value: Any) -> Any:
         return [*map(_made, value)]
     if not isinstance(value, dict):
         return value
-    fields = {key: _made(each) for key, each in value.items() if (key, each) != CONVERT and key != TARGET}
+    fields = {
+        key: _made(each) if isinstance(each, dict | list) else each
+        for key, each in value.items()
+        if key not in (TARGET, CONVERT[0])
+    }
     if TARGET not in value:
         return fields
     try:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
-from topoflow.engine.base import AUTO, SizedFidelity
+from topoflow.engine.base import AUTO, ChoosingFidelity, Fidelity, SizedFidelity
 from topoflow.engine.lowering.placement import Lowering
 from topoflow.engine.lowering.sizes import MAX_STEPS, concurrent_sends, ring_sends
 from topoflow.study.configure.build import build, fidelity_of
@@ -21,11 +23,31 @@ def lowering_of(point: Point) -> Lowering:
     return Lowering(**plain, nccl=build(point, "nccl"))
 
 
-def decided(point: Point, traffic: Traffic) -> tuple[Point, tuple[str, ...]]:
-    """``point`` with a value for each ``auto``, for the job ``traffic``, and a line for each that is inexact."""
+@dataclass(frozen=True)
+class Decision:
+    """The values that the size of a job decides for a point, and how its world is made and simulated with them."""
+
+    config: Mapping[str, Any]  # in place of each ``auto``
+    objects: Mapping[str, Any]  # in place of those made in Python
+    lowering: Lowering
+    fidelity: Fidelity
+    notes: tuple[str, ...]  # a line for each that is inexact, and the calibration of NCCL
+
+    @cached_property
+    def chooses(self) -> ChoosingFidelity | None:
+        """Return the fidelity where it simulates each world in one of others."""
+        return self.fidelity if isinstance(self.fidelity, ChoosingFidelity) else None
+
+    def of(self, point: Point) -> Point:
+        """Return ``point`` with these values."""
+        config, objects = {**point.config, **self.config}, {**point.objects, **self.objects}
+        return Point(point.swept, point.choices, config, point.by_default, objects)
+
+
+def decided(point: Point, traffic: Traffic) -> Decision:
+    """Decide each ``auto`` of ``point`` for the job ``traffic``."""
     asked = lowering_of(point)
     lowering = asked.decided(traffic)
-    point = replace(point, config={**point.config, "rings": lowering.rings})
     notes = []
     if asked != lowering and lowering.rings == "flows":
         sends = ring_sends(traffic, lowering.all_reduce)
@@ -33,14 +55,18 @@ def decided(point: Point, traffic: Traffic) -> tuple[Point, tuple[str, ...]]:
             f"rings=flows was chosen, which may be 3 % off; with rings=steps its rings are up to {sends:,} sends, "
             f"not at most {MAX_STEPS:,}."
         )
-    return _with_fidelity(point, concurrent_sends(traffic, lowering.all_reduce), notes), tuple(notes)
+    fidelity, settings = _decided_fidelity(point, concurrent_sends(traffic, lowering.all_reduce), notes)
+    if lowering.nccl.found is not None:
+        notes.append(f"{lowering.nccl.found.note}.")
+    objects = {FIDELITY: fidelity} if FIDELITY in point.objects else {}
+    return Decision({"rings": lowering.rings, **settings}, objects, lowering, fidelity, tuple(notes))
 
 
-def _with_fidelity(point: Point, sends: int, notes: list[str]) -> Point:
-    """Return ``point`` with the settings of its fidelity decided for a job of that many concurrent ``sends``."""
+def _decided_fidelity(point: Point, sends: int, notes: list[str]) -> tuple[Fidelity, Mapping[str, Any]]:
+    """Return the fidelity of a job with that many concurrent ``sends``, and its values of the configuration."""
     asked = fidelity_of(point)
     if not isinstance(asked, SizedFidelity):
-        return point
+        return asked, {}
     found: Any = asked.decided(sends)
     name = point.config[FIDELITY]  # of its file, whose settings these are
     chosen = {each.name: getattr(found, each.name) for each in fields(found) if getattr(asked, each.name) == AUTO}
@@ -48,6 +74,4 @@ def _with_fidelity(point: Point, sends: int, notes: list[str]) -> Point:
     for key, value in chosen.items():
         if value != exact[key]:
             notes.append(f"{name}.{key}={value} was chosen for up to {sends:,} concurrent sends.")
-    if FIDELITY in point.objects:
-        return replace(point, objects={**point.objects, FIDELITY: found})
-    return replace(point, config={**point.config, name: {**point.config[name], **chosen}})
+    return found, {} if FIDELITY in point.objects else {name: {**point.config[name], **chosen}}

@@ -45,10 +45,18 @@ class Product(Sequence[list[str]]):
         if not isinstance(number, int) or not 0 <= number < len(self):
             raise IndexError(number)
         overrides = []
-        for key, values in reversed([*self.values.items()]):
-            number, index = divmod(number, len(values))
-            overrides.append(f"{key}={values[index]}")
+        for texts in self._texts:
+            if len(texts) > 1:
+                number, index = divmod(number, len(texts))
+                overrides.append(texts[index])
+            else:
+                overrides.append(texts[0])
         return overrides[::-1]
+
+    @cached_property
+    def _texts(self) -> list[list[str]]:
+        """Return the overrides of each key, the last key first."""
+        return [[f"{key}={value}" for value in values] for key, values in reversed([*self.values.items()])]
 
     @cached_property
     def varying(self) -> frozenset[str]:
@@ -135,8 +143,10 @@ class Grid(Sequence[Point]):
 
     def _composed(self, overrides: Sequence[str]) -> Point:
         pairs, objects = [override.partition("=")[::2] for override in overrides], self.objects
-        names = {key: name_of(objects[value]) if value in objects else value for key, value in pairs}
-        swept = {key.lstrip("+"): names[key] for key, _ in pairs if key in self.product.varying}
+        varying = [(key, value) for key, value in pairs if key in self.product.varying]
+        swept = {key.lstrip("+"): name_of(objects[value]) if value in objects else value for key, value in varying}
+        if not objects:
+            return self._points.compose(overrides, Point(swept, {}, {}, self.by_default))
         made = {key: objects[value] for key, value in pairs if value in objects}
         texts = [override for override in overrides if override.partition("=")[2] not in objects]
         return self._points.compose(texts, Point(swept, {}, {}, self.by_default, made))

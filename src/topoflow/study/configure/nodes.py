@@ -22,7 +22,7 @@ def default_sweep(defaults: Mapping[str, str], arguments: Sequence[str]) -> dict
 
 def has_node(arguments: Sequence[str]) -> bool:
     """Return whether the arguments name a node."""
-    return any(key == "node" and value not in ABSENT for key, _, value in (text.partition("=") for text in arguments))
+    return any(text.partition("=")[2] not in ABSENT for text in arguments if text.startswith("node="))
 
 
 def with_node(overrides: Sequence[str], made: Collection[str], gpus: Collection[str]) -> Sequence[str]:
@@ -31,6 +31,8 @@ def with_node(overrides: Sequence[str], made: Collection[str], gpus: Collection[
     ``made`` are groups whose objects were made in Python, ``gpus`` the names of GPUs that there are. Raises
     ``ValueError`` for a node that does not exist.
     """
+    if not any(text.startswith(("node=", "+")) for text in overrides):
+        return overrides
     values = {key.lstrip("+"): value for key, _, value in (text.partition("=") for text in overrides)}
     name = values.get("node", "null").strip("'\"")
     if name in ABSENT:
@@ -60,7 +62,8 @@ def has_measured_kernels(values: Mapping[str, Any], overrides: Sequence[str], ma
 
     ``values`` is the composed configuration, ``made`` are groups whose objects were made in Python.
     """
-    keys = {text.lstrip("+").partition("=")[0] for text in overrides}
-    if "efficiency" in keys or not has_node(overrides) or {"gpu", "workload"} & set(made):
+    if not has_node(overrides) or {"gpu", "workload"} & set(made):
+        return False
+    if "efficiency" in {text.lstrip("+").partition("=")[0] for text in overrides}:
         return False
     return values["workload"].get("_target_") in TRANSFORMERS and values["gpu"]["name"].lower() in measured_gpus()

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from topoflow.study.configure.build import build
@@ -41,11 +42,17 @@ class Argument:
     key: str
     is_value: bool
     is_option: bool  # it chooses a file of a config group
-    value: Any = None
+    value: Any
+    text: str
 
-    @property
+    @cached_property
     def path(self) -> Path:
         return tuple(self.key.split("."))
+
+    @cached_property
+    def form(self) -> tuple[str, bool]:
+        """Return what the composition depends on: a plain value counts by its key alone."""
+        return (self.key if self.is_value else self.text), self.is_value
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,14 @@ class Composition:
     tree: ConfigTree
     choices: Mapping[str, str]
     fidelities: tuple[str, ...]  # names that have settings
+    sound: dict[str, Any] = field(default_factory=dict)  # the last values of groups that could be built
+
+    def check_groups(self, point: Point, names: Iterable[str]) -> None:
+        """Raise ``ValueError`` where one of the groups ``names`` of a point cannot be built."""
+        for name in names:
+            if name in point.config and point.config[name] is not self.sound.get(name, self):
+                build(point, name)
+                self.sound[name] = point.config[name]
 
 
 @dataclass
@@ -69,6 +84,7 @@ class PointComposer:
     check: Check
     sources: Sources = INITIALIZED
     _compositions: dict[tuple[str, ...], Composition] = field(default_factory=dict)  # by their overrides
+    _shared: dict[tuple[tuple[str, bool], ...], Composition] = field(default_factory=dict)  # by their forms
     _parsed: dict[str, Argument] = field(default_factory=dict)
     _groups: dict[str, list[str]] = field(default_factory=dict)
 
@@ -99,12 +115,16 @@ class PointComposer:
         Hydra composes everything that is more than a plain value for a key that exists. Raises what Hydra raises.
         """
         arguments = [self.argument(text) for text in overrides]
+        form = tuple([one.form for one in arguments])
+        if form in self._shared:
+            return self._shared[form], {one.path: one.value for one in arguments if one.is_value}
         by_hydra = tuple(text for text, one in zip(overrides, arguments, strict=True) if not one.is_value)
         values = [one for one in arguments if one.is_value]
         others = [one.key for one in arguments if not one.is_value and not one.is_option]
         if not any(_is_related(one.key, other) for one in values for other in others):  # whose order counts
             composition = self._composed(by_hydra)
             if all(composition.tree.has_value(one.path) for one in values):
+                self._shared[form] = composition
                 return composition, {one.path: one.value for one in values}
         return self._composed(tuple(overrides)), {}
 
@@ -121,11 +141,11 @@ class PointComposer:
         if NAME.fullmatch(key):
             options = self._options(key)
             if NUMBER.fullmatch(digits) and not options:
-                return Argument(key, True, False, float(digits) if "." in digits else int(digits))
+                return Argument(key, True, False, float(digits) if "." in digits else int(digits), text)
             if digits in CONSTANTS and not options:
-                return Argument(key, True, False, CONSTANTS[digits])
+                return Argument(key, True, False, CONSTANTS[digits], text)
             if is_word(digits):
-                return Argument(key, not options, bool(options), digits)
+                return Argument(key, not options, bool(options), digits, text)
         from hydra.core.override_parser.overrides_parser import OverridesParser
 
         (override,) = OverridesParser.create().parse_overrides([text])
@@ -136,7 +156,7 @@ class PointComposer:
             raise ValueError(f"{key}: must be one of {', '.join(options)}, got {got}")
         is_set = not (override.is_delete() or override.is_add() or override.is_force_add() or override.package)
         is_option = bool(options) and not isinstance(value, dict)
-        return Argument(key, is_set and not is_option and _is_plain(value), is_option, value)
+        return Argument(key, is_set and not is_option and _is_plain(value), is_option, value, text)
 
     def _options(self, group: str) -> list[str]:
         """Return the files of a config group; none if ``group`` is no group."""
@@ -151,12 +171,21 @@ class PointComposer:
             fidelities = _name_fidelity(whole, overrides)
             if len(self._compositions) >= MAX_COMPOSITIONS:
                 self._compositions.clear()
+                self._shared.clear()
             tree = ConfigTree(whole.values, whole.config)
             self._compositions[overrides] = Composition(overrides, tree, whole.choices, fidelities)
         return self._compositions[overrides]
 
     def _check(self, composition: Composition, values: Mapping[str, Any]) -> None:
-        self.check({key: values[key] for key in values if key not in (*composition.fidelities, *OPTIONAL_GROUPS)})
+        self.check(_without(values, (*composition.fidelities, *OPTIONAL_GROUPS)))
+
+
+def _without(values: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """Return ``values`` but those of ``keys``."""
+    left = dict(values)
+    for key in keys:
+        left.pop(key, None)
+    return left
 
 
 def is_word(text: str) -> bool:
@@ -215,19 +244,16 @@ def _with_objects(point: Point, composition: Composition, values: dict[str, Any]
     Optional groups and the settings of all fidelities must be sound; those of fidelities that are not chosen are left
     out.
     """
-    found = dataclasses.replace(point, choices=composition.choices, config=values)
-    for name in OPTIONAL_GROUPS:
-        if name in values:
-            build(found, name)
+    found = Point(point.swept, composition.choices, values, point.by_default, point.objects)
+    composition.check_groups(found, OPTIONAL_GROUPS)
     if FIDELITY in values:
         chosen = values[FIDELITY]
         if chosen not in composition.fidelities and FIDELITY not in point.objects:
             raise ValueError(f"{FIDELITY}: must be one of {', '.join(composition.fidelities)}, got {chosen!r}")
-        for name in composition.fidelities:
-            build(found, name)
-        values = {key: value for key, value in values.items() if key == chosen or key not in composition.fidelities}
+        composition.check_groups(found, composition.fidelities)
+        values = _without(values, [name for name in composition.fidelities if name != chosen])
     if not point.objects:
-        return dataclasses.replace(found, config=values)
+        return Point(point.swept, composition.choices, values, point.by_default)
     names = {group: name_of(made) for group, made in point.objects.items()}
     values |= {group: described(made) for group, made in point.objects.items()}
     if FIDELITY in names:
