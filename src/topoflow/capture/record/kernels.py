@@ -7,6 +7,7 @@ these operators is slowed, unlike by a dispatch mode.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -20,22 +21,16 @@ KEY = torch._C.DispatchKey.BackendSelect
 Seen = Callable[[Any, Callable[..., Any], Any, Any], Any]  # operator, the call itself, its arguments -> result
 
 
-def pass_by(passing: bool) -> None:
-    """Let calls of this thread pass by these kernels, or no longer."""
-    torch._C._dispatch_tls_set_dispatch_key_excluded(KEY, passing)
-
-
-def are_passed_by() -> bool:
-    """Return whether calls of this thread pass by these kernels."""
-    return bool(torch._C._dispatch_tls_is_dispatch_key_excluded(KEY))
-
-
 class Kernels:
-    """``seen(operator, call, args, kwargs)`` stands for each call, and returns what ``call`` returns."""
+    """``seen(operator, call, args, kwargs)`` stands for each call, and returns what ``call`` returns.
+
+    ``threads`` are in such a call: those that it makes itself, as a functional collective does, are not seen.
+    """
 
     def __init__(self, seen: Seen) -> None:
         self._seen = seen
         self._libraries: list[torch.library.Library] = []
+        self.threads: set[int] = set()
 
     def install(self) -> None:
         """Register a kernel for each operator."""
@@ -53,8 +48,11 @@ class Kernels:
             library._destroy()
 
     def _kernel(self, operator: Any, keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
-        pass_by(True)  # a functional collective calls others
+        call, thread = partial(operator.redispatch, keys.remove(KEY)), threading.get_ident()
+        if thread in self.threads:
+            return call(*args, **kwargs)
+        self.threads.add(thread)
         try:
-            return self._seen(operator, partial(operator.redispatch, keys.remove(KEY)), args, kwargs)
+            return self._seen(operator, call, args, kwargs)
         finally:
-            pass_by(False)
+            self.threads.remove(thread)

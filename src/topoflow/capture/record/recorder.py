@@ -44,7 +44,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _len_torch_dispatch_
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.record import c10d
 from topoflow.capture.record.file import Event, RecordFile, Row, describe, say
-from topoflow.capture.record.kernels import Kernels, are_passed_by, pass_by
+from topoflow.capture.record.kernels import Kernels
 from topoflow.capture.record.operators import work_of
 from topoflow.capture.record.recording import UNKNOWN_PEER, Recording
 from topoflow.capture.record.training_steps import TrainingHooks, in_backward
@@ -288,27 +288,24 @@ class Recorder(TorchDispatchMode):
             self._recording.resume()
 
     def _called(self, method: Callable[..., Any], operator: str, names: Any, options: Any) -> Callable[..., Any]:
-        """Return a method of ProcessGroup that records what it sends, past the kernel of its operator.
+        """Return a method of ProcessGroup that records what it sends, and calls the backend as its operator does.
 
         The kernel would see the operator, but takes twice as long as a tiny collective.
         """
         call, count = c10d.CALLS[operator], len(names)
+        of_backend = operator.removeprefix("c10d::").removesuffix("_")
 
         def send_and_record(group: ProcessGroup, *args: Any) -> Any:
             arguments = self._guarded(self._plain_call, args, names, count, options)
             if arguments is None:
                 return method(group, *args)
+            backend = group._get_backend(c10d.tensors_of(args[0])[0].device)
             issued = self._recording.now()
-            past_mode = torch._C._DisableTorchDispatch()  # as a context manager it takes twice the time
-            pass_by(True)
             try:
-                result = method(group, *args)
+                result = getattr(backend, of_backend)(*args)
             except BaseException:
                 self._guarded(self._recording.resume)
                 raise
-            finally:
-                pass_by(False)
-                del past_mode
             self._guarded(self._sent_by_method, call, group, arguments, result, issued)
             return result
 
@@ -319,8 +316,9 @@ class Recorder(TorchDispatchMode):
         if (
             len(args) != count + 1
             or threading.get_ident() != self._main
-            or are_passed_by()
+            or self._main in self._kernels.threads
             or _len_torch_dispatch_stack() != self._recording.work.counting
+            or torch.autograd._profiler_enabled()  # the script's own: it shows operators
             or not c10d.are_plain(args[:count])
         ):
             return None
