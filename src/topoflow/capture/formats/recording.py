@@ -11,10 +11,11 @@
     {"kind": "ended"}
 
 ``begin`` is the first training forward pass, ``step`` the end of an iteration, ``later`` what was not known when an
-event was written. ``work`` of a step says whether the operators of its iteration were counted, ``repeated`` from a
-counted one that did the same, or in part repeated as it ``changed``. The last ``state`` counts. Compute and communications are the events, counted from 0. Times are ns of
-one clock, which showed ``start`` at ``epoch``. A file without ``ended`` is that of a job that failed or was killed: its
-last line may be cut.
+event was written. ``work`` of a step says how the operators of its iteration are known: they were ``counted``,
+``repeated`` from a counted iteration that did the same, or ``changed`` while they were repeated
+(``topoflow.capture.record.iteration_work``). The last ``state`` counts. Compute and communications are the events,
+counted from 0. Times are ns of one clock, which showed ``start`` at ``epoch``. A file without ``ended`` is that of a job
+that failed or was killed: its last line may be cut.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ AFTER_LAST_STEP = "communications after the last optimizer step belong to no ite
 UNKNOWN_SENDER = "receives from any source were not waited for: who sent is unknown, left out"
 WORK = {  # how the work of an iteration is known -> a note on iterations of this kind
     "counted": "",
-    "repeated": "iterations called the same modules on the same shapes, and sent the same, as ones whose operators were counted: their "
-    "operators are taken to be those",
-    "changed": "iterations changed while operators were not counted: a part of their operators is that of an earlier iteration",
+    "repeated": "iterations had the module calls and communications of one whose operators were counted: theirs are "
+    "taken to be the same",
+    "changed": "iterations changed while operators were not counted: some of their operators are those of an earlier "
+    "iteration",
 }
 NO_STEP = "no optimizer took a step: the script is one iteration"
 

@@ -183,7 +183,7 @@ class Recorder(TorchDispatchMode):
         self._recording.leave_out(time.thread_time_ns() - began)
 
     def _switch_counting(self) -> None:
-        """Enter or leave the dispatch mode where this is possible: others are in order, and a backward pass keeps it."""
+        """Enter or leave the dispatch mode, unless the script's own modes or a backward pass would undo this."""
         wanted = self._recording.work.wanted
         if (
             wanted is not self._recording.work.counting
