@@ -14,8 +14,8 @@
 event was written. ``work`` of a step says how the operators of its iteration are known: they were ``counted``,
 ``repeated`` from a counted iteration that did the same, or ``changed`` while they were repeated
 (``topoflow.capture.record.iteration_work``). The last ``state`` counts. Compute and communications are the events,
-counted from 0. Times are ns of one clock, which showed ``start`` at ``epoch``. A file without ``ended`` is that of a job
-that failed or was killed: its last line may be cut.
+counted from 0. Times are ns of one clock, which showed ``start`` at ``epoch``. A file without ``ended`` is that of a
+job that failed or was killed: its last line may be cut.
 """
 
 from __future__ import annotations

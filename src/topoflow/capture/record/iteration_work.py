@@ -77,6 +77,8 @@ class IterationWork:
 
     def take(self) -> list[OperatorWork]:
         """Return the work since the last call."""
+        if not self._work and not self._before_marks:
+            return []
         sums = self._work
         for totals in self._before_marks:
             for kind, (flops, moved) in totals.items():

@@ -296,13 +296,13 @@ class Recorder(TorchDispatchMode):
         of_backend = operator.removeprefix("c10d::").removesuffix("_")
 
         def send_and_record(group: ProcessGroup, *args: Any) -> Any:
-            arguments = self._guarded(self._plain_call, args, names, count, options)
-            if arguments is None:
+            plain = self._guarded(self._plain_call, group, of_backend, args, names, count, options)
+            if plain is None:
                 return method(group, *args)
-            backend = group._get_backend(c10d.tensors_of(args[0])[0].device)
+            send, arguments = plain
             issued = self._recording.now()
             try:
-                result = getattr(backend, of_backend)(*args)
+                result = send(*args)
             except BaseException:
                 self._guarded(self._recording.resume)
                 raise
@@ -311,8 +311,10 @@ class Recorder(TorchDispatchMode):
 
         return send_and_record
 
-    def _plain_call(self, args: Any, names: Any, count: int, options: Any) -> dict[str, Any] | None:
-        """Return the arguments by name if no other mode would see the operator, on plain tensors, else None."""
+    def _plain_call(
+        self, group: ProcessGroup, name: str, args: Any, names: Any, count: int, options: Any
+    ) -> tuple[Callable[..., Any], dict[str, Any]] | None:
+        """Return the backend's method and the arguments by name, for plain tensors that no other mode would see."""
         if (
             len(args) != count + 1
             or threading.get_ident() != self._main
@@ -324,13 +326,15 @@ class Recorder(TorchDispatchMode):
             return None
         arguments = dict(zip(names, args, strict=False))
         try:
+            tensor = args[0] if count > 1 else args[0][0]
+            send = getattr(group._get_backend(tensor.device), name)
             arguments["async_op"] = args[count].asyncOp
-        except AttributeError:  # no options, or those of an older torch
+        except (AttributeError, IndexError, RuntimeError):  # no options, no tensor, no backend, or an older torch
             return None
-        for name, option in options.items():
-            arguments[name] = getattr(args[count], option)
+        for argument, option in options.items():
+            arguments[argument] = getattr(args[count], option)
         self._recording.pause()
-        return arguments
+        return send, arguments
 
     def _group(self, group: ProcessGroup) -> c10d.Group:
         """Return what rows say of the process group, after the row that says who is in it."""
