@@ -105,7 +105,7 @@ class TrainingHooks:
         self._guarded(self._observer.after_step, optimizer is self._leader)
 
 
-class _Engine(torch._C._ImperativeEngine):  # type: ignore[misc]
+class _Engine(torch._C._ImperativeEngine):
     """PyTorch's engine of backward passes, whose runs go through ``through(run, *arguments)``."""
 
     def __init__(self, through: Callable[..., Any]) -> None:
