@@ -231,6 +231,8 @@ class Recorder(TorchDispatchMode):
         if not torch._C._is_key_in_tls(RECORDED):
             self._other_threads += func._schema.name in c10d.CALLS
             return call(*args, **kwargs)
+        if func._schema.name in c10d.CALLS:
+            self._on_fakes += any(isinstance(tensor, FakeTensor) for tensor in c10d.tensors_of(args))
         return self._communicate(func, call, args, kwargs)
 
     def _communicate(self, func: Any, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -264,7 +266,6 @@ class Recorder(TorchDispatchMode):
             if name not in c10d.LOCAL:
                 self._unknown[name] += 1
             return
-        self._on_fakes += any(isinstance(tensor, FakeTensor) for tensor in c10d.tensors_of([*arguments.values()]))
         self._sent(call, c10d.group_of(arguments), arguments, result, issued)
 
     def _sent(
