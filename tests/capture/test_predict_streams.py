@@ -24,7 +24,7 @@ class Rank:
         self.recording = streams.StreamRecording(self.rows.append)
 
     def compute(self) -> None:
-        self.recording.operator(OperatorWork("float32", 1.0, 1.0))
+        self.recording.work.operator(OperatorWork("float32", 1.0, 1.0))
 
     def send(self, group: str) -> RecordedEvent:
         self.recording.pause()

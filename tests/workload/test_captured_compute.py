@@ -105,7 +105,7 @@ def test_a_span_takes_as_long_as_its_operators_one_by_one(operators: list[Operat
     rows: list[Any] = []
     recording = Recording(rows.append, clock=lambda: 0, busy=lambda: 0)
     for work in operators:
-        recording.operator(work)
+        recording.work.operator(work)
     recording.pause()
     kept = [OperatorWork(*work) for event in rows for work in event.row["work"]]
     for gpu in (SLOW, FAST):

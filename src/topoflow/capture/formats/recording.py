@@ -6,18 +6,21 @@
     {"kind": "compute", "name": "forward", "start": 10, "end": 20, "busy": 9, "after": [], "work": []}
     {"kind": "communication", "op": "all_reduce", "group": "0", "dtype": "float32", "in": 8, "out": 8, "issue": 20, ...}
     {"kind": "later", "event": 1, "end": 30}
-    {"kind": "step"}
+    {"kind": "step", "work": "counted"}
     {"kind": "state", "torch": "2.13.0", "backends": ["gloo"], "job": [0, 2], "on_device": 0, ...}
     {"kind": "ended"}
 
 ``begin`` is the first training forward pass, ``step`` the end of an iteration, ``later`` what was not known when an
-event was written. The last ``state`` counts. Compute and communications are the events, counted from 0. Times are ns of
-one clock, which showed ``start`` at ``epoch``. A file without ``ended`` is that of a job that failed or was killed: its
-last line may be cut.
+event was written. ``work`` of a step says how the operators of its iteration are known: they were ``counted``,
+``repeated`` from a counted iteration that did the same, or ``changed`` while they were repeated
+(``topoflow.capture.record.iteration_work``). The last ``state`` counts. Compute and communications are the events,
+counted from 0. Times are ns of one clock, which showed ``start`` at ``epoch``. A file without ``ended`` is that of a
+job that failed or was killed: its last line may be cut.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -35,6 +38,13 @@ CUT_LINE = "lines are cut, as the job ended while they were written, and are lef
 CUT_OFF = "ranks were cut off or failed: what others did after that is left out"
 AFTER_LAST_STEP = "communications after the last optimizer step belong to no iteration and are left out"
 UNKNOWN_SENDER = "receives from any source were not waited for: who sent is unknown, left out"
+WORK = {  # how the work of an iteration is known -> a note on iterations of this kind
+    "counted": "",
+    "repeated": "iterations had the module calls and communications of one whose operators were counted: theirs are "
+    "taken to be the same",
+    "changed": "iterations changed while operators were not counted: some of their operators are those of an earlier "
+    "iteration",
+}
 NO_STEP = "no optimizer took a step: the script is one iteration"
 
 
@@ -69,6 +79,7 @@ class _Rows:
     events: list[ComputeSpan | RecordedOperation] = field(default_factory=list)
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
     steps: list[int] = field(default_factory=list)  # number of events before each optimizer step
+    work_known: Counter[str] = field(default_factory=Counter)  # iterations by how their work is known
     begin: int | None = None  # number of events before the first training forward pass
     state: Fields | None = None
     ended: bool = False
@@ -88,6 +99,10 @@ class _Rows:
                 self.begin = len(self.events)
             case "step":
                 self.steps.append(len(self.events))
+                known = row.text("work") if row.has("work") else "counted"
+                if known not in WORK:
+                    row.fail("work", f"must be one of {', '.join(WORK)}")
+                self.work_known[known] += 1
             case "state":
                 self.state = row
             case "ended":
@@ -99,6 +114,7 @@ class _Rows:
         """Return all of it: iterations end with the optimizer steps, what follows the last one is left out."""
         counts = {CUT_LINE: int(cut_line), CUT_OFF: int(not self.ended)}
         end = self.steps[-1] if self.steps else len(self.events)
+        counts |= {note: self.work_known[known] for known, note in WORK.items() if note}
         counts[AFTER_LAST_STEP] = sum(isinstance(event, RecordedOperation) for event in self.events[end:])
         events: list[ComputeSpan | RecordedOperation] = []
         numbers = iteration_numbers(end, self._begin(), self.steps)

@@ -109,7 +109,19 @@ class Predictor(Recorder):
         """Return the events so far."""
         return self._recording
 
-    def _asks_for_shapes(self, types: Any, func: Any, args: Any) -> bool:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        sends = func.namespace in c10d.NAMESPACES and not self._asks_for_shapes(types, args)
+        if sends and not any(kind.__module__.startswith("torch.distributed") for kind in types):
+            return self._communicate(func, func, args, kwargs or {})
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+    def _kernel_called(self, func: Any, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        return call(*args, **kwargs)  # recorded before, where it has the script's tensors
+
+    def _switch_counting(self) -> None:
+        """Count in all iterations, as nothing takes time."""
+
+    def _asks_for_shapes(self, types: Any, args: Any) -> bool:
         tensors = (leaf for leaf in tree_iter(args) if isinstance(leaf, torch.Tensor))
         return bool(types) and not all(map(self._shapes.owns, tensors))
 
@@ -119,15 +131,16 @@ class Predictor(Recorder):
     def _count(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         work = work_of(func, args, kwargs, result)
         if work is not None:
-            self._recording.operator(work)
+            self._recording.work.operator(work)
 
     def _before_wait(self) -> None:
         super()._before_wait()
         with _disable_current_modes():
             self._mailbox.wait()
 
-    def _after_step(self, ends_iteration: bool) -> None:
-        super()._after_step(ends_iteration)
+    def after_step(self, ends_iteration: bool) -> None:
+        """End the script where it has run enough iterations."""
+        super().after_step(ends_iteration)
         if not ends_iteration:
             return
         sent = self._rows.sent()

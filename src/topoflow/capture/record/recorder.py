@@ -1,12 +1,14 @@
 """Recorder: sees every communication of a PyTorch script from inside its process, without touching the script.
 
-A ``TorchDispatchMode`` sees each operator that PyTorch runs in the main thread and in the backward pass, those of DDP's
-C++ reducer among them. Four things are watched:
+Five things are watched:
 
-- an operator of the c10d namespaces: a communication is issued (``topoflow.capture.record.c10d`` reads it);
+- operators of the c10d namespaces, those of DDP's C++ reducer among them: a communication is issued
+  (``topoflow.capture.record.kernels`` sees it, ``topoflow.capture.record.c10d`` reads it);
 - ``Work.wait`` and ``wait_tensor``: the main thread waits for a communication;
-- the end of a backward pass: DDP and FSDP then wait, in C++, for all that was issued during it;
-- forward passes and optimizer steps: iterations (``topoflow.capture.record.training_steps``).
+- backward passes: at their end DDP and FSDP wait, in C++, for all that was issued during them;
+- calls of modules, and optimizer steps: iterations (``topoflow.capture.record.training_steps``);
+- in some iterations every operator of the main thread, by a dispatch mode: what is computed and moved
+  (``topoflow.capture.record.operators``; ``topoflow.capture.record.iteration_work`` says in which).
 
 A transfer's end is when the wait for it returned, or when the writing thread finds its ``Work`` completed, which is
 within about a millisecond. (A callback of gloo's threads would be exact. But it needs the GIL, and aborts a process
@@ -15,11 +17,11 @@ that ends with a communication under way.) gloo does not report when a transfer 
 An error of the recorder ends the recording, never the script: ``_stop`` says it in one line, and from then on operators
 pass through. A forked process records nothing.
 
-Cost: 10-20 us per operator of the script. That of any dispatch mode, about half, is part of the compute spans; that of
-counting what the operator computes and moves (``topoflow.capture.record.operators``) is left out of them. For an
-operator with a process group that would be 45 us: the methods of ``ProcessGroup`` that Python calls most are watched
-themselves, past the mode, which takes about 15 us. Not seen: threads that the script starts (their communications are
-counted) and processes, and times on devices other than the CPU.
+Cost: about 2 us per call of a module; 10-20 us per operator where operators are counted. That of any dispatch mode,
+about half, is part of the compute spans; that of counting is left out of them. A kernel in front of a collective takes
+about 45 us: the methods of ``ProcessGroup`` that Python calls most are watched themselves, past the kernel, which takes
+about 15 us. Not seen: threads that the script starts (their communications are counted) and processes, and times on
+devices other than the CPU.
 """
 
 from __future__ import annotations
@@ -35,20 +37,21 @@ from weakref import WeakKeyDictionary
 import torch
 import torch.distributed as dist
 from torch._guards import TracingContext
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed import ProcessGroup, Work
 from torch.utils._python_dispatch import TorchDispatchMode, _len_torch_dispatch_stack
 
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.record import c10d
 from topoflow.capture.record.file import Event, RecordFile, Row, describe, say
+from topoflow.capture.record.kernels import Kernels
 from topoflow.capture.record.operators import work_of
-from topoflow.capture.record.other_threads import OtherThreads
 from topoflow.capture.record.recording import UNKNOWN_PEER, Recording
-from topoflow.capture.record.training_steps import TrainingHooks
+from topoflow.capture.record.training_steps import TrainingHooks, in_backward
 
 PATIENCE = 600 * 10**9  # ns after which nobody looks whether a communication has ended
 MAX_LOOKS = 32  # communications at a time
-NOT_IN_BACKWARD = -1  # torch._C._current_graph_task_id outside of a backward pass
+RECORDED = "topoflow.capture"  # marks PyTorch's state of the main thread
 
 
 class Recorder(TorchDispatchMode):
@@ -74,15 +77,13 @@ class Recorder(TorchDispatchMode):
         self._on_device = 0
         self._on_fakes = 0
         self._job: tuple[int, int] | None = None  # rank and world size of the default process group
-        self._others = OtherThreads()
-        self._hooks = TrainingHooks(
-            lambda: self._guarded(self._recording.begin_iterations),
-            lambda: self._guarded(self._before_step),
-            lambda ends: self._guarded(self._after_step, ends),
-        )
+        self._other_threads = 0  # communications of threads that the script started
+        self._kernels = Kernels(self._kernel_called)
+        self._hooks = TrainingHooks(self, self._guarded)
 
     def __enter__(self) -> Recorder:
         self._active = True
+        torch._C._stash_obj_in_tls(RECORDED, True)
         self._file.start(self, self._stop)
         os.register_at_fork(after_in_child=self._forked)
         # The descriptors are kept, not the functions that they return: these would be no methods when put back.
@@ -92,13 +93,14 @@ class Recorder(TorchDispatchMode):
         for name in self._methods:
             setattr(ProcessGroup, name, self._called(getattr(ProcessGroup, name), *c10d.METHODS[name]))
         self._hooks.install()
-        self._others.install()
+        self._kernels.install()
         super().__enter__()
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        super().__exit__(*exception)
-        self._others.remove()
+        if self._recording.work.counting:
+            super().__exit__(*exception)
+        self._kernels.remove()
         self._hooks.remove()
         Work.wait = self._wait
         for name, method in self._methods.items():
@@ -136,7 +138,7 @@ class Recorder(TorchDispatchMode):
             "job": self._job,
             "on_device": self._on_device,
             "on_fakes": self._on_fakes,
-            "other_threads": self._others.communications,
+            "other_threads": self._other_threads,
             "unknown": dict(self._unknown),
         }
 
@@ -162,60 +164,87 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if types and any(kind.__module__.startswith("torch.distributed") for kind in types):
-            return NotImplemented  # DTensor, AsyncCollectiveTensor: what they send comes back here as plain tensors
-        if not self._active or (types and self._asks_for_shapes(types, func, args)):
-            return func(*args, **kwargs)
-        on_main = threading.get_ident() == self._main
-        if on_main:
-            self._guarded(self._follow_backward)
-        if func.namespace in c10d.NAMESPACES:
-            return self._communicate(func, args, kwargs, on_main)
+            return NotImplemented  # DTensor, AsyncCollectiveTensor: what they compute comes back here as plain tensors
         result = func(*args, **kwargs)
-        if on_main and func.namespace == "aten":
+        if func.namespace == "aten" and threading.get_ident() == self._main and not self._asks_for_shapes(types, args):
             self._guarded(self._count, func, args, kwargs, result)
         return result
 
-    def _asks_for_shapes(self, types: Any, func: Any, args: Any) -> bool:
-        """Return whether an operator runs on FakeTensors with which a compiler traces: it computes and sends nothing.
-
-        A communication on FakeTensors of a script stands for what it would send, and is counted.
-        """
-        if not any(kind.__module__.startswith("torch._subclasses") for kind in types):
-            return False
-        sends = func.namespace in c10d.NAMESPACES and TracingContext.try_get() is None
-        self._on_fakes += sends and func._schema.name in c10d.CALLS
-        return not sends
+    def _asks_for_shapes(self, types: Any, args: Any) -> bool:
+        """Return whether an operator runs on FakeTensors: it computes nothing."""
+        return bool(types) and any(issubclass(kind, FakeTensor) for kind in types)
 
     def _count(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Add the operator's work to the running compute span, which this does not lengthen."""
         began = time.thread_time_ns()
         work = work_of(func, args, kwargs, result)
         if work is not None:
-            self._recording.operator(work)
+            self._recording.work.operator(work)
         self._recording.leave_out(time.thread_time_ns() - began)
 
-    def _follow_backward(self) -> None:
-        """Notice where a backward pass begins and ends; at its end the thread waited for what was issued in it."""
+    def _switch_counting(self) -> None:
+        """Enter or leave the dispatch mode, unless the script's own modes or a backward pass would undo this."""
+        wanted = self._recording.work.wanted
+        if (
+            wanted is not self._recording.work.counting
+            and _len_torch_dispatch_stack() == (not wanted)
+            and not in_backward()
+        ):
+            if wanted:
+                super().__enter__()
+            else:
+                super().__exit__(None, None, None)
+            self._recording.work.count(wanted)
+
+    def module_called(self, module: Any, inputs: Any) -> None:
+        """Note a call of a module and the shapes of its inputs."""
         if self._recording.is_paused:  # who was to wait has not
             self._recording.resume()
-        if torch._C._current_graph_task_id() != NOT_IN_BACKWARD:
-            if self._recording.phase != "backward":
-                self._recording.enter("backward")
-        elif self._recording.phase == "backward":
-            self._recording.enter("forward")
-            for event in self._in_backward:
-                self._recording.waited(event)
-            self._in_backward = []
+        shapes = [tensor.shape for tensor in inputs if isinstance(tensor, torch.Tensor)]
+        self._recording.work.mark((type(module), *shapes))
+        if self._recording.work.wanted and not self._recording.work.counting:
+            self._switch_counting()
 
-    def _communicate(self, func: Any, args: Any, kwargs: Any, on_main: bool) -> Any:
+    def begin_iterations(self) -> None:
+        """Note that the first iteration begins."""
+        self._recording.begin_iterations()
+
+    def before_backward(self) -> None:
+        """Begin the backward phase."""
+        self._recording.enter("backward")
+        self._switch_counting()
+
+    def after_backward(self) -> None:
+        """End the backward phase: the thread has waited for what was issued in it."""
+        self._recording.enter("forward")
+        for event in self._in_backward:
+            self._recording.waited(event)
+        self._in_backward = []
+
+    def _kernel_called(self, func: Any, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Run an operator of the c10d namespaces, and record it unless it is that of a thread that the script started.
+
+        PyTorch's state of a thread is also that of the threads which run backward passes for it.
+        """
+        if not self._active or TracingContext.try_get() is not None:  # a compiler asks for the shape of the result
+            return call(*args, **kwargs)
+        if not torch._C._is_key_in_tls(RECORDED):
+            self._other_threads += func._schema.name in c10d.CALLS
+            return call(*args, **kwargs)
+        if func._schema.name in c10d.CALLS:
+            self._on_fakes += any(isinstance(tensor, FakeTensor) for tensor in c10d.tensors_of(args))
+        return self._communicate(func, call, args, kwargs)
+
+    def _communicate(self, func: Any, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Run an operator of the c10d namespaces and record what it sends."""
+        on_main = threading.get_ident() == self._main
         if on_main:
             self._guarded(self._recording.pause)
         # The output of a functional operator has the size of its result, so that one is read afterwards; but the time
         # of issue is before, when the others may still have to arrive.
         issued = self._recording.now()
         try:
-            result = func(*args, **kwargs)
+            result = call(*args, **kwargs)
             self._guarded(self._issued, func, args, kwargs, result, issued)
             return result
         finally:
@@ -256,53 +285,57 @@ class Recorder(TorchDispatchMode):
         self, call: c10d.OperatorSignature, group: ProcessGroup, arguments: Any, result: Any, issued: int
     ) -> None:
         self._sent(call, group, arguments, result, issued)
-        if arguments["async_op"]:  # else the caller waits at once
+        if arguments["async_op"] or result is None:  # else the caller waits at once
             self._recording.resume()
 
     def _called(self, method: Callable[..., Any], operator: str, names: Any, options: Any) -> Callable[..., Any]:
-        """Return a method of ProcessGroup that records what it sends, past the dispatch mode.
+        """Return a method of ProcessGroup that records what it sends, and calls the backend as its operator does.
 
-        The mode would see the operator of the method, but takes three times as long as a tiny collective.
+        The kernel would see the operator, but takes twice as long as a tiny collective.
         """
         call, count = c10d.CALLS[operator], len(names)
+        of_backend = operator.removeprefix("c10d::").removesuffix("_")
 
         def send_and_record(group: ProcessGroup, *args: Any) -> Any:
-            arguments = self._guarded(self._plain_call, args, names, count, options)
-            if arguments is None:
+            plain = self._guarded(self._plain_call, group, of_backend, args, names, count, options)
+            if plain is None:
                 return method(group, *args)
+            send, arguments = plain
             issued = self._recording.now()
-            past_mode = torch._C._DisableTorchDispatch()  # as a context manager it takes twice the time
             try:
-                result = method(group, *args)
+                result = send(*args)
             except BaseException:
                 self._guarded(self._recording.resume)
                 raise
-            finally:
-                del past_mode
             self._guarded(self._sent_by_method, call, group, arguments, result, issued)
             return result
 
         return send_and_record
 
-    def _plain_call(self, args: Any, names: Any, count: int, options: Any) -> dict[str, Any] | None:
-        """Return the arguments by name where this mode alone would see the operator, on plain tensors, else None."""
+    def _plain_call(
+        self, group: ProcessGroup, name: str, args: Any, names: Any, count: int, options: Any
+    ) -> tuple[Callable[..., Any], dict[str, Any]] | None:
+        """Return the backend's method and the arguments by name, for plain tensors that no other mode would see."""
         if (
             len(args) != count + 1
             or threading.get_ident() != self._main
-            or _len_torch_dispatch_stack() != 1
+            or self._main in self._kernels.threads
+            or _len_torch_dispatch_stack() != self._recording.work.counting
+            or torch.autograd._profiler_enabled()  # the script's own: it shows operators
             or not c10d.are_plain(args[:count])
         ):
             return None
         arguments = dict(zip(names, args, strict=False))
         try:
+            tensor = args[0] if count > 1 else args[0][0]
+            send = getattr(group._get_backend(tensor.device), name)
             arguments["async_op"] = args[count].asyncOp
-        except AttributeError:  # no options, or those of an older torch
+        except (AttributeError, IndexError, RuntimeError):  # no options, no tensor, no backend, or an older torch
             return None
-        for name, option in options.items():
-            arguments[name] = getattr(args[count], option)
-        self._follow_backward()
+        for argument, option in options.items():
+            arguments[argument] = getattr(args[count], option)
         self._recording.pause()
-        return arguments
+        return send, arguments
 
     def _group(self, group: ProcessGroup) -> c10d.Group:
         """Return what rows say of the process group, after the row that says who is in it."""
@@ -350,7 +383,6 @@ class Recorder(TorchDispatchMode):
         return wait_and_record
 
     def _before_wait(self) -> None:
-        self._follow_backward()
         self._recording.pause()
 
     def _after_wait(self, work: Work, on_main: bool) -> None:
@@ -364,11 +396,13 @@ class Recorder(TorchDispatchMode):
         if on_main:
             self._recording.resume()
 
-    def _before_step(self) -> None:
-        self._follow_backward()
+    def before_step(self) -> None:
+        """Begin the optimizer phase."""
         self._recording.enter("optimizer")
 
-    def _after_step(self, ends_iteration: bool) -> None:
-        self._recording.enter("forward")
+    def after_step(self, ends_iteration: bool) -> None:
+        """End the optimizer phase, and maybe the iteration; an optimizer may step within a backward pass."""
+        self._recording.enter("backward" if in_backward() else "forward")
         if ends_iteration:
             self._recording.step()
+            self._switch_counting()

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from math import inf
 
 from topoflow.capture import work_rows
-from topoflow.capture.base import OperatorWork
 from topoflow.capture.record.file import Event, Row
+from topoflow.capture.record.iteration_work import IterationWork
 
 UNKNOWN_PEER = -1  # of a receive from any source, until it has completed
 
@@ -45,8 +44,7 @@ class Recording:
         self._last_compute: int | None = None
         self._last_of_group: dict[str, int] = {}
         self._open: tuple[int, int] | None = (clock(), busy())  # start of the running span on both clocks
-        # FLOPs and bytes of the running span, by dtype, kernel, shape and FLOPs per byte
-        self._work: dict[tuple[str, str, tuple[int, ...], float], list[float]] = {}
+        self.work = IterationWork()
 
     @property
     def is_paused(self) -> bool:
@@ -60,7 +58,9 @@ class Recording:
         start, busy = self._open
         self._open = None
         seconds = self._busy() - busy
-        if seconds > 0 or self._work:
+        self.work.mark(self.phase)
+        work = self.work.take()
+        if seconds > 0 or work:
             row: Row = {
                 "kind": "compute",
                 "name": self.phase,
@@ -69,12 +69,8 @@ class Recording:
                 "busy": max(0, seconds),
                 "after": self._follows(),
             }
-            if self._work:
-                row["work"] = [
-                    work_rows.written(OperatorWork(dtype, flops, moved, kernel, shape))
-                    for (dtype, kernel, shape, _), (flops, moved) in sorted(self._work.items())
-                ]
-                self._work = {}
+            if work:
+                row["work"] = [work_rows.written(part) for part in work]
             self._waited = []
             self._last_compute = self._events
             self._write(Event(self._events, row))
@@ -83,13 +79,6 @@ class Recording:
     def resume(self) -> None:
         """Open a compute span: the main thread computes again."""
         self._open = (self.now(), self._busy())
-
-    def operator(self, work: OperatorWork) -> None:
-        """Add an operator. Those with the same FLOPs per byte are limited by the same on any device, so they add up."""
-        dtype, flops, moved, kernel, shape = work
-        total = self._work.setdefault((dtype, kernel, shape, flops / moved if moved else inf), [0.0, 0.0])
-        total[0] += flops
-        total[1] += moved
 
     def leave_out(self, busy: int) -> None:
         """Take ``busy`` ns of processor time out of the running span: they were the recorder's, not the script's."""
@@ -112,6 +101,7 @@ class Recording:
 
     def _add(self, row: Row, issued: int, follows: Sequence[int]) -> Event:
         """Add a communication that follows other events, and the previous communication of its group."""
+        self.work.mark((*row.values(),))
         group = row["group"]
         before = self._last_of_group.get(group)
         row["issue"] = issued
@@ -144,8 +134,9 @@ class Recording:
         """Note that the first iteration begins now."""
         self.pause()
         self.resume()
+        self.work.begin()
         self._write({"kind": "begin"})
 
     def step(self) -> None:
         """Note that an iteration ended where the running compute span began."""
-        self._write({"kind": "step"})
+        self._write({"kind": "step", "work": self.work.end()})
