@@ -281,7 +281,7 @@ def main(arguments: Sequence[str]) -> None:
         "source": lambda row: row["source"],
         "gpu": lambda row: row["gpu"],
         "kind": kind_of,
-        "without": lambda row: "" if "deepseek" in kind_of(row) else "deepseek",
+        "without": lambda row: "" if "DeepSeek" in kind_of(row) else "deepseek",
     }
     for column, name_of in names.items():
         groups = defaultdict(list)

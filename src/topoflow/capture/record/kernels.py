@@ -1,4 +1,4 @@
-"""Kernels in front of those of torch's c10d namespaces: they see each call, from Python or C++, of any thread.
+"""DispatchKernels in front of those of torch's c10d namespaces: they see each call, from Python or C++, of any thread.
 
 PyTorch calls a kernel of the dispatch key ``BackendSelect`` just before that of the device, after dispatch modes and
 tensor subclasses have made plain operators of what the script asked for (``c10/core/DispatchKey.h``). So nothing but
@@ -21,7 +21,7 @@ KEY = torch._C.DispatchKey.BackendSelect
 Seen = Callable[[Any, Callable[..., Any], Any, Any], Any]  # operator, the call itself, its arguments -> result
 
 
-class Kernels:
+class DispatchKernels:
     """``seen(operator, call, args, kwargs)`` stands for each call, and returns what ``call`` returns.
 
     ``threads`` are in such a call: those that it makes itself, as a functional collective does, are not seen.

@@ -44,7 +44,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _len_torch_dispatch_
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.record import c10d
 from topoflow.capture.record.file import Event, RecordFile, Row, describe, say
-from topoflow.capture.record.kernels import Kernels
+from topoflow.capture.record.kernels import DispatchKernels
 from topoflow.capture.record.operators import work_of
 from topoflow.capture.record.recording import UNKNOWN_PEER, Recording
 from topoflow.capture.record.training_steps import TrainingHooks, in_backward
@@ -78,7 +78,7 @@ class Recorder(TorchDispatchMode):
         self._on_fakes = 0
         self._job: tuple[int, int] | None = None  # rank and world size of the default process group
         self._other_threads = 0  # communications of threads that the script started
-        self._kernels = Kernels(self._kernel_called)
+        self._kernels = DispatchKernels(self._kernel_called)
         self._hooks = TrainingHooks(self, self._guarded)
 
     def __enter__(self) -> Recorder:
