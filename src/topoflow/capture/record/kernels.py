@@ -1,4 +1,4 @@
-"""DispatchKernels in front of those of torch's c10d namespaces: they see each call, from Python or C++, of any thread.
+"""Kernels in front of those of torch's c10d namespaces: they see each call, from Python or C++, of any thread.
 
 PyTorch calls a kernel of the dispatch key ``BackendSelect`` just before that of the device, after dispatch modes and
 tensor subclasses have made plain operators of what the script asked for (``c10/core/DispatchKey.h``). So nothing but
