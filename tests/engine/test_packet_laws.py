@@ -234,7 +234,7 @@ def test_large_messages_agree_with_fluid(make_world: MakeWorld, paths: list[list
         ("queues", "output", "must be one of virtual_output, input, got 'output'"),
         ("arbiter", "oldest", "must be one of round_robin, age, arrival, got 'oldest'"),
         ("eager", -1, "must be a whole number within 0..9007199254740992 or null, got -1"),
-        ("draws", "flow", "must be one of packet, message, in_turn, got 'flow'"),
+        ("draws", "flow", "must be one of packet, message, in_turn, reps, flowlet, got 'flow'"),
         ("virtual_channels", 0, "must be a whole number within 1..32768 or auto, got 0"),
         ("switch_latency", -1.0, "must be within 0 and 9007.2 s, got -1.0"),
         ("nic_latency", float("nan"), "must be within 0 and 9007.2 s, got nan"),
