@@ -141,11 +141,11 @@ class _Iteration:
         for server in self.grid.stage_servers(one.stage):
             awaited = ascending((*self.busy[server], *arrived.get(server, ())))
             ends[server] = (self.tasks.add(Compute(work.seconds, server, awaited, f"{name} @{server}")),)
-        for kind, calls in work.sent.items():
+        for kind, size, calls in ((kind, *each) for kind, sizes in work.sent.items() for each in sizes.items()):
             groups = self.groups.get((one.stage, kind))
-            if groups and calls.bytes:
+            if groups:
                 op = OPERATION.get(kind, kind)
-                ends = self.tasks.collective(op, calls.bytes, groups, ends, f"{kind} {name}", calls.number)
+                ends = self.tasks.collective(op, size * calls, groups, ends, f"{kind} {name}", calls)
         self.busy |= ends
 
     def _send(self, one: Pass, stage: int, what: str) -> None:

@@ -3,8 +3,8 @@
 Stage i of a pipeline begins when a microbatch has passed the stages before it; its rank works on all microbatches; then
 the last one goes back through the stages before it. f and b are the times of the passes of a stage with their
 collectives, W_i = m (f + b) of all stages of rank i, D_i the collectives of data ranks for which compute waits: where
-``Efficiency.overlap`` is less than 1 all reductions, as the rest of each follows its concurrent part, and the rest of
-the gathers. The last backward pass of a stage takes l = b + d, as it sends its gradients to the
+``Efficiency.overlap`` is less than 1 all reductions, as the rest of each follows its concurrent part (but where experts
+are divided only the rest, as two kinds are reduced at a time), and the rest of the gathers. The last backward pass of a stage takes l = b + d, as it sends its gradients to the
 stage before it when compute no longer waits for its reductions d. With ZeRO 2 and 3 d is not counted:
 
     f_0 + .. + f_{i-1}  +  W_i + D_i  +  l_{i-1} + .. + l_0  +  update
@@ -48,7 +48,16 @@ from topoflow.strategy.memory import RECOMPUTE, state_bytes_per_gpu
 from topoflow.strategy.parallel import Parallel
 from topoflow.strategy.schedules import kept_microbatches, table_of
 from topoflow.traffic.grid.pipelined import handover_bytes
-from topoflow.traffic.grid.stage_work import AMONG, OPERATION, TO_NODES, PassWork, backward_work, forward_work
+from topoflow.traffic.grid.stage_work import (
+    AMONG,
+    OPERATION,
+    TO_NODES,
+    Calls,
+    PassWork,
+    all_bytes,
+    backward_work,
+    forward_work,
+)
 from topoflow.traffic.roofline import step_seconds
 from topoflow.units import DTYPE_BYTES
 from topoflow.workload.base import Layer, LayerGraph
@@ -182,7 +191,6 @@ class RecipeBound:
         self.passed: dict[tuple[tuple[int, ...], int | None], list[tuple[int, PassWork]]] = {}
         measured = workload.gpu.measured
         self.waiting = 0.0 if measured is None else 1 - measured.overlap  # part of a gather that compute waits for
-        self.reducing = float(self.waiting > 0)  # of a reduction
         self.gradient_bytes = DTYPE_BYTES[given.reduce_dtype or workload.dtype]
 
     def of(self, recipes: Recipes, most: float = np.inf) -> Bounds:
@@ -218,12 +226,15 @@ class RecipeBound:
             for column, passed in self._passed(tuple(mesh), None):
                 forward[row, column] = passed.seconds
                 for op in SENT:
-                    sent[op][row, column] = passed.sent.get(op, (0.0, 0))
+                    sent[op][row, column] = all_bytes(calls := passed.sent.get(op, Calls())), calls.total()
             for how in again:
                 for column, passed in self._passed(tuple(mesh), how):
                     backward[how, row, column] = passed.seconds
                     for op in SENT:
-                        sent_back[op][how, row, column] = passed.sent.get(op, (0.0, 0))
+                        sent_back[op][how, row, column] = (
+                            all_bytes(calls := passed.sent.get(op, Calls())),
+                            calls.total(),
+                        )
         return Work(number, forward, backward, sent, sent_back)
 
     def _passed(self, mesh: tuple[int, ...], how: int | None) -> list[tuple[int, PassWork]]:
@@ -373,12 +384,13 @@ class RecipeBound:
         forward = {"compute": work.forward[work.number] @ types.counts.T}
         backward = {"compute": work.backward[how, work.number] @ types.counts.T}
         for op, axes in SENT.items():
-            sent = types.counts @ work.sent_forward[op][work.number]  # [R, U, 2]
-            back = types.counts @ work.sent_backward[op][how, work.number]
-            for passes, (bytes, number) in ((forward, np.moveaxis(sent, 2, 0)), (backward, np.moveaxis(back, 2, 0))):
+            sent = work.sent_forward[op][work.number], work.sent_backward[op][how, work.number]  # [R, K, 2] each
+            for passes, (bytes, number) in zip(
+                (forward, backward), (np.moveaxis(each, 2, 0) for each in sent), strict=True
+            ):
                 calls = np.maximum(number, 1.0)
                 seconds = calls * self.collectives.seconds(OPERATION.get(op, op), *shapes[axes], bytes / calls)
-                passes[axes[0]] = passes.get(axes[0], 0.0) + seconds
+                passes[axes[0]] = passes.get(axes[0], 0.0) + seconds @ types.counts.T
         return Passes(forward, backward)
 
     def pipelined(self, recipes: Recipes) -> Floats:
@@ -414,6 +426,8 @@ class RecipeBound:
         """Return the collectives of data ranks and the updates."""
         zero, many = recipes.zero[:, None], recipes.microbatches[:, None]
         each = np.where(zero >= 2, many, 1)  # reductions in an iteration
+        # The part of a reduction for which compute waits: two kinds of gradients may be reduced at the same time
+        waited_for = np.where(recipes.expert > 1, self.waiting, float(self.waiting > 0))[:, None]
         waits, queued, gather, update, replicated = (np.zeros((len(recipes), len(types.first))) for _ in range(5))
         elements, roots = _elements(recipes, types.parameters, cut), _elements(recipes, types.root, cut)
         of_stage, replicated_of_stage = list[Floats](), list[Floats]()
@@ -428,7 +442,7 @@ class RecipeBound:
             )
             gather += np.where((zero == 1) | (zero == 2), gathered, 0.0)
             passes = np.where(zero == 3, many * (gathered + in_blocks), 0.0)
-            waits += self.reducing * each * reduced + self.waiting * passes
+            waits += waited_for * each * reduced + self.waiting * passes
             queued = np.maximum(queued, each * reduced + passes)
             of_stage.append(self._reduced(elements[kind], zero, recipes, kind, shapes))
             replicated += each * self._replicated(held, recipes, kind, shapes)
@@ -436,8 +450,8 @@ class RecipeBound:
             update += held / _divided(recipes, kind)[:, None] * step_seconds(self.workload, 1.0)
         queued, reduced = np.maximum(queued, replicated), _sum(replicated_of_stage)
         last = np.maximum.reduce([*of_stage, reduced])[:, types.first]
-        waited = np.where(zero < 2, self.reducing * (_sum(of_stage) + reduced), 0.0)
-        return DataWork(waits + self.reducing * replicated, queued, gather, last, update, waited)
+        waited = np.where(zero < 2, waited_for * (_sum(of_stage) + reduced), 0.0)
+        return DataWork(waits + waited_for * replicated, queued, gather, last, update, waited)
 
     def _reduced(self, elements: Floats, zero: Numbers, recipes: Recipes, kind: str, shapes: Shapes) -> Floats:
         """Return the least time of the reductions of gradients of a kind, of ``elements`` on a GPU."""

@@ -27,6 +27,7 @@ from topoflow.traffic.grid.stage_work import (
     IN_NODES,
     OPERATION,
     PassWork,
+    all_bytes,
     backward_work,
     forward_work,
     pass_groups,
@@ -94,7 +95,7 @@ class _Least:
     def of_pass(self, work: PassWork) -> float:
         """Return the time of the compute and of the collectives that follow it one after another."""
         sent = (
-            least_seconds_of(OPERATION.get(kind, kind), calls.bytes, self.groups[kind], *self.rates)
+            least_seconds_of(OPERATION.get(kind, kind), all_bytes(calls), self.groups[kind], *self.rates)
             for kind, calls in work.sent.items()
             if kind in self.groups and kind != IN_NODES  # which is concurrent with that between nodes
         )
@@ -103,7 +104,7 @@ class _Least:
     def of_port(self, works: Iterable[PassWork], handovers: float) -> float:
         """Return the time in which a server sends all bytes of its passes, one after another."""
         sent = (
-            outside_seconds(OPERATION.get(kind, kind), calls.bytes, self.groups[kind], self.rates[1])
+            outside_seconds(OPERATION.get(kind, kind), all_bytes(calls), self.groups[kind], self.rates[1])
             for work in works
             for kind, calls in work.sent.items()
             if kind in self.groups

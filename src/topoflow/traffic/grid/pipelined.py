@@ -11,8 +11,8 @@
     tie        a tied head and its embedding, in two stages, add up their gradients
     update     once per server, after its last reduction; with ZeRO each rank updates its part
 
-Aggregation: the GPUs of a server do equal work, so a pass is one task per server. The collectives of one kind in a pass
-are one task after its compute, with the bytes and the number of those of all its layers; a real job has two per block,
+Aggregation: the GPUs of a server do equal work, so a pass is one task per server. The collectives of one kind and
+size in a pass are one task after its compute, with the number of those of all its layers; a real job has two per block,
 between its computes. NCCL takes the time of as many calls; by other algorithms the network's latency counts once. A GPU
 begins its next pass when these collectives are done; the send to the next stage overlaps with that pass.
 
@@ -239,12 +239,14 @@ class _Iteration:
         ends = exchange.none(2)
         ends[servers, 0] = tasks.compute(Label("", True), servers, work.seconds)
         begun = ends
-        for kind_of, calls in work.sent.items():
+        for kind_of, bytes, calls in (
+            (kind_of, *each) for kind_of, sizes in work.sent.items() for each in sizes.items()
+        ):
             groups = self.groups.get((self.grid.stage_ranks[stage], kind_of))
-            if groups is not None and calls.bytes:
+            if groups is not None:
                 op, follows = OPERATION.get(kind_of, kind_of), kind_of != IN_NODES
                 begun = ends if follows else begun
-                own = exchange.collective(op, calls.bytes, groups, begun, Label(kind_of), calls.number)
+                own = exchange.collective(op, bytes * calls, groups, begun, Label(kind_of), calls)
                 ends = own if follows else np.concatenate([ends, own], axis=1)
                 ops.append(kind_of)
         return StagePass(tasks, ops, ends[servers])

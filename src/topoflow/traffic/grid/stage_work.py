@@ -23,9 +23,9 @@ The router is assumed to be balanced: all experts get equally many tokens.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from topoflow.strategy.grid import ParallelGrid, RankGroup
 from topoflow.strategy.memory import recomputed_part
@@ -51,20 +51,7 @@ OPERATION = {  # kinds that are no operations -> these
 }
 
 
-class Calls(NamedTuple):
-    """Collectives of one kind in a pass: the bytes of one member's buffers, and how many there are."""
-
-    bytes: float
-    number: int
-
-    @staticmethod
-    def of(bytes: Iterable[float]) -> Calls:
-        """Return one collective for each of ``bytes`` that is not 0."""
-        sizes = [size for size in bytes if size]
-        return Calls(sum(sizes), len(sizes))
-
-    def plus(self, other: Calls) -> Calls:
-        return Calls(self.bytes + other.bytes, self.number + other.number)
+Calls = Counter[float]  # collectives of one kind in a pass: bytes of one member's buffer -> how many there are
 
 
 @dataclass(frozen=True)
@@ -98,7 +85,7 @@ def backward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tup
         again = _sent(workload, grid, [cut for cut in cuts if cut.block is not None])
         del again["all_gather"]
         for kind, calls in again.items():
-            sent[kind] = sent[kind].plus(calls)
+            sent[kind] = sent[kind] + calls
     sent = {"all_gather": sent["all_gather"], "reduce_scatter": sent["all_gather"], **sent}
     return PassWork(seconds, sent)
 
@@ -142,15 +129,22 @@ def _sent(workload: LayerGraph, grid: ParallelGrid, cuts: Sequence[Sharding]) ->
     nodes = nodes_of_experts(workload, grid, cuts)
     limited = [cut for cut in cuts if cut.node_limit and nodes > 1]
     others = [cut for cut in cuts if not (cut.node_limit and nodes > 1)]
-    copies = (cut.routed / cut.top_k * min(cut.node_limit, nodes, cut.top_k) for cut in limited)
-    return {
-        "all_gather": Calls.of(samples / grid.tensor * cut.key_values for cut in cuts),
-        GATHER_INPUTS: Calls.of(samples / grid.context * cut.reduced_backward for cut in cuts),
-        SCATTER_OUTPUTS: Calls.of(samples / grid.context * cut.reduced_forward for cut in cuts),
-        "all_to_all": Calls.of(samples / grid.sharing * cut.routed for cut in others),
-        TO_NODES: Calls.of(samples / grid.sharing * elements for elements in copies),
-        IN_NODES: Calls.of(samples / grid.sharing * cut.routed for cut in limited),
+    sizes = {
+        "all_gather": (samples / grid.tensor * cut.key_values for cut in cuts),
+        GATHER_INPUTS: (samples / grid.context * cut.reduced_backward for cut in cuts),
+        SCATTER_OUTPUTS: (samples / grid.context * cut.reduced_forward for cut in cuts),
+        "all_to_all": (samples / grid.sharing * cut.routed for cut in others),
+        TO_NODES: (
+            samples / grid.sharing * cut.routed / cut.top_k * min(cut.node_limit, nodes, cut.top_k) for cut in limited
+        ),
+        IN_NODES: (samples / grid.sharing * cut.routed for cut in limited),
     }
+    return {kind: Counter(filter(None, bytes)) for kind, bytes in sizes.items()}
+
+
+def all_bytes(calls: Calls) -> float:
+    """Return the bytes of all calls."""
+    return sum(size * number for size, number in calls.items())
 
 
 def nodes_of_experts(workload: LayerGraph, grid: ParallelGrid, cuts: Iterable[Sharding | None]) -> int:
