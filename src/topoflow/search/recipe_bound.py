@@ -4,8 +4,9 @@ Stage i of a pipeline begins when a microbatch has passed the stages before it; 
 the last one goes back through the stages before it. f and b are the times of the passes of a stage with their
 collectives, W_i = m (f + b) of all stages of rank i, D_i the collectives of data ranks for which compute waits: where
 ``Efficiency.overlap`` is less than 1 all reductions, as the rest of each follows its concurrent part (but where experts
-are divided only the rest, as two kinds are reduced at a time), and the rest of the gathers. The last backward pass of a stage takes l = b + d, as it sends its gradients to the
-stage before it when compute no longer waits for its reductions d. With ZeRO 2 and 3 d is not counted:
+are divided only the rest, as two kinds are reduced at a time), and the rest of the gathers. The last backward pass of a
+stage takes l = b + d, as it sends its gradients to the stage before it when compute no longer waits for its reductions
+d. With ZeRO 2 and 3 d is not counted:
 
     f_0 + .. + f_{i-1}  +  W_i + D_i  +  l_{i-1} + .. + l_0  +  update
 

@@ -234,7 +234,7 @@ class _Iteration:
             work = split_backward_work(self.workload, self.grid, part)[kind == "W"]
         else:
             work = (forward_work if kind == "F" else backward_work)(self.workload, self.grid, part)
-        tasks, ops = self.tasks.part(), list[str]()
+        tasks, ops = self.tasks.part(), dict[str, None]()  # in their order, each once as its tasks share a label
         exchange, servers = self.exchange.into(tasks), self.servers[stage]
         ends = exchange.none(2)
         ends[servers, 0] = tasks.compute(Label("", True), servers, work.seconds)
@@ -248,8 +248,8 @@ class _Iteration:
                 begun = ends if follows else begun
                 own = exchange.collective(op, bytes * calls, groups, begun, Label(kind_of), calls)
                 ends = own if follows else np.concatenate([ends, own], axis=1)
-                ops.append(kind_of)
-        return StagePass(tasks, ops, ends[servers])
+                ops[kind_of] = None
+        return StagePass(tasks, [*ops], ends[servers])
 
     def gather(self, instruction: Instruction) -> None:
         """Gather the parameters of a bucket: with ZeRO 3 the part that is concurrent with compute."""
