@@ -3,9 +3,9 @@
 //     -> number 0, text 0 (kernel, gemm), lane 0 (0, 7), start 2000 ns, end 3500 ns, correlation 9, where its args lie
 //
 // Events whose category and name do not matter are passed over, and so is what is not complete ("ph" is not "X").
-// An event that is odd (a field that is missing, given twice, of another type or with a name that has an escape) is
-// only found, not read: the caller says what is wrong with it. The text must be JSON but for the bytes of strings,
-// whose UTF-8 is not checked.
+// Of an event that is irregular (a field is missing, given twice or of another type, or a name has an escape) only the
+// place in the text is returned: the caller decodes it and reports the error. The text must be JSON; whether strings
+// are UTF-8 is not checked.
 //
 // Source: RFC 8259; Trace Event Format (Google); pytorch/kineto libkineto/src/output_json.cpp.
 #pragma once

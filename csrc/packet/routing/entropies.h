@@ -8,7 +8,7 @@
 //              them and draws `kExplored` new ones
 //   flowlets   the next entropy once the message has sent nothing for `gap`
 //
-//   recycled, four packets with the entropies 5 9 2 7, of which that of 9 is marked     5 2 7, then a drawn one
+//   recycled, four packets with the entropies 5 9 2 7, of which that of 9 is marked     5 2 7, then a random one
 //
 // Source: Bonato et al., "REPS: Recycled entropy packet spraying for adaptive load balancing and failure mitigation",
 // arXiv 2407.21625; the constants are those of the consortium's simulator (github.com/ultraethernet/uet-htsim at
