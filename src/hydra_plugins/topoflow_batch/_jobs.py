@@ -75,7 +75,12 @@ class SharedConfiguration:
         values = OmegaConf.to_container(task)
         assert isinstance(hydra, dict)
         assert isinstance(values, dict)
-        return cls(whole, ConfigTree(values, task), {str(key): value for key, value in hydra.items()})
+        return cls(whole, ConfigTree(_by_name(values), task), _by_name(hydra))
+
+
+def _by_name(mapping: dict[Any, Any]) -> dict[str, Any]:
+    """Return a mapping of OmegaConf with the names of its keys."""
+    return {str(key): value for key, value in mapping.items()}
 
 
 def _mappings(values: Iterable[Any]) -> Iterator[dict[Any, Any]]:
