@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from topoflow.units import DTYPE_BYTES
 
@@ -56,6 +57,7 @@ OF_BITS = {8: "uint8", 16: "uint16", 32: "uint32", 64: "uint64", 128: "complex12
 BITS = re.compile(r"[A-Za-z]+(\d{1,3})(?:x(\d))?(?!\d)")  # QInt8, Float8_e3m4 and Bits4x2 have 8 bits
 
 
+@lru_cache(maxsize=2**10)
 def dtype_of(written: str) -> str | None:
     """Return the dtype that PyTorch calls ``written``; for an unknown name with a number of bits, one of that size.
 

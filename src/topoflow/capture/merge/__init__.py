@@ -207,7 +207,10 @@ def _renumber(part: RankRecord, common: Sequence[int], counts: Counter[str]) -> 
     events = without(part.events, outside)
     return replace(
         part,
-        events=tuple(replace(event, iteration=number[event.iteration]) for event in events),
+        events=tuple(
+            event if (iteration := number[event.iteration]) == event.iteration else replace(event, iteration=iteration)
+            for event in events
+        ),
         incomplete=frozenset(number[index] for index in part.incomplete if index in number),
     )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from topoflow.capture.base import POINT_TO_POINT, Communication
 from topoflow.capture.merge.parts import RecordedOperation, Unrecorded
 from topoflow.units import DTYPE_BYTES
@@ -39,7 +37,7 @@ def complete(operation: RecordedOperation, rank: int, world_size: int) -> Commun
 
 def unsized(operation: RecordedOperation, rank: int, world_size: int) -> Communication:
     """Return the Communication that ``rank`` did without its size, which no file records."""
-    return _communication(replace(operation, splits_in=(), splits_out=()), rank, world_size, "", 0, 0)
+    return _communication(operation, rank, world_size, "", 0, 0)
 
 
 def _communication(
@@ -54,8 +52,8 @@ def _communication(
             bytes_in=bytes_in,
             bytes_out=bytes_out,
             iteration=operation.iteration,
-            splits_in=operation.splits_in or (),
-            splits_out=operation.splits_out or (),
+            splits_in=(dtype and operation.splits_in) or (),
+            splits_out=(dtype and operation.splits_out) or (),
             peer=operation.peer,
             tag=operation.tag,
             root=operation.root,

@@ -31,7 +31,7 @@ def annotated(
     if op is None:
         counts[left_out(name)] += 1
         return None
-    dims = row.args.items("Input Dims") if row.args.has("Input Dims") else []
+    dims = row.listed("Input Dims")
     dtype = tensor_dtype(row, range(len(dims)))
     tensors = [tensor_elements(row, argument) for argument in range(len(dims))]
     known = [tensor for tensor in tensors if tensor is not None]

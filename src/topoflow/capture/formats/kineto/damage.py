@@ -61,8 +61,8 @@ def sound_rows(rows: ProfileRows, counts: Counter[str]) -> Sound:
     impossible = _outside(rows, delays)
     impossible |= _containing([row for row in device if row.number not in impossible])
     kept = ProfileRows([row for row in rows.rows if row.number not in impossible]) if impossible else rows
-    there = {row.correlation for row in kept.device}
     recorded = {row.correlation for row in device}
+    there = {row.correlation for row in kept.device} if impossible else recorded
     if not device:
         return Sound(kept)  # only the host was profiled
     counts[IMPOSSIBLE] += len(impossible)
@@ -81,8 +81,7 @@ def _outside(rows: ProfileRows, delays: Sequence[tuple[KinetoRow, int]]) -> set[
     if any(row.name.startswith(STEP) for row in host):
         longest = max(row.end for row in host) - begin
         found |= {row.number for row in device if row.end - row.start > longest}
-        longest_delay = _longest_delay(rows)
-        found |= {row.number for row, delay in delays if delay > longest_delay}
+        found |= {row.number for row, delay in delays if delay > rows.longest_delay}
     return found
 
 
@@ -96,16 +95,11 @@ def _clock_offset(rows: ProfileRows, delays: Sequence[tuple[KinetoRow, int]]) ->
     known = sorted(delay for row, delay in delays if row.start)
     if not known or not any(row.name.startswith(STEP) for row in rows.host):
         return 0
-    longest = _longest_delay(rows)
+    longest = rows.longest_delay
     median = known[len(known) // 2]
     if -CLOCKS_APART <= median <= longest:
         return 0
     return min(delay for delay in known if abs(delay - median) <= longest)
-
-
-def _longest_delay(rows: ProfileRows) -> int:
-    """Return how long a kernel can wait at most after its launch: while the host runs, and while other kernels run."""
-    return max(row.end for row in rows.host) - rows.host[0].start + sum(row.end - row.start for row in rows.device)
 
 
 def _moved(rows: ProfileRows, by: int) -> ProfileRows:
@@ -142,11 +136,11 @@ def _uncertain(device: Sequence[KinetoRow], calls: Mapping[Any, KinetoRow]) -> l
     latest: dict[tuple[Any, Any], int] = {}  # call of each stream
     waiting: dict[tuple[Any, Any], list[KinetoRow]] = {}  # kernels since then
     for row in device:
-        call = calls.get(row.correlation)
+        call, lane = calls.get(row.correlation), row.lane
         if call is not None:
-            if row.lane in waiting:
-                spans += [(latest[row.lane], min(call.start, kernel.start)) for kernel in waiting.pop(row.lane)]
-            latest[row.lane] = max(call.start, latest.get(row.lane, call.start))
-        elif row.lane in latest:
-            waiting.setdefault(row.lane, []).append(row)
+            if lane in waiting:
+                spans += [(latest[lane], min(call.start, kernel.start)) for kernel in waiting.pop(lane)]
+            latest[lane] = max(call.start, latest.get(lane, call.start))
+        elif lane in latest:
+            waiting.setdefault(lane, []).append(row)
     return spans + [(latest[lane], kernel.start) for lane, kernels in waiting.items() for kernel in kernels]

@@ -53,8 +53,8 @@ class RowGroup:
 
 def read_group(row: KinetoRow) -> RowGroup | None:
     """The group that the inputs of a ``record_param_comms`` row end with; None where they do not."""
-    values = row.args.texts("Concrete Inputs") if row.args.has("Concrete Inputs") else ()
-    types = row.args.texts("Input type") if row.args.has("Input type") else ()
+    args = row.args
+    values, types = (args.texts(name) if args.has(name) else () for name in ("Concrete Inputs", "Input type"))
     if len(values) != len(types):
         return None
     end = len(values)
@@ -69,10 +69,10 @@ def read_group(row: KinetoRow) -> RowGroup | None:
         return None
     size, place, pointer = layout[-1], _number(values[name - 1]), values[name - 2]
     if not 1 <= size <= LARGEST_WORLD:
-        row.args.fail("Concrete Inputs", f"must end with a group's size within 1..{LARGEST_WORLD}")
+        args.fail("Concrete Inputs", f"must end with a group's size within 1..{LARGEST_WORLD}")
     if place is None or not 0 <= place <= LARGEST_RANK:
-        row.args.fail("Concrete Inputs", f"must hold a rank within 0..{LARGEST_RANK}")
-    ranks = strided(f"{row.place}.args.Concrete Inputs", layout[0], layout[1], size) if len(layout) == 3 else None
+        args.fail("Concrete Inputs", f"must hold a rank within 0..{LARGEST_RANK}")
+    ranks = strided(f"{args.place}Concrete Inputs", layout[0], layout[1], size) if len(layout) == 3 else None
     return RowGroup(f"{pointer[:40]} {layout}", size, ranks, place)
 
 

@@ -33,7 +33,7 @@ NO_METADATA = "rows carry no metadata (another backend than NCCL) and are left o
 
 def has_metadata(rows: Sequence[KinetoRow]) -> bool:
     """Return whether the operators name their collective (torch 2.3 and later with NCCL)."""
-    return any(row.name == PARAM_COMMS and row.args.has("Collective name") for row in rows)
+    return any(row.name == PARAM_COMMS and row.given.get("Collective name") is not None for row in rows)
 
 
 def from_metadata(
@@ -228,7 +228,7 @@ def shaped(
 
 def _other(row: KinetoRow, signature: Signature, group: tuple[int, ...] | None) -> int | None:
     """The root or peer; ``Concrete Inputs`` (torch 2.1 and later) has it as a rank of the group."""
-    values = row.args.items("Concrete Inputs") if row.args.has("Concrete Inputs") else []
+    values = row.listed("Concrete Inputs")
     if signature.other is None or signature.other >= len(values):
         return None
     text = values[signature.other]
@@ -250,7 +250,7 @@ def _shaped_splits(
         return None, None
     if row.name == "c10d::alltoall_":
         return tensor_list(row, signature.input), tensor_list(row, signature.output)
-    values = row.args.items("Concrete Inputs") if row.args.has("Concrete Inputs") else []
+    values = row.listed("Concrete Inputs")
     if len(values) < 5 or not all(isinstance(text, str) and text.startswith("[") for text in values[3:5]):
         return None, None
     texts = Fields(row.args.place, {"Concrete Inputs[3]": values[3], "Concrete Inputs[4]": values[4]})

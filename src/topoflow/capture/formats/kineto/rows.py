@@ -82,6 +82,11 @@ class KinetoRow(NamedTuple):
         """The arguments with their place."""
         return Fields(f"{self.place}.args.", self.given)
 
+    def listed(self, argument: str) -> list[Any]:
+        """Return an argument that is a list; an empty one if the row has not this argument."""
+        value = self.given.get(argument)
+        return value if isinstance(value, list) else [] if value is None else self.args.items(argument)
+
 
 def _place(file: str, index: int) -> str:
     return f"{file}: traceEvents[{index}]"
@@ -102,6 +107,11 @@ class ProfileRows:
     def host(self) -> Sequence[KinetoRow]:
         """All other rows."""
         return [row for row in self.rows if row.category not in DEVICE]
+
+    @cached_property
+    def longest_delay(self) -> int:
+        """How long a kernel can wait at most after its launch, ns: while the host runs, and while other kernels run."""
+        return max(row.end for row in self.host) - self.host[0].start + sum(row.end - row.start for row in self.device)
 
     @cached_property
     def calls(self) -> Mapping[int | str, KinetoRow]:
@@ -334,10 +344,8 @@ def tensor_elements(row: KinetoRow, argument: int | None) -> int | None:
 
 def tensor_list(row: KinetoRow, argument: int | None) -> tuple[int, ...] | None:
     """Elements of each tensor of an argument: ``[[10], [10]]`` -> (10, 10); old files leave lists of tensors empty."""
-    if argument is None or not row.args.has("Input Dims"):
-        return None
-    dims = row.args.items("Input Dims")
-    if argument >= len(dims):
+    dims = [] if argument is None else row.listed("Input Dims")
+    if argument is None or argument >= len(dims):
         return None
     shape = dims[argument]
     if _type(row, argument) in ("TensorList", "") and not (isinstance(shape, list) and shape):
@@ -356,7 +364,7 @@ def tensor_dtype(row: KinetoRow, arguments: Sequence[int | None]) -> str | None:
 
 
 def _type(row: KinetoRow, argument: int) -> str:
-    types = row.args.items("Input type") if row.args.has("Input type") else []
+    types = row.listed("Input type")
     return types[argument] if argument < len(types) and isinstance(types[argument], str) else ""
 
 

@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, NamedTuple
 
 from topoflow.capture.formats.kineto.rows import CAPTURE_BEGINS, CAPTURE_ENDS, Enclosing, KinetoRow, ProfileRows
@@ -52,12 +52,8 @@ class LaunchedRow(NamedTuple):
         return self.launch, self.row.start
 
 
-class RanPart(NamedTuple):
-    """The part of a kernel that is not covered by others, from one boundary of spans to the next; ns."""
-
-    kernel: LaunchedRow
-    begin: int
-    end: int
+# The part of a kernel that is not covered by others, from one boundary of spans to the next: begin and end (ns).
+RanPart = tuple[Order, int, int, int]  # when the kernel was launched, begin, end, number of its row
 
 
 @dataclass(frozen=True)
@@ -218,18 +214,21 @@ def compute_spans(
     """
     edges = sorted({*chain.from_iterable(device.transfers.values())})
     waited = sorted(kernel.launch for kernel in device.compute if kernel.row.number in waiters)
-    merged: dict[tuple[int, ...], list[RanPart]] = {}
+    merged: dict[tuple[int, ...], list[RanPart]] = defaultdict(list)
     reached = BEFORE
-    for kernel in sorted(device.compute, key=lambda kernel: kernel.row.start):
-        begin, end = max(kernel.row.start, reached), kernel.row.end
-        if end > begin or end == kernel.row.start:
-            launched = bisect_right(marks, kernel.launch), bisect_right(waited, kernel.launch)
-            first = bisect_right(edges, begin)
-            inside = edges[first : bisect_left(edges, end)]
-            for count, part in enumerate(pairwise((begin, *inside, end))):
-                merged.setdefault((*launched, first + count), []).append(RanPart(kernel, *part))
-        reached = max(reached, end)
-    spans = [_span(kernels, issues, waiters) for kernels in merged.values()]
+    for launch, row in device.compute:
+        start, end = row.start, row.end
+        begin = start if start > reached else reached
+        if end > begin or end == start:
+            step, wait = bisect_right(marks, launch), bisect_right(waited, launch)
+            first, last = bisect_right(edges, begin), bisect_left(edges, end)
+            for edge in range(first, last):
+                merged[step, wait, edge].append(((launch, start), begin, edges[edge], row.number))
+                begin = edges[edge]
+            merged[step, wait, max(first, last)].append(((launch, start), begin, end, row.number))
+        if end > reached:
+            reached = end
+    spans = [_span(parts, issues, waiters) for parts in merged.values()]
     spans += [
         Span(
             bisect_right(issues, kernel.order),
@@ -246,13 +245,14 @@ def compute_spans(
 
 
 def _span(parts: Sequence[RanPart], issues: Sequence[Order], waiters: Mapping[int, tuple[int, ...]]) -> Span:
-    first = min(part.kernel.order for part in parts)
+    orders, begins, ends, numbers = zip(*parts, strict=True)
+    first = min(orders)
     return Span(
         issued=bisect_right(issues, first),
         launch=first[0],
-        start=parts[0].begin,
-        end=max(part.end for part in parts),
-        busy=sum(part.end - part.begin for part in parts),
+        start=begins[0],
+        end=max(ends),
+        busy=sum(ends) - sum(begins),
         name=f"{len(parts)} kernel{'s' if len(parts) > 1 else ''}",
-        waits=tuple(number for part in parts for number in waiters.get(part.kernel.row.number, ())),
+        waits=tuple(chain.from_iterable(waiters[number] for number in numbers if number in waiters)),
     )
