@@ -70,7 +70,10 @@ class EventReader {
     bool is_string() const { return begin && *begin == '"'; }
     bool is_number() const { return begin && (*begin == '-' || (*begin >= '0' && *begin <= '9')); }
     std::string_view view() const { return {begin, static_cast<size_t>(end - begin)}; }
-    bool is(std::string_view content) const { return view().substr(1, end - begin - 2) == content; }  // of a string
+    template <size_t N>
+    bool is(const char (&content)[N]) const {  // of a string
+      return end - begin == N + 1 && std::memcmp(begin + 1, content, N - 1) == 0;
+    }
   };
   static constexpr int kMaxDepth = 512;
 
