@@ -216,8 +216,7 @@ def _completed(part: RankRecord, ranks: Mapping[str, tuple[int, ...]]) -> RankRe
             continue
         if isinstance(event, RecordedOperation) and event.group is None:
             group = ranks[event.group_key]
-            event = replace(
-                event,
+            event = event.changed(
                 group=group,
                 group_name=event.group_name or names[event.group_key],
                 root=_other(event, group) if event.op in ROOTED else event.root,

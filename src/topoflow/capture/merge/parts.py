@@ -75,6 +75,13 @@ class RecordedOperation:
     operator: str = ""  # what it is called if, without a size or group, it counts as seen but not sized
     completed: bool = True  # False: it was still under way when the file was written
 
+    def changed(self, **fields: Any) -> RecordedOperation:
+        """Return a copy with other values of ``fields``, in a tenth of the time of ``dataclasses.replace``."""
+        assert fields.keys() <= self.__dict__.keys(), f"must be fields of an operation, got {list(fields)}"
+        copy = object.__new__(RecordedOperation)
+        copy.__dict__.update(self.__dict__, **fields)
+        return copy
+
 
 @dataclass(frozen=True)
 class RankRecord:

@@ -295,8 +295,7 @@ def _events(
         at = issued.order[0]
         start, end = device.transfers.get(issued.number, (None, None))
         timed = partial(
-            replace,
-            issued.operation,
+            issued.operation.changed,
             issue=None if at == BEFORE else seconds(at),
             start=None if start is None else seconds(start),
             end=None if end is None else seconds(end),

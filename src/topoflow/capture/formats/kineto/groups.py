@@ -8,7 +8,7 @@ description is empty. See ``formats.execution_trace.nodes``, which reads the sam
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.formats.kineto.rows import KinetoRow
@@ -40,9 +40,8 @@ class RowGroup:
                 )
             other = group[self.place]
             peer, root = (other, None) if operation.op in POINT_TO_POINT else (None, other)
-            operation = replace(operation, peer=peer, root=root)
-        return replace(
-            operation,
+            operation = operation.changed(peer=peer, root=root)
+        return operation.changed(
             group=group,
             group_key=self.key,
             group_size=self.size,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -52,8 +52,7 @@ class LaunchedRow(NamedTuple):
         return self.launch, self.row.start
 
 
-# The part of a kernel that is not covered by others, from one boundary of spans to the next: begin and end (ns).
-RanPart = tuple[Order, int, int, int]  # when the kernel was launched, begin, end, number of its row
+RanPart = tuple[Order, int, int, int]  # of a kernel, up to a boundary of spans: order, begin, end, number of its row
 
 
 @dataclass(frozen=True)
@@ -140,23 +139,24 @@ def _communicates(row: KinetoRow) -> bool:
     return row.given.get("Collective name") is not None or communicates(row.name)
 
 
-def _launched(rows: ProfileRows) -> list[tuple[LaunchedRow, KinetoRow | None]]:
-    """The rows of the device, by start, each with its launch and the call that launched it.
+def _launched(rows: ProfileRows) -> Iterator[tuple[LaunchedRow, KinetoRow | None]]:
+    """Yield the rows of the device, by start, each with its launch and the call that launched it.
 
     A stream works in order: a kernel whose launch the profile has not was launched no earlier than the one before it on
     its stream, and before the profile began if there is none. In a profile without any launch it began when launched.
     """
     calls: Mapping[Any, KinetoRow] = rows.calls
     if not any(row.correlation in calls for row in rows.device):
-        return [(LaunchedRow(row.start, row), None) for row in rows.device]
+        yield from ((LaunchedRow(row.start, row), None) for row in rows.device)
+        return
     latest: dict[tuple[Any, Any], int] = {}
-    found = []
     for row in rows.device:
-        call, before = calls.get(row.correlation), latest.get(row.lane, BEFORE)
+        call, lane = calls.get(row.correlation), row.lane
+        before = latest.get(lane, BEFORE)
         launch = before if call is None else call.start
-        latest[row.lane] = max(launch, before)
-        found.append((LaunchedRow(launch, row), call))
-    return found
+        if launch >= before:
+            latest[lane] = launch
+        yield LaunchedRow(launch, row), call
 
 
 def into_graphs(rows: Sequence[KinetoRow]) -> Callable[[int], bool]:
