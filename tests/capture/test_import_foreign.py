@@ -16,6 +16,9 @@ FILES = {
     "rows.json": (b'[{"ph": "X", "name": "aten::mm"}]', "a list of trace events alone, without rank and world size"),
     "profiles.zip": (b"PK\x03\x04" + bytes(100), "an archive of files: unpack it"),
     "profiles.tar": (bytes(257) + b"ustar\x0000" + bytes(300), "an archive of files: unpack it"),
+    "rank0.json": (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n", "a pointer of Git LFS: get"),
+    "powershell.log": ("h:7:7 [0] NCCL INFO".encode("utf-16"), "a text in UTF-16, .*: write it in UTF-8"),
+    "rank0.json.zst": (b"\x28\xb5\x2f\xfd" + bytes(100), "a file packed by zstd, bzip2 or xz: unpack it"),
     "report.sqlite": (b"SQLite format 3\x00" + bytes(100), "a database .* torch.profiler"),
 }
 
@@ -33,6 +36,12 @@ def test_a_file_of_another_tool_is_named_with_what_to_give_instead(name: str, tm
 def test_a_folder_without_a_trace_says_what_its_first_file_is(tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_bytes(FILES["rows.json"][0])
     with pytest.raises(ValueError, match="got 1 other files, the first of which is a list of trace events alone"):
+        load([tmp_path])
+
+
+def test_a_folder_of_unknown_files_says_how_the_first_begins(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_bytes(b"<!DOCTYPE html>")
+    with pytest.raises(ValueError, match="the first of which is 15 bytes that begin with b'<!DOCTYP'"):
         load([tmp_path])
 
 

@@ -123,6 +123,20 @@ def test_parquet_files_of_the_exporter_say_the_same_as_the_lines(tmp_path: Path)
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("field", ["header", "metadata"])
+def test_a_log_without_its_beginning_says_so(field: str, tmp_path: Path) -> None:
+    lines = [{key: value for key, value in line.items() if key != field} for line in lines_of(0)]
+    with pytest.raises(ValueError, match=f"pid0.log:1: {field}: must be given .*: give the log from its beginning"):
+        load([write(tmp_path, [lines])])
+
+
+def test_a_log_of_two_processes_is_refused(tmp_path: Path) -> None:
+    metadata = {"metadata": {**PUBLISHED["metadata"], "pid": 7}}
+    lines = [*lines_of(0), *(line | metadata for line in lines_of(1))]
+    with pytest.raises(ValueError, match=r"pid0\.log:5: metadata\.pid: must be that of the lines before: .*, got 7"):
+        load([write(tmp_path, [lines])])
+
+
 def changed(part: str, **values: Any) -> list[dict[str, Any]]:
     lines = lines_of(0)
     lines[0] = {**lines[0], part: {**lines[0][part], **values}}

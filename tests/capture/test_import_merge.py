@@ -29,6 +29,14 @@ def operations(trace: Trace, rank: int) -> list[tuple[int, int]]:
     return [(event.iteration, event.bytes) for event in trace.communications(rank)]
 
 
+def test_a_changed_operation_is_the_replaced_one() -> None:
+    one = RecordedOperation("f: 1", "all_reduce", bytes_in=8)
+    assert one.changed(group=(0, 1), bytes_in=4) == replace(one, group=(0, 1), bytes_in=4)
+    assert one == RecordedOperation("f: 1", "all_reduce", bytes_in=8)
+    with pytest.raises(AssertionError, match="must be fields of an operation"):
+        one.changed(size=8)
+
+
 def test_ranks_that_agree_become_one_trace() -> None:
     trace = merged(part(1, ALL_REDUCE), part(0, ALL_REDUCE))
     expected = Communication("all_reduce", (0, 1), "float32", 64, 64, group_name="dp")

@@ -88,6 +88,32 @@ def test_a_torn_line_and_an_unknown_function_are_counted(tmp_path: Path) -> None
     assert "1 operations of other kinds than collectives and messages are left out" in notes
 
 
+@pytest.mark.parametrize("prefix", ["[1,0]<stdout>:", "3: ", "[2026-11-27 17:00:00] ", '{"log": "'])
+def test_what_a_launcher_writes_before_a_message_does_not_matter(tmp_path: Path, prefix: str) -> None:
+    log = tmp_path / "log"
+    log.write_text("\n".join(prefix + line for rank in range(4) for line in lines_of(rank)))
+    check(load([log]))
+
+
+def test_every_whole_message_of_a_line_counts(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    rows = [[line for line in lines if "NCCL" in line] for lines in zip(*map(lines_of, range(4)), strict=True)]
+    log.write_text("\n".join("".join(row) for row in rows))
+    check(load([log]))
+
+
+@pytest.mark.parametrize("rest", ["", "later"])
+def test_a_message_within_another_is_read_and_the_broken_one_is_counted(tmp_path: Path, rest: str) -> None:
+    lines = [line for rank in range(4) for line in lines_of(rank)]
+    broken = called(0, "AllReduce", 77, 7, WORLD, 4)
+    last = lines.pop()
+    log = tmp_path / "log"
+    log.write_text("\n".join([*lines, broken[:90] + last + (broken[90:] if rest else "")]))
+    trace = load([log])
+    check(trace)
+    assert "1 lines of NCCL are damaged, and are left out" in trace.notes
+
+
 @pytest.mark.parametrize(
     ("change", "rule"),
     [

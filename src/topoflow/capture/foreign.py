@@ -23,6 +23,12 @@ def recognise(source: InputFile) -> str:
             "a list of trace events alone, without rank and world size (distributedInfo): "
             "give the file as torch.profiler wrote it"
         )
+    if head.startswith(b"version https://git-lfs"):
+        return "a pointer of Git LFS: get the file itself (git lfs pull)"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "a text in UTF-16, as PowerShell writes it: write it in UTF-8"
+    if head.startswith((b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
+        return "a file packed by zstd, bzip2 or xz: unpack it"
     if head[257:262] == b"ustar" or head.startswith(b"PK\x03\x04"):
         return "an archive of files: unpack it and give the folder"
     if head.startswith(b"SQLite format 3"):

@@ -137,9 +137,9 @@ def _read_folder(folder: Path, notes: list[str]) -> list[RankRecord]:
 
 
 def _others(files: Sequence[Path]) -> str:
-    """Return how many files of a folder are no traces, and why the first is none if its kind is known."""
-    kind = recognise(InputFile(files[0].name, read_bytes(files[0]))) if files else ""
-    return f"{len(files)} other files" + (f", the first of which is {kind}" if kind else "")
+    """Return how many files of a folder are no traces, and what the first one is."""
+    first = f", the first of which is {_content(InputFile(files[0].name, read_bytes(files[0])))}" if files else ""
+    return f"{len(files)} other files{first}"
 
 
 def _read_files(paths: Sequence[Path], must_match: bool = True) -> list[list[RankRecord]]:
@@ -169,7 +169,7 @@ def _read_file(path: Path, must_match: bool = True) -> list[RankRecord]:
     if source.looks_like_json and source.damage and not foreign:
         raise ValueError(source.damage)
     if must_match:
-        raise ValueError(f"{path}: must be one of {', '.join(known_formats())}, got {foreign or _content(source)}")
+        raise ValueError(f"{path}: must be one of {', '.join(known_formats())}, got {_content(source)}")
     return []
 
 
@@ -183,6 +183,9 @@ def _read_cut_off(path: Path, error: CutOffGzip) -> list[RankRecord]:
 
 
 def _content(source: InputFile) -> str:
+    """Return what a file is that is no trace."""
+    if foreign := recognise(source):
+        return foreign
     if isinstance(source.document, dict):
         return f"JSON with {', '.join(list(source.document)[:5]) or 'nothing'}"
     return "JSON" if source.document is not None else f"{len(source.data)} bytes that begin with {source.data[:8]!r}"

@@ -24,6 +24,7 @@ from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperatio
 from topoflow.fields import LARGEST_WORLD, Fields, decode, parse_json
 
 MARK = b"inspector_output_format_version"
+CALLS = (b'"coll_perf"', b'"p2p_perf"')
 VERSION = "v4."
 PARQUET = b"PAR1"
 COLUMNS = {"header": ("id", "rank", "n_ranks"), "metadata": ("inspector_output_format_version",)}
@@ -59,10 +60,10 @@ class InspectorRow:
 
 
 def matches(source: InputFile) -> bool:
-    """The lines, or the columns, have the version of Inspector's format."""
+    """Return whether the columns have the version of Inspector's format, or the first lines that or a call."""
     if source.data.startswith(PARQUET):
         return MARK in source.data
-    return source.looks_like_json and MARK in source.data[:1024]
+    return source.looks_like_json and any(mark in source.data[:1024] for mark in (MARK, *CALLS))
 
 
 def parse(source: InputFile) -> list[RankRecord]:
@@ -134,15 +135,24 @@ def _columns(source: InputFile) -> Iterator[tuple[str, Any]]:
 def _calls(rows: Iterable[tuple[str, Any]], counts: Counter[str]) -> Iterator[InspectorRow]:
     """Yield the calls. A header and metadata hold for the lines that follow, which since format 4.3 have none."""
     above: dict[str, Any] = {}
+    processes = set[str]()
     dropped: dict[tuple[str, str], int] = {}  # since the beginning, by communicator and kind
     for place, row in rows:
         line = Fields.of(place, row)
         above |= {key: line.values[key] for key in ("header", "metadata") if line.has(key)}
         line = Fields(place, {**line.values, **above})
-        metadata = Fields.of(f"{place}metadata.", line.require("metadata"))
+        for key in ("header", "metadata"):
+            if not line.has(key):
+                line.fail(key, "must be given by this line or an earlier one: give the log from its beginning")
+        metadata = Fields.of(f"{place}metadata.", line.values["metadata"])
         if not metadata.text(MARK.decode()).startswith(VERSION):
             metadata.fail(MARK.decode(), f"must begin with {VERSION}")
-        communicator = Fields.of(f"{place}header.", line.require("header"))
+        processes.add(str([metadata.values.get(key) for key in ("hostname", "pid")]))
+        if len(processes) > 1:
+            metadata.fail(
+                "pid", "must be that of the lines before: give the logs of several processes as several files"
+            )
+        communicator = Fields.of(f"{place}header.", line.values["header"])
         communicator.integer("n_ranks", 1, LARGEST_WORLD)
         stats = Fields.of(f"{place}dump_stats.", line.values["dump_stats"]) if line.has("dump_stats") else None
         for kind in KINDS:

@@ -3,8 +3,10 @@
     h:41:41 [0] NCCL INFO ncclCommInitRank comm 0x55 rank 0 nranks 2 cudaDev 0 .. commId 0x9f - Init COMPLETE
     h:41:41 [0] NCCL INFO AllReduce: opCount 0 .. count 9 datatype 7 op 0 root 0 comm 0x55 [nranks=2] ..
 
-One file may have the lines of all ranks, as a launcher prints them, or each rank its own (``NCCL_DEBUG_FILE``). The
-number of a rank is its place in the largest communicator, which must be all ranks of the job.
+One file may have the lines of all ranks, as a launcher prints them, or each rank its own (``NCCL_DEBUG_FILE``). Lines
+may begin with what the launcher, or NCCL, adds (``[1,0]<stdout>:``, a date). A line that several ranks wrote at once
+has the message of one within, or after, that of another: those that are whole count. The number of a rank is its place
+in the largest communicator, which must be all ranks of the job.
 
 Source: NVIDIA/nccl src/enqueue.cc and src/init.cc, ROCm/rccl src/enqueue.cc.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from topoflow.capture.base import POINT_TO_POINT
@@ -25,6 +28,7 @@ from topoflow.operations import ROOTED
 SAID = b" NCCL INFO "
 HEAD = 2**20  # B of a file in which a call must be, else it is none of these logs
 DAMAGED = "lines of NCCL are damaged, and are left out"
+MESSAGE = re.compile(r"(?P<host>[^\s:]+):\d+:\d+ \[-?\d+\] NCCL INFO ")
 OPENED = re.compile(
     r"(?P<host>[^\s:]+):(?P<process>\d+):\d+ \[-?\d+\] NCCL INFO .*?comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d+) "
     r"nranks (?P<ranks>\d+) cudaDev (?P<device>\d+)(?:.*? commId (?P<key>0x[0-9a-f]+))?.*? - Init COMPLETE"
@@ -40,7 +44,7 @@ Device = tuple[str, str, str]  # host, process, its GPU: a rank of the job
 def matches(source: InputFile) -> bool:
     """Return whether the file begins with lines of NCCL, calls among them."""
     head = source.data[:HEAD]
-    return not source.looks_like_json and SAID in head and b": opCount " in head
+    return SAID in head and b": opCount " in head and source.document is None
 
 
 def parse(source: InputFile) -> list[RankRecord]:
@@ -48,16 +52,22 @@ def parse(source: InputFile) -> list[RankRecord]:
     opened: dict[tuple[str, str, str], tuple[Device, RankCommunicator]] = {}  # by host, process and address
     largest: dict[Device, RankCommunicator] = {}
     calls: dict[Device, list[RecordedOperation]] = defaultdict(list)
-    counts = Counter[str]()
-    for number, line in enumerate(source.data.decode(errors="replace").split("\n"), start=1):
+    counts, hosts = Counter[str](), set[str]()
+    for number, message, is_alone in _messages(source):
         place = f"{source.name}:{number}: "
-        if (said := OPENED.search(line)) and int(said["rank"]) < int(said["ranks"]) <= LARGEST_WORLD:
-            device = said["host"], said["process"], said["device"]
+        if (said := OPENED.search(message)) and int(said["rank"]) < int(said["ranks"]) <= LARGEST_WORLD:
+            host = said["host"] if is_alone else _host(said["host"], hosts)
+            hosts.add(host)
+            device = host, said["process"], said["device"]
             communicator = _communicator(said, number)
-            opened[said["host"], said["process"], said["comm"]] = device, communicator
+            opened[host, said["process"], said["comm"]] = device, communicator
             largest[device] = max(largest.get(device, communicator), communicator, key=lambda one: one.ranks or 0)
-        elif called := CALLED.search(line):
-            known = opened.get((called["host"], called["process"], called["comm"]))
+        elif called := CALLED.search(message):
+            host = called["host"] if is_alone else _host(called["host"], hosts)
+            known = opened.get((host, called["process"], called["comm"]))
+            if known is None and not is_alone:
+                counts[DAMAGED] += 1
+                continue
             if known is None:
                 law = "must be opened by an earlier line (NCCL_DEBUG_SUBSYS=INIT,COLL)"
                 raise ValueError(f"{place}comm: {law}, got {called['comm']}")
@@ -66,9 +76,28 @@ def parse(source: InputFile) -> list[RankRecord]:
             if operation is not None:
                 calls[known[0]].append(operation)
         else:
-            counts[DAMAGED] += said is not None or ": opCount " in line
+            counts[DAMAGED] += said is not None or ": opCount " in message
     records = [_record(source, job, calls[device]) for device, job in largest.items()]
     return [replace(record, counts=counts) for record in records[:1]] + records[1:]  # counted once in the file
+
+
+def _messages(source: InputFile) -> Iterator[tuple[int, str, bool]]:
+    """Yield the number of a line, a message of it, and whether it is the only one.
+
+    A message ends with the next one's host, since the word before that may be the last of its own.
+    """
+    for number, line in enumerate(source.data.decode(errors="replace").split("\n"), start=1):
+        found = list(MESSAGE.finditer(line))
+        begins = [message.start() for message in found] or [0]
+        ends = [message.end("host") for message in found[1:]] + [len(line)]
+        for begin, end in zip(begins, ends, strict=True):
+            yield number, line[begin:end], len(found) < 2
+
+
+def _host(written: str, hosts: Collection[str]) -> str:
+    """Return the host of a message, which may follow the broken end of another without a space: ``0x7fb2gpu-0``."""
+    known = [written] if written in hosts else [host for host in hosts if written.endswith(host)]
+    return max(known, key=len, default=written)
 
 
 def _communicator(said: re.Match[str], number: int) -> RankCommunicator:
