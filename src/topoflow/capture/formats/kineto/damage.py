@@ -135,7 +135,8 @@ def _uncertain(device: Sequence[KinetoRow], calls: Mapping[Any, KinetoRow]) -> l
     spans: list[tuple[int, int]] = []
     latest: dict[tuple[Any, Any], int] = {}  # call of each stream
     waiting: dict[tuple[Any, Any], list[KinetoRow]] = {}  # kernels since then
-    for row in device:
+    is_lost = any(row.correlation not in calls for row in device)
+    for row in device if is_lost else ():
         call, lane = calls.get(row.correlation), row.lane
         if call is not None:
             if lane in waiting:
