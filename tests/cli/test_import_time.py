@@ -39,6 +39,11 @@ def test_a_comparison_of_presets_and_numbers_draws_nothing_and_needs_no_hydra() 
     assert not imported(script) & (OUTPUT | {"hydra", "omegaconf"})
 
 
+def test_an_inspection_that_writes_nothing_draws_nothing() -> None:
+    script = "from topoflow.cli import main\nmain(['inspect', 'examples/ddp_4_ranks.jsonl.gz'])"
+    assert not imported(script) & (OUTPUT | {"hydra", "omegaconf"})
+
+
 @pytest.mark.parametrize("function", ["compare", "search", "simulate", "load"])
 def test_a_function_that_writes_nothing_draws_nothing(function: str) -> None:
     assert not imported(f"import topoflow; topoflow.{function}") & (OUTPUT | {"rich", "hydra", "omegaconf"})

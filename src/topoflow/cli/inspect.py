@@ -13,11 +13,8 @@ from topoflow.capture.load import load
 from topoflow.capture.merge.parts import DifferentJobs
 from topoflow.capture.summary import Summary, summarize
 from topoflow.cli.stages import Terminal, size_of
-from topoflow.report.draw.style import png
-from topoflow.report.draw.trace_pictures import draw_shares, draw_timeline, draw_traffic
 from topoflow.report.files import sole_writer, whole_folder
 from topoflow.report.output import Output
-from topoflow.report.page.inspection import inspection_page
 from topoflow.report.trace_terminal import next_step, show, show_pair
 from topoflow.units import check_positive
 
@@ -67,6 +64,10 @@ def write(traces: Sequence[Trace], summaries: Sequence[Summary], text: str, out:
 
     Traces without times have no shares and no timeline; of two traces the shares alone are drawn.
     """
+    from topoflow.report.draw.style import png  # matplotlib takes a second, in which a large file is read without it
+    from topoflow.report.draw.trace_pictures import draw_shares, draw_timeline, draw_traffic
+    from topoflow.report.page.inspection import inspection_page
+
     figures = {"shares.png": draw_shares(summaries)}
     if len(traces) == 1:
         figures |= {"timeline.png": draw_timeline(traces[0]), "traffic.png": draw_traffic(traces[0])}
