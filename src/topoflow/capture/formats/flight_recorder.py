@@ -19,8 +19,8 @@ from pathlib import PurePath
 from topoflow.capture import plain_pickle
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.formats.execution_trace.operations import DEFAULT_GROUPS
-from topoflow.capture.iterations import by_repetition, unmarked
-from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
+from topoflow.capture.iterations import unmarked
+from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation, in_repetitions
 from topoflow.capture.torch_names import collective_of, dtype_of, left_out
 from topoflow.fields import LARGEST_INTEGER, LARGEST_RANK, Fields, parse_json
 from topoflow.units import DTYPE_BYTES
@@ -63,20 +63,20 @@ def parse(source: InputFile) -> list[RankRecord]:
     job = DumpedJob(_rank(source.name), epoch, groups, world_size)
     found = [_operation(entry, job, counts) for entry in entries]
     operations = [operation for operation in found if operation is not None]
-    iterations = by_repetition([(each.op, each.group_key, each.dtype, each.bytes_in) for each in operations])
+    events, iterations = in_repetitions(operations)
     gloo = any(entry.text("profiling_name").startswith(GLOO) for entry in entries)
     return [
         RankRecord(
             file=source.name,
             rank=job.rank,
-            events=tuple(replace(op, iteration=at) for op, at in zip(operations, iterations, strict=True)),
+            events=events,
             source=f"Flight Recorder {dump.text('version')[:10]}",
             world_size=world_size,
-            iterations=max(iterations, default=0) + 1,
+            iterations=iterations,
             groups={name: ranks for name, ranks in groups.items() if ranks},
             epoch_ns=epoch,
             counts=counts,
-            notes=(*((NO_MESSAGES,) if gloo else ()), *unmarked(max(iterations, default=0) + 1)),
+            notes=(*((NO_MESSAGES,) if gloo else ()), *unmarked(iterations)),
         )
     ]
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.formats.nccl import CUT, FUNCTIONS, UNKNOWN
-from topoflow.capture.iterations import by_repetition, unmarked
-from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
+from topoflow.capture.iterations import unmarked
+from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation, in_repetitions
 from topoflow.fields import LARGEST_WORLD, Fields, decode, parse_json
 
 MARK = b"inspector_output_format_version"
@@ -85,19 +85,18 @@ def parse(source: InputFile) -> list[RankRecord]:
     ordered = timed or len({operation.group_key for operation in operations}) == 1
     counts[UNORDERED] += 0 if ordered else len(operations)
     world = max(calls, key=lambda call: call.communicator.integer("n_ranks")).communicator
-    keys = [(each.op, each.group_key, each.bytes_in) for each in operations]
-    iterations = by_repetition(keys) if ordered else [0] * len(keys)
+    events, iterations = in_repetitions(operations) if ordered else (tuple(operations), 1)
     return [
         RankRecord(
             file=source.name,
             rank=world.integer("rank", highest=world.integer("n_ranks") - 1),
-            events=tuple(replace(op, iteration=at) for op, at in zip(operations, iterations, strict=True)),
+            events=events,
             source="NCCL Inspector",
-            iterations=max(iterations, default=0) + 1,
+            iterations=iterations,
             rank_within=world.integer("n_ranks"),
             epoch_ns=origin * 1000 if timed else None,
             counts=counts,
-            notes=(SMALL, *unmarked(max(iterations, default=0) + 1)),
+            notes=(SMALL, *unmarked(iterations)),
         )
     ]
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from topoflow.capture.base import POINT_TO_POINT
-from topoflow.capture.iterations import by_repetition, unmarked
-from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
+from topoflow.capture.iterations import unmarked
+from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation, in_repetitions
 from topoflow.fields import LARGEST_RANK, LARGEST_WORLD, Fields, decode, parse_json
 from topoflow.operations import ROOTED
 from topoflow.units import DTYPE_BYTES
@@ -92,20 +92,20 @@ def parse(source: InputFile) -> list[RankRecord]:
     found = [_operation(row, communicators, spans, epoch) for row in rows if row.values["event"] in CALLS]
     operations = [operation for operation in found if operation is not None]
     counts[UNKNOWN] += len(found) - len(operations)
-    iterations = by_repetition([(each.op, each.group_key, each.dtype, each.bytes_in) for each in operations])
+    events, iterations = in_repetitions(operations)
     return [
         RankRecord(
             file=source.name,
             rank=header.integer("rank", highest=LARGEST_RANK),
-            events=tuple(replace(op, iteration=at) for op, at in zip(operations, iterations, strict=True)),
+            events=events,
             source="NCCL (topoflow's profiler plugin)",
             world_size=header.integer("ranks", 1, LARGEST_WORLD) if header.has("ranks") else None,
-            iterations=max(iterations, default=0) + 1,
+            iterations=iterations,
             epoch_ns=epoch,
             host=header.text("host") if header.has("host") else "",
             ended=False,
             counts=counts,
-            notes=unmarked(max(iterations, default=0) + 1),
+            notes=unmarked(iterations),
         )
     ]
 

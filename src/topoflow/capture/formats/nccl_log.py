@@ -20,8 +20,8 @@ from dataclasses import replace
 
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.formats.nccl import DTYPES, FUNCTIONS, UNKNOWN, RankCommunicator, operation_of
-from topoflow.capture.iterations import by_repetition, unmarked
-from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation
+from topoflow.capture.iterations import unmarked
+from topoflow.capture.merge.parts import InputFile, RankRecord, RecordedOperation, in_repetitions
 from topoflow.fields import LARGEST_WORLD
 from topoflow.operations import ROOTED
 
@@ -119,15 +119,14 @@ def _operation(place: str, called: re.Match[str], within: RankCommunicator) -> R
 
 def _record(source: InputFile, job: RankCommunicator, operations: list[RecordedOperation]) -> RankRecord:
     """Return what a rank did; ``job`` is its largest communicator."""
-    iterations = by_repetition([(each.op, each.group_key, each.dtype, each.bytes_in) for each in operations])
-    count = max(iterations, default=0) + 1
+    events, iterations = in_repetitions(operations)
     return RankRecord(
         file=source.name,
         rank=job.rank,
-        events=tuple(replace(op, iteration=at) for op, at in zip(operations, iterations, strict=True)),
+        events=events,
         source="NCCL's log",
-        iterations=count,
+        iterations=iterations,
         rank_within=job.ranks,
         ended=False,
-        notes=unmarked(count),
+        notes=unmarked(iterations),
     )

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from topoflow.capture.base import ComputeSpan, Event
 from topoflow.capture.event_list import EventList, event_list
+from topoflow.capture.iterations import by_repetition
 from topoflow.capture.layout import MeshLayout
 from topoflow.fields import parse_json
 
@@ -113,6 +114,13 @@ class RankRecord:
 
 
 _Kind = TypeVar("_Kind", ComputeSpan | RecordedOperation, Event)
+
+
+def in_repetitions(operations: Sequence[RecordedOperation]) -> tuple[tuple[RecordedOperation, ...], int]:
+    """Return operations of a job without marks with the iterations that they repeat in, and how many these are."""
+    numbers = by_repetition([(each.op, each.group_key, each.dtype, each.bytes_in) for each in operations])
+    placed = tuple(each.changed(iteration=number) for each, number in zip(operations, numbers, strict=True))
+    return placed, max(numbers, default=0) + 1
 
 
 def without(events: Sequence[_Kind], left_out: Collection[int]) -> tuple[_Kind, ...]:

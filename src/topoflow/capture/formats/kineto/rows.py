@@ -162,7 +162,7 @@ def _is_annotation(name: str) -> bool:
 
 
 NAMED: dict[str, Callable[[str], bool]] = {
-    "cpu_op": lru_cache(maxsize=2**12)(_is_operator),
+    "cpu_op": _is_operator,
     "user_annotation": _is_annotation,
 }
 
