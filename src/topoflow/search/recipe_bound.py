@@ -440,7 +440,7 @@ class RecipeBound:
             in_blocks = self.collectives.seconds(
                 "all_gather", *shapes[GRADIENTS[kind]], (held - around) * self.workload.element_bytes, queued=True
             )
-            gather += np.where((zero == 1) | (zero == 2), gathered, 0.0)
+            gather = np.maximum(gather, np.where((zero == 1) | (zero == 2), gathered, 0.0))
             passes = np.where(zero == 3, many * (gathered + in_blocks), 0.0)
             waits += self.waiting * (each * reduced + passes)
             at_end += self.waiting * reduced
@@ -529,7 +529,7 @@ class DataWork(NamedTuple):
     waits: Floats  # collectives before the update for which compute waits
     waits_at_end: Floats  # of these, as many as may follow the last pass
     queued: Floats  # those of the busiest communicator
-    gather: Floats  # those after the update
+    gather: Floats  # those of the busiest communicator after the update
     last: Floats  # reductions of the stage whose gradients are complete last
     update: Floats
 
