@@ -426,9 +426,8 @@ class RecipeBound:
         """Return the collectives of data ranks and the updates."""
         zero, many = recipes.zero[:, None], recipes.microbatches[:, None]
         each = np.where(zero >= 2, many, 1)  # reductions in an iteration
-        waits, at_end, queued, gather, update, replicated = (
-            np.zeros((len(recipes), len(types.first))) for _ in range(6)
-        )
+        # Reductions follow one another; gathers of one kind of parameters, and reductions of the other, may coincide
+        reductions, queued, gather, update, replicated = (np.zeros((len(recipes), len(types.first))) for _ in range(5))
         elements, roots = _elements(recipes, types.parameters, cut), _elements(recipes, types.root, cut)
         of_stage, replicated_of_stage = list[Floats](), list[Floats]()
         for kind in GRADIENTS:
@@ -442,18 +441,17 @@ class RecipeBound:
             )
             gather = np.maximum(gather, np.where((zero == 1) | (zero == 2), gathered, 0.0))
             passes = np.where(zero == 3, many * (gathered + in_blocks), 0.0)
-            waits += self.waiting * (each * reduced + passes)
-            at_end += self.waiting * reduced
             queued = np.maximum(queued, each * reduced + passes)
             of_stage.append(self._reduced(elements[kind], zero, recipes, kind, shapes))
             among_replicas = self._replicated(held, recipes, kind, shapes)
             replicated += each * among_replicas
-            at_end += self.waiting * among_replicas
+            reductions += reduced + among_replicas
             replicated_of_stage.append(self._replicated(elements[kind], recipes, kind, shapes))
             update += held / _divided(recipes, kind)[:, None] * step_seconds(self.workload, 1.0)
-        queued, reduced = np.maximum(queued, replicated), _sum(replicated_of_stage)
+        waits, queued = np.maximum(each * reductions, queued), np.maximum(queued, replicated)
+        reduced = _sum(replicated_of_stage)
         last = np.maximum.reduce([*of_stage, reduced])[:, types.first]
-        return DataWork(waits + self.waiting * replicated, at_end, queued, gather, last, update)
+        return DataWork(self.waiting * waits, self.waiting * reductions, queued, gather, last, update)
 
     def _reduced(self, elements: Floats, zero: Numbers, recipes: Recipes, kind: str, shapes: Shapes) -> Floats:
         """Return the least time of the reductions of gradients of a kind, of ``elements`` on a GPU."""
