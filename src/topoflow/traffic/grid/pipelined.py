@@ -53,6 +53,7 @@ from topoflow.traffic.grid.stage_work import (
 )
 from topoflow.traffic.program import Instruction, LayerGroup, StageParts, of_grid
 from topoflow.traffic.roofline import step_seconds
+from topoflow.traffic.tasks import NONE
 from topoflow.workload.base import Layer, LayerGraph
 
 PASS_NAMES = {"F": "forward", "B": "backward", "I": "input gradients", "W": "weight gradients"}
@@ -247,7 +248,7 @@ class _Iteration:
         tasks, ops = self.tasks.part(), dict[str, None]()  # in their order, each once as its tasks share a label
         exchange, servers = self.exchange.into(tasks), self.servers[stage]
         ends = exchange.none(2)
-        ends[servers, 0] = tasks.compute(Label("", True), servers, work.seconds)
+        ends[servers, 0] = computes = tasks.compute(Label("", True), servers, work.seconds)
         begun = ends
         for kind_of, bytes, calls in (
             (kind_of, *each) for kind_of, sizes in work.sent.items() for each in sizes.items()
@@ -259,7 +260,13 @@ class _Iteration:
                 own = exchange.collective(op, bytes * calls, groups, begun, Label(kind_of), calls)
                 ends = own if follows else np.concatenate([ends, own], axis=1)
                 ops[kind_of] = None
-        return StagePass(tasks, [*ops], ends[servers])
+        ends = ends[servers]
+        if work.launch > work.seconds:  # the GPU waits for its host, which launches the collectives too
+            launches = tasks.compute(Label("launches"), np.full(len(servers), NONE), work.launch - work.seconds)
+            tasks.wait(launches, computes)
+            ends = np.column_stack([ends, launches])
+            ops["launches"] = None
+        return StagePass(tasks, [*ops], ends)
 
     def gather(self, instruction: Instruction) -> None:
         """Gather the parameters of a bucket: with ZeRO 3 the part that is concurrent with compute."""
