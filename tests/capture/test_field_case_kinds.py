@@ -188,6 +188,37 @@ def test_a_profile_all_of_whose_rows_are_damaged_is_refused_with_the_first(ring:
         load([write(profiles, tmp_path)])
 
 
+def with_large_ids(row: Row) -> Row:
+    """Return a row whose thread and correlation need 64 bits."""
+    ids = {"tid": row["tid"] + 2**63} if isinstance(row.get("tid"), int) else {}
+    args = row.get("args", {})
+    shared = {"args": {**args, "correlation": args["correlation"] + 2**63}} if "correlation" in args else {}
+    return {**row, **ids, **shared}
+
+
+SPELLINGS: dict[str, Callable[[Profile], bytes]] = {
+    "byte order mark, CRLF": lambda one: b"\xef\xbb\xbf" + json.dumps(one, indent=1).replace("\n", "\r\n").encode(),
+    "two gzip members": lambda one: b"".join(
+        gzip.compress(part) for part in (json.dumps(one)[:1000].encode(), json.dumps(one)[1000:].encode())
+    ),
+    "other alphabets": lambda one: json.dumps(one, ensure_ascii=False).replace("flash", "矩阵乘法_Ядро").encode(),
+    "fields in reverse": lambda one: json.dumps(
+        {**one, "traceEvents": [dict(reversed(row.items())) for row in one["traceEvents"]]}
+    ).encode(),
+    "ids of 64 bits": lambda one: json.dumps(
+        {**one, "traceEvents": [with_large_ids(row) for row in one["traceEvents"]]}
+    ).encode(),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_how_a_profile_is_spelled_changes_nothing(spelling: str, ring: list[Profile], tmp_path: Path) -> None:
+    plain = load([write(ring, tmp_path)])
+    for rank, profile in enumerate(ring):
+        (tmp_path / f"rank{rank}.json").write_bytes(SPELLINGS[spelling](profile))
+    assert load([tmp_path]) == plain
+
+
 @pytest.mark.parametrize("share", [0.35, 0.6, 0.8, 0.95, 0.999])
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_file_that_is_cut_off_keeps_its_whole_steps(
