@@ -10,6 +10,7 @@
 // Source: RFC 8259; Trace Event Format (Google); pytorch/kineto libkineto/src/output_json.cpp.
 #pragma once
 
+#include <bit>
 #include <cctype>
 #include <cmath>
 #include <cstdint>
@@ -254,6 +255,7 @@ class EventReader {
     into.begin = at_++;
     into.escaped = false;
     for (;; ++at_) {
+      skip_plain();
       const auto byte = static_cast<unsigned char>(*at_);
       if (byte == '"') break;
       if (byte < 0x20) return false;
@@ -269,6 +271,20 @@ class EventReader {
     }
     into.end = ++at_;
     return true;
+  }
+
+  // Moves towards the next quote, backslash or control character of a string, 8 characters at once.
+  void skip_plain() {
+    constexpr uint64_t kOnes = 0x0101010101010101, kHighs = kOnes << 7;
+    if constexpr (std::endian::native != std::endian::little) return;
+    for (uint64_t bytes; end_ - at_ >= 8; at_ += 8) {
+      std::memcpy(&bytes, at_, 8);
+      const uint64_t quotes = bytes ^ kOnes * '"', escapes = bytes ^ kOnes * '\\';
+      // The lowest bit is of the first such byte; higher ones may be wrong by a carry.
+      const uint64_t stops =
+          kHighs & (((quotes - kOnes) & ~quotes) | ((escapes - kOnes) & ~escapes) | ((bytes - kOnes * 0x20) & ~bytes));
+      if (stops) return void(at_ += std::countr_zero(stops) / 8);
+    }
   }
 
   bool word(std::string_view expected) {
