@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topoflow.arrays import offsets
-from topoflow.engine.alternatives import Alternatives, joined, rows_of
+from topoflow.arrays import offsets, rows_of
+from topoflow.engine.alternatives import Alternatives, joined
 from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.lowering.addresses import has_ends_only
 from topoflow.engine.lowering.routing import Connections, OwnPaths, Routing, Split, routing_named
