@@ -105,6 +105,11 @@ class Builder:
         self.placements.forget(MOST_TASKS)
         self.left_out.clear()
 
+    def forget_jobs(self) -> None:
+        """Keep networks only for points to come."""
+        self.made = {key: made for key, made in self.made.items() if isinstance(made, Fabric)}
+        self.placements = Placements()
+
     def job(self, point: Point, fewer: int = 0, observer: Observer = Silent()) -> Job:
         """The job of a point, on ``fewer`` servers less than the point has. ``observer`` sees its size."""
         made: Job = self._once(point, JOB, lambda point: _job(point, fewer, observer), f"{fewer} fewer")
@@ -119,11 +124,15 @@ class Builder:
 
     def _fabric(self, point: Point, job: Job) -> Fabric:
         check_fit(point.config["strides"], job.demand)
+        design = design_of(point, job)
+        asked = job.asked
+        if isinstance(design, Attached) and design.folded:  # no rings in it are for the groups of a job
+            asked = f"{job.servers} of {design.per_endpoint}"
         fabric: Fabric = self._once(
             point,
             ("fabric", "strides", "nccl", "node", "gpus_per_node"),
-            lambda point: design_of(point, job).build(job.servers, job.demand),
-            job.asked,
+            lambda point: design.build(job.servers, job.demand),
+            asked,
         )
         return fabric
 

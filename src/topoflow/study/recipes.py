@@ -138,6 +138,7 @@ class _Search:
 
     def __init__(self, point: Point, given: Sequence[str], run: Run) -> None:
         self.run = run
+        self.builder = Builder()
         rule = build(point, "strategy")
         workload = layer_graph(workload_of(point))
         _check(point, rule, workload)
@@ -265,7 +266,8 @@ class _Search:
 
     def _simulated(self, rows: Sequence[int]) -> list[FoundRecipe]:
         points = [self._with_recipe(self.recipes.chosen(row), int(self.recipes.data[row])) for row in rows]
-        cases = Builder().build(points)
+        cases = self.builder.build(points)
+        self.builder.forget_jobs()
         results = simulate(cases, replace(self.run, observer=Silent()))
         return [
             FoundRecipe(
