@@ -497,24 +497,36 @@ def pipeline_ends(
     ``forward`` and ``backward`` have the seconds of each stage, ``last`` those of its last backward pass, ``sent``
     those of a message between a stage and the next.
     """
-    free, ends = [0.0] * pipeline, dict[tuple[int, int, bool], float]()
-    for stage, microbatch, is_forward, is_last in _order(pipeline, virtual, microbatches):
-        source = stage - 1 if is_forward else stage + 1
-        arrived = ends.pop((source, microbatch, is_forward), 0.0)
-        if arrived:
-            arrived += sent[min(stage, source)]
-        seconds = forward[stage] if is_forward else last[stage] if is_last else backward[stage]
-        end = max(free[stage % pipeline], arrived) + seconds
-        free[stage % pipeline] = ends[stage, microbatch, is_forward] = end
+    free, ends = [0.0] * pipeline, [0.0]
+    seconds, waits = [*forward, *backward, *last], [*sent, 0.0]
+    for rank, source, message, work in _order(pipeline, virtual, microbatches):
+        begin, arrived = free[rank], ends[source] + waits[message]
+        free[rank] = end = (arrived if arrived > begin else begin) + seconds[work]
+        ends.append(end)
     return free
 
 
 @lru_cache(maxsize=32)
-def _order(pipeline: int, virtual: int, microbatches: int) -> list[tuple[int, int, bool, bool]]:
-    """Return (stage, microbatch, forward, last backward pass of the stage) of all passes."""
-    passes = table_of(None, pipeline, microbatches, pipeline * virtual).order
+def _order(pipeline: int, virtual: int, microbatches: int) -> list[tuple[int, int, int, int]]:
+    """Return all passes in order, as the arguments of ``pipeline_ends`` have them.
+
+    These are the rank, the number of the pass that it waits for (from 1; 0: none), the message from there (-1: none),
+    and the time among those of forward, backward and last passes.
+    """
+    stages = pipeline * virtual
+    passes = table_of(None, pipeline, microbatches, stages).order
     last = {each.stage: each for each in passes if each.kind != "F"}
-    return [(each.stage, each.microbatch, each.kind == "F", each is last[each.stage]) for each in passes]
+    number, order = dict[tuple[int, int, bool], int](), []
+    for each in passes:
+        stage, microbatch, kind = each
+        is_forward = kind == "F"
+        other = stage - 1 if is_forward else stage + 1
+        source = number.pop((other, microbatch, is_forward), 0)
+        message = min(stage, other) if source else -1
+        work = stage + stages * (0 if is_forward else 2 if each is last[stage] else 1)
+        order.append((stage % pipeline, source, message, work))
+        number[stage, microbatch, is_forward] = len(order)
+    return order
 
 
 class Passes(NamedTuple):

@@ -46,6 +46,7 @@ from topoflow.traffic.grid.side_by_side import CollectiveWriter, EqualGroups
 from topoflow.traffic.grid.stage_work import (
     IN_NODES,
     OPERATION,
+    PassWork,
     backward_work,
     forward_work,
     pass_groups,
@@ -116,6 +117,7 @@ class _Iteration:
         self.servers = [np.array(grid.stage_servers(stage)) for stage in range(len(grid.stages))]
         self.order = np.arange(grid.servers_per_stage)  # [n]
         self.passes: dict[tuple[int, str, tuple[int, int] | None], StagePass] = {}
+        self.works: dict[object, PassWork] = {}
         self.sends: dict[tuple[int, int], Columns] = {}
         self.collectives: dict[tuple[str, float, int, str, Label], Columns] = {}
         self.busy: dict[int, PastedTasks] = {}  # pipeline rank -> [n, w] the tasks that end its latest pass
@@ -232,11 +234,7 @@ class _Iteration:
         if layers is not None:
             part = (part if kind == "F" else part[::-1])[layers]
             rest = f" {part[-1][0].name}"
-        if kind in "IW":
-            work = split_backward_work(self.workload, self.grid, part)[kind == "W"]
-        else:
-            work = (forward_work if kind == "F" else backward_work)(self.workload, self.grid, part)
-        tasks = self.tasks.part()
+        work, tasks = self._work(kind, part), self.tasks.part()
         exchange, servers = self.exchange.into(tasks), self.servers[stage]
         ends = exchange.none(2)
         ends[servers, 0] = tasks.compute(Label(stem, True, rest), servers, work.seconds)
@@ -253,6 +251,20 @@ class _Iteration:
                 ends = own if follows else np.concatenate([ends, own], axis=1)
         needed = [bucket for layer, _ in part for bucket in self.needed.get(layer.name, ())] if self.needed else []
         return StagePass(tasks, ends[servers], needed)
+
+    def _work(self, kind: str, part: Held) -> PassWork:
+        """Return the work of a pass, which parts with equal layers share."""
+        cuts = [layer.sharding for layer, _ in part]
+        in_block = tuple(cut is not None and cut.block is not None for cut in cuts)
+        alike = tuple((self.workload.alike[layer.name], elements) for layer, elements in part)
+        key = kind, alike, in_block
+        if key not in self.works:
+            if kind in "IW":
+                self.works[key] = split_backward_work(self.workload, self.grid, part)[kind == "W"]
+            else:
+                work_of = forward_work if kind == "F" else backward_work
+                self.works[key] = work_of(self.workload, self.grid, part)
+        return self.works[key]
 
     def gather(self, instruction: Instruction) -> None:
         """Gather the parameters of a bucket: with ZeRO 3 the part that is concurrent with compute."""
