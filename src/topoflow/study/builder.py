@@ -8,7 +8,7 @@ from typing import Any
 
 from topoflow.case.base import Case, CaseSettings, Job
 from topoflow.collectives.algorithm import NCCL
-from topoflow.engine.base import World
+from topoflow.engine.base import LoweredGraph, World
 from topoflow.engine.lowering.placement import Placements
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.attached import Attached
@@ -26,6 +26,7 @@ from topoflow.study.configure.keys import LISTED, check_lost, each_of, fails
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.configure.point import EXECUTOR, FIDELITY, Point, at_point, unique_names
 from topoflow.study.failures import surviving_fabrics
+from topoflow.traffic.base import Traffic
 from topoflow.units import counted, us
 from topoflow.workload.base import LayerGraph, MessagePattern, RecordedJob, Workload, layer_graph
 from topoflow.workload.efficiency import ROOFLINE
@@ -104,6 +105,14 @@ class Builder:
         self.made = jobs if sum(len(job.traffic) for job in jobs.values()) <= MOST_TASKS else {}
         self.placements.forget(MOST_TASKS)
         self.left_out.clear()
+
+    def take(self, point: Point, traffic: Traffic, graph: LoweredGraph) -> None:
+        """Take what another process has built of a point, before ``build`` makes its case."""
+        job: Job = self._once(point, JOB, job_of, "0 fewer")
+        vars(job)["traffic"] = traffic
+        fabric, lowering = self._fabric(point, job), self._decision(point, job).lowering
+        world = World("", graph, fabric.bandwidth, fabric.latency, fabric, lowering.routing, lowering.seed)
+        self.placements.add(traffic, world, lowering)
 
     def forget_jobs(self) -> None:
         """Keep networks only for points to come."""
