@@ -2,7 +2,7 @@
 
 Tasks are numbered in the order in which they are added. A dependency may be added at any time after both tasks, also
 several times. Tasks that occur often, such as those of every microbatch, are written once in a ``part`` and pasted:
-pastes and the dependencies between them (``follow``) become arrays all at once.
+pastes and the dependencies between them (``Followed``) become arrays all at once.
 
 Shapes: n tasks of a run, K tasks, D dependencies, P pastes of a part.
 """
@@ -31,21 +31,15 @@ class PastedTasks(NamedTuple):
     offset: Offsets
 
 
-class Columns:
-    """The tasks that were added so far."""
+class Part:
+    """Tasks that are pasted into others (``Columns.part``)."""
 
-    def __init__(self, whole: Columns | None = None) -> None:
+    def __init__(self, number: int, labels: dict[Label, int], operations: dict[Operation, int]) -> None:
+        self.number = number  # of the part
         self.tasks = 0  # K
         self._runs: dict[str, list[tuple[int, int, Any]]] = {}  # column -> first, number, values
-        self._labels: dict[Label, int] = {} if whole is None else whole._labels
-        self._operations: dict[Operation, int] = {} if whole is None else whole._operations
-        self._waits: list[tuple[Offsets, Offsets]] = []
-        self._queued: dict[int, int] = {}
-        self._parts: list[Columns] = []
-        self._number = 0 if whole is None else len(whole._parts)  # of a part
-        self._pasted: list[int] = []  # part, first task and number of each paste, in turn
-        self._followed = Followed()
-        self._followed_in_queues = Followed()
+        self._labels, self._operations = labels, operations
+        self._waits: list[Pairs] = []
 
     def compute(self, label: Label, server: Ints | Offsets, seconds: float | Floats) -> Offsets:
         """Add ``seconds`` on each ``server`` [n]; NONE is a delay that occupies no server. Return the tasks [n]."""
@@ -80,6 +74,31 @@ class Columns:
             tasks, earlier = tasks + 0 * earlier, earlier + 0 * tasks  # np.broadcast_arrays is ten times as slow
         self._waits.append((tasks.ravel(), earlier.ravel()))
 
+    def fill(self, column: NDArray[Any], name: str, begin: int) -> None:
+        """Write the values of the runs into a ``column`` where the tasks begin at ``begin``."""
+        for first, end, values in self._runs.get(name, ()):
+            column[begin + first : begin + end] = values
+
+    def waited(self) -> Pairs:
+        """Return tasks, and for each an earlier one that it waits for, without those of pastes."""
+        if not self._waits:
+            return NO_PAIRS
+        task, earlier = (np.concatenate(side) for side in zip(*self._waits, strict=True))
+        exists = earlier != NONE
+        return task[exists], earlier[exists]
+
+
+class Columns(Part):
+    """The tasks that were added so far."""
+
+    def __init__(self) -> None:
+        super().__init__(NONE, {}, {})
+        self._queued: dict[int, int] = {}
+        self._parts: list[Part] = []
+        self._pasted: list[int] = []  # part, first task and number of each paste, in turn
+        self.followed = Followed()
+        self.followed_in_queues = Followed()  # those of the same communicators, as in ``queue``; they are in both
+
     def queue(self, tasks: Offsets, earlier: Offsets) -> None:
         """Let collectives [n] wait for the ``earlier`` ones [n] of their communicators; NONE is none.
 
@@ -89,31 +108,22 @@ class Columns:
         pairs = zip(tasks.tolist(), earlier.tolist(), strict=True)
         self._queued |= {task: before for task, before in pairs if before != NONE}
 
-    def part(self) -> Columns:
+    def part(self) -> Part:
         """Return an empty builder of tasks that are pasted here; it shares the rows of labels and operations."""
-        part = Columns(self)
+        part = Part(len(self._parts), self._labels, self._operations)
         self._parts.append(part)
         return part
 
-    def paste(self, part: Columns, number: int = NONE) -> int:
+    def paste(self, part: Part, number: int = NONE) -> int:
         """Add the tasks of ``part`` and their dependencies, with a ``number`` in their names. Return the first task."""
         first, self.tasks = self.tasks, self.tasks + part.tasks
-        self._pasted += (part._number, first, number)
+        self._pasted += (part.number, first, number)
         return first
-
-    def follow(self, tasks: PastedTasks, earlier: PastedTasks, is_queued: bool = False) -> None:
-        """Let ``tasks`` wait for ``earlier`` ones; each waits for all in its row where these have more axes.
-
-        Where it ``is_queued``, these are collectives and the earlier ones of their communicators, as in ``queue``.
-        """
-        self._followed.add(tasks, earlier)
-        if is_queued:
-            self._followed_in_queues.add(tasks, earlier)
 
     def traffic(self, name: str, servers: int, local_bandwidth: float, ranks_per_server: int | None = None) -> Traffic:
         """Return the traffic of all tasks; dependencies of a task are distinct and ascending."""
         after_offsets, after = self._after()
-        queued = zip(*(tasks.tolist() for tasks in self._followed_in_queues.pairs()), strict=True)
+        queued = zip(*(tasks.tolist() for tasks in self.followed_in_queues.pairs()), strict=True)
         return Traffic(
             name=name,
             servers=servers,
@@ -157,40 +167,27 @@ class Columns:
 
     def _column(self, name: str, dtype: type, default: float) -> NDArray[Any]:
         column: NDArray[Any] = np.full(self.tasks, default, dtype)
-        self._fill(column, name, 0)
+        self.fill(column, name, 0)
         if self._parts:
             begin, pasted, row = self._rows
             of_parts: NDArray[Any] = np.full(begin[-1], default, dtype)
             for part, first in zip(self._parts, begin.tolist(), strict=False):
-                part._fill(of_parts, name, first)
+                part.fill(of_parts, name, first)
             column[pasted] = of_parts[row]
         return column
-
-    def _fill(self, column: NDArray[Any], name: str, begin: int) -> None:
-        """Write the values of the runs into a ``column`` where the tasks begin at ``begin``."""
-        for first, end, values in self._runs.get(name, ()):
-            column[begin + first : begin + end] = values
 
     def _after(self) -> tuple[Offsets, Offsets]:
         """Return offsets [K+1] and tasks [D] of the dependencies."""
         part, first, _ = self._pastes
-        inside = [part._waited() for part in self._parts]
-        waits = [self._waited(), _repeated(inside, part, first, first), self._followed.pairs()]
+        inside = [part.waited() for part in self._parts]
+        waits = [self.waited(), _repeated(inside, part, first, first), self.followed.pairs()]
         key = distinct(np.concatenate([task * self.tasks + earlier for task, earlier in waits]))
         task, earlier = np.divmod(key, max(self.tasks, 1))
         return offsets(np.bincount(task, minlength=self.tasks)), earlier
 
-    def _waited(self) -> Pairs:
-        """Return tasks, and for each an earlier one that it waits for, without those of pastes."""
-        if not self._waits:
-            return NO_PAIRS
-        task, earlier = (np.concatenate(side) for side in zip(*self._waits, strict=True))
-        exists = earlier != NONE
-        return task[exists], earlier[exists]
-
 
 class Followed:
-    """Pasted tasks, and those that they wait for."""
+    """Pasted tasks, and the earlier ones that they wait for."""
 
     def __init__(self) -> None:
         # offsets of the tasks and of the earlier ones, by identity -> these, and their number

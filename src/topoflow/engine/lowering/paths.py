@@ -136,8 +136,14 @@ class JoinedPaths:
         first = np.flatnonzero(np.append(True, (own[1:] != own[:-1]).any(axis=1)))
         flow, hop = np.nonzero(real != NO_LINK)
         crossed, number = np.unique(real[flow, hop], return_inverse=True)
-        columns = (each.astype(np.int32) for each in (flow, number.reshape(-1)))
-        return JoinedPaths(own[first], order.astype(np.int32), first, *columns, gpus.bandwidth[crossed])
+        return JoinedPaths(
+            links=own[first],
+            order=order.astype(np.int32),
+            first=first,
+            flow=flow.astype(np.int32),
+            crossed=number.reshape(-1).astype(np.int32),
+            bandwidth=gpus.bandwidth[crossed],
+        )
 
     def shared(self, share: Floats) -> tuple[Ints, Floats, float]:
         """Return the subflows and their shares for flows with these shares [S], and the most (B/s) that all carry."""

@@ -41,7 +41,7 @@ from topoflow.strategy.schedules import table_of
 from topoflow.strategy.schedules.base import Pass
 from topoflow.traffic.base import Label, Traffic
 from topoflow.traffic.buckets import fill
-from topoflow.traffic.columns import Columns, PastedTasks
+from topoflow.traffic.columns import Columns, Part, PastedTasks
 from topoflow.traffic.grid.side_by_side import CollectiveWriter, EqualGroups
 from topoflow.traffic.grid.stage_work import (
     IN_NODES,
@@ -80,7 +80,7 @@ class StagePass(NamedTuple):
     They wait until the parameters of the buckets ``needed`` are gathered.
     """
 
-    tasks: Columns
+    tasks: Part
     ends: Offsets
     needed: Sequence[int]
 
@@ -118,8 +118,8 @@ class _Iteration:
         self.order = np.arange(grid.servers_per_stage)  # [n]
         self.passes: dict[tuple[int, str, tuple[int, int] | None], StagePass] = {}
         self.works: dict[object, PassWork] = {}
-        self.sends: dict[tuple[int, int], Columns] = {}
-        self.collectives: dict[tuple[str, float, int, str, Label], Columns] = {}
+        self.sends: dict[tuple[int, int], Part] = {}
+        self.collectives: dict[tuple[str, float, int, str, Label], Part] = {}
         self.busy: dict[int, PastedTasks] = {}  # pipeline rank -> [n, w] the tasks that end its latest pass
         # (stage, microbatch, forward) -> [n] the transfers that bring the input of this pass to each server
         self.arrived: dict[tuple[int, int, bool], PastedTasks] = {}
@@ -225,7 +225,7 @@ class _Iteration:
             earlier.append(self.arrived.pop((stage, microbatch, kind == "F"), None))
         for tasks in earlier:
             if tasks is not None:
-                self.tasks.follow(computes, tasks)
+                self.tasks.followed.add(computes, tasks)
         self.busy[rank] = PastedTasks(computes.first, written.ends)
 
     def _pass(self, stage: int, kind: str, layers: slice | None) -> StagePass:
@@ -302,9 +302,10 @@ class _Iteration:
         tasks = PastedTasks(self.tasks.paste(self.collectives[key]), groups.number)
         for first, offset in after:
             of_groups = self.of_groups.setdefault((id(offset), id(groups)), offset[groups.places])
-            self.tasks.follow(tasks, PastedTasks(first, of_groups))
+            self.tasks.followed.add(tasks, PastedTasks(first, of_groups))
         if (stage, kind) in self.latest:
-            self.tasks.follow(tasks, self.latest[stage, kind], is_queued=True)
+            for followed in (self.tasks.followed, self.tasks.followed_in_queues):
+                followed.add(tasks, self.latest[stage, kind])
         self.latest[stage, kind] = tasks
         return PastedTasks(tasks.first, groups.number_at)
 
@@ -321,7 +322,7 @@ class _Iteration:
             ends = self.servers[stage], self.servers[to]
             self.sends[stage, to].transfer(label, *ends, self.handover[min(stage, to)])
         sends = PastedTasks(self.tasks.paste(self.sends[stage, to], microbatch), self.order)
-        self.tasks.follow(sends, self.busy[rank])
+        self.tasks.followed.add(sends, self.busy[rank])
         self.arrived[to, microbatch, forward] = sends
 
     def reduce(self, instruction: Instruction) -> None:
@@ -355,7 +356,7 @@ class _Iteration:
         added = self.tasks.collective(Label(f"tied {layer}"), self.exchange.rows("all_reduce", pairs), bytes)
         tasks = PastedTasks(int(added[0]), self.order)
         for earlier in (each for rank in ranks for each in self._latest_of(rank)):
-            self.tasks.follow(tasks, earlier)
+            self.tasks.followed.add(tasks, earlier)
         for rank in ranks:
             self.reduced[rank] = {"tied": tasks}
 
@@ -365,7 +366,7 @@ class _Iteration:
         added = self.tasks.compute(Label("optimizer", True), servers, step_seconds(self.workload, sum(elements)))
         updates = PastedTasks(int(added[0]), self.order)
         for earlier in self._latest_of(rank):
-            self.tasks.follow(updates, earlier)
+            self.tasks.followed.add(updates, earlier)
         if self.grid.zero:
             self.busy[rank] = updates
 
