@@ -25,6 +25,7 @@ from topoflow.demand import Demand
 from topoflow.engine.base import LoweredGraph, Run
 from topoflow.engine.observer import Silent
 from topoflow.fabric.attached import Attached
+from topoflow.memory import no_garbage_collection
 from topoflow.processes import start
 from topoflow.report.base import Report
 from topoflow.search.recipe_bound import RecipeBound
@@ -283,8 +284,9 @@ class _Search:
 
     def _simulated(self, rows: Sequence[int]) -> list[FoundRecipe]:
         points = [self._with_recipe(self.recipes.chosen(row), int(self.recipes.data[row])) for row in rows]
-        cases = self._built(points)
-        self.builder.forget_jobs()
+        with no_garbage_collection():
+            cases = self._built(points)
+            self.builder.forget_jobs()
         results = simulate(cases, replace(self.run, observer=Silent()))
         return [
             FoundRecipe(
