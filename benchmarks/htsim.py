@@ -3,13 +3,16 @@
     python benchmarks/htsim.py htsim=PATH/sim/datacenter/htsim_ndp
     python benchmarks/htsim.py htsim=PATH/sim/datacenter/htsim_ndp cases=incast servers=128 packets=200 window=30
     python benchmarks/htsim.py htsim=PATH/htsim/sim/build/datacenter/htsim_uec
+    python benchmarks/htsim.py htsim=PATH/htsim/sim/build/datacenter/htsim_uec draws=reps slow=1 cases=stride
 
 htsim is github.com/Broadcom/csg-htsim (``make -C sim && make -C sim/datacenter htsim_ndp``), that of NSCC
 github.com/ultraethernet/uet-htsim (``cmake -S htsim/sim -B htsim/sim/build && cmake --build htsim/sim/build``). Links
 have 100 Gb/s and 1 us, switches store and forward, packets have 4,032 B and a header of 64 B. 8 of them may wait for a
 port; with NSCC 43, a bandwidth-delay product, of which packets are marked from 9 to 35 on, as htsim sets it.
 Prints ``case.metric value`` lines: us until senders know that their message has arrived, in the mean and at most, over
-``seeds`` draws; and packets that were trimmed, of the last draw. ``window`` is the first window in packets.
+``seeds`` draws; and packets that were trimmed, of the last draw. ``window`` is the first window in packets. With
+``draws=reps`` senders recycle entropies, and htsim acknowledges every packet, as ours does. With ``slow=1`` the link
+from the first core switch to the first pod has a quarter of its bandwidth.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from topoflow.engine.base import Floats, Run
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet, layout_of
 from topoflow.engine.packet.settings import numbers
+from topoflow.fabric.base import Fabric
 from topoflow.fabric.fat_tree import FatTree
 from topoflow.traffic.base import Traffic, Transfer
 
@@ -40,6 +44,17 @@ ENTROPIES = 64  # of a message of NSCC, which switches hash: the default of htsi
 NSCC_DEPTH, NSCC_MARKS = 43, (9, 35)  # packets, as htsim_uec prints them for fat-trees of three layers
 CASES = ("permutation", "stride", "all_to_all", "ring", "incast")
 Pairs = list[tuple[int, int]]
+
+
+class Setting(NamedTuple):
+    """What all messages of a run have in common."""
+
+    program: str
+    draws: str  # "": of the control
+    slow: bool
+    servers: int
+    packets: int
+    window: int
 
 
 class Answer(NamedTuple):
@@ -63,18 +78,20 @@ def pairs_of(case: str, servers: int, seed: int) -> Pairs:
     return [(server, (server + 1) % servers) for server in every] if case == "ring" else [(i, 0) for i in every if i]
 
 
-def theirs(program: str, pairs: Pairs, servers: int, packets: int, window: int, seed: int) -> Answer:
+def theirs(setting: Setting, pairs: Pairs, seed: int) -> Answer:
+    program, servers = Path(setting.program).resolve(), setting.servers
     with tempfile.TemporaryDirectory() as folder:
-        rows = [f"{a}->{b} id {i + 1} start 0 size {packets * PAYLOAD}" for i, (a, b) in enumerate(pairs)]
+        rows = [f"{a}->{b} id {i + 1} start 0 size {setting.packets * PAYLOAD}" for i, (a, b) in enumerate(pairs)]
         matrix = Path(folder) / "messages.cm"
         matrix.write_text("\n".join([f"Nodes {servers}", f"Connections {len(pairs)}", *rows, ""]))
         options = f"-nodes {servers} -tm {matrix} -linkspeed 100000 -end 1000000 -seed {seed}"
         if is_nscc(program):  # its log, which it reads again, must be a file
-            options += f" -mtu {PACKET} -sender_cc_only -sender_cc_algo nscc -load_balancing_algo oblivious"
-            options += f" -paths {ENTROPIES} -o {folder}/log"
+            balancing = "reps -sack_threshold 1" if setting.draws == "reps" else "oblivious"
+            options += f" -mtu {PACKET} -sender_cc_only -sender_cc_algo nscc -load_balancing_algo {balancing}"
+            options += f" -paths {ENTROPIES} -failed {int(setting.slow)} -o {folder}/log"
         else:  # queues are counted in payloads: DEPTH packets with headers fit into one more
-            options += f" -mtu {PAYLOAD} -strat perm -cwnd {window} -q {DEPTH + 1} -o /dev/null"
-        command = [str(Path(program).resolve()), *options.split()]  # which writes idmap.txt where it runs
+            options += f" -mtu {PAYLOAD} -strat perm -cwnd {setting.window} -q {DEPTH + 1} -o /dev/null"
+        command = [str(program), *options.split()]  # which writes idmap.txt where it runs
         text = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
     finish = [float(time) for time in re.findall(r"flow_?[iI]d \d+ .*?finished at ([\d.]+)", text)]
     sent = re.search(r"New: \d+ Rtx: (\d+)", text)
@@ -83,24 +100,37 @@ def theirs(program: str, pairs: Pairs, servers: int, packets: int, window: int, 
     return Answer(np.array(finish), int(sent[1]))
 
 
-def is_nscc(program: str) -> bool:
-    return Path(program).name == "htsim_uec"
+def is_nscc(program: Path) -> bool:
+    return program.name == "htsim_uec"
 
 
-def model_of(program: str, window: int) -> Packet:
+def model_of(setting: Setting) -> Packet:
     usual = Packet(loss="trim", switching="store_and_forward", arbiter="arrival", size=PACKET, flit=HEADER)
-    if is_nscc(program):
+    if is_nscc(Path(setting.program)):
         low, high = (each * PACKET for each in NSCC_MARKS)
         marks: dict[str, Any] = {"ecn_from": low, "ecn_to": high, "ecn_most": 1.0, "ecn_at": "departure"}
-        return replace(usual, control="nscc", window="auto", entropies=ENTROPIES, buffer=NSCC_DEPTH * PACKET, **marks)
-    return replace(usual, control="pulls", draws="in_turn", window=window * PACKET, buffer=DEPTH * PACKET)
+        draws = {"draws": setting.draws} if setting.draws else {}
+        buffer = NSCC_DEPTH * PACKET
+        return replace(usual, control="nscc", window="auto", entropies=ENTROPIES, buffer=buffer, **marks, **draws)
+    return replace(usual, control="pulls", draws="in_turn", window=setting.window * PACKET, buffer=DEPTH * PACKET)
 
 
-def ours(program: str, pairs: Pairs, servers: int, packets: int, window: int, seed: int) -> Answer:
+def fat_tree(setting: Setting) -> Fabric:
+    servers = setting.servers
     fabric = FatTree(RATE, 1, LATENCY, radix=round((4 * servers) ** (1 / 3))).build(servers, Demand(servers))
-    traffic = Traffic.from_tasks("messages", servers, [Transfer(packets * PACKET, *ends) for ends in pairs])
-    world = place(traffic, fabric, name="messages", routing="spray", seed=seed)
-    model = model_of(program, window)
+    bandwidth = fabric.bandwidth.copy()
+    if setting.slow:
+        ends = zip(fabric.source.tolist(), fabric.target.tolist(), strict=True)
+        names = [(fabric.nodes[source], fabric.nodes[target]) for source, target in ends]
+        bandwidth[names.index(("core 0.0", "aggregation 0.0"))] /= 4
+    return replace(fabric, bandwidth=bandwidth)
+
+
+def ours(setting: Setting, pairs: Pairs, seed: int) -> Answer:
+    transfers = [Transfer(setting.packets * PACKET, *ends) for ends in pairs]
+    traffic = Traffic.from_tasks("messages", setting.servers, transfers)
+    world = place(traffic, fat_tree(setting), name="messages", routing="spray", seed=seed)
+    model = model_of(setting)
     found = model.simulate([world], Run(threads=1))[0]
     back = numbers(world, layout_of(world.graph, model), model).control.back / 1e12
     ports: Any = found.ports
@@ -110,17 +140,19 @@ def ours(program: str, pairs: Pairs, servers: int, packets: int, window: int, se
 def main() -> None:
     asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
     program, cases = asked.pop("htsim", ""), asked.pop("cases", ",".join(CASES)).split(",")
+    draws, slow = asked.pop("draws", ""), bool(int(asked.pop("slow", 0)))
     servers, packets = int(asked.pop("servers", 16)), int(asked.pop("packets", 500))
     window, seeds = int(asked.pop("window", 60)), int(asked.pop("seeds", 3))
     if asked or not program or not set(cases) <= set(CASES):
         sys.exit(f"htsim must be a program, cases some of {', '.join(CASES)}, got {' '.join(sys.argv[1:])}")
     for case in cases:
         each = packets if case not in ("all_to_all", "incast") else max(1, packets // (servers - 1))
+        setting = Setting(program, draws, slow, servers, each, window)
         found: dict[str, list[Answer]] = {"htsim": [], "ours": []}
         for seed in range(1, seeds + 1):
             pairs = pairs_of(case, servers, seed)
-            found["htsim"].append(theirs(program, pairs, servers, each, window, seed))
-            found["ours"].append(ours(program, pairs, servers, each, window, seed))
+            found["htsim"].append(theirs(setting, pairs, seed))
+            found["ours"].append(ours(setting, pairs, seed))
         mean = {name: np.mean([answer.finish.mean() for answer in answers]) for name, answers in found.items()}
         most = {name: np.mean([answer.finish.max() for answer in answers]) for name, answers in found.items()}
         for name, answers in found.items():

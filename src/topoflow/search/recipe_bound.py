@@ -361,20 +361,20 @@ class RecipeBound:
         }
         worked = _sum(on_rank.values())
         data = self._data(recipes, types, cut, shapes)
-        before, later = forward @ types.before.T, (backward + data.waited) @ types.before.T
+        before, later = forward @ types.before.T, backward @ types.before.T
         last = backward[:, types.first]
         alone = worked + np.maximum(data.waits, np.maximum(data.last - last, data.queued - worked))
         ends = before + alone + data.update + data.gather
         after = (data.update + data.gather)[:, types.equal[:1]]
-        through = before + worked + data.waits + later + after
-        chain = backward @ types.back + data.waited @ np.bincount(types.of_stage, minlength=len(types.back))
+        through = before + worked + data.waits - data.waits_at_end + later + after
+        chain = backward @ types.back
         last_rank = types.equal[-1]
         chained = (before + worked)[:, last_rank] + chain + after[:, 0]  # with ZeRO 0 and 1
         through[:, last_rank] = np.maximum(through[:, last_rank], np.where(recipes.zero < 2, chained, 0.0))
         rank = np.maximum(ends, through).argmax(axis=1)[:, None]
         least = (1 - MERGED) * np.take_along_axis(np.maximum(ends, through), rank, axis=1)[:, 0]
         parts = {name: np.take_along_axis(values, rank, axis=1)[:, 0] for name, values in on_rank.items()}
-        bubble = np.where(through > ends, before + backward @ types.before.T, before)
+        bubble = np.where(through > ends, before + later, before)
         parts["pipeline"] = np.take_along_axis(bubble, rank, axis=1)[:, 0]
         parts["data"] = np.maximum(least - sum(parts.values()), 0.0)
         return least, parts
@@ -407,11 +407,10 @@ class RecipeBound:
         shapes, cut = self._shapes(recipe), _cuts(recipe)
         passes, data = self._passes(recipe, types, work, shapes), self._data(recipe, types, cut, shapes)
         forward, backward = (_sum(times.values())[0] for times in (passes.forward, passes.backward))
-        last = backward + data.waited[0]
         pipeline, virtual, many = int(recipe.pipeline[0]), int(recipe.virtual[0]), int(recipe.microbatches[0])
         sent = types.sent * float((recipe.micro_batch / (recipe.tensor * recipe.context))[0])
         stages = types.of_stage
-        seconds = forward[stages].tolist(), backward[stages].tolist(), last[stages].tolist()
+        seconds = forward[stages].tolist(), backward[stages].tolist()
         ends = pipeline_ends(pipeline, virtual, many, *seconds, (sent / self._send_rate(pipeline)).tolist())
         after = (data.update + data.gather)[0, types.equal]
         return float((1 - MERGED) * (np.array(ends) + after).max())
@@ -427,9 +426,8 @@ class RecipeBound:
         """Return the collectives of data ranks and the updates."""
         zero, many = recipes.zero[:, None], recipes.microbatches[:, None]
         each = np.where(zero >= 2, many, 1)  # reductions in an iteration
-        # The part of a reduction for which compute waits: two kinds of gradients may be reduced at the same time
-        waited_for = np.where(recipes.expert > 1, self.waiting, float(self.waiting > 0))[:, None]
-        waits, queued, gather, update, replicated = (np.zeros((len(recipes), len(types.first))) for _ in range(5))
+        # Reductions follow one another; gathers of one kind of parameters, and reductions of the other, may coincide
+        reductions, queued, gather, update, replicated = (np.zeros((len(recipes), len(types.first))) for _ in range(5))
         elements, roots = _elements(recipes, types.parameters, cut), _elements(recipes, types.root, cut)
         of_stage, replicated_of_stage = list[Floats](), list[Floats]()
         for kind in GRADIENTS:
@@ -441,18 +439,19 @@ class RecipeBound:
             in_blocks = self.collectives.seconds(
                 "all_gather", *shapes[GRADIENTS[kind]], (held - around) * self.workload.element_bytes, queued=True
             )
-            gather += np.where((zero == 1) | (zero == 2), gathered, 0.0)
+            gather = np.maximum(gather, np.where((zero == 1) | (zero == 2), gathered, 0.0))
             passes = np.where(zero == 3, many * (gathered + in_blocks), 0.0)
-            waits += waited_for * each * reduced + self.waiting * passes
             queued = np.maximum(queued, each * reduced + passes)
             of_stage.append(self._reduced(elements[kind], zero, recipes, kind, shapes))
-            replicated += each * self._replicated(held, recipes, kind, shapes)
+            among_replicas = self._replicated(held, recipes, kind, shapes)
+            replicated += each * among_replicas
+            reductions += reduced + among_replicas
             replicated_of_stage.append(self._replicated(elements[kind], recipes, kind, shapes))
             update += held / _divided(recipes, kind)[:, None] * step_seconds(self.workload, 1.0)
-        queued, reduced = np.maximum(queued, replicated), _sum(replicated_of_stage)
+        waits, queued = np.maximum(each * reductions, queued), np.maximum(queued, replicated)
+        reduced = _sum(replicated_of_stage)
         last = np.maximum.reduce([*of_stage, reduced])[:, types.first]
-        waited = np.where(zero < 2, waited_for * (_sum(of_stage) + reduced), 0.0)
-        return DataWork(waits + waited_for * replicated, queued, gather, last, update, waited)
+        return DataWork(self.waiting * waits, self.waiting * reductions, queued, gather, last, update)
 
     def _reduced(self, elements: Floats, zero: Numbers, recipes: Recipes, kind: str, shapes: Shapes) -> Floats:
         """Return the least time of the reductions of gradients of a kind, of ``elements`` on a GPU."""
@@ -489,16 +488,15 @@ def pipeline_ends(
     microbatches: int,
     forward: Sequence[float],
     backward: Sequence[float],
-    last: Sequence[float],
     sent: Sequence[float],
 ) -> list[float]:
     """Return when each rank of a pipeline ends its last pass.
 
-    ``forward`` and ``backward`` have the seconds of each stage, ``last`` those of its last backward pass, ``sent``
-    those of a message between a stage and the next.
+    ``forward`` and ``backward`` have the seconds of each stage, ``sent`` those of a message between a stage and the
+    next.
     """
     free, ends = [0.0] * pipeline, [0.0]
-    seconds, waits = [*forward, *backward, *last], [*sent, 0.0]
+    seconds, waits = [*forward, *backward], [*sent, 0.0]
     for rank, source, message, work in _order(pipeline, virtual, microbatches):
         begin, arrived = free[rank], ends[source] + waits[message]
         free[rank] = end = (arrived if arrived > begin else begin) + seconds[work]
@@ -511,20 +509,16 @@ def _order(pipeline: int, virtual: int, microbatches: int) -> list[tuple[int, in
     """Return all passes in order, as the arguments of ``pipeline_ends`` have them.
 
     These are the rank, the number of the pass that it waits for (from 1; 0: none), the message from there (-1: none),
-    and the time among those of forward, backward and last passes.
+    and the time among those of forward and backward passes.
     """
     stages = pipeline * virtual
-    passes = table_of(None, pipeline, microbatches, stages).order
-    last = {each.stage: each for each in passes if each.kind != "F"}
     number, order = dict[tuple[int, int, bool], int](), []
-    for each in passes:
-        stage, microbatch, kind = each
+    for stage, microbatch, kind in table_of(None, pipeline, microbatches, stages).order:
         is_forward = kind == "F"
         other = stage - 1 if is_forward else stage + 1
         source = number.pop((other, microbatch, is_forward), 0)
         message = min(stage, other) if source else -1
-        work = stage + stages * (0 if is_forward else 2 if each is last[stage] else 1)
-        order.append((stage % pipeline, source, message, work))
+        order.append((stage % pipeline, source, message, stage if is_forward else stages + stage))
         number[stage, microbatch, is_forward] = len(order)
     return order
 
@@ -540,11 +534,11 @@ class DataWork(NamedTuple):
     """The work of data ranks on each rank of a pipeline [R, V] (s)."""
 
     waits: Floats  # collectives before the update for which compute waits
+    waits_at_end: Floats  # of these, as many as may follow the last pass
     queued: Floats  # those of the busiest communicator
-    gather: Floats  # those after the update
+    gather: Floats  # those of the busiest communicator after the update
     last: Floats  # reductions of the stage whose gradients are complete last
     update: Floats
-    waited: Floats  # [R, U] the part of a stage's reductions for which its last backward pass waits
 
 
 def _sum(arrays: Iterable[Floats]) -> Floats:

@@ -99,7 +99,7 @@ class _Least:
             for kind, calls in work.sent.items()
             if kind in self.groups and kind != IN_NODES  # which is concurrent with that between nodes
         )
-        return work.seconds + sum(sent)
+        return max(work.seconds + sum(sent), work.launch)
 
     def of_port(self, works: Iterable[PassWork], handovers: float) -> float:
         """Return the time in which a server sends all bytes of its passes, one after another."""

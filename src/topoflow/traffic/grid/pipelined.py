@@ -54,6 +54,7 @@ from topoflow.traffic.grid.stage_work import (
 )
 from topoflow.traffic.program import Instruction, LayerGroup, StageParts, of_grid
 from topoflow.traffic.roofline import step_seconds
+from topoflow.traffic.tasks import NONE
 from topoflow.workload.base import Layer, LayerGraph
 
 PASS_NAMES = {"F": "forward", "B": "backward", "I": "input gradients", "W": "weight gradients"}
@@ -83,6 +84,15 @@ class StagePass(NamedTuple):
     tasks: Part
     ends: Offsets
     needed: Sequence[int]
+
+
+class Reduction(NamedTuple):
+    """The part of a bucket's reduction that is not yet written."""
+
+    op: str
+    bytes: float
+    bucket: StageBucket
+    kind: str  # of its communicator
 
 
 class Tie(NamedTuple):
@@ -125,6 +135,7 @@ class _Iteration:
         self.arrived: dict[tuple[int, int, bool], PastedTasks] = {}
         # pipeline rank -> kind of its latest reductions -> [n] these
         self.reduced: dict[int, dict[str, PastedTasks]] = {rank: {} for rank in range(grid.pipeline)}
+        self.unreduced: dict[int, list[Reduction]] = {rank: [] for rank in self.reduced}  # likewise, of each rank
         self.latest: dict[tuple[int, str], PastedTasks] = {}  # communicator -> [G] its latest collective
         self.of_groups: dict[tuple[int, int], Offsets] = {}
         measured = workload.gpu.measured
@@ -237,7 +248,7 @@ class _Iteration:
         work, tasks = self._work(kind, part), self.tasks.part()
         exchange, servers = self.exchange.into(tasks), self.servers[stage]
         ends = exchange.none(2)
-        ends[servers, 0] = tasks.compute(Label(stem, True, rest), servers, work.seconds)
+        ends[servers, 0] = computes = tasks.compute(Label(stem, True, rest), servers, work.seconds)
         begun = ends
         for kind_of, bytes, calls in (
             (kind_of, *each) for kind_of, sizes in work.sent.items() for each in sizes.items()
@@ -249,8 +260,14 @@ class _Iteration:
                 label = Label(f"{kind_of} {stem}", rest=rest)
                 own = exchange.collective(op, bytes * calls, groups, begun, label, calls)
                 ends = own if follows else np.concatenate([ends, own], axis=1)
+        ends = ends[servers]
+        if work.launch > work.seconds:  # the GPU waits for its host, which launches the collectives too
+            label, seconds = Label(f"launches {stem}", rest=rest), work.launch - work.seconds
+            launches = tasks.compute(label, np.full(len(servers), NONE), seconds)
+            tasks.wait(launches, computes)
+            ends = np.column_stack([ends, launches])
         needed = [bucket for layer, _ in part for bucket in self.needed.get(layer.name, ())] if self.needed else []
-        return StagePass(tasks, ends[servers], needed)
+        return StagePass(tasks, ends, needed)
 
     def _work(self, kind: str, part: Held) -> PassWork:
         """Return the work of a pass, which parts with equal layers share."""
@@ -326,23 +343,34 @@ class _Iteration:
         self.arrived[to, microbatch, forward] = sends
 
     def reduce(self, instruction: Instruction) -> None:
+        """Reduce the gradients of a bucket: the part that is concurrent with compute."""
         bucket = self.buckets[instruction.of]
-        bytes = bucket.elements * self.grid.gradient_bytes(self.workload)
-        self._reduce("reduce_scatter" if self.grid.zero else "all_reduce", bytes, bucket, bucket.kind)
-        bytes /= self.grid.divided(bucket.kind)
-        self._reduce("all_reduce", bytes, bucket, "replicate")
+        rank = self.grid.stage_ranks[bucket.stage]
+        self._reduce_rest(rank)
+        whole = bucket.elements * self.grid.gradient_bytes(self.workload)
+        op = "reduce_scatter" if self.grid.zero else "all_reduce"
+        for reduction in (
+            Reduction(op, whole, bucket, bucket.kind),
+            Reduction("all_reduce", whole / self.grid.divided(bucket.kind), bucket, "replicate"),
+        ):
+            if (rank, reduction.kind) in self.groups:
+                self.reduced[rank][f"{bucket.kind} {reduction.kind}"] = self._reduce(reduction, self.overlap)
+                self.unreduced[rank].append(reduction)
 
-    def _reduce(self, op: str, bytes: float, bucket: StageBucket, kind: str) -> None:
-        """Add a collective in which compute can be concurrent with a part of it, and waits for the rest."""
-        stage, rank = bucket.stage, self.grid.stage_ranks[bucket.stage]
-        if (rank, kind) not in self.groups:
-            return
+    def _reduce_rest(self, rank: int) -> None:
+        """Reduce the rest of the latest bucket of a pipeline rank, for which its compute waits."""
+        if self.overlap < 1:
+            for reduction in self.unreduced[rank]:
+                self.busy[rank] = self._reduce(reduction, 1 - self.overlap)
+                self.reduced[rank][f"{reduction.bucket.kind} {reduction.kind}"] = self.busy[rank]
+        self.unreduced[rank] = []
+
+    def _reduce(self, reduction: Reduction, part: float) -> PastedTasks:
+        op, bytes, bucket, kind = reduction
+        rank = self.grid.stage_ranks[bucket.stage]
         label = Label(f"{op} {bucket.layer}" if self.grid.zero else f"bucket {bucket.layer}")
         after = self._latest_of(rank) if kind == "replicate" else [self.busy[rank]]
-        tasks = self._queued(op, self.overlap * bytes, stage, kind, after, label)
-        if self.overlap < 1:
-            tasks = self.busy[rank] = self._queued(op, (1 - self.overlap) * bytes, stage, kind, after, label)
-        self.reduced[rank][f"{bucket.kind} {kind}"] = tasks
+        return self._queued(op, part * bytes, bucket.stage, kind, after, label)
 
     def _latest_of(self, rank: int) -> list[PastedTasks]:
         """Return the tasks that end the latest pass and the latest reductions of a pipeline rank."""
@@ -352,6 +380,8 @@ class _Iteration:
         """Add up the gradients of a matrix that two stages hold, between GPUs at the same position."""
         stages, bytes, layer = self.ties[instruction.of]
         ranks = [self.grid.stage_ranks[stage] for stage in stages]
+        for rank in ranks:
+            self._reduce_rest(rank)
         pairs = EqualGroups(np.stack([self.servers[stage] for stage in stages], axis=1), 1, 1)
         added = self.tasks.collective(Label(f"tied {layer}"), self.exchange.rows("all_reduce", pairs), bytes)
         tasks = PastedTasks(int(added[0]), self.order)
@@ -362,6 +392,7 @@ class _Iteration:
 
     def update(self, instruction: Instruction) -> None:
         servers, rank = self.servers[instruction.of], self.grid.stage_ranks[instruction.of]
+        self._reduce_rest(rank)
         elements = (size / self.grid.divided(self.grid.gradients(layer)) for layer, size in self.held[instruction.of])
         added = self.tasks.compute(Label("optimizer", True), servers, step_seconds(self.workload, sum(elements)))
         updates = PastedTasks(int(added[0]), self.order)

@@ -56,18 +56,21 @@ Calls = Counter[float]  # collectives of one kind in a pass: bytes of one member
 
 @dataclass(frozen=True)
 class PassWork:
-    """A pass on one GPU: its seconds, and its collectives by kind (``AMONG``)."""
+    """A pass on one GPU: its seconds, and its collectives by kind (``AMONG``).
+
+    The host launches the kernels of both in ``launch`` seconds: no pass takes less.
+    """
 
     seconds: float
     sent: Mapping[str, Calls]
+    launch: float = 0.0
 
 
 def forward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tuple[Layer, float]]) -> PassWork:
     """Return the work on ``layers``, each with the parameters (elements) that the GPU holds of it."""
     seconds = sum(_times(workload, grid, layer, parameters).forward for layer, parameters in layers)
-    seconds = max(seconds, _launch_seconds(workload, layers))
     cuts = [layer.sharding for layer, _ in layers if layer.sharding is not None]
-    return PassWork(seconds, _sent(workload, grid, cuts))
+    return PassWork(seconds, _sent(workload, grid, cuts), _launch_seconds(workload, layers))
 
 
 def backward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tuple[Layer, float]]) -> PassWork:
@@ -80,14 +83,14 @@ def backward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tup
     cuts = [layer.sharding for layer, _ in layers if layer.sharding is not None]
     sent = _sent(workload, grid, [_backward(cut) for cut in cuts])
     seconds += sum(_recomputed_seconds(workload, grid, layer, parameters) for layer, parameters in layers)
-    seconds = max(seconds, _launch_seconds(workload, layers) * (3 if grid.recompute == "full" else 2))
+    launch = _launch_seconds(workload, layers) * (3 if grid.recompute == "full" else 2)
     if grid.recompute == "full":
         again = _sent(workload, grid, [cut for cut in cuts if cut.block is not None])
         del again["all_gather"]
         for kind, calls in again.items():
             sent[kind] = sent[kind] + calls
     sent = {"all_gather": sent["all_gather"], "reduce_scatter": sent["all_gather"], **sent}
-    return PassWork(seconds, sent)
+    return PassWork(seconds, sent, launch)
 
 
 def split_backward_work(
@@ -99,14 +102,12 @@ def split_backward_work(
     """
     whole = backward_work(workload, grid, layers)
     weights = sum(_times(workload, grid, layer, parameters).weights for layer, parameters in layers)
-    return PassWork(whole.seconds - weights, whole.sent), PassWork(weights, {})
+    launch = _launch_seconds(workload, layers)
+    return PassWork(whole.seconds - weights, whole.sent, whole.launch - launch), PassWork(weights, {}, launch)
 
 
 def _launch_seconds(workload: LayerGraph, layers: Sequence[tuple[Layer, float]]) -> float:
-    """Return the seconds in which the host launches the forward kernels of the blocks of ``layers``.
-
-    A GPU that computes faster waits for its host.
-    """
+    """Return the seconds in which the host launches the forward kernels of the blocks of ``layers``."""
     return workload.block_launch * sum(layer.kind == "attention" for layer, _ in layers)
 
 
