@@ -22,6 +22,13 @@ def offsets(counts: Iterable[int] | Offsets) -> Offsets:
     return row_start
 
 
+def rows_of(begin: Offsets, rows: Ints | Offsets) -> tuple[Offsets, Offsets]:
+    """Return the offsets of the ragged ``rows`` alone, in that order, and where each of their items was."""
+    count = np.diff(begin)[rows]
+    begins = offsets(count)
+    return begins, np.arange(begins[-1]) + np.repeat(begin[rows] - begins[:-1], count)
+
+
 def row_offsets(rows: NDArray[np.integer[Any]], count: int) -> Offsets:
     """Return [count+1] offsets of the rows of items that are sorted by their row (``rows`` [items])."""
     return offsets(np.bincount(rows, minlength=count))

@@ -144,6 +144,18 @@ def test_a_search_that_leaves_recipes_out_finds_the_fastest_of_all() -> None:
     assert found.best[0].result.iteration_time == min(times)
 
 
+def test_a_search_finds_the_same_with_any_number_of_processes() -> None:
+    fixed = {"tensor": 8, "context": 1, "pipeline": 4, "replicate": 1, "zero": 1, "recompute": "none", "micro_batch": 1}
+    (point,) = points("model=llama3_8b", "node=hgx_h100", "gpus=512", "global_batch=64", *arguments_of(fixed))
+    alone, together = (search_recipes([point], tuple(fixed), Run(threads=threads))[0] for threads in (1, 3))
+    assert together.note == alone.note
+    for one, other in zip(together.best, alone.best, strict=True):
+        assert one.name == other.name
+        assert one.result.iteration_time == other.result.iteration_time
+        assert np.array_equal(one.result.timeline.finish, other.result.timeline.finish)
+        assert one.result.case.job.traffic.names() == other.result.case.job.traffic.names()
+
+
 def test_every_recipe_keeps_the_global_batch_and_uses_every_gpu() -> None:
     (point,) = points(*LLAMA)
     found = recipes(job(point)[0], 16, {})

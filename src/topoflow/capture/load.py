@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import pkgutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -20,7 +18,7 @@ from topoflow.capture.layout import MeshLayout
 from topoflow.capture.merge import merge
 from topoflow.capture.merge.parts import InputFile, RankRecord
 from topoflow.files import CutOffGzip, read_bytes, read_cut_off_gzip
-from topoflow.memory import free_memory
+from topoflow.memory import free_memory, no_garbage_collection
 from topoflow.processes import map_processes
 
 UNPACKED = 20  # size of a profile by that of its gzip file, at most
@@ -67,7 +65,7 @@ def load(
         raise ValueError("paths: must name a file or folder, got none")
     parts: list[RankRecord] = []
     notes: list[str] = []
-    with _no_garbage_collection():
+    with no_garbage_collection():
         given = [path for path in paths if not path.is_dir()]
         found = dict(zip(given, _read_files(given), strict=True))
         for path in paths:
@@ -90,21 +88,6 @@ def _only(parts: Sequence[RankRecord], rank: int) -> list[RankRecord]:
         ranks = brief(sorted({part.rank for part in parts}))
         raise ValueError(f"--rank: must be one that the files record, {ranks}, got {rank}")
     return found
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Switch the collector off: it would search a growing document for cycles again and again, and there are none.
-
-    That takes half of the time of a large file.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _read_folder(folder: Path, notes: list[str]) -> list[RankRecord]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topoflow.arrays import Floats, Ints, Offsets, offsets
+from topoflow.arrays import Floats, Ints, Offsets, offsets, rows_of
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,6 @@ class Alternatives:
         begins, row = rows_of(self.offsets, paths)
         hop_begins, hop = rows_of(self.hop_offsets, row)
         return Alternatives(begins, hop_begins, self.links[hop], self.share[row])
-
-
-def rows_of(begin: Offsets, rows: Ints | Offsets) -> tuple[Offsets, Offsets]:
-    """Offsets of the ragged ``rows`` alone, in that order, and where each of their items was."""
-    count = np.diff(begin)[rows]
-    begins = offsets(count)
-    return begins, np.arange(begins[-1]) + np.repeat(begin[rows] - begins[:-1], count)
 
 
 def joined(parts: Sequence[Alternatives | None], singles: Sequence[tuple[Offsets, Ints]]) -> Alternatives | None:

@@ -495,23 +495,32 @@ def pipeline_ends(
     ``forward`` and ``backward`` have the seconds of each stage, ``sent`` those of a message between a stage and the
     next.
     """
-    free, ends = [0.0] * pipeline, dict[tuple[int, int, bool], float]()
-    for stage, microbatch, is_forward in _order(pipeline, virtual, microbatches):
-        source = stage - 1 if is_forward else stage + 1
-        arrived = ends.pop((source, microbatch, is_forward), 0.0)
-        if arrived:
-            arrived += sent[min(stage, source)]
-        seconds = forward[stage] if is_forward else backward[stage]
-        end = max(free[stage % pipeline], arrived) + seconds
-        free[stage % pipeline] = ends[stage, microbatch, is_forward] = end
+    free, ends = [0.0] * pipeline, [0.0]
+    seconds, waits = [*forward, *backward], [*sent, 0.0]
+    for rank, source, message, work in _order(pipeline, virtual, microbatches):
+        begin, arrived = free[rank], ends[source] + waits[message]
+        free[rank] = end = (arrived if arrived > begin else begin) + seconds[work]
+        ends.append(end)
     return free
 
 
 @lru_cache(maxsize=32)
-def _order(pipeline: int, virtual: int, microbatches: int) -> list[tuple[int, int, bool]]:
-    """Return (stage, microbatch, forward) of all passes."""
-    passes = table_of(None, pipeline, microbatches, pipeline * virtual).order
-    return [(each.stage, each.microbatch, each.kind == "F") for each in passes]
+def _order(pipeline: int, virtual: int, microbatches: int) -> list[tuple[int, int, int, int]]:
+    """Return all passes in order, as the arguments of ``pipeline_ends`` have them.
+
+    These are the rank, the number of the pass that it waits for (from 1; 0: none), the message from there (-1: none),
+    and the time among those of forward and backward passes.
+    """
+    stages = pipeline * virtual
+    number, order = dict[tuple[int, int, bool], int](), []
+    for stage, microbatch, kind in table_of(None, pipeline, microbatches, stages).order:
+        is_forward = kind == "F"
+        other = stage - 1 if is_forward else stage + 1
+        source = number.pop((other, microbatch, is_forward), 0)
+        message = min(stage, other) if source else -1
+        order.append((stage % pipeline, source, message, stage if is_forward else stages + stage))
+        number[stage, microbatch, is_forward] = len(order)
+    return order
 
 
 class Passes(NamedTuple):

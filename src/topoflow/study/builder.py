@@ -8,7 +8,7 @@ from typing import Any
 
 from topoflow.case.base import Case, CaseSettings, Job
 from topoflow.collectives.algorithm import NCCL
-from topoflow.engine.base import World
+from topoflow.engine.base import LoweredGraph, World
 from topoflow.engine.lowering.placement import Placements
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.attached import Attached
@@ -26,6 +26,7 @@ from topoflow.study.configure.keys import LISTED, check_lost, each_of, fails
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.configure.point import EXECUTOR, FIDELITY, Point, at_point, unique_names
 from topoflow.study.failures import surviving_fabrics
+from topoflow.traffic.base import Traffic
 from topoflow.units import counted, us
 from topoflow.workload.base import LayerGraph, MessagePattern, RecordedJob, Workload, layer_graph
 from topoflow.workload.efficiency import ROOFLINE
@@ -105,6 +106,19 @@ class Builder:
         self.placements.forget(MOST_TASKS)
         self.left_out.clear()
 
+    def take(self, point: Point, traffic: Traffic, graph: LoweredGraph) -> None:
+        """Take what another process has built of a point, before ``build`` makes its case."""
+        job: Job = self._once(point, JOB, job_of, "0 fewer")
+        vars(job)["traffic"] = traffic
+        fabric, lowering = self._fabric(point, job), self._decision(point, job).lowering
+        world = World("", graph, fabric.bandwidth, fabric.latency, fabric, lowering.routing, lowering.seed)
+        self.placements.add(traffic, world, lowering)
+
+    def forget_jobs(self) -> None:
+        """Keep networks only for points to come."""
+        self.made = {key: made for key, made in self.made.items() if isinstance(made, Fabric)}
+        self.placements = Placements()
+
     def job(self, point: Point, fewer: int = 0, observer: Observer = Silent()) -> Job:
         """The job of a point, on ``fewer`` servers less than the point has. ``observer`` sees its size."""
         made: Job = self._once(point, JOB, lambda point: _job(point, fewer, observer), f"{fewer} fewer")
@@ -119,11 +133,15 @@ class Builder:
 
     def _fabric(self, point: Point, job: Job) -> Fabric:
         check_fit(point.config["strides"], job.demand)
+        design = design_of(point, job)
+        asked = job.asked
+        if isinstance(design, Attached) and design.folded:  # no rings in it are for the groups of a job
+            asked = f"{job.servers} of {design.per_endpoint}"
         fabric: Fabric = self._once(
             point,
             ("fabric", "strides", "nccl", "node", "gpus_per_node"),
-            lambda point: design_of(point, job).build(job.servers, job.demand),
-            job.asked,
+            lambda point: design.build(job.servers, job.demand),
+            asked,
         )
         return fabric
 

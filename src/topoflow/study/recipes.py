@@ -8,10 +8,13 @@ schedules, DualPipe-V) the best of these are simulated under it, and are the ans
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import islice
+from multiprocessing import current_process
 from typing import Any
 
 import numpy as np
@@ -19,18 +22,31 @@ import numpy as np
 from topoflow.case.base import Result
 from topoflow.collectives.algorithm import NCCL
 from topoflow.demand import Demand
-from topoflow.engine.base import Run
+from topoflow.engine.base import LoweredGraph, Run
 from topoflow.engine.observer import Silent
 from topoflow.fabric.attached import Attached
+from topoflow.memory import no_garbage_collection
+from topoflow.processes import start
 from topoflow.report.base import Report
 from topoflow.search.recipe_bound import RecipeBound
 from topoflow.search.recipes import CHOSEN, recipes
 from topoflow.strategy import schedules
 from topoflow.strategy.parallel import Parallel, shardings
-from topoflow.study.builder import PIPELINE, Builder, batched, cluster_of, has_joined_flows, joins_nodes, workload_of
+from topoflow.study.builder import (
+    MIN_FOLDED,
+    PIPELINE,
+    Builder,
+    PointCases,
+    batched,
+    cluster_of,
+    has_joined_flows,
+    joins_nodes,
+    workload_of,
+)
 from topoflow.study.compare import simulate
 from topoflow.study.configure.build import build
 from topoflow.study.configure.point import Point, at_point
+from topoflow.traffic.base import Traffic
 from topoflow.traffic.least_seconds import least_seconds
 from topoflow.units import counted, human
 from topoflow.workload.base import LayerGraph, layer_graph
@@ -138,6 +154,7 @@ class _Search:
 
     def __init__(self, point: Point, given: Sequence[str], run: Run) -> None:
         self.run = run
+        self.builder = Builder()
         rule = build(point, "strategy")
         workload = layer_graph(workload_of(point))
         _check(point, rule, workload)
@@ -146,6 +163,8 @@ class _Search:
         strategy = {**point.config["strategy"], "schedule": None}
         cluster = self.cluster = cluster_of(point)
         self.gpus, fold = cluster.gpus, point.config["fold"]
+        forks = sys.platform == "linux" and self.gpus >= MIN_FOLDED and not current_process().daemon
+        self.processes = (run.threads or os.cpu_count() or 1) if forks else 1
         can_join = cluster.node.switched and has_joined_flows(point)
         self.joined = can_join and (fold == PIPELINE or (fold is None and cluster.gpus >= MIN_JOINED))
         fold = None if fold == PIPELINE else fold
@@ -265,7 +284,9 @@ class _Search:
 
     def _simulated(self, rows: Sequence[int]) -> list[FoundRecipe]:
         points = [self._with_recipe(self.recipes.chosen(row), int(self.recipes.data[row])) for row in rows]
-        cases = Builder().build(points)
+        with no_garbage_collection():
+            cases = self._built(points)
+            self.builder.forget_jobs()
         results = simulate(cases, replace(self.run, observer=Silent()))
         return [
             FoundRecipe(
@@ -276,6 +297,20 @@ class _Search:
             )
             for row, result in zip(rows, results, strict=True)
         ]
+
+    def _built(self, points: Sequence[Point]) -> list[PointCases]:
+        """Return the cases of points, of which each processor writes the traffic of some, and places it."""
+        shares = [points[first :: self.processes] for first in range(min(self.processes, len(points)))]
+        others = [start(self._lowered, share, "strategy: must be built") for share in shares[1:]]
+        self.builder.build(shares[0])
+        for share, wait in zip(shares[1:], others, strict=True):
+            for point, (traffic, graph) in zip(share, wait(), strict=True):
+                self.builder.take(point, traffic, graph)
+        return self.builder.build(points)
+
+    def _lowered(self, points: Sequence[Point]) -> list[tuple[Traffic, LoweredGraph]]:
+        cases = (each.cases[0] for each in self.builder.build(points))
+        return [(case.job.traffic, case.world.graph) for case in cases]
 
     def _with_recipe(self, chosen: Mapping[str, Any], data: int) -> Point:
         """Return the point of a comparison with one recipe."""

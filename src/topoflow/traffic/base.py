@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import chain, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +92,7 @@ class Traffic:
     operations: tuple[Operation, ...] = ()  # [O]
     label: Ints = field(default_factory=_none)  # [K] row in ``labels``; empty if no task has a name
     labels: tuple[Label, ...] = ()  # [S]
+    numbers: Ints = field(default_factory=_none)  # [K] number in the name of a task; NONE: none; empty if none has one
     limit: Mapping[int, float] = field(default_factory=dict)  # transfer -> largest rate in B/s; others have no limit
     subflows: Mapping[int, tuple[Subflow, ...]] = field(default_factory=dict)  # transfer -> paths in place of routes
     local_bandwidth: float = math.inf  # B/s between members that share a server
@@ -237,14 +238,15 @@ class Traffic:
         if not self.labels:
             return [""] * len(columns[0])
         labels = map(self.labels.__getitem__, self.label[tasks].tolist())
-        return list(map(_name, labels, *(column.tolist() for column in columns)))
+        numbers = self.numbers[tasks].tolist() if self.numbers.size else repeat(NONE)
+        return list(map(_name, labels, numbers, *(column.tolist() for column in columns)))
 
     def task_name(self, task: int) -> str:
         """Return the name of a task; "" if it has none."""
         if not self.labels:
             return ""
-        columns = self.kind, self.source, self.target, self.server
-        return _name(self.labels[self.label[task]], *(int(column[task]) for column in columns))
+        (name,) = self.names(np.array([task]))
+        return name
 
     def where(self, task: int) -> str:
         """Return a task's description for an error message."""
@@ -293,10 +295,11 @@ class Traffic:
         return np.repeat(group, size), np.tile(group, size), pair_bytes(operation, float(self.bytes[task])).ravel()
 
 
-def _name(label: Label, kind: int, source: int, target: int, server: int) -> str:
+def _name(label: Label, number: int, kind: int, source: int, target: int, server: int) -> str:
+    name = label.stem if number == NONE else f"{label.stem}{number}{label.rest}"
     if not label.ends:
-        return label.stem
-    return f"{label.stem} {source}>{target}" if kind == TRANSFER else f"{label.stem} @{server}"
+        return name
+    return f"{name} {source}>{target}" if kind == TRANSFER else f"{name} @{server}"
 
 
 def _server(task: Task) -> int:

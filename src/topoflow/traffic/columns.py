@@ -2,22 +2,26 @@
 
 Tasks are numbered in the order in which they are added. A dependency may be added at any time after both tasks, also
 several times. Tasks that occur often, such as those of every microbatch, are written once in a ``part`` and pasted:
-pastes and the dependencies between them (``follow``) become arrays all at once.
+pastes and the dependencies between them (``Followed``) become arrays all at once.
 
 Shapes: n tasks of a run, K tasks, D dependencies, P pastes of a part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from topoflow.arrays import Floats, Ints, Offsets, distinct, offsets
+from topoflow.arrays import Floats, Ints, Offsets, distinct, offsets, rows_of
 from topoflow.traffic.base import Traffic
 from topoflow.traffic.tasks import COLLECTIVE, COMPUTE, NONE, TRANSFER, Label, Operation
+
+Pairs = tuple[Offsets, Offsets]  # tasks, and for each an earlier one that it waits for
+NO_PAIRS: Pairs = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
 
 class PastedTasks(NamedTuple):
@@ -26,25 +30,16 @@ class PastedTasks(NamedTuple):
     first: int
     offset: Offsets
 
-    @property
-    def numbers(self) -> Offsets:
-        """Return the numbers of the tasks."""
-        return np.where(self.offset == NONE, NONE, self.first + self.offset)
 
+class Part:
+    """Tasks that are pasted into others (``Columns.part``)."""
 
-class Columns:
-    """The tasks that were added so far."""
-
-    def __init__(self) -> None:
+    def __init__(self, number: int, labels: dict[Label, int], operations: dict[Operation, int]) -> None:
+        self.number = number  # of the part
         self.tasks = 0  # K
         self._runs: dict[str, list[tuple[int, int, Any]]] = {}  # column -> first, number, values
-        self._labels: dict[Label, int] = {}
-        self._operations: dict[Operation, int] = {}
-        self._waits: list[tuple[Offsets, Offsets]] = []
-        self._queued: dict[int, int] = {}
-        self._pasted: dict[Columns, tuple[list[int], list[list[int]]]] = {}  # part -> first task and labels of pastes
-        # offsets of the tasks and of the earlier ones, by identity -> these, and their first tasks in turn
-        self._followed: dict[tuple[int, int], tuple[Offsets, Offsets, list[int]]] = {}
+        self._labels, self._operations = labels, operations
+        self._waits: list[Pairs] = []
 
     def compute(self, label: Label, server: Ints | Offsets, seconds: float | Floats) -> Offsets:
         """Add ``seconds`` on each ``server`` [n]; NONE is a delay that occupies no server. Return the tasks [n]."""
@@ -79,6 +74,31 @@ class Columns:
             tasks, earlier = tasks + 0 * earlier, earlier + 0 * tasks  # np.broadcast_arrays is ten times as slow
         self._waits.append((tasks.ravel(), earlier.ravel()))
 
+    def fill(self, column: NDArray[Any], name: str, begin: int) -> None:
+        """Write the values of the runs into a ``column`` where the tasks begin at ``begin``."""
+        for first, end, values in self._runs.get(name, ()):
+            column[begin + first : begin + end] = values
+
+    def waited(self) -> Pairs:
+        """Return tasks, and for each an earlier one that it waits for, without those of pastes."""
+        if not self._waits:
+            return NO_PAIRS
+        task, earlier = (np.concatenate(side) for side in zip(*self._waits, strict=True))
+        exists = earlier != NONE
+        return task[exists], earlier[exists]
+
+
+class Columns(Part):
+    """The tasks that were added so far."""
+
+    def __init__(self) -> None:
+        super().__init__(NONE, {}, {})
+        self._queued: dict[int, int] = {}
+        self._parts: list[Part] = []
+        self._pasted: list[int] = []  # part, first task and number of each paste, in turn
+        self.followed = Followed()
+        self.followed_in_queues = Followed()  # those of the same communicators, as in ``queue``; they are in both
+
     def queue(self, tasks: Offsets, earlier: Offsets) -> None:
         """Let collectives [n] wait for the ``earlier`` ones [n] of their communicators; NONE is none.
 
@@ -88,28 +108,22 @@ class Columns:
         pairs = zip(tasks.tolist(), earlier.tolist(), strict=True)
         self._queued |= {task: before for task, before in pairs if before != NONE}
 
-    def part(self) -> Columns:
-        """Return an empty builder of tasks that are pasted here; it shares the rows of operations."""
-        part = Columns()
-        part._operations = self._operations
+    def part(self) -> Part:
+        """Return an empty builder of tasks that are pasted here; it shares the rows of labels and operations."""
+        part = Part(len(self._parts), self._labels, self._operations)
+        self._parts.append(part)
         return part
 
-    def paste(self, part: Columns, labels: Sequence[Label]) -> int:
-        """Add the tasks of ``part`` and their dependencies, with other ``labels``. Return the first task."""
+    def paste(self, part: Part, number: int = NONE) -> int:
+        """Add the tasks of ``part`` and their dependencies, with a ``number`` in their names. Return the first task."""
         first, self.tasks = self.tasks, self.tasks + part.tasks
-        firsts, numbers = self._pasted.setdefault(part, ([], []))
-        firsts.append(first)
-        numbers.append([self._labels.setdefault(label, len(self._labels)) for label in labels])
+        self._pasted += (part.number, first, number)
         return first
-
-    def follow(self, tasks: PastedTasks, earlier: PastedTasks) -> None:
-        """Let ``tasks`` wait for ``earlier`` ones; each waits for all in its row where these have more axes."""
-        key = id(tasks.offset), id(earlier.offset)
-        self._followed.setdefault(key, (tasks.offset, earlier.offset, []))[2].extend((tasks.first, earlier.first))
 
     def traffic(self, name: str, servers: int, local_bandwidth: float, ranks_per_server: int | None = None) -> Traffic:
         """Return the traffic of all tasks; dependencies of a task are distinct and ascending."""
         after_offsets, after = self._after()
+        queued = zip(*(tasks.tolist() for tasks in self.followed_in_queues.pairs()), strict=True)
         return Traffic(
             name=name,
             servers=servers,
@@ -128,45 +142,81 @@ class Columns:
             labels=tuple(self._labels),
             local_bandwidth=local_bandwidth,
             ranks_per_server=ranks_per_server,
-            queued=self._queued,
+            queued=self._queued | dict(queued),
+            numbers=self._numbers(),
         )
+
+    @cached_property
+    def _pastes(self) -> tuple[Offsets, Offsets, Offsets]:
+        """Return [P] the part, the first task and the number of each paste."""
+        part, first, number = np.array(self._pasted, np.int64).reshape(-1, 3).T
+        return part, first, number
+
+    @cached_property
+    def _rows(self) -> tuple[Offsets, Offsets, Offsets]:
+        """Return where the tasks of each part begin among those of all, pasted tasks, and which of these each is."""
+        begin = offsets(part.tasks for part in self._parts)
+        begins, row = rows_of(begin, self._pastes[0])
+        return begin, np.arange(begins[-1]) + np.repeat(self._pastes[1] - begins[:-1], np.diff(begins)), row
+
+    def _numbers(self) -> Ints:
+        """Return [K] the number of the paste of each task; NONE: it was not pasted."""
+        numbers, (part, _, number) = np.full(self.tasks, NONE, np.int32), self._pastes
+        numbers[self._rows[1]] = np.repeat(number, np.diff(self._rows[0])[part])
+        return numbers
 
     def _column(self, name: str, dtype: type, default: float) -> NDArray[Any]:
         column: NDArray[Any] = np.full(self.tasks, default, dtype)
-        for first, end, values in self._runs.get(name, ()):
-            column[first:end] = values
-        for part, (firsts, labels) in self._pasted.items():
-            if name in part._runs:
-                values = part._column(name, dtype, default)
-                column[_shifted(firsts, np.arange(part.tasks))] = (
-                    np.array(labels)[:, values] if name == "label" else values
-                )
+        self.fill(column, name, 0)
+        if self._parts:
+            begin, pasted, row = self._rows
+            of_parts: NDArray[Any] = np.full(begin[-1], default, dtype)
+            for part, first in zip(self._parts, begin.tolist(), strict=False):
+                part.fill(of_parts, name, first)
+            column[pasted] = of_parts[row]
         return column
 
     def _after(self) -> tuple[Offsets, Offsets]:
         """Return offsets [K+1] and tasks [D] of the dependencies."""
-        waits = [*self._pairs()]
-        if not waits:
-            return np.zeros(self.tasks + 1, np.int64), np.zeros(0, np.int64)
+        part, first, _ = self._pastes
+        inside = [part.waited() for part in self._parts]
+        waits = [self.waited(), _repeated(inside, part, first, first), self.followed.pairs()]
         key = distinct(np.concatenate([task * self.tasks + earlier for task, earlier in waits]))
         task, earlier = np.divmod(key, max(self.tasks, 1))
         return offsets(np.bincount(task, minlength=self.tasks)), earlier
 
-    def _pairs(self) -> Iterator[tuple[Offsets, Offsets]]:
-        """Yield tasks, and for each an earlier one that it waits for."""
-        if self._waits:
-            task, earlier = (np.concatenate(side) for side in zip(*self._waits, strict=True))
-            exists = earlier != NONE
-            yield task[exists], earlier[exists]
-        for part, (firsts, _) in self._pasted.items():
-            for task, earlier in part._pairs():
-                yield _shifted(firsts, task).ravel(), _shifted(firsts, earlier).ravel()
-        for offset, before, firsts in self._followed.values():
+
+class Followed:
+    """Pasted tasks, and the earlier ones that they wait for."""
+
+    def __init__(self) -> None:
+        # offsets of the tasks and of the earlier ones, by identity -> these, and their number
+        self._patterns: dict[tuple[int, int], tuple[int, Offsets, Offsets]] = {}
+        self._added: list[int] = []  # number of the pattern, first task and first earlier one, in turn
+
+    def add(self, tasks: PastedTasks, earlier: PastedTasks) -> None:
+        """Add tasks that wait for ``earlier`` ones; each waits for all in its row where these have more axes."""
+        key = id(tasks.offset), id(earlier.offset)
+        pattern = self._patterns.get(key)
+        if pattern is None:
+            pattern = self._patterns[key] = len(self._patterns), tasks.offset, earlier.offset
+        self._added += (pattern[0], tasks.first, earlier.first)
+
+    def pairs(self) -> Pairs:
+        """Return tasks, and for each an earlier one that it waits for."""
+        inside = []
+        for _, offset, before in self._patterns.values():
             task = np.broadcast_to(offset.reshape(offset.shape + (1,) * (before.ndim - offset.ndim)), before.shape)
             exists = before != NONE
-            yield _shifted(firsts[::2], task[exists]).ravel(), _shifted(firsts[1::2], before[exists]).ravel()
+            inside.append((task[exists], before[exists]))
+        return _repeated(inside, *np.array(self._added, np.int64).reshape(-1, 3).T)
 
 
-def _shifted(firsts: Sequence[int], offset: Offsets) -> Offsets:
-    """Return [P, n] the tasks at ``offset`` [n] from each of ``firsts`` [P]."""
-    return np.array(firsts, np.int64)[:, None] + offset
+def _repeated(inside: Sequence[Pairs], number: Offsets, first: Offsets, first_earlier: Offsets) -> Pairs:
+    """Return the pairs of each ``number`` in turn: tasks count from ``first``, earlier ones from ``first_earlier``."""
+    if not inside:
+        return NO_PAIRS
+    task, earlier = (np.concatenate(side) for side in zip(*inside, strict=True))
+    begins, row = rows_of(offsets(len(each) for each, _ in inside), number)
+    count = np.diff(begins)
+    return task[row] + np.repeat(first, count), earlier[row] + np.repeat(first_earlier, count)

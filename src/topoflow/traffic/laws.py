@@ -143,10 +143,11 @@ def _transfers(traffic: Traffic) -> Iterator[Violation]:
 
 def _queued(traffic: Traffic) -> Iterator[Violation]:
     """Yield violations of collectives that wait for their communicator."""
-    for task, earlier in sorted(traffic.queued.items()):
-        after = traffic.after[traffic.after_offsets[task] : traffic.after_offsets[task + 1]]
-        if earlier not in after or (traffic.kind[[task, earlier]] != COLLECTIVE).any():
-            yield Violation(task, 7, f".queued: must be a collective that it waits for, got {earlier}")
+    pairs = np.array(sorted(traffic.queued.items()), np.int64).reshape(-1, 2)
+    waits = np.repeat(np.arange(len(traffic)), np.diff(traffic.after_offsets)) * len(traffic) + traffic.after
+    wrong = ~np.isin(pairs @ [len(traffic), 1], waits) | (traffic.kind[pairs] != COLLECTIVE).any(axis=1)
+    for task, earlier in pairs[wrong][:1].tolist():
+        yield Violation(task, 7, f".queued: must be a collective that it waits for, got {earlier}")
 
 
 def _carried(traffic: Traffic) -> Iterator[Violation]:

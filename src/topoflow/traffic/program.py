@@ -21,7 +21,7 @@ strategies, which adds the tasks (``columns.Columns``) and their dependencies; a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from topoflow.strategy.schedules.base import Pass
@@ -76,25 +76,25 @@ class StageParts(NamedTuple):
     last: Sequence[LayerGroup]
 
 
-def of_grid(passes: Sequence[Pass], parts: Sequence[StageParts], ties: int, gathered: int = 0) -> Program:
-    """Return the program of a pipeline: passes, sends to the next stage, then ties and updates.
+def of_grid(passes: Sequence[Pass], parts: Sequence[StageParts], ties: int, gathered: int = 0) -> Iterator[Instruction]:
+    """Yield the program of a pipeline: passes, sends to the next stage, then ties and updates.
 
     ``parts`` has those of each stage. The parameters of the first ``gathered`` buckets are gathered after the update.
     """
     stages = len(parts)
     last = {each.stage: each for each in passes if each.kind in ("B", "W")}
-    program = []
     for next_pass in passes:
         stage, microbatch, kind = next_pass
         of_pass = parts[stage].forward if kind == "F" else parts[stage].backward
         for part in parts[stage].last if next_pass == last[stage] else of_pass:
-            program += [Instruction(GATHER, bucket) for bucket in part.gathers]
-            program.append(Instruction(PASS, stage, microbatch, kind, part.layers))
+            for bucket in part.gathers:
+                yield Instruction(GATHER, bucket)
+            yield Instruction(PASS, stage, microbatch, kind, part.layers)
             if part.reduces is not None:
-                program.append(Instruction(REDUCE, part.reduces))
+                yield Instruction(REDUCE, part.reduces)
         to = stage + next_pass.sends
         if 0 <= to < stages and to != stage:
-            program.append(Instruction(SEND, stage, microbatch, to=to))
-    program += [Instruction(TIE, tie) for tie in range(ties)]
-    program += [Instruction(UPDATE, stage) for stage in range(stages)]
-    return program + [Instruction(GATHER, bucket) for bucket in range(gathered)]
+            yield Instruction(SEND, stage, microbatch, to=to)
+    yield from (Instruction(TIE, tie) for tie in range(ties))
+    yield from (Instruction(UPDATE, stage) for stage in range(stages))
+    yield from (Instruction(GATHER, bucket) for bucket in range(gathered))

@@ -115,10 +115,14 @@ def spans_nodes(task: Operation | Collective, per_node: int) -> bool:
 
 
 class Label(NamedTuple):
-    """The name of tasks. With ``ends``, the servers follow: ``forward top0 @3``, ``activations top0 1>3``."""
+    """The name of tasks. With ``ends``, the servers follow: ``forward top0 @3``, ``activations top0 1>3``.
+
+    A task with a number, such as its microbatch, has this after the ``stem``, and then the ``rest``.
+    """
 
     stem: str
     ends: bool = False
+    rest: str = ""
 
 
 def pair_bytes(operation: Operation, bytes: float) -> Floats:

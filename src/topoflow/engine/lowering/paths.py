@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from topoflow.arrays import offsets
-from topoflow.engine.alternatives import Alternatives, joined, rows_of
+from topoflow.arrays import offsets, rows_of
+from topoflow.engine.alternatives import Alternatives, joined
 from topoflow.engine.base import Floats, Ints, Offsets
 from topoflow.engine.lowering.addresses import has_ends_only
 from topoflow.engine.lowering.routing import Connections, OwnPaths, Routing, Split, routing_named
@@ -54,7 +55,12 @@ class GpuFlows:
     @cached_property
     def content(self) -> bytes:
         """Return what two equal ones have in common."""
-        return b"".join(each.tobytes() for each in (self.source, self.target, self.channel, self.share, self.limit))
+        return self.ends + self.share.tobytes() + self.limit.tobytes()
+
+    @cached_property
+    def ends(self) -> bytes:
+        """Return the same of two that differ in their shares and limits only."""
+        return b"".join(each.tobytes() for each in (self.source, self.target, self.channel))
 
 
 def union(links: Ints, path: Offsets, share: Floats, paths: int) -> PathSet:
@@ -97,40 +103,76 @@ def routed(fabric: Fabric, routing: Routing, connections: Connections, seed: int
 
 
 def _joined_flows(route: FoldedRoutes, real: Ints, links: Ints, split: Split, paths: int) -> PathSet:
-    """Return the paths of flows over ``real`` links [S, most hops], which ``links`` stand for, with their limits.
-
-    Flows that take the same links in the world are one.
-    """
-    most, rows, shares = np.empty(paths), [], []
+    """Return the paths of flows over ``real`` links [S, most hops], which ``links`` stand for, with their limits."""
     begins = np.searchsorted(split.connection, np.arange(paths + 1)).tolist()
-    for path, (begin, end) in enumerate(pairwise(begins)):
-        own, share = links[begin:end], split.share[begin:end]
-        most[path] = _most(route.gpus, real[begin:end], share)
-        order = np.lexsort(own.T)
-        own = own[order]
-        first = np.flatnonzero(np.append(True, (own[1:] != own[:-1]).any(axis=1)))
-        rows.append(own[first])
-        shares.append(np.add.reduceat(share[order], first))
+    parts = [
+        JoinedPaths.of(route.gpus, real[begin:end], links[begin:end]).shared(split.share[begin:end])
+        for begin, end in pairwise(begins)
+    ]
+    rows, shares, most = zip(*parts, strict=True)
     number = np.repeat(np.arange(paths), [*map(len, rows)])
-    return union(np.concatenate(rows), number, np.concatenate(shares), paths)._replace(most=most)
+    return union(np.concatenate(rows), number, np.concatenate(shares), paths)._replace(most=np.array(most))
 
 
-def _most(fabric: Fabric, links: Ints, share: Floats) -> float:
-    """Return the most (B/s) that paths with these ``links`` [S, most hops] and shares [S] carry together."""
-    path, hop = np.nonzero(links != NO_LINK)
-    load = np.bincount(links[path, hop], share[path])
-    crossed = np.flatnonzero(load)
-    return float(np.min(fabric.bandwidth[crossed] / load[crossed]))
+@dataclass(frozen=True, eq=False)
+class JoinedPaths:
+    """The paths of S flows as one: those that take the same links in the world are one of its R subflows.
+
+    The flows cross C links of the network of GPUs X times.
+    """
+
+    links: Ints  # [R, most hops]
+    order: Ints  # [S] flows by their subflow
+    first: Offsets  # [R] place of the first flow of each subflow in ``order``
+    flow: Ints  # [X]
+    crossed: Ints  # [X] number of the link among those that are crossed
+    bandwidth: Floats  # [C] B/s
+
+    @staticmethod
+    def of(gpus: Fabric, real: Ints, links: Ints) -> JoinedPaths:
+        """Return those of flows over ``real`` links of ``gpus`` [S, most hops], which ``links`` stand for."""
+        order = np.lexsort(links.T)
+        own = links[order]
+        first = np.flatnonzero(np.append(True, (own[1:] != own[:-1]).any(axis=1)))
+        flow, hop = np.nonzero(real != NO_LINK)
+        crossed, number = np.unique(real[flow, hop], return_inverse=True)
+        return JoinedPaths(
+            links=own[first],
+            order=order.astype(np.int32),
+            first=first,
+            flow=flow.astype(np.int32),
+            crossed=number.reshape(-1).astype(np.int32),
+            bandwidth=gpus.bandwidth[crossed],
+        )
+
+    def shared(self, share: Floats) -> tuple[Ints, Floats, float]:
+        """Return the subflows and their shares for flows with these shares [S], and the most (B/s) that all carry."""
+        load = np.bincount(self.crossed, share[self.flow])
+        used = load > 0
+        most = float(np.min(self.bandwidth[used] / load[used]))
+        return self.links, np.add.reduceat(share[self.order], self.first), most
+
+
+# The paths of the flows of a group of folded endpoints, by the routing, its seed, the endpoints and the flows' ends:
+# jobs on one network share most of them.
+KNOWN_PATHS: WeakKeyDictionary[FoldedRoutes, dict[object, tuple[JoinedPaths, Split]]] = WeakKeyDictionary()
+MOST_KNOWN = 2**11  # of a network; of 0.1 MB each
 
 
 def flow_paths(route: FoldedRoutes, routing: Routing, flows: GpuFlows, group: tuple[int, ...], seed: int) -> PathSet:
     """Return the one path of all ``flows`` of a ``group`` of endpoints, with its limit."""
-    gpus = (np.array(group)[:, None] * route.size + np.arange(route.size)).ravel()
-    connections = Connections(gpus[flows.source], gpus[flows.target], flows.channel)
-    links, split = _subflows(route.gpus, routing, connections, seed)
-    one = Split(np.zeros_like(split.connection), split.number, split.share * flows.share[split.connection])
-    hops = _joined_flows(route, links, route.merged(links), one, 1)
-    return hops._replace(most=np.minimum(hops.most, np.min(flows.limit / flows.share)))
+    known, key = KNOWN_PATHS.setdefault(route, {}), (routing, seed, group, flows.ends)
+    if key not in known:
+        gpus = (np.array(group)[:, None] * route.size + np.arange(route.size)).ravel()
+        connections = Connections(gpus[flows.source], gpus[flows.target], flows.channel)
+        real, split = _subflows(route.gpus, routing, connections, seed)
+        if len(known) >= MOST_KNOWN:
+            known.clear()
+        known[key] = JoinedPaths.of(route.gpus, real, route.merged(real)), split
+    joined, split = known[key]
+    links, shares, most = joined.shared(split.share * flows.share[split.connection])
+    hops = union(links, np.zeros(len(links), np.int64), shares, 1)
+    return hops._replace(most=np.array([min(most, np.min(flows.limit / flows.share))]))
 
 
 def _subflows(fabric: Fabric, routing: Routing, connections: Connections, seed: int) -> tuple[Ints, Split]:

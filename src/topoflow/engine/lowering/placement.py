@@ -202,6 +202,11 @@ class Placements:
         self.known[key] = traffic, world
         return world
 
+    def add(self, traffic: Traffic, world: World, lowering: Lowering) -> None:
+        """Add the world of a traffic that another process has placed."""
+        assert world.fabric is not None
+        self.known[id(traffic), lowering, world.fabric.wiring] = traffic, world
+
     def forget(self, most: int) -> None:
         """Keep the last worlds, of no more than ``most`` tasks."""
         self.waiting.clear()

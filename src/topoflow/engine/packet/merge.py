@@ -20,8 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.arrays import Floats, Ints, Offsets, distinct, offsets
-from topoflow.engine.alternatives import rows_of
+from topoflow.arrays import Floats, Ints, Offsets, distinct, offsets, rows_of
 
 Bounds = NDArray[np.uint32]
 

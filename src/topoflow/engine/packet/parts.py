@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from topoflow.arrays import Ints, Mask, Offsets
-from topoflow.engine.alternatives import rows_of
+from topoflow.arrays import Ints, Mask, Offsets, rows_of
 
 if TYPE_CHECKING:
     from topoflow.engine.packet.layout import PortLayout

@@ -83,6 +83,12 @@ def table_of(schedule: str | None, ranks: int, microbatches: int, stages: int) -
     """Return the table of a schedule."""
     if schedule is not None and schedule.endswith(CSV) and ranks > 1:
         return read_schedule(schedule)
+    return _table(schedule, ranks, microbatches, stages)
+
+
+@lru_cache(maxsize=8)
+def _table(schedule: str | None, ranks: int, microbatches: int, stages: int) -> Schedule:
+    """Return the table of a rule, which recipes that differ in other choices share."""
     return _rule(schedule, ranks, stages).table(ranks, microbatches, stages // ranks)
 
 

@@ -13,7 +13,7 @@ A schedule is one file of this folder with a constant ``RULE``. A table can also
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -95,7 +95,7 @@ class Schedule:
         for stage in range(1 + max(rank_of, default=-1)):
             place = self.places(rank_of.get(stage, -1), -1)
             for number in range(microbatches):
-                forward, inputs, whole, weights = (Pass(stage, number, kind) in done for kind in KINDS)
+                forward, inputs, whole, weights = ((stage, number, kind) in done for kind in KINDS)
                 if not forward or not (whole or inputs or weights):
                     raise ValueError(f"{place}: {stage}{'B' if forward else 'F'}{number} is missing")
                 if (whole and (inputs or weights)) or inputs != weights:
@@ -128,17 +128,18 @@ class Schedule:
                 raise ValueError(f"{place}: {action} waits forever for {self._missing(action, done)} (deadlock)")
         return order
 
-    def _missing(self, action: Pass, done: set[Pass]) -> str:
+    def _missing(self, action: Pass, done: Set[tuple[int, int, str]]) -> str:
         """Return the pass that ``action`` still waits for, or nothing."""
         stage, number, kind = action
         if kind == "F":
-            return "" if not stage or Pass(stage - 1, number, "F") in done else str(Pass(stage - 1, number, "F"))
+            return "" if not stage or (stage - 1, number, "F") in done else str(Pass(stage - 1, number, "F"))
         if kind == "W":
-            return "" if Pass(stage, number, "I") in done else str(Pass(stage, number, "I"))
-        if Pass(stage, number, "F") not in done:
+            return "" if (stage, number, "I") in done else str(Pass(stage, number, "I"))
+        if (stage, number, "F") not in done:
             return str(Pass(stage, number, "F"))
-        later = Pass(stage + 1, number, "I"), Pass(stage + 1, number, "B")
-        return "" if stage == self.stages - 1 or done.intersection(later) else f"{later[0]} or {later[1]}"
+        if stage == self.stages - 1 or (stage + 1, number, "B") in done or (stage + 1, number, "I") in done:
+            return ""
+        return f"{stage + 1}I{number} or {stage + 1}B{number}"
 
     @property
     def kept(self) -> NDArray[np.int64]:

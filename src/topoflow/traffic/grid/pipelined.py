@@ -41,11 +41,12 @@ from topoflow.strategy.schedules import table_of
 from topoflow.strategy.schedules.base import Pass
 from topoflow.traffic.base import Label, Traffic
 from topoflow.traffic.buckets import fill
-from topoflow.traffic.columns import Columns, PastedTasks
+from topoflow.traffic.columns import Columns, Part, PastedTasks
 from topoflow.traffic.grid.side_by_side import CollectiveWriter, EqualGroups
 from topoflow.traffic.grid.stage_work import (
     IN_NODES,
     OPERATION,
+    PassWork,
     backward_work,
     forward_work,
     pass_groups,
@@ -75,11 +76,14 @@ class StageBucket(NamedTuple):
 
 
 class StagePass(NamedTuple):
-    """The tasks of a pass: n of compute, then those of its collectives ``ops``, of which ``ends`` [n, w] end it."""
+    """The tasks of a pass: n of compute, then those of its collectives, of which ``ends`` [n, w] end it.
 
-    tasks: Columns
-    ops: Sequence[str]
+    They wait until the parameters of the buckets ``needed`` are gathered.
+    """
+
+    tasks: Part
     ends: Offsets
+    needed: Sequence[int]
 
 
 class Reduction(NamedTuple):
@@ -122,9 +126,10 @@ class _Iteration:
         self.held = held_by_stage(workload, grid)
         self.servers = [np.array(grid.stage_servers(stage)) for stage in range(len(grid.stages))]
         self.order = np.arange(grid.servers_per_stage)  # [n]
-        self.passes: dict[tuple[int, str, str, int], StagePass] = {}
-        self.sends: dict[tuple[int, int], Columns] = {}
-        self.collectives: dict[tuple[str, float, int, str], Columns] = {}
+        self.passes: dict[tuple[int, str, tuple[int, int] | None], StagePass] = {}
+        self.works: dict[object, PassWork] = {}
+        self.sends: dict[tuple[int, int], Part] = {}
+        self.collectives: dict[tuple[str, float, int, str, Label], Part] = {}
         self.busy: dict[int, PastedTasks] = {}  # pipeline rank -> [n, w] the tasks that end its latest pass
         # (stage, microbatch, forward) -> [n] the transfers that bring the input of this pass to each server
         self.arrived: dict[tuple[int, int, bool], PastedTasks] = {}
@@ -217,38 +222,33 @@ class _Iteration:
 
     def stage_pass(self, instruction: Instruction) -> None:
         """Add compute and collectives of a pass on every server of the stage."""
-        stage, kind, rank = instruction.of, instruction.kind, self.grid.stage_ranks[instruction.of]
-        part = self.held[stage]
-        name = f"{PASS_NAMES[kind]} {stage}.{instruction.microbatch}"
-        if instruction.part is not None:
-            part = (part if kind == "F" else part[::-1])[instruction.part]
-            name = f"{name} {part[-1][0].name}"
-        needed = [bucket for layer, _ in part for bucket in self.needed.get(layer.name, ())] if self.needed else []
-        for bucket in needed:
+        _, stage, microbatch, kind, part, _ = instruction
+        rank = self.grid.stage_ranks[stage]
+        key = stage, kind, part and (part.start, part.stop)
+        written = self.passes.get(key)
+        if written is None:
+            written = self.passes[key] = self._pass(stage, kind, part)
+        for bucket in written.needed:
             self._gather_rest(bucket)
-        key = stage, kind, part[0][0].name, len(part)
-        if key not in self.passes:
-            self.passes[key] = self._pass(stage, kind, part)
-        written = self.passes[key]
-        labels = [Label(name, True), *(Label(f"{op} {name}") for op in written.ops)]
-        computes = PastedTasks(self.tasks.paste(written.tasks, labels), self.order)
-        earlier = [self.busy.get(rank), *(self.gathered.get(bucket) for bucket in needed)]
+        computes = PastedTasks(self.tasks.paste(written.tasks, microbatch), self.order)
+        earlier = [self.busy.get(rank), *(self.gathered.get(bucket) for bucket in written.needed)]
         if kind != "W":
-            earlier.append(self.arrived.pop((stage, instruction.microbatch, kind == "F"), None))
-        for tasks in filter(None, earlier):
-            self.tasks.follow(computes, tasks)
+            earlier.append(self.arrived.pop((stage, microbatch, kind == "F"), None))
+        for tasks in earlier:
+            if tasks is not None:
+                self.tasks.followed.add(computes, tasks)
         self.busy[rank] = PastedTasks(computes.first, written.ends)
 
-    def _pass(self, stage: int, kind: str, part: Held) -> StagePass:
-        """Return the tasks of a pass through ``part`` of a stage."""
-        if kind in "IW":
-            work = split_backward_work(self.workload, self.grid, part)[kind == "W"]
-        else:
-            work = (forward_work if kind == "F" else backward_work)(self.workload, self.grid, part)
-        tasks, ops = self.tasks.part(), dict[str, None]()  # in their order, each once as its tasks share a label
+    def _pass(self, stage: int, kind: str, layers: slice | None) -> StagePass:
+        """Return the tasks of a pass through ``layers`` of a stage, in the order of the pass; None: all."""
+        part, stem, rest = self.held[stage], f"{PASS_NAMES[kind]} {stage}.", ""
+        if layers is not None:
+            part = (part if kind == "F" else part[::-1])[layers]
+            rest = f" {part[-1][0].name}"
+        work, tasks = self._work(kind, part), self.tasks.part()
         exchange, servers = self.exchange.into(tasks), self.servers[stage]
         ends = exchange.none(2)
-        ends[servers, 0] = computes = tasks.compute(Label("", True), servers, work.seconds)
+        ends[servers, 0] = computes = tasks.compute(Label(stem, True, rest), servers, work.seconds)
         begun = ends
         for kind_of, bytes, calls in (
             (kind_of, *each) for kind_of, sizes in work.sent.items() for each in sizes.items()
@@ -257,16 +257,31 @@ class _Iteration:
             if groups is not None:
                 op, follows = OPERATION.get(kind_of, kind_of), kind_of != IN_NODES
                 begun = ends if follows else begun
-                own = exchange.collective(op, bytes * calls, groups, begun, Label(kind_of), calls)
+                label = Label(f"{kind_of} {stem}", rest=rest)
+                own = exchange.collective(op, bytes * calls, groups, begun, label, calls)
                 ends = own if follows else np.concatenate([ends, own], axis=1)
-                ops[kind_of] = None
         ends = ends[servers]
         if work.launch > work.seconds:  # the GPU waits for its host, which launches the collectives too
-            launches = tasks.compute(Label("launches"), np.full(len(servers), NONE), work.launch - work.seconds)
+            label, seconds = Label(f"launches {stem}", rest=rest), work.launch - work.seconds
+            launches = tasks.compute(label, np.full(len(servers), NONE), seconds)
             tasks.wait(launches, computes)
             ends = np.column_stack([ends, launches])
-            ops["launches"] = None
-        return StagePass(tasks, [*ops], ends)
+        needed = [bucket for layer, _ in part for bucket in self.needed.get(layer.name, ())] if self.needed else []
+        return StagePass(tasks, ends, needed)
+
+    def _work(self, kind: str, part: Held) -> PassWork:
+        """Return the work of a pass, which parts with equal layers share."""
+        cuts = [layer.sharding for layer, _ in part]
+        in_block = tuple(cut is not None and cut.block is not None for cut in cuts)
+        alike = tuple((self.workload.alike[layer.name], elements) for layer, elements in part)
+        key = kind, alike, in_block
+        if key not in self.works:
+            if kind in "IW":
+                self.works[key] = split_backward_work(self.workload, self.grid, part)[kind == "W"]
+            else:
+                work_of = forward_work if kind == "F" else backward_work
+                self.works[key] = work_of(self.workload, self.grid, part)
+        return self.works[key]
 
     def gather(self, instruction: Instruction) -> None:
         """Gather the parameters of a bucket: with ZeRO 3 the part that is concurrent with compute."""
@@ -297,16 +312,17 @@ class _Iteration:
     ) -> PastedTasks:
         """Add a collective of every group, next on its communicator. Return the task [n] of each server."""
         groups = self.groups[self.grid.stage_ranks[stage], kind]
-        key = op, bytes, stage, kind
+        key = op, bytes, stage, kind, label
         if key not in self.collectives:
             self.collectives[key] = self.tasks.part()
             self.collectives[key].collective(label, self.exchange.rows(op, groups), bytes * groups.side_by_side)
-        tasks = PastedTasks(self.tasks.paste(self.collectives[key], [label]), groups.number)
+        tasks = PastedTasks(self.tasks.paste(self.collectives[key]), groups.number)
         for first, offset in after:
             of_groups = self.of_groups.setdefault((id(offset), id(groups)), offset[groups.places])
-            self.tasks.follow(tasks, PastedTasks(first, of_groups))
+            self.tasks.followed.add(tasks, PastedTasks(first, of_groups))
         if (stage, kind) in self.latest:
-            self.tasks.queue(tasks.numbers, self.latest[stage, kind].numbers)
+            for followed in (self.tasks.followed, self.tasks.followed_in_queues):
+                followed.add(tasks, self.latest[stage, kind])
         self.latest[stage, kind] = tasks
         return PastedTasks(tasks.first, groups.number_at)
 
@@ -317,13 +333,13 @@ class _Iteration:
         if rank == self.grid.stage_ranks[to]:
             return  # a rank does its passes in order
         forward = to > stage
-        label = Label(f"{'activations' if forward else 'gradients'} {stage}.{microbatch}", True)
         if (stage, to) not in self.sends:
             self.sends[stage, to] = self.tasks.part()
+            label = Label(f"{'activations' if forward else 'gradients'} {stage}.", True)
             ends = self.servers[stage], self.servers[to]
             self.sends[stage, to].transfer(label, *ends, self.handover[min(stage, to)])
-        sends = PastedTasks(self.tasks.paste(self.sends[stage, to], [label]), self.order)
-        self.tasks.follow(sends, self.busy[rank])
+        sends = PastedTasks(self.tasks.paste(self.sends[stage, to], microbatch), self.order)
+        self.tasks.followed.add(sends, self.busy[rank])
         self.arrived[to, microbatch, forward] = sends
 
     def reduce(self, instruction: Instruction) -> None:
@@ -370,7 +386,7 @@ class _Iteration:
         added = self.tasks.collective(Label(f"tied {layer}"), self.exchange.rows("all_reduce", pairs), bytes)
         tasks = PastedTasks(int(added[0]), self.order)
         for earlier in (each for rank in ranks for each in self._latest_of(rank)):
-            self.tasks.follow(tasks, earlier)
+            self.tasks.followed.add(tasks, earlier)
         for rank in ranks:
             self.reduced[rank] = {"tied": tasks}
 
@@ -381,7 +397,7 @@ class _Iteration:
         added = self.tasks.compute(Label("optimizer", True), servers, step_seconds(self.workload, sum(elements)))
         updates = PastedTasks(int(added[0]), self.order)
         for earlier in self._latest_of(rank):
-            self.tasks.follow(updates, earlier)
+            self.tasks.followed.add(updates, earlier)
         if self.grid.zero:
             self.busy[rank] = updates
 

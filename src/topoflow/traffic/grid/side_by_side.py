@@ -20,7 +20,7 @@ import numpy as np
 from topoflow.arrays import Offsets
 from topoflow.operations import bus_factor
 from topoflow.strategy.grid import RankGroup
-from topoflow.traffic.columns import Columns
+from topoflow.traffic.columns import Part
 from topoflow.traffic.tasks import COLLECTIVE, COMPUTE, NONE, Label, Operation
 
 # [N, w] for each server the w tasks that its next task waits for; NONE pads fewer.
@@ -67,11 +67,11 @@ class EqualGroups:
 class CollectiveWriter:
     """A writer of collectives of ``EqualGroups``; ``local_bandwidth`` is that of a GPU to others of its server."""
 
-    def __init__(self, tasks: Columns, servers: int, local_bandwidth: float) -> None:
+    def __init__(self, tasks: Part, servers: int, local_bandwidth: float) -> None:
         self.tasks, self.servers, self.local_bandwidth = tasks, servers, local_bandwidth
         self._known: dict[tuple[str, EqualGroups, int], Offsets] = {}
 
-    def into(self, part: Columns) -> CollectiveWriter:
+    def into(self, part: Part) -> CollectiveWriter:
         """Return a writer into a part of the tasks."""
         writer = copy(self)
         writer.tasks = part
