@@ -16,6 +16,7 @@ void bind_circuits(py::module_& module, py::dict& fields);
 void bind_packet(py::module_& module, py::dict& fields);
 void bind_slotted(py::module_& module, py::dict& fields);
 void bind_events(py::module_& module);
+void bind_recording(py::module_& module);
 
 }  // namespace topoflow
 
@@ -40,5 +41,6 @@ PYBIND11_MODULE(_C, module) {
   topoflow::bind_packet(module, fields);
   topoflow::bind_slotted(module, fields);
   topoflow::bind_events(module);
+  topoflow::bind_recording(module);
   module.attr("FIELDS") = fields;
 }

@@ -97,3 +97,54 @@ def slots(arrays: Mapping[str, Any], budget: int, stream: int, threads: int) -> 
 def read_events(
     text: bytes, begin: int, end: int, matters: Callable[[bytes, bytes], bool]
 ) -> dict[str, Any] | None: ...
+
+class Timeline:
+    is_paused: bool
+    phase: str
+    work: Any
+    newest_event: Any
+    _waited: list[int]
+    _last_compute: int | None
+    def __init__(
+        self,
+        queue: Any,
+        write: Callable[[Any], None],
+        clock: Callable[[], int],
+        busy: Callable[[], int],
+        work: Any,
+        event: Any,
+    ) -> None: ...
+    def now(self) -> int: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def leave_out(self, busy: int) -> None: ...
+    def write(self, row: Any) -> None: ...
+    def flush(self) -> None: ...
+    def done(self, event: Any) -> None: ...
+    def _follows(self) -> list[int]: ...
+    def _add(self, row: dict[str, Any], issued: int, after: list[int]) -> Any: ...
+
+class DirectCalls:
+    is_sending: bool
+    def __init__(
+        self,
+        recorder: Any,
+        recording: Timeline,
+        queue: Any,
+        most_waiting: int,
+        threads: set[int],
+        stack_length: Callable[[], int],
+        is_profiled: Callable[[], bool],
+        work_type: type,
+        plain: tuple[type, ...],
+    ) -> None: ...
+    def method(
+        self,
+        method: Callable[..., Any],
+        of_backend: str,
+        has_list: bool,
+        has_root: bool,
+        rows: Mapping[Any, Any],
+        describe: Callable[..., Any],
+    ) -> Callable[..., Any]: ...
+    def wait(self, method: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]: ...

@@ -35,7 +35,8 @@ class Rank:
 
     def follows(self) -> list[tuple[int, ...]]:
         self.recording.pause()
-        return [tuple(sorted(row.row["after"])) for row in self.rows if isinstance(row, RecordedEvent)]
+        rows = [row.row if isinstance(row, RecordedEvent) else row for row in self.rows]
+        return [tuple(sorted(row["after"])) for row in rows]
 
 
 def test_what_is_sent_on_a_stream_of_its_own_overlaps_computation_until_its_event_is_waited_for() -> None:

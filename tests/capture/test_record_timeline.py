@@ -53,15 +53,16 @@ def rows() -> list[Any]:
 
 @pytest.fixture
 def recording(clocks: Clocks, rows: list[Any]) -> Recording:
-    return Recording(
+    told = Recording(
         rows.append, clock=lambda: round(clocks.wall * SECOND), busy=lambda: round(clocks.processor * SECOND)
     )
+    told.rows = rows
+    return told
 
 
 def trace(recording: Recording) -> Trace:
     recording.pause()
-    rows = recording._write.__self__  # of the fixture
-    return read([*rows, {"kind": "ended"}])
+    return read([*recording.rows, {"kind": "ended"}])
 
 
 def events(recording: Recording) -> tuple[ComputeSpan | Communication, ...]:

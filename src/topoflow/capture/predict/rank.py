@@ -125,8 +125,8 @@ class Predictor(Recorder):
         tensors = (leaf for leaf in tree_iter(args) if isinstance(leaf, torch.Tensor))
         return bool(types) and not all(map(self._shapes.owns, tensors))
 
-    def _guarded(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return function(*arguments)  # an error ends the prediction
+    def _failed(self, error: Exception) -> None:
+        raise error  # which ends the prediction
 
     def _count(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         work = work_of(func, args, kwargs, result)

@@ -35,7 +35,8 @@ class StreamRecording(Recording):
         """Add a communication, which follows the work on its stream."""
         if self.current is None:
             return super().issue(row, issued)
-        return self._add(row, issued, sorted(self.current.newest | self._host))
+        event: Event = self._add(row, issued, sorted(self.current.newest | self._host))
+        return event
 
     def waited(self, event: Event) -> None:
         """Note that the current stream waits for a communication, and so for all that this follows."""

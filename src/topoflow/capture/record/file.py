@@ -31,7 +31,7 @@ WRITE_INTERVAL = 0.2  # s
 ROWS_OF_WRITE = 256  # rows that begin a write: more would leave the cache and start Python's garbage collector
 LOOK_INTERVAL = 0.001  # s between looks at communications that have not ended
 LAST_WRITE = 2.0  # s that the end of a script waits for the last write, at most
-MAX_WAITING_ROWS = 100_000  # rows that a disk has not taken yet, about 50 MB
+MAX_WAITING_ROWS = 100_000  # rows, or KB of them, that a disk has not taken yet: 50 to 100 MB
 Row = dict[str, Any]
 
 
@@ -77,12 +77,12 @@ def open_record(folder: Path, rank: int, restart: int, header: Row) -> RecordFil
 
 
 class RecordFile:
-    """``append`` rows from any thread; ``close`` it at the end of the script."""
+    """``append`` rows from any thread; ``close`` it at the end of the script. ``rows`` wait for the writing thread."""
 
     def __init__(self, path: Path, header: Row) -> None:
         self.path = path
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        self._rows: deque[Row | Event] = deque([header])
+        self.rows: deque[Row | Event | bytes] = deque([header])
         self._state: Row = {}
         self._size = 0
         self._closing = False
@@ -95,13 +95,13 @@ class RecordFile:
 
     def append(self, row: Row | Event) -> None:
         """Queue a row. A disk that takes none fills the queue; ``is_stuck`` says so."""
-        self._rows.append(row)
-        if len(self._rows) == ROWS_OF_WRITE:
+        self.rows.append(row)
+        if len(self.rows) == ROWS_OF_WRITE:
             self._wake.set()
 
     @property
     def is_stuck(self) -> bool:
-        return len(self._rows) > MAX_WAITING_ROWS
+        return len(self.rows) > MAX_WAITING_ROWS
 
     def wake(self) -> None:
         """There is a communication to look at."""
@@ -128,17 +128,17 @@ class RecordFile:
             next_write = 0.0
             while not self._closing:
                 unfinished = source.look()
-                if len(self._rows) >= ROWS_OF_WRITE or time.monotonic() >= next_write:
+                if len(self.rows) >= ROWS_OF_WRITE or time.monotonic() >= next_write:
                     self._write(source)
                     next_write = time.monotonic() + WRITE_INTERVAL
                 if self._wake.wait(LOOK_INTERVAL if unfinished else WRITE_INTERVAL):
                     self._wake.clear()
-                    if len(self._rows) < ROWS_OF_WRITE:
+                    if len(self.rows) < ROWS_OF_WRITE:
                         time.sleep(LOOK_INTERVAL)
             source.look()
             self._write(source)
         except Exception as error:
-            self._rows.clear()
+            self.rows.clear()
             failed(describe(error))
 
     def _write(self, source: RecordSource) -> None:
@@ -146,8 +146,8 @@ class RecordFile:
         if state != self._state:
             self._state = state
             self.append(state)
-        while self._rows:  # few at a time: all that a disk does not take stay in the queue, where they are counted
-            rows = [self._rows.popleft() for _ in range(min(len(self._rows), ROWS_OF_WRITE))]
+        while self.rows:  # few at a time: all that a disk does not take stay in the queue, where they are counted
+            rows = [self.rows.popleft() for _ in range(min(len(self.rows), ROWS_OF_WRITE))]
             self._put(b"".join(map(_line, rows)))
 
     def _put(self, lines: bytes) -> None:
@@ -160,7 +160,9 @@ class RecordFile:
             data = data[os.write(self._file, data) :]
 
 
-def _line(row: Row | Event) -> bytes:
+def _line(row: Row | Event | bytes) -> bytes:
+    if isinstance(row, bytes):
+        return row
     if isinstance(row, Event):
         row.written = True
         row = row.row

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from math import inf
 
+from topoflow.capture import work_rows
 from topoflow.capture.base import OperatorWork
 
 COUNTED, REPEATED, CHANGED = "counted", "repeated", "changed"  # how the work of an iteration is known
@@ -74,6 +75,14 @@ class IterationWork:
         if place < MAX_MARKS:
             self._marks.append((key, self._work))
         self._work = {}
+
+    def cut(self, key: Hashable) -> list[list[object]]:
+        """Mark the end of a compute span, and return its work as rows have it."""
+        if self._marks is not None:
+            self.mark(key)
+        if not self._work and not self._before_marks:
+            return []
+        return [work_rows.written(part) for part in self.take()]
 
     def take(self) -> list[OperatorWork]:
         """Return the work since the last call."""

@@ -19,9 +19,11 @@ pass through. A forked process records nothing.
 
 Cost: about 2 us per call of a module; 10-20 us per operator where operators are counted. That of any dispatch mode,
 about half, is part of the compute spans; that of counting is left out of them. A kernel in front of a collective takes
-about 45 us: the methods of ``ProcessGroup`` that Python calls most are watched themselves, past the kernel, which takes
-about 15 us. Not seen: threads that the script starts (their communications are counted) and processes, and times on
-devices other than the CPU.
+about 45 us: the methods of ``ProcessGroup`` that Python calls most are watched themselves, past the kernel, in C++
+(``csrc/bindings/recording.cpp``); ``benchmarks/results/capture_overhead.md`` has what that takes.
+
+Not seen: threads that the script starts (their communications are counted) and processes, and times on devices other
+than the CPU.
 """
 
 from __future__ import annotations
@@ -34,16 +36,20 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import orjson
 import torch
 import torch.distributed as dist
 from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import _profiler_enabled
 from torch.distributed import ProcessGroup, Work
 from torch.utils._python_dispatch import TorchDispatchMode, _len_torch_dispatch_stack
 
+from topoflow import _C
 from topoflow.capture.base import POINT_TO_POINT
 from topoflow.capture.record import c10d
-from topoflow.capture.record.file import Event, RecordFile, Row, describe, say
+from topoflow.capture.record.c10d import PLAIN
+from topoflow.capture.record.file import MAX_WAITING_ROWS, Event, RecordFile, Row, describe, say
 from topoflow.capture.record.kernels import DispatchKernels
 from topoflow.capture.record.operators import work_of
 from topoflow.capture.record.recording import UNKNOWN_PEER, Recording
@@ -51,6 +57,7 @@ from topoflow.capture.record.training_steps import TrainingHooks, in_backward
 
 PATIENCE = 600 * 10**9  # ns after which nobody looks whether a communication has ended
 MAX_LOOKS = 32  # communications at a time
+MAX_SHAPES = 1000  # of communications of a method and a group whose rows are kept
 RECORDED = "topoflow.capture"  # marks PyTorch's state of the main thread
 
 
@@ -60,7 +67,7 @@ class Recorder(TorchDispatchMode):
     def __init__(self, file: RecordFile) -> None:
         super().__init__()
         self._file = file
-        self._recording = Recording(file.append)
+        self._recording = Recording(file.append, queue=file.rows)
         self._active = False
         self._process = os.getpid()
         self._main = threading.get_ident()
@@ -68,7 +75,6 @@ class Recorder(TorchDispatchMode):
         self._groups: WeakKeyDictionary[ProcessGroup, c10d.Group] = WeakKeyDictionary()
         self._ranks: dict[str, tuple[int, ...]] = {}  # of the groups by name
         self._newest: Work | None = None  # of the last communication, kept alive until its caller holds it
-        self._newest_event: Event | None = None
         self._tensors: dict[int, Event] = {}  # result of a functional collective (by storage) -> communication
         self._in_backward: list[Event] = []  # issued in the running backward pass
         self._unfinished: deque[tuple[Event, Work]] = deque()  # not known to have ended
@@ -88,10 +94,24 @@ class Recorder(TorchDispatchMode):
         os.register_at_fork(after_in_child=self._forked)
         # The descriptors are kept, not the functions that they return: these would be no methods when put back.
         self._wait = vars(Work)["wait"]
-        Work.wait = self._waiting(Work.wait)
+        threads = self._kernels.threads
+        self._direct_calls = _C.DirectCalls(
+            *(
+                self,
+                self._recording,
+                self._file.rows,
+                MAX_WAITING_ROWS,
+                threads,
+                _len_torch_dispatch_stack,
+                _profiler_enabled,
+                Work,
+                PLAIN,
+            )
+        )
+        Work.wait = self._direct_calls.wait(Work.wait, self._waiting(Work.wait))
         self._methods = {name: vars(ProcessGroup)[name] for name in c10d.METHODS if name in vars(ProcessGroup)}
         for name in self._methods:
-            setattr(ProcessGroup, name, self._called(getattr(ProcessGroup, name), *c10d.METHODS[name]))
+            setattr(ProcessGroup, name, self._called(name))
         self._hooks.install()
         self._kernels.install()
         super().__enter__()
@@ -111,6 +131,7 @@ class Recorder(TorchDispatchMode):
         if os.getpid() != self._process:
             return False
         self._guarded(self._recording.pause)
+        self._guarded(self._recording.flush)
         if ended:
             self._guarded(self._file.append, {"kind": "ended"})
         failure = self._guarded(self._file.close)
@@ -121,6 +142,7 @@ class Recorder(TorchDispatchMode):
 
     def look(self) -> bool:
         """Note which communications have ended, of the oldest; return whether others have not."""
+        self._recording.flush()
         for _ in range(min(len(self._unfinished), MAX_LOOKS)):
             event, work = self._unfinished.popleft()
             if "end" in event.row or work.is_completed():
@@ -159,14 +181,23 @@ class Recorder(TorchDispatchMode):
         try:
             return function(*arguments)
         except Exception as error:
-            return self._stop(describe(error))
+            return self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        """End the recording for an error of the recorder's own."""
+        self._stop(describe(error))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if types and any(kind.__module__.startswith("torch.distributed") for kind in types):
             return NotImplemented  # DTensor, AsyncCollectiveTensor: what they compute comes back here as plain tensors
         result = func(*args, **kwargs)
-        if func.namespace == "aten" and threading.get_ident() == self._main and not self._asks_for_shapes(types, args):
+        if (
+            func.namespace == "aten"
+            and threading.get_ident() == self._main
+            and not self._direct_calls.is_sending  # operators of the backend are no computation
+            and not self._asks_for_shapes(types, args)
+        ):
             self._guarded(self._count, func, args, kwargs, result)
         return result
 
@@ -266,76 +297,49 @@ class Recorder(TorchDispatchMode):
             if name not in c10d.LOCAL:
                 self._unknown[name] += 1
             return
-        self._sent(call, c10d.group_of(arguments), arguments, result, issued)
+        row, on_device = c10d.communication(call, self._group(c10d.group_of(arguments)), arguments, result)
+        self._sent(row, on_device, arguments.get("async_op", True), result, issued)
 
-    def _sent(
-        self, call: c10d.OperatorSignature, group: ProcessGroup, arguments: Any, result: Any, issued: int
-    ) -> None:
+    def _sent(self, row: Row, on_device: bool, is_async: bool, result: Any, issued: int) -> None:
         """Record a communication that was issued."""
-        row, on_device = c10d.communication(call, self._group(group), arguments, result)
         self._on_device += on_device
         event = self._recording.issue(row, issued)
         if self._recording.phase == "backward":
             self._in_backward.append(event)
-        self._watch(event, result, arguments.get("async_op", True), on_device)
+        self._watch(event, result, is_async, on_device)
         if self._file.is_stuck:
             self._stop("the disk does not take the rows")
 
-    def _sent_by_method(
-        self, call: c10d.OperatorSignature, group: ProcessGroup, arguments: Any, result: Any, issued: int
-    ) -> None:
-        self._sent(call, group, arguments, result, issued)
-        if arguments["async_op"] or result is None:  # else the caller waits at once
+    def _sent_by_method(self, row: Row, on_device: bool, is_async: bool, result: Any, issued: int) -> None:
+        self._sent(row, on_device, is_async, result, issued)
+        if is_async or result is None:  # else the caller waits at once
             self._recording.resume()
 
-    def _called(self, method: Callable[..., Any], operator: str, names: Any, options: Any) -> Callable[..., Any]:
+    def _called(self, name: str) -> Callable[..., Any]:
         """Return a method of ProcessGroup that records what it sends, and calls the backend as its operator does.
 
-        The kernel would see the operator, but takes twice as long as a tiny collective.
+        The kernel would see the operator, but takes twice as long as a tiny collective. The row of a communication is
+        made once for each group and each size, dtype and root.
         """
-        call, count = c10d.CALLS[operator], len(names)
+        operator, names, options = c10d.METHODS[name]
+        rows: WeakKeyDictionary[ProcessGroup, dict[Any, tuple[Any, ...]]] = WeakKeyDictionary()
+
+        def describe(args: Any, shape: Any) -> tuple[Any, ...]:
+            group, *values, given = args
+            arguments = dict(zip(names, values, strict=True))
+            for argument, option in options.items():
+                arguments[argument] = getattr(given, option)
+            rows_of_group = rows.setdefault(group, {})
+            if len(rows_of_group) >= MAX_SHAPES:
+                rows_of_group.clear()
+            row, on_device = c10d.communication(c10d.CALLS[operator], self._group(group), arguments, None)
+            rows_of_group[shape] = (row, on_device, row["group"], (*row.values(),), orjson.dumps(row)[:-1])
+            return rows_of_group[shape]
+
         of_backend = operator.removeprefix("c10d::").removesuffix("_")
-
-        def send_and_record(group: ProcessGroup, *args: Any) -> Any:
-            plain = self._guarded(self._plain_call, group, of_backend, args, names, count, options)
-            if plain is None:
-                return method(group, *args)
-            send, arguments = plain
-            issued = self._recording.now()
-            try:
-                result = send(*args)
-            except BaseException:
-                self._guarded(self._recording.resume)
-                raise
-            self._guarded(self._sent_by_method, call, group, arguments, result, issued)
-            return result
-
-        return send_and_record
-
-    def _plain_call(
-        self, group: ProcessGroup, name: str, args: Any, names: Any, count: int, options: Any
-    ) -> tuple[Callable[..., Any], dict[str, Any]] | None:
-        """Return the backend's method and the arguments by name, for plain tensors that no other mode would see."""
-        if (
-            len(args) != count + 1
-            or threading.get_ident() != self._main
-            or self._main in self._kernels.threads
-            or _len_torch_dispatch_stack() != self._recording.work.counting
-            or torch.autograd._profiler_enabled()  # the script's own: it shows operators
-            or not c10d.are_plain(args[:count])
-        ):
-            return None
-        arguments = dict(zip(names, args, strict=False))
-        try:
-            tensor = args[0] if count > 1 else args[0][0]
-            send = getattr(group._get_backend(tensor.device), name)
-            arguments["async_op"] = args[count].asyncOp
-        except (AttributeError, IndexError, RuntimeError):  # no options, no tensor, no backend, or an older torch
-            return None
-        for argument, option in options.items():
-            arguments[argument] = getattr(args[count], option)
-        self._recording.pause()
-        return send, arguments
+        method = getattr(ProcessGroup, name)
+        has_list, has_root = len(names) == 1, bool(options)
+        return self._direct_calls.method(method, of_backend, has_list, has_root, vars(rows)["data"], describe)
 
     def _group(self, group: ProcessGroup) -> c10d.Group:
         """Return what rows say of the process group, after the row that says who is in it."""
@@ -353,7 +357,7 @@ class Recorder(TorchDispatchMode):
         work = result[-1] if isinstance(result, (tuple, list)) and result else result
         if isinstance(work, (torch.ScriptObject, Work)):
             self._newest = work if isinstance(work, Work) else Work.unbox(work)
-            self._newest_event = event
+            self._recording.newest_event = event
             if is_async:  # else the caller waits at once: no other will be the newest
                 self._works[self._newest] = event
                 # On a device a Work completes when it is queued, not when it is done; a message of gloo, when it is
@@ -386,7 +390,7 @@ class Recorder(TorchDispatchMode):
         self._recording.pause()
 
     def _after_wait(self, work: Work, on_main: bool) -> None:
-        event = self._newest_event if work is self._newest else self._works.get(work)
+        event = self._recording.newest_event if work is self._newest else self._works.get(work)
         if event is not None:
             self._recording.done(event)
             if event.row.get("peer") == UNKNOWN_PEER:

@@ -13,20 +13,23 @@ order, the previous communication of its group. Both are named by position among
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable
 
-from topoflow.capture import work_rows
+from topoflow import _C
 from topoflow.capture.record.file import Event, Row
 from topoflow.capture.record.iteration_work import IterationWork
 
 UNKNOWN_PEER = -1  # of a receive from any source, until it has completed
 
 
-class Recording:
+class Recording(_C.Timeline):
     """The events of one rank. Times are ns of ``clock``; ``busy`` is the processor time of the calling thread, ns.
 
     A compute span's ``busy`` is processor time, not ``end - start``: while the thread sleeps (it waits for the
-    others inside C++, for the data loader, or because ranks share cores) nothing is computed.
+    others inside C++, for the data loader, or because ranks share cores) nothing is computed. What every communication
+    needs is in ``csrc/bindings/recording.cpp``: in Python it took as long as a tiny communication. With ``queue``,
+    rows that are whole go there as text, some at a time; ``flush`` completes them.
     """
 
     def __init__(
@@ -34,56 +37,9 @@ class Recording:
         write: Callable[[Row | Event], None],
         clock: Callable[[], int] = time.monotonic_ns,
         busy: Callable[[], int] = time.thread_time_ns,
+        queue: deque[Row | Event | bytes] | None = None,
     ) -> None:
-        self._write = write
-        self.now = clock
-        self._busy = busy
-        self._events = 0
-        self.phase = "forward"
-        self._waited: list[int] = []  # positions that the next compute span follows
-        self._last_compute: int | None = None
-        self._last_of_group: dict[str, int] = {}
-        self._open: tuple[int, int] | None = (clock(), busy())  # start of the running span on both clocks
-        self.work = IterationWork()
-
-    @property
-    def is_paused(self) -> bool:
-        """True while the main thread is in a communication."""
-        return self._open is None
-
-    def pause(self) -> None:
-        """Close the running compute span: the main thread stops computing."""
-        if self._open is None:
-            return
-        start, busy = self._open
-        self._open = None
-        seconds = self._busy() - busy
-        self.work.mark(self.phase)
-        work = self.work.take()
-        if seconds > 0 or work:
-            row: Row = {
-                "kind": "compute",
-                "name": self.phase,
-                "start": start,
-                "end": self.now(),
-                "busy": max(0, seconds),
-                "after": self._follows(),
-            }
-            if work:
-                row["work"] = [work_rows.written(part) for part in work]
-            self._waited = []
-            self._last_compute = self._events
-            self._write(Event(self._events, row))
-            self._events += 1
-
-    def resume(self) -> None:
-        """Open a compute span: the main thread computes again."""
-        self._open = (self.now(), self._busy())
-
-    def leave_out(self, busy: int) -> None:
-        """Take ``busy`` ns of processor time out of the running span: they were the recorder's, not the script's."""
-        if self._open is not None:
-            self._open = (self._open[0], self._open[1] + busy)
+        super().__init__(queue, write, clock, busy, IterationWork(), Event)
 
     def enter(self, phase: str) -> None:
         """Begin a phase: forward (and whatever is not the other two), backward or optimizer."""
@@ -93,38 +49,14 @@ class Recording:
 
     def issue(self, row: Row, issued: int) -> Event:
         """Add a communication that was handed over at ``issued``. Call between ``pause`` and ``resume``."""
-        return self._add(row, issued, self._follows())
-
-    def _follows(self) -> list[int]:
-        """Return the events that the main thread has behind it: its last compute span and what it waited for since."""
-        return self._waited if self._last_compute is None else [self._last_compute, *self._waited]
-
-    def _add(self, row: Row, issued: int, follows: Sequence[int]) -> Event:
-        """Add a communication that follows other events, and the previous communication of its group."""
-        self.work.mark((*row.values(),))
-        group = row["group"]
-        before = self._last_of_group.get(group)
-        row["issue"] = issued
-        row["after"] = [*follows] if before is None else [*follows, before]
-        event = Event(self._events, row)
-        self._last_of_group[group] = self._events
-        self._events += 1
-        self._write(event)
+        event: Event = self._add(row, issued, self._follows())
         return event
-
-    def done(self, event: Event) -> None:
-        """Note that the communication has completed now, if that was not known before. Any thread may call this."""
-        if "end" not in event.row:
-            self._learn(event, "end", self.now())
 
     def name_peer(self, event: Event, peer: int) -> None:
         """Note that a receive from any source turned out to come from ``peer``."""
-        self._learn(event, "peer", peer)
-
-    def _learn(self, event: Event, field: str, value: int) -> None:
-        event.row[field] = value
+        event.row["peer"] = peer
         if event.written:
-            self._write({"kind": "later", "event": event.position, field: value})
+            self.write({"kind": "later", "event": event.position, "peer": peer})
 
     def waited(self, event: Event) -> None:
         """Note that the main thread has waited for the communication."""
@@ -135,8 +67,8 @@ class Recording:
         self.pause()
         self.resume()
         self.work.begin()
-        self._write({"kind": "begin"})
+        self.write({"kind": "begin"})
 
     def step(self) -> None:
         """Note that an iteration ended where the running compute span began."""
-        self._write({"kind": "step", "work": self.work.end()})
+        self.write({"kind": "step", "work": self.work.end()})
