@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from topoflow.cli import main
+from topoflow.cli.parsers import parse
 
 pytestmark = pytest.mark.usefixtures("without_pixels")
 
@@ -266,6 +267,10 @@ def test_out_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
             "topoflow: --servers: no such flag; a key has no dashes, as in servers=VALUE; see topoflow --help\n",
         ),
         (
+            ["compare", "servers=8", "-m", "fabric=torus", "--no"],
+            "topoflow: --no: no such flag; a key has no dashes, as in no=VALUE; see topoflow --help\n",
+        ),
+        (
             ["capture", "import", "trace.json"],
             "topoflow capture import: the following arguments are required: --out; see topoflow capture import "
             "--help\n",
@@ -277,6 +282,11 @@ def test_a_wrong_option_is_one_line_too(arguments: list[str], message: str, caps
     with pytest.raises(SystemExit) as end:
         main(arguments)
     assert (end.value.code, capsys.readouterr().err) == (2, message)
+
+
+def test_keys_stand_before_and_after_options() -> None:
+    arguments = parse("", ["compare", "servers=8", "--multirun", "fabric=torus"])
+    assert (arguments.multirun, arguments.overrides) == (True, ["servers=8", "fabric=torus"])
 
 
 @pytest.mark.parametrize("verb", ["compare", "inspect"])

@@ -29,13 +29,13 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # a name that a terminal cannot show is no reason to stop
     with interrupts() as pressed:
         try:
-            from topoflow.cli.parsers import parser
+            from topoflow.cli.parsers import parse
 
             words = sys.argv[1:] if argv is None else argv
             if words[:1] in (["-sc"], ["--shell-completion"]):  # which shells ask of a program, not of its verbs
                 import_module("topoflow.cli.completion").run(words[1:])
                 return 0
-            arguments = parser(__version__).parse_args(argv)
+            arguments = parse(__version__, argv)
             verb = arguments.verb
             pressed.command = f"topoflow {verb}"
             import_module(f"topoflow.cli.{verb}").run(arguments)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from topoflow import __version__
-from topoflow.cli.parsers import VERBS, VERBS_OF_HYDRA, parser
+from topoflow.cli.parsers import VERBS, VERBS_OF_HYDRA, parse
 
 LINE = "COMP_LINE"  # what was typed, as shells say it to programs
 
@@ -28,4 +28,4 @@ def run(words: Sequence[str]) -> None:
             return
         verb = typed[1]
         os.environ[LINE] = " ".join([typed[0], *typed[2:]]) + " " * line.endswith(" ")
-    import_module(f"topoflow.cli.{verb}").run(parser(__version__).parse_args([verb, "-sc", *words]))
+    import_module(f"topoflow.cli.{verb}").run(parse(__version__, [verb, "-sc", *words]))

@@ -38,6 +38,19 @@ VERBS: dict[str, Callable[[Subparsers], None]] = {}  # in the order of the funct
 VERBS_OF_HYDRA = ("compare", "search", "place")  # applications of Hydra, with its flags
 
 
+def parse(version: str, words: list[str] | None) -> argparse.Namespace:
+    """Return the arguments of a command line; None: of this process. Keys stand before and after options."""
+    whole = parser(version)
+    arguments, rest = whole.parse_known_args(words)
+    keys: list[str] | None = vars(arguments).get("overrides", vars(arguments).get("settings"))
+    unknown = rest if keys is None else [word for word in rest if word.startswith("-")]
+    if unknown:
+        whole.error(f"unrecognized arguments: {' '.join(unknown)}")
+    if keys is not None:
+        keys.extend(rest)
+    return arguments
+
+
 def parser(version: str) -> argparse.ArgumentParser:
     """The whole command line. ``arguments.verb`` of what it parses names the module to run."""
     found: argparse.ArgumentParser = Parser(
