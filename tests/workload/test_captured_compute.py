@@ -107,7 +107,7 @@ def test_a_span_takes_as_long_as_its_operators_one_by_one(operators: list[Operat
     for work in operators:
         recording.work.operator(work)
     recording.pause()
-    kept = [OperatorWork(*work) for event in rows for work in event.row["work"]]
+    kept = [OperatorWork(*work) for row in rows for work in row["work"]]
     for gpu in (SLOW, FAST):
         one_by_one = sum(
             max(work.flops / gpu.flops["float32"], work.moved / gpu.memory_bandwidth) for work in operators

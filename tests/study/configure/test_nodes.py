@@ -87,10 +87,11 @@ def test_a_folded_job_takes_as_long_as_an_unfolded_one(strategy: dict[str, int],
 @pytest.mark.parametrize(
     ("strategy", "off"),
     [
-        ({"strategy.tensor": 4, "strategy.context": 4, "strategy.zero": 1}, 1e-9),
-        ({"strategy.tensor": 2, "strategy.zero": 0}, 1e-9),
         ({"strategy.tensor": 8, "strategy.zero": 1, "strategy.replicate": 2, "strategy.virtual": 4}, 1e-9),
-        # Collectives of several passes overlap: a rank's flows share all links of a layer, those of nodes single ones
+        # Collectives overlap, of reductions or of several passes: a rank's flows share all links of a layer, those of
+        # nodes single ones
+        ({"strategy.tensor": 4, "strategy.context": 4, "strategy.zero": 1}, 1e-4),
+        ({"strategy.tensor": 2, "strategy.zero": 0}, 1e-3),
         ({"strategy.tensor": 4, "strategy.context": 4, "strategy.virtual": 2, "strategy.zero": 1}, 1e-3),
         ({"strategy.context": 16, "strategy.zero": 1}, 3e-3),
     ],
@@ -112,7 +113,7 @@ def test_pipeline_ranks_as_endpoints_take_as_long_as_their_nodes_where_no_links_
 def test_collectives_of_pipeline_ranks_wait_for_the_most_loaded_of_the_links_that_are_hashed() -> None:
     job = {**LLM, "gpus": 512, "strategy": "parallel", "strategy.tensor": 8, "fabric": "clos"}
     nodes, ranks = (topoflow.compare(**job, fold=fold)[0].iteration_time for fold in (True, "pipeline"))
-    assert nodes > 1.05 * topoflow.compare(**{**job, "fabric": "ideal_switch"})[0].iteration_time
+    assert nodes > 1.03 * topoflow.compare(**{**job, "fabric": "ideal_switch"})[0].iteration_time
     assert ranks == pytest.approx(nodes, rel=1e-3)
 
 
