@@ -109,7 +109,7 @@ class Timeline {
       add_number("\",\"start\":", start_);
       add_number(",\"end\":", end_);
       add_number(",\"busy\":", spent_);
-      add_list(",\"after\":[", behind());
+      add_list(",\"after\":[", dependencies());
       text_ += "]}\n";
       waited = py::list();
       last_compute = py::int_(events_++);
@@ -121,7 +121,7 @@ class Timeline {
     put(row, key.start, py::int_(start_));
     put(row, key.end, py::int_(end_));
     put(row, key.busy, py::int_(spent_ > 0 ? spent_ : 0));
-    put(row, key.after, behind());
+    put(row, key.after, dependencies());
     if (any) put(row, key.work, done);
     waited = py::list();
     last_compute = py::int_(events_++);
@@ -137,10 +137,11 @@ class Timeline {
 
   void leave_out(int64_t spent) { busy_before_ += spent; }
 
-  // The events that the main thread has behind it: its last compute span and what it waited for since.
+  // Close the span; return the events that the next one depends on: the last compute span, and what was waited for
+  // since.
   py::list follows() {
     close();
-    return behind();
+    return dependencies();
   }
 
   // Add a communication that follows the events `after`, and the previous communication of its group.
@@ -236,7 +237,7 @@ class Timeline {
   py::object work;
 
  private:
-  py::list behind() const {
+  py::list dependencies() const {
     py::list all;
     if (!last_compute.is_none()) all.append(last_compute);
     for (const py::handle position : waited) all.append(position);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
@@ -26,6 +27,7 @@ from topoflow.traffic.lower import lower
 from topoflow.traffic.roofline import step_seconds
 from topoflow.workload.base import Layer, LayerGraph, Sharding, Workload
 from topoflow.workload.bert import Bert
+from topoflow.workload.efficiency import measured_gpus
 from topoflow.workload.gpu import Gpu
 from topoflow.workload.moe import Moe
 from topoflow.workload.transformer import Transformer
@@ -390,3 +392,28 @@ def test_a_small_pass_takes_as_long_as_its_host_launches_kernels(tensor: int) ->
         assert simulated(0.99 * min(passes[0], passes[1] / (launches - 1)) / 4) == simulated(0.0)
         if tensor > 1:
             assert simulated(1.01 * max(passes[0], passes[1] / (launches - 1)) / 4) == pytest.approx(simulated(0.0))
+
+
+@pytest.mark.parametrize("overlap", [0.25, 0.5, 1.0])
+@pytest.mark.parametrize("network", ["slow", "fast"])
+def test_compute_waits_for_the_part_of_reductions_that_does_not_overlap(
+    network: str, overlap: float, tmp_path: Path
+) -> None:
+    """On a slow network reductions follow each other; on a fast one all but the last hide ``overlap`` of their time."""
+    table = json.loads(measured_gpus()["a100"].read_text())
+    (tmp_path / "table.json").write_text(json.dumps({**table, "overlap": overlap}))
+    gpu = replace(A100, efficiency=str(tmp_path / "table.json"))
+    workload = Transformer(gpu, gpus_per_server=1, layers=4, batch_per_gpu=4).build()
+    grid = Parallel(bucket_bytes=1).place(workload, 2)
+    held = held_by_stage(workload, grid)[0]
+    bandwidth = {"slow": 1e5, "fast": 1e15}[network]
+    sizes = [size * workload.element_bytes / bandwidth for _, size in reversed(held) if size]  # s, of two servers
+    first = next(number for number, (_, size) in enumerate(reversed(held)) if size)
+    forward, backward = (work(workload, grid, held).seconds for work in (forward_work, backward_work))
+    expected = {
+        "slow": forward + backward_work(workload, grid, held[::-1][: first + 1]).seconds + sum(sizes),
+        "fast": forward + backward + (1 - overlap) * sum(sizes) + overlap * sizes[-1],
+    }[network]
+    update = step_seconds(workload, sum(size for _, size in held))
+    makespan = simulate(lower(workload, grid), bandwidth=bandwidth, degree=1, latency=0.0).makespan
+    assert makespan == pytest.approx(expected + update, rel=1e-9)

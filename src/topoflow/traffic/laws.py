@@ -145,9 +145,10 @@ def _queued(traffic: Traffic) -> Iterator[Violation]:
     """Yield violations of collectives that wait for their communicator."""
     pairs = np.array(sorted(traffic.queued.items()), np.int64).reshape(-1, 2)
     waits = np.repeat(np.arange(len(traffic)), np.diff(traffic.after_offsets)) * len(traffic) + traffic.after
+    exists = ((pairs >= 0) & (pairs < len(traffic))).all(axis=1)
     # numpy would first make both distinct, by hashing; the pairs are, and in ``waits`` it does not matter
     is_waited_for = np.isin(pairs @ [len(traffic), 1], waits, assume_unique=True)
-    wrong = ~is_waited_for | (traffic.kind[pairs] != COLLECTIVE).any(axis=1)
+    wrong = ~exists | ~is_waited_for | (traffic.kind[pairs.clip(0, len(traffic) - 1)] != COLLECTIVE).any(axis=1)
     for task, earlier in pairs[wrong][:1].tolist():
         yield Violation(task, 7, f".queued: must be a collective that it waits for, got {earlier}")
 

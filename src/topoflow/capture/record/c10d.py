@@ -146,6 +146,13 @@ def communication(call: OperatorSignature, group: Group, arguments: Mapping[str,
     return row, not (seen[0].is_cpu if len(seen) == 1 else all(tensor.is_cpu for tensor in seen))
 
 
+def before_call(value: Any) -> Any:
+    """Return arguments with sparse tensors as they are now: gloo puts others in their place, with other sizes."""
+    if isinstance(value, (list, tuple)):
+        return [before_call(each) for each in value]
+    return value.detach() if isinstance(value, torch.Tensor) and value.layout in SPARSE else value
+
+
 def bytes_in_memory(tensor: torch.Tensor) -> int:
     """Return the bytes of a tensor; of an expanded one those that it has in memory, of a sparse one its entries."""
     if tensor.layout in SPARSE:

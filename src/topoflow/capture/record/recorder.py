@@ -273,10 +273,10 @@ class Recorder(TorchDispatchMode):
             self._guarded(self._recording.pause)
         # The output of a functional operator has the size of its result, so that one is read afterwards; but the time
         # of issue is before, when the others may still have to arrive.
-        issued = self._recording.now()
+        issued, seen = self._recording.now(), self._guarded(c10d.before_call, args)
         try:
             result = call(*args, **kwargs)
-            self._guarded(self._issued, func, args, kwargs, result, issued)
+            self._guarded(self._issued, func, seen, kwargs, result, issued)
             return result
         finally:
             if on_main:
