@@ -268,6 +268,9 @@ def test_a_collective_is_queued_after_one_that_it_waits_for() -> None:
     assert replace(traffic, queued={1: 0}).queued == {1: 0}
     with pytest.raises(ValueError, match=r"^task 2\.queued: must be a collective that it waits for, got 0$"):
         replace(traffic, queued={2: 0})
+    for missing in (-1, 3):  # task 0 waits for nothing, and there is no task 3
+        with pytest.raises(ValueError, match=rf"^task 1\.queued: .* got {missing}$"):
+            replace(traffic, queued={1: missing})
 
 
 def test_a_flat_ring_passes_through_all_members_of_a_server() -> None:
