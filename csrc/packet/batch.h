@@ -171,7 +171,7 @@ constexpr Field<TransportArrays> kFlowFields[] = {
     array("puller", &TransportArrays::puller, "S", "a port of its receiver, of several interfaces the first"),
     array("pull", &TransportArrays::pull, "S", "ps between two pulls of its receiver"),
     array("largest", &TransportArrays::largest, "S",
-          "packets of its largest window; where windows change, as what follows"),
+          "B of its largest window; where windows change, as what follows"),
     array("idle", &TransportArrays::idle, "S", "ps of a round trip on an idle network"),
     array("target", &TransportArrays::target, "S", "ps that its packets are to wait in queues"),
     array("unit", &TransportArrays::unit, "S", "B, in which the control states how windows rise"),

@@ -163,7 +163,7 @@ struct Hpcc : Uncontrolled {
     const auto& flows = world.b_.flows;
     const auto& how = world.b_.transport;
     const int64_t row = world.task_ + task, size = world.b_.model.size;
-    return {flows.idle[row], size, flows.largest[row] * size, how.utilization, how.increase, how.stages};
+    return {flows.idle[row], size, flows.largest[row], how.utilization, how.increase, how.stages};
   }
 };
 
