@@ -2,7 +2,7 @@
 
 The program is ``scratch/third`` of github.com/alibaba-edu/High-Precision-Congestion-Control, an ns-3.17, as it is. It
 stores and forwards, ports are first come first served, and priority flow control never pauses in buffers this large.
-A packet has 90 B of headers, 42 of these telemetry; acknowledgements, of up to 100 B, take turns on links.
+A packet has 90 B of headers, 42 of these telemetry; acknowledgements, of 88 B, take turns on links.
 """
 
 from __future__ import annotations

@@ -289,7 +289,8 @@ def test_hpcc_uses_its_share_of_a_link_and_keeps_queues_near_zero(
 
 
 def test_two_messages_of_hpcc_share_fairly(make_world: MakeWorld) -> None:
-    first, second = run(incast(make_world, 2, 60e6), HPCC).finish
+    """They come together slowly: 60 MB each end 3.3 % apart, and 4.0 % in the authors' simulator."""
+    first, second = run(incast(make_world, 2, 120e6), HPCC).finish
     assert first == pytest.approx(second, rel=0.03)
 
 

@@ -118,7 +118,8 @@ struct Swift : Uncontrolled {
     const auto& flows = world.b_.flows;
     const int64_t row = world.task_ + task, size = world.b_.model.size;
     return {flows.idle[row], flows.target[row], world.b_.transport.scaling,
-            1 + SwiftWindow::kLeastBytes * SwiftWindow::kPacket / size, flows.largest[row] / size * SwiftWindow::kPacket};
+            1 + SwiftWindow::kLeastBytes * SwiftWindow::kPacket / size,
+            flows.largest[row] / size * SwiftWindow::kPacket};
   }
 };
 
