@@ -109,7 +109,7 @@ class BlockTeam {
     if (lane() == 0) parts[threadIdx.x / 32] = mine;
     __syncthreads();
     const auto warps = static_cast<int32_t>(blockDim.x / 32);
-    return number(lowest_of(parts[lane() < warps ? lane() : 0]));
+    return from_ordered_bits(lowest_of(parts[lane() < warps ? lane() : 0]));
   }
 
   __device__ double min_of(int32_t n, const double* values) const {

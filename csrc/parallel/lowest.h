@@ -111,7 +111,7 @@ __device__ inline uint64_t ordered_bits(double value) {
   const auto bits = static_cast<uint64_t>(__double_as_longlong(value));
   return bits >> 63 ? ~bits : bits | uint64_t{1} << 63;
 }
-__device__ inline double number(uint64_t bits) {
+__device__ inline double from_ordered_bits(uint64_t bits) {
   return __longlong_as_double(static_cast<long long>(bits >> 63 ? bits & ~(uint64_t{1} << 63) : ~bits));
 }
 __device__ inline double lowest_number(double mine) {  // not negative

@@ -100,13 +100,13 @@ class WarpTeam {
     double lowest = kInfinity;
 #pragma unroll 1
     for (int32_t i = lane(); i < n; i += kLanes) lowest = lower_of(lowest, f(i));
-    return number(lowest_of(ordered_bits(lowest)));
+    return from_ordered_bits(lowest_of(ordered_bits(lowest)));
   }
   __device__ double min_of(int32_t n, const double* values) const {
     double lowest = kInfinity;
 #pragma unroll 4
     for (int32_t i = lane(); i < n; i += kLanes) lowest = lower_of(lowest, values[i]);
-    return number(lowest_of(ordered_bits(lowest)));
+    return from_ordered_bits(lowest_of(ordered_bits(lowest)));
   }
 
   // Calls put(i, the lowest of row(i)) for i < n.
