@@ -1,4 +1,6 @@
-// Which worlds of a batch are run by rounds, and by which launch. (A kernel in a file of its own: by_rounds.h.)
+// Which worlds of a batch are run by rounds, in a launch of their own, whose kernel rounds_world.h has.
+//
+// Source: rounds.h.
 #pragma once
 
 #include "batch.h"
