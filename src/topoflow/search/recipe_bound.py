@@ -10,6 +10,9 @@ d. With ZeRO 2 and 3 d is not counted:
 
     f_0 + .. + f_{i-1}  +  W_i + D_i  +  l_{i-1} + .. + l_0  +  update
 
+``pipelined`` goes through all passes in their order. With ZeRO 0 and 1 it goes through the last backward pass of a
+stage by its parts: a bucket's reduction runs next to the part that follows, and compute then waits for the rest of it.
+
 With v stages on a rank, the last rank ends the last pass of the last stage s before the last p passes of each of its
 other stages o, and then that microbatch goes back through all stages:
 
@@ -48,7 +51,8 @@ from topoflow.strategy.grid import GRADIENTS, ParallelGrid, is_root, units_of
 from topoflow.strategy.memory import RECOMPUTE, state_bytes_per_gpu
 from topoflow.strategy.parallel import Parallel
 from topoflow.strategy.schedules import kept_microbatches, table_of
-from topoflow.traffic.grid.pipelined import handover_bytes
+from topoflow.traffic.buckets import fill
+from topoflow.traffic.grid.pipelined import cut_after, gradient_sizes, handover_bytes
 from topoflow.traffic.grid.stage_work import (
     AMONG,
     OPERATION,
@@ -166,6 +170,7 @@ class StageTypes:
     sent: Floats  # [p v - 1] B of a sample from a stage to the next
     kept: Mapping[int, Floats]  # recompute -> [v, p] elements per sample that a stage keeps
     working: Mapping[int, float]  # recompute -> elements per sample of a block in its backward pass
+    held: Sequence[Sequence[tuple[Layer, float]]]  # [U] layers, and the elements of each on all ranks
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,16 +250,20 @@ class RecipeBound:
             share = size / (tensor * context)
             if share not in self.shares:
                 self.shares[share] = replace(self.workload, batch_per_gpu=share)
-            grid = ParallelGrid(
-                tensor=tensor, context=context, expert=expert, data=1, pipeline=1, microbatches=1, gpus_per_server=1,
-                stages=(tuple(self.layers),), recompute=RECOMPUTE[how or 0],
-            )  # fmt: skip
+            grid = self._grid(tensor, context, expert, RECOMPUTE[how or 0])
             work = forward_work if how is None else backward_work
             self.passed[mesh, how] = [
                 (kind, work(self.shares[share], grid, [(layer, layer.parameters / grid.parts(layer))]))
                 for kind, layer in self.kinds.items()
             ]
         return self.passed[mesh, how]
+
+    def _grid(self, tensor: int, context: int, expert: int, recompute: str = "none") -> ParallelGrid:
+        """Return the grid of one replica without a pipeline."""
+        return ParallelGrid(
+            tensor=tensor, context=context, expert=expert, data=1, pipeline=1, microbatches=1, gpus_per_server=1,
+            stages=(tuple(self.layers),), recompute=recompute,
+        )  # fmt: skip
 
     def _types(self, pipeline: int, virtual: int) -> StageTypes:
         if (pipeline, virtual) not in self.types:
@@ -264,7 +273,8 @@ class RecipeBound:
     def _found_types(self, pipeline: int, virtual: int) -> StageTypes:
         grid = replace(self.given, pipeline=pipeline, virtual=virtual, **SINGLE).place(self.workload, pipeline)
         described, windows = [], []
-        for held in grid.rank_parameters(self.workload):
+        of_stage = grid.rank_parameters(self.workload)
+        for held in of_stage:
             runs = units_of([(self.layers[name], size) for name, size in held.items()], 1, np.inf)
             cuts = [np.sum([size * self._cut(layer) for layer, size in run], axis=0) for run in runs]
             roots = [cut for run, cut in zip(runs, cuts, strict=True) if is_root(run)]
@@ -305,6 +315,7 @@ class RecipeBound:
             sent=np.array(handover_bytes(self.workload, grid)),
             kept=kept,
             working=working,
+            held=[[(self.layers[name], size) for name, size in of_stage[stage].items()] for stage in index],
         )
 
     def _cut(self, layer: Layer) -> Floats:
@@ -353,7 +364,7 @@ class RecipeBound:
     def _time(self, recipes: Recipes, types: StageTypes, cut: Floats, work: Work) -> tuple[Floats, dict[str, Floats]]:
         """Return [R] the least seconds, and the seconds of its parts."""
         shapes = self._shapes(recipes)
-        passes = self._passes(recipes, types, work, shapes)
+        passes = self._passes(recipes, types.counts, work, shapes)
         forward, backward = _sum(passes.forward.values()), _sum(passes.backward.values())
         count = recipes.microbatches[:, None]
         on_rank = {
@@ -379,11 +390,11 @@ class RecipeBound:
         parts["data"] = np.maximum(least - sum(parts.values()), 0.0)
         return least, parts
 
-    def _passes(self, recipes: Recipes, types: StageTypes, work: Work, shapes: Shapes) -> Passes:
-        """Return the seconds of one pass through each type of stage, by what takes them."""
+    def _passes(self, recipes: Recipes, counts: Floats, work: Work, shapes: Shapes) -> Passes:
+        """Return the seconds of one pass through ``counts`` [U, K] layers of each kind, by what takes them."""
         how = recipes.recompute
-        forward = {"compute": work.forward[work.number] @ types.counts.T}
-        backward = {"compute": work.backward[how, work.number] @ types.counts.T}
+        forward = {"compute": work.forward[work.number] @ counts.T}
+        backward = {"compute": work.backward[how, work.number] @ counts.T}
         for op, axes in SENT.items():
             sent = work.sent_forward[op][work.number], work.sent_backward[op][how, work.number]  # [R, K, 2] each
             for passes, (bytes, number) in zip(
@@ -391,7 +402,7 @@ class RecipeBound:
             ):
                 calls = np.maximum(number, 1.0)
                 seconds = calls * self.collectives.seconds(OPERATION.get(op, op), *shapes[axes], bytes / calls)
-                passes[axes[0]] = passes.get(axes[0], 0.0) + seconds @ types.counts.T
+                passes[axes[0]] = passes.get(axes[0], 0.0) + seconds @ counts.T
         return Passes(forward, backward)
 
     def pipelined(self, recipes: Recipes) -> Floats:
@@ -405,15 +416,55 @@ class RecipeBound:
 
     def _pipelined(self, recipe: Recipes, types: StageTypes, work: Work) -> float:
         shapes, cut = self._shapes(recipe), _cuts(recipe)
-        passes, data = self._passes(recipe, types, work, shapes), self._data(recipe, types, cut, shapes)
-        forward, backward = (_sum(times.values())[0] for times in (passes.forward, passes.backward))
+        passes = self._passes(recipe, np.eye(len(self.kinds)), work, shapes)
+        of_kind = [_sum(times.values())[0] for times in (passes.forward, passes.backward)]
+        data = self._data(recipe, types, cut, shapes)
         pipeline, virtual, many = int(recipe.pipeline[0]), int(recipe.virtual[0]), int(recipe.microbatches[0])
         sent = types.sent * float((recipe.micro_batch / (recipe.tensor * recipe.context))[0])
         stages = types.of_stage
-        seconds = forward[stages].tolist(), backward[stages].tolist()
-        ends = pipeline_ends(pipeline, virtual, many, *seconds, (sent / self._send_rate(pipeline)).tolist())
+        seconds = [(types.counts @ times)[stages].tolist() for times in of_kind]
+        parts = self._last_parts(recipe, types, of_kind[1].tolist(), shapes) if recipe.zero[0] < 2 else None
+        last = LastPasses(pipeline, parts, stages.tolist(), seconds[1])
+        ends = pipeline_ends(pipeline, virtual, many, *seconds, (sent / self._send_rate(pipeline)).tolist(), last)
         after = (data.update + data.gather)[0, types.equal]
         return float((1 - MERGED) * (np.array(ends) + after).max())
+
+    def _last_parts(
+        self, recipe: Recipes, types: StageTypes, backward: Sequence[float], shapes: Shapes
+    ) -> list[list[PassPart]]:
+        """Return [U] the parts of the last backward pass through a stage of each type, in their order.
+
+        ``backward`` has the seconds of each kind of layer.
+        """
+        tensor, context, expert = (int(axis[0]) for axis in (recipe.tensor, recipe.context, recipe.expert))
+        grid, cap = self._grid(tensor, context, expert), self.given.bucket_bytes
+        op = "reduce_scatter" if recipe.zero[0] else "all_reduce"
+        parts = []
+        for layers in types.held:
+            held = [(layer, size / grid.parts(layer)) for layer, size in layers]
+            reductions = dict[str, list[Reduction]]()
+            for kind in GRADIENTS:
+                buckets = fill((), gradient_sizes(self.workload, grid, held, kind), cap, cap)
+                whole = np.array([each.bytes for each in buckets]) / self.workload.element_bytes * self.gradient_bytes
+                divided = whole / _divided(recipe, kind) if recipe.replicate[0] > 1 else 0.0 * whole
+                times = [
+                    self.collectives.seconds(op, *shapes[axes], part * bytes[None], queued=True)[0].tolist()
+                    for op, axes, bytes in ((op, GRADIENTS[kind], whole), ("all_reduce", REPLICAS, divided))
+                    for part in (1 - self.waiting, self.waiting)
+                ]
+                for bucket, *seconds in zip(buckets, *times, strict=True):
+                    reductions[bucket.layers[-1]] = [Reduction(kind, kind, *seconds[:2])]
+                    if recipe.replicate[0] > 1:
+                        reductions[bucket.layers[-1]].append(Reduction(kind, "replicate", *seconds[2:]))
+            names = [layer.name for layer, _ in reversed(held)]
+            seconds = [backward[self.workload.alike[name]] for name in names]
+            parts.append(
+                [
+                    PassPart(sum(seconds[first:end]), reductions.get(names[end - 1], []))
+                    for first, end in cut_after(names, reductions)
+                ]
+            )
+        return parts
 
     def _send_rate(self, pipeline: int) -> float:
         """Return the most bytes per second from a GPU to the next stage; inf within nodes."""
@@ -489,19 +540,91 @@ def pipeline_ends(
     forward: Sequence[float],
     backward: Sequence[float],
     sent: Sequence[float],
+    last: LastPasses,
 ) -> list[float]:
-    """Return when each rank of a pipeline ends its last pass.
+    """Return when each rank of a pipeline has ended its last pass, and the reductions.
 
     ``forward`` and ``backward`` have the seconds of each stage, ``sent`` those of a message between a stage and the
-    next.
+    next. The ``last`` backward pass of each stage takes longer.
     """
     free, ends = [0.0] * pipeline, [0.0]
-    seconds, waits = [*forward, *backward], [*sent, 0.0]
+    seconds, waits, passes = [*forward, *backward], [*sent, 0.0], 2 * pipeline * virtual
     for rank, source, message, work in _order(pipeline, virtual, microbatches):
         begin, arrived = free[rank], ends[source] + waits[message]
-        free[rank] = end = (arrived if arrived > begin else begin) + seconds[work]
+        if arrived > begin:
+            begin = arrived
+        free[rank] = end = begin + seconds[work] if work < passes else last.end(work - passes, begin)
         ends.append(end)
-    return free
+    return [last.reduced(rank, end) for rank, end in enumerate(free)]
+
+
+class Reduction(NamedTuple):
+    """A reduction of a bucket of gradients of a ``kind``."""
+
+    kind: str  # key of ``GRADIENTS``
+    communicator: str  # the kind, or "replicate"
+    concurrent: float  # s, next to compute
+    waits: float  # s, for which compute waits
+
+
+class PassPart(NamedTuple):
+    """The part of a backward pass until the gradients of a bucket are complete."""
+
+    seconds: float
+    reductions: Sequence[Reduction]
+
+
+class LastPasses:
+    """The last backward passes of the stages, with the reductions, in the order of ``traffic.grid.pipelined``.
+
+    ``parts`` has those of each type of stage; None: the pass takes the seconds ``backward`` of the stage.
+    """
+
+    def __init__(
+        self,
+        pipeline: int,
+        parts: Sequence[Sequence[PassPart]] | None,
+        types: Sequence[int],
+        backward: Sequence[float],
+    ) -> None:
+        self.pipeline, self.parts, self.types, self.backward = pipeline, parts, types, backward
+        self.queues = dict[tuple[int, str], float]()  # communicator of a stage -> the end of its latest collective
+        self.ends: list[dict[tuple[str, str], float]] = [{} for _ in range(pipeline)]  # of the latest of each rank
+        self.pending: list[list[tuple[int, Reduction]]] = [[] for _ in range(pipeline)]
+
+    def end(self, stage: int, begin: float) -> float:
+        """Return when the pass ends that begins at ``begin``."""
+        if self.parts is None:
+            return begin + self.backward[stage]
+        rank = stage % self.pipeline
+        for seconds, reductions in self.parts[self.types[stage]]:
+            begin += seconds
+            if reductions:
+                begin = self._rest(rank, begin)
+                for reduction in reductions:
+                    self._reduce(rank, stage, reduction, begin, reduction.concurrent)
+                    self.pending[rank].append((stage, reduction))
+        return begin
+
+    def reduced(self, rank: int, end: float) -> float:
+        """Return when the reductions of a rank are done, whose last pass ends at ``end``."""
+        return max([self._rest(rank, end), *self.ends[rank].values()])
+
+    def _rest(self, rank: int, begin: float) -> float:
+        """Return when compute goes on after the rest of the latest bucket."""
+        for stage, reduction in self.pending[rank]:
+            if reduction.waits:
+                begin = self._reduce(rank, stage, reduction, begin, reduction.waits)
+        self.pending[rank].clear()
+        return begin
+
+    def _reduce(self, rank: int, stage: int, reduction: Reduction, begin: float, seconds: float) -> float:
+        """Return when ``seconds`` of a reduction end that waits for its communicator."""
+        kind, communicator = reduction[:2]
+        earlier = self.ends[rank].values() if communicator == "replicate" else ()
+        end = max(begin, self.queues.get((stage, communicator), 0.0), *earlier) + seconds
+        self.queues[stage, communicator] = self.ends[rank][kind, communicator] = end
+        return end
 
 
 @lru_cache(maxsize=32)
@@ -509,16 +632,20 @@ def _order(pipeline: int, virtual: int, microbatches: int) -> list[tuple[int, in
     """Return all passes in order, as the arguments of ``pipeline_ends`` have them.
 
     These are the rank, the number of the pass that it waits for (from 1; 0: none), the message from there (-1: none),
-    and the time among those of forward and backward passes.
+    and the time among those of forward and backward passes, and of the last backward passes.
     """
     stages = pipeline * virtual
+    passes = table_of(None, pipeline, microbatches, stages).order
+    last = {each.stage: each for each in passes if each.kind == "B"}
     number, order = dict[tuple[int, int, bool], int](), []
-    for stage, microbatch, kind in table_of(None, pipeline, microbatches, stages).order:
+    for each in passes:
+        stage, microbatch, kind = each
         is_forward = kind == "F"
         other = stage - 1 if is_forward else stage + 1
         source = number.pop((other, microbatch, is_forward), 0)
         message = min(stage, other) if source else -1
-        order.append((stage % pipeline, source, message, stage if is_forward else stages + stage))
+        work = stage + stages * (0 if is_forward else 2 if each == last[stage] else 1)
+        order.append((stage % pipeline, source, message, work))
         number[stage, microbatch, is_forward] = len(order)
     return order
 
