@@ -647,18 +647,17 @@ def _order(pipeline: int, virtual: int, microbatches: int) -> list[tuple[int, in
     """
     stages = pipeline * virtual
     passes = table_of(None, pipeline, microbatches, stages).order
-    last = {each.stage: each for each in passes if each.kind == "B"}
-    number, order = dict[tuple[int, int, bool], int](), []
-    for each in passes:
-        stage, microbatch, kind = each
-        is_forward = kind == "F"
-        other = stage - 1 if is_forward else stage + 1
-        source = number.pop((other, microbatch, is_forward), 0)
-        message = min(stage, other) if source else -1
-        work = stage + stages * (0 if is_forward else 2 if each == last[stage] else 1)
-        order.append((stage % pipeline, source, message, work))
-        number[stage, microbatch, is_forward] = len(order)
-    return order
+    stage, microbatch = np.array([(each.stage, each.microbatch) for each in passes]).T
+    is_forward = np.array([each.kind == "F" for each in passes])
+    other, number = np.where(is_forward, stage - 1, stage + 1), np.arange(1, len(passes) + 1)
+    number_of = np.zeros((2, stages + 2, microbatches), np.int64)  # of passes, with none before and after the stages
+    number_of[is_forward.astype(int), stage + 1, microbatch] = number
+    source = number_of[is_forward.astype(int), other + 1, microbatch]
+    last = np.max(number_of[0], axis=1)[stage + 1]
+    work = stage + stages * np.where(is_forward, 0, np.where(number == last, 2, 1))
+    message = np.where(source > 0, np.minimum(stage, other), -1)
+    columns = stage % pipeline, source, message, work
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 class Passes(NamedTuple):
