@@ -18,6 +18,9 @@ other stages o, and then that microbatch goes back through all stages:
 
     f_0 + .. + f_{p-2}  +  W_{p-1} - p (b_o + ..)  +  d_s + l_{s-1} + .. + l_0  +  update
 
+There with ZeRO 0 and 1, l is at least the time of all reductions of the stage but the last one, as compute waits for
+the rest of each before the next one begins.
+
 Collectives of one communicator follow each other, so that all of them together are a bound too. A collective takes at
 least what ``nccl_flows`` says of it alone. ``Collectives`` has that time for powers of two, and takes for a size
 between two of them the longer of the time of the smaller one, and of the same part of the larger one.
@@ -51,7 +54,7 @@ from topoflow.strategy.grid import GRADIENTS, ParallelGrid, is_root, units_of
 from topoflow.strategy.memory import RECOMPUTE, activation_elements, state_bytes_per_gpu
 from topoflow.strategy.parallel import Parallel
 from topoflow.strategy.schedules import kept_microbatches, table_of
-from topoflow.traffic.buckets import fill
+from topoflow.traffic.buckets import Bucket, fill
 from topoflow.traffic.grid.pipelined import Held, cut_after, gradient_sizes, handover_bytes, held_by_stage
 from topoflow.traffic.grid.stage_work import (
     AMONG,
@@ -170,6 +173,7 @@ class StageTypes:
     equal: Numbers  # [p] the position of each rank among the V
     of_stage: Numbers  # [p v] the type of each stage
     back: Floats  # [U] stages before the last one, less p times the other ones of the last rank
+    behind: Floats  # [U] stages before the last one
     sent: Floats  # [p v - 1] B of a sample from a stage to the next
     kept: Mapping[int, Floats]  # recompute -> [v, p] elements per sample that a stage keeps
     working: Mapping[int, float]  # recompute -> elements per sample of a block in its backward pass
@@ -317,6 +321,7 @@ class RecipeBound:
             equal=equal.ravel(),
             of_stage=number,
             back=stages[:-1].sum(axis=0) - pipeline * stages[pipeline - 1 : -1 : pipeline].sum(axis=0),
+            behind=stages[:-1].sum(axis=0),
             sent=np.array(handover_bytes(self.workload, grid)),
             kept=kept,
             working=working,
@@ -393,6 +398,9 @@ class RecipeBound:
         after = (data.update + data.gather)[:, types.equal[:1]]
         through = before + worked + data.waits - data.waits_at_end + later + after
         chain = backward @ types.back
+        if self.waiting:
+            early = np.maximum.reduce([self._early(recipes, types, kind, shapes) for kind in GRADIENTS])
+            chain += np.maximum(self.waiting * early, early - backward) @ types.behind
         last_rank = types.equal[-1]
         chained = (before + worked)[:, last_rank] + chain + after[:, 0]  # with ZeRO 0 and 1
         through[:, last_rank] = np.maximum(through[:, last_rank], np.where(recipes.zero < 2, chained, 0.0))
@@ -449,15 +457,14 @@ class RecipeBound:
         ``backward`` has the seconds of each kind of layer.
         """
         tensor, context, expert = (int(axis[0]) for axis in (recipe.tensor, recipe.context, recipe.expert))
-        grid, cap = self._grid(tensor, context, expert), self.given.bucket_bytes
+        grid = self._grid(tensor, context, expert)
         op = "reduce_scatter" if recipe.zero[0] else "all_reduce"
         of_parts = np.array([[1 - self.waiting], [self.waiting]])
         parts = []
         for layers in types.held:
-            held = [(layer, size / grid.parts(layer)) for layer, size in layers]
             reductions = defaultdict[str, list[Reduction]](list)  # by the layer that completes a bucket
             for kind in GRADIENTS:
-                buckets = fill((), gradient_sizes(self.workload, grid, held, kind), cap, cap)
+                buckets = self._buckets(layers, grid, kind)
                 whole = np.array([each.bytes for each in buckets]) * (self.gradient_bytes / self.workload.element_bytes)
                 sums = [(op, kind, GRADIENTS[kind], whole)]
                 if recipe.replicate[0] > 1:
@@ -467,7 +474,7 @@ class RecipeBound:
                     times = self.collectives.seconds(operation, groups, group.repeat(2), of_parts * bytes, queued=True)
                     for bucket, (concurrent, waits) in zip(buckets, times.T.tolist(), strict=True):
                         reductions[bucket.layers[-1]].append(Reduction(kind, communicator, concurrent, waits))
-            names = [layer.name for layer, _ in reversed(held)]
+            names = [layer.name for layer, _ in reversed(layers)]
             seconds = [backward[self.workload.alike[name]] for name in names]
             parts.append(
                 [
@@ -476,6 +483,23 @@ class RecipeBound:
                 ]
             )
         return parts
+
+    def _buckets(self, layers: Held, grid: ParallelGrid, kind: str) -> list[Bucket]:
+        """Return the buckets of a stage with gradients of a ``kind``; ``layers`` have the elements on all ranks."""
+        held = [(layer, size / grid.parts(layer)) for layer, size in layers]
+        cap = self.given.bucket_bytes
+        return fill((), gradient_sizes(self.workload, grid, held, kind), cap, cap)
+
+    def _early(self, recipes: Recipes, types: StageTypes, kind: str, shapes: Shapes) -> Floats:
+        """Return [R, U] the least time of the reductions that end before the last one of a stage begins."""
+        unique, number = _distinct(recipes.tensor, recipes.expert)
+        bytes = np.zeros((len(unique), len(types.held)))
+        for row, (tensor, expert) in enumerate(unique.tolist()):
+            grid = self._grid(tensor, 1, expert)
+            for stage, layers in enumerate(types.held):
+                bytes[row, stage] = sum(bucket.bytes for bucket in self._buckets(layers, grid, kind)[:-1])
+        elements = bytes[number] / self.workload.element_bytes
+        return self._reduced(elements, recipes.zero[:, None], recipes, kind, shapes)
 
     def _send_rate(self, pipeline: int) -> float:
         """Return the most bytes per second from a GPU to the next stage; inf within nodes."""
