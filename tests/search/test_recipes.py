@@ -15,7 +15,8 @@ import pytest
 from topoflow.engine.base import Run
 from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.presets import load
-from topoflow.search.recipe_bound import LastPasses, PassPart, RecipeBound, Reduction
+from topoflow.search.pipeline_passes import LastPasses, PassPart, Reduction
+from topoflow.search.recipe_bound import RecipeBound
 from topoflow.search.recipes import CHOSEN, Recipes, recipes
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study.builder import batched, workload_of

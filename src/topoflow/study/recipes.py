@@ -233,7 +233,7 @@ class _Search:
             fitting=int(self.fits.sum()),
             simulated=simulated,
             schedule=self.schedule,
-            is_proven=not ahead or slowest <= least,
+            is_proven=slowest <= least,
         )
 
     def _scheduled(self, best: Sequence[FoundRecipe], schedule: str) -> list[FoundRecipe]:
