@@ -40,7 +40,7 @@ def pipeline_ends(
     return [last.reduced(rank, end) for rank, end in enumerate(free)]
 
 
-class Reduction(NamedTuple):
+class BucketReduction(NamedTuple):
     """A reduction of a bucket of gradients of a ``kind``."""
 
     kind: str  # key of ``GRADIENTS``
@@ -53,7 +53,7 @@ class PassPart(NamedTuple):
     """The part of a backward pass until the gradients of a bucket are complete."""
 
     seconds: float
-    reductions: Sequence[Reduction]
+    reductions: Sequence[BucketReduction]
 
 
 class LastPasses:
@@ -72,7 +72,7 @@ class LastPasses:
         self.pipeline, self.parts, self.types, self.backward = pipeline, parts, types, backward
         self.queues = dict[tuple[int, str], float]()  # communicator of a stage -> the end of its latest collective
         self.ends: list[dict[tuple[str, str], float]] = [{} for _ in range(pipeline)]  # of the latest of each rank
-        self.pending: list[list[tuple[int, Reduction]]] = [[] for _ in range(pipeline)]
+        self.pending: list[list[tuple[int, BucketReduction]]] = [[] for _ in range(pipeline)]
 
     def end(self, stage: int, begin: float) -> float:
         """Return when the pass ends that begins at ``begin``."""
@@ -100,7 +100,7 @@ class LastPasses:
         self.pending[rank].clear()
         return begin
 
-    def _reduce(self, rank: int, stage: int, reduction: Reduction, begin: float, seconds: float) -> float:
+    def _reduce(self, rank: int, stage: int, reduction: BucketReduction, begin: float, seconds: float) -> float:
         """Return when ``seconds`` of a reduction end that waits for its communicator."""
         kind, communicator = reduction[:2]
         earlier = self.ends[rank].values() if communicator == "replicate" else ()

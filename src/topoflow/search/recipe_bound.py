@@ -49,7 +49,7 @@ from numpy.typing import NDArray
 from topoflow.collectives import nccl_flows
 from topoflow.collectives.nccl_flows import Nccl
 from topoflow.hardware.cluster import Cluster
-from topoflow.search.pipeline_passes import LastPasses, PassPart, Reduction, pipeline_ends
+from topoflow.search.pipeline_passes import BucketReduction, LastPasses, PassPart, pipeline_ends
 from topoflow.search.recipes import Recipes
 from topoflow.strategy.grid import GRADIENTS, ParallelGrid, is_root, units_of
 from topoflow.strategy.memory import RECOMPUTE, activation_elements, state_bytes_per_gpu
@@ -463,7 +463,7 @@ class RecipeBound:
         of_parts = np.array([[1 - self.waiting], [self.waiting]])
         parts = []
         for layers in types.held:
-            reductions = defaultdict[str, list[Reduction]](list)  # by the layer that completes a bucket
+            reductions = defaultdict[str, list[BucketReduction]](list)  # by the layer that completes a bucket
             for kind in GRADIENTS:
                 buckets = self._buckets(layers, grid, kind)
                 whole = np.array([each.bytes for each in buckets]) * (self.gradient_bytes / self.workload.element_bytes)
@@ -474,7 +474,7 @@ class RecipeBound:
                     groups, group = shapes[axes]
                     times = self.collectives.seconds(operation, groups, group.repeat(2), of_parts * bytes, queued=True)
                     for bucket, (concurrent, waits) in zip(buckets, times.T.tolist(), strict=True):
-                        reductions[bucket.layers[-1]].append(Reduction(kind, communicator, concurrent, waits))
+                        reductions[bucket.layers[-1]].append(BucketReduction(kind, communicator, concurrent, waits))
             names = [layer.name for layer, _ in reversed(layers)]
             seconds = [backward[self.workload.alike[name]] for name in names]
             parts.append(
