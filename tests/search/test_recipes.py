@@ -15,6 +15,7 @@ import pytest
 from topoflow.engine.base import Run
 from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.presets import load
+from topoflow.search.pipeline_passes import BucketReduction, LastPasses, PassPart
 from topoflow.search.recipe_bound import RecipeBound
 from topoflow.search.recipes import CHOSEN, Recipes, recipes
 from topoflow.strategy.grid import ParallelGrid
@@ -102,6 +103,16 @@ def test_parts_of_a_bound_add_up_to_at_most_the_bound() -> None:
     workload, bound = job(point)
     bounds = bound.of(recipes(workload, 16, {}))
     assert np.all(sum(bounds.parts.values()) <= 1.01 * bounds.seconds)
+
+
+def test_compute_waits_for_the_rest_of_a_reduction_before_the_next_begins() -> None:
+    """Compute until 1; a reduction until 4 next to compute until 3; its rest until 5; the next until 5.5 and 6."""
+    first, second = (
+        BucketReduction("dense", "dense", concurrent, waits) for concurrent, waits in ((3.0, 1.0), (0.5, 0.5))
+    )
+    last = LastPasses(1, [[PassPart(1.0, [first]), PassPart(2.0, [second])]], [0], [3.0])
+    assert last.end(0, 0.0) == 5.0
+    assert last.reduced(0, 5.0) == 6.0
 
 
 def test_the_winner_of_a_search_takes_as_long_in_a_comparison() -> None:

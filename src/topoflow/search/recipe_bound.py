@@ -10,17 +10,23 @@ d. With ZeRO 2 and 3 d is not counted:
 
     f_0 + .. + f_{i-1}  +  W_i + D_i  +  l_{i-1} + .. + l_0  +  update
 
+``pipelined`` goes through all passes in their order. With ZeRO 0 and 1 it goes through the last backward pass of a
+stage by its parts: a bucket's reduction runs next to the part that follows, and compute then waits for the rest of it.
+
 With v stages on a rank, the last rank ends the last pass of the last stage s before the last p passes of each of its
 other stages o, and then that microbatch goes back through all stages:
 
     f_0 + .. + f_{p-2}  +  W_{p-1} - p (b_o + ..)  +  d_s + l_{s-1} + .. + l_0  +  update
 
+There with ZeRO 0 and 1, l is at least the time of all reductions of the stage but the last one, as compute waits for
+the rest of each before the next one begins.
+
 Collectives of one communicator follow each other, so that all of them together are a bound too. A collective takes at
 least what ``nccl_flows`` says of it alone. ``Collectives`` has that time for powers of two, and takes for a size
 between two of them the longer of the time of the smaller one, and of the same part of the larger one.
 
-Layers that take equally long are one kind, and stages with equal layers are one type: work is computed once for each
-kind, mesh and microbatch.
+Layers that take equally long are one kind, and stages with the same kinds in the same order are one type: work is
+computed once for each kind, mesh and microbatch.
 
 Of ranks with equal stages the last one has the largest bound, as the most stages are before it.
 
@@ -31,8 +37,8 @@ both.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -43,20 +49,23 @@ from numpy.typing import NDArray
 from topoflow.collectives import nccl_flows
 from topoflow.collectives.nccl_flows import Nccl
 from topoflow.hardware.cluster import Cluster
+from topoflow.search.pipeline_passes import BucketReduction, LastPasses, PassPart, pipeline_ends
 from topoflow.search.recipes import Recipes
 from topoflow.strategy.grid import GRADIENTS, ParallelGrid, is_root, units_of
-from topoflow.strategy.memory import RECOMPUTE, state_bytes_per_gpu
+from topoflow.strategy.memory import RECOMPUTE, activation_elements, state_bytes_per_gpu
 from topoflow.strategy.parallel import Parallel
-from topoflow.strategy.schedules import kept_microbatches, table_of
-from topoflow.traffic.grid.pipelined import handover_bytes
+from topoflow.strategy.schedules import kept_microbatches
+from topoflow.traffic.buckets import Bucket, fill
+from topoflow.traffic.grid.pipelined import Held, cut_after, gradient_sizes, handover_bytes, held_by_stage
 from topoflow.traffic.grid.stage_work import (
     AMONG,
     OPERATION,
     TO_NODES,
     Calls,
-    PassWork,
     all_bytes,
+    backward_seconds,
     backward_work,
+    forward_seconds,
     forward_work,
 )
 from topoflow.traffic.roofline import step_seconds
@@ -77,12 +86,14 @@ SINGLE: dict[str, Any] = {
     "micro_batch": None,
 }
 BATCH = 2**21  # recipes times pipeline ranks that are bounded at once
+PassArguments = tuple[LayerGraph, ParallelGrid, Held]
 Shapes = dict[
     tuple[str, ...], tuple[list["GroupShape"], Numbers]
 ]  # axes -> shapes of groups, and the number of each recipe's
 MERGED = 1e-3  # part of a transfer's duration by which ``fluid`` may end it early (``fluid.merge``)
 SMALLEST, LARGEST = 10, 44  # powers of two of the sizes (B) of ``Collectives``
 REPLICAS = ("replicate",)
+FORWARD = len(RECOMPUTE)  # the forward pass, next to the backward passes by their recomputation
 NODES = "nodes"  # of axes: one rank of each node
 SENT = AMONG | {TO_NODES: ("expert", NODES)}  # collectives of a pass that follow each other
 STRIDES = ("tensor", "context", "expert", "data", "replicate")  # axes of a stage, the fastest first
@@ -110,7 +121,7 @@ class Collectives:
 
         ``queued``: without the wait before the first byte, during which an earlier collective may still send.
         """
-        if self.nccl is None:
+        if self.nccl is None or not bytes.any():
             return np.zeros(bytes.shape)
         tables = np.array([self._table(op, each)[queued] for each in groups])
         size = np.maximum(bytes, 1.0)
@@ -163,20 +174,20 @@ class StageTypes:
     equal: Numbers  # [p] the position of each rank among the V
     of_stage: Numbers  # [p v] the type of each stage
     back: Floats  # [U] stages before the last one, less p times the other ones of the last rank
+    behind: Floats  # [U] stages before the last one
     sent: Floats  # [p v - 1] B of a sample from a stage to the next
     kept: Mapping[int, Floats]  # recompute -> [v, p] elements per sample that a stage keeps
     working: Mapping[int, float]  # recompute -> elements per sample of a block in its backward pass
+    held: Sequence[Held]  # [U] layers, and the elements of each on all ranks
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """The passes of each kind of layer, by the number [R] of a recipe's mesh and microbatch."""
+    """The passes of each kind of layer, by recomputation (last: the forward pass), and by mesh and microbatch."""
 
-    number: Numbers  # [R]
-    forward: Floats  # [C, K] s
-    backward: Floats  # [RECOMPUTE, C, K] s
-    sent_forward: Mapping[str, Floats]  # kind of collective -> [C, K, 2] bytes and number
-    sent_backward: Mapping[str, Floats]  # kind of collective -> [RECOMPUTE, C, K, 2]
+    number: Numbers  # [R] the mesh and microbatch of a recipe
+    seconds: Floats  # [RECOMPUTE + 1, C, K]
+    calls: Floats  # [RECOMPUTE + 1, C, K, SENT, 2] bytes and number of collectives
 
 
 class RecipeBound:
@@ -186,10 +197,12 @@ class RecipeBound:
         self.workload, self.cluster, self.given = replace(workload, batch_per_gpu=1), cluster, given
         self.collectives = Collectives(cluster, nccl)
         self.layers = {layer.name: layer for layer in workload.layers}
-        self.kinds = {workload.alike[layer.name]: layer for layer in reversed(workload.layers)}
+        first = {workload.alike[layer.name]: layer for layer in reversed(workload.layers)}
+        self.kinds = [first[kind] for kind in range(len(first))]
         self.types: dict[tuple[int, int], StageTypes] = {}
         self.shares: dict[float, LayerGraph] = {}  # samples on a GPU -> the job with them
-        self.passed: dict[tuple[tuple[int, ...], int | None], list[tuple[int, PassWork]]] = {}
+        self.seconds: dict[tuple[tuple[int, ...], int], list[float]] = {}
+        self.calls: dict[tuple[tuple[int, ...], int], Floats] = {}
         measured = workload.gpu.measured
         self.waiting = 0.0 if measured is None else 1 - measured.overlap  # part of a gather that compute waits for
         self.gradient_bytes = DTYPE_BYTES[given.reduce_dtype or workload.dtype]
@@ -218,43 +231,46 @@ class RecipeBound:
 
     def _work(self, recipes: Recipes) -> Work:
         unique, number = _distinct(recipes.tensor, recipes.context, recipes.expert, recipes.micro_batch)
-        shape = len(unique), len(self.kinds)
-        again = np.unique(recipes.recompute).tolist()
-        forward, backward = np.zeros(shape), np.zeros((len(RECOMPUTE), *shape))
-        sent = {op: np.zeros((*shape, 2)) for op in SENT}
-        sent_back = {op: np.zeros((len(RECOMPUTE), *shape, 2)) for op in SENT}
-        for row, mesh in enumerate(unique.tolist()):
-            for column, passed in self._passed(tuple(mesh), None):
-                forward[row, column] = passed.seconds
-                for op in SENT:
-                    sent[op][row, column] = all_bytes(calls := passed.sent.get(op, Calls())), calls.total()
-            for how in again:
-                for column, passed in self._passed(tuple(mesh), how):
-                    backward[how, row, column] = passed.seconds
-                    for op in SENT:
-                        sent_back[op][how, row, column] = (
-                            all_bytes(calls := passed.sent.get(op, Calls())),
-                            calls.total(),
-                        )
-        return Work(number, forward, backward, sent, sent_back)
+        meshes, shape = unique.tolist(), (len(RECOMPUTE) + 1, len(unique), len(self.kinds))
+        seconds, calls = np.zeros(shape), np.zeros((*shape, len(SENT), 2))
+        for how in (*np.unique(recipes.recompute).tolist(), FORWARD):
+            seconds[how] = [self._seconds(tuple(mesh), how) for mesh in meshes]
+            calls[how] = [self._calls(tuple(mesh[:3]), how) for mesh in meshes]
+        calls[..., 0] *= unique[:, 3, None, None]
+        return Work(number, seconds, calls)
 
-    def _passed(self, mesh: tuple[int, ...], how: int | None) -> list[tuple[int, PassWork]]:
-        """Return the kinds of layers with their forward passes, or backward passes with the recomputation ``how``."""
-        if (mesh, how) not in self.passed:
-            tensor, context, expert, size = mesh
-            share = size / (tensor * context)
-            if share not in self.shares:
-                self.shares[share] = replace(self.workload, batch_per_gpu=share)
-            grid = ParallelGrid(
-                tensor=tensor, context=context, expert=expert, data=1, pipeline=1, microbatches=1, gpus_per_server=1,
-                stages=(tuple(self.layers),), recompute=RECOMPUTE[how or 0],
-            )  # fmt: skip
-            work = forward_work if how is None else backward_work
-            self.passed[mesh, how] = [
-                (kind, work(self.shares[share], grid, [(layer, layer.parameters / grid.parts(layer))]))
-                for kind, layer in self.kinds.items()
-            ]
-        return self.passed[mesh, how]
+    def _seconds(self, mesh: tuple[int, ...], how: int) -> list[float]:
+        """Return [K] the seconds of a pass through each kind of layer; ``mesh`` has the microbatch too."""
+        if (mesh, how) not in self.seconds:
+            seconds = forward_seconds if how == FORWARD else backward_seconds
+            self.seconds[mesh, how] = [seconds(*work) for work in self._passes_of(mesh, how)]
+        return self.seconds[mesh, how]
+
+    def _calls(self, degrees: tuple[int, ...], how: int) -> Floats:
+        """Return [K, SENT, 2] the bytes and the number of the collectives of a pass with one sample."""
+        if (degrees, how) not in self.calls:
+            work = forward_work if how == FORWARD else backward_work
+            sent = [work(*each).sent for each in self._passes_of((*degrees, 1), how)]
+            calls = [[each.get(op, Calls()) for op in SENT] for each in sent]
+            self.calls[degrees, how] = np.array([[(all_bytes(one), one.total()) for one in each] for each in calls])
+        return self.calls[degrees, how]
+
+    def _passes_of(self, mesh: tuple[int, ...], how: int) -> Iterator[PassArguments]:
+        """Yield the arguments of ``forward_work`` or ``backward_work`` for each kind of layer."""
+        tensor, context, expert, size = mesh
+        share = size / (tensor * context)
+        if share not in self.shares:
+            self.shares[share] = replace(self.workload, batch_per_gpu=share)
+        grid = self._grid(tensor, context, expert, "none" if how == FORWARD else RECOMPUTE[how])
+        for layer in self.kinds:
+            yield self.shares[share], grid, [(layer, layer.parameters / grid.parts(layer))]
+
+    def _grid(self, tensor: int, context: int, expert: int, recompute: str = "none") -> ParallelGrid:
+        """Return the grid of one replica without a pipeline."""
+        return ParallelGrid(
+            tensor=tensor, context=context, expert=expert, data=1, pipeline=1, microbatches=1, gpus_per_server=1,
+            stages=(tuple(self.layers),), recompute=recompute,
+        )  # fmt: skip
 
     def _types(self, pipeline: int, virtual: int) -> StageTypes:
         if (pipeline, virtual) not in self.types:
@@ -263,9 +279,15 @@ class RecipeBound:
 
     def _found_types(self, pipeline: int, virtual: int) -> StageTypes:
         grid = replace(self.given, pipeline=pipeline, virtual=virtual, **SINGLE).place(self.workload, pipeline)
+        types = dict[Any, int]()
+        held, number = list[Held](), np.zeros(pipeline * virtual, np.int64)
+        for stage, layers in enumerate(held_by_stage(self.workload, grid)):
+            number[stage] = types.setdefault(self._kinds_of(layers), len(types))
+            if number[stage] == len(held):
+                held.append(layers)
         described, windows = [], []
-        for held in grid.rank_parameters(self.workload):
-            runs = units_of([(self.layers[name], size) for name, size in held.items()], 1, np.inf)
+        for layers in held:
+            runs = units_of(layers, 1, np.inf)
             cuts = [np.sum([size * self._cut(layer) for layer, size in run], axis=0) for run in runs]
             roots = [cut for run, cut in zip(runs, cuts, strict=True) if is_root(run)]
             units = np.array([cut for run, cut in zip(runs, cuts, strict=True) if not is_root(run)]).reshape(-1, 4)
@@ -273,38 +295,47 @@ class RecipeBound:
             ahead = (
                 np.lib.stride_tricks.sliding_window_view(units, together, axis=0).sum(axis=-1) if together else units
             )
-            kinds = Counter(self.workload.alike[name] for name in held)
             windows.append((np.unique(units, axis=0), np.unique(ahead, axis=0)))
-            counts = [kinds[kind] for kind in range(len(self.kinds))]
+            counts = np.bincount([self.workload.alike[layer.name] for layer, _ in layers], minlength=len(self.kinds))
             described.append(np.concatenate([counts, np.sum(cuts, axis=0), np.sum([np.zeros(4), *roots], axis=0)]))
-        unique, index, number = np.unique(described, axis=0, return_index=True, return_inverse=True)
-        stages = np.eye(len(unique))[number.ravel()]
+        unique, stages = np.array(described), np.eye(len(held))[number]
         kinds_count = len(self.kinds)
         of_rank = stages.reshape(virtual, pipeline, -1).sum(axis=0)
         before = np.cumsum(stages[:pipeline], axis=0) - stages[:pipeline]
-        first = number.ravel()[:pipeline]
+        first = number[:pipeline]
         distinct, equal = np.unique(np.column_stack([of_rank, first]), axis=0, return_inverse=True)
         last = np.zeros(len(distinct), np.int64)
         np.maximum.at(last, equal.ravel(), np.arange(pipeline))
         kept, working = {}, {}
         for how, name in enumerate(RECOMPUTE):
-            elements, working[how] = replace(grid, recompute=name).activations(self.workload)
-            kept[how] = elements.reshape(virtual, pipeline)
+            elements = np.array([activation_elements([layer for layer, _ in layers], name) for layers in held])
+            kept[how], working[how] = elements[number, 0].reshape(virtual, pipeline), elements[:, 1].max()
         return StageTypes(
             counts=unique[:, :kinds_count],
             parameters=unique[:, kinds_count : kinds_count + 4],
             root=unique[:, kinds_count + 4 :],
-            units=_padded([windows[stage][0] for stage in index]),
-            ahead=_padded([windows[stage][1] for stage in index]),
+            units=_padded([units for units, _ in windows]),
+            ahead=_padded([ahead for _, ahead in windows]),
             of_rank=of_rank[last],
             before=before[last],
             first=first[last],
             equal=equal.ravel(),
-            of_stage=number.ravel(),
+            of_stage=number,
             back=stages[:-1].sum(axis=0) - pipeline * stages[pipeline - 1 : -1 : pipeline].sum(axis=0),
+            behind=stages[:-1].sum(axis=0),
             sent=np.array(handover_bytes(self.workload, grid)),
             kept=kept,
             working=working,
+            held=held,
+        )
+
+    def _kinds_of(self, held: Held) -> tuple[Any, ...]:
+        """Return the kinds, sizes and blocks of the layers of a stage, equal for stages of one type."""
+        blocks = [None if layer.sharding is None else layer.sharding.block for layer, _ in held]
+        first = next((block for block in blocks if block is not None), 0)
+        return tuple(
+            (self.workload.alike[layer.name], size, None if block is None else block - first)
+            for (layer, size), block in zip(held, blocks, strict=True)
         )
 
     def _cut(self, layer: Layer) -> Floats:
@@ -353,7 +384,7 @@ class RecipeBound:
     def _time(self, recipes: Recipes, types: StageTypes, cut: Floats, work: Work) -> tuple[Floats, dict[str, Floats]]:
         """Return [R] the least seconds, and the seconds of its parts."""
         shapes = self._shapes(recipes)
-        passes = self._passes(recipes, types, work, shapes)
+        passes = self._passes(recipes, types.counts, work, shapes)
         forward, backward = _sum(passes.forward.values()), _sum(passes.backward.values())
         count = recipes.microbatches[:, None]
         on_rank = {
@@ -368,6 +399,9 @@ class RecipeBound:
         after = (data.update + data.gather)[:, types.equal[:1]]
         through = before + worked + data.waits - data.waits_at_end + later + after
         chain = backward @ types.back
+        if self.waiting:
+            early = np.maximum.reduce([self._early(recipes, types, kind, shapes) for kind in GRADIENTS])
+            chain += np.maximum(self.waiting * early, early - backward) @ types.behind
         last_rank = types.equal[-1]
         chained = (before + worked)[:, last_rank] + chain + after[:, 0]  # with ZeRO 0 and 1
         through[:, last_rank] = np.maximum(through[:, last_rank], np.where(recipes.zero < 2, chained, 0.0))
@@ -379,20 +413,17 @@ class RecipeBound:
         parts["data"] = np.maximum(least - sum(parts.values()), 0.0)
         return least, parts
 
-    def _passes(self, recipes: Recipes, types: StageTypes, work: Work, shapes: Shapes) -> Passes:
-        """Return the seconds of one pass through each type of stage, by what takes them."""
-        how = recipes.recompute
-        forward = {"compute": work.forward[work.number] @ types.counts.T}
-        backward = {"compute": work.backward[how, work.number] @ types.counts.T}
-        for op, axes in SENT.items():
-            sent = work.sent_forward[op][work.number], work.sent_backward[op][how, work.number]  # [R, K, 2] each
-            for passes, (bytes, number) in zip(
-                (forward, backward), (np.moveaxis(each, 2, 0) for each in sent), strict=True
-            ):
-                calls = np.maximum(number, 1.0)
-                seconds = calls * self.collectives.seconds(OPERATION.get(op, op), *shapes[axes], bytes / calls)
-                passes[axes[0]] = passes.get(axes[0], 0.0) + seconds @ types.counts.T
-        return Passes(forward, backward)
+    def _passes(self, recipes: Recipes, counts: Floats, work: Work, shapes: Shapes) -> Passes:
+        """Return the seconds of one pass through ``counts`` [U, K] layers of each kind, by what takes them."""
+        found = Passes({}, {})
+        for passes, how in zip(found, (np.full(len(recipes), FORWARD), recipes.recompute), strict=True):
+            passes["compute"] = work.seconds[how, work.number] @ counts.T
+            calls = work.calls[how, work.number]
+            for place, (op, axes) in enumerate(SENT.items()):
+                bytes, number = calls[:, :, place, 0], np.maximum(calls[:, :, place, 1], 1.0)
+                seconds = number * self.collectives.seconds(OPERATION.get(op, op), *shapes[axes], bytes / number)
+                passes[axes[0]] = passes.get(axes[0], 0.0) + seconds @ counts.T
+        return found
 
     def pipelined(self, recipes: Recipes) -> Floats:
         """Return higher bounds of few recipes [R]: all passes in their order, with what they send to each other."""
@@ -405,15 +436,71 @@ class RecipeBound:
 
     def _pipelined(self, recipe: Recipes, types: StageTypes, work: Work) -> float:
         shapes, cut = self._shapes(recipe), _cuts(recipe)
-        passes, data = self._passes(recipe, types, work, shapes), self._data(recipe, types, cut, shapes)
-        forward, backward = (_sum(times.values())[0] for times in (passes.forward, passes.backward))
+        passes = self._passes(recipe, np.eye(len(self.kinds)), work, shapes)
+        of_kind = [_sum(times.values())[0] for times in (passes.forward, passes.backward)]
+        data = self._data(recipe, types, cut, shapes)
         pipeline, virtual, many = int(recipe.pipeline[0]), int(recipe.virtual[0]), int(recipe.microbatches[0])
         sent = types.sent * float((recipe.micro_batch / (recipe.tensor * recipe.context))[0])
         stages = types.of_stage
-        seconds = forward[stages].tolist(), backward[stages].tolist()
-        ends = pipeline_ends(pipeline, virtual, many, *seconds, (sent / self._send_rate(pipeline)).tolist())
+        forward, backward = ((types.counts @ times)[stages].tolist() for times in of_kind)
+        parts = self._last_parts(recipe, types, of_kind[1].tolist(), shapes) if recipe.zero[0] < 2 else None
+        last = LastPasses(pipeline, parts, stages.tolist(), backward)
+        messages = (sent / self._send_rate(pipeline)).tolist()
+        ends = pipeline_ends(pipeline, virtual, many, forward, backward, messages, last)
         after = (data.update + data.gather)[0, types.equal]
         return float((1 - MERGED) * (np.array(ends) + after).max())
+
+    def _last_parts(
+        self, recipe: Recipes, types: StageTypes, backward: Sequence[float], shapes: Shapes
+    ) -> list[list[PassPart]]:
+        """Return [U] the parts of the last backward pass through a stage of each type, in their order.
+
+        ``backward`` has the seconds of each kind of layer.
+        """
+        tensor, context, expert = (int(axis[0]) for axis in (recipe.tensor, recipe.context, recipe.expert))
+        grid = self._grid(tensor, context, expert)
+        op = "reduce_scatter" if recipe.zero[0] else "all_reduce"
+        of_parts = np.array([[1 - self.waiting], [self.waiting]])
+        parts = []
+        for layers in types.held:
+            reductions = defaultdict[str, list[BucketReduction]](list)  # by the layer that completes a bucket
+            for kind in GRADIENTS:
+                buckets = self._buckets(layers, grid, kind)
+                whole = np.array([each.bytes for each in buckets]) * (self.gradient_bytes / self.workload.element_bytes)
+                sums = [(op, kind, GRADIENTS[kind], whole)]
+                if recipe.replicate[0] > 1:
+                    sums.append(("all_reduce", "replicate", REPLICAS, whole / _divided(recipe, kind)))
+                for operation, communicator, axes, bytes in sums:
+                    groups, group = shapes[axes]
+                    times = self.collectives.seconds(operation, groups, group.repeat(2), of_parts * bytes, queued=True)
+                    for bucket, (concurrent, waits) in zip(buckets, times.T.tolist(), strict=True):
+                        reductions[bucket.layers[-1]].append(BucketReduction(kind, communicator, concurrent, waits))
+            names = [layer.name for layer, _ in reversed(layers)]
+            seconds = [backward[self.workload.alike[name]] for name in names]
+            parts.append(
+                [
+                    PassPart(sum(seconds[first:end]), reductions[names[end - 1]])
+                    for first, end in cut_after(names, [*reductions])
+                ]
+            )
+        return parts
+
+    def _buckets(self, layers: Held, grid: ParallelGrid, kind: str) -> list[Bucket]:
+        """Return the buckets of a stage with gradients of a ``kind``; ``layers`` have the elements on all ranks."""
+        held = [(layer, size / grid.parts(layer)) for layer, size in layers]
+        cap = self.given.bucket_bytes
+        return fill((), gradient_sizes(self.workload, grid, held, kind), cap, cap)
+
+    def _early(self, recipes: Recipes, types: StageTypes, kind: str, shapes: Shapes) -> Floats:
+        """Return [R, U] the least time of the reductions that end before the last one of a stage begins."""
+        unique, number = _distinct(recipes.tensor, recipes.expert)
+        bytes = np.zeros((len(unique), len(types.held)))
+        for row, (tensor, expert) in enumerate(unique.tolist()):
+            grid = self._grid(tensor, 1, expert)
+            for stage, layers in enumerate(types.held):
+                bytes[row, stage] = sum(bucket.bytes for bucket in self._buckets(layers, grid, kind)[:-1])
+        elements = bytes[number] / self.workload.element_bytes
+        return self._reduced(elements, recipes.zero[:, None], recipes, kind, shapes)
 
     def _send_rate(self, pipeline: int) -> float:
         """Return the most bytes per second from a GPU to the next stage; inf within nodes."""
@@ -480,47 +567,6 @@ class RecipeBound:
             numbers = {group: place for place, group in enumerate(dict.fromkeys(groups))}
             found[axes] = [*numbers], np.array([numbers[group] for group in groups])[number]
         return found
-
-
-def pipeline_ends(
-    pipeline: int,
-    virtual: int,
-    microbatches: int,
-    forward: Sequence[float],
-    backward: Sequence[float],
-    sent: Sequence[float],
-) -> list[float]:
-    """Return when each rank of a pipeline ends its last pass.
-
-    ``forward`` and ``backward`` have the seconds of each stage, ``sent`` those of a message between a stage and the
-    next.
-    """
-    free, ends = [0.0] * pipeline, [0.0]
-    seconds, waits = [*forward, *backward], [*sent, 0.0]
-    for rank, source, message, work in _order(pipeline, virtual, microbatches):
-        begin, arrived = free[rank], ends[source] + waits[message]
-        free[rank] = end = (arrived if arrived > begin else begin) + seconds[work]
-        ends.append(end)
-    return free
-
-
-@lru_cache(maxsize=32)
-def _order(pipeline: int, virtual: int, microbatches: int) -> list[tuple[int, int, int, int]]:
-    """Return all passes in order, as the arguments of ``pipeline_ends`` have them.
-
-    These are the rank, the number of the pass that it waits for (from 1; 0: none), the message from there (-1: none),
-    and the time among those of forward and backward passes.
-    """
-    stages = pipeline * virtual
-    number, order = dict[tuple[int, int, bool], int](), []
-    for stage, microbatch, kind in table_of(None, pipeline, microbatches, stages).order:
-        is_forward = kind == "F"
-        other = stage - 1 if is_forward else stage + 1
-        source = number.pop((other, microbatch, is_forward), 0)
-        message = min(stage, other) if source else -1
-        order.append((stage % pipeline, source, message, stage if is_forward else stages + stage))
-        number[stage, microbatch, is_forward] = len(order)
-    return order
 
 
 class Passes(NamedTuple):

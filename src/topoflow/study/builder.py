@@ -51,6 +51,7 @@ JOB = (
     "placement",
     "request",
 )  # keys that a job depends on
+WORKLOAD = ("workload", "efficiency")  # those that it depends on before it is divided
 PROBLEM = ("all_reduce", "routing", "seed")  # those that a search leaves as they are
 
 
@@ -108,20 +109,27 @@ class Builder:
 
     def take(self, point: Point, traffic: Traffic, graph: LoweredGraph) -> None:
         """Take what another process has built of a point, before ``build`` makes its case."""
-        job: Job = self._once(point, JOB, job_of, "0 fewer")
+        job: Job = self._once(point, JOB, lambda point: job_of(point, self._workload(point)), "0 fewer")
         vars(job)["traffic"] = traffic
         fabric, lowering = self._fabric(point, job), self._decision(point, job).lowering
         world = World("", graph, fabric.bandwidth, fabric.latency, fabric, lowering.routing, lowering.seed)
         self.placements.add(traffic, world, lowering)
 
     def forget_jobs(self) -> None:
-        """Keep networks only for points to come."""
-        self.made = {key: made for key, made in self.made.items() if isinstance(made, Fabric)}
+        """Keep networks and workloads only for points to come."""
+        self.made = {key: made for key, made in self.made.items() if isinstance(made, Fabric | LayerGraph)}
         self.placements = Placements()
 
     def job(self, point: Point, fewer: int = 0, observer: Observer = Silent()) -> Job:
         """The job of a point, on ``fewer`` servers less than the point has. ``observer`` sees its size."""
-        made: Job = self._once(point, JOB, lambda point: _job(point, fewer, observer), f"{fewer} fewer")
+        made: Job = self._once(
+            point, JOB, lambda point: _job(point, self._workload(point), fewer, observer), f"{fewer} fewer"
+        )
+        return made
+
+    def _workload(self, point: Point) -> Workload:
+        """Return the job of a point before it is divided among servers."""
+        made: Workload = self._once(point, WORKLOAD, workload_of, "workload")
         return made
 
     def _decision(self, point: Point, job: Job) -> Decision:
@@ -268,9 +276,9 @@ def cluster_of(point: Point) -> Cluster:
     return Cluster(load(point.config["node"]), gpus_of(point), point.config["gpus_per_node"] or 0)
 
 
-def job_of(point: Point) -> Job:
+def job_of(point: Point, workload: Workload) -> Job:
     """The job of a point, not lowered yet. Raises ``ValueError`` in one line that names the key."""
-    workload, rule = workload_of(point), build(point, "strategy")
+    rule = build(point, "strategy")
     micro_batch = point.config["micro_batch"]
     if micro_batch != getattr(rule, "micro_batch", None):
         raise ValueError(f"micro_batch: must be null, or that of the strategy (parallel, fsdp), got {micro_batch}")
@@ -380,7 +388,7 @@ def design_of(point: Point, job: Job | None = None) -> FabricDesign:
 
 def problem_of(point: Point) -> Problem:
     """A point as the beginning of a search. Raises ``ValueError`` in one line that names the key."""
-    job = job_of(point)
+    job = job_of(point, workload_of(point))
     return Problem(
         workload=job.workload,
         start=job.strategy,
@@ -391,8 +399,8 @@ def problem_of(point: Point) -> Problem:
     )
 
 
-def _job(point: Point, fewer: int, observer: Observer) -> Job:
-    job = job_of(point)
+def _job(point: Point, workload: Workload, fewer: int, observer: Observer) -> Job:
+    job = job_of(point, workload)
     observer.size(job.size)
     if fewer:
         job = _smaller(point, job, job.servers - fewer)

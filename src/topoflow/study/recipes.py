@@ -53,7 +53,7 @@ from topoflow.workload.base import LayerGraph, layer_graph
 
 BEST = 10  # recipes that are reported
 MOST_SIMULATED = 64
-AT_ONCE = 4  # recipes that are simulated as one batch
+AT_ONCE = 4  # recipes that are simulated as one batch, at most
 MIN_JOINED = 4096  # GPUs from which on a pipeline rank is one endpoint where ``fold`` is null
 
 
@@ -206,19 +206,23 @@ class _Search:
         """
         self.run.observer.stage("simulating")
         waiting, most = self._in_order(), min(MOST_SIMULATED, int(self.fits.sum()))
-        best, simulated, nearest = list[FoundRecipe](), 0, np.inf
-        rows = [*islice(waiting, AT_ONCE)]
+        best, ahead, simulated = list[FoundRecipe](), list[int](), 0
+        nearest = slowest = limit = np.inf  # no other with a bound of ``limit`` is expected among the best
         while True:
+            count = min(AT_ONCE, (BEST if simulated < BEST else most) - simulated)
+            ahead += islice(waiting, max(max(count, 1) - len(ahead), 0))
+            rows = [row for row in ahead[:count] if self.bounds.seconds[row] < limit]
+            if not rows:
+                break
             self.run.observer.advance(simulated, most)
             latest = self._simulated(rows)
-            simulated += len(latest)
+            simulated, ahead = simulated + len(rows), ahead[len(rows) :]
             nearest = min(nearest, *(recipe.result.iteration_time / recipe.bound for recipe in latest))
             best = sorted([*best, *latest], key=lambda recipe: recipe.result.iteration_time)[:BEST]
-            rows = [*islice(waiting, AT_ONCE)]
-            least = float(self.bounds.seconds[rows[0]]) if rows else np.inf
-            slowest = best[-1].result.iteration_time if len(best) == BEST or not rows else np.inf
-            if simulated >= most or slowest <= least * nearest:
-                break
+            if len(best) == BEST:
+                slowest = best[-1].result.iteration_time
+                limit = slowest / nearest
+        least = float(self.bounds.seconds[ahead[0]]) if ahead else np.inf
         if self.schedule is not None:
             best = self._scheduled(best, self.schedule)
         return FoundRecipes(

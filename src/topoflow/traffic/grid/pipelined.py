@@ -187,10 +187,10 @@ class _Iteration:
         names = [layer.name for layer, _ in self.held[stage]]
         completes = {bucket.layer: number for number, bucket in enumerate(self.buckets) if bucket.stage == stage}
         units = self.units[stage]
-        forward = _cut(names, [unit[-1] for unit in units])
+        forward = cut_after(names, [unit[-1] for unit in units])
         gathers = self._gathers_ahead([names[first] for first, _ in forward], {unit[0]: unit for unit in units})
         names.reverse()
-        backward = _cut(names, [*completes, *(unit[0] for unit in units)])
+        backward = cut_after(names, [*completes, *(unit[0] for unit in units)])
         again = {unit[-1]: unit for unit in units if unit[0] not in self.root}
         gathers_again = self._gathers_ahead([names[first] for first, _ in backward], again)
         last = [
@@ -403,23 +403,18 @@ class _Iteration:
 
     def _buckets_of(self, stage: int) -> list[StageBucket]:
         """Return the buckets of a stage: by size, or with ZeRO 3 those of each unit and of the root."""
-        buckets = []
+        rank, cap, buckets = self.grid.stage_ranks[stage], self.grid.bucket_bytes, []
         for kind in GRADIENTS:
-            held = [
-                (layer.name, elements * self.workload.element_bytes)
-                for layer, elements in reversed(self.held[stage])
-                if elements and self.grid.gradients(layer) == kind
-            ]
-            rank = self.grid.stage_ranks[stage]
             if not ({(rank, kind), (rank, "replicate")} & self.groups.keys()):
                 continue
+            sizes = gradient_sizes(self.workload, self.grid, self.held[stage], kind)
             if self.grid.zero < 3:
-                filled = fill((), held, self.grid.bucket_bytes, self.grid.bucket_bytes)
+                filled = fill((), sizes, cap, cap)
             else:
                 filled = [
                     bucket
                     for names in self._gathered_together(stage)
-                    for bucket in fill((), [each for each in held if each[0] in names], inf, inf)
+                    for bucket in fill((), [each for each in sizes if each[0] in names], inf, inf)
                 ]
             buckets += [
                 StageBucket(stage, kind, bucket.bytes / self.workload.element_bytes, bucket.layers) for bucket in filled
@@ -432,7 +427,16 @@ class _Iteration:
         return [root, *(unit for unit in self.units[stage] if unit[0] not in self.root)]
 
 
-def _cut(names: Sequence[str], last: Collection[str]) -> list[tuple[int, int]]:
+def gradient_sizes(workload: LayerGraph, grid: ParallelGrid, held: Held, kind: str) -> list[tuple[str, float]]:
+    """Return the layers with gradients of a ``kind`` (key of ``GRADIENTS``) and their bytes, in backward order."""
+    return [
+        (layer.name, elements * workload.element_bytes)
+        for layer, elements in reversed(held)
+        if elements and grid.gradients(layer) == kind
+    ]
+
+
+def cut_after(names: Sequence[str], last: Collection[str]) -> list[tuple[int, int]]:
     """Return the bounds of the parts of a pass over the layers ``names``, which end with the layers ``last``."""
     ends = [number + 1 for number, name in enumerate(names) if name in last or name == names[-1]]
     return list(zip([0, *ends], ends, strict=False))

@@ -68,9 +68,10 @@ class PassWork:
 
 def forward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tuple[Layer, float]]) -> PassWork:
     """Return the work on ``layers``, each with the parameters (elements) that the GPU holds of it."""
-    seconds = sum(_times(workload, grid, layer, parameters).forward for layer, parameters in layers)
     cuts = [layer.sharding for layer, _ in layers if layer.sharding is not None]
-    return PassWork(seconds, _sent(workload, grid, cuts), _launch_seconds(workload, layers))
+    return PassWork(
+        forward_seconds(workload, grid, layers), _sent(workload, grid, cuts), _launch_seconds(workload, layers)
+    )
 
 
 def backward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tuple[Layer, float]]) -> PassWork:
@@ -79,10 +80,8 @@ def backward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tup
     Recomputed layers run forward again; where whole blocks are, so do their collectives, except that one gather serves
     both passes.
     """
-    seconds = sum(_times(workload, grid, layer, parameters).backward for layer, parameters in layers)
     cuts = [layer.sharding for layer, _ in layers if layer.sharding is not None]
     sent = _sent(workload, grid, [_backward(cut) for cut in cuts])
-    seconds += sum(_recomputed_seconds(workload, grid, layer, parameters) for layer, parameters in layers)
     launch = _launch_seconds(workload, layers) * (3 if grid.recompute == "full" else 2)
     if grid.recompute == "full":
         again = _sent(workload, grid, [cut for cut in cuts if cut.block is not None])
@@ -90,7 +89,18 @@ def backward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tup
         for kind, calls in again.items():
             sent[kind] = sent[kind] + calls
     sent = {"all_gather": sent["all_gather"], "reduce_scatter": sent["all_gather"], **sent}
-    return PassWork(seconds, sent, launch)
+    return PassWork(backward_seconds(workload, grid, layers), sent, launch)
+
+
+def forward_seconds(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tuple[Layer, float]]) -> float:
+    """Return the compute time of ``forward_work``."""
+    return sum(_times(workload, grid, layer, parameters).forward for layer, parameters in layers)
+
+
+def backward_seconds(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tuple[Layer, float]]) -> float:
+    """Return the compute time of ``backward_work``."""
+    seconds = sum(_times(workload, grid, layer, parameters).backward for layer, parameters in layers)
+    return seconds + sum(_recomputed_seconds(workload, grid, layer, parameters) for layer, parameters in layers)
 
 
 def split_backward_work(
