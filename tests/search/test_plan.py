@@ -107,6 +107,11 @@ def test_circuits_of_a_plan_are_the_links_of_its_fabric(problem: Make) -> None:
             "plan.routes.mp: must have a row and a column for each of 4 servers, got 3",
         ),
         ({"routes": {"mp": [[[[1, 0]]] + [[]] * 3] * 4}}, r"plan.routes.mp\[0\]\[0\]: must lead from one to the other"),
+        (
+            {"routes": {"mp": [[[]] * 4] * 4}},
+            "plan.routes: must be all_reduce and mp with circuits, and none without, got mp",
+        ),
+        ({"bandwidth": 10**400}, "plan.bandwidth: must be positive, got 1000"),
         ({"strategy": {}}, "plan.strategy: must have"),
         ({"seed": 0.5}, "plan.seed: must be a whole number, got 0.5"),
         ({"cost": -1}, "plan.cost: must not be negative, got -1"),

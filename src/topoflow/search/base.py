@@ -15,6 +15,7 @@ from topoflow.strategy.plain import strategy_from_json, tuples
 from topoflow.units import check_not_negative, check_positive
 
 FORMAT = "topoflow plan 2"
+ROUTED = ("all_reduce", "mp")  # kinds of traffic
 Switch = tuple[int | None, ...]  # [n] the server that receives from each server's transmit port; None: dark
 Circuits = tuple[Switch, ...]
 Routes = tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]  # [n][n] paths, each a list of servers
@@ -94,6 +95,9 @@ class Plan:
             self._check_orders(f"plan.trees[{number}]", trees)
         for kind, routes in self.routes.items():
             self._check_routes(f"plan.routes.{kind}", routes)
+        if set(self.routes) != (set(ROUTED) if self.circuits else set()):
+            rule = f"must be {' and '.join(ROUTED)} with circuits, and none without"
+            raise ValueError(f"plan.routes: {rule}, got {', '.join(self.routes) or 'none'}")
 
     def chosen(self) -> Strategy:
         """Return the strategy as an object."""
