@@ -222,11 +222,12 @@ def test_a_run_that_cannot_be_shown_is_a_row_that_says_why(file: str, content: s
 def test_a_study_whose_rows_claim_more_than_memory_has_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "study.db"
     with closing(sqlite3.connect(path)) as database, database:
+        database.execute("PRAGMA page_size = 512")
         database.execute("CREATE TABLE trial_user_attributes (key TEXT, value_json TEXT)")
-        database.execute("INSERT INTO trial_user_attributes VALUES ('trial', '\"{}\"')")
+        database.execute("INSERT INTO trial_user_attributes VALUES ('trial', ?)", ('"' + 60 * "x" + '"',))
     content = path.read_bytes()
-    row = content.index(b'trial"{}') - 5  # its length, number, length of its header, and two types come before
-    path.write_bytes(content[:row] + 8 * b"\xff" + content[row + 8 :])
+    value = content.index(b'trial"xx')  # the bytes before are the lengths of the row and of its parts
+    path.write_bytes(content[: value - 7] + 7 * b"\xff" + content[value:])
     run = run_at(tmp_path, "study")
     assert run is not None
     with pytest.raises(ValueError, match=r"study\.db: must be the study of Optuna that topoflow keeps, got"):
