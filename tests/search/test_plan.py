@@ -117,6 +117,10 @@ def test_circuits_of_a_plan_are_the_links_of_its_fabric(problem: Make) -> None:
         ({"circuits": [5]}, r"plan.circuits\[0\]: must be a list, got 5"),
         ({"circuits": [[{}, 0, 3, 2]] * 4}, r"plan.circuits\[0\]: must be servers within 0..3, got {}"),
         ({"strategy": {}}, "plan.strategy: must have"),
+        (
+            {"strategy": {"kind": "topoflow.strategy.grid.ParallelGrid", "tensors": 2}},
+            "plan.strategy: must have the fields and types that it was written with, got .*'tensors'",
+        ),
         ({"seed": 0.5}, "plan.seed: must be a whole number, got 0.5"),
         ({"cost": -1}, "plan.cost: must not be negative, got -1"),
         ({"servers": 8}, "plan.strategy.servers: must be 8, got 4"),
