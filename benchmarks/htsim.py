@@ -1,14 +1,16 @@
-"""``packet.control=pulls`` and ``nscc``, and NDP and NSCC of htsim: the same messages over the same fat-trees.
+"""``packet.control=pulls``, ``nscc`` and ``hpcc``, and NDP, NSCC and HPCC of others: the same messages and fat-trees.
 
     python benchmarks/htsim.py htsim=PATH/sim/datacenter/htsim_ndp
     python benchmarks/htsim.py htsim=PATH/sim/datacenter/htsim_ndp cases=incast servers=128 packets=200 window=30
     python benchmarks/htsim.py htsim=PATH/htsim/sim/build/datacenter/htsim_uec
     python benchmarks/htsim.py htsim=PATH/htsim/sim/build/datacenter/htsim_uec draws=reps slow=1 cases=stride
+    python benchmarks/htsim.py hpcc=PATH/simulation/build/scratch/third cases=permutation,stride,ring
 
 htsim is github.com/Broadcom/csg-htsim (``make -C sim && make -C sim/datacenter htsim_ndp``), that of NSCC
-github.com/ultraethernet/uet-htsim (``cmake -S htsim/sim -B htsim/sim/build && cmake --build htsim/sim/build``). Links
-have 100 Gb/s and 1 us, switches store and forward, packets have 4,032 B and a header of 64 B. 8 of them may wait for a
-port; with NSCC 43, a bandwidth-delay product, of which packets are marked from 9 to 35 on, as htsim sets it.
+github.com/ultraethernet/uet-htsim (``cmake -S htsim/sim -B htsim/sim/build && cmake --build htsim/sim/build``). HPCC is
+compared with its authors' simulator (``peers/hpcc_peer.py``), on the paths that its switches hash. Links have 100 Gb/s
+and 1 us, switches store and forward, packets have 4,096 B with their headers. 8 of them may wait for a port; with NSCC
+43, a bandwidth-delay product, of which packets are marked from 9 to 35 on, as htsim sets it; with HPCC any number.
 Prints ``case.metric value`` lines: us until senders know that their message has arrived, in the mean and at most, over
 ``seeds`` draws; and packets that were trimmed, of the last draw. ``window`` is the first window in packets. With
 ``draws=reps`` senders recycle entropies, and htsim acknowledges every packet, as ours does. With ``slow=1`` the link
@@ -22,13 +24,15 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from peers.hpcc_peer import BUFFER, HEADERS, Hpcc
 
 from topoflow.demand import Demand
-from topoflow.engine.base import Floats, Run
+from topoflow.engine.base import Floats, Run, World
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet, layout_of
 from topoflow.engine.packet.settings import numbers
@@ -39,6 +43,7 @@ from topoflow.traffic.base import Traffic, Transfer
 PAYLOAD, HEADER = 4032, 64  # B
 PACKET = PAYLOAD + HEADER
 RATE, LATENCY = 12.5e9, 1e-6  # B/s and s of a link
+ROUND_TRIP = 6 * (2 * LATENCY + PACKET / RATE)  # s of the longest on an idle network, but for acknowledgements
 DEPTH = 8  # packets that may wait for a port
 ENTROPIES = 64  # of a message of NSCC, which switches hash: the default of htsim_uec
 NSCC_DEPTH, NSCC_MARKS = 43, (9, 35)  # packets, as htsim_uec prints them for fat-trees of three layers
@@ -49,6 +54,7 @@ Pairs = list[tuple[int, int]]
 class Setting(NamedTuple):
     """What all messages of a run have in common."""
 
+    peer: str  # "htsim" or "hpcc"
     program: str
     draws: str  # "": of the control
     slow: bool
@@ -60,6 +66,7 @@ class Setting(NamedTuple):
 class Answer(NamedTuple):
     finish: Floats  # [messages] us
     trimmed: int  # packets
+    nodes: list[list[int]]  # of the path of each message; empty: not known
 
 
 def pairs_of(case: str, servers: int, seed: int) -> Pairs:
@@ -79,6 +86,20 @@ def pairs_of(case: str, servers: int, seed: int) -> Pairs:
 
 
 def theirs(setting: Setting, pairs: Pairs, seed: int) -> Answer:
+    return hpcc(setting, pairs) if setting.peer == "hpcc" else htsim(setting, pairs, seed)
+
+
+def hpcc(setting: Setting, pairs: Pairs) -> Answer:
+    model = model_of(setting)
+    payload = PACKET - HEADERS
+    step = model.hpcc_step / ROUND_TRIP
+    peer = Hpcc(Path(setting.program).resolve(), payload, model.hpcc_utilization, model.hpcc_stages, step)
+    with tempfile.TemporaryDirectory() as folder:
+        found = peer.run(fat_tree(setting), pairs, setting.packets, Path(folder))
+    return Answer(found.finish * 1e6, 0, found.nodes)
+
+
+def htsim(setting: Setting, pairs: Pairs, seed: int) -> Answer:
     program, servers = Path(setting.program).resolve(), setting.servers
     with tempfile.TemporaryDirectory() as folder:
         rows = [f"{a}->{b} id {i + 1} start 0 size {setting.packets * PAYLOAD}" for i, (a, b) in enumerate(pairs)]
@@ -97,7 +118,7 @@ def theirs(setting: Setting, pairs: Pairs, seed: int) -> Answer:
     sent = re.search(r"New: \d+ Rtx: (\d+)", text)
     if len(finish) != len(pairs) or sent is None:
         raise RuntimeError(f"htsim: {len(pairs)} messages must finish, got {len(finish)}: {text[-500:]}")
-    return Answer(np.array(finish), int(sent[1]))
+    return Answer(np.array(finish), int(sent[1]), [])
 
 
 def is_nscc(program: Path) -> bool:
@@ -106,6 +127,8 @@ def is_nscc(program: Path) -> bool:
 
 def model_of(setting: Setting) -> Packet:
     usual = Packet(loss="trim", switching="store_and_forward", arbiter="arrival", size=PACKET, flit=HEADER)
+    if setting.peer == "hpcc":
+        return replace(usual, loss="none", control="hpcc", window="auto", buffer=BUFFER * 2**20 // 8)
     if is_nscc(Path(setting.program)):
         low, high = (each * PACKET for each in NSCC_MARKS)
         marks: dict[str, Any] = {"ecn_from": low, "ecn_to": high, "ecn_most": 1.0, "ecn_at": "departure"}
@@ -126,41 +149,56 @@ def fat_tree(setting: Setting) -> Fabric:
     return replace(fabric, bandwidth=bandwidth)
 
 
-def ours(setting: Setting, pairs: Pairs, seed: int) -> Answer:
+def on_paths(world: World, fabric: Fabric, nodes: list[list[int]]) -> World:
+    """Give each message the path through these nodes."""
+    link = {ends: link for link, ends in enumerate(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))}
+    graph = world.graph
+    links = graph.path_links.copy()
+    for path, through in zip(graph.path[graph.bytes > 0].tolist(), nodes, strict=True):
+        links[graph.path_offsets[path] : graph.path_offsets[path + 1]] = [link[ends] for ends in pairwise(through)]
+    return replace(world, graph=replace(graph, path_links=links))
+
+
+def ours(setting: Setting, pairs: Pairs, seed: int, nodes: list[list[int]]) -> Answer:
     transfers = [Transfer(setting.packets * PACKET, *ends) for ends in pairs]
-    traffic = Traffic.from_tasks("messages", setting.servers, transfers)
-    world = place(traffic, fat_tree(setting), name="messages", routing="spray", seed=seed)
+    traffic, fabric = Traffic.from_tasks("messages", setting.servers, transfers), fat_tree(setting)
+    world = place(traffic, fabric, name="messages", routing="ecmp" if nodes else "spray", seed=seed)
+    if nodes:
+        world = on_paths(world, fabric, nodes)
     model = model_of(setting)
     found = model.simulate([world], Run(threads=1))[0]
     back = numbers(world, layout_of(world.graph, model), model).control.back / 1e12
     ports: Any = found.ports
-    return Answer((found.finish + back)[world.graph.bytes > 0] * 1e6, int(ports.lost.sum()))
+    return Answer((found.finish + back)[world.graph.bytes > 0] * 1e6, int(ports.lost.sum()), nodes)
 
 
 def main() -> None:
     asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
-    program, cases = asked.pop("htsim", ""), asked.pop("cases", ",".join(CASES)).split(",")
+    peer = next((name for name in ("htsim", "hpcc") if name in asked), "htsim")
+    program, cases = asked.pop(peer, ""), asked.pop("cases", ",".join(CASES)).split(",")
     draws, slow = asked.pop("draws", ""), bool(int(asked.pop("slow", 0)))
     servers, packets = int(asked.pop("servers", 16)), int(asked.pop("packets", 500))
     window, seeds = int(asked.pop("window", 60)), int(asked.pop("seeds", 3))
     if asked or not program or not set(cases) <= set(CASES):
-        sys.exit(f"htsim must be a program, cases some of {', '.join(CASES)}, got {' '.join(sys.argv[1:])}")
+        law = f"htsim or hpcc must be a program, cases some of {', '.join(CASES)}"
+        sys.exit(f"{law}, got {' '.join(sys.argv[1:])}")
     for case in cases:
         each = packets if case not in ("all_to_all", "incast") else max(1, packets // (servers - 1))
-        setting = Setting(program, draws, slow, servers, each, window)
-        found: dict[str, list[Answer]] = {"htsim": [], "ours": []}
+        setting = Setting(peer, program, draws, slow, servers, each, window)
+        found: dict[str, list[Answer]] = {peer: [], "ours": []}
         for seed in range(1, seeds + 1):
             pairs = pairs_of(case, servers, seed)
-            found["htsim"].append(theirs(setting, pairs, seed))
-            found["ours"].append(ours(setting, pairs, seed))
+            found[peer].append(theirs(setting, pairs, seed))
+            found["ours"].append(ours(setting, pairs, seed, found[peer][-1].nodes))
         mean = {name: np.mean([answer.finish.mean() for answer in answers]) for name, answers in found.items()}
         most = {name: np.mean([answer.finish.max() for answer in answers]) for name, answers in found.items()}
         for name, answers in found.items():
             print(f"{case}.{name}.mean_us {mean[name]:.1f}")
             print(f"{case}.{name}.most_us {most[name]:.1f}")
-            print(f"{case}.{name}.trimmed {answers[-1].trimmed}")
-        print(f"{case}.mean_over_htsim {mean['ours'] / mean['htsim']:.3f}")
-        print(f"{case}.most_over_htsim {most['ours'] / most['htsim']:.3f}", flush=True)
+            if peer == "htsim":
+                print(f"{case}.{name}.trimmed {answers[-1].trimmed}")
+        print(f"{case}.mean_over_{peer} {mean['ours'] / mean[peer]:.3f}")
+        print(f"{case}.most_over_{peer} {most['ours'] / most[peer]:.3f}", flush=True)
 
 
 if __name__ == "__main__":

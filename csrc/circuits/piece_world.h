@@ -153,7 +153,7 @@ class PieceWorld {
     batch.left = to_.left;
     batch.merge = job_.merge;
     WorldData data(batch, 0, arena_, nullptr);
-    return World(batch, data).run(ThreadTeam());
+    return World<WorldData>(batch, data).run(ThreadTeam());
   }
 
   // Of the task with number k, on the job's clock.

@@ -39,7 +39,8 @@ class MaxMin {
   MaxMin(const MaxMin&) = delete;
   MaxMin& operator=(const MaxMin&) = delete;
 
-  DEVICE void clear(const Team auto& team) const {
+  // Before anything flows; the world has been laid out.
+  DEVICE void begin(const Team auto& team) const {
     rates_.touched.clear(team);
     rates_.queue.clear(team);
   }

@@ -16,6 +16,18 @@ struct alignas(32) PathState {
   static constexpr int32_t kLinks = 8;
   static constexpr uint16_t kNone = 0xFFFF, kMany = 0xFFFE;
 
+  struct Links {
+    uint16_t link[kLinks];
+
+    DEVICE bool many() const { return link[0] == kMany; }
+    // How many there are before `none`.
+    DEVICE int32_t count(int32_t none) const {
+      int32_t n = 0;
+      for (const uint16_t l : link) n += !many() & (l != none);
+      return n;
+    }
+  };
+
   double rate;
   int32_t bottleneck, counted;
   uint16_t link[kLinks];  // kNone after the last; kMany: more than that, or links with larger numbers
@@ -53,6 +65,17 @@ struct PathStates {
       : state(arena.take<PathState>(paths)), rate(state), bottleneck(state), counted(state) {}
 
   DEVICE void set_links(int32_t p, const int32_t* links, int32_t n) const { state[p].set_links(links, n); }
+
+  DEVICE PathState::Links links(int32_t p) const {
+    PathState::Links all;
+    memcpy(&all, state[p].link, sizeof(all));
+    return all;
+  }
+  DEVICE uint16_t link(int32_t p, int32_t k) const { return state[p].link[k]; }
+  // `none` in place of kNone, as the number of a link that nothing has.
+  DEVICE void end_links(int32_t p, int32_t none) const {
+    for (uint16_t& l : state[p].link) l = l == PathState::kNone ? static_cast<uint16_t>(none) : l;
+  }
 
   // Calls f(link, link) for the path's links, two at once, and alone(link) for the last where their number is odd.
   template <class F, class Alone>

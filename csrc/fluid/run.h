@@ -5,6 +5,9 @@
 
 #include "parallel/worlds.h"
 #include "world.h"
+#ifdef TOPOFLOW_ON_GPU
+#include "by_rounds.h"
+#endif
 
 namespace topoflow::BACKEND {
 
@@ -40,16 +43,15 @@ struct RunWorld {
   static constexpr int64_t kShared = sizeof(WorldData);
 
   Batch batch;
+  const int64_t* rounds;  // [W] not 0: a block has run the world; null: none
   std::byte* memory;
   int64_t bytes;  // of one team
 
   // (A call would put the team into local memory.)
   INLINED void operator()(const Team auto& team, int32_t place, int32_t i) const {
     const int32_t world = batch.order[i];
-    auto&& data = team.template keep<WorldData>(batch, world, Arena(memory + place * bytes), team.fast());
-    team.set(data.status, kRunning);
-    const Status status = World(batch, data).run(team);
-    team.set(data.status, status);
+    if (rounds && rounds[world] != 0) return;
+    run_world<WorldData>(team, batch, world, Arena(memory + place * bytes));
   }
 };
 
@@ -62,10 +64,17 @@ int64_t simulate(const Batch& given) {
   batch.graphs.followers = followers.tasks();
 
   const int64_t bytes = most_bytes<StateBytes>(batch);
+  const int64_t* rounds = nullptr;
+#ifdef TOPOFLOW_ON_GPU
+  const ByRounds blocks(batch);
+  blocks.run(batch, bytes);
+  if (blocks.all()) return bytes;
+  rounds = blocks.needs();
+#endif
   const int64_t hot = most_bytes<HotBytes>(batch);
   const Launch how = launch<RunWorld>(batch.worlds, bytes, batch.budget, batch.threads, hot);
   const Array<std::byte> memory(how.teams * bytes);
-  for_each_team(batch.worlds, how, RunWorld{batch, memory.data(), bytes}, stream);
+  for_each_team(batch.worlds, how, RunWorld{batch, rounds, memory.data(), bytes}, stream);
   return bytes;
 }
 

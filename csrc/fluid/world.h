@@ -84,17 +84,6 @@ struct WorldData {
             static_cast<int32_t>(batch.link_offsets[world + 1] - batch.link_offsets[world]),
             nullptr};
   }
-};
-
-class World {
- public:
-  DEVICE World(const Batch& batch, WorldData& data)
-      : graph_(batch.graphs),
-        cancel_(batch.cancel),
-        data_(data),
-        rates_(data.rates),
-        state_(data.state),
-        max_min_(data.rates) {}
 
   // Whether a task of the graphs has something to send; others only wait.
   DEVICE static bool sends(const Graphs& graphs, const Paths& paths, int64_t task) {
@@ -112,6 +101,25 @@ class World {
     return wait;
   }
 
+  // Finds the rates of the paths, and when the first flow of each of them ends.
+  using Solver = MaxMin;
+  using Ends = const Tournament&;
+  DEVICE MaxMin solver() { return MaxMin(rates); }
+  DEVICE const Tournament& ends(const MaxMin&) const { return state.ends; }
+};
+
+template <class Data>
+class World {
+ public:
+  DEVICE World(const Batch& batch, Data& data)
+      : graph_(batch.graphs),
+        cancel_(batch.cancel),
+        data_(data),
+        rates_(data.rates),
+        state_(data.state),
+        max_min_(data.solver()),
+        ends_(data.ends(max_min_)) {}
+
   // (A call would put this into a GPU's local memory.)
   INLINED Status run(const Team auto& team) {
     if (team.poll(cancel_)) return kCancelled;
@@ -124,14 +132,13 @@ class World {
               [&](int32_t p, double longer) { settle(team, p, longer, now); }))
         return kNotConverged;
       begin_flows(team, now);
-      const double flow_end = state_.ends.lowest(team, max_min_.refilling()), wait_end = state_.waits.lowest(team);
+      const double flow_end = ends_.lowest(team, max_min_.refilling()), wait_end = state_.waits.lowest(team);
       const double next = wait_end < flow_end ? wait_end : flow_end;
       if (next > data_.until) return have_finished(team) ? kDone : pause(team);
       if (next == kInfinity) return have_finished(team) ? kDone : starved(team) ? kStarved : kDeadlock;
       now = next > now ? next : now;
       const double same = horizon(now), latest = now * (1 + data_.merge);  // no flow has lasted longer than `now`
-      if (flow_end <= latest)
-        state_.ends.take(team, latest, [&](int32_t p, double end) { end_flows(team, p, end, now); });
+      if (flow_end <= latest) ends_.take(team, latest, [&](int32_t p, double end) { end_flows(team, p, end, now); });
       if (wait_end <= same) state_.waits.take(team, same, [&](int32_t task, double) { state_.due.append(team, task); });
     }
     return kCancelled;
@@ -141,14 +148,14 @@ class World {
   static constexpr int32_t kPoll = 64;  // events between two looks at `cancel`, which a GPU reads across the bus
 
   DEVICE void begin(const Team auto& team) {
-    max_min_.clear(team);
     state_.changed.clear(team);
     state_.due.clear(team);
     state_.finished.clear(team);
-    state_.ends.clear(team);
     state_.waits.clear(team);
     if (graph_.resource) begin_resources(team);
     Layout{rates_, state_}(team);
+    max_min_.begin(team);
+    ends_.clear(team);
     team.for_each(static_cast<int32_t>(data_.sizes.tasks), [&](int32_t task) {
       const int64_t* const after = graph_.after_offsets + data_.base + task;
       state_.pending[task] = static_cast<int32_t>(after[1] - after[0]);
@@ -189,7 +196,7 @@ class World {
       return state_.queued.append(team, task);
     }
     data_.start[task] = ready;
-    data_.finish[task] = ready + wait(graph_, data_.paths, data_.latency, data_.base + task);
+    data_.finish[task] = ready + Data::wait(graph_, data_.paths, data_.latency, data_.base + task);
     end_later(team, task, horizon);
   }
 
@@ -214,7 +221,7 @@ class World {
     for (const int32_t count = x.count;;) {
       const int32_t task = x.root;
       if (!ends_with_event(task, end, now)) {
-        state_.ends.set(team, p, end);
+        ends_.set(team, p, end);
         if (x.count == count) return;
         break;
       }
@@ -287,7 +294,7 @@ class World {
 
   DEVICE void end_wait(const Team auto& team, int32_t task) const {
     if (resource(task) >= 0 && data_.start[task] == kInfinity) return state_.queued.append(team, task);  // is released
-    if (!sends(graph_, data_.paths, data_.base + task)) return state_.finished.append(team, task);
+    if (!Data::sends(graph_, data_.paths, data_.base + task)) return state_.finished.append(team, task);
     const int32_t p = graph_.path[data_.base + task];
     Flows& x = state_.flows[p];
     team.atomic_add(&x.count, 1);
@@ -308,7 +315,7 @@ class World {
   // Bytes of a flow at `until`. One that began with an event, before its own time, has no more than all of them left.
   DEVICE double left(int32_t task) const {
     const int32_t p = graph_.path[data_.base + task];
-    const double end = state_.ends.key[p], bytes = graph_.bytes[data_.base + task];
+    const double end = ends_.key[p], bytes = graph_.bytes[data_.base + task];
     const double served =
         end < kInfinity ? state_.flow[state_.flows[p].root].target - (end - data_.until) * rates_.rate[p] : 0;
     const double left = state_.flow[task].target - served;
@@ -317,12 +324,12 @@ class World {
 
   // What is left of the path's first flow takes `longer` times as long.
   DEVICE void settle(const Team auto& team, int32_t p, double longer, double now) const {
-    const double end = state_.ends.key[p];
+    const double end = ends_.key[p];
     if (end == kInfinity) return;
     if (max_min_.refilling())
-      state_.ends.key[p] = now + (end - now) * longer;
+      ends_.key[p] = now + (end - now) * longer;
     else
-      state_.ends.set(team, p, now + (end - now) * longer);
+      ends_.set(team, p, now + (end - now) * longer);
   }
 
   DEVICE void begin_flows(const Team auto& team, double now) const {
@@ -331,7 +338,7 @@ class World {
       Flows& x = state_.flows[p];
       x.changed = 0;
       if (x.arrived < 0) return;
-      const double rate = rates_.rate[p], end = state_.ends.key[p];
+      const double rate = rates_.rate[p], end = ends_.key[p];
       const double served = end < kInfinity ? state_.flow[x.root].target - (end - now) * rate : 0;
       for (int32_t task = x.arrived, next; task >= 0; task = next) {
         next = state_.flow[task].left;
@@ -340,17 +347,27 @@ class World {
         x.root = merged(state_.flow, x.root, task);
       }
       x.arrived = -1;
-      if (rate > 0) state_.ends.set(team, p, now + (state_.flow[x.root].target - served) / rate);
+      if (rate > 0) ends_.set(team, p, now + (state_.flow[x.root].target - served) / rate);
     });
     state_.changed.forget(team);
   }
 
   const Graphs& graph_;
   const int32_t* cancel_;  // [1]
-  const WorldData& data_;
+  const Data& data_;
   Rates& rates_;
   const State& state_;
-  MaxMin max_min_;
+  typename Data::Solver max_min_;
+  typename Data::Ends ends_;
 };
+
+// Runs a world, all of it by one team.
+template <class Data>
+INLINED void run_world(const Team auto& team, const Batch& batch, int32_t world, Arena arena) {
+  auto&& data = team.template keep<Data>(batch, world, arena, team.fast());
+  team.set(data.status, kRunning);
+  const Status status = World<Data>(batch, data).run(team);
+  team.set(data.status, status);
+}
 
 }  // namespace topoflow::BACKEND

@@ -127,7 +127,7 @@ class Gradient {
   static constexpr int64_t kPoll = 64;  // events between two looks at `cancel`
 
   DEVICE void begin(const Team auto& team) {
-    max_min_.clear(team);
+    max_min_.begin(team);
     for (const List& list : {state_.changed, data_.flowing, data_.limiting}) list.clear(team);
     data_.levels.clear(team);
     Layout{rates_, state_}(team);
@@ -138,7 +138,7 @@ class Gradient {
 
   // The task ends, or begins to send, seen from what comes after that.
   DEVICE bool happen(const Team auto& team, int32_t task, bool ends) {
-    if (!World::sends(data_.graph, data_.paths, data_.base + task)) {
+    if (!WorldData::sends(data_.graph, data_.paths, data_.base + task)) {
       if (ends) pass(team, task, data_.of_finish[task]);
       return true;
     }

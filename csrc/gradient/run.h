@@ -19,9 +19,9 @@ struct EventTime {
     const Graphs& graphs = batch.graphs;
     const int64_t of_graph = graphs.task_offsets[batch.graph[w]] + task - batch.task_offsets[w];
     const Paths paths = WorldData::paths_of(batch, w);
-    if (!World::sends(graphs, paths, of_graph)) return event % 2 ? batch.finish[task] : kInfinity;
+    if (!WorldData::sends(graphs, paths, of_graph)) return event % 2 ? batch.finish[task] : kInfinity;
     const double* const latency = batch.latency + batch.link_offsets[w];
-    const double begin = batch.start[task] + World::wait(graphs, paths, latency, of_graph);
+    const double begin = batch.start[task] + WorldData::wait(graphs, paths, latency, of_graph);
     return event % 2 && batch.finish[task] > begin ? batch.finish[task] : begin;
   }
 };

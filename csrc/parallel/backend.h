@@ -56,6 +56,23 @@ class Global {
   T* pointer_;
 };
 
+// Points to the memory of a multiprocessor.
+template <class T>
+class Shared {
+ public:
+  HD Shared(T* pointer) : pointer_(pointer) {}  // NOLINT(google-explicit-constructor): it is one
+
+  HD operator T*() const {  // NOLINT(google-explicit-constructor)
+#ifdef __CUDA_ARCH__
+    __builtin_assume(__isShared(pointer_));
+#endif
+    return pointer_;
+  }
+
+ private:
+  T* pointer_;
+};
+
 #else
 
 template <class T>

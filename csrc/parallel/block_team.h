@@ -1,6 +1,9 @@
 // A block of threads on a GPU as a team (team.h).
 #pragma once
 
+#include <new>
+#include <type_traits>
+
 #include "lowest.h"
 
 namespace topoflow::BACKEND {
@@ -11,10 +14,24 @@ class BlockTeam {
  public:
   static constexpr bool kAlone = false;
   static constexpr int kWords = 4;  // of a sum
-  static constexpr int kScratch = 2 * kMostWarps * kWords;
+  static constexpr int kScratch = (2 * kWords + 1) * kMostWarps;
 
-  // `scratch` [kScratch] is shared by the team.
-  __device__ explicit BlockTeam(double* scratch) : scratch_(scratch) {}
+  // `scratch` [kScratch] is shared by the team; `kept`: where keep() has room, and `fast`: memory after it, or null.
+  __device__ explicit BlockTeam(double* scratch, std::byte* kept = nullptr, std::byte* fast = nullptr)
+      : scratch_(scratch), kept_(kept), fast_(fast) {}
+
+  __device__ std::byte* fast() const { return fast_; }
+
+  // What all threads read. They no longer read what was kept before.
+  template <class T, class... Arguments>
+  __device__ T& keep(const Arguments&... arguments) const {
+    __syncthreads();
+    if (threadIdx.x == 0) new (kept_) T(arguments...);
+    __syncthreads();
+    T* const kept = reinterpret_cast<T*>(kept_);
+    __builtin_assume(__isShared(kept));
+    return *kept;
+  }
 
   // Until all threads are here.
   __device__ void wait() const { __syncthreads(); }
@@ -25,22 +42,87 @@ class BlockTeam {
     __syncthreads();
   }
 
+  // Calls f(i, i < n) for each i < n, all lanes of a warp together, which may claim places.
+  template <class F>
+  __device__ void together(int32_t n, const F& f) const {
+    const auto step = static_cast<int32_t>(blockDim.x);
+#pragma unroll 1
+    for (auto i = static_cast<int32_t>(threadIdx.x); i - lane() < n; i += step) f(i, i < n);
+    __syncthreads();
+  }
+
+  // Where this thread, if it wants one, has a place of its own among those that are counted by `to`.
+  __device__ int32_t claim(bool wants, int32_t* to) const {
+    const unsigned found = __ballot_sync(kAll, wants);
+    if (found == 0) return 0;
+    int32_t first = 0;
+    if (lane() == 0) first = atomicAdd(to, __popc(found));
+    return __shfl_sync(kAll, first, 0) + __popc(found & ((1u << lane()) - 1));
+  }
+
+  // Calls f once; the team has seen its effects after the next of these functions that waits.
+  template <class F>
+  __device__ void once(const F& f) const {
+    if (threadIdx.x == 0) f();
+  }
+
+  // Calls f(i) with the whole team for every i < n that is wanted, in order. f does not call this.
+  template <class Wanted, class F>
+  __device__ void for_those(int32_t n, const Wanted& wanted, const F& f) const {
+    auto* const found = reinterpret_cast<unsigned*>(scratch_ + 2 * kMostWarps * kWords);
+    const auto step = static_cast<int32_t>(blockDim.x), me = static_cast<int32_t>(threadIdx.x);
+#pragma unroll 1
+    for (int32_t first = 0; first < n; first += step) {
+      const unsigned mine = __ballot_sync(kAll, first + me < n && wanted(first + me));
+      __syncthreads();  // until all have read what was found before, and what f writes
+      if (lane() == 0) found[me / 32] = mine;
+      __syncthreads();
+#pragma unroll 1
+      for (int32_t begin = first; begin < n && begin < first + step; begin += 32)
+#pragma unroll 1
+        for (unsigned rest = found[(begin - first) / 32]; rest != 0; rest &= rest - 1)
+          f(begin + __ffs(static_cast<int>(rest)) - 1);
+    }
+  }
+
+  // As those of a warp.
+  template <class F>
+  __device__ void for_each_up_to(int32_t n, const double* values, double limit, const F& f) const {
+    for_each(n, [&](int32_t i) {
+      if (values[i] <= limit) f(i);
+    });
+  }
+  template <class F>
+  __device__ void for_those_up_to(int32_t n, const double* values, double limit, const F& f) const {
+    for_those(n, [&](int32_t i) { return values[i] <= limit; }, f);
+  }
+
   template <class F>
   __device__ double min(int32_t n, F f) const {
     double lowest = kInfinity;
-    for (int32_t i = threadIdx.x; i < n; i += blockDim.x) lowest = fmin(lowest, f(i));
-    for (int offset = 16; offset > 0; offset /= 2) lowest = fmin(lowest, __shfl_down_sync(0xffffffffu, lowest, offset));
-    double* const parts = next_scratch();
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = lowest;
+    for (int32_t i = threadIdx.x; i < n; i += blockDim.x) {
+      const double value = f(i);
+      lowest = value < lowest ? value : lowest;
+    }
+    auto* const parts = reinterpret_cast<uint64_t*>(next_scratch());
+    const uint64_t mine = lowest_of(ordered_bits(lowest));
+    if (lane() == 0) parts[threadIdx.x / 32] = mine;
     __syncthreads();
-    lowest = parts[0];
-    for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) lowest = fmin(lowest, parts[warp]);
-    return lowest;
+    const auto warps = static_cast<int32_t>(blockDim.x / 32);
+    return from_ordered_bits(lowest_of(parts[lane() < warps ? lane() : 0]));
   }
 
   __device__ double min_of(int32_t n, const double* values) const {
     return min(n, [=](int32_t i) { return values[i]; });
   }
+
+  // Calls put(i, the lowest of row(i)) for i < n.
+  template <class Row, class Put>
+  __device__ void min_of_each(int32_t n, const Row& row, const Put& put) const {
+    lowest_of_rows(static_cast<int32_t>(threadIdx.x), static_cast<int32_t>(blockDim.x), n, row, put);
+    __syncthreads();
+  }
+
   // The sum of n values of a type that is made of integers and has +.
   template <class F>
   __device__ auto sum(int32_t n, F f) const {
@@ -98,13 +180,15 @@ class BlockTeam {
     return __syncthreads_or(found) != 0;
   }
 
-  // One number for all threads, which any of them may change afterwards.
-  __device__ void set(int32_t* to, int32_t value) const {
+  // One value for all threads, which any of them may change afterwards.
+  template <class T>
+  __device__ void set(T* to, const std::type_identity_t<T>& value) const {
     if (threadIdx.x == 0) *to = value;
     __syncthreads();
   }
-  __device__ int32_t get(const int32_t* from) const {
-    const int32_t value = *from;
+  template <class T>
+  __device__ T get(const T* from) const {
+    const T value = *from;
     __syncthreads();
     return value;
   }
@@ -133,7 +217,12 @@ class BlockTeam {
     return scratch_ + second_ * kMostWarps * kWords;
   }
 
+  static constexpr unsigned kAll = 0xffffffffu;
+
+  __device__ static int32_t lane() { return static_cast<int32_t>(threadIdx.x % 32); }
+
   double* scratch_;
+  std::byte *kept_, *fast_;
   mutable bool second_ = false;
 };
 

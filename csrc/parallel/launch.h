@@ -17,33 +17,36 @@ struct alignas(16) TeamMemory {
   int32_t taken;
 };
 
+// B of what its teams keep().
 template <class Job>
-constexpr bool kIsWarp = requires { Job::kShared; };
+constexpr int64_t kKeptBytes = 0;
+template <class Job>
+  requires requires { Job::kShared; }
+constexpr int64_t kKeptBytes<Job> = (Job::kShared + 15) / 16 * 16;
+
+template <class Job>
+constexpr bool kIsWarp = kKeptBytes<Job> > 0 && Job::kThreads == WarpTeam::kLanes;
 
 // B of shared memory that a team of this job always has.
 template <class Job>
-constexpr int64_t shared_bytes() {
-  if constexpr (kIsWarp<Job>)
-    return WarpTeam::kOwn + Job::kShared;
-  else
-    return sizeof(TeamMemory);
-}
+constexpr int64_t kSharedBytes = (kIsWarp<Job> ? WarpTeam::kOwn : int64_t{sizeof(TeamMemory)}) + kKeptBytes<Job>;
 
 // A multiprocessor has registers for kTeams of a job at once: left to nvcc, their number changes with any line of the
 // source (64 or 255 for packets).
 template <class Job>
 __global__ void __launch_bounds__(Job::kThreads, Job::kTeams)
     run_warps(int32_t jobs, int32_t* next, bool fast, const __grid_constant__ Job job) {
-  const WarpTeam team(shared_memory(), fast ? shared_memory() + WarpTeam::kOwn + Job::kShared : nullptr);
+  const WarpTeam team(shared_memory(), fast ? shared_memory() + kSharedBytes<Job> : nullptr);
   for (int32_t mine = team.take(next); mine < jobs; mine = team.take(next))
     job(team, static_cast<int32_t>(blockIdx.x), mine);
 }
 
 template <class Job>
 __global__ void __launch_bounds__(Job::kThreads, Job::kTeams)
-    run_blocks(int32_t jobs, int32_t* next, bool, const __grid_constant__ Job job) {
+    run_blocks(int32_t jobs, int32_t* next, bool fast, const __grid_constant__ Job job) {
   TeamMemory& own = *reinterpret_cast<TeamMemory*>(shared_memory());
-  const BlockTeam team(own.scratch);
+  const BlockTeam team(own.scratch, shared_memory() + sizeof(TeamMemory),
+                       fast ? shared_memory() + kSharedBytes<Job> : nullptr);
   while (true) {
     if (threadIdx.x == 0) own.taken = atomicAdd(next, 1);
     __syncthreads();
@@ -77,22 +80,31 @@ struct Launch {
   int64_t fast;  // B
 };
 
-constexpr int kFastTeams = 8;
+template <class Job>
+constexpr int kFastTeams = kIsWarp<Job> ? 8 : 1;
+
+// B of shared memory at most that a team of this job may have.
+template <class Job>
+int most_shared() {
+  int device = 0, shared = 0, reserved = 0;
+  check(cudaGetDevice(&device));
+  check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
+  check(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, device));
+  return shared / kFastTeams<Job> - reserved;
+}
 
 template <class Job>
 Launch most_teams(int64_t asked, int32_t) {
   static_assert(Job::kThreads % 32 == 0 && Job::kThreads <= 32 * kMostWarps);
-  int device = 0, processors = 0, blocks = 0, shared = 0, reserved = 0;
+  int device = 0, processors = 0, blocks = 0;
   check(cudaGetDevice(&device));
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-  check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
-  check(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, device));
-  const int most = shared / kFastTeams - reserved;
-  const int64_t fast = shared_bytes<Job>() + asked <= most ? asked : 0;
+  const int most = most_shared<Job>();
+  const int64_t fast = kSharedBytes<Job> + asked <= most ? asked : 0;
   // The same limit for all: a launch from another thread of the host must not find one that is lower than it needs.
   check(cudaFuncSetAttribute(kernel_of<Job>(), cudaFuncAttributeMaxDynamicSharedMemorySize, most));
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel_of<Job>(), Job::kThreads,
-                                                      shared_bytes<Job>() + fast));
+                                                      kSharedBytes<Job> + fast));
   return {processors * (blocks > 0 ? blocks : 1), fast};
 }
 
@@ -101,7 +113,7 @@ template <class Job>
 void for_each_team(int32_t jobs, const Launch& how, const Job& job, Stream stream) {
   const Array<int32_t> next(1);
   check(cudaMemsetAsync(next.data(), 0, sizeof(int32_t), stream));
-  start(kernel_of<Job>(), how.teams, Job::kThreads, shared_bytes<Job>() + how.fast, stream, jobs, next.data(),
+  start(kernel_of<Job>(), how.teams, Job::kThreads, kSharedBytes<Job> + how.fast, stream, jobs, next.data(),
         how.fast > 0, job);
   check(cudaStreamSynchronize(stream));
 }

@@ -97,4 +97,49 @@ DEVICE int32_t first_up_to(int32_t n, const double* values, double limit) {
   return i;
 }
 
+#ifdef TOPOFLOW_ON_GPU
+// Of 64 bits of each lane of a warp, by the two words that it compares at once.
+__device__ inline uint64_t lowest_of(uint64_t mine) {
+  constexpr unsigned kAll = 0xffffffffu;
+  const auto high = static_cast<unsigned>(mine >> 32), low = static_cast<unsigned>(mine);
+  const unsigned top = __reduce_min_sync(kAll, high);
+  const unsigned rest = __reduce_min_sync(kAll, high == top ? low : kAll);
+  return uint64_t{top} << 32 | rest;
+}
+// Bits in the order of the numbers, which may be negative.
+__device__ inline uint64_t ordered_bits(double value) {
+  const auto bits = static_cast<uint64_t>(__double_as_longlong(value));
+  return bits >> 63 ? ~bits : bits | uint64_t{1} << 63;
+}
+__device__ inline double from_ordered_bits(uint64_t bits) {
+  return __longlong_as_double(static_cast<long long>(bits >> 63 ? bits & ~(uint64_t{1} << 63) : ~bits));
+}
+__device__ inline double lowest_number(double mine) {  // not negative
+  return __longlong_as_double(static_cast<long long>(lowest_of(static_cast<uint64_t>(__double_as_longlong(mine)))));
+}
+
+// Calls put(i, the lowest of row(i)) for i < n, by the threads of whole warps. Four lanes read a row, so that a warp
+// reads whole sectors of memory.
+template <class Row, class Put>
+__device__ void lowest_of_rows(int32_t thread, int32_t threads, int32_t n, const Row& row, const Put& put) {
+  constexpr int32_t width = 4;
+#pragma unroll 1
+  for (int32_t first = 0; first < n; first += threads / width) {
+    const int32_t i = first + thread / width;
+    double lowest = kInfinity;
+    if (i < n) {
+      const auto values = row(i);
+#pragma unroll 8
+      for (int32_t j = thread % width; j < values.size; j += width)
+        lowest = values.first[j] < lowest ? values.first[j] : lowest;
+    }
+    for (int32_t step = width / 2; step > 0; step /= 2) {
+      const double other = __shfl_xor_sync(0xffffffffu, lowest, step);
+      lowest = other < lowest ? other : lowest;
+    }
+    if (i < n && thread % width == 0) put(i, lowest);
+  }
+}
+#endif
+
 }  // namespace topoflow::BACKEND

@@ -31,16 +31,20 @@ class Pairs {
   }
 
   // Each carry is added once, whichever lane sees it: when all have added, the sum is right.
-  __device__ void add(const Team auto&, int32_t i, const Pair& value) const {
-    const auto low = static_cast<unsigned>(value.first);
+  __device__ void add(const Team auto& team, int32_t i, const Pair& value) const {
+    add_first(i, value.first);
+    add_second(team, i, value.second);
+  }
+  __device__ void add_first(int32_t i, int64_t value) const {
+    const auto low = static_cast<unsigned>(value);
     const unsigned before = atomicAdd(low_ + i, low);
     const unsigned carry = before + low < low;
-    atomicAdd(high_ + i, static_cast<unsigned>(static_cast<uint64_t>(value.first) >> 32) + carry);
-    atomicAdd(second_ + i, static_cast<int32_t>(value.second));
+    atomicAdd(high_ + i, static_cast<unsigned>(static_cast<uint64_t>(value) >> 32) + carry);
   }
   __device__ void add_second(const Team auto&, int32_t i, int64_t value) const {
     atomicAdd(second_ + i, static_cast<int32_t>(value));
   }
+  __device__ void set_second(int32_t i, int32_t value) const { second_[i] = value; }
 
   // All n of them.
   __device__ void copy(const Team auto& team, int32_t n, const Pairs& to) const { team.copy(3 * n, low_, to.low_); }

@@ -100,32 +100,19 @@ class WarpTeam {
     double lowest = kInfinity;
 #pragma unroll 1
     for (int32_t i = lane(); i < n; i += kLanes) lowest = lower_of(lowest, f(i));
-    return number(lowest_of(rank(lowest)));
+    return from_ordered_bits(lowest_of(ordered_bits(lowest)));
   }
   __device__ double min_of(int32_t n, const double* values) const {
     double lowest = kInfinity;
 #pragma unroll 4
     for (int32_t i = lane(); i < n; i += kLanes) lowest = lower_of(lowest, values[i]);
-    return number(lowest_of(rank(lowest)));
+    return from_ordered_bits(lowest_of(ordered_bits(lowest)));
   }
 
-  // Calls put(i, the lowest of row(i)) for i < n. Four lanes read a row, so that a warp reads whole sectors of memory.
+  // Calls put(i, the lowest of row(i)) for i < n.
   template <class Row, class Put>
   __device__ void min_of_each(int32_t n, const Row& row, const Put& put) const {
-    constexpr int32_t width = 4;
-#pragma unroll 1
-    for (int32_t first = 0; first < n; first += kLanes / width) {
-      const int32_t i = first + lane() / width;
-      double lowest = kInfinity;
-      if (i < n) {
-        const auto values = row(i);
-#pragma unroll 8
-        for (int32_t j = lane() % width; j < values.size; j += width) lowest = lower_of(lowest, values.first[j]);
-      }
-      for (int32_t step = width / 2; step > 0; step /= 2)
-        lowest = lower_of(lowest, __shfl_xor_sync(kAll, lowest, step));
-      if (i < n && lane() % width == 0) put(i, lowest);
-    }
+    lowest_of_rows(lane(), kLanes, n, row, put);
     __syncwarp();
   }
 
@@ -335,25 +322,6 @@ class WarpTeam {
   __device__ static double lower_of(double a, double b) { return a < b ? a : b; }  // fmin() asks if one is not a number
 
   __device__ static int32_t below(unsigned lanes) { return __popc(lanes & ((1u << lane()) - 1)); }  // this one
-
-  // Of 64 bits, by the two words that a warp compares at once.
-  __device__ static uint64_t lowest_of(uint64_t mine) {
-    const auto high = static_cast<unsigned>(mine >> 32), low = static_cast<unsigned>(mine);
-    const unsigned top = __reduce_min_sync(kAll, high);
-    const unsigned rest = __reduce_min_sync(kAll, high == top ? low : kAll);
-    return uint64_t{top} << 32 | rest;
-  }
-  // Bits in the order of the numbers, which may be negative.
-  __device__ static uint64_t rank(double value) {
-    const auto bits = static_cast<uint64_t>(__double_as_longlong(value));
-    return bits >> 63 ? ~bits : bits | uint64_t{1} << 63;
-  }
-  __device__ static double number(uint64_t rank) {
-    return __longlong_as_double(static_cast<long long>(rank >> 63 ? rank & ~(uint64_t{1} << 63) : ~rank));
-  }
-  __device__ static double lowest_number(double mine) {  // not negative
-    return __longlong_as_double(static_cast<long long>(lowest_of(static_cast<uint64_t>(__double_as_longlong(mine)))));
-  }
 
   int32_t* picked_;  // [kPicked] shared
   std::byte *kept_, *fast_;

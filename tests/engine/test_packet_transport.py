@@ -250,7 +250,7 @@ def test_windows_end_an_incast_near_its_bound_with_waits_near_their_target(make_
 
 
 def test_a_marked_packet_that_waited_cuts_the_window_by_the_share_of_the_wait_over_the_target() -> None:
-    window = NsccWindow(idle=12_000_000, target=6_144_000, size=4096, largest=100, unit=4096, trims=False)
+    window = NsccWindow(idle=12_000_000, target=6_144_000, size=4096, largest=409_600, unit=4096, trims=False)
     window.window, window.average = 100_000, 12_288_000
     window.decrease(now=20_000_000)
     assert window.window == 60_000
@@ -262,7 +262,7 @@ def test_a_marked_packet_that_waited_cuts_the_window_by_the_share_of_the_wait_ov
 
 
 def test_a_round_trip_above_its_target_cuts_the_window_by_its_share() -> None:
-    window = SwiftWindow(round_trip=0, target=40_960_000, scaling=0, size=4096, largest=10, drops_packets=False)
+    window = SwiftWindow(round_trip=0, target=40_960_000, scaling=0, size=4096, largest=40_960, drops_packets=False)
     window.on_ack(4096, round_trip=51_200_000, marked=False, now=60_000_000)
     assert window.window / WINDOW_OF_ONE == pytest.approx(10 * (1 - 0.8 * 10.24 / 51.2), rel=1e-4)
     window.on_ack(4096, round_trip=51_200_000, marked=False, now=70_000_000)  # within a round trip
@@ -288,15 +288,25 @@ def test_hpcc_uses_its_share_of_a_link_and_keeps_queues_near_zero(
     assert late.max() <= 8 * 4096
 
 
+def test_hpcc_begins_with_a_bandwidth_delay_product_to_the_byte(make_world: MakeWorld) -> None:
+    """Rounded up to packets, a window of which 0.95 are left could still be more than the product, and slow nothing."""
+    world = make_world([{"path": [0], "bytes": 1e6}], [C], [LATENCY])
+    control = numbers(world, layout_of(world.graph, HPCC), HPCC).control
+    assert control.idle.tolist() == [round((2 * LATENCY + 2 * FLIT + PACKET) * 1e12)]
+    assert control.largest.tolist() == [round(float(control.idle[0]) * C / 1e12)]
+    assert control.allowed.tolist() == [math.ceil(int(control.largest[0]) / 4096)]
+
+
 def test_two_messages_of_hpcc_share_fairly(make_world: MakeWorld) -> None:
-    first, second = run(incast(make_world, 2, 60e6), HPCC).finish
+    """They come together slowly: 60 MB each end 3.3 % apart, and 4.0 % in the authors' simulator."""
+    first, second = run(incast(make_world, 2, 120e6), HPCC).finish
     assert first == pytest.approx(second, rel=0.03)
 
 
 def test_a_busy_port_cuts_the_window_to_its_share_and_an_idle_one_lets_it_grow() -> None:
     """Twice eta: half of the window and a step more. Below eta: a step, five times, and then all that is free."""
     size, trip = 1000, 10_000_000
-    window = HpccWindow(trip, size, largest=100, target=WHOLE // 2, increase=80, stages=5)
+    window = HpccWindow(trip, size, largest=100_000, target=WHOLE // 2, increase=80, stages=5)
     active = time = 0
 
     def acknowledge(share: int, wait: int) -> int:

@@ -35,14 +35,14 @@ class HpccWindow:
 
     round_trip: int  # ps
     size: int  # B of a packet
-    largest: int  # packets
+    largest: int  # B
     target: int  # utilization, 2^-20
     increase: int  # B
     stages: int
     readings: deque[list[Reading]] = field(default_factory=deque)  # of packets that were not acknowledged
 
     def __post_init__(self) -> None:
-        self.window = self.reference = self.largest * self.size
+        self.window = self.reference = self.largest
         self.utilization = WHOLE
         self.under_way = self.sent_packets = self.acked = self.updated = self.stage = 0
         self.last: list[Reading] = []
@@ -56,7 +56,7 @@ class HpccWindow:
         self.under_way += 1
         self.sent_packets += 1
         self.readings.append([])
-        return flit_bytes * self.round_trip // self.window if self.window < self.largest * self.size else 0
+        return flit_bytes * self.round_trip // self.window if self.window < self.largest else 0
 
     def on_ack(self, size: int, round_trip: int, marked: bool, now: int) -> None:
         self.under_way -= 1
@@ -82,7 +82,7 @@ class HpccWindow:
         window = self.reference
         if decreases:
             window = window * self.target // max(self.utilization, 1)
-        self.window = min(window + self.increase, self.largest * self.size)
+        self.window = min(window + self.increase, self.largest)
         if is_new:
             self.stage = 0 if decreases else self.stage + 1
             self.reference = self.window

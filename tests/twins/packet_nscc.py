@@ -19,12 +19,12 @@ class NsccWindow:
     idle: int  # ps, the longest round trip of the network when it is idle
     target: int  # ps
     size: int  # B of a packet
-    largest: int  # packets
+    largest: int  # B
     unit: int  # B: a packet, times the bandwidth-delay product over that of 100 Gb/s and 12 us
     trims: bool
 
     def __post_init__(self) -> None:
-        self.window, self.shortest = self.largest * self.size, self.idle
+        self.window, self.shortest = self.largest, self.idle
         self.average = self.increase = self.arrived = self.achieved = self.adapt_end = 0
         self.ignored = self.to_ignore = self.calm = self.last_cut = self.last_adjust = self.under_way = 0
         self.is_fast = self.has_lost = False
@@ -84,7 +84,7 @@ class NsccWindow:
         done = is_bad and self.ignored < self.to_ignore
         if not done and now > self.adapt_end:
             is_jammed = self.has_lost or wait > 4 * self.target
-            if self.adapt_end and is_jammed and self.achieved < self.largest * self.size // 8:
+            if self.adapt_end and is_jammed and self.achieved < self.largest // 8:
                 self.window = max(self.achieved, self.size)
                 self.to_ignore, self.ignored = self.under_way * self.size, 0
                 self.has_lost, done = False, True
@@ -110,4 +110,4 @@ class NsccWindow:
         self.last_cut = now
 
     def bound(self) -> None:
-        self.window = min(max(self.window, self.size), self.largest * self.size)
+        self.window = min(max(self.window, self.size), self.largest)

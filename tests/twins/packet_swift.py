@@ -21,11 +21,11 @@ class SwiftWindow:
     target: int  # ps, of a window of 100 packets
     scaling: int  # ps
     size: int  # B of a packet
-    largest: int  # packets
+    largest: int  # B
     drops_packets: bool
 
     def __post_init__(self) -> None:
-        self.window = self.largest * PACKET
+        self.window = self.largest // self.size * PACKET
         self.last_cut = self.under_way = self.drops = 0
 
     @property
@@ -63,4 +63,4 @@ class SwiftWindow:
         self.last_cut = now
 
     def bound(self) -> None:
-        self.window = min(max(self.window, 1 + LEAST * PACKET // self.size), self.largest * PACKET)
+        self.window = min(max(self.window, 1 + LEAST * PACKET // self.size), self.largest // self.size * PACKET)

@@ -21,7 +21,8 @@
 // is as in the authors' simulator (github.com/alibaba-edu/High-Precision-Congestion-Control at 9f4be2a, rdma-hw.cc,
 // UpdateRateHp; rdma-queue-pair.cc, IsWinBound): an average begins with 1, the first packet only begins to measure, a
 // packet may be sent while fewer bytes than the window are under way, the window is at most the first one, and one
-// round trip counts for all messages. Ours: telemetry takes no room in packets.
+// round trip counts for all messages. Ours: telemetry takes no room in packets, and a change of the rate does not move
+// the time of the next packet, as in hardware that paces (Saeed et al., "Carousel", SIGCOMM 2017).
 #pragma once
 
 #include "control.h"
@@ -163,7 +164,7 @@ struct Hpcc : Uncontrolled {
     const auto& flows = world.b_.flows;
     const auto& how = world.b_.transport;
     const int64_t row = world.task_ + task, size = world.b_.model.size;
-    return {flows.idle[row], size, flows.largest[row] * size, how.utilization, how.increase, how.stages};
+    return {flows.idle[row], size, flows.largest[row], how.utilization, how.increase, how.stages};
   }
 };
 

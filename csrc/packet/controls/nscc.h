@@ -169,7 +169,7 @@ struct Nscc : Uncontrolled {
   DEVICE static NsccWindow::Limits limits_of(auto& world, int32_t task) {
     const auto& flows = world.b_.flows;
     const int64_t row = world.task_ + task, size = world.b_.model.size;
-    return {flows.idle[row], flows.target[row], size, flows.largest[row] * size, flows.unit[row]};
+    return {flows.idle[row], flows.target[row], size, flows.largest[row], flows.unit[row]};
   }
 };
 

@@ -116,9 +116,10 @@ struct Swift : Uncontrolled {
  private:
   DEVICE static SwiftWindow::Limits limits_of(auto& world, int32_t task) {
     const auto& flows = world.b_.flows;
-    const int64_t row = world.task_ + task, least = SwiftWindow::kLeastBytes * SwiftWindow::kPacket;
-    return {flows.idle[row], flows.target[row], world.b_.transport.scaling, 1 + least / world.b_.model.size,
-            flows.largest[row] * SwiftWindow::kPacket};
+    const int64_t row = world.task_ + task, size = world.b_.model.size;
+    return {flows.idle[row], flows.target[row], world.b_.transport.scaling,
+            1 + SwiftWindow::kLeastBytes * SwiftWindow::kPacket / size,
+            flows.largest[row] / size * SwiftWindow::kPacket};
   }
 };
 

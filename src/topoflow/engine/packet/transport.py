@@ -189,7 +189,7 @@ class TransportArrays:
     back: Offsets  # [T] ps from when a packet has arrived until its sender knows
     puller: Ints  # [T] a port of its receiver, of several interfaces the first; NONE: no bytes
     pull: Offsets  # [T] ps between two pulls of its receiver
-    largest: Ints  # [T] packets of its largest window; where windows change, as the next three
+    largest: Ints  # [T] B of its largest window; where windows change, as the next three
     idle: Offsets  # [T] ps of a round trip on an idle network; NSCC and HPCC: the longest of the world
     target: Offsets  # [T] ps that its packets are to wait in queues
     unit: Offsets  # [T] B, in which the control states how windows rise
@@ -239,17 +239,21 @@ def control_of(
     elif settings.control == "swift":
         target[sends] = _in_ticks(settings.swift_target * (1 + _links(graph)[graph.path[sends]] / SWIFT_LINKS))
     round_trip[sends] = np.rint(idle * PS)
-    if settings.window == AUTO:
+    window = idle * rate[first] if settings.window == AUTO else np.full(len(sends), float(settings.window or 0))
+    if settings.control == "hpcc":  # a packet may leave while fewer bytes are under way
+        allowed[sends] = np.ceil(window / size)
+    elif settings.window == AUTO:
         share = NSCC_WINDOW if settings.control == "nscc" else 1
-        allowed[sends] = np.ceil(share * idle * rate[first] / size).astype(np.int64) + 1
+        allowed[sends] = np.ceil(share * window / size).astype(np.int64) + 1
     elif settings.window is not None:
-        allowed[sends] = max(1, int(settings.window) // size)
+        allowed[sends] = np.maximum(1, window // size)
     if settings.control in WINDOWED:
-        largest[sends] = np.minimum(allowed[sends], min(MAX_WINDOW // size, MAX_SWIFT_WINDOW))
-        allowed = np.minimum(allowed, largest)
+        allowed[sends] = np.minimum(allowed[sends], min(MAX_WINDOW // size, MAX_SWIFT_WINDOW))
+        largest[sends] = allowed[sends] * size
     allowed = np.minimum(allowed, packets)
     if settings.control == "hpcc":
         _check_hpcc(world, size, round_trip)
+        largest[sends] = np.minimum(largest[sends], np.maximum(1, np.rint(window)))
         telemetry[sends] = allowed[sends] + _most_links(graph)[graph.path[sends]] - 1  # a NIC says nothing
     puller, pull = _receivers(world, layout, sends, size)
     return TransportArrays(

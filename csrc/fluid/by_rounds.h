@@ -1,0 +1,27 @@
+// Which worlds of a batch are run by rounds, and by which launch. (A kernel in a file of its own: by_rounds.h.)
+#pragma once
+
+#include "batch.h"
+#include "parallel/launch.h"
+
+namespace topoflow::BACKEND {
+
+class ByRounds {
+ public:
+  explicit ByRounds(const Batch& batch);
+
+  // [W] B of a block's shared memory that a world needs; 0: it is not run by rounds.
+  const int64_t* needs() const { return needs_.data(); }
+  bool all() const { return all_; }
+
+  // `bytes`: of memory that one team needs.
+  void run(const Batch& batch, int64_t bytes) const;
+
+ private:
+  Array<int64_t> needs_;
+  Stream stream_;
+  int64_t most_ = 0;
+  bool all_ = true;
+};
+
+}  // namespace topoflow::BACKEND

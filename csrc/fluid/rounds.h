@@ -1,0 +1,341 @@
+// Max-min fair rates by rounds, for a block of a GPU's threads: in each round all links are filled on which no flow has
+// less elsewhere, instead of one link after the other.
+//   links of 10 and 90 B/s, path 0 on both, paths 1 and 2 on the second  -> round 1: the first (10), round 2: 40 40
+//   two such pairs of links                                              -> the same two rounds
+//
+// Let the share of a link be what is left of it for each flow whose rate is still open. A link is filled when each of
+// its open flows has its lowest share there. Filling other links only raises its share, so it would be filled with the
+// same rates if links were filled in the order of their shares (refill.h). In an event, rates below the lowest that
+// leaves, and below the lowest at which a link of a new flow can be full, stay as they are.
+//
+// Where an all-to-all fills 72 links per event, there are 15 rounds, whose 330 open flows keep a block busy. What
+// changes in a round lies in its shared memory, so only worlds that fit there are run so, and only those without
+// weights and limits (rounds_world.h decides). A path's rate is its bottleneck's share, to the last bit, whatever the
+// order of the threads.
+//
+// Source: Bertsekas and Gallager, Data Networks, 2nd ed., 6.5.2 (the bottleneck of every flow); a link that is the
+// lowest of all its flows is a local bottleneck (Ros-Giralt and others, On the Bottleneck Structure of
+// Congestion-Controlled Networks, SIGMETRICS 2019, level the graph of such links in the same way).
+#pragma once
+
+#include "rates.h"
+#include "state.h"
+
+namespace topoflow::BACKEND {
+
+class Rounds {
+ public:
+  static constexpr int64_t kMost = 0x7FF0;  // paths, and links, whose numbers fit in 15 bits
+  // The least of a link's bandwidth over the most that one has: 2^44 units are left for the least (link_store.h).
+  static constexpr double kSpread = 1.0 / (1 << 17);
+  static constexpr double kLeast = 1e-200;  // B/s, of the most that a link has: units in it must be a number
+
+  // B of the block's fast memory for a world.
+  HD static int64_t bytes(int64_t paths, int64_t links) {
+    return kCounts * 8 + (links + 1) * (8 + Pairs::kBytes + 4) + paths * 6;
+  }
+
+  // When the first flow of each path ends. Only paths that flow, or did of late, are looked at.
+  struct Ends {
+    Global<double> key;             // [P] s; infinity: nothing flows
+    Global<const int32_t> flowing;  // [P]
+    const int32_t* count;           // [1] of these
+
+    DEVICE void clear(const Team auto&) const {}  // begin() does
+    DEVICE void set(const Team auto&, int32_t p, double end) const { key[p] = end; }
+    DEVICE double lowest(const Team auto& team, bool) const {
+      return team.min(*count, [&](int32_t i) { return key[flowing[i]]; });
+    }
+    // As Tournament::take().
+    template <class F>
+    DEVICE void take(const Team auto& team, double most, const F& f) const {
+      team.for_each(*count, [&](int32_t i) {
+        const int32_t p = flowing[i];
+        const double end = key[p];
+        if (end > most) return;
+        key[p] = kInfinity;
+        f(p, end);
+      });
+    }
+  };
+
+  // `end` [P]; `fast`: bytes(paths, links) of shared memory.
+  DEVICE Rounds(Rates& rates, double* end, Shared<std::byte> fast)
+      : rates_(rates),
+        paths_(rates.path_count),
+        links_(rates.paths.world_links),
+        end_(end),
+        flowing_(rates.order.items),
+        counts_(reinterpret_cast<int32_t*>(static_cast<std::byte*>(fast))),
+        share_(reinterpret_cast<double*>(counts_ + 2 * kCounts)),
+        left_(share_ + links_ + 1, links_ + 1),
+        looks_(reinterpret_cast<int32_t*>(reinterpret_cast<std::byte*>(share_ + links_ + 1) +
+                                          (links_ + 1) * Pairs::kBytes)),
+        bottleneck_(reinterpret_cast<uint16_t*>(looks_ + links_ + 1)),
+        open_(bottleneck_ + paths_) {}
+
+  DEVICE Ends ends() const { return {end_, flowing_, counts_ + kFlowing}; }
+  DEVICE static constexpr bool refilling() { return true; }
+
+  // Before anything flows; rates.h has been laid out.
+  DEVICE void begin(const Team auto& team) {
+    per_unit_ = rates_.most > 0 ? kUnits / rates_.most : 1;
+    unit_ = 1 / per_unit_;
+    team.for_each(links_ + 1, [&](int32_t l) {
+      left_.set(l, {l < links_ ? units(rates_.bandwidth(l)) : 0, 0});
+      share_[l] = kInfinity;
+      looks_[l] = 0;
+      if (l < links_) rates_.info[l].total = {};
+    });
+    team.for_each(paths_, [&](int32_t p) {
+      end_[p] = kInfinity;
+      bottleneck_[p] = kIdle;
+      rates_.states.end_links(p, links_);
+    });
+    team.for_each(kCounts, [&](int32_t i) { counts_[i] = 0; });
+    hops_ = -static_cast<int32_t>(
+        team.min(paths_, [&](int32_t p) { return -static_cast<double>(rates_.states.links(p).count(links_)); }));
+  }
+
+  // As MaxMin's.
+  template <class Flows, class Settle>
+  INLINED bool operator()(const Team auto& team, const List& changed, const Flows& flows, const Settle& settle) {
+    const int32_t n = changed.count(team);
+    const double leaves = team.min(n, [&](int32_t i) { return change(team, changed[i], flows(changed[i])); });
+    const double joins = team.min(n, [&](int32_t i) { return lowest_full(changed[i]); });
+    team.once([&] { ++rates_.tally.events; });
+    const double low = leaves < joins ? leaves : joins;
+    if (low == kInfinity) return true;
+    forget_idle(team);
+    open(team, low * (1 - kSame));
+    for (int32_t from = 0, opened = counts_[0]; opened > 0; from = 1 - from) {
+      find_shares(team, from);
+      if (hops_ <= 4)
+        look<4>(team, opened, from);
+      else if (hops_ <= 6)
+        look<6>(team, opened, from);
+      else
+        look<PathState::kLinks>(team, opened, from);
+      part(team, opened, from);
+      const int32_t frozen = freeze(team, from, settle);
+      if (frozen == 0) return false;
+      opened -= frozen;
+      fresh_ = false;
+    }
+    fresh_ = true;
+    team.for_each(links_, [&](int32_t l) { left_.set_second(l, 0); });
+    return true;
+  }
+
+ private:
+  // Where numbers of the world lie in `counts_`: open paths in each of two lists, those that the round froze, those
+  // that flow or did of late, of these those that no longer do; 1: a path has several flows.
+  enum Count : int32_t { kFrozen = 2, kFlowing, kGone, kMany, kCounts };
+  static constexpr double kUnits = static_cast<double>(int64_t{1} << 61);  // of the most that a link has
+  // Of `bottleneck_`, beside links, and `links_` for a path that is open: no flows; the same, but listed as flowing.
+  static constexpr uint16_t kIdle = 0xFFFF, kLeft = 0xFFFE;
+  static constexpr uint16_t kTie = 0x8000;  // of an open path: other links have the same share as this one
+
+  DEVICE int64_t units(double rate) const { return static_cast<int64_t>(rate * per_unit_); }
+
+  template <class F>
+  DEVICE void for_each_link(const PathState::Links& links, int32_t p, const F& f) const {
+    if (links.many()) {
+      const Row row = rates_.paths.rows[p];
+      for (int32_t i = 0; i < row.hops; ++i) f(rates_.paths.links[row.first + i]);
+      return;
+    }
+#pragma unroll
+    for (int32_t k = 0; k < PathState::kLinks; ++k)
+      if (k < hops_ && links.link[k] != links_) f(static_cast<int32_t>(links.link[k]));
+  }
+
+  // The path has `now` flows. Returns what each of them had, infinity where it had none or nothing changes.
+  DEVICE double change(const Team auto& team, int32_t p, int32_t now) const {
+    const int32_t then = rates_.counted[p];
+    if (now == then) return kInfinity;
+    const uint16_t from = bottleneck_[p];
+    const double rate = then > 0 ? rates_.rate[p] : kInfinity;
+    const int64_t use = then > 0 ? then * units(rate) : 0;
+    for_each_link(rates_.states.links(p), p, [&](int32_t l) {
+      if (use > 0 && l != from) left_.add_first(l, use);
+      team.atomic_add(&rates_.info[l].total.high, now - then);
+    });
+    if (from == kIdle) flowing_[team.atomic_add(counts_ + kFlowing, 1)] = p;
+    if (now == 0 || from == kLeft) team.atomic_add(counts_ + kGone, now == 0 ? 1 : -1);
+    if (now > 1) team.atomic_exchange(counts_ + kMany, 1);
+    bottleneck_[p] = static_cast<uint16_t>(now > 0 ? links_ : kLeft);
+    rates_.counted[p] = now;
+    if (now == 0) rates_.rate[p] = Rates::kIdle;
+    return rate;
+  }
+
+  // Where the first link of an open path can be full.
+  DEVICE double lowest_full(int32_t p) const {
+    double lowest = kInfinity;
+    if (bottleneck_[p] != links_) return lowest;
+    for_each_link(rates_.states.links(p), p, [&](int32_t l) {
+      const double full = rates_.bandwidth(l) / static_cast<double>(rates_.info[l].total.high);
+      lowest = full < lowest ? full : lowest;
+    });
+    return lowest;
+  }
+
+  // Takes paths without flows off the list of those that flow, once they are many.
+  DEVICE void forget_idle(const Team auto& team) const {
+    const int32_t listed = counts_[kFlowing], gone = counts_[kGone];
+    if (gone < 64 || gone * 16 < listed) return;
+    team.wait();  // until all have read it
+    team.once([&] { counts_[kFlowing] = counts_[kGone] = 0; });
+    team.for_each(listed, [&](int32_t i) { open_[i] = static_cast<uint16_t>(flowing_[i]); });
+    team.together(listed, [&](int32_t i, bool there) {
+      const uint16_t p = there ? open_[i] : 0;
+      const bool left = there && bottleneck_[p] == kLeft;
+      if (left) bottleneck_[p] = kIdle;
+      const int32_t place = team.claim(there && !left, counts_ + kFlowing);
+      if (there && !left) flowing_[place] = p;
+    });
+  }
+
+  // Opens the paths that have at least `low`: their links get back what they have.
+  DEVICE void open(const Team auto& team, double low) const {
+    team.set(counts_, 0);
+    team.together(counts_[kFlowing], [&](int32_t i, bool there) {
+      const int32_t p = there ? flowing_[i] : 0;
+      const int32_t b = there ? bottleneck_[p] : kLeft;
+      const bool opens = b != kLeft && share_[b] >= low;
+      if (opens) {
+        const int32_t flows = rates_.counted[p];
+        const int64_t use = b == links_ ? 0 : flows * units(rates_.rate[p]);
+        for_each_link(rates_.states.links(p), p, [&](int32_t l) {
+          if (use > 0 && l != b) left_.add_first(l, use);
+          left_.add_second(team, l, flows);
+        });
+      }
+      const int32_t place = team.claim(opens, counts_);
+      if (opens) open_[place] = static_cast<uint16_t>(p);
+    });
+  }
+
+  // Of links that have open paths. Those that the last round filled have none any more.
+  DEVICE void find_shares(const Team auto& team, int32_t from) const {
+    team.once([&] { counts_[1 - from] = counts_[kFrozen] = 0; });
+    team.for_each(links_, [&](int32_t l) {
+      const Pair k = left_[l];
+      const auto flows = static_cast<int32_t>(fresh_ || looks_[l] != 0 ? k.second : 0);
+      if (flows != k.second) left_.set_second(l, 0);
+      looks_[l] = -flows;
+      if (flows == 0) return;
+      share_[l] = k.first > 0 ? static_cast<double>(k.first) * unit_ / flows : 0;
+    });
+  }
+
+  // Each open path counts at the link that has its lowest share, or at all of these.
+  template <int32_t kHops>
+  DEVICE void look(const Team auto& team, int32_t opened, int32_t from) const {
+    const bool many = counts_[kMany] != 0;
+    team.for_each(opened, [&](int32_t i) {
+      const uint16_t p = open_[from * paths_ + i];
+      const PathState::Links links = rates_.states.links(p);
+      double lowest = kInfinity;
+      int32_t at = links_;
+      bool tie = false;
+      const auto compare = [&](int32_t l) {
+        const double share = share_[l];
+        tie = (tie | (share == lowest)) & !(share < lowest);
+        at = share < lowest ? l : at;
+        lowest = share < lowest ? share : lowest;
+      };
+      if (links.many()) {
+        for_each_link(links, p, compare);
+      } else {
+#pragma unroll
+        for (int32_t k = 0; k < kHops; ++k) compare(links.link[k]);
+      }
+      const auto count = [&](int32_t l) {
+        if (many)
+          team.atomic_add(looks_ + l, rates_.counted[p]);
+        else
+          team.atomic_add(looks_ + l, 1);
+      };
+      count(at);
+      if (tie)
+        for_each_link(links, p, [&](int32_t l) {
+          if (l != at && share_[l] == lowest) count(l);
+        });
+      bottleneck_[p] = static_cast<uint16_t>(tie ? at | kTie : at);
+    });
+  }
+
+  // Tells open paths that cross a link which is filled now from others.
+  DEVICE void part(const Team auto& team, int32_t opened, int32_t from) const {
+    uint16_t* const others = open_ + (1 - from) * paths_;
+    team.together(opened, [&](int32_t i, bool there) {
+      const uint16_t p = there ? open_[from * paths_ + i] : 0;
+      bool fills = false;
+      if (there) {
+        const uint16_t found = bottleneck_[p];
+        const int32_t at = found & ~kTie;
+        fills = looks_[at] == 0;
+        if (found & kTie) {
+          int32_t of = at;
+          if (!fills)
+            for_each_link(rates_.states.links(p), p, [&](int32_t l) {
+              if (looks_[l] == 0 && share_[l] == share_[at]) of = l;
+            });
+          fills = fills || of != at;
+          if (fills) bottleneck_[p] = static_cast<uint16_t>(of);
+        }
+      }
+      const int32_t stays = team.claim(there && !fills, counts_ + 1 - from);
+      const int32_t frozen = team.claim(fills, counts_ + kFrozen);
+      if (there) others[fills ? paths_ - 1 - frozen : stays] = p;
+    });
+  }
+
+  // The flows of these get the share of the link that limits them. Returns how many paths they are. A thread has one
+  // link of a path, as the paths of a round would keep few threads busy.
+  DEVICE int32_t freeze(const Team auto& team, int32_t from, const auto& settle) const {
+    const uint16_t* const last = open_ + (1 - from) * paths_ + paths_ - 1;
+    const int32_t frozen = counts_[kFrozen];
+    team.for_each(frozen * PathState::kLinks, [&](int32_t i) {
+      const int32_t p = last[-(i / PathState::kLinks)], k = i % PathState::kLinks;
+      const int32_t to = bottleneck_[p], flows = rates_.counted[p];
+      const double rate = share_[to];
+      const int64_t use = -flows * units(rate);
+      const auto take = [&](int32_t l) {
+        if (l == to) return;
+        if (use < 0) left_.add_first(l, use);
+        left_.add_second(team, l, -flows);
+      };
+      const uint16_t link = rates_.states.link(p, k);
+      if (link == PathState::kMany) {
+        if (k == 0) for_each_link(rates_.states.links(p), p, take);
+      } else if (link != links_) {
+        take(link);
+      }
+      if (k != 0) return;
+      const double had = rates_.rate[p];
+      if (rate == had) return;
+      rates_.rate[p] = rate;
+      settle(p, had / rate);
+    });
+    return frozen;
+  }
+
+  Rates& rates_;
+  int32_t paths_, links_;
+  int32_t hops_ = 0;   // of a path at most
+  bool fresh_ = true;  // no round of this event has filled a link
+  double per_unit_ = 1, unit_ = 1;
+  double* end_;           // [P] s
+  int32_t* flowing_;      // [P]
+  int32_t* counts_;       // [kCounts] shared, as all that follows
+  double* share_;         // [L + 1] B/s for each open flow; of a link that has been filled, what it gave
+  Pairs left_;            // [L + 1] units that are left but for what its own paths have, and open flows
+  int32_t* looks_;        // [L + 1] open flows whose lowest share it is, less all of its open flows
+  uint16_t* bottleneck_;  // [P]
+  uint16_t* open_;        // [2][P] from the front; paths that a round froze are at the end of the other list
+};
+
+}  // namespace topoflow::BACKEND
