@@ -36,13 +36,18 @@ def write(path: Path, arrays: Mapping[str, NDArray[Any]], *, compressed: bool = 
 def read(path: Path) -> dict[str, NDArray[Any]]:
     """Return all arrays of a file after checking its checksum, since numpy and zipfile do not detect all damage.
 
-    Raises ``ValueError`` where the checksum differs or the arrays do not fit in memory.
+    Raises ``ValueError`` where the checksum differs, the content is no archive of arrays, or does not fit in memory.
     """
     data = read_bytes(path)
     content, checksum = data[:-CHECKSUM], data[-CHECKSUM:]
     if hashlib.sha256(content).digest() != checksum:
         raise ValueError("its checksum is of another content")
-    with zipfile.ZipFile(io.BytesIO(content)) as packed:
-        check_memory("arrays", "a checkpoint", sum(entry.file_size for entry in packed.infolist()))
-    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        return dict(arrays)
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as packed:
+            check_memory("arrays", "a checkpoint", sum(entry.file_size for entry in packed.infolist()))
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            return dict(arrays)
+    except ValueError:
+        raise
+    except Exception as error:  # zipfile, zlib, numpy and tokenize raise a dozen kinds for what they did not write
+        raise ValueError(f"it is no archive of arrays: {type(error).__name__}: {error}") from error

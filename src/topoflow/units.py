@@ -7,6 +7,7 @@ below are the only place where a human unit becomes an SI number; configs write 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Collection
 from numbers import Real
 
@@ -91,6 +92,11 @@ def check_limit(field: str, value: float) -> None:
         _check_most(field, value)
 
 
+def is_finite(value: float) -> bool:
+    """Return whether ``value`` is in the range of a float; a file can have a whole number of hundreds of digits."""
+    return -sys.float_info.max <= value <= sys.float_info.max
+
+
 def check_share(field: str, value: float) -> None:
     """Raise ``ValueError`` unless ``value`` is positive and at most 1."""
     check_positive(field, value)
@@ -101,7 +107,7 @@ def check_share(field: str, value: float) -> None:
 def check_positive(field: str, value: float) -> None:
     """Raise ``ValueError("field: must be positive, got value")`` unless ``value`` is finite and > 0."""
     _check_number(field, value)
-    if not (math.isfinite(value) and value > 0):
+    if not (is_finite(value) and value > 0):
         raise ValueError(f"{field}: must be positive, got {value}")
 
 
@@ -144,7 +150,7 @@ def check_not_negative(field: str, value: float) -> None:
     _check_number(field, value)
     if value < 0:
         raise ValueError(f"{field}: must not be negative, got {value}")
-    if not math.isfinite(value):
+    if not is_finite(value):
         raise ValueError(f"{field}: must be finite, got {value}")
 
 
@@ -172,7 +178,7 @@ def human(value: float, unit: str) -> str:
 
 def prefixed(value: float, unit: str) -> tuple[float, str]:
     """Return (divisor, unit) for a readable number: ``prefixed(0.02, "s") == (1e-3, "ms")``."""
-    if value == 0 or not math.isfinite(value):
+    if value == 0 or not is_finite(value):
         return 1.0, unit
     lowest, highest = (-9, 0) if unit == "s" else (0, 15)
     exponent = min(max(3 * math.floor(math.log10(abs(value)) / 3), lowest), highest)

@@ -7,10 +7,12 @@ import os
 import random
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -18,6 +20,7 @@ import pytest
 
 from tests.browse.test_server import SERVE, Served, row, write_run
 from topoflow import progress
+from topoflow.browse.run import run_at
 from topoflow.cli import main
 from topoflow.search import alternate
 
@@ -214,6 +217,21 @@ def test_a_run_that_cannot_be_shown_is_a_row_that_says_why(file: str, content: s
             assert "unreadable" in rows["bad"]
         assert f"Not shown: {tmp_path / 'bad' / file}" in served.ask("/run/bad")[2]
         assert law in served.ask("/run/bad")[2]
+
+
+def test_a_study_whose_rows_claim_more_than_memory_has_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("PRAGMA page_size = 512")
+        database.execute("CREATE TABLE trial_user_attributes (key TEXT, value_json TEXT)")
+        database.execute("INSERT INTO trial_user_attributes VALUES ('trial', ?)", ('"' + 60 * "x" + '"',))
+    content = path.read_bytes()
+    value = content.index(b'trial"xx')  # the bytes before are the lengths of the row and of its parts
+    path.write_bytes(content[: value - 7] + 7 * b"\xff" + content[value:])
+    run = run_at(tmp_path, "study")
+    assert run is not None
+    with pytest.raises(ValueError, match=r"study\.db: must be the study of Optuna that topoflow keeps, got"):
+        _ = run.rows
 
 
 def test_a_link_within_a_run_does_not_lead_out_of_the_folder(outside: Path, tmp_path: Path) -> None:

@@ -119,6 +119,13 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, lines: list[dict[str, Any]], 
     assert said in str(error.value)
 
 
+def test_a_log_that_was_cut_in_its_first_line_says_so(tmp_path: Path) -> None:
+    path = write(tmp_path) / "nccl-rank-0.jsonl"
+    path.write_text(path.read_text().partition("\n")[0])
+    with pytest.raises(ValueError, match=r"nccl-rank-0\.jsonl:1: must be a whole line, got one without its end"):
+        load([path])
+
+
 def test_a_missing_rank_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must have a file, got those of 4 of 5"):
         load([write(tmp_path, ranks=4)])

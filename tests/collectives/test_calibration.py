@@ -80,6 +80,19 @@ def test_a_file_is_read_as_it_was_written_and_used(tmp_path: Path) -> None:
             {"network": {"hop": [1, 1, 1], "message": 0, "half": 1, "efficiency": 2, "peer": 0}},
             "network.efficiency: must",
         ),
+        (
+            {"network": {"hop": [1, 1, 1], "message": 0, "half": 1, "efficiency": [1, 1, 1], "peer": 0}},
+            r"network.efficiency: must be a number, got \[1, 1, 1\]",
+        ),
+        (
+            {"network": {"hop": 1, "message": 0, "half": 1, "efficiency": 1, "peer": 0}},
+            "network.hop: must be three numbers, got 1",
+        ),
+        (
+            {"network": {"hop": [1, 1], "message": 0, "half": 1, "efficiency": 1, "peer": 0}},
+            r"network.hop: must be three numbers, got \[1, 1\]",
+        ),
+        ({"network_name": "token_ring"}, r"cluster.json: network_name: must be one of .* got 'token_ring'"),
     ],
 )
 def test_a_damaged_file_is_one_line(tmp_path: Path, change: dict[str, object], error: str) -> None:
@@ -141,6 +154,7 @@ def test_the_verb_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFix
         (["node=hgx_h100"], "LOG: must be at least one file"),
         ([str(log)], "gpus: must be given, as the log does not name its ranks"),
         ([str(log), "gpus=8"], "must have at least 4 rows, got 1"),
+        ([str(log), "gpus=9"], f"{log}: gpus: must fill whole nodes of 8, got 9"),
     ):
         assert main(["calibrate", "nccl", *arguments, "--out", str(tmp_path / "out.json")]) != 0
         assert error in capsys.readouterr().err

@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import re
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from topoflow.engine.fluid import Fluid
 from topoflow.engine.observer import Silent
 from topoflow.search.alternate import search
 from topoflow.search.base import Plan
-from topoflow.search.checkpoint import Checkpoint, key, load
+from topoflow.search.checkpoint import Checkpoint, key, load, look
 from topoflow.search.front import chosen
 from topoflow.search.judge import Judge, Wiring
 from topoflow.search.memory import budget
@@ -214,6 +215,20 @@ def forged(content: bytes, meta: dict[str, Any], arrays: dict[str, Any]) -> byte
     file = io.BytesIO()
     np.savez(file, **{name: array for name, array in changed.items() if array is not None})
     return file.getvalue() + hashlib.sha256(file.getvalue()).digest()
+
+
+@pytest.mark.parametrize(
+    "header", [b"{'shape': (", b"{'descr': '<f8', 'fortran_order': False, 'shape': (%d,)}" % 10**99]
+)
+def test_a_checkpoint_with_an_impossible_header_of_an_array_is_refused(header: bytes, tmp_path: Path) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("meta.npy", b"\x93NUMPY\x01\x00" + (len(header) + 1).to_bytes(2, "little") + header + b"\n")
+    content = file.getvalue()
+    path = tmp_path / "checkpoint.npz"
+    path.write_bytes(content + hashlib.sha256(content).digest())
+    with pytest.raises(ValueError, match=r"checkpoint\.npz: must be the checkpoint of a search, got another"):
+        look(path)
 
 
 def test_a_forged_checkpoint_is_refused_by_place_field_law_and_value(problem: Make, tmp_path: Path) -> None:

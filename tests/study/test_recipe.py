@@ -252,6 +252,7 @@ def test_a_grid_that_a_program_cannot_train_is_not_written(tmp_path: Path) -> No
             DEEPSEEK.replace("-intermediate-size 2048", "-intermediate-size 3000"),
             "--moe-shared-expert-intermediate-size: must be a multiple of the 2048 of an expert, got 3000",
         ),
+        ("a.sh", "", "must be options of Megatron-LM, as --num-layers 32, got none"),
         ("a.sh", GPT + " 'open", "must be a command line, got No closing quotation"),
         (
             "a.sh",

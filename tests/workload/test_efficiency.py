@@ -164,6 +164,7 @@ WRONG = [
     ({"memory": 1.1}, r"half\.json\.memory: must be within 0 < part <= 1 of the peak, got 1\.1"),
     ({"links": 0}, r"half\.json\.links: must be within 0 < part <= 1 of the peak, got 0"),
     ({"launch_us": -1}, r"half\.json\.launch_us: must be a number of at least 0, got -1"),
+    ({"launch_us": 10**400}, r"half\.json\.launch_us: must be a number of at least 0, got a whole number of 1329 bits"),
     ({"speed": 2}, r"half\.json: must have the fields gpu, origin, .*, got gpu, .*, speed"),
     ({"origin": ""}, r"half\.json\.origin: must be text, got ''"),
     ({"matmul": {}}, r"half\.json\.matmul: must be tables by rate, as bfloat16, got \{\}"),

@@ -298,8 +298,9 @@ def _trials(path: Path) -> Iterator[Record]:
             yield {**swept, **{str(key): value for key, value in trial.items() if key != "number"}}
     except sqlite3.OperationalError:  # it is being made
         return
-    except (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{path}: must be the study of Optuna that topoflow keeps, got {error}") from error
+    except (sqlite3.Error, MemoryError, ValueError, TypeError, KeyError, AttributeError) as error:
+        got = str(error) or "a damaged database"  # for which SQLite may report a lack of memory
+        raise ValueError(f"{path}: must be the study of Optuna that topoflow keeps, got {got}") from error
 
 
 def _literal(name: str) -> str:

@@ -40,7 +40,10 @@ def rows(path: Path, given: dict[str, str]) -> list[Measured]:
         raise ValueError(f"{path}: gpus: must be given, as the log does not name its ranks")
     if not log.op:
         raise ValueError(f"{path}: must say which test it is of ('Collective test starting: ..._perf'), got none")
-    comm = communicator(settings)
+    try:
+        comm = communicator(settings)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     width = DTYPE_BYTES[log.dtype]
     return [Measured(comm, log.op, size, width, seconds) for size, seconds in log.times.items()]
 

@@ -19,6 +19,7 @@ from topoflow.collectives.communicator import Communicator
 from topoflow.collectives.nccl import Choice, choose
 from topoflow.collectives.nccl_time import (
     INSIDE,
+    NETWORKS,
     WIRE,
     Inside,
     NcclPrediction,
@@ -29,7 +30,7 @@ from topoflow.collectives.nccl_time import (
 )
 from topoflow.fields import parse_json, shorten
 from topoflow.files import read_bytes, write_atomically
-from topoflow.units import check_not_negative
+from topoflow.units import check_among, check_not_negative
 
 FORMAT = "topoflow NCCL calibration 1"
 ROUNDS = 12
@@ -101,23 +102,25 @@ def read(path: Path) -> Calibration:
     if not isinstance(origin, list):
         raise ValueError(f"{path}: origin: must be a list of files, got {origin!r}")
     network = str(content.get("network_name"))
-    network_named(network)
+    check_among(f"{path}: network_name", network, NETWORKS)
     return Calibration(content["kind"], network, inside, between, **rest, origin=tuple(map(str, origin)))
 
 
 def _part(path: Path, part: str, kind: type, values: object) -> Any:
     """Return the coefficients of a part of a file."""
-    names = [field.name for field in fields(kind)]
-    if not isinstance(values, dict) or set(values) != set(names):
-        raise ValueError(f"{path}: {part}: must have {', '.join(names)}, got {values!r:.60}")
+    types = {field.name: field.type for field in fields(kind)}
+    if not isinstance(values, dict) or set(values) != set(types):
+        raise ValueError(f"{path}: {part}: must have {', '.join(types)}, got {values!r:.60}")
     found: dict[str, Any] = {}
     for name, value in values.items():
-        numbers = value if isinstance(value, list) else [value]
+        if types[name] == "Triple" and not (isinstance(value, list) and len(value) == 3):
+            raise ValueError(f"{path}: {part}.{name}: must be three numbers, got {shorten(value)}")
+        numbers = value if types[name] == "Triple" else [value]
         for number in numbers:
             if not isinstance(number, int | float) or isinstance(number, bool):
-                raise ValueError(f"{path}: {part}.{name}: must be a number, got {number!r}")
+                raise ValueError(f"{path}: {part}.{name}: must be a number, got {shorten(number)}")
             check_not_negative(f"{path}: {part}.{name}", number)
-        found[name] = tuple(numbers) if isinstance(value, list) else value
+        found[name] = tuple(value) if types[name] == "Triple" else value
     if part == "network" and not 0 < found["efficiency"] <= 1:
         raise ValueError(f"{path}: network.efficiency: must be within 0 < efficiency <= 1, got {found['efficiency']}")
     return kind(**found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import isfinite
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from topoflow.fabric.circuits.on_demand import MAX_ROOM, MIN_ROOM, OnDemand, Squ
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.torus import most_square
 from topoflow.fabric.wiring import Cabling, back, cabled, check_count, check_interfaces, forth
-from topoflow.units import check_not_negative
+from topoflow.units import check_not_negative, is_finite
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class FOSquare:
         if not self.inter < self.degree:
             rule = f"must leave one of the {self.degree} transceivers for the rack"
             raise ValueError(f"fosquare.inter: {rule}, got {self.inter}")
-        if not (isfinite(self.slot) and MIN_ROOM <= self.room <= MAX_ROOM):
+        if not (is_finite(self.slot) and MIN_ROOM <= self.room <= MAX_ROOM):
             rule = f"must hold {MIN_ROOM} to {MAX_ROOM} packets of {self.packet} B"
             raise ValueError(f"fosquare.buffer: {rule}, got {self.buffer}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.wiring import all_pairs, back, cabled, check_count, check_interfaces, forth, switched_bill, wire
-from topoflow.units import check_not_negative
+from topoflow.units import check_not_negative, is_finite
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class LeafSpine:
         if self.degree % self.leaves_per_group:
             rule = f"must be a divisor of the {self.degree} interfaces of a server"
             raise ValueError(f"leaf_spine.leaves_per_group: {rule}, got {self.leaves_per_group}")
-        if not (isfinite(self.oversubscription) and self.oversubscription >= 1):
+        if not (is_finite(self.oversubscription) and self.oversubscription >= 1):
             raise ValueError(f"leaf_spine.oversubscription: must be at least 1, got {self.oversubscription}")
         if self.cables < 1 or abs(self.cables * self.oversubscription - self.servers_per_leaf) > 1e-9:
             raise ValueError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
 
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item
@@ -11,7 +10,7 @@ from topoflow.fabric.circuits import failures
 from topoflow.fabric.circuits.schedule import CircuitSchedule, Cyclic, Failed
 from topoflow.fabric.racks import count_racks, racked
 from topoflow.fabric.wiring import check_count, check_interfaces
-from topoflow.units import check_bandwidth
+from topoflow.units import check_bandwidth, is_finite
 
 ROUNDING = 1e-9  # error that a whole number of uplinks may have
 
@@ -60,14 +59,14 @@ class Sirius:
         check_count("sirius.uplinks", self.uplinks)
         if self.rack_bandwidth is not None:
             check_bandwidth("sirius.rack_bandwidth", self.rack_bandwidth)
-        if not (isfinite(self.overprovision) and self.overprovision >= 1):
+        if not (is_finite(self.overprovision) and self.overprovision >= 1):
             raise ValueError(f"sirius.overprovision: must be at least 1, got {self.overprovision}")
         if abs(self.transceivers - self.uplinks * self.overprovision) > ROUNDING:
             rule = f"must make a whole number of transceivers of {self.uplinks} uplinks"
             raise ValueError(f"sirius.overprovision: {rule}, got {self.overprovision:g}")
-        if not (isfinite(self.guardband) and self.guardband >= 0):
+        if not (is_finite(self.guardband) and self.guardband >= 0):
             raise ValueError(f"sirius.guardband: must be finite and not negative, got {self.guardband}")
-        if not (isfinite(self.slot) and self.slot > self.guardband):
+        if not (is_finite(self.slot) and self.slot > self.guardband):
             raise ValueError(f"sirius.slot: must be longer than the guardband of {self.guardband:g} s, got {self.slot}")
         if not isinstance(self.omit_failed, bool):
             raise ValueError(f"sirius.omit_failed: must be true or false, got {self.omit_failed!r}")

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import floor, isfinite, isnan
+from math import floor, isnan
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topoflow.memory import check_memory
-from topoflow.units import check_not_negative, check_positive, gbps, gib
+from topoflow.units import check_not_negative, check_positive, gbps, gib, is_finite
 
 Index = NDArray[np.int64]
 
@@ -49,7 +49,7 @@ class Request:
     def __post_init__(self) -> None:
         if self.machines < 1:
             raise ValueError(f"{self.name}.machines: must be at least 1, got {self.machines}")
-        if not isfinite(self.arrival):
+        if not is_finite(self.arrival):
             raise ValueError(f"{self.name}.arrival: must be finite, got {self.arrival}")
         if isnan(self.lifetime) or self.lifetime < 0:
             raise ValueError(f"{self.name}.lifetime: must not be negative, got {self.lifetime}")

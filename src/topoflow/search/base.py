@@ -9,12 +9,13 @@ from itertools import pairwise
 from typing import Any
 
 from topoflow.fabric.topoopt.totient_perms import stride
-from topoflow.fields import parse_json
+from topoflow.fields import parse_json, shorten
 from topoflow.strategy.base import Strategy
 from topoflow.strategy.plain import strategy_from_json, tuples
 from topoflow.units import check_not_negative, check_positive
 
 FORMAT = "topoflow plan 2"
+ROUTED = ("all_reduce", "mp")  # kinds of traffic
 Switch = tuple[int | None, ...]  # [n] the server that receives from each server's transmit port; None: dark
 Circuits = tuple[Switch, ...]
 Routes = tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]  # [n][n] paths, each a list of servers
@@ -94,6 +95,9 @@ class Plan:
             self._check_orders(f"plan.trees[{number}]", trees)
         for kind, routes in self.routes.items():
             self._check_routes(f"plan.routes.{kind}", routes)
+        if set(self.routes) != (set(ROUTED) if self.circuits else set()):
+            rule = f"must be {' and '.join(ROUTED)} with circuits, and none without"
+            raise ValueError(f"plan.routes: {rule}, got {', '.join(self.routes) or 'none'}")
 
     def chosen(self) -> Strategy:
         """Return the strategy as an object."""
@@ -115,9 +119,13 @@ class Plan:
         for key in sorted(names ^ set(plain)):
             raise ValueError(f"{where}: {key}: {'must be given' if key in names else 'no such field'}")
         try:
-            for key, kind in (("circuits", list), ("rings", list), ("trees", list), ("routes", dict)):
-                if not isinstance(plain[key], kind):
-                    raise ValueError(f"plan.{key}: must be a {kind.__name__}, got {plain[key]!r}")
+            _check_lists("plan.circuits", plain["circuits"], 2)
+            for key in ("rings", "trees"):
+                _check_lists(f"plan.{key}", plain[key], 1)
+            if not isinstance(plain["routes"], dict):
+                raise ValueError(f"plan.routes: must be a dict, got {shorten(plain['routes'])}")
+            for kind, routes in plain["routes"].items():
+                _check_lists(f"plan.routes.{kind}", routes, 4)
             plain["circuits"] = tuples(plain["circuits"])
             plain["rings"] = tuple(PlanRing(**values) for values in _members("rings", PlanRing, plain["rings"]))
             plain["trees"] = tuple(PlanTrees(**values) for values in _members("trees", PlanTrees, plain["trees"]))
@@ -131,9 +139,9 @@ class Plan:
         joined = [server for server in switch if server is not None]
         if len(switch) != self.servers:
             raise ValueError(f"{where}: must have a port for each of {self.servers} servers, got {len(switch)}")
+        self._check_servers(where, joined)
         if len(set(joined)) != len(joined):
             raise ValueError(f"{where}: must join every receive port once, got {joined}")
-        self._check_servers(where, joined)
 
     def _check_orders(self, where: str, ring: PlanRing | PlanTrees) -> None:
         self._check_servers(where, ring.group)
@@ -151,6 +159,7 @@ class Plan:
                 )
         for source, row in enumerate(routes):
             for target, path in ((target, path) for target, paths in enumerate(row) for path in paths):
+                self._check_servers(f"{where}[{source}][{target}]", path)
                 if (path[:1], path[-1:]) != ((source,), (target,)):
                     raise ValueError(f"{where}[{source}][{target}]: must lead from one to the other, got {list(path)}")
                 for hop in pairwise(path):
@@ -161,6 +170,14 @@ class Plan:
         for server in servers:
             if not isinstance(server, int) or not 0 <= server < self.servers:
                 raise ValueError(f"{where}: must be servers within 0..{self.servers - 1}, got {server!r}")
+
+
+def _check_lists(where: str, value: object, depth: int) -> None:
+    """Raise ``ValueError`` unless a value is a list, of lists of lists where ``depth`` is three."""
+    if not isinstance(value, list):
+        raise ValueError(f"{where}: must be a list, got {shorten(value)}")
+    for number, item in enumerate(value if depth > 1 else ()):
+        _check_lists(f"{where}[{number}]", item, depth - 1)
 
 
 def _lines(value: Any) -> str:

@@ -12,6 +12,7 @@ from topoflow.strategy.grid import ParallelGrid
 from topoflow.strategy.placement import Placement
 
 PLAN_FIELDS = ("bucket_bytes", "first_bucket_bytes", "grid", "name", "placement", "ranks_per_server", "servers")
+OTHER_TYPES = "must have the fields and types that it was written with"
 
 
 def strategy_from_json(plain: Any, where: str) -> Strategy:
@@ -26,8 +27,10 @@ def strategy_from_json(plain: Any, where: str) -> Strategy:
         raise ValueError(f"{where}.placement: must name the holders of every layer, got {placement!r}")
     try:
         return _of_plan({**plain, "placement": {layer: tuple(holders) for layer, holders in placement.items()}})
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
+    except TypeError as error:
+        raise ValueError(f"{where}: {OTHER_TYPES}, got {error}") from error
 
 
 def _of_plan(plain: Mapping[str, Any]) -> Strategy:
@@ -51,8 +54,10 @@ def _of_kind(plain: Mapping[str, Any], where: str) -> Strategy:
         if not (isinstance(kind, type) and issubclass(kind, Strategy)):
             raise ValueError(f"kind: must be a strategy of {__package__}, got {plain['kind']!r}")
         strategy: Strategy = kind(**{key: tuples(value) for key, value in plain.items() if key != "kind"})
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from error
+    except TypeError as error:
+        raise ValueError(f"{where}: {OTHER_TYPES}, got {error}") from error
     return strategy
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from topoflow.arrays import Floats
 from topoflow.files import read_bytes
+from topoflow.units import is_finite
 
 
 class Sizes(Protocol):
@@ -34,7 +35,7 @@ class Pareto:
 
     def __post_init__(self) -> None:
         _check_mean(self.mean)
-        if not (isfinite(self.shape) and self.shape > 1):
+        if not (is_finite(self.shape) and self.shape > 1):
             raise ValueError(f"workload.shape: must be above 1, as there is no mean otherwise, got {self.shape}")
 
     def of(self, share: Floats) -> Floats:
@@ -69,7 +70,7 @@ class SizeTable:
 
 
 def _check_mean(mean: float) -> None:
-    if not (isfinite(mean) and mean >= 1):
+    if not (is_finite(mean) and mean >= 1):
         raise ValueError(f"workload.mean: must be at least 1 byte, got {mean}")
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from topoflow.study.figures.points import PointFile, identity
+from topoflow.digest import digest
+from topoflow.study.figures.points import PointFile, identity, look
 
 
 def test_what_was_stored_is_there_again(tmp_path: Path) -> None:
@@ -47,6 +49,18 @@ def test_a_whole_line_that_is_no_point_is_an_error_with_its_place(tmp_path: Path
         out.write(f"{line}\n")
     with pytest.raises(ValueError, match=r"points\.jsonl:2: must be a point as JSON, got"):
         PointFile(file)
+
+
+@pytest.mark.parametrize("change", [{"id": {}}, {"point": "a"}, {"rows": ["t"]}, {"rows": {"t": 1}}])
+def test_a_point_of_other_types_is_refused_though_its_checksum_is_right(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    file = tmp_path / "points.jsonl"
+    record = {"id": "a", "point": {}, "rows": [], **change}
+    file.write_text(json.dumps({**record, "checksum": digest(record)}) + "\n")
+    for read in (PointFile, look):
+        with pytest.raises(ValueError, match=r"points\.jsonl:1: must be a point as JSON, got"):
+            read(file)
 
 
 def test_the_identity_is_of_all_that_is_configured() -> None:

@@ -80,7 +80,10 @@ def matches(source: InputFile) -> bool:
 def parse(source: InputFile) -> list[RankRecord]:
     """One part: a process is a rank. Raises ``ValueError`` that names file, line, field, law and value."""
     counts = Counter[str]()
-    header, *rows = _rows(source, counts)
+    lines = list(_rows(source, counts))
+    if not lines:
+        raise ValueError(f"{source.name}:1: must be a whole line, got one without its end")
+    header, *rows = lines
     if header.integer("version") != VERSION:
         header.fail("version", f"must be {VERSION}")
     if not header.has("rank"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
 from typing import Any
 
 from topoflow.collectives.algorithm import NCCL, names
@@ -17,7 +16,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.channels.strides import check_strides
 from topoflow.memory import check_memory
 from topoflow.study.failures import CHOICES
-from topoflow.units import LARGEST_BANDWIDTH, check_among, check_seed, check_whole, gbps
+from topoflow.units import LARGEST_BANDWIDTH, check_among, check_seed, check_whole, gbps, is_finite
 
 GROUPS = ("workload", "strategy", "fabric", "gpu", "prices")
 KEYS = (
@@ -117,7 +116,7 @@ def check_job(config: Mapping[str, Any]) -> None:
     check_seed("seed", config["seed"])
     for key in ("bandwidth_gbps", "latency_us"):
         value = config[key]
-        if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
+        if not isinstance(value, int | float) or isinstance(value, bool) or not is_finite(value):
             raise ValueError(f"{key}: must be a finite number, got {value!r}")
         if key == "bandwidth_gbps" and gbps(value) > LARGEST_BANDWIDTH:
             raise ValueError(f"{key}: must be at most {LARGEST_BANDWIDTH / gbps(1):g}, in Gb/s, got {value!r}")

@@ -19,6 +19,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -251,7 +252,7 @@ def option_words(file: Path, text: str) -> dict[str, str]:
     except ValueError as error:
         raise ValueError(f"{file}: must be a command line, got {error}") from error
     options: dict[str, str] = {}
-    for word, following in zip(words, [*words[1:], "--"], strict=True):
+    for word, following in pairwise([*words, "--"]):
         if word.startswith("--") and len(word) > 2:
             name, _, value = word[2:].partition("=")
             options[name.replace("_", "-")] = value or ("" if following.startswith("-") else following)

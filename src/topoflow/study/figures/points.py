@@ -36,7 +36,7 @@ class PointFile:
     def _read(self, content: bytes) -> None:
         *lines, cut = content.split(b"\n")
         for number, line in enumerate(lines, start=1):
-            point, rows = _point(f"{self.path}:{number}", line)
+            point, _, rows = _point(f"{self.path}:{number}", line)
             self._rows[point] = rows
         if cut:
             write_atomically(self.path, b"".join(line + b"\n" for line in lines))
@@ -67,20 +67,21 @@ def look(path: Path) -> list[Row]:
     """
     found: list[Row] = []
     for number, line in enumerate(read_bytes(path).split(b"\n")[:-1], start=1):
-        _, rows = _point(f"{path}:{number}", line)
-        label = json.loads(line)["point"]
+        _, label, rows = _point(f"{path}:{number}", line)
         found += [{**label, **row} for row in rows]
     return found
 
 
-def _point(place: str, line: bytes) -> tuple[str, list[Row]]:
-    """Id and rows of a line."""
+def _point(place: str, line: bytes) -> tuple[str, Row, list[Row]]:
+    """Id, what was computed, and rows of a line."""
     try:
         record = json.loads(line)
-        checksum, point, rows = record.pop("checksum"), record["id"], list(record["rows"])
+        checksum, point, label, rows = record.pop("checksum"), record["id"], record["point"], list(record["rows"])
+        if not isinstance(point, str) or not all(isinstance(each, dict) for each in (label, *rows)):
+            raise TypeError
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         got = ascii(line[:60].decode(errors="replace"))
         raise ValueError(f"{place}: must be a point as JSON, got {got}; give another out or delete it") from error
     if checksum != digest(record):
         raise ValueError(f"{place}: must be a point as it was written, got a line that was changed; delete the line")
-    return point, rows
+    return point, label, rows

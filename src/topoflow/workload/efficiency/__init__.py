@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ import numpy as np
 from topoflow.arrays import Floats
 from topoflow.fields import parse_json, shorten
 from topoflow.files import read_bytes
-from topoflow.units import us
+from topoflow.units import is_finite, us
 
 ROOFLINE, MEASURED = "roofline", "measured"
 FIELDS = ("gpu", "origin", "matmul", "attention", "flash2", "backward", "memory", "launch_us", "links", "overlap")
@@ -200,6 +199,6 @@ def _part(place: str, value: object) -> float:
 
 
 def _number(place: str, value: object, least: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < least:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not is_finite(value) or value < least:
         raise ValueError(f"{place}: must be a number of at least {least:g}, got {shorten(value)}")
     return float(value)
