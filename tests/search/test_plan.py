@@ -18,6 +18,12 @@ from topoflow.search.circuits import cross_connects
 from topoflow.search.problem import Problem, SearchSettings
 
 Make = Callable[..., Problem]
+GRID = {
+    "kind": "topoflow.strategy.grid.ParallelGrid",
+    **dict.fromkeys(("tensor", "context", "expert", "data", "gpus_per_server"), 1),
+    **dict.fromkeys(("pipeline", "microbatches"), 2),
+    "stages": [["first"], ["last"]],
+}
 QUICK = SearchSettings(proposals=32, chains=4, rounds=1, decide=2)
 
 
@@ -120,6 +126,10 @@ def test_circuits_of_a_plan_are_the_links_of_its_fabric(problem: Make) -> None:
         (
             {"strategy": {"kind": "topoflow.strategy.grid.ParallelGrid", "tensors": 2}},
             "plan.strategy: must have the fields and types that it was written with, got .*'tensors'",
+        ),
+        (
+            {"strategy": {**GRID, "schedule": ["1f1b"]}},
+            "plan.strategy: must have the fields and types that it was written with, got .*'endswith'",
         ),
         ({"seed": 0.5}, "plan.seed: must be a whole number, got 0.5"),
         ({"cost": -1}, "plan.cost: must not be negative, got -1"),

@@ -50,13 +50,13 @@ def _of_kind(plain: Mapping[str, Any], where: str) -> Strategy:
     """Return a strategy of the kind that ``plain`` names: a class of ``topoflow.strategy`` and its fields."""
     module, _, name = str(plain["kind"]).rpartition(".")
     try:
-        kind = getattr(import_module(module), name) if module.startswith(f"{__package__}.") else None
+        kind = getattr(import_module(module), name, None) if module.startswith(f"{__package__}.") else None
         if not (isinstance(kind, type) and issubclass(kind, Strategy)):
             raise ValueError(f"kind: must be a strategy of {__package__}, got {plain['kind']!r}")
         strategy: Strategy = kind(**{key: tuples(value) for key, value in plain.items() if key != "kind"})
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from error
-    except TypeError as error:
+    except (AttributeError, TypeError) as error:
         raise ValueError(f"{where}: {OTHER_TYPES}, got {error}") from error
     return strategy
 
