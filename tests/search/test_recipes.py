@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from topoflow.collectives import nccl_flows
 from topoflow.engine.base import Run
 from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.presets import load
 from topoflow.search.pipeline_passes import BucketReduction, LastPasses, PassPart
-from topoflow.search.recipe_bound import RecipeBound
+from topoflow.search.recipe_bound import GroupShape, RecipeBound
 from topoflow.search.recipes import CHOSEN, Recipes, recipes
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study.builder import batched, workload_of
@@ -38,6 +39,7 @@ SMALL_JOBS = [
     LLAMA,
     ("model=moe", "workload.layers=4", "node=hgx_h100", "gpus=16", "global_batch=16"),
     ("model=transformer", "workload.layers=6", "node=mi300x", "gpus=8", "global_batch=8"),
+    ("model=transformer", "workload.layers=6", "node=dgx_a100", "gpus=16", "global_batch=8"),
     ("model=moe", "workload.layers=4", "workload.experts=16", "workload.top_k=4", "workload.node_limit=1",
      "node=hgx_h100", "gpus=16", "global_batch=16"),
 ]  # fmt: skip
@@ -68,7 +70,7 @@ def searched(*arguments: str) -> FoundRecipes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", SMALL_JOBS, ids=["llama", "moe", "mi300x", "node_limit"])
+@pytest.mark.parametrize("arguments", SMALL_JOBS, ids=["llama", "moe", "mi300x", "dgx_a100", "node_limit"])
 def test_no_recipe_is_simulated_below_either_bound_and_all_need_equal_memory(
     arguments: tuple[str, ...],
 ) -> None:
@@ -87,6 +89,40 @@ def test_no_recipe_is_simulated_below_either_bound_and_all_need_equal_memory(
         assert bounds.seconds[number] <= result.iteration_time, said
         assert pipelined[number] <= result.iteration_time, said
         assert bounds.memory[number] == pytest.approx(result.memory, rel=1e-12), said
+
+
+@pytest.mark.parametrize("node", ["dgx_a100", "hgx_h100"])
+def test_a_collective_of_no_size_takes_less_than_its_bound(node: str) -> None:
+    """NCCL may choose otherwise for a size than for the powers of two that the bounds are kept of."""
+    (point,) = points("model=llama3_8b", f"node={node}", "gpus=64", "global_batch=64")
+    _, bound = job(point)
+    collectives = bound.collectives
+    assert collectives.nccl is not None
+    seed = secrets.randbits(32)
+    sizes = np.round(np.exp2(np.random.default_rng(seed).uniform(12, 32, 60)))
+    for op in ("all_gather", "reduce_scatter", "all_reduce"):
+        for nodes, on_node in ((1, 8), (2, 1), (2, 4), (4, 1), (8, 8)):
+            group = [GroupShape(nodes, on_node)]
+            for queued in (False, True):
+                bounds = collectives.seconds(op, group, np.zeros(len(sizes), int), sizes, queued)
+                for size, least in zip(sizes.tolist(), bounds.tolist(), strict=True):
+                    ((whole, sending),) = nccl_flows.least_alone(
+                        collectives.cluster.node, collectives.nccl, op, [size], nodes, on_node
+                    )
+                    assert least <= (sending if queued else whole) * (1 + 1e-7), (op, group, size, seed)
+
+
+def test_a_gpu_alone_on_its_node_waits_for_its_ports_only() -> None:
+    """Nothing is copied between GPUs of a node: a bound that counted it was above what is simulated."""
+    arguments = ("model=llama3_8b", "workload.layers=4", "node=dgx_a100", "gpus=16", "global_batch=32")
+    (point,) = points(*arguments)
+    workload, bound = job(point)
+    found = recipes(workload, 16, {})
+    row = np.flatnonzero((found.tensor == 8) & (found.context == 2) & (found.recompute == 0))[0]
+    (result,) = compare(points(*arguments, *arguments_of(found.chosen(int(row)))), Run()).outcomes
+    bounds = bound.of(found.at(np.array([row])))
+    assert bounds.parts["context"][0] > 0
+    assert 0.97 * result.iteration_time <= bounds.seconds[0] <= result.iteration_time
 
 
 def test_a_recipe_has_a_bound_where_it_fits_and_its_memory_everywhere() -> None:

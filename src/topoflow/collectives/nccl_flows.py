@@ -28,7 +28,7 @@ from typing import NamedTuple
 from topoflow.collectives.algorithms import named
 from topoflow.collectives.calibration import Calibration, read
 from topoflow.collectives.communicator import MAX_CHANNELS, Communicator
-from topoflow.collectives.nccl import Overrides, choose
+from topoflow.collectives.nccl import Choice, Overrides, choose
 from topoflow.collectives.nccl_time import (
     INSIDE,
     WIRE,
@@ -137,21 +137,31 @@ def flows(node: Node, nccl: Nccl, op: str, size: float, members: Members) -> Col
     return CollectiveFlows(_wait(run, work), tuple(sent), run.choice.algorithm)
 
 
-def alone(
+def least_alone(
     node: Node, nccl: Nccl, op: str, sizes: Sequence[float], nodes: int, on_node: int
 ) -> list[tuple[float, float]]:
-    """Return for each size (B) the wait of a collective (s), and the time of its flows.
+    """Return the least times (s) of a collective of each of ascending ``sizes`` (B): with its wait, and of its flows.
 
-    It has ``on_node`` ranks on each of ``nodes``, and each rank sends by its own ports, which no other flow uses.
+    It has ``on_node`` ranks on each of ``nodes``, and each rank sends by its own ports, which no other flow uses. NCCL
+    may choose otherwise between two sizes, and what it chooses for the larger one may take longer there. So each size
+    has the shortest time of what is chosen for it and for its neighbours, or that of one byte less, as some costs rise
+    at a size.
     """
     if nodes * on_node == 1:
         return [(0.0, 0.0)] * len(sizes)
     comm = _communicator(node, nccl, nodes, on_node)
-    return [_alone(*_chosen(comm, nccl, op, size)) for size in sizes]
+    choices = [_choice(comm, nccl, op, size) for size in sizes]
+    found = []
+    for i, size in enumerate(sizes):
+        near = {(each.algorithm, each.protocol, each.channels): each for each in choices[max(i - 1, 0) : i + 2]}
+        times = [_alone(*_work(comm, nccl, op, some, each)) for each in near.values() for some in (size, size - 1)]
+        found.append((min(map(sum, times)), min(sending for _, sending in times)))
+    return found
 
 
 def _alone(run: CollectiveRun, work: CollectiveWork) -> tuple[float, float]:
-    within, nodes = work.within / run.link_rate, run.comm.nodes
+    nodes = run.comm.nodes
+    within = work.within / run.link_rate if run.comm.ranks > nodes else 0.0  # as ``_inside``
     if nodes == 1 or not work.crossing:
         return _wait(run, work), within
     return _wait(run, work), max(within, _busiest(run.choice.algorithm, nodes) * work.crossing / run.port_rate)
@@ -173,9 +183,15 @@ def _communicator(node: Node, nccl: Nccl, nodes: int, on_node: int) -> Communica
 
 def _chosen(comm: Communicator, nccl: Nccl, op: str, size: float) -> tuple[CollectiveRun, CollectiveWork]:
     """Return NCCL's choice for a collective of ``size`` bytes, and its work."""
-    bytes = max(round(size), 1)
-    choice = choose(comm, op, bytes, overrides=Overrides(nccl.algo, nccl.proto))
-    run = CollectiveRun(comm, op, bytes, choice, *nccl.coefficients(comm))
+    return _work(comm, nccl, op, size, _choice(comm, nccl, op, size))
+
+
+def _choice(comm: Communicator, nccl: Nccl, op: str, size: float) -> Choice:
+    return choose(comm, op, max(round(size), 1), overrides=Overrides(nccl.algo, nccl.proto))
+
+
+def _work(comm: Communicator, nccl: Nccl, op: str, size: float, choice: Choice) -> tuple[CollectiveRun, CollectiveWork]:
+    run = CollectiveRun(comm, op, max(round(size), 1), choice, *nccl.coefficients(comm))
     return run, work_of(run, nccl.pxn)
 
 

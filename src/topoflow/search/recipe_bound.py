@@ -22,8 +22,9 @@ There with ZeRO 0 and 1, l is at least the time of all reductions of the stage b
 the rest of each before the next one begins.
 
 Collectives of one communicator follow each other, so that all of them together are a bound too. A collective takes at
-least what ``nccl_flows`` says of it alone. ``Collectives`` has that time for powers of two, and takes for a size
-between two of them the longer of the time of the smaller one, and of the same part of the larger one.
+least what ``nccl_flows`` says of it alone. ``Collectives`` has that time for powers of two, by what NCCL chooses for
+them or for the next ones, and takes for a size between two of them the longer of the time of the smaller one, and of
+the same part of the larger one.
 
 Layers that take equally long are one kind, and stages with the same kinds in the same order are one type: work is
 computed once for each kind, mesh and microbatch.
@@ -137,8 +138,8 @@ class Collectives:
         if (op, group) not in self.tables:
             sizes = [2.0**power for power in range(SMALLEST, LARGEST + 1)]
             assert self.nccl is not None
-            waits, sending = np.array(nccl_flows.alone(self.cluster.node, self.nccl, op, sizes, *group)).T
-            self.tables[op, group] = _least(waits + sending), _least(sending)
+            whole, sending = np.array(nccl_flows.least_alone(self.cluster.node, self.nccl, op, sizes, *group)).T
+            self.tables[op, group] = _least(whole), _least(sending)
         return self.tables[op, group]
 
 
