@@ -41,36 +41,40 @@ struct Resources {
   DEVICE void begin(int32_t resource, Time earliest) const { queue[resource] = {earliest, -1, false, false}; }
   DEVICE void begin() const { called[0] = 0; }
 
-  // Called, as what follows is, so that it leaves room in a GPU's cache for the instructions that are always needed.
-  CALLED_ON_GPU void wait(int32_t resource, int32_t t, Time since) const {
-    task[t] = {since, -1, -1};
-    queue[resource].first = merged(task, queue[resource].first, t);
-    call(resource);
-  }
-
-  CALLED_ON_GPU void release(int32_t resource, Time time) const {
-    queue[resource].occupied = false;
-    queue[resource].free = time;
-    call(resource);
-  }
+  DEVICE void wait(int32_t resource, int32_t t, Time since) const { add(*this, resource, t, since); }
+  DEVICE void release(int32_t resource, Time time) const { free(*this, resource, time); }
 
   // Calls begin(task, since when its resource is free) for each task that begins.
   template <class F>
   DEVICE void serve(const F& begin) const {
     while (called[0] > 0) {
-      const int32_t resource = called[called[0]--], t = next(resource);
+      const int32_t resource = called[called[0]--], t = next(*this, resource);
       if (t >= 0) begin(t, queue[resource].free);
     }
   }
 
  private:
+  // These are called, so that they leave room in a GPU's cache for the instructions that are always needed. They take a
+  // copy: what a call has the address of lies in local memory, and so would the world around it.
+  CALLED_ON_GPU static void add(Resources own, int32_t resource, int32_t t, Time since) {
+    own.task[t] = {since, -1, -1};
+    own.queue[resource].first = merged(own.task, own.queue[resource].first, t);
+    own.call(resource);
+  }
+
+  CALLED_ON_GPU static void free(Resources own, int32_t resource, Time time) {
+    own.queue[resource].occupied = false;
+    own.queue[resource].free = time;
+    own.call(resource);
+  }
+
   // The task that begins on a resource, -1: none does.
-  CALLED_ON_GPU int32_t next(int32_t resource) const {
-    Queue& q = queue[resource];
+  CALLED_ON_GPU static int32_t next(Resources own, int32_t resource) {
+    Queue& q = own.queue[resource];
     q.called = false;
     if (q.occupied || q.first < 0) return -1;
     const int32_t t = q.first;
-    q.first = merged(task, task[t].left, task[t].right);
+    q.first = merged(own.task, own.task[t].left, own.task[t].right);
     q.occupied = true;
     return t;
   }
