@@ -1,2 +1,2 @@
 // A kernel of fluid worlds on a GPU, in a file of its own: nvcc compiles several at the same time.
-#include "fluid/rounds_world.h"
+#include "fluid/rounds/rounds_world.h"

@@ -6,7 +6,7 @@
 #include "parallel/worlds.h"
 #include "world.h"
 #ifdef TOPOFLOW_ON_GPU
-#include "by_rounds.h"
+#include "rounds/by_rounds.h"
 #endif
 
 namespace topoflow::BACKEND {

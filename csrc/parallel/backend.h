@@ -38,16 +38,16 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 #ifdef TOPOFLOW_ON_GPU
 
-// Points to a GPU's own memory, not to that of a multiprocessor: no instruction has to find out which of them it is.
-template <class T>
-class Global {
+// Points to a GPU's own memory, or to that of a multiprocessor: no instruction has to find out which of them it is.
+template <class T, bool kIsShared>
+class Pointer {
  public:
-  Global() = default;
-  HD Global(T* pointer) : pointer_(pointer) {}  // NOLINT(google-explicit-constructor): it is one
+  Pointer() = default;
+  HD Pointer(T* pointer) : pointer_(pointer) {}  // NOLINT(google-explicit-constructor): it is one
 
   HD operator T*() const {  // NOLINT(google-explicit-constructor)
 #ifdef __CUDA_ARCH__
-    __builtin_assume(__isGlobal(pointer_));
+    __builtin_assume(kIsShared ? __isShared(pointer_) : __isGlobal(pointer_));
 #endif
     return pointer_;
   }
@@ -56,22 +56,10 @@ class Global {
   T* pointer_;
 };
 
-// Points to the memory of a multiprocessor.
 template <class T>
-class Shared {
- public:
-  HD Shared(T* pointer) : pointer_(pointer) {}  // NOLINT(google-explicit-constructor): it is one
-
-  HD operator T*() const {  // NOLINT(google-explicit-constructor)
-#ifdef __CUDA_ARCH__
-    __builtin_assume(__isShared(pointer_));
-#endif
-    return pointer_;
-  }
-
- private:
-  T* pointer_;
-};
+using Global = Pointer<T, false>;
+template <class T>
+using Shared = Pointer<T, true>;
 
 #else
 

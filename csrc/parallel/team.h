@@ -10,10 +10,10 @@
 
 #include <concepts>
 
-#include "thread_team.h"
+#include "teams/thread_team.h"
 #ifdef TOPOFLOW_ON_GPU
-#include "block_team.h"
-#include "warp_team.h"
+#include "teams/block_team.h"
+#include "teams/warp_team.h"
 #endif
 
 namespace topoflow::BACKEND {

@@ -97,21 +97,21 @@ class Mutant:
 MUTANTS = {
     "a barrier left out": Mutant(
         "bound",
-        "parallel/block_team.h",
+        "parallel/teams/block_team.h",
         r"(void for_each\(int32_t n, F f\) const \{\n.*?f\(i\);\n) *__syncthreads\(\);\n",
         r"\1",
         "race in memory",
     ),
     "a thread that does not wait": Mutant(
         "bound",
-        "parallel/block_team.h",
+        "parallel/teams/block_team.h",
         r"(void for_each\(int32_t n, F f\) const \{\n.*?f\(i\);\n *)__syncthreads\(\);\n",
         r"\1if (threadIdx.x != 7) __syncthreads();\n",
         "threads of a block wait for",
     ),
     "an access after the end": Mutant(
         "bound",
-        "parallel/block_team.h",
+        "parallel/teams/block_team.h",
         r"(void for_each\(int32_t n, F f\) const \{\n.*?)i < n;",
         r"\1i < n + 100000;",
         "access after the end of memory|access of memory that is none of the device's",
@@ -130,10 +130,18 @@ MUTANTS = {
         "fluid", "fluid/tournament.h", r" *team\.wait\(\);  // until all have found it\n", "", "race in memory"
     ),
     "a list that lanes read before others have written it": Mutant(
-        "fluid", "parallel/warp_team.h", r" *__syncwarp\(\);  // also until no lane reads what [^\n]+\n", "", "race in"
+        "fluid",
+        "parallel/teams/warp_team.h",
+        r" *__syncwarp\(\);  // also until no lane reads what [^\n]+\n",
+        "",
+        "race in",
     ),
     "a list of paths that is read while others write it": Mutant(
-        "rounds", "parallel/block_team.h", r"(f\(i, i < n\);\n) *__syncthreads\(\);\n", r"\1", "race in shared memory"
+        "rounds",
+        "parallel/teams/block_team.h",
+        r"(f\(i, i < n\);\n) *__syncthreads\(\);\n",
+        r"\1",
+        "race in shared memory",
     ),
     "an uninitialised read": Mutant(
         "fluid",

@@ -57,7 +57,7 @@ def test_a_gpu_finds_the_ends_that_a_cpu_finds(hops, gpu):
 
 @pytest.mark.gpu
 def test_links_that_tie_are_filled_in_one_round(gpu):
-    """All flows and links are alike: the ends are a CPU's to the bit, as no sum is rounded."""
+    """All links have the same capacity: paths have their lowest share on several links at once."""
     world = crossing(2)
     graph = replace(world.graph, bytes=np.where(world.graph.bytes > 0, 32.0, 0.0))
     for on_gpu, on_cpu in both([replace(world, graph=graph, capacity=np.full(graph.links, 64.0))], gpu):
@@ -88,8 +88,8 @@ def test_links_without_bandwidth_starve_the_same_flows(gpu):
 
 
 @pytest.mark.gpu
-def test_paths_come_and_go_a_hundred_times(gpu):
-    """Paths without flows are taken off the list of those that flow, and come back."""
+def test_paths_without_flows_get_flows_again(gpu):
+    """80 paths lose their flows and get others, twice: 64 are removed from the list of paths with flows at once."""
     paths, rounds = 80, 3
     random = np.random.default_rng(1)
     tasks = paths * rounds
@@ -113,4 +113,4 @@ def test_paths_come_and_go_a_hundred_times(gpu):
 @pytest.mark.gpu
 def test_merged_events_are_those_of_a_cpu(gpu):
     for on_gpu, on_cpu in both([crossing(seed) for seed in SEEDS], gpu, merge=1e-3):
-        np.testing.assert_allclose(on_gpu, on_cpu, rtol=4e-3)
+        np.testing.assert_allclose(on_gpu, on_cpu, rtol=1e-11)

@@ -123,7 +123,7 @@ class Plan:
             for key in ("rings", "trees"):
                 _check_lists(f"plan.{key}", plain[key], 1)
             if not isinstance(plain["routes"], dict):
-                raise ValueError(f"plan.routes: must be a dict, got {shorten(plain['routes'])}")
+                raise ValueError(f"plan.routes: must be an object, got {shorten(plain['routes'])}")
             for kind, routes in plain["routes"].items():
                 _check_lists(f"plan.routes.{kind}", routes, 4)
             plain["circuits"] = tuples(plain["circuits"])

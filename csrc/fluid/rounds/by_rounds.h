@@ -3,7 +3,7 @@
 // Source: rounds.h.
 #pragma once
 
-#include "batch.h"
+#include "fluid/batch.h"
 #include "parallel/launch.h"
 
 namespace topoflow::BACKEND {

@@ -1,8 +1,8 @@
 // The lowest of an array of numbers, and those up to a limit, read once and in order.
 #pragma once
 
-#include "backend.h"
-#include "bits.h"
+#include "parallel/backend.h"
+#include "parallel/bits.h"
 
 #if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
 #include <emmintrin.h>
@@ -99,7 +99,7 @@ DEVICE int32_t first_up_to(int32_t n, const double* values, double limit) {
 
 #ifdef TOPOFLOW_ON_GPU
 // Of 64 bits of each lane of a warp, by the two words that it compares at once.
-__device__ inline uint64_t lowest_of(uint64_t mine) {
+__device__ inline uint64_t lowest_of_warp(uint64_t mine) {
   constexpr unsigned kAll = 0xffffffffu;
   const auto high = static_cast<unsigned>(mine >> 32), low = static_cast<unsigned>(mine);
   const unsigned top = __reduce_min_sync(kAll, high);
@@ -115,7 +115,8 @@ __device__ inline double from_ordered_bits(uint64_t bits) {
   return __longlong_as_double(static_cast<long long>(bits >> 63 ? bits & ~(uint64_t{1} << 63) : ~bits));
 }
 __device__ inline double lowest_number(double mine) {  // not negative
-  return __longlong_as_double(static_cast<long long>(lowest_of(static_cast<uint64_t>(__double_as_longlong(mine)))));
+  return __longlong_as_double(
+      static_cast<long long>(lowest_of_warp(static_cast<uint64_t>(__double_as_longlong(mine)))));
 }
 
 // Calls put(i, the lowest of row(i)) for i < n, by the threads of whole warps. Four lanes read a row, so that a warp

@@ -5,9 +5,9 @@
 #pragma once
 
 #include "by_rounds.h"
+#include "fluid/world.h"
 #include "parallel/worlds.h"
 #include "rounds.h"
-#include "world.h"
 
 namespace topoflow::BACKEND {
 

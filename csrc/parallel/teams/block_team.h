@@ -1,37 +1,19 @@
 // A block of threads on a GPU as a team (team.h).
 #pragma once
 
-#include <new>
-#include <type_traits>
-
-#include "lowest.h"
+#include "device_team.h"
 
 namespace topoflow::BACKEND {
 
 constexpr int kMostWarps = 8;  // of a team
 
-class BlockTeam {
+class BlockTeam : public DeviceTeam<BlockTeam> {
  public:
-  static constexpr bool kAlone = false;
   static constexpr int kWords = 4;  // of a sum
   static constexpr int kScratch = (2 * kWords + 1) * kMostWarps;
 
-  // `scratch` [kScratch] is shared by the team; `kept`: where keep() has room, and `fast`: memory after it, or null.
-  __device__ explicit BlockTeam(double* scratch, std::byte* kept = nullptr, std::byte* fast = nullptr)
-      : scratch_(scratch), kept_(kept), fast_(fast) {}
-
-  __device__ std::byte* fast() const { return fast_; }
-
-  // What all threads read. They no longer read what was kept before.
-  template <class T, class... Arguments>
-  __device__ T& keep(const Arguments&... arguments) const {
-    __syncthreads();
-    if (threadIdx.x == 0) new (kept_) T(arguments...);
-    __syncthreads();
-    T* const kept = reinterpret_cast<T*>(kept_);
-    __builtin_assume(__isShared(kept));
-    return *kept;
-  }
+  // `scratch` [kScratch] is shared by the team.
+  __device__ BlockTeam(double* scratch, std::byte* kept, std::byte* fast) : DeviceTeam(kept, fast), scratch_(scratch) {}
 
   // Until all threads are here.
   __device__ void wait() const { __syncthreads(); }
@@ -60,12 +42,6 @@ class BlockTeam {
     return __shfl_sync(kAll, first, 0) + __popc(found & ((1u << lane()) - 1));
   }
 
-  // Calls f once; the team has seen its effects after the next of these functions that waits.
-  template <class F>
-  __device__ void once(const F& f) const {
-    if (threadIdx.x == 0) f();
-  }
-
   // Calls f(i) with the whole team for every i < n that is wanted, in order. f does not call this.
   template <class Wanted, class F>
   __device__ void for_those(int32_t n, const Wanted& wanted, const F& f) const {
@@ -85,18 +61,6 @@ class BlockTeam {
     }
   }
 
-  // As those of a warp.
-  template <class F>
-  __device__ void for_each_up_to(int32_t n, const double* values, double limit, const F& f) const {
-    for_each(n, [&](int32_t i) {
-      if (values[i] <= limit) f(i);
-    });
-  }
-  template <class F>
-  __device__ void for_those_up_to(int32_t n, const double* values, double limit, const F& f) const {
-    for_those(n, [&](int32_t i) { return values[i] <= limit; }, f);
-  }
-
   template <class F>
   __device__ double min(int32_t n, F f) const {
     double lowest = kInfinity;
@@ -105,11 +69,11 @@ class BlockTeam {
       lowest = value < lowest ? value : lowest;
     }
     auto* const parts = reinterpret_cast<uint64_t*>(next_scratch());
-    const uint64_t mine = lowest_of(ordered_bits(lowest));
+    const uint64_t mine = lowest_of_warp(ordered_bits(lowest));
     if (lane() == 0) parts[threadIdx.x / 32] = mine;
     __syncthreads();
     const auto warps = static_cast<int32_t>(blockDim.x / 32);
-    return from_ordered_bits(lowest_of(parts[lane() < warps ? lane() : 0]));
+    return from_ordered_bits(lowest_of_warp(parts[lane() < warps ? lane() : 0]));
   }
 
   __device__ double min_of(int32_t n, const double* values) const {
@@ -156,13 +120,12 @@ class BlockTeam {
   // g(row, the largest of f(row, 0), .. f(row, n - 1) and 0) for each row < rows, by one thread.
   template <class F, class G>
   __device__ void largest_of_each(int32_t rows, int32_t n, F f, G g) const {
-    const int32_t lane = threadIdx.x % 32;
     for (int32_t row = threadIdx.x / 32; row < rows; row += blockDim.x / 32) {
       double largest = 0;
-      for (int32_t i = lane; i < n; i += 32) largest = fmax(largest, f(row, i));
+      for (int32_t i = lane(); i < n; i += 32) largest = fmax(largest, f(row, i));
       for (int offset = 16; offset > 0; offset /= 2)
         largest = fmax(largest, __shfl_down_sync(0xffffffffu, largest, offset));
-      if (lane == 0) g(row, largest);
+      if (lane() == 0) g(row, largest);
     }
     __syncthreads();
   }
@@ -180,12 +143,6 @@ class BlockTeam {
     return __syncthreads_or(found) != 0;
   }
 
-  // One value for all threads, which any of them may change afterwards.
-  template <class T>
-  __device__ void set(T* to, const std::type_identity_t<T>& value) const {
-    if (threadIdx.x == 0) *to = value;
-    __syncthreads();
-  }
   template <class T>
   __device__ T get(const T* from) const {
     const T value = *from;
@@ -198,18 +155,6 @@ class BlockTeam {
     return __syncthreads_or(threadIdx.x == 0 && *const_cast<const volatile int32_t*>(from) != 0);
   }
 
-  // These return what was there before.
-  __device__ int32_t atomic_add(int32_t* to, int32_t value) const { return atomicAdd(to, value); }
-  __device__ int64_t atomic_add(int64_t* to, int64_t value) const {  // unsigned addition is signed addition
-    return atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
-  }
-  __device__ int32_t atomic_exchange(int32_t* to, int32_t value) const { return atomicExch(to, value); }
-
-  // Of numbers that are not negative: their bits are in the order of the numbers.
-  __device__ void atomic_max(double* to, double value) const {
-    atomicMax(reinterpret_cast<long long*>(to), __double_as_longlong(value));
-  }
-
  private:
   // For what warps found: another one than the last time, which threads may still read.
   __device__ double* next_scratch() const {
@@ -217,12 +162,7 @@ class BlockTeam {
     return scratch_ + second_ * kMostWarps * kWords;
   }
 
-  static constexpr unsigned kAll = 0xffffffffu;
-
-  __device__ static int32_t lane() { return static_cast<int32_t>(threadIdx.x % 32); }
-
   double* scratch_;
-  std::byte *kept_, *fast_;
   mutable bool second_ = false;
 };
 

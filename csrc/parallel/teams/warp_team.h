@@ -1,16 +1,12 @@
 // A warp of a GPU as a team (team.h): it waits for none but its own lanes, and keeps what it can in their registers.
 #pragma once
 
-#include <new>
-#include <type_traits>
-
-#include "lowest.h"
+#include "device_team.h"
 
 namespace topoflow::BACKEND {
 
-class WarpTeam {
+class WarpTeam : public DeviceTeam<WarpTeam> {
  public:
-  static constexpr bool kAlone = false;
   static constexpr int32_t kLanes = 32;
   static constexpr int32_t kAhead = 4;  // items that a lane reads before it uses the first: memory answers them at once
   static constexpr int32_t kPicked = 2 * kLanes;  // items that pick() looks at at once
@@ -20,23 +16,10 @@ class WarpTeam {
 
   // `own`: kOwn bytes of shared memory, and after them what keep() makes. `fast`: more of it, or null.
   __device__ WarpTeam(std::byte* own, std::byte* fast)
-      : picked_(reinterpret_cast<int32_t*>(own)), kept_(own + kOwn), fast_(fast) {}
+      : DeviceTeam(own + kOwn, fast), picked_(reinterpret_cast<int32_t*>(own)) {}
 
   // The number of the next job of a launch.
   __device__ int32_t take(int32_t* next) const { return __shfl_sync(kAll, lane() == 0 ? atomicAdd(next, 1) : 0, 0); }
-
-  __device__ std::byte* fast() const { return fast_; }
-
-  // What all lanes read. They no longer read what was kept before.
-  template <class T, class... Arguments>
-  __device__ T& keep(const Arguments&... arguments) const {
-    __syncwarp();
-    if (lane() == 0) new (kept_) T(arguments...);
-    __syncwarp();
-    T* const kept = reinterpret_cast<T*>(kept_);
-    __builtin_assume(__isShared(kept));
-    return *kept;
-  }
 
   // Until all lanes are here.
   __device__ void wait() const { __syncwarp(); }
@@ -63,12 +46,6 @@ class WarpTeam {
     __syncwarp();
   }
 
-  // Calls f once; the team has seen its effects after the next of these functions that waits.
-  template <class F>
-  __device__ void once(const F& f) const {
-    if (lane() == 0) f();
-  }
-
   // Calls f(i) with the whole team for every i < n that is wanted, in order.
   template <class Wanted, class F>
   __device__ void for_those(int32_t n, const Wanted& wanted, const F& f) const {
@@ -82,31 +59,18 @@ class WarpTeam {
     }
   }
 
-  // Calls f(i), with all lanes or with the whole team, for each i < n whose value is at most `limit`. f writes no value
-  // of another i.
-  template <class F>
-  __device__ void for_each_up_to(int32_t n, const double* values, double limit, const F& f) const {
-    for_each(n, [&](int32_t i) {
-      if (values[i] <= limit) f(i);
-    });
-  }
-  template <class F>
-  __device__ void for_those_up_to(int32_t n, const double* values, double limit, const F& f) const {
-    for_those(n, [&](int32_t i) { return values[i] <= limit; }, f);
-  }
-
   template <class F>
   __device__ double min(int32_t n, const F& f) const {
     double lowest = kInfinity;
 #pragma unroll 1
     for (int32_t i = lane(); i < n; i += kLanes) lowest = lower_of(lowest, f(i));
-    return from_ordered_bits(lowest_of(ordered_bits(lowest)));
+    return from_ordered_bits(lowest_of_warp(ordered_bits(lowest)));
   }
   __device__ double min_of(int32_t n, const double* values) const {
     double lowest = kInfinity;
 #pragma unroll 4
     for (int32_t i = lane(); i < n; i += kLanes) lowest = lower_of(lowest, values[i]);
-    return from_ordered_bits(lowest_of(ordered_bits(lowest)));
+    return from_ordered_bits(lowest_of_warp(ordered_bits(lowest)));
   }
 
   // Calls put(i, the lowest of row(i)) for i < n.
@@ -218,12 +182,6 @@ class WarpTeam {
     return size;
   }
 
-  // One value for all lanes, which any of them may change afterwards.
-  template <class T>
-  __device__ void set(T* to, const std::type_identity_t<T>& value) const {
-    if (lane() == 0) *to = value;
-    __syncwarp();
-  }
   template <class T>
   __device__ T get(const T* from) const {
     return *from;
@@ -232,18 +190,6 @@ class WarpTeam {
   // What the host may change at any time.
   __device__ bool poll(const int32_t* from) const {
     return __any_sync(kAll, lane() == 0 && *const_cast<const volatile int32_t*>(from) != 0);
-  }
-
-  // These return what was there before.
-  __device__ int32_t atomic_add(int32_t* to, int32_t value) const { return atomicAdd(to, value); }
-  __device__ int64_t atomic_add(int64_t* to, int64_t value) const {  // unsigned addition is signed addition
-    return atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
-  }
-  __device__ int32_t atomic_exchange(int32_t* to, int32_t value) const { return atomicExch(to, value); }
-
-  // Of numbers that are not negative: their bits are in the order of the numbers.
-  __device__ void atomic_max(double* to, double value) const {
-    atomicMax(reinterpret_cast<long long*>(to), __double_as_longlong(value));
   }
 
   // n keys, none negative, and the lowest of them; no two are equal, unless they are infinite. Each lane has some of
@@ -315,16 +261,12 @@ class WarpTeam {
   };
 
  private:
-  static constexpr unsigned kAll = 0xffffffffu;
-
-  __device__ static int32_t lane() { return static_cast<int32_t>(threadIdx.x); }
   __device__ static int32_t least_of(int32_t a, int32_t b) { return a < b ? a : b; }
   __device__ static double lower_of(double a, double b) { return a < b ? a : b; }  // fmin() asks if one is not a number
 
   __device__ static int32_t below(unsigned lanes) { return __popc(lanes & ((1u << lane()) - 1)); }  // this one
 
   int32_t* picked_;  // [kPicked] shared
-  std::byte *kept_, *fast_;
 };
 
 }  // namespace topoflow::BACKEND

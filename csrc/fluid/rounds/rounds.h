@@ -3,10 +3,11 @@
 //   links of 10 and 90 B/s, path 0 on both, paths 1 and 2 on the second  -> round 1: the first (10), round 2: 40 40
 //   two such pairs of links                                              -> the same two rounds
 //
-// Let the share of a link be what is left of it for each flow whose rate is still open. A link is filled when each of
-// its open flows has its lowest share there. Filling other links only raises its share, so it would be filled with the
-// same rates if links were filled in the order of their shares (refill.h). In an event, rates below the lowest that
-// leaves, and below the lowest at which a link of a new flow can be full, stay as they are.
+// Let the fair share of a link be its residual capacity over its flows whose rate is still open. A link is filled when
+// each of its open flows has its lowest share there: it is a local bottleneck. Filling other links only raises its
+// share, so it would be filled with the same rates if links were filled in the order of their shares (refill.h). In an
+// event, rates below the lowest that leaves, and below the lowest at which a link of a new flow can be full, stay as
+// they are.
 //
 // Where an all-to-all fills 72 links per event, there are 15 rounds, whose 330 open flows keep a block busy. What
 // changes in a round lies in its shared memory, so only worlds that fit there are run so, and only those without
@@ -18,8 +19,8 @@
 // Congestion-Controlled Networks, SIGMETRICS 2019, level the graph of such links in the same way).
 #pragma once
 
-#include "rates.h"
-#include "state.h"
+#include "fluid/rates.h"
+#include "fluid/state.h"
 
 namespace topoflow::BACKEND {
 
@@ -32,7 +33,7 @@ class Rounds {
 
   // B of the block's fast memory for a world.
   HD static int64_t bytes(int64_t paths, int64_t links) {
-    return kCounts * 8 + (links + 1) * (8 + Pairs::kBytes + 4) + paths * 6;
+    return (links + 1) * (8 + Pairs::kBytes + 4) + kCounts * 4 + paths * 6;
   }
 
   // When the first flow of each path ends. Only paths that flow, or did of late, are looked at.
@@ -40,8 +41,11 @@ class Rounds {
     Global<double> key;             // [P] s; infinity: nothing flows
     Global<const int32_t> flowing;  // [P]
     const int32_t* count;           // [1] of these
+    int32_t paths;
 
-    DEVICE void clear(const Team auto&) const {}  // begin() does
+    DEVICE void clear(const Team auto& team) const {
+      team.for_each(paths, [&](int32_t p) { key[p] = kInfinity; });
+    }
     DEVICE void set(const Team auto&, int32_t p, double end) const { key[p] = end; }
     DEVICE double lowest(const Team auto& team, bool) const {
       return team.min(*count, [&](int32_t i) { return key[flowing[i]]; });
@@ -66,15 +70,15 @@ class Rounds {
         links_(rates.paths.world_links),
         end_(end),
         flowing_(rates.order.items),
-        counts_(reinterpret_cast<int32_t*>(static_cast<std::byte*>(fast))),
-        share_(reinterpret_cast<double*>(counts_ + 2 * kCounts)),
-        left_(share_ + links_ + 1, links_ + 1),
-        looks_(reinterpret_cast<int32_t*>(reinterpret_cast<std::byte*>(share_ + links_ + 1) +
-                                          (links_ + 1) * Pairs::kBytes)),
-        bottleneck_(reinterpret_cast<uint16_t*>(looks_ + links_ + 1)),
+        share_(reinterpret_cast<double*>(static_cast<std::byte*>(fast))),
+        residual_(share_ + links_ + 1, links_ + 1),
+        elsewhere_(reinterpret_cast<int32_t*>(reinterpret_cast<std::byte*>(share_ + links_ + 1) +
+                                              (links_ + 1) * Pairs::kBytes)),
+        counts_(elsewhere_ + links_ + 1),
+        bottleneck_(reinterpret_cast<uint16_t*>(counts_ + kCounts)),
         open_(bottleneck_ + paths_) {}
 
-  DEVICE Ends ends() const { return {end_, flowing_, counts_ + kFlowing}; }
+  DEVICE Ends ends() const { return {end_, flowing_, counts_ + kFlowing, paths_}; }
   DEVICE static constexpr bool refilling() { return true; }
 
   // Before anything flows; rates.h has been laid out.
@@ -82,13 +86,12 @@ class Rounds {
     per_unit_ = rates_.most > 0 ? kUnits / rates_.most : 1;
     unit_ = 1 / per_unit_;
     team.for_each(links_ + 1, [&](int32_t l) {
-      left_.set(l, {l < links_ ? units(rates_.bandwidth(l)) : 0, 0});
+      residual_.set(l, {l < links_ ? units(rates_.bandwidth(l)) : 0, 0});
       share_[l] = kInfinity;
-      looks_[l] = 0;
+      elsewhere_[l] = 0;
       if (l < links_) rates_.info[l].total = {};
     });
     team.for_each(paths_, [&](int32_t p) {
-      end_[p] = kInfinity;
       bottleneck_[p] = kIdle;
       rates_.states.end_links(p, links_);
     });
@@ -106,34 +109,35 @@ class Rounds {
     team.once([&] { ++rates_.tally.events; });
     const double low = leaves < joins ? leaves : joins;
     if (low == kInfinity) return true;
-    forget_idle(team);
+    forget_drained(team);
     open(team, low * (1 - kSame));
+    bool first = true;
     for (int32_t from = 0, opened = counts_[0]; opened > 0; from = 1 - from) {
-      find_shares(team, from);
+      find_shares(team, from, first);
       if (hops_ <= 4)
-        look<4>(team, opened, from);
+        find_bottlenecks<4>(team, opened, from);
       else if (hops_ <= 6)
-        look<6>(team, opened, from);
+        find_bottlenecks<6>(team, opened, from);
       else
-        look<PathState::kLinks>(team, opened, from);
-      part(team, opened, from);
+        find_bottlenecks<PathState::kLinks>(team, opened, from);
+      partition(team, opened, from);
       const int32_t frozen = freeze(team, from, settle);
       if (frozen == 0) return false;
       opened -= frozen;
-      fresh_ = false;
+      first = false;
     }
-    fresh_ = true;
-    team.for_each(links_, [&](int32_t l) { left_.set_second(l, 0); });
+    team.for_each(links_, [&](int32_t l) { residual_.set_second(l, 0); });
     return true;
   }
 
  private:
-  // Where numbers of the world lie in `counts_`: open paths in each of two lists, those that the round froze, those
-  // that flow or did of late, of these those that no longer do; 1: a path has several flows.
-  enum Count : int32_t { kFrozen = 2, kFlowing, kGone, kMany, kCounts };
+  // What `counts_` has: open paths in each of two lists (0 and 1), paths that the round froze, paths listed as flowing,
+  // paths of that list whose flows have all ended, and 1 once a path has several flows at a time.
+  enum Count : int32_t { kFrozen = 2, kFlowing, kEnded, kMany, kCounts };
   static constexpr double kUnits = static_cast<double>(int64_t{1} << 61);  // of the most that a link has
-  // Of `bottleneck_`, beside links, and `links_` for a path that is open: no flows; the same, but listed as flowing.
-  static constexpr uint16_t kIdle = 0xFFFF, kLeft = 0xFFFE;
+  // Values of `bottleneck_` beside links, and beside `links_` of an open path. kIdle: the path has no flows; kDrained:
+  // it has none either, but is still in the list `flowing_`.
+  static constexpr uint16_t kIdle = 0xFFFF, kDrained = 0xFFFE;
   static constexpr uint16_t kTie = 0x8000;  // of an open path: other links have the same share as this one
 
   DEVICE int64_t units(double rate) const { return static_cast<int64_t>(rate * per_unit_); }
@@ -158,13 +162,13 @@ class Rounds {
     const double rate = then > 0 ? rates_.rate[p] : kInfinity;
     const int64_t use = then > 0 ? then * units(rate) : 0;
     for_each_link(rates_.states.links(p), p, [&](int32_t l) {
-      if (use > 0 && l != from) left_.add_first(l, use);
+      if (use > 0 && l != from) residual_.add_first(l, use);
       team.atomic_add(&rates_.info[l].total.high, now - then);
     });
     if (from == kIdle) flowing_[team.atomic_add(counts_ + kFlowing, 1)] = p;
-    if (now == 0 || from == kLeft) team.atomic_add(counts_ + kGone, now == 0 ? 1 : -1);
+    if (now == 0 || from == kDrained) team.atomic_add(counts_ + kEnded, now == 0 ? 1 : -1);
     if (now > 1) team.atomic_exchange(counts_ + kMany, 1);
-    bottleneck_[p] = static_cast<uint16_t>(now > 0 ? links_ : kLeft);
+    bottleneck_[p] = static_cast<uint16_t>(now > 0 ? links_ : kDrained);
     rates_.counted[p] = now;
     if (now == 0) rates_.rate[p] = Rates::kIdle;
     return rate;
@@ -181,19 +185,19 @@ class Rounds {
     return lowest;
   }
 
-  // Takes paths without flows off the list of those that flow, once they are many.
-  DEVICE void forget_idle(const Team auto& team) const {
-    const int32_t listed = counts_[kFlowing], gone = counts_[kGone];
-    if (gone < 64 || gone * 16 < listed) return;
+  // Removes paths without flows from `flowing_`, once a sixteenth of it has none.
+  DEVICE void forget_drained(const Team auto& team) const {
+    const int32_t listed = counts_[kFlowing], ended = counts_[kEnded];
+    if (ended < 64 || ended * 16 < listed) return;
     team.wait();  // until all have read it
-    team.once([&] { counts_[kFlowing] = counts_[kGone] = 0; });
+    team.once([&] { counts_[kFlowing] = counts_[kEnded] = 0; });
     team.for_each(listed, [&](int32_t i) { open_[i] = static_cast<uint16_t>(flowing_[i]); });
     team.together(listed, [&](int32_t i, bool there) {
       const uint16_t p = there ? open_[i] : 0;
-      const bool left = there && bottleneck_[p] == kLeft;
-      if (left) bottleneck_[p] = kIdle;
-      const int32_t place = team.claim(there && !left, counts_ + kFlowing);
-      if (there && !left) flowing_[place] = p;
+      const bool flows = there && bottleneck_[p] != kDrained;
+      if (there && !flows) bottleneck_[p] = kIdle;
+      const int32_t place = team.claim(flows, counts_ + kFlowing);
+      if (flows) flowing_[place] = p;
     });
   }
 
@@ -202,14 +206,14 @@ class Rounds {
     team.set(counts_, 0);
     team.together(counts_[kFlowing], [&](int32_t i, bool there) {
       const int32_t p = there ? flowing_[i] : 0;
-      const int32_t b = there ? bottleneck_[p] : kLeft;
-      const bool opens = b != kLeft && share_[b] >= low;
+      const int32_t b = there ? bottleneck_[p] : kDrained;
+      const bool opens = b != kDrained && share_[b] >= low;
       if (opens) {
         const int32_t flows = rates_.counted[p];
         const int64_t use = b == links_ ? 0 : flows * units(rates_.rate[p]);
         for_each_link(rates_.states.links(p), p, [&](int32_t l) {
-          if (use > 0 && l != b) left_.add_first(l, use);
-          left_.add_second(team, l, flows);
+          if (use > 0 && l != b) residual_.add_first(l, use);
+          residual_.add_second(team, l, flows);
         });
       }
       const int32_t place = team.claim(opens, counts_);
@@ -217,22 +221,22 @@ class Rounds {
     });
   }
 
-  // Of links that have open paths. Those that the last round filled have none any more.
-  DEVICE void find_shares(const Team auto& team, int32_t from) const {
+  // Of links that have open paths. Those that the round before filled have none any more.
+  DEVICE void find_shares(const Team auto& team, int32_t from, bool first) const {
     team.once([&] { counts_[1 - from] = counts_[kFrozen] = 0; });
     team.for_each(links_, [&](int32_t l) {
-      const Pair k = left_[l];
-      const auto flows = static_cast<int32_t>(fresh_ || looks_[l] != 0 ? k.second : 0);
-      if (flows != k.second) left_.set_second(l, 0);
-      looks_[l] = -flows;
+      const Pair k = residual_[l];
+      const auto flows = static_cast<int32_t>(first || elsewhere_[l] != 0 ? k.second : 0);
+      if (flows != k.second) residual_.set_second(l, 0);
+      elsewhere_[l] = -flows;
       if (flows == 0) return;
       share_[l] = k.first > 0 ? static_cast<double>(k.first) * unit_ / flows : 0;
     });
   }
 
-  // Each open path counts at the link that has its lowest share, or at all of these.
+  // Counts each open path at the link that has its lowest share, or at all of these.
   template <int32_t kHops>
-  DEVICE void look(const Team auto& team, int32_t opened, int32_t from) const {
+  DEVICE void find_bottlenecks(const Team auto& team, int32_t opened, int32_t from) const {
     const bool many = counts_[kMany] != 0;
     team.for_each(opened, [&](int32_t i) {
       const uint16_t p = open_[from * paths_ + i];
@@ -254,9 +258,9 @@ class Rounds {
       }
       const auto count = [&](int32_t l) {
         if (many)
-          team.atomic_add(looks_ + l, rates_.counted[p]);
+          team.atomic_add(elsewhere_ + l, rates_.counted[p]);
         else
-          team.atomic_add(looks_ + l, 1);
+          team.atomic_add(elsewhere_ + l, 1);
       };
       count(at);
       if (tie)
@@ -267,8 +271,8 @@ class Rounds {
     });
   }
 
-  // Tells open paths that cross a link which is filled now from others.
-  DEVICE void part(const Team auto& team, int32_t opened, int32_t from) const {
+  // Divides the open paths into those that cross a local bottleneck, which is filled now, and others.
+  DEVICE void partition(const Team auto& team, int32_t opened, int32_t from) const {
     uint16_t* const others = open_ + (1 - from) * paths_;
     team.together(opened, [&](int32_t i, bool there) {
       const uint16_t p = there ? open_[from * paths_ + i] : 0;
@@ -276,12 +280,12 @@ class Rounds {
       if (there) {
         const uint16_t found = bottleneck_[p];
         const int32_t at = found & ~kTie;
-        fills = looks_[at] == 0;
+        fills = elsewhere_[at] == 0;
         if (found & kTie) {
           int32_t of = at;
           if (!fills)
             for_each_link(rates_.states.links(p), p, [&](int32_t l) {
-              if (looks_[l] == 0 && share_[l] == share_[at]) of = l;
+              if (elsewhere_[l] == 0 && share_[l] == share_[at]) of = l;
             });
           fills = fills || of != at;
           if (fills) bottleneck_[p] = static_cast<uint16_t>(of);
@@ -293,8 +297,8 @@ class Rounds {
     });
   }
 
-  // The flows of these get the share of the link that limits them. Returns how many paths they are. A thread has one
-  // link of a path, as the paths of a round would keep few threads busy.
+  // Gives the flows of the former the share of the link that limits them. Returns how many paths they are. A thread has
+  // one link of a path, as the paths of a round would keep few threads busy.
   DEVICE int32_t freeze(const Team auto& team, int32_t from, const auto& settle) const {
     const uint16_t* const last = open_ + (1 - from) * paths_ + paths_ - 1;
     const int32_t frozen = counts_[kFrozen];
@@ -305,8 +309,8 @@ class Rounds {
       const int64_t use = -flows * units(rate);
       const auto take = [&](int32_t l) {
         if (l == to) return;
-        if (use < 0) left_.add_first(l, use);
-        left_.add_second(team, l, -flows);
+        if (use < 0) residual_.add_first(l, use);
+        residual_.add_second(team, l, -flows);
       };
       const uint16_t link = rates_.states.link(p, k);
       if (link == PathState::kMany) {
@@ -325,17 +329,16 @@ class Rounds {
 
   Rates& rates_;
   int32_t paths_, links_;
-  int32_t hops_ = 0;   // of a path at most
-  bool fresh_ = true;  // no round of this event has filled a link
+  int32_t hops_ = 0;  // of a path at most
   double per_unit_ = 1, unit_ = 1;
-  double* end_;           // [P] s
-  int32_t* flowing_;      // [P]
-  int32_t* counts_;       // [kCounts] shared, as all that follows
-  double* share_;         // [L + 1] B/s for each open flow; of a link that has been filled, what it gave
-  Pairs left_;            // [L + 1] units that are left but for what its own paths have, and open flows
-  int32_t* looks_;        // [L + 1] open flows whose lowest share it is, less all of its open flows
+  double* end_;           // [P] s, when the first flow ends
+  int32_t* flowing_;      // [P] paths that have flows, and drained ones
+  double* share_;         // [L + 1] shared, as all that follows: B/s, the fair share, of a filled link its level
+  Pairs residual_;        // [L + 1] capacity without what flows use that other links limit, in units; open flows
+  int32_t* elsewhere_;    // [L + 1] minus the open flows that have a lower share elsewhere; 0: a local bottleneck
+  int32_t* counts_;       // [kCounts]
   uint16_t* bottleneck_;  // [P]
-  uint16_t* open_;        // [2][P] from the front; paths that a round froze are at the end of the other list
+  uint16_t* open_;        // [2][P] open paths from the front; paths that a round froze are at the end of the other list
 };
 
 }  // namespace topoflow::BACKEND

@@ -1,0 +1,80 @@
+// What a block and a warp of a GPU have in common as teams (team.h).
+#pragma once
+
+#include <new>
+#include <type_traits>
+
+#include "lowest.h"
+
+namespace topoflow::BACKEND {
+
+// `Own` is the team: it has wait(), for_each() and for_those().
+template <class Own>
+class DeviceTeam {
+ public:
+  static constexpr bool kAlone = false;
+
+  // `kept`: shared memory where keep() has room; `fast`: more of it, or null.
+  __device__ DeviceTeam(std::byte* kept, std::byte* fast) : kept_(kept), fast_(fast) {}
+
+  __device__ std::byte* fast() const { return fast_; }
+
+  // What all threads read. They no longer read what was kept before.
+  template <class T, class... Arguments>
+  __device__ T& keep(const Arguments&... arguments) const {
+    own().wait();
+    once([&] { new (kept_) T(arguments...); });
+    own().wait();
+    return *static_cast<T*>(Shared<T>(reinterpret_cast<T*>(kept_)));
+  }
+
+  // Calls f once; the team has seen its effects after the next of its functions that waits.
+  template <class F>
+  __device__ void once(const F& f) const {
+    if (threadIdx.x == 0) f();
+  }
+
+  // One value for all threads, which any of them may change afterwards.
+  template <class T>
+  __device__ void set(T* to, const std::type_identity_t<T>& value) const {
+    once([&] { *to = value; });
+    own().wait();
+  }
+
+  // Calls f(i), with all threads or with the whole team, for each i < n whose value is at most `limit`. f writes no
+  // value of another i.
+  template <class F>
+  __device__ void for_each_up_to(int32_t n, const double* values, double limit, const F& f) const {
+    own().for_each(n, [&](int32_t i) {
+      if (values[i] <= limit) f(i);
+    });
+  }
+  template <class F>
+  __device__ void for_those_up_to(int32_t n, const double* values, double limit, const F& f) const {
+    own().for_those(n, [&](int32_t i) { return values[i] <= limit; }, f);
+  }
+
+  // These return what was there before.
+  __device__ int32_t atomic_add(int32_t* to, int32_t value) const { return atomicAdd(to, value); }
+  __device__ int64_t atomic_add(int64_t* to, int64_t value) const {  // unsigned addition is signed addition
+    return atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
+  }
+  __device__ int32_t atomic_exchange(int32_t* to, int32_t value) const { return atomicExch(to, value); }
+
+  // Of numbers that are not negative: their bits are in the order of the numbers.
+  __device__ void atomic_max(double* to, double value) const {
+    atomicMax(reinterpret_cast<long long*>(to), __double_as_longlong(value));
+  }
+
+ protected:
+  static constexpr unsigned kAll = 0xffffffffu;  // lanes of a warp
+
+  __device__ static int32_t lane() { return static_cast<int32_t>(threadIdx.x % 32); }
+
+ private:
+  __device__ const Own& own() const { return static_cast<const Own&>(*this); }
+
+  std::byte *kept_, *fast_;
+};
+
+}  // namespace topoflow::BACKEND
