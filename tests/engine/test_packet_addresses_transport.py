@@ -179,7 +179,8 @@ def test_idle_routes_are_the_mean_of_the_paths_that_a_dragonfly_lists(seed: int)
     ends = [draw.choice(fabric.servers, 2, replace=False).tolist() for _ in range(5)]
     each = draw.random(fabric.links)
     graph = with_transfers(fabric, [Transfer(1.0, *pair) for pair in ends], "minimal").graph
-    sums = CrossedLinks.by_address(graph, "minimal").sums(each)[graph.path]
+    crossed = CrossedLinks.by_address(graph, "minimal")
+    sums = crossed.sums(each[crossed.link])[graph.path]
     routes = as_routes(fabric.route)
     for (source, target), found in zip(ends, sums, strict=True):
         pair = np.array([[source], [target]])

@@ -5,7 +5,7 @@
                   cables between two groups; with ``valiant_group`` over some of the groups (routers) in the middle too.
                   Adaptive routings take minimal routes where nothing waits. Of equally good links the first one counts
 
-Shapes: P paths, L links, H links that paths cross, R routes.
+Shapes: P paths, H links that paths cross, R routes.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class CrossedLinks:
         return np.bincount(self.path, self.share, self.paths).astype(np.float64)
 
     def sums(self, each: Floats) -> Floats:
-        """Return [P] the sum of ``each`` [L] over the links of each path."""
-        return np.bincount(self.path, each[self.link] * self.share, self.paths).astype(np.float64)
+        """Return [P] the sum over the links of each path, of ``each`` [H]."""
+        return np.bincount(self.path, each * self.share, self.paths).astype(np.float64)
 
 
 def _middles(hops: NextHops, source: Ints, target: Ints, route: Offsets) -> Offsets:

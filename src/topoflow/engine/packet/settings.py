@@ -299,7 +299,7 @@ def _latency_alone(world: World, settings: PacketSettings, crossed: CrossedLinks
     if not crossed.paths:
         return np.zeros(graph.tasks)
     hops = crossed.count  # of the average byte
-    waited = crossed.sums(world.latency)
+    waited = crossed.sums(world.latency[crossed.link])
     waited += np.where(hops > 0, np.maximum(hops - 1, 0) * settings.switch_latency + 2 * settings.nic_latency, 0.0)
     alone: Floats = np.where(graph.path >= 0, waited[graph.path], 0.0)
     return alone
@@ -322,7 +322,7 @@ def _one_way(world: World, settings: PacketSettings, crossed: CrossedLinks) -> F
     """[T] s that a flit takes on the idle path of a task; of any length for a task without one."""
     if not crossed.paths:
         return np.zeros(world.graph.tasks)
-    flit = np.ceil(settings.flit * SECOND / world.capacity) / SECOND
+    flit = np.ceil(settings.flit * SECOND / world.capacity[crossed.link]) / SECOND
     found: Floats = crossed.sums(flit)[world.graph.path] + _latency_alone(world, settings, crossed)
     return found
 
@@ -432,7 +432,7 @@ def _window(layout: PortLayout, settings: PacketSettings, byte_time: Floats, lat
     if isinstance(layout, AddressedLayout):
         arrival = latency[layout.tables.level == DOWN].min(initial=LONGEST) + nic
         other = latency[layout.tables.level != DOWN].min(initial=LONGEST) + min(switch, credit)
-        if settings.has_transport:
+        if settings.has_transport:  # what is lost is known a flit and a link later
             other = min(other, latency.min(initial=LONGEST))
         return int(flit.min(initial=LONGEST) + min(arrival, other))
     last = np.concatenate(
@@ -444,7 +444,7 @@ def _window(layout: PortLayout, settings: PacketSettings, byte_time: Floats, lat
         flit[following] + latency[sent] + credit,
         flit[last] + latency[last] + nic,
     ]
-    if settings.has_transport:
+    if settings.has_transport:  # likewise
         times.append(flit + latency)
     return min((int(each.min()) for each in times if len(each)), default=1)
 

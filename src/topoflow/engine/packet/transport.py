@@ -238,7 +238,7 @@ def control_of(
     round_trip, target, unit = np.zeros((3, graph.tasks), np.int64)
     telemetry = np.zeros(graph.tasks if settings.control == "hpcc" else 0, np.int64)
     first = layout.root_port[layout.path_roots[graph.path[sends]]]
-    stored = crossed.sums(size / world.capacity)  # s that a packet takes to cross a path, stored at each link
+    stored = crossed.sums(size / world.capacity[crossed.link])  # s of a packet on its path, stored at each link
     idle = 2 * back[sends] / PS + stored[graph.path[sends]]
     if settings.control in ("nscc", "hpcc"):
         idle[:] = idle.max(initial=0.0)
