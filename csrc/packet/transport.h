@@ -29,8 +29,8 @@ class Transport : public Base {
  public:
   using Base::b_, Base::draws_, Base::edge_, Base::messages_, Base::port_, Base::ports_, Base::region_, Base::root_,
       Base::s_, Base::task_, Base::tasks_, Base::adapts, Base::begin_taken, Base::by_address, Base::end_queue,
-      Base::find_queue, Base::free_slot, Base::most_taken, Base::offer, Base::queue_of, Base::remember_taken,
-      Base::requeue, Base::self, Base::short_bytes, Base::size_of, Base::taken_edge, Base::time, Base::transports;
+      Base::find_queue, Base::free_slot, Base::most_taken, Base::offer, Base::remember_taken, Base::requeue, Base::self,
+      Base::short_bytes, Base::size_of, Base::taken_edge, Base::time, Base::transports;
   using Base::Base;
   using typename Base::Region;
 
@@ -168,30 +168,37 @@ class Transport : public Base {
     Lane& lane = s_.lane[p];
     while (lane.arrives <= end) {
       const Port& port = s_.port[p];
-      int32_t found = kNone;
-      int64_t first = kNever, second = kNever, next = kNever;
-      find_queue(port, 0, port.queues, [&](int32_t place, const Queue& queue) {
-        const int64_t time = s_.coming[&queue - s_.queue].time;
+      int32_t found = kNone, place = kNone;
+      int64_t first = kNever, second = kNever;
+      const auto compare = [&](int64_t queue, int32_t at) {
+        const int64_t time = s_.coming[queue].time;
         if (time < first) {
           second = first;
           first = time;
-          found = place;
+          found = static_cast<int32_t>(queue);
+          place = at;
         } else if (time < second) {
           second = time;
         }
         return false;
-      });
-      if (found != kNone) next = admit_one(p, found, first);
+      };
+      if (by_address())
+        find_queue(port, 0, port.queues,
+                   [&](int32_t at, const Queue& queue) { return compare(&queue - s_.queue, at); });
+      else
+        for (int32_t at = 0; at < port.queues; ++at) compare(port.first_queue + at, at);
+      if (found != kNone) admit_one(p, found, place, first);
+      const int64_t next = found == kNone ? kNever : s_.coming[found].time;
       lane.arrives = next < second ? next : second;
     }
   }
 
-  // Does so with the first packet of a queue that has not come yet; returns when the next one of that queue comes.
-  DEVICE int64_t admit_one(int32_t p, int32_t place, int64_t now) {
+  // Does so with the first packet that has not come yet of queue `number`, which is in this place of the port.
+  DEVICE void admit_one(int32_t p, int32_t number, int32_t place, int64_t now) {
     Port& port = s_.port[p];
     Lane& lane = s_.lane[p];
-    Queue& queue = queue_of(port, place);
-    Coming& coming = s_.coming[&queue - s_.queue];
+    Queue& queue = s_.queue[number];
+    Coming& coming = s_.coming[number];
     const int32_t slot = coming.first;
     Packet& packet = s_.slot[slot].packet;
     const int32_t size = size_of(packet.task, packet.number), next = packet.next;
@@ -206,17 +213,15 @@ class Transport : public Base {
       (coming.before == kNone ? queue.head : s_.slot[coming.before].packet.next) = next;
       if (queue.tail == slot) queue.tail = coming.before;
       free_slot(slot);
-      if (coming.before == kNone) {
-        queue.ready = coming.time;
-        if (next == kNone) end_queue(port, place, queue);
-      }
-      return coming.time;
+      if (coming.before != kNone) return;
+      queue.ready = coming.time;
+      if (next == kNone) end_queue(port, place, queue);
+      return;
     }
     if (!b_.transport.mark_leaving) mark(packet, p, waits);
     lane.waiting += size;
     if (waits + size > lane.most) lane.most = waits + size;
     coming.before = slot;
-    return coming.time;
   }
 
   // Returns the flits of the packet that a port sends at `now`, if it waited there.
