@@ -336,7 +336,6 @@ def report_peer(said: Sequence[Said]) -> None:
     theirs = [replace(row, predicted=row.calculon) for row in both if row.calculon is not None]
     for path, rows in (("training.calculon", theirs), ("training.beside_calculon", both)):
         report(path, rows, len(rows))
-        print(f"{path}.mean_error {fmean(row.error for row in rows):.3f}")
         report_ranking(path, rows)
 
 
