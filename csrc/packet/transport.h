@@ -165,36 +165,47 @@ class Transport : public Base {
   // Packets that come to a port until `end` begin to wait, or are lost, in the order of their times.
   DEVICE void admit(int32_t p, int64_t end) {
     if (!transports()) return;
+    if (by_address()) return admit_by_address(p, end);
+    admit_from(p, end, [](const Port& port, const auto& compare) {
+      for (int32_t place = 0; place < port.queues; ++place) compare(port.first_queue + place, place);
+    });
+  }
+
+  CALLED_ON_CPU void admit_by_address(int32_t p, int64_t end) {
+    admit_from(p, end, [this](const Port& port, const auto& compare) {
+      find_queue(port, 0, port.queues, [&](int32_t place, const Queue& queue) {
+        compare(static_cast<int32_t>(&queue - s_.queue), place);
+        return false;
+      });
+    });
+  }
+
+  // for_each(port, f) calls f(number, place) for the queues of a port that may hold packets.
+  template <class F>
+  INLINED_ON_CPU void admit_from(int32_t p, int64_t end, const F& for_each) {
     Lane& lane = s_.lane[p];
     while (lane.arrives <= end) {
-      const Port& port = s_.port[p];
-      int32_t found = kNone, place = kNone;
+      int32_t found = kNone, found_place = kNone;
       int64_t first = kNever, second = kNever;
-      const auto compare = [&](int64_t queue, int32_t at) {
-        const int64_t time = s_.coming[queue].time;
+      for_each(s_.port[p], [&](int32_t number, int32_t place) {
+        const int64_t time = s_.coming[number].time;
         if (time < first) {
           second = first;
           first = time;
-          found = static_cast<int32_t>(queue);
-          place = at;
+          found = number;
+          found_place = place;
         } else if (time < second) {
           second = time;
         }
-        return false;
-      };
-      if (by_address())
-        find_queue(port, 0, port.queues,
-                   [&](int32_t at, const Queue& queue) { return compare(&queue - s_.queue, at); });
-      else
-        for (int32_t at = 0; at < port.queues; ++at) compare(port.first_queue + at, at);
-      if (found != kNone) admit_one(p, found, place, first);
+      });
+      if (found != kNone) admit_one(p, found, found_place, first);
       const int64_t next = found == kNone ? kNever : s_.coming[found].time;
       lane.arrives = next < second ? next : second;
     }
   }
 
   // Does so with the first packet that has not come yet of queue `number`, which is in this place of the port.
-  DEVICE void admit_one(int32_t p, int32_t number, int32_t place, int64_t now) {
+  INLINED_ON_CPU void admit_one(int32_t p, int32_t number, int32_t place, int64_t now) {
     Port& port = s_.port[p];
     Lane& lane = s_.lane[p];
     Queue& queue = s_.queue[number];
