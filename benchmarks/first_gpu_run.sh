@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that a machine with a GPU can say of this project and no other can, by one command in a checkout:
 #
-#     benchmarks/first_gpu_run.sh [FOLDER [STEP...]]   # FOLDER (default gpu_run): logs, and predictions next to measurements
+#     benchmarks/first_gpu_run.sh [FOLDER [STEP...]]   # FOLDER (default gpu_run): logs
 #
 # Steps (default all): install tests memcheck racecheck synccheck initcheck throughput packets search_walk counts batches.
 # Needs nvcc on the path and Python 3.10. It goes on where a step fails, and says at its end which did. Without the step
@@ -50,14 +50,6 @@ fi
 asked counts && step counts python3 benchmarks/gpu_counts.py
 asked batches && step batches python3 benchmarks/gpu_batches.py
 
-# benchmarks/results/gpu_predictions.txt has lines "path.metric value"; throughput.py prints measurements likewise.
-if [ -e "$out/throughput.log" ]; then
-  printf '%-60s %14s %14s\n' metric predicted measured > "$out/predictions.txt"
-  awk 'NR == FNR { if ($1 !~ /^#/) predicted[$1] = $2; next }
-       $1 in predicted { printf "%-60s %14s %14s\n", $1, predicted[$1], $2 }' \
-    benchmarks/results/gpu_predictions.txt "$out/throughput.log" >> "$out/predictions.txt"
-  cat "$out/predictions.txt"
-fi
 if [ "${#failed[@]}" -gt 0 ]; then
   echo "failed: ${failed[*]}; see $out"
   exit 1

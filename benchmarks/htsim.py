@@ -128,7 +128,7 @@ def is_nscc(program: Path) -> bool:
 def model_of(setting: Setting) -> Packet:
     usual = Packet(loss="trim", switching="store_and_forward", arbiter="arrival", size=PACKET, flit=HEADER)
     if setting.peer == "hpcc":
-        return replace(usual, loss="none", control="hpcc", window="auto", buffer=BUFFER << 17)
+        return replace(usual, loss="none", control="hpcc", window="auto", buffer=BUFFER * 2**20 // 8)
     if is_nscc(Path(setting.program)):
         low, high = (each * PACKET for each in NSCC_MARKS)
         marks: dict[str, Any] = {"ecn_from": low, "ecn_to": high, "ecn_most": 1.0, "ecn_at": "departure"}

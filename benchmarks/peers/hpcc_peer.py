@@ -30,8 +30,8 @@ RECORD = np.dtype(  # TraceFormat of point-to-point/model/trace-format.h
     }
 )
 PORT = 2 + 1 + 8  # B of a port in front of the records
-# Settings of the paper (5.1) and of mix/config.txt: one rate for the whole path, a window that follows it, reactions to
-# each packet, and telemetry of every packet. INT_MULTI 1: units of 128 and 80 B. Marks are not looked at.
+# As in its mix/config.txt: one rate for the whole path, a window that follows it, reactions to each packet, and
+# telemetry in units of 128 and 80 B. Marks are not looked at.
 SETTINGS = """
 ENABLE_QCN 1
 USE_DYNAMIC_PFC_THRESHOLD 1
@@ -93,7 +93,8 @@ class Hpcc(NamedTuple):
         (folder / "trace.txt").write_text(f"{len(switches)}\n{' '.join(map(str, switches))}\n")
         command, libraries = [str(self.program), "config.txt"], {"LD_LIBRARY_PATH": str(self.program.parent.parent)}
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=os.environ | libraries)
-        rows = [line.split() for line in (folder / "fct.txt").read_text().splitlines()]
+        times = folder / "fct.txt"
+        rows = [line.split() for line in times.read_text().splitlines()] if times.exists() else []
         if done.returncode or len(rows) != len(pairs) or (folder / "pfc.txt").stat().st_size:
             raise RuntimeError(f"hpcc: {len(pairs)} messages must finish, got {len(rows)}: {done.stdout[-500:]}")
         finish = {(server(int(row[0], 16)), server(int(row[1], 16))): int(row[6]) / NS for row in rows}

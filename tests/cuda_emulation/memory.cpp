@@ -26,6 +26,9 @@ struct Who {
   const void* site = nullptr;
 };
 
+// A word of shared memory is one of 16 bits, since kernels keep such numbers there.
+size_t word_bytes(Kind kind) { return kind == Kind::kShared ? 2 : kWord; }
+
 // The last accesses to one word.
 struct Word {
   Who write, read, other_read, atomic;
@@ -128,8 +131,8 @@ void check_races(Word& word, const Who& now, Access access, Kind kind) {
 
 // A word of poison that no device code has written may still have been written by the host, with other values.
 void check_initialised(Word& word, uintptr_t address, const Who& now, const Area& area) {
-  uint32_t value;
-  std::memcpy(&value, reinterpret_cast<const void*>(address), sizeof value);
+  uint32_t value = kPoison;
+  std::memcpy(&value, reinterpret_cast<const void*>(address), word_bytes(area.kind));
   if (!word.written && value == kPoison) report(std::string("read of uninitialised ") + name(area.kind), {now.site});
 }
 
@@ -152,7 +155,7 @@ void poison(void* memory, size_t bytes) {
   auto* const word = static_cast<unsigned char*>(memory);
   for (size_t i = 0; i + kWord <= rounded(bytes, kWord); i += kWord) std::memcpy(word + i, &kPoison, kWord);
   if (Area* const area = areas().find(reinterpret_cast<uintptr_t>(memory)))
-    madvise(area->words, area->pages / kWord * sizeof(Word), MADV_DONTNEED);
+    madvise(area->words, area->pages / word_bytes(area->kind) * sizeof(Word), MADV_DONTNEED);
 }
 
 void* allocate(size_t bytes, Kind kind, int device) {
@@ -160,7 +163,7 @@ void* allocate(size_t bytes, Kind kind, int device) {
   if (kind == Kind::kDevice && bytes > memory_left(device)) return nullptr;
   const size_t pages = rounded(bytes ? bytes : 1, kPage);
   void* const memory = map(pages);
-  void* const words = map(pages / kWord * sizeof(Word));
+  void* const words = map(pages / word_bytes(kind) * sizeof(Word));
   if (!memory || !words) return nullptr;
   areas().add({reinterpret_cast<uintptr_t>(memory), bytes, pages, kind, device, static_cast<Word*>(words)});
   if (kind == Kind::kDevice) taken()[device] += bytes;
@@ -177,7 +180,7 @@ bool release(void* memory) {
   if (!area || area->begin != begin) return false;
   if (area->kind == Kind::kDevice) taken()[area->device] -= area->bytes;
   munmap(memory, area->pages);
-  munmap(area->words, area->pages / kWord * sizeof(Word));
+  munmap(area->words, area->pages / word_bytes(area->kind) * sizeof(Word));
   areas().erase(begin);
   ++changes;
   return true;
@@ -214,8 +217,9 @@ void touch(const void* pointer, size_t bytes, Access access, const void* site) {
   if (Counts::accesses())
     counts.access(block.index(), me->index, address, bytes, access, area->kind == Kind::kShared, site);
   const Who now{launch_number(), block.index(), me->index, block.epoch(), block.warp_epoch(me->index), site};
-  for (uintptr_t at = address / kWord * kWord; at < address + bytes; at += kWord) {
-    Word& word = area->words[(at - area->begin) / kWord];
+  const size_t step = word_bytes(area->kind);
+  for (uintptr_t at = address / step * step; at < address + bytes; at += step) {
+    Word& word = area->words[(at - area->begin) / step];
     if (access != Access::kWrite && area->kind != Kind::kPinned) check_initialised(word, at, now, *area);
     word.written |= access != Access::kRead;
     check_races(word, now, access, area->kind);

@@ -288,6 +288,15 @@ def test_hpcc_uses_its_share_of_a_link_and_keeps_queues_near_zero(
     assert late.max() <= 8 * 4096
 
 
+def test_hpcc_begins_with_a_bandwidth_delay_product_to_the_byte(make_world: MakeWorld) -> None:
+    """Rounded up to packets, a window of which 0.95 are left could still be more than the product, and slow nothing."""
+    world = make_world([{"path": [0], "bytes": 1e6}], [C], [LATENCY])
+    control = numbers(world, layout_of(world.graph, HPCC), HPCC).control
+    assert control.idle.tolist() == [round((2 * LATENCY + 2 * FLIT + PACKET) * 1e12)]
+    assert control.largest.tolist() == [round(float(control.idle[0]) * C / 1e12)]
+    assert control.allowed.tolist() == [math.ceil(int(control.largest[0]) / 4096)]
+
+
 def test_two_messages_of_hpcc_share_fairly(make_world: MakeWorld) -> None:
     """They come together slowly: 60 MB each end 3.3 % apart, and 4.0 % in the authors' simulator."""
     first, second = run(incast(make_world, 2, 120e6), HPCC).finish
