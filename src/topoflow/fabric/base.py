@@ -28,7 +28,7 @@ from topoflow.units import (
 Path = tuple[int, ...]  # links, first to last
 Orders = tuple[Group, ...]  # each is a permutation of a group's servers
 Route = Callable[[int, int], tuple[Path, ...]]  # paths from server to server; a flow takes one of them
-MAX_DIGESTS = 8  # of wirings, with their parts; networks of a sweep share them
+MAX_DIGESTS = 32  # of wirings, with their parts; networks of a sweep share them
 SPEEDS = ("bandwidth", "latency", "interface_bandwidth", "bill")  # of a fabric; no path depends on these
 
 

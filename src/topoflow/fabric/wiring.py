@@ -20,7 +20,7 @@ Cables = Sequence[Cable] | NDArray[np.int64]  # [C, 2]
 Index = NDArray[np.int64]
 
 NO_CHANNELS = Channels()
-kept = lru_cache(maxsize=8)  # of functions that return the wiring of sizes: points of a sweep share it
+kept = lru_cache(maxsize=32)  # of functions that return the wiring of sizes: points of a sweep share it
 BYTES_PER_CABLE = 88  # memory while a network is built (measured): 24 for each of its two links, the rest for ends
 
 
