@@ -135,9 +135,10 @@ def simulate(asked: Sequence[PointCases], run: Run) -> list[Result]:
 def _with_failures(point: Point, result: Result, builder: Builder, run: Run) -> Result:
     """``result``; where its point asks for it, with how much slower the job is if each fiber or server fails."""
     each = each_of(point.config["fail"])
-    if each:
-        run.observer.stage(f"{result.fabric.name} failing")
-        run.observer.size(f"{counted(result.fabric.links, 'link')}, {counted(result.fabric.servers, 'server')}")
+    if not each:
+        return result
+    run.observer.stage(f"{result.fabric.name} failing")
+    run.observer.size(f"{counted(result.fabric.links, 'link')}, {counted(result.fabric.servers, 'server')}")
     return replace(result, failures=tuple(_failures(what, point, result, builder, run) for what in each))
 
 
