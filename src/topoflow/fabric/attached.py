@@ -86,12 +86,11 @@ def attach(cluster: Cluster, outside: Fabric, demand: Demand, *, pxn: bool = Tru
     inside = network_links(made).start
     used = made.links - inside  # links of ``outside``; 0: one node without NICs
     bill = outside.bill if cluster.ports else ()
-    return replace(
-        made,
-        bandwidth=np.concatenate([made.bandwidth[:inside], outside.bandwidth[:used]]),
-        latency=np.concatenate([made.latency[:inside], outside.latency[:used]]),
-        interface_bandwidth=outside.interface_bandwidth,
-        bill=(*bill, *cluster_bill(cluster)) if bill or not cluster.ports else (),
+    return made.with_speeds(
+        np.concatenate([made.bandwidth[:inside], outside.bandwidth[:used]]),
+        np.concatenate([made.latency[:inside], outside.latency[:used]]),
+        outside.interface_bandwidth,
+        (*bill, *cluster_bill(cluster)) if bill or not cluster.ports else (),
     )
 
 
@@ -170,15 +169,11 @@ def fold(fabric: Fabric, size: int = 0) -> Fabric:
     assert fabric.cluster is not None
     size = size or fabric.cluster.per_node
     made, bundle, chosen = _folded(SameWiring.of(fabric), size)
-    joins_nodes = size > fabric.cluster.per_node  # then paths depend on speeds
-    return replace(
-        made,
-        bandwidth=np.bincount(bundle, fabric.bandwidth).astype(np.float64),
-        latency=fabric.latency[chosen],
-        route=FoldedRoutes(fabric, size, bundle) if joins_nodes else made.route,
-        interface_bandwidth=fabric.interface_bandwidth,
-        bill=fabric.bill,
-    )
+    bandwidth = np.bincount(bundle, fabric.bandwidth).astype(np.float64)
+    folded = made.with_speeds(bandwidth, fabric.latency[chosen], fabric.interface_bandwidth, fabric.bill)
+    if size == fabric.cluster.per_node:
+        return folded
+    return replace(folded, route=FoldedRoutes(fabric, size, bundle))  # whose paths have limits by their speeds
 
 
 @kept

@@ -102,12 +102,25 @@ class Fabric:
         check_positive(f"{self.name}.servers", self.servers)
         if self.servers > len(self.nodes):
             raise ValueError(f"{self.name}.servers: must be at most the {len(self.nodes)} nodes, got {self.servers}")
-        if not links:
-            return
-        bandwidth, latency = self.bandwidth, self.latency
-        right = bandwidth.min() >= SMALLEST_RATE and bandwidth.max() <= LARGEST_BANDWIDTH  # nan is neither
-        if not (right and latency.min() >= 0 and latency.max() < np.inf and self._ends_are_right()):
+        if links and not (self._ends_are_right() and self._speeds_are_right()):
             self._refuse()
+
+    def with_speeds(
+        self,
+        bandwidth: NDArray[np.float64],
+        latency: NDArray[np.float64],
+        interface_bandwidth: float,
+        bill: tuple[Item, ...],
+    ) -> Fabric:
+        """Return the same network with other ``SPEEDS``, whose laws alone are checked; it shares the rest."""
+        assert len(bandwidth) == len(latency) == self.links
+        fabric = object.__new__(Fabric)
+        vars(fabric).update(
+            vars(self), bandwidth=bandwidth, latency=latency, interface_bandwidth=float(interface_bandwidth), bill=bill
+        )
+        if self.links and not fabric._speeds_are_right():
+            fabric._refuse()
+        return fabric
 
     def __repr__(self) -> str:
         switches = len(self.nodes) - self.servers
@@ -131,17 +144,16 @@ class Fabric:
         speed = " to ".join(f"{rate / gbps(1):g}" for rate in rates[[0, -1]][: len(rates)]) if self.links else "no"
         return f"{speed} Gb/s"
 
+    def _speeds_are_right(self) -> bool:
+        """Return whether bandwidths and latencies are within their bounds; nan is not."""
+        least, most = np.minimum.reduce, np.maximum.reduce
+        inside = least(self.bandwidth) >= SMALLEST_RATE and most(self.bandwidth) <= LARGEST_BANDWIDTH
+        return bool(inside and least(self.latency) >= 0 and most(self.latency) < np.inf)
+
     def _ends_are_right(self) -> bool:
-        """Return whether links join two nodes each. Networks that differ in speed share their ends."""
-        key = id(self.source), id(self.target), len(self.nodes)
-        if key not in _sound_ends:
-            wrong = (self._ends.min() < 0) | (self._ends.max() >= len(self.nodes)) | np.any(self.source == self.target)
-            if wrong:
-                return False
-            if len(_sound_ends) >= MAX_DIGESTS:
-                _sound_ends.clear()
-            _sound_ends[key] = self.source, self.target
-        return True
+        """Return whether links join two nodes each."""
+        apart = bool(np.all(self.source != self.target))
+        return apart and self._ends.min() >= 0 and int(self._ends.max()) < len(self.nodes)
 
     def _refuse(self) -> None:
         """Raise ``ValueError`` for the constraint that the first wrong link violates."""
@@ -215,7 +227,6 @@ WIRED = tuple(each.name for each in fields(Fabric) if each.name not in SPEEDS)
 BY_VALUE = (int, str, bool)
 _wired: Callable[[Fabric], tuple[Any, ...]] = attrgetter(*WIRED)
 _digests: dict[tuple[int | str, ...], tuple[tuple[Any, ...], str]] = {}  # by the identity of the parts, which are kept
-_sound_ends: dict[tuple[int, int, int], tuple[object, object]] = {}  # likewise
 
 
 class FabricDesign(Protocol):

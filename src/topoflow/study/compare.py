@@ -18,6 +18,7 @@ from topoflow.engine.observer import Silent
 from topoflow.engine.simulation import simulate_each
 from topoflow.fabric.attached import network_links
 from topoflow.fabric.base import Fabric
+from topoflow.memory import no_garbage_collection
 from topoflow.report.base import Report
 from topoflow.study.builder import Builder, PointCases
 from topoflow.study.configure.build import fidelity_of
@@ -65,7 +66,8 @@ def _compare(points: Sequence[Point], run: Run) -> tuple[list[Result | ValueErro
     builder = Builder()
     run.observer.stage("placing")
     run.observer.size(counted(len(points), "point"))
-    asked = builder.build(points, run.observer)
+    with no_garbage_collection():
+        asked = builder.build(points, run.observer)
     run.observer.stage("simulating")
     run.observer.size(_size([case.world for each in asked for case in each.cases]))
     found = [
@@ -129,7 +131,12 @@ def simulate(asked: Sequence[PointCases], run: Run) -> list[Result]:
     cases = [(each.point, case) for each in asked for case in each.cases]
     timelines = simulate_each([(case.world, fidelity_of(point)) for point, case in cases], run)
     results = (Result(case, timeline) for (_, case), timeline in zip(cases, timelines, strict=True))
-    return [min(islice(results, len(each.cases)), key=lambda result: result.iteration_time) for each in asked]
+    return [
+        next(results)
+        if len(each.cases) == 1
+        else min(islice(results, len(each.cases)), key=lambda result: result.iteration_time)
+        for each in asked
+    ]
 
 
 def _with_failures(point: Point, result: Result, builder: Builder, run: Run) -> Result:

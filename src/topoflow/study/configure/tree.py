@@ -58,6 +58,11 @@ class ChangedPart:
     sources: tuple[Path, ...]
     known: dict[tuple[str, ...], Any] = field(default_factory=dict)
 
+    @cached_property
+    def is_given(self) -> bool:
+        """Return whether it is a changed value itself."""
+        return self.sources == ((self.key,),)
+
     def texts(self, changes: Mapping[Path, Any]) -> tuple[str, ...]:
         """Return the values that it depends on as text: 1 is not 1.0."""
         return tuple([repr(changes[path]) for path in self.sources])
@@ -136,6 +141,9 @@ class ConfigTree:
                 return self._by_omegaconf(changes)
         values, missed = dict(self._base), dict[str, tuple[ChangedPart, tuple[str, ...]]]()
         for part in self._parts_of(tuple(changes)):
+            if part.is_given:
+                values[part.key] = changes[part.sources[0]]
+                continue
             texts = part.texts(changes)
             if texts in part.known:
                 values[part.key] = part.known[texts]
