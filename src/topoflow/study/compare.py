@@ -61,13 +61,13 @@ def compare_each(points: Sequence[Point], commands: Sequence[str], run: Run) -> 
     ]
 
 
+@no_garbage_collection()
 def _compare(points: Sequence[Point], run: Run) -> tuple[list[Result | ValueError], tuple[str, ...]]:
     """The results of the points, or why there is none, and what of the default sweep was left out."""
     builder = Builder()
     run.observer.stage("placing")
     run.observer.size(counted(len(points), "point"))
-    with no_garbage_collection():
-        asked = builder.build(points, run.observer)
+    asked = builder.build(points, run.observer)
     run.observer.stage("simulating")
     run.observer.size(_size([case.world for each in asked for case in each.cases]))
     found = [
@@ -131,12 +131,7 @@ def simulate(asked: Sequence[PointCases], run: Run) -> list[Result]:
     cases = [(each.point, case) for each in asked for case in each.cases]
     timelines = simulate_each([(case.world, fidelity_of(point)) for point, case in cases], run)
     results = (Result(case, timeline) for (_, case), timeline in zip(cases, timelines, strict=True))
-    return [
-        next(results)
-        if len(each.cases) == 1
-        else min(islice(results, len(each.cases)), key=lambda result: result.iteration_time)
-        for each in asked
-    ]
+    return [min(islice(results, len(each.cases)), key=lambda result: result.iteration_time) for each in asked]
 
 
 def _with_failures(point: Point, result: Result, builder: Builder, run: Run) -> Result:

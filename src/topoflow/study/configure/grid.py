@@ -14,6 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from topoflow.engine.observer import Observer, Silent
+from topoflow.memory import no_garbage_collection
 from topoflow.study.configure.build import forget
 from topoflow.study.configure.errors import one_line, reason
 from topoflow.study.configure.given import name_of
@@ -140,6 +141,7 @@ class Grid(Sequence[Point]):
     def _points(self) -> PointComposer:
         return PointComposer(self.config, self.check, self.sources)
 
+    @no_garbage_collection()
     def compose(self, numbers: Sequence[int] | None = None, observer: Observer = Silent()) -> list[Point]:
         """Return the points of ``numbers``, by default all. ``observer`` is informed of each. Raise as ``of`` does."""
         points = []

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,19 +26,16 @@ class Point:
     objects: Mapping[str, Any] = field(default_factory=dict)  # made in Python, by group
 
 
-@dataclass(frozen=True)
-class at_point(AbstractContextManager[None]):
+@contextmanager
+def at_point(point: Point) -> Iterator[None]:
     """Add to a ``ValueError`` which of several points it is about, by the values that the arguments sweep."""
-
-    point: Point
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, ValueError):
-            return
-        point = self.point
+    try:
+        yield
+    except ValueError as error:
         swept = ",".join(f"{key}={value}" for key, value in point.swept.items() if key not in point.by_default)
-        if swept and not str(error).startswith(f"{swept}: "):
-            raise ValueError(f"{error} (at {swept})") from error
+        if not swept or str(error).startswith(f"{swept}: "):
+            raise
+        raise ValueError(f"{error} (at {swept})") from error
 
 
 def unique_names(points: Sequence[Point]) -> list[str]:
