@@ -148,10 +148,8 @@ class Builder:
         asked, folded = job.asked, _gpus_of_endpoint(job)
         if point.config["node"] is not None and point.config["strides"] is None and folded > 1:
             asked = f"{job.servers} of {folded}"  # no rings in it are for the groups of a job
-        fabric: Fabric = self._once(
-            point, FABRIC, lambda point: design_of(point, job).build(job.servers, job.demand), asked
-        )
-        return fabric
+        made: Fabric = self._once(point, FABRIC, lambda point: _built(point, job), asked)
+        return made
 
     def _after_failure(self, point: Point, job: Job, fabric: Fabric) -> tuple[Job, list[Fabric]]:
         """The job on the servers that are left, and the networks that may be left of one built for the whole job."""
@@ -182,10 +180,8 @@ class Builder:
         costs = build(point, "prices"), build(point, "reliability")
         worlds = [self.placements.place(job.traffic, fabric, decision.lowering, about.world) for fabric in fabrics]
         return tuple(
-            [
-                Case(_simulated_in(about, decision, world), job, fabric, decision.lowering, world, *costs)
-                for fabric, world in zip(fabrics, worlds, strict=True)
-            ]
+            Case(_simulated_in(about, decision, world), job, fabric, decision.lowering, world, *costs)
+            for fabric, world in zip(fabrics, worlds, strict=True)
         )
 
     def _once(self, point: Point, keys: tuple[str, ...], make: Callable[[Point], Any], which: Hashable) -> Any:
@@ -376,6 +372,10 @@ def design_of(point: Point, job: Job | None = None) -> FabricDesign:
         design = Attached(design, cluster, build(point, "nccl").pxn, each > 1, each)
     strides = point.config["strides"]
     return design if strides is None else WithStrides(design, tuple(strides))
+
+
+def _built(point: Point, job: Job) -> Fabric:
+    return design_of(point, job).build(job.servers, job.demand)
 
 
 def _gpus_of_endpoint(job: Job) -> int:

@@ -54,8 +54,8 @@ class Argument:
         """Return what the composition depends on: a plain value counts by its key alone."""
         return (self.key if self.is_value else self.text), self.is_value
 
-    def is_like(self, other: Argument) -> bool:
-        """Return whether files are chosen by both alike; a node chooses its GPU."""
+    def chooses_like(self, other: Argument) -> bool:
+        """Return whether both give a plain value to one key, other than a node, which chooses a GPU."""
         return self.is_value and other.is_value and self.key == other.key != "node"
 
 
@@ -99,7 +99,7 @@ class PointComposer:
     def compose(self, overrides: Sequence[str], point: Point) -> Point:
         """Return ``point`` with the values and choices of ``overrides``. Raise ``ValueError`` in one line."""
         with one_line(overrides, self.name, self.sources):
-            composition, changes = self._like_the_last(overrides, point.objects)
+            composition, changes = self._files(overrides, point.objects)
             for group, made in point.objects.items():
                 if group not in (FIDELITY, *composition.choices):
                     raise ValueError(f"{group}: must be text, a number or a list of these, got {type(made).__name__}")
@@ -116,21 +116,19 @@ class PointComposer:
             self._check(composition, values)
         return _with_objects(point, composition, values)
 
-    def _like_the_last(
-        self, overrides: Sequence[str], objects: Mapping[str, Any]
-    ) -> tuple[Composition, dict[Path, Any]]:
-        """Return what ``composition`` does, for what the node of ``overrides`` adds, too.
+    def _files(self, overrides: Sequence[str], objects: Mapping[str, Any]) -> tuple[Composition, dict[Path, Any]]:
+        """Return what ``composition`` does for ``overrides`` and those that their node adds.
 
-        Most points of a sweep differ from the last in plain values alone, and so in nothing that chooses files.
+        Points of a sweep mostly differ from the one before in plain values alone, and then choose the same files.
         """
         last, composition, changes = self._last
-        differ = [(one, other) for one, other in zip(overrides, last, strict=False) if one is not other]
-        if len(overrides) == len(last) and not objects:
-            pairs = [(self.argument(one), self.argument(other)) for one, other in differ]
-            if composition is not None and all(one.is_like(other) for one, other in pairs):
+        if composition is not None and len(overrides) == len(last) and not objects:
+            different = [(one, other) for one, other in zip(overrides, last, strict=True) if one is not other]
+            pairs = [(self.argument(one), self.argument(other)) for one, other in different]
+            if all(one.path in changes and one.chooses_like(other) for one, other in pairs):  # else Hydra has it
                 return composition, {**changes, **{one.path: one.value for one, _ in pairs}}
         composition, changes = self.composition(with_node(overrides, objects, self._options("gpu")))
-        self._last = (overrides, composition, changes) if not objects else NO_LAST
+        self._last = NO_LAST if objects else (overrides, composition, changes)
         return composition, changes
 
     def composition(self, overrides: Sequence[str]) -> tuple[Composition, dict[Path, Any]]:
