@@ -95,9 +95,9 @@ def attach(cluster: Cluster, outside: Fabric, demand: Demand, *, pxn: bool = Tru
 
 
 @kept
-def _attached(cluster: Cluster, same: SameWiring, groups: tuple[Group, ...], pxn: bool) -> Fabric:
-    """Return the network with the speeds of one of those that are the ``same``, and without a bill."""
-    outside, inside = same.fabric, NodeLinks.of(cluster)
+def _attached(cluster: Cluster, network: SameWiring, groups: tuple[Group, ...], pxn: bool) -> Fabric:
+    """Return the network with the speeds of one of those that equal ``network``, and without a bill."""
+    outside, inside = network.fabric, NodeLinks.of(cluster)
     ends = np.stack([outside.source, outside.target])
     if not outside.is_static or np.any((ends < outside.servers).all(axis=0)):
         rule = f"must join the ports of {cluster.node.name} by switches that stay as they are"
@@ -177,9 +177,12 @@ def fold(fabric: Fabric, size: int = 0) -> Fabric:
 
 
 @kept
-def _folded(same: SameWiring, size: int) -> tuple[Fabric, Index, Index]:
-    """Return the network with the speeds of one of the ``same``, the link in place of each, and the first for each."""
-    fabric = same.fabric
+def _folded(network: SameWiring, size: int) -> tuple[Fabric, Index, Index]:
+    """Return the network with the speeds of one of those that equal ``network``.
+
+    Also returns the link in place of each of its links, and the first link that each stands for.
+    """
+    fabric = network.fabric
     cluster = fabric.cluster
     assert cluster is not None
     inside = NodeLinks.of(cluster)
