@@ -26,6 +26,7 @@ from topoflow.fabric.wiring import kept
 from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.node import Device, Link
 
+_no_demand = kept(Demand)
 Walk = tuple[int, ...]  # directed links of a node: 2 i along ``NodeLinks.links[i]``, 2 i + 1 against it
 
 
@@ -54,7 +55,7 @@ class Attached:
         elif build_ports is not None:
             outside = build_ports(cluster.nodes, ports)
         else:
-            outside = self.design.build(cluster.nodes * ports, Demand(cluster.nodes * ports))
+            outside = self.design.build(cluster.nodes * ports, _no_demand(cluster.nodes * ports))
         gpus = attach(cluster, outside, Demand(cluster.gpus) if self.folded else demand, pxn=self.pxn)
         if listed is None or not len(listed.source):
             return fold(gpus, size) if self.folded else gpus
