@@ -72,7 +72,7 @@ def _received(receiver: Connection) -> Any:
     plain, sizes = receiver.recv()
     arrays = [np.empty(size, np.uint8) for size in sizes]
     for array in arrays:
-        _all_of(memoryview(array), lambda rest: os.readv(receiver.fileno(), [rest]))
+        _all_of(array.data, lambda rest: os.readv(receiver.fileno(), [rest]))
     return pickle.loads(plain, buffers=arrays)
 
 

@@ -217,8 +217,9 @@ class RecipeBound:
         """
         _, mesh = _distinct(recipes.tensor, recipes.context, recipes.expert)
         shares = [np.flatnonzero(mesh % processes == number) for number in range(min(processes, mesh.max() + 1))]
-        others = [start(partial(self._of, most=most), recipes.at(rows), "strategy: must be bounded") for rows in shares[1:]]
-        found = [self._of(recipes.at(shares[0]), most), *(wait() for wait in others)]
+        bound = partial(self._of, most=most)
+        others = [start(bound, recipes.at(rows), "strategy: must be bounded") for rows in shares[1:]]
+        found = [bound(recipes.at(shares[0])), *(wait() for wait in others)]
         order = np.argsort(np.concatenate(shares))
         return Bounds(
             np.concatenate([each.seconds for each in found])[order],
