@@ -39,8 +39,8 @@ class SearchResults(Sequence[SearchResult]):
 
     @property
     def names(self) -> list[str]:
-        """The names by which searches differ."""
-        return [each.name for each in self._searched.searches]
+        """Return the names by which searches differ."""
+        return [search.name for search in self._searched.searches]
 
     @property
     def chosen(self) -> list[SearchResult]:

@@ -52,17 +52,17 @@ def parse(version: str, words: list[str] | None) -> argparse.Namespace:
 
 
 def parser(version: str) -> argparse.ArgumentParser:
-    """The whole command line. ``arguments.verb`` of what it parses names the module to run."""
-    found: argparse.ArgumentParser = Parser(
+    """Return the parser of the command line. ``verb`` of the parsed arguments names the module to run."""
+    root_parser: argparse.ArgumentParser = Parser(
         prog="topoflow",
         description="Which network and which way of splitting a training job make an iteration fastest, at what price?",
         epilog="Start with: topoflow compare",
     )
-    found.add_argument("--version", action="version", version=f"topoflow {version}")
-    subparsers = found.add_subparsers(dest="verb", required=True, metavar="VERB")
+    root_parser.add_argument("--version", action="version", version=f"topoflow {version}")
+    subparsers = root_parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for add in VERBS.values():
         add(subparsers)
-    return found
+    return root_parser
 
 
 def _verb(help: str, description: str | None, epilog: str) -> Callable[[Arguments], Arguments]:

@@ -56,15 +56,18 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def parse(settings: Sequence[str]) -> Point:
-    """``KEY=VALUE`` words. Raises ``ValueError`` for a key that does not exist, is given twice or has no value."""
-    given: dict[str, str] = {}
+    """Return the point of ``KEY=VALUE`` words.
+
+    Raises ``ValueError`` for a key that does not exist, is given twice or has no value.
+    """
+    values: dict[str, str] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not value:
             raise ValueError(f"{key}: must have a value, as in {key}=VALUE, got {setting!r}")
-        if key in given:
-            raise ValueError(f"{key}: must be given once, got {given[key]!r} and {value!r}")
-        given[key] = value
+        if key in values:
+            raise ValueError(f"{key}: must be given once, got {values[key]!r} and {value!r}")
+        values[key] = value
     points = grid(settings, _check, CONFIG)
     if len(points) > 1:
         raise ValueError(f"{next(iter(points[0].swept))}: must be one value, as one world is simulated, got several")

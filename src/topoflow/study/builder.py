@@ -142,7 +142,7 @@ class Builder:
     def _fabric(self, point: Point, job: Job) -> Fabric:
         check_fit(point.config["strides"], job.demand)
         design = design_of(point, job)
-        asked = job.asked
+        asked = job.network_digest
         if isinstance(design, Attached) and design.folded:  # no rings in it are for the groups of a job
             asked = f"{job.servers} of {design.per_endpoint}"
         fabric: Fabric = self._once(

@@ -45,8 +45,10 @@ def lanes(outcome: Result) -> dict[str, list[Spans]]:
     drawn = sender < len(servers)
     flows, sender = flows[drawn], sender[drawn]
     kind = number[graph.owner[flows]]
-    for each in kinds[np.argsort(first)].tolist():
-        spans[names[each]] = [merge(ran[flows[(kind == each) & (sender == server)]]) for server in servers]
+    for kind_number in kinds[np.argsort(first)].tolist():
+        spans[names[kind_number]] = [
+            merge(ran[flows[(kind == kind_number) & (sender == server)]]) for server in servers
+        ]
     return spans
 
 

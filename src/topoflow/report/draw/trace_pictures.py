@@ -74,7 +74,7 @@ def draw_shares(summaries: Sequence[Summary]) -> Figure | None:
     axes.set_xlabel(f"time in the step [{unit}]")
     plain(axes)
     handles = [
-        Patch(color=PARTS[title], label=title) for title in PARTS if any(_parts(each)[title] for _, each in bars)
+        Patch(color=PARTS[title], label=title) for title in PARTS if any(_parts(share)[title] for _, share in bars)
     ]
     handles.append(Patch(facecolor=COMPUTE, hatch="///", edgecolor="white", label="hidden communication"))
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
