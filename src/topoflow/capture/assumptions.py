@@ -28,8 +28,8 @@ def unsized(trace: Trace) -> tuple[Unsized, ...]:
             if isinstance(event, ComputeSpan) and event.communicates:
                 counts[event.name] += 1
                 seconds[event.name] += event.seconds
-    found = (Unsized(name, count, seconds[name]) for name, count in counts.items())
-    return tuple(sorted(found, key=lambda one: (-one.seconds, one.name)))
+    unsized_kernels = (Unsized(name, count, seconds[name]) for name, count in counts.items())
+    return tuple(sorted(unsized_kernels, key=lambda kernel: (-kernel.seconds, kernel.name)))
 
 
 def assumptions(trace: Trace) -> tuple[str, ...]:

@@ -152,12 +152,12 @@ def _partial(operations: Iterable[SharedOperation], number: int) -> tuple[str, .
 def _collectives(
     trace: Trace, number: int, bus_bandwidths: Mapping[LineKey, float], link_bandwidth: float | None
 ) -> tuple[CollectiveLine, ...]:
-    found: dict[LineKey, dict[int, list[Communication]]] = {}
+    communications: dict[LineKey, dict[int, list[Communication]]] = {}
     for rank in sorted(trace.ranks):
         for event in trace.communications(rank):
-            found.setdefault(_line(event), {}).setdefault(rank, []).append(event)
+            communications.setdefault(_line(event), {}).setdefault(rank, []).append(event)
     lines = []
-    for (op, size, dtype), by_rank in found.items():
+    for (op, size, dtype), by_rank in communications.items():
         events = [event for ranked in by_rank.values() for event in ranked]
         counted = [event for event in events if event.iteration == number]
         reached = bus_bandwidths.get((op, size, dtype))

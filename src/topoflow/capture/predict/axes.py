@@ -43,8 +43,8 @@ def layout_of(
 
 def _span(group: Sequence[int]) -> tuple[int, int] | None:
     """Return the stride of a group and the end of its axis; None for a group of no single axis."""
-    found = sorted(_boundaries(group))
-    return (found[0], found[1]) if len(found) == 2 else None
+    boundaries = sorted(_boundaries(group))
+    return (boundaries[0], boundaries[1]) if len(boundaries) == 2 else None
 
 
 def _boundaries(group: Sequence[int]) -> set[int]:

@@ -149,7 +149,7 @@ def communication(call: OperatorSignature, group: Group, arguments: Mapping[str,
 def before_call(value: Any) -> Any:
     """Return arguments with sparse tensors as they are now: gloo puts others in their place, with other sizes."""
     if isinstance(value, (list, tuple)):
-        return [before_call(each) for each in value]
+        return [before_call(element) for element in value]
     return value.detach() if isinstance(value, torch.Tensor) and value.layout in SPARSE else value
 
 

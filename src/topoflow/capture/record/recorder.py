@@ -325,10 +325,10 @@ class Recorder(TorchDispatchMode):
         rows: WeakKeyDictionary[ProcessGroup, dict[Any, tuple[Any, ...]]] = WeakKeyDictionary()
 
         def describe(args: Any, shape: Any) -> tuple[Any, ...]:
-            group, *values, given = args
+            group, *values, call_options = args
             arguments = dict(zip(names, values, strict=True))
             for argument, option in options.items():
-                arguments[argument] = getattr(given, option)
+                arguments[argument] = getattr(call_options, option)
             rows_of_group = rows.setdefault(group, {})
             if len(rows_of_group) >= MAX_SHAPES:
                 rows_of_group.clear()
