@@ -32,7 +32,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError
 
-from topoflow.cli.kept import DEFAULT, VARIABLE, free_folder
+from topoflow.cli.saved_results import DEFAULT, VARIABLE, free_folder
 from topoflow.cli.verb import OF_POINTS, PRINTING, AnswerEach, Verb, command_of, flags, folders
 from topoflow.report.files import locked
 from topoflow.study.configure.composition import PACKAGE, VERSION_BASE, composed, initialized

@@ -8,7 +8,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from topoflow.cli.kept import keep
+from topoflow.cli.saved_results import keep
 from topoflow.cli.stages import Terminal
 from topoflow.cli.verb import Verb, command_of, folders, needs_hydra, run_application
 from topoflow.engine.base import Unfinished

@@ -15,7 +15,7 @@ from importlib import metadata, util
 from pathlib import Path
 
 from topoflow import __version__
-from topoflow.cli.kept import DEFAULT, VARIABLE
+from topoflow.cli.saved_results import DEFAULT, VARIABLE
 from topoflow.emulate.sandbox import why_not
 from topoflow.memory import free_memory
 from topoflow.printable import one_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from topoflow.cli.experiment import show
-from topoflow.cli.kept import keep
+from topoflow.cli.saved_results import keep
 from topoflow.cli.stages import Terminal
 from topoflow.cli.verb import command_of, folders
 from topoflow.files import write_atomically

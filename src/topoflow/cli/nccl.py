@@ -73,8 +73,8 @@ def run(arguments: argparse.Namespace) -> None:
         f"{arguments.operation} on {comm.ranks} {comm.node.gpu or 'GPUs'}, {comm.nodes} x {comm.node.name}, "
         f"{comm.channels} channels of rings, {'' if comm.ll128 else 'no '}LL128"
     )
-    if nccl.found is not None:
-        console.print(f"Note: {nccl.found.note}.")
+    if nccl.loaded is not None:
+        console.print(f"Note: {nccl.loaded.note}.")
     for note in comm.node.notes:
         console.print(f"Note: {settings['node']}: {note}.")
     console.print(table(rows, comm, settings, log))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from topoflow.cli.experiment import show
-from topoflow.cli.kept import keep
+from topoflow.cli.saved_results import keep
 from topoflow.cli.stages import Terminal
 from topoflow.cli.verb import Verb, command_of, folders, needs_hydra, run_application
 from topoflow.files import write_atomically

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from topoflow.cli.kept import keep
+from topoflow.cli.saved_results import keep
 from topoflow.cli.search_progress import SearchTerminal
 from topoflow.cli.stages import Terminal
 from topoflow.cli.verb import Verb, command_of, folders, needs_hydra, run_application

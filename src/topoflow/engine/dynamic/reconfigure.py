@@ -98,8 +98,8 @@ def _check_ends(world: World, fabric: Fabric, interval: float) -> None:
         wires = float(np.divide(graph.bytes[graph.path >= 0].sum(), together))
     least = max(float((graph.release + graph.delay).max(initial=0.0)), wires)
     if not least <= MOST_SAMPLES * interval:
-        law = f"must end within {MOST_SAMPLES} samples of its demand, of {interval:g} s each"
-        raise ValueError(f"{world.name}: {law}, got at least {least:g} s")
+        requirement = f"must end within {MOST_SAMPLES} samples of its demand, of {interval:g} s each"
+        raise ValueError(f"{world.name}: {requirement}, got at least {least:g} s")
 
 
 ROUNDING = 1e-9  # relative: the next change is expected earlier by this

@@ -74,11 +74,11 @@ def _has_small_weights(graph: LoweredGraph) -> bool:
 
 
 def _small_weights(graph: LoweredGraph) -> str:
-    """Say which law they break."""
+    """Describe the smallest weight and the requirement that it breaks."""
     weight = graph.path_weight
     assert weight is not None
-    law = f"the share of a flow on a link must be at least {SMALLEST_WEIGHT:g} with fidelity=fluid"
-    return f"{law}, got {weight.min():g}{_of_task(graph, weight < SMALLEST_WEIGHT)}"
+    requirement = f"the share of a flow on a link must be at least {SMALLEST_WEIGHT:g} with fidelity=fluid"
+    return f"{requirement}, got {weight.min():g}{_of_task(graph, weight < SMALLEST_WEIGHT)}"
 
 
 def _or_infinite(capacity: Floats) -> Floats:
