@@ -81,8 +81,8 @@ class Simulated:
         return html_table(self.world.name, self.summary)
 
     def __repr__(self) -> str:
-        width = max(len(what) for what, _ in self.summary)
-        return "\n".join([self.world.name, *(f"{what:<{width}}  {value}" for what, value in self.summary)])
+        width = max(len(quantity) for quantity, _ in self.summary)
+        return "\n".join([self.world.name, *(f"{quantity:<{width}}  {value}" for quantity, value in self.summary)])
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:

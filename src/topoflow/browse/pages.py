@@ -119,10 +119,10 @@ def _results(run: RunFolder) -> dict[str, Any] | None:
     if not rows:
         return None
     first = rows[0]
-    known = next((columns for columns in (COMPARED, SEARCHED) if columns[0] in first), None)
+    known_columns = next((columns for columns in (COMPARED, SEARCHED) if columns[0] in first), None)
     keys = [
         key
-        for key in known or dict.fromkeys(key for row in rows for key in row)
+        for key in known_columns or dict.fromkeys(key for row in rows for key in row)
         if any(_is_plain(row.get(key)) for row in rows)
     ]
     head = [(TITLES.get(key) or words(key), any(isinstance(row.get(key), str) for row in rows)) for key in keys]

@@ -11,7 +11,7 @@ from topoflow.browse.run import Record, RunFolder
 from topoflow.study.tracked import merged
 
 NAMES = ("fabric", "series", "cluster")  # keys that say what a row is of, the first that it has
-OWN = ("out", "resume")  # keys of a configuration that differ between any two runs, and change nothing that is found
+IGNORED_KEYS = ("out", "resume")  # differ between any two runs, and change no result
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def differences(first: RunFolder, second: RunFolder) -> list[tuple[str, str, str
     rows = []
     for key in sorted(sides[0].keys() | sides[1].keys()):
         values = [json.dumps(side[key], default=str) if key in side else "-" for side in sides]
-        if values[0] != values[1] and key not in OWN:
+        if values[0] != values[1] and key not in IGNORED_KEYS:
             rows.append((key, *values))
     return [(key, left, right) for key, left, right in rows]
 

@@ -34,7 +34,7 @@ UNFINISHED = {SEARCH, FIGURE, STUDY, "checkpoint_others.npz"}  # what can be the
 SEARCHED = "time"  # the value that only searches inform an observer of
 MARK = "<!-- of a run without a report of its own -->"  # at the beginning of a page that its report replaces
 BEGINNING = 2**16  # B of a page, with its mark
-CACHED = 2**16  # results whose answers are remembered
+MAX_CACHED_RESULTS = 2**16  # results whose answers are remembered
 
 State = Literal["finished", "running", "cut off"]
 Record = Mapping[str, Any]
@@ -239,7 +239,7 @@ def problem(error: Exception) -> str:
     return one_line(str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}")
 
 
-@lru_cache(CACHED)
+@lru_cache(MAX_CACHED_RESULTS)
 def _answer_of(path: Path, changed: int, size: int) -> Answer:
     """Read a ``result.json`` that was last changed at ``changed`` (ns) and has ``size`` bytes."""
     result = _parsed(path)

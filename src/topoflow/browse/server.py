@@ -72,8 +72,8 @@ class Server(ThreadingHTTPServer):
         """Raises ``ValueError`` in one line for a folder, host or port that cannot be."""
         if host not in LOCAL_NAMES:
             requirement = f"must be {' or '.join(LOCAL_NAMES)}, as runs are shown to this machine alone"
-            way = "from another, ssh -L PORT:localhost:PORT MACHINE"
-            raise ValueError(f"host: {requirement} ({way}), got {host!r}")
+            hint = "from another, ssh -L PORT:localhost:PORT MACHINE"
+            raise ValueError(f"host: {requirement} ({hint}), got {host!r}")
         if not 0 <= port < 2**16:
             raise ValueError(f"port: must be within 0..65535, 0 for any that is free, got {port}")
         if not root.is_dir():
@@ -180,26 +180,26 @@ class _Handler(BaseHTTPRequestHandler):
         return name.lower() in LOCAL_NAMES and (not port or port.isdecimal())
 
     def _answer(self, address: SplitResult) -> None:
-        what, _, name = address.path.lstrip("/").partition("/")
+        page, _, name = address.path.lstrip("/").partition("/")
         name = unquote(name, errors="surrogateescape")
-        if what == "files":
+        if page == "files":
             self._file(name)
-        elif what == "scripts":
+        elif page == "scripts":
             self._page(self._script(name), SCRIPT)
-        elif what == "live":
+        elif page == "live":
             data = run_data(self._run(name), served=True) if name else self._listed(parse_qs(address.query))
             self._page(json.dumps(data, allow_nan=False), JSON)
-        elif what == "run":
+        elif page == "run":
             self._page(run_page(self._run(name), served=True))
-        elif what == "dataset":
+        elif page == "dataset":
             self._page(self._dataset(name), policy=OF_FILES)
-        elif what == "pair":
+        elif page == "pair":
             names = parse_qs(address.query).get("run", [])
             names = [unquote(name, errors="surrogateescape") for name in names]  # as the list's marks have them
             if len(names) != 2:
                 raise Absent(f"Two runs can be compared, got {len(names)}.")
             self._page(pair_page(self._run(names[0]), self._run(names[1])))
-        elif not what:
+        elif not page:
             self._page(list_page(self.root, self.server.listing.since(0)))
         else:
             raise Absent(f"There is no page {address.path!r}.")

@@ -30,8 +30,8 @@ def state_line(run: RunFolder) -> str:
     stage, share = run.progress.stage, run.progress.share
     far = f" ({share:.0%} done)" if share is not None else ""
     doing = f"{'searching ' if stage in run.found_by_search else ''}{stage}{far}" if stage else "before its first stage"
-    what = "works" if run.state == "running" else "was cut off"
-    return f"This run {what}: {doing}, last update {when(run.changed)}."
+    state = "works" if run.state == "running" else "was cut off"
+    return f"This run {state}: {doing}, last update {when(run.changed)}."
 
 
 def missing(run: RunFolder) -> list[str]:

@@ -48,8 +48,9 @@ def assumptions(trace: Trace) -> tuple[str, ...]:
         *trace.notes,
         *(notes if rootless else notes[1:]),
         *(
-            f"{one.count} kernels {one.name} communicate, seen but not sized: {human(one.seconds, 's')} over all "
-            f"ranks{', which any network is taken to need' if trace.replayable else ''}"
-            for one in unsized(trace)
+            f"{kernel.count} kernels {kernel.name} communicate, seen but not sized: "
+            f"{human(kernel.seconds, 's')} over all ranks"
+            f"{', which any network is taken to need' if trace.replayable else ''}"
+            for kernel in unsized(trace)
         ),
     )

@@ -21,7 +21,7 @@ from topoflow.files import CutOffGzip, read_bytes, read_cut_off_gzip
 from topoflow.memory import free_memory, no_garbage_collection
 from topoflow.processes import map_processes
 
-UNPACKED = 20  # size of a profile by that of its gzip file, at most
+MAX_GZIP_RATIO = 20  # size of a profile by that of its gzip file, at most
 MEMORY_OF_FILE = 3  # B of memory, at most, by B of a profile that is read
 LEAST_FOR_PROCESSES = 2**25  # B of profiles; smaller ones take less time than the start of processes and their answers
 
@@ -129,7 +129,7 @@ def _others(files: Sequence[Path]) -> str:
 def _read_files(paths: Sequence[Path], must_match: bool = True) -> list[list[RankRecord]]:
     """Return the parts of each file. Large files are read in as many processes as processors and memory allow."""
     function = partial(_read_file, must_match=must_match)
-    sizes = [path.stat().st_size * (UNPACKED if path.suffix == ".gz" else 1) for path in paths if path.is_file()]
+    sizes = [path.stat().st_size * (MAX_GZIP_RATIO if path.suffix == ".gz" else 1) for path in paths if path.is_file()]
     workers = min(len(paths), os.cpu_count() or 1, free_memory() // (MEMORY_OF_FILE * max(sizes, default=0) + 1))
     if workers < 2 or sum(sizes) < LEAST_FOR_PROCESSES:
         return [function(path) for path in paths]

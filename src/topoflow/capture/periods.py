@@ -90,30 +90,30 @@ def representative(trace: Trace) -> Period:
     window has cut. Its length is what a replay takes of the record: its period, or, where the record says what each
     event followed (so that its compute is what was measured), the compute of its busiest rank.
     """
-    every = periods(trace)
+    all_periods = periods(trace)
     if trace.chosen is not None:
-        return every[trace.chosen]
+        return all_periods[trace.chosen]
     communicates = _communicates(trace)
     whole = _bounded(trace, whole_iterations(trace) or _best_sized(trace, range(trace.iterations)))
     counts = Counter(communicates[number] for number in whole)
-    most = max(counts.values())
-    usual = next(communicates[number] for number in reversed(whole) if counts[communicates[number]] == most)
+    largest_count = max(counts.values())
+    usual = next(communicates[number] for number in reversed(whole) if counts[communicates[number]] == largest_count)
     by_compute = any(event.after is not None for events in trace.ranks.values() for event in events)
     alike = sorted(
         (period.busiest if by_compute or period.seconds is None else period.seconds, period.number)
-        for period in (every[number] for number in whole)
+        for period in (all_periods[number] for number in whole)
         if communicates[period.number] == usual
     )
-    return every[alike[(len(alike) - 1) // 2][1]]
+    return all_periods[alike[(len(alike) - 1) // 2][1]]
 
 
 def step_repetition(trace: Trace) -> StepRepetition:
     """Return how many iterations communicate as the representative one does, and how much their lengths differ."""
-    every, communicates = periods(trace), _communicates(trace)
+    all_periods, communicates = periods(trace), _communicates(trace)
     usual = communicates[representative(trace).number]
     whole = whole_iterations(trace)
     alike = [number for number in whole if communicates[number] == usual]
-    bounded = [every[number].seconds for number in _bounded(trace, alike)] if alike else []
+    bounded = [all_periods[number].seconds for number in _bounded(trace, alike)] if alike else []
     known = [seconds for seconds in bounded if seconds is not None]
     return StepRepetition(len(whole), len(alike), min(known, default=None), max(known, default=None))
 

@@ -224,7 +224,7 @@ def _stragglers(ranks: Sequence[RankShare]) -> tuple[int, ...]:
         for share in ranks
         if share.delay and share.delay >= MIN_DELAY * (share.iteration_time or 0.0)
     ]
-    return tuple(rank for _, rank in sorted(late, key=lambda one: (-one[0], one[1])))
+    return tuple(rank for _, rank in sorted(late, key=lambda item: (-item[0], item[1])))
 
 
 def traffic_matrix(trace: Trace, most: int = 512) -> NDArray[np.float64]:

@@ -100,8 +100,8 @@ def answer_rows(points: Sequence[Point], command: str) -> None:
         for part in (part for part in dataset.written if part in missing):
             line = f"{dataset.path(part[0])}: must be as it was written, got a damaged file; it is simulated again."
             console.print(line, highlight=False, soft_wrap=True)
-        if there := len(points) - sum(map(len, missing)):
-            console.print(f"Continuing: {there:,} of {len(points):,} points are written.", highlight=False)
+        if num_rows := len(points) - sum(map(len, missing)):
+            console.print(f"Continuing: {num_rows:,} of {len(points):,} points are written.", highlight=False)
         with Terminal() as terminal:
             write_dataset(points, dataset, missing, run_of(first, log.informing(terminal)))
         console.print(f"{len(points):,} rows are in {out}. topoflow report {out} shows them.", highlight=False)
@@ -125,4 +125,4 @@ def answer_each(points: Sequence[Point], commands: Sequence[str], folders: Seque
     done = [report for report in reports if isinstance(report, Report)]
     if done:
         show(replace(done[0], outcomes=tuple(report.outcomes[0] for report in done)), Output())
-    return [one.outcomes[0].iteration_time if isinstance(one, Report) else one for one in reports]
+    return [report.outcomes[0].iteration_time if isinstance(report, Report) else report for report in reports]

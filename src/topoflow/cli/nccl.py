@@ -101,15 +101,15 @@ def keys(words: Iterable[str]) -> dict[str, str]:
 
 def communicator(settings: Mapping[str, str]) -> Communicator:
     """Return the ranks that the keys describe."""
-    for key, known in (
+    for key, allowed in (
         ("fabric", options("fabric")),
         ("NCCL_PXN_DISABLE", ("0", "1")),
         ("NCCL_COLLNET_ENABLE", ("0", "1")),
         ("dtype", DTYPE_BYTES),
         ("network", {"": 0, **NETWORKS}),
     ):
-        if settings[key] not in known:
-            raise ValueError(f"{key}: must be one of {', '.join(filter(None, known))}, got {settings[key]!r}")
+        if settings[key] not in allowed:
+            raise ValueError(f"{key}: must be one of {', '.join(filter(None, allowed))}, got {settings[key]!r}")
     return Communicator(
         load(settings["node"]),
         whole_number(settings, "gpus"),

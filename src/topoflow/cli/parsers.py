@@ -40,12 +40,12 @@ VERBS_OF_HYDRA = ("compare", "search", "place")  # applications of Hydra, with i
 
 def parse(version: str, words: list[str] | None) -> argparse.Namespace:
     """Return the arguments of a command line; None: of this process. Keys stand before and after options."""
-    whole = parser(version)
-    arguments, rest = whole.parse_known_args(words)
+    root_parser = parser(version)
+    arguments, rest = root_parser.parse_known_args(words)
     keys: list[str] | None = vars(arguments).get("overrides", vars(arguments).get("settings"))
     unknown = rest if keys is None else [word for word in rest if word.startswith("-")]
     if unknown:
-        whole.error(f"unrecognized arguments: {' '.join(unknown)}")
+        root_parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if keys is not None:
         keys.extend(rest)
     return arguments

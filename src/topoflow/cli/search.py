@@ -76,10 +76,12 @@ def search_on_nodes(arguments: argparse.Namespace) -> None:
                 write_recipes(recipes, out)
         console = Output()
         show_recipes(recipes, console)
-        again = [
+        comparison_overrides = [
             text for text in overrides if not text.startswith(("out=", "recipe=", "micro_batch=", "fold=", "strategy."))
         ]
-        console.print(f"Compare it: {shlex.join(['topoflow', 'compare', *again, *fastest(recipes).overrides])}")
+        console.print(
+            f"Compare it: {shlex.join(['topoflow', 'compare', *comparison_overrides, *fastest(recipes).overrides])}"
+        )
         if out is None:
             where, out = keep("search", lambda folder: write_recipes(recipes, folder))
             console.print(f"{where} Add out=DIR for report.html with pictures.", highlight=False)

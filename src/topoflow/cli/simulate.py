@@ -36,14 +36,14 @@ def run(arguments: argparse.Namespace) -> None:
     command = shlex.join(["topoflow", "simulate", *arguments.settings])
     with output([point], "simulate") as out, tracked([point], "simulate", command, out) as log:
         with Terminal() as terminal:
-            how = run_of([point], log.informing(terminal), out)
+            run_settings = run_of([point], log.informing(terminal), out)
             with named({"world": path}):
                 log.stage("reading")
                 log.size(size_of([path]))
                 file = read(path)
             log.stage(file.world.name)
             log.size(f"{counted(file.world.graph.tasks, 'task')} on {counted(len(file.world.capacity), 'link')}")
-            (timeline,) = simulate([file.world], fidelity, how)
+            (timeline,) = simulate([file.world], fidelity, run_settings)
         simulated = Simulated(file, timeline)
         if out is not None:
             simulated.save(out)
@@ -83,6 +83,6 @@ def _check(config: Mapping[str, Any]) -> None:
 def show(simulated: Simulated, console: Console) -> None:
     """Print the makespan and the busiest link."""
     summary = Table("", "", title=simulated.world.name, show_header=False)
-    for what, value in simulated.summary:
-        summary.add_row(what, value)
+    for quantity, value in simulated.summary:
+        summary.add_row(quantity, value)
     console.print(summary)

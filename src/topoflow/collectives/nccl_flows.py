@@ -227,9 +227,9 @@ def _between(run: CollectiveRun, work: CollectiveWork, by_node: Sequence[Sequenc
     """Yield the flows between nodes, as many at the same time as a node has ranks."""
     nodes, rails = len(by_node), run.comm.used
     bytes = work.crossing * WIRE[run.choice.protocol] / run.network.efficiency / rails
-    seen: Counter[tuple[int, int]] = Counter()
+    channel_counts: Counter[tuple[int, int]] = Counter()
     for source, target, part in named(run.choice.algorithm).edges(nodes) if nodes > 1 and bytes > 0 else ():
-        here, there, channel = by_node[source], by_node[target], seen[source, target]
-        seen[source, target] += 1
+        here, there, channel = by_node[source], by_node[target], channel_counts[source, target]
+        channel_counts[source, target] += 1
         for rail in range(rails):
             yield Flow(here[rail % len(here)], there[rail % len(there)], part * bytes, inf, channel)

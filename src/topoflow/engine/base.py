@@ -212,8 +212,8 @@ class Histogram:
         if not len(self.count):
             return 0.0
         rank = np.cumsum(self.count)
-        here = min(int(np.searchsorted(rank, share * rank[-1])), len(rank) - 1)
-        return min(float(self.high[here]), self.largest)
+        index = min(int(np.searchsorted(rank, share * rank[-1])), len(rank) - 1)
+        return min(float(self.high[index]), self.largest)
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,9 @@ def counts(graph: LoweredGraph) -> dict[str, int]:
 
 def check_counts(where: str, counts: Mapping[str, int]) -> None:
     """Raise ``ValueError`` for what is too large, before anybody looks at its elements."""
-    for what, count in counts.items():
+    for quantity, count in counts.items():
         if count > MAX_INT32:
-            raise ValueError(f"{where}: must have less than 2^31 {what}, got {count}")
+            raise ValueError(f"{where}: must have less than 2^31 {quantity}, got {count}")
 
 
 def check_graph(graph: LoweredGraph) -> None:

@@ -246,11 +246,12 @@ def _missing_for_cuda(number: int | None) -> str | None:
         return "torch, run `pip install 'topoflow[torch]'`"
     if torch.version.cuda is None and not torch.cuda.is_available():
         return f"torch built with CUDA, got {torch.__version__}"
-    with warnings.catch_warnings(record=True) as said:  # why, where it is the driver
+    with warnings.catch_warnings(record=True) as caught_warnings:  # why, where it is the driver
         warnings.simplefilter("always")
         available = torch.cuda.is_available()
     if not available:
-        return " ".join(f"a GPU that torch sees, got none. {said[0].message if said else ''}".split())
+        reason = caught_warnings[0].message if caught_warnings else ""
+        return " ".join(f"a GPU that torch sees, got none. {reason}".split())
     if number is not None and number >= torch.cuda.device_count():
         return f"more GPUs than torch sees, got {torch.cuda.device_count()}"
     number = torch.cuda.current_device() if number is None else number

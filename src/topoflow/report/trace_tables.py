@@ -148,8 +148,8 @@ def _row(title: str, values: Sequence[Number | None], text: Callable[[Number], s
 
 
 def _ratio(values: Sequence[Number | None]) -> str:
-    one, other = values
-    return "" if not one or other is None else f"{other / one:.2f}"
+    first, second = values
+    return "" if not first or second is None else f"{second / first:.2f}"
 
 
 def _known(value: Number | None, text: Callable[[Number], str]) -> str:

@@ -84,10 +84,10 @@ def parallel_choices(workload: LayerGraph, servers: int, base: Parallel | None =
 
 def _nothing_fits(workload: LayerGraph, servers: int, need: float, choice: Parallel) -> str:
     names = ("tensor", "pipeline", "context", "expert", "microbatches")
-    how = " ".join(f"{name}={getattr(choice, name)}" for name in names)
+    settings = " ".join(f"{name}={getattr(choice, name)}" for name in names)
     return (
         f"gpu.memory: {workload.name} on {servers} servers must fit in the {workload.gpu.room} of {workload.gpu.name}, "
-        f"got at least {human(need, 'B')} with {how}"
+        f"got at least {human(need, 'B')} with {settings}"
     )
 
 
@@ -98,8 +98,8 @@ def _degrees(workload: LayerGraph, servers: int, base: Parallel) -> Iterator[Par
     positions = np.gcd.reduce([cut.positions for cut in cuts])
     experts = np.gcd.reduce([cut.experts for cut in cuts if cut.experts > 1] or [1])
     for pipeline in _divisors(servers):
-        ranks, left = divmod(servers // pipeline * workload.gpus_per_server, base.replicate)
-        if left or pipeline > blocks(workload):
+        ranks, remainder = divmod(servers // pipeline * workload.gpus_per_server, base.replicate)
+        if remainder or pipeline > blocks(workload):
             continue
         virtual = stages_per_rank(base.schedule, base.virtual, pipeline)
         stages = pipeline * virtual

@@ -64,17 +64,17 @@ def parse(source: InputFile) -> list[RankRecord]:
             largest[device] = max(largest.get(device, communicator), communicator, key=lambda job: job.ranks or 0)
         elif called := CALLED.search(message):
             host = called["host"] if is_alone else _host(called["host"], hosts)
-            known = opened.get((host, called["process"], called["comm"]))
-            if known is None and not is_alone:
+            owner = opened.get((host, called["process"], called["comm"]))
+            if owner is None and not is_alone:
                 counts[DAMAGED] += 1
                 continue
-            if known is None:
+            if owner is None:
                 requirement = "must be opened by an earlier line (NCCL_DEBUG_SUBSYS=INIT,COLL)"
                 raise ValueError(f"{place}comm: {requirement}, got {called['comm']}")
-            operation = _operation(place, called, known[1])
+            operation = _operation(place, called, owner[1])
             counts[UNKNOWN] += operation is None
             if operation is not None:
-                calls[known[0]].append(operation)
+                calls[owner[0]].append(operation)
         else:
             counts[DAMAGED] += opening is not None or ": opCount " in message
     records = [_record(source, job, calls[device]) for device, job in largest.items()]
@@ -96,13 +96,14 @@ def _messages(source: InputFile) -> Iterator[tuple[int, str, bool]]:
 
 def _host(written: str, hosts: Collection[str]) -> str:
     """Return the host of a message, which may follow the broken end of another without a space: ``0x7fb2gpu-0``."""
-    known = [written] if written in hosts else [host for host in hosts if written.endswith(host)]
-    return max(known, key=len, default=written)
+    candidates = [written] if written in hosts else [host for host in hosts if written.endswith(host)]
+    return max(candidates, key=len, default=written)
 
 
-def _communicator(said: re.Match[str], number: int) -> RankCommunicator:
-    key = said["key"] or f"{said['comm']} of line {number}"  # an address may be that of another communicator later
-    return RankCommunicator(key, "", int(said["ranks"]), int(said["rank"]), said["key"] is not None)
+def _communicator(opening: re.Match[str], number: int) -> RankCommunicator:
+    # An address may be that of another communicator later.
+    key = opening["key"] or f"{opening['comm']} of line {number}"
+    return RankCommunicator(key, "", int(opening["ranks"]), int(opening["rank"]), opening["key"] is not None)
 
 
 def _operation(place: str, called: re.Match[str], within: RankCommunicator) -> RecordedOperation | None:

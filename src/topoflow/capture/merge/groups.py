@@ -152,17 +152,17 @@ def _ranks(
     strided = _strided(key, unlisted, world_size) if complete and group.size and group.place is not None else []
     if len(strided) == 1:
         return strided[0]
-    what = f"{group.first.place}: {group.first.op} must name the ranks of its process group, got"
+    message = f"{group.first.place}: {group.first.op} must name the ranks of its process group, got"
     if group.size is None:
         raise Unrecorded(
-            f"{what} not even their number: give the execution trace of rank {key[0]} as well, "
+            f"{message} not even their number: give the execution trace of rank {key[0]} as well, "
             f"or, if all {world_size} ranks were the job's only group, topoflow capture import --one-group"
         )
     if complete:
         reason = f"{len(strided)} layouts that fit" if strided else "no layout that fits all ranks"
-        raise Unrecorded(f"{what} {group.size} of {world_size} and {reason}: record with torch 2.4 or later")
+        raise Unrecorded(f"{message} {group.size} of {world_size} and {reason}: record with torch 2.4 or later")
     raise Unrecorded(
-        f"{what} {group.size} of {world_size}: give the files of all ranks, from which they follow, "
+        f"{message} {group.size} of {world_size}: give the files of all ranks, from which they follow, "
         "or record with torch 2.4 or later"
     )
 

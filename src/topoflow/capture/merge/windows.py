@@ -234,7 +234,11 @@ def _mismatches(parts: Sequence[RankRecord], windows: Mapping[int, _Window]) -> 
             called = " and ".join(_called(by_rank[ranks[0]], ranks) for ranks in list(kinds.values())[:2])
             notes.append(f"number {number} of group {group[0]!r} is not the same operation on all ranks: {called}")
             for window in windows.values():
-                later = (at for at, one in enumerate(window.numbered) if one.group == group and one.number >= number)
+                later = (
+                    at
+                    for at, operation in enumerate(window.numbered)
+                    if operation.group == group and operation.number >= number
+                )
                 window.end = min([window.end, *later])
             break
     return notes

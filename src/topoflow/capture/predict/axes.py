@@ -52,7 +52,7 @@ def _boundaries(group: Sequence[int]) -> set[int]:
     if len(group) < 2:
         return set()
     stride = group[1] - group[0]
-    size = next((at for at, (one, two) in enumerate(pairwise(group), 1) if two - one != stride), len(group))
+    size = next((at for at, (before, after) in enumerate(pairwise(group), 1) if after - before != stride), len(group))
     blocks = [group[at : at + size] for at in range(0, len(group), size)]
     offsets = [[rank - block[0] for rank in block] for block in blocks]
     if any(offset != offsets[0] for offset in offsets) or group[0] // stride % size:

@@ -160,11 +160,11 @@ def start(job: ScriptJob, rank: int, stands_for: Callable[[int], int]) -> int:
     if process:
         return process
     try:
-        about = _run(job, rank, stands_for)
+        result = _run(job, rank, stands_for)
     except BaseException as error:  # whatever the script raised: the process ends here
-        about = {"error": _error_line(job, error)}
+        result = {"error": _error_line(job, error)}
     with suppress(OSError):
-        job.about(rank).write_bytes(orjson.dumps(about))
+        job.about(rank).write_bytes(orjson.dumps(result))
     os._exit(0)
 
 

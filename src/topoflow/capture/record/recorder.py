@@ -137,8 +137,8 @@ class Recorder(TorchDispatchMode):
         failure = self._guarded(self._file.close)
         if failure:
             self._stop(failure)
-        whole, self._active = self._active, False
-        return whole
+        was_active, self._active = self._active, False
+        return was_active
 
     def look(self) -> bool:
         """Note which communications have ended, of the oldest; return whether others have not."""
@@ -273,10 +273,10 @@ class Recorder(TorchDispatchMode):
             self._guarded(self._recording.pause)
         # The output of a functional operator has the size of its result, so that one is read afterwards; but the time
         # of issue is before, when the others may still have to arrive.
-        issued, seen = self._recording.now(), self._guarded(c10d.before_call, args)
+        issued, arguments = self._recording.now(), self._guarded(c10d.before_call, args)
         try:
             result = call(*args, **kwargs)
-            self._guarded(self._issued, func, seen, kwargs, result, issued)
+            self._guarded(self._issued, func, arguments, kwargs, result, issued)
             return result
         finally:
             if on_main:

@@ -89,17 +89,17 @@ def pieces(worlds: Sequence[World], budget: int) -> Iterator[Sequence[World]]:
     A world that is larger by itself goes alone.
     """
     filled = _optional_arrays([world.graph for world in worlds])
-    most = np.array([budget, MAX_INT32, MAX_INT32, MAX_INT32, MAX_INT32])
-    first, taken = 0, np.zeros_like(most)
-    seen: set[int] = set()
+    limits = np.array([budget, MAX_INT32, MAX_INT32, MAX_INT32, MAX_INT32])
+    first, used = 0, np.zeros_like(limits)
+    seen_graphs: set[int] = set()
     for index, world in enumerate(worlds):
-        total = taken + _need(world, filled, new=id(world.graph) not in seen)
-        if index > first and np.any(total > most):
+        total = used + _need(world, filled, new=id(world.graph) not in seen_graphs)
+        if index > first and np.any(total > limits):
             yield worlds[first:index]
             first, total = index, _need(world, filled, new=True)
-            seen.clear()
-        taken = total
-        seen.add(id(world.graph))
+            seen_graphs.clear()
+        used = total
+        seen_graphs.add(id(world.graph))
     if first < len(worlds):
         yield worlds[first:]
 
@@ -170,7 +170,7 @@ def _concatenate(graphs: Sequence[LoweredGraph]) -> dict[str, Array]:
     paths = offsets([len(graph.path_offsets) - 1 for graph in graphs])
     hops = offsets([len(graph.path_links) for graph in graphs])
     totals = {"tasks": tasks, "dependencies": dependencies, "paths": paths, "hops": hops}
-    check_counts("batch", {what: int(offsets[-1]) for what, offsets in totals.items()})
+    check_counts("batch", {quantity: int(offsets[-1]) for quantity, offsets in totals.items()})
     if len(graphs) == 1:  # a copy only of what is read-only, which DLPack refuses; kernels write to no graph
         named = {name: dtype for name, dtype in GRAPH_ARRAYS.items() if name != "path_links"}  # _renumbered makes it
         whole = {name: np.require(getattr(graphs[0], name), dtype, ["C", "W"]) for name, dtype in named.items()}

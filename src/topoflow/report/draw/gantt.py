@@ -19,7 +19,7 @@ from topoflow.report.base import Report
 from topoflow.report.draw.style import kind_colour, panels, plain, scale
 
 MAX_WORLDS = 6  # worlds
-SHARED = 4  # panels have one time scale unless the slowest world takes this many times the fastest
+MAX_SHARED_RATIO = 4  # panels have one time scale unless the slowest world takes this many times the fastest
 ROWS = 16  # readable rows of a panel
 
 Lanes = Mapping[str, list[Spans]]  # kind -> spans of every server
@@ -56,7 +56,7 @@ def draw(report: Report) -> Figure:
     """Draw one panel per world: a row per server with a lane for computing and one for each kind of sending."""
     shown = report.representatives(MAX_WORLDS)
     ends = [outcome.row.iteration_time for outcome in shown]
-    shared = max(ends) <= SHARED * min(ends)
+    shared = max(ends) <= MAX_SHARED_RATIO * min(ends)
     rows = -(-len(shown) // 2)
     height = max(min(outcome.fabric.servers, ROWS) for outcome in shown)
     figure = Figure(figsize=(12 if len(shown) > 1 else 9, rows * (1.0 + 0.22 * height) + 1.0), layout="constrained")

@@ -29,7 +29,7 @@ from topoflow.capture.torch_names import STEP
 from topoflow.units import human
 
 IMPOSSIBLE = "kernels and copies have impossible times in the profile and are left out: how long they took is unknown"
-CLOCKS_APART = 10_000_000  # ns: host and device agree better than this
+CLOCK_TOLERANCE_NS = 10_000_000  # ns: host and device agree better than this
 CLOCK = "clocks of devices are set by their launches, as they were apart from the host's by"
 LOST = "launched kernels have no row in the profile: how long they took is unknown"
 
@@ -77,7 +77,7 @@ def _outside(rows: ProfileRows, delays: Sequence[tuple[KinetoRow, int]]) -> set[
     begin = host[0].start if host else 0
     numbers = {row.number for row in device if row.category == "kernel" and row.end == row.start}
     numbers |= {row.number for row in device if row.start == 0 < begin}
-    numbers |= {row.number for row, delay in delays if delay < -CLOCKS_APART}
+    numbers |= {row.number for row, delay in delays if delay < -CLOCK_TOLERANCE_NS}
     if any(row.name.startswith(STEP) for row in host):
         longest = max(row.end for row in host) - begin
         numbers |= {row.number for row in device if row.end - row.start > longest}
@@ -92,14 +92,14 @@ def _delays(device: Sequence[KinetoRow], launched: Mapping[Any, KinetoRow]) -> l
 
 def _clock_offset(rows: ProfileRows, delays: Sequence[tuple[KinetoRow, int]]) -> int:
     """Return how far the device's clock is ahead of the host's, ns; 0 unless most kernels prove that it is."""
-    known = sorted(delay for row, delay in delays if row.start)
-    if not known or not any(row.name.startswith(STEP) for row in rows.host):
+    known_delays = sorted(delay for row, delay in delays if row.start)
+    if not known_delays or not any(row.name.startswith(STEP) for row in rows.host):
         return 0
     longest = rows.longest_delay
-    median = known[len(known) // 2]
-    if -CLOCKS_APART <= median <= longest:
+    median = known_delays[len(known_delays) // 2]
+    if -CLOCK_TOLERANCE_NS <= median <= longest:
         return 0
-    return min(delay for delay in known if abs(delay - median) <= longest)
+    return min(delay for delay in known_delays if abs(delay - median) <= longest)
 
 
 def _moved(rows: ProfileRows, by: int) -> ProfileRows:

@@ -55,7 +55,7 @@ NOTHING: dict[str, Any] = {}
 CAPTURE_BEGINS = ("cudaStreamBeginCapture", "hipStreamBeginCapture")
 CAPTURE_ENDS = ("cudaStreamEndCapture", "hipStreamEndCapture")
 COLUMNS = ("number", "text", "lane", "start", "end", "correlation", "args_begin", "args_end", "names_collective")
-ROWS_AT_ONCE = 2**14  # of columns that become objects
+ROWS_PER_CHUNK = 2**14  # of columns that become objects
 DAMAGED = "rows are damaged and are left out; the first is"
 
 
@@ -206,20 +206,22 @@ def _plain_rows(
 
     def matters(category: bytes, name: bytes) -> bool:
         pair = orjson.loads(category), orjson.loads(name)
-        known = categories[pair[0]]
-        texts.append(("kernel" if known.is_foreign else pair[0], pair[1], known))
-        return known.applies_to(pair[1])
+        rules = categories[pair[0]]
+        texts.append(("kernel" if rules.is_foreign else pair[0], pair[1], rules))
+        return rules.applies_to(pair[1])
 
     columns = events.columns(matters)
     lanes = [(orjson.loads(process), orjson.loads(thread)) for process, thread in columns["lanes"]]
     odd = zip(*(columns[name].tolist() for name in ("odd_number", "odd_begin", "odd_end")), strict=True)
     positions = _needed(columns, texts)
-    category, name, known = zip(*texts, strict=True) if texts else ((), (), ())
-    is_call, is_work = (np.array([getattr(rules, flag) for rules in known], bool) for flag in ("is_call", "is_work"))
+    category, name, all_rules = zip(*texts, strict=True) if texts else ((), (), ())
+    is_call, is_work = (
+        np.array([getattr(rules, flag) for rules in all_rules], bool) for flag in ("is_call", "is_work")
+    )
     category_of, name_of, lane_of = (np.fromiter(values, object, len(values)) for values in (category, name, lanes))
     rows: list[KinetoRow] = []
-    for part in range(0, len(positions), ROWS_AT_ONCE):
-        chunk = {column: columns[column][positions[part : part + ROWS_AT_ONCE]] for column in COLUMNS}
+    for part in range(0, len(positions), ROWS_PER_CHUNK):
+        chunk = {column: columns[column][positions[part : part + ROWS_PER_CHUNK]] for column in COLUMNS}
         text, correlation = chunk["text"], chunk["correlation"].astype(object)
         correlation[chunk["correlation"] == NO_CORRELATION] = None
         begins, ends = chunk["args_begin"], chunk["args_end"]
@@ -271,10 +273,10 @@ def _row(file: str, number: int, event: Any, categories: Categories) -> KinetoRo
     category, name, arguments = event.get("cat"), event.get("name"), event.get("args") or NOTHING
     if not (type(category) is str and type(name) is str):
         _refuse(_place(file, number), event)
-    known = categories[category]
-    if not known.applies_to(name):
+    rules = categories[category]
+    if not rules.applies_to(name):
         return None
-    if known.is_foreign:
+    if rules.is_foreign:
         if type(arguments) is not dict or "correlation" not in arguments:
             return None
         category = "kernel"
@@ -292,7 +294,7 @@ def _row(file: str, number: int, event: Any, categories: Categories) -> KinetoRo
         _refuse(_place(file, number), event)
     begin = round(float(start) * 1000)
     correlation = arguments.get("correlation")
-    if known.is_call or (known.is_work and arguments.get("Collective name") is None):
+    if rules.is_call or (rules.is_work and arguments.get("Collective name") is None):
         arguments = NOTHING
     return KinetoRow(
         file,
@@ -303,7 +305,7 @@ def _row(file: str, number: int, event: Any, categories: Categories) -> KinetoRo
         begin,
         begin + round(float(duration) * 1000),
         correlation if isinstance(correlation, int | str) else None,
-        known.is_call,
+        rules.is_call,
         arguments,
     )
 

@@ -24,7 +24,7 @@ from topoflow.capture.formats.kineto.rows import SYNC, KinetoRow, ProfileRows
 from topoflow.capture.formats.kineto.spans import DeviceRows, LaunchedRow
 from topoflow.capture.torch_names import PARAM_COMMS
 
-CLOSE = 1_000  # ns: times are whole microseconds in some files
+TIME_TOLERANCE_NS = 1_000  # ns: times are whole microseconds in some files
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def waiters(rows: ProfileRows, operations: Sequence[KinetoRow], device: DeviceRo
         ends = [device.transfers[number][1] for number in wait.rows if number in device.transfers]
         if not ends:
             continue
-        end = max(ends) - CLOSE
+        end = max(ends) - TIME_TOLERANCE_NS
         next_ones = [(lanes[lane], bisect_left(times, wait.at)) for lane, times in launches.items()]
         first = [kernels[at] for kernels, at in next_ones if at < len(kernels) and kernels[at].row.start >= end]
         waiting = min(first, key=lambda kernel: kernel.order, default=None)
@@ -75,7 +75,9 @@ def waiters(rows: ProfileRows, operations: Sequence[KinetoRow], device: DeviceRo
 def _of_streams(rows: ProfileRows, device: DeviceRows) -> Waiters:
     waits = Waiters()
     for kernel, operations, awaited in stream_waits(rows, device).kernels:
-        ended = sorted(number for number in awaited - operations if device.transfers[number][1] - CLOSE <= kernel.start)
+        ended = sorted(
+            number for number in awaited - operations if device.transfers[number][1] - TIME_TOLERANCE_NS <= kernel.start
+        )
         numbers, waiting = (operations, waits.operations) if operations else ({kernel.number}, waits.kernels)
         waiting.update({number: tuple(ended) for number in numbers})
     return waits
