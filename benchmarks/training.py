@@ -1,9 +1,13 @@
-"""Predicted beside measured training iterations: ``python benchmarks/training.py rows=FILE [efficiency=roofline]``.
+"""Predicted beside measured training iterations.
+
+    python benchmarks/training.py rows=FILE [efficiency=roofline] [calculon=PATH]
 
 FILE is a CSV with the columns of ``COLUMNS``. Each row that topoflow can say is simulated; a fact that a row lacks is
 the default of its framework's recipe (``with_defaults``), and is named beside the row. The others are listed with the
 reason. Nothing is fitted to the rows: sizes are those of the models' publications, rates those of ``configs/gpu`` and
 of ``src/topoflow/workload/efficiency``.
+
+``calculon`` is a checkout of Calculon, whose time for the rows that it can say is printed beside (``peers``).
 
 A file with the columns of ``VTRAIN`` (vTrain, config/validation: GPTs under Megatron-LM on A100) has many strategies of
 each job: their ranking is compared too, by Kendall's tau of the pairs within a job.
@@ -29,6 +33,7 @@ from typing import Any
 
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
+from peers.calculon_peer import Calculon
 
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
@@ -239,6 +244,7 @@ class Said:
     defaults: tuple[str, ...]
     needed: float  # B of the fullest GPU
     memory: float  # B of a GPU
+    calculon: float | None = None  # s that Calculon predicts
 
     @property
     def peak(self) -> float | None:
@@ -254,7 +260,10 @@ class Said:
     def text(self) -> str:
         notes = f" ({'; '.join(self.defaults)})" if self.defaults else ""
         memory = "" if self.peak is None else f", {self.needed / 1e9:.1f} of {self.peak / 1e9:.1f} GB"
-        return f"{self.row.name}: {self.predicted:.4g} s of {self.measured:.4g} s = {self.ratio:.3f}{memory}{notes}"
+        peer = "" if self.calculon is None else f", Calculon {self.calculon / self.measured:.3f}"
+        return (
+            f"{self.row.name}: {self.predicted:.4g} s of {self.measured:.4g} s = {self.ratio:.3f}{peer}{memory}{notes}"
+        )
 
     @property
     def error(self) -> float:
@@ -263,20 +272,24 @@ class Said:
 
 def main(arguments: Sequence[str]) -> None:
     options = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
-    if set(options) - {"rows", "efficiency"} or "rows" not in options or len(options) != len(arguments):
-        raise SystemExit(
-            f"training.py: must be rows=FILE [efficiency=roofline|measured|FILE], got {' '.join(arguments)}"
-        )
-    said, unsaid, known = [], 0, {}
+    if set(options) - {"rows", "efficiency", "calculon"} or "rows" not in options or len(options) != len(arguments):
+        usage = "rows=FILE [efficiency=roofline|measured|FILE] [calculon=PATH]"
+        raise SystemExit(f"training.py: must be {usage}, got {' '.join(arguments)}")
+    try:
+        peer = Calculon(Path(options["calculon"])) if "calculon" in options else None
+    except ValueError as error:
+        raise SystemExit(f"training.py: {error}") from None
+    said, unsaid, known = [], 0, dict[str, float]()
     for row in read(options["rows"]):
         try:
-            said.append(predict(row, options.get("efficiency", "measured"), known))
+            said.append(predict(row, options.get("efficiency", "measured"), known, peer))
             print(said[-1].text, flush=True)
         except ValueError as error:
             unsaid += 1
             print(f"not said: {row.name}: {error}", flush=True)
     report("training", said, len(said) + unsaid)
-    report_ranking(said)
+    report_ranking("training", said)
+    report_peer(said)
     names: Mapping[str, Callable[[Row], str]] = {
         "source": lambda row: row["source"],
         "gpu": lambda row: row["gpu"],
@@ -315,7 +328,18 @@ def report(path: str, said: Sequence[Said], rows: int) -> None:
         print(f"{path}.within_20 {sum(each.error <= 0.2 for each in said) / len(said):.3f}")
 
 
-def report_ranking(said: Sequence[Said]) -> None:
+def report_peer(said: Sequence[Said]) -> None:
+    """Print the errors and the ranking of Calculon, and ours, of the rows that it can say."""
+    both = [row for row in said if row.calculon is not None]
+    if not both:
+        return
+    theirs = [replace(row, predicted=row.calculon) for row in both if row.calculon is not None]
+    for path, rows in (("training.calculon", theirs), ("training.beside_calculon", both)):
+        report(path, rows, len(rows))
+        report_ranking(path, rows)
+
+
+def report_ranking(path: str, said: Sequence[Said]) -> None:
     """Print Kendall's tau of the strategies of each job, over all pairs of its rows.
 
     Rows of a job with the same tensor degree and micro batch do the same work for a block and microbatch, in other
@@ -333,14 +357,14 @@ def report_ranking(said: Sequence[Said]) -> None:
         return
     fitted = {id(each): each.predicted / fmean(one.ratio for one in work) for work in works.values() for each in work}
     agreed = tau(jobs.values(), lambda each: each.predicted)
-    print(f"training.ranking.jobs {len(jobs)}")
-    print(f"training.ranking.pairs {sum(len(job) * (len(job) - 1) // 2 for job in jobs.values())}")
-    print(f"training.ranking.tau {agreed:.3f}")
-    print(f"training.ranking.works {len(works)}")
-    print(f"training.ranking.tau_fitted {tau(jobs.values(), lambda each: fitted[id(each)]):.3f}")
+    print(f"{path}.ranking.jobs {len(jobs)}")
+    print(f"{path}.ranking.pairs {sum(len(job) * (len(job) - 1) // 2 for job in jobs.values())}")
+    print(f"{path}.ranking.tau {agreed:.3f}")
+    print(f"{path}.ranking.works {len(works)}")
+    print(f"{path}.ranking.tau_fitted {tau(jobs.values(), lambda each: fitted[id(each)]):.3f}")
     spread = (max(seconds) / min(seconds) for seconds in ([*map(block_seconds, work)] for work in works.values()))
-    print(f"training.ranking.same_work {max(spread):.3f}")
-    print(f"training.mean_error {sum(each.error for each in said) / len(said):.3f}")
+    print(f"{path}.ranking.same_work {max(spread):.3f}")
+    print(f"{path}.mean_error {sum(each.error for each in said) / len(said):.3f}")
 
 
 def tau(jobs: Iterable[Sequence[Said]], predicted: Callable[[Said], float]) -> float:
@@ -402,7 +426,7 @@ def vtrain_row(number: int, fields: Mapping[str, str]) -> Row:
     return Row(number, row | {"step_time_s": f"{float(fields['iteration time (ms)']) / 1000:.9f}"})
 
 
-def predict(row: Row, efficiency: str, known: dict[str, float]) -> Said:
+def predict(row: Row, efficiency: str, known: dict[str, float], peer: Calculon | None) -> Said:
     """Simulate a row, or take what is ``known`` of one that is alike.
 
     Raise ``ValueError`` with the reason why topoflow cannot say it.
@@ -428,7 +452,14 @@ def predict(row: Row, efficiency: str, known: dict[str, float]) -> Said:
     needed = strategy.memory_per_gpu(workload)
     assert needed is not None
     taken = (*defaults, *assumed(machine, row, gpus))
-    return Said(row, known[alike], float(row["step_time_s"]), taken, needed, gpu.memory)
+    said = Said(row, known[alike], float(row["step_time_s"]), taken, needed, gpu.memory)
+    if peer is None or "experts" in (sizes := sizes_of(row["model"])):
+        return said
+    dense = Transformer(gpu, sequence=whole(row, "seq"), **sizes)
+    try:
+        return replace(said, calculon=peer.iteration_time(machine.gpu, dense, rule, gpus, whole(row, "global_batch")))
+    except ValueError:
+        return said
 
 
 def with_defaults(row: Row) -> tuple[dict[str, str], tuple[str, ...]]:
