@@ -59,8 +59,8 @@ def test_fibers_and_servers_fail_in_one_world() -> None:
     assert [[one.what for one in each.failures] for each in both] == [["fiber", "server"]] * 2
     assert [each.row for each in both] == [each.row for each in fibers] == [each.row for each in listed]
     for each, alone, same in zip(both, fibers, listed, strict=True):
-        assert each.failures[0].each.tolist() == alone.failures[0].each.tolist()
-        assert each.failures[1].each.tolist() == same.failures[1].each.tolist()
+        assert each.failures[0].all_slowdowns.tolist() == alone.failures[0].all_slowdowns.tolist()
+        assert each.failures[1].all_slowdowns.tolist() == same.failures[1].all_slowdowns.tolist()
     assert "(2)" not in repr(both)
 
 

@@ -57,7 +57,7 @@ def found(make_history: Callable[..., SearchHistory], make_outcome: Callable[...
     start = make_outcome(topoopt(before), before, strategy=strategy(table=(0,), top=EVERYONE))
     return SearchReport(
         command="topoflow search workload='dlrm' <servers=8>",
-        given=start.case.job,
+        requested=start.case.job,
         before=start,
         after=make_outcome(fabric, after, cost=12345.0, strategy=strategy(table=(0, 4), top=EVERYONE)),
         bound=0.01,
@@ -72,7 +72,7 @@ def switched(found: SearchReport, make_outcome: Callable[..., Result]) -> Search
     traffic = job(3e5, 4e6)
     fabric = IdealSwitch(**SETTINGS).build(SERVERS, traffic.demand())
     only = make_outcome(fabric, traffic, strategy=found.after.strategy)
-    return replace(found, given=only.case.job, before=only, after=only, circuits=(), history=SearchHistory())
+    return replace(found, requested=only.case.job, before=only, after=only, circuits=(), history=SearchHistory())
 
 
 @pytest.fixture(scope="module")

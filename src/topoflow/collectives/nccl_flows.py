@@ -28,7 +28,7 @@ from typing import NamedTuple
 from topoflow.collectives.algorithms import named
 from topoflow.collectives.calibration import Calibration, read
 from topoflow.collectives.communicator import MAX_CHANNELS, Communicator
-from topoflow.collectives.nccl import Choice, Overrides, choose
+from topoflow.collectives.nccl import Choice, Overrides, choose_each
 from topoflow.collectives.nccl_time import (
     INSIDE,
     WIRE,
@@ -60,7 +60,7 @@ class Nccl:
     pxn: bool = True  # not NCCL_PXN_DISABLE
     collnet: bool = False  # NCCL_COLLNET_ENABLE
     calibration: str | None = None  # FILE of topoflow calibrate nccl
-    found: Calibration | None = field(init=False)  # the content of that file
+    loaded: Calibration | None = field(init=False)  # the content of that file
 
     def __post_init__(self) -> None:
         overrides = Overrides(self.algo, self.proto)
@@ -69,17 +69,17 @@ class Nccl:
             network_named(self.network)
         if self.network is not None and self.calibration is not None:
             raise ValueError(f"nccl.network: must be left out with nccl.calibration, which has one, got {self.network}")
-        found = None if self.calibration is None else read(Path(self.calibration))
-        object.__setattr__(self, "found", found)
+        loaded = None if self.calibration is None else read(Path(self.calibration))
+        object.__setattr__(self, "loaded", loaded)
 
     def coefficients(self, comm: Communicator) -> tuple[Inside, NetworkCoefficients]:
         """Return the coefficients of times; raise ``ValueError`` where the calibration is of another kind of node."""
-        if self.found is None:
+        if self.loaded is None:
             return INSIDE[calibrated(comm)], network_named(self.network or network_of(comm.node))
-        if self.found.kind != calibrated(comm):
+        if self.loaded.kind != calibrated(comm):
             rule = f"must be {calibrated(comm)}, as node {comm.node.name} is"
-            raise ValueError(f"{self.calibration}: kind: {rule}, got {self.found.kind}")
-        return self.found.inside, self.found.network
+            raise ValueError(f"{self.calibration}: kind: {rule}, got {self.loaded.kind}")
+        return self.loaded.inside, self.loaded.network
 
 
 class Flow(NamedTuple):
@@ -150,13 +150,16 @@ def least_alone(
     if nodes * on_node == 1:
         return [(0.0, 0.0)] * len(sizes)
     comm = _communicator(node, nccl, nodes, on_node)
-    choices = [_choice(comm, nccl, op, size) for size in sizes]
-    found = []
+    choices = _choices(comm, nccl, op, sizes)
+    least_times = []
     for i, size in enumerate(sizes):
-        near = {(each.algorithm, each.protocol, each.channels): each for each in choices[max(i - 1, 0) : i + 2]}
-        times = [_alone(*_work(comm, nccl, op, some, each)) for each in near.values() for some in (size, size - 1)]
-        found.append((min(map(sum, times)), min(sending for _, sending in times)))
-    return found
+        neighbours = choices[max(i - 1, 0) : i + 2]
+        near = {(choice.algorithm, choice.protocol, choice.channels): choice for choice in neighbours}
+        times = [
+            _alone(*_work(comm, nccl, op, amount, choice)) for choice in near.values() for amount in (size, size - 1)
+        ]
+        least_times.append((min(map(sum, times)), min(sending for _, sending in times)))
+    return least_times
 
 
 def _alone(run: CollectiveRun, work: CollectiveWork) -> tuple[float, float]:
@@ -176,6 +179,7 @@ def _busiest(algorithm: str, nodes: int) -> float:
     return max(sent.values(), default=0.0)
 
 
+@cache
 def _communicator(node: Node, nccl: Nccl, nodes: int, on_node: int) -> Communicator:
     limits = nccl.min_channels, nccl.max_channels
     return Communicator(node, nodes * on_node, on_node, nccl.version or "", *limits, nccl.collnet)
@@ -183,11 +187,11 @@ def _communicator(node: Node, nccl: Nccl, nodes: int, on_node: int) -> Communica
 
 def _chosen(comm: Communicator, nccl: Nccl, op: str, size: float) -> tuple[CollectiveRun, CollectiveWork]:
     """Return NCCL's choice for a collective of ``size`` bytes, and its work."""
-    return _work(comm, nccl, op, size, _choice(comm, nccl, op, size))
+    return _work(comm, nccl, op, size, *_choices(comm, nccl, op, [size]))
 
 
-def _choice(comm: Communicator, nccl: Nccl, op: str, size: float) -> Choice:
-    return choose(comm, op, max(round(size), 1), overrides=Overrides(nccl.algo, nccl.proto))
+def _choices(comm: Communicator, nccl: Nccl, op: str, sizes: Sequence[float]) -> list[Choice]:
+    return choose_each(comm, op, [max(round(size), 1) for size in sizes], overrides=Overrides(nccl.algo, nccl.proto))
 
 
 def _work(comm: Communicator, nccl: Nccl, op: str, size: float, choice: Choice) -> tuple[CollectiveRun, CollectiveWork]:
@@ -200,12 +204,12 @@ def _wait(run: CollectiveRun, work: CollectiveWork) -> float:
 
 
 @cache
-def send_wait(node: Node, nccl: Nccl, apart: bool) -> float:
+def send_wait(node: Node, nccl: Nccl, between_nodes: bool) -> float:
     """Return the seconds before the bytes of an ncclSend move: its launch, and a step inside or between nodes."""
-    comm = Communicator(node, 2, 1 if apart else 2, nccl.version or "", nccl.min_channels, nccl.max_channels)
+    comm = Communicator(node, 2, 1 if between_nodes else 2, nccl.version or "", nccl.min_channels, nccl.max_channels)
     inside, network = nccl.coefficients(comm)
     place = PROTOCOLS.index("Simple")  # of messages that are not small
-    return inside.launch + (network.hop[place] if apart else inside.p2p_hop[place])
+    return inside.launch + (network.hop[place] if between_nodes else inside.p2p_hop[place])
 
 
 def _inside(run: CollectiveRun, work: CollectiveWork, by_node: Sequence[Sequence[int]]) -> Iterable[Flow]:
@@ -224,9 +228,9 @@ def _between(run: CollectiveRun, work: CollectiveWork, by_node: Sequence[Sequenc
     """Yield the flows between nodes, as many at the same time as a node has ranks."""
     nodes, rails = len(by_node), run.comm.used
     bytes = work.crossing * WIRE[run.choice.protocol] / run.network.efficiency / rails
-    seen: Counter[tuple[int, int]] = Counter()
+    channel_counts: Counter[tuple[int, int]] = Counter()
     for source, target, part in named(run.choice.algorithm).edges(nodes) if nodes > 1 and bytes > 0 else ():
-        here, there, channel = by_node[source], by_node[target], seen[source, target]
-        seen[source, target] += 1
+        here, there, channel = by_node[source], by_node[target], channel_counts[source, target]
+        channel_counts[source, target] += 1
         for rail in range(rails):
             yield Flow(here[rail % len(here)], there[rail % len(there)], part * bytes, inf, channel)

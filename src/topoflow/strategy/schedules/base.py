@@ -53,7 +53,8 @@ class ScheduleRule:
     v_shaped: bool = False
     splits: bool = False  # backward passes into I and W
     check: Callable[[int, int], str] = lambda ranks, microbatches: ""  # Return the law that microbatches break
-    kept: Callable[[int, int, int], NDArray[np.int64]] | None = None  # the closed form of ``Schedule.kept``
+    # The closed form of ``Schedule.kept_microbatches``.
+    kept_microbatches: Callable[[int, int, int], NDArray[np.int64]] | None = None
 
     def stage_ranks(self, ranks: int, virtual: int) -> tuple[int, ...]:
         """Return the rank of each stage."""
@@ -91,8 +92,9 @@ class Schedule:
                 if action in done:
                     raise ValueError(f"{self.places(rank, column)}: {action} must occur once, got it twice")
                 done.add(action)
-        microbatches = 1 + max((action.microbatch for action in done), default=-1)
-        for stage in range(1 + max(rank_of, default=-1)):
+        microbatches, stages = 1 + max((action.microbatch for action in done), default=-1), 1 + max(rank_of, default=-1)
+        has_all = len(done) == 2 * stages * microbatches and {action.kind for action in done} <= {"F", "B"}
+        for stage in range(0 if has_all else stages):
             place = self.places(rank_of.get(stage, -1), -1)
             for number in range(microbatches):
                 forward, inputs, whole, weights = ((stage, number, kind) in done for kind in KINDS)
@@ -142,18 +144,18 @@ class Schedule:
         return f"{stage + 1}I{number} or {stage + 1}B{number}"
 
     @property
-    def kept(self) -> NDArray[np.int64]:
+    def kept_microbatches(self) -> NDArray[np.int64]:
         """Return [stages] the microbatches that are kept when the rank of the stage keeps the most.
 
         A microbatch is kept from its forward pass until the gradients of the weights are computed.
         """
-        found = np.zeros(self.stages, np.int64)
+        microbatches = np.zeros(self.stages, np.int64)
         for row in self.rows:
-            now, most = Counter[int](), 0
+            in_flight, largest = Counter[int](), 0
             for action in row:
-                now[action.stage] += {"F": 1, "I": 0}.get(action.kind, -1)
-                if now.total() > most:
-                    most = now.total()
-                    for stage in now:
-                        found[stage] = now[stage]
-        return found
+                in_flight[action.stage] += {"F": 1, "I": 0}.get(action.kind, -1)
+                if in_flight.total() > largest:
+                    largest = in_flight.total()
+                    for stage in in_flight:
+                        microbatches[stage] = in_flight[stage]
+        return microbatches

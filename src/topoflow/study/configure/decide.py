@@ -40,6 +40,8 @@ class Decision:
 
     def of(self, point: Point) -> Point:
         """Return ``point`` with these values."""
+        if not self.objects and all(point.config[key] == value for key, value in self.config.items()):
+            return point
         config, objects = {**point.config, **self.config}, {**point.objects, **self.objects}
         return Point(point.swept, point.choices, config, point.by_default, objects)
 
@@ -56,8 +58,8 @@ def decided(point: Point, traffic: Traffic) -> Decision:
             f"not at most {MAX_STEPS:,}."
         )
     fidelity, settings = _decided_fidelity(point, concurrent_sends(traffic, lowering.all_reduce), notes)
-    if lowering.nccl.found is not None:
-        notes.append(f"{lowering.nccl.found.note}.")
+    if lowering.nccl.loaded is not None:
+        notes.append(f"{lowering.nccl.loaded.note}.")
     objects = {FIDELITY: fidelity} if FIDELITY in point.objects else {}
     return Decision({"rings": lowering.rings, **settings}, objects, lowering, fidelity, tuple(notes))
 
