@@ -71,7 +71,7 @@ def random_job(random: np.random.Generator, seed: int) -> World | None:
     }
     workload = {"workload": "dlrm"} if seed % 4 < 3 else {"workload": "moe", "strategy": "parallel"}
     try:
-        found = topoflow.compare(**keys, **workload, gpu="h100", rings="flows", seed=seed, fluid={"merge": 0})
+        results = topoflow.compare(**keys, **workload, gpu="h100", rings="flows", seed=seed, fluid={"merge": 0})
     except ValueError:  # a fabric of another degree or size
         return None
-    return found[0].timeline.world
+    return results[0].timeline.world
