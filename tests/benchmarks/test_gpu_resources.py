@@ -25,11 +25,11 @@ def test_occupancy_is_what_registers_and_threads_leave(registers: int, threads: 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the path")
 def test_the_kernel_of_the_bound_is_compiled_and_fits() -> None:
-    found = {name.removeprefix("resources.bound.RunBound."): value for name, value in resources("bound", "sm_90")}
-    assert found["threads"] == 256
-    assert 0 < found["registers"] <= 65_536 / found["threads"]
-    assert found["instructions"] > 0
-    assert found["occupancy"] == occupancy(int(found["registers"]), 256) > 0
+    usage = {name.removeprefix("resources.bound.RunBound."): value for name, value in resources("bound", "sm_90")}
+    assert usage["threads"] == 256
+    assert 0 < usage["registers"] <= 65_536 / usage["threads"]
+    assert usage["instructions"] > 0
+    assert usage["occupancy"] == occupancy(int(usage["registers"]), 256) > 0
 
 
 @pytest.mark.slow
@@ -39,9 +39,9 @@ def test_rates_take_neither_stack_nor_more_code_than_they_may() -> None:
         or "release 13.0" not in subprocess.run(["nvcc", "--version"], capture_output=True, text=True).stdout
     ):
         pytest.skip("needs nvcc 13.0: others count otherwise")
-    found = {name.removeprefix("resources.fluid.RunWorld."): value for name, value in resources("fluid", "sm_90")}
-    assert found["stack_bytes"] == found["spill_store_bytes"] == found["spill_load_bytes"] == 0
-    assert found["instructions"] <= 25_000
+    usage = {name.removeprefix("resources.fluid.RunWorld."): value for name, value in resources("fluid", "sm_90")}
+    assert usage["stack_bytes"] == usage["spill_store_bytes"] == usage["spill_load_bytes"] == 0
+    assert usage["instructions"] <= 25_000
 
 
 def test_spills_of_the_functions_that_a_kernel_calls_are_its_own() -> None:

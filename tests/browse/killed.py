@@ -26,11 +26,11 @@ def kill_at(owner: Any, name: str, number: int, what: str) -> None:
 
     def counting(*arguments: Any, **keywords: Any) -> Any:
         nonlocal calls
-        found = called(*arguments, **keywords)
+        result = called(*arguments, **keywords)
         calls += what in repr(arguments)
         if calls == number:
             os.kill(os.getpid(), signal.SIGKILL)
-        return found
+        return result
 
     setattr(owner, name, counting)
 

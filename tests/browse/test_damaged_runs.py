@@ -76,11 +76,11 @@ def cut(dice: Dice, path: Path, outside: Path) -> None:
 
 def flipped(dice: Dice, path: Path, outside: Path) -> None:
     def change(data: bytes) -> bytes:
-        found = bytearray(data)
+        content = bytearray(data)
         for _ in range(dice.choice([1, 1, 20])):
-            if found:
-                found[dice.randrange(len(found))] ^= 1 << dice.randrange(8)
-        return bytes(found)
+            if content:
+                content[dice.randrange(len(content))] ^= 1 << dice.randrange(8)
+        return bytes(content)
 
     rewritten(path, change)
 
@@ -163,7 +163,7 @@ def check_pages(served: Served) -> dict[str, str]:
     assert status == 200
     status, _, text = served.ask("/live")
     assert status == 200
-    rows = {each["name"]: each["html"] for each in json.loads(text)["rows"]}
+    rows = {entry["name"]: entry["html"] for entry in json.loads(text)["rows"]}
     assert set(SOUND) <= set(rows)
     for name in SOUND:
         assert "<td>torus</td><td data-value='2.0'>2 s</td>" in rows[name]
@@ -194,7 +194,7 @@ def test_one_damaged_run_hides_no_other(seed: int, whole: Path, outside: Path, t
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "law"),
+    ("file", "content", "message"),
     [
         ("result.json", '{"rows": [{"iteration_time": 1%s}]}' % (400 * "0"), "a whole number of 401 digits"),
         ("result.json", "{", "result.json: must be JSON"),
@@ -204,7 +204,9 @@ def test_one_damaged_run_hides_no_other(seed: int, whole: Path, outside: Path, t
         ("study.db", 1000 * "x", "study.db: must be the study of Optuna that topoflow keeps"),
     ],
 )
-def test_a_run_that_cannot_be_shown_is_a_row_that_says_why(file: str, content: str, law: str, tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_shown_is_a_row_that_says_why(
+    file: str, content: str, message: str, tmp_path: Path
+) -> None:
     for name in SOUND:
         write_run(tmp_path / name, "topoflow compare", [row("torus", 2.0, 5.0)])
     path = tmp_path / "bad" / file
@@ -213,10 +215,10 @@ def test_a_run_that_cannot_be_shown_is_a_row_that_says_why(file: str, content: s
     with Served.of(tmp_path) as served:
         rows = check_pages(served)
         if file not in ("checkpoint.jsonl", "study.db"):  # whose points no list shows
-            assert law in rows["bad"]
+            assert message in rows["bad"]
             assert "unreadable" in rows["bad"]
         assert f"Not shown: {tmp_path / 'bad' / file}" in served.ask("/run/bad")[2]
-        assert law in served.ask("/run/bad")[2]
+        assert message in served.ask("/run/bad")[2]
 
 
 def test_a_study_whose_rows_claim_more_than_memory_has_is_damaged(tmp_path: Path) -> None:

@@ -97,8 +97,8 @@ def changed(kind: str, **values: Any) -> list[dict[str, Any]]:
     """The lines of rank 0, of which the first of ``kind`` has other values; None drops one."""
     lines = lines_of(0)
     at = next(number for number, line in enumerate(lines) if line["event"] == kind)
-    found = {name: value for name, value in (lines[at] | values).items() if value is not None}
-    return [*lines[:at], found, *lines[at + 1 :]]
+    replaced = {name: value for name, value in (lines[at] | values).items() if value is not None}
+    return [*lines[:at], replaced, *lines[at + 1 :]]
 
 
 @pytest.mark.parametrize(
@@ -136,17 +136,17 @@ def test_ranks_that_were_killed_are_cut_to_the_iterations_that_all_recorded(tmp_
     seed = random.SystemRandom().randrange(2**32)
     draw = random.Random(seed)
     iterations = 12
-    whole = {rank: lines_of(rank, iterations) for rank in range(5)}
+    complete_lines = {rank: lines_of(rank, iterations) for rank in range(5)}
     (tmp_path / "whole").mkdir()
-    complete = load([write(tmp_path / "whole", whole)])
+    complete = load([write(tmp_path / "whole", complete_lines)])
     for case in range(40):
-        kept = {rank: lines[: draw.randint(len(lines) // 2, len(lines))] for rank, lines in whole.items()}
+        cut = {rank: lines[: draw.randint(len(lines) // 2, len(lines))] for rank, lines in complete_lines.items()}
         folder = tmp_path / str(case)
         folder.mkdir()
-        write(folder, kept)
+        write(folder, cut)
         with (folder / "nccl-rank-2.jsonl").open("a") as file:
             file.write(draw.choice(("", '{"event":"coll","id":12')))
-        calls = {rank: sum(line["event"] in ("coll", "p2p") for line in lines) for rank, lines in kept.items()}
+        calls = {rank: sum(line["event"] in ("coll", "p2p") for line in lines) for rank, lines in cut.items()}
         common = min(number // (3 if rank in (1, 3) else 2) for rank, number in calls.items())
         trace = load([folder])
         assert trace.iterations == common, f"seed {seed}, case {case}: {calls}"

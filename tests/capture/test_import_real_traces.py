@@ -74,10 +74,10 @@ def test_megatron_agrees_with_the_communicators_that_chakra_extracted(megatron: 
 def test_an_execution_trace_tells_the_same_collectives_as_the_profile(megatron: Trace, shared_data: Path) -> None:
     alone = load([shared_data / "megatron_tp2" / f"pytorch_et_{rank}.json.gz" for rank in (0, 1)])
     for rank in (0, 1):
-        told = [
+        operations = [
             (event.op, event.group, event.group_name, event.dtype, event.bytes) for event in alone.communications(rank)
         ]
-        assert told == [(e.op, e.group, e.group_name, e.dtype, e.bytes) for e in megatron.communications(rank)]
+        assert operations == [(e.op, e.group, e.group_name, e.dtype, e.bytes) for e in megatron.communications(rank)]
         assert all(event.issue is None and event.start is None for event in alone.communications(rank))
 
 

@@ -37,14 +37,14 @@ def steps(rank: int, *, with_sizes: bool) -> list[dict[str, Any]]:
         begin = 10_000 * step
         rows.append(row("user_annotation", f"ProfilerStep#{step}", begin, 10_000, 1))
         for index, name in enumerate(OPERATORS):
-            at, own = begin + 10 + 3_000 * index, 2_000 + 500 * rank
+            at, gemm_time = begin + 10 + 3_000 * index, 2_000 + 500 * rank
             for offset, stream, kernel, length in (
-                (0, 7, "gemm", own),
-                (5, 9, "ncclDevKernel", 2_900 - own),
+                (0, 7, "gemm", gemm_time),
+                (5, 9, "ncclDevKernel", 2_900 - gemm_time),
             ):
                 correlation = 100 * step + 10 * index + stream
                 rows.append(row("cuda_runtime", "cudaLaunchKernel", at + offset + 1, 1, 1, correlation=correlation))
-                started = at + 10 if stream == 7 else at + 10 + own
+                started = at + 10 if stream == 7 else at + 10 + gemm_time
                 rows.append(row("kernel", kernel, started, length, stream, correlation=correlation))
             shapes = {**SHAPES, "Input Dims": DIMS.get(name, SHAPES["Input Dims"])} if with_sizes else {}
             rows.append(row("cpu_op", name, at + 4, 5, 1, **shapes))

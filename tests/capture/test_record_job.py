@@ -206,8 +206,8 @@ def test_a_wrong_call_is_one_line(rank, message, tmp_path, monkeypatch, capfd) -
 def test_a_module_that_is_not_there_is_one_line(module, tmp_path, monkeypatch, capfd) -> None:
     monkeypatch.setattr("sys.path", [*os.sys.path])
     assert main(["run", "--out", str(tmp_path / "out"), "-m", module]) == 2
-    law = "-m: must be a module in this folder or installed"
-    assert capfd.readouterr().err == f"topoflow.capture: {law}, got {module}\n"
+    message = "-m: must be a module in this folder or installed"
+    assert capfd.readouterr().err == f"topoflow.capture: {message}, got {module}\n"
     assert not (tmp_path / "out").exists()
 
 

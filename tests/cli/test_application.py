@@ -67,8 +67,8 @@ def swept(commands: Commands, folder: Path) -> Path:
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((folder / "result.json").read_text())["rows"]
-    return found
+    records: list[dict[str, Any]] = json.loads((folder / "result.json").read_text())["rows"]
+    return records
 
 
 def test_the_jobs_of_a_multirun_are_the_rows_of_a_comparison(swept: Path) -> None:
@@ -94,16 +94,16 @@ def test_one_batch_leaves_the_files_of_jobs_one_after_the_other(swept: Path) -> 
         assert batch == basic, file
 
 
-def _without_launcher(text: str, which: str) -> str:
+def _without_launcher(text: str, directory: str) -> str:
     """``hydra.yaml`` but for what was asked for differently."""
     config = yaml.safe_load(text)["hydra"]
     config["launcher"]["_target_"] = config["runtime"]["choices"]["hydra/launcher"] = ""
-    config["overrides"]["hydra"] = [each for each in config["overrides"]["hydra"] if "launcher" not in each]
+    config["overrides"]["hydra"] = [override for override in config["overrides"]["hydra"] if "launcher" not in override]
     return (
         yaml.dump(config, sort_keys=False)
-        .replace(f"/{which}/", "/")
-        .replace(f"dir={which}", "")
-        .replace(f"dir: {which}\n", "")
+        .replace(f"/{directory}/", "/")
+        .replace(f"dir={directory}", "")
+        .replace(f"dir: {directory}\n", "")
     )
 
 
@@ -144,24 +144,24 @@ def test_a_folder_of_the_user_has_files_like_those_of_topoflow(commands: Command
     ]:
         ((code, _, error),) = commands(["compare", *words, *small])
         assert code == 0, error
-        found = rows(folder / "user" / ("0" if "-m" in words else ""))
-        assert [row["fabric"] for row in found] == expected
-        assert {row["config"]["servers"] for row in found} == {4}
+        results = rows(folder / "user" / ("0" if "-m" in words else ""))
+        assert [row["fabric"] for row in results] == expected
+        assert {row["config"]["servers"] for row in results} == {4}
         if "gpu=tiny" in words:
-            assert {row["config"]["gpu"]["name"] for row in found} == {"Tiny"}
+            assert {row["config"]["gpu"]["name"] for row in results} == {"Tiny"}
         if "fidelity=rough" in words:
-            assert [row["config"]["rough"]["merge"] for row in found] == [0.01]
+            assert [row["config"]["rough"]["merge"] for row in results] == [0.01]
 
 
 def test_configurations_are_printed_as_by_hydra(commands: Commands, mine: Path) -> None:
-    asked = ["compare", "--config-dir", "mine", "fabric=thin", "+workload.note=1", "~fail.rings"]
+    arguments = ["compare", "--config-dir", "mine", "fabric=thin", "+workload.note=1", "~fail.rings"]
     job, part, info, words = commands(
-        [*asked, "--cfg", "job"],
-        [*asked, "--cfg", "all", "--package", "fabric", "--resolve"],
+        [*arguments, "--cfg", "job"],
+        [*arguments, "--cfg", "all", "--package", "fabric", "--resolve"],
         ["compare", "-cd", "mine", "--info", "searchpath"],
         ["compare", "-sc", "install=bash"],
     )
-    assert {each[0] for each in (job, part, info, words)} == {0}
+    assert {outcome[0] for outcome in (job, part, info, words)} == {0}
     config = yaml.safe_load(job[1])
     assert config["workload"]["note"] == 1
     assert "rings" not in config["fail"]
@@ -229,13 +229,19 @@ def test_what_is_wrong_is_a_line(words: list[str], message: str, commands: Comma
 
 @pytest.mark.parametrize("launcher", ["basic", "topoflow_batch"])
 def test_a_job_that_is_wrong_costs_no_other_its_result(launcher: str, commands: Commands, folder: Path) -> None:
-    where = f"partly_{launcher}"
-    given = ["fabric=ring", "servers=2,4", "fail.servers=[3]", f"hydra/launcher={launcher}", f"hydra.sweep.dir={where}"]
-    ((code, _, error),) = commands(["compare", "-m", *given, *SMALL[1:]])
+    directory = f"partly_{launcher}"
+    arguments = [
+        "fabric=ring",
+        "servers=2,4",
+        "fail.servers=[3]",
+        f"hydra/launcher={launcher}",
+        f"hydra.sweep.dir={directory}",
+    ]
+    ((code, _, error),) = commands(["compare", "-m", *arguments, *SMALL[1:]])
     assert code == 2
     assert "fail.servers: must be within 0..1, got 3" in error.splitlines()[-1]
-    assert not (folder / where / "0" / "result.json").exists()
-    assert len(rows(folder / where / "1")) == 1
+    assert not (folder / directory / "0" / "result.json").exists()
+    assert len(rows(folder / directory / "1")) == 1
 
 
 def test_hydra_finds_the_launcher_of_an_installation_which_refuses_what_has_no_batch(tmp_path: Path) -> None:

@@ -70,11 +70,11 @@ def test_what_is_assumed_and_how_long_it_took_is_printed_and_kept(
 def test_inspect_says_the_same_as_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results, printed = simulated(job(size=1000), tmp_path)
     assert main(["inspect", str(tmp_path / "toy.jsonl.gz"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["iteration_time"] == results[0].row.recorded_time
-    assert [line["bytes_per_iteration"] for line in found["collectives"]] == [1000]
-    assert found["notes"]
-    assert all(f"captured on 2 servers: {note}" in printed for note in found["notes"])
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["iteration_time"] == results[0].row.recorded_time
+    assert [line["bytes_per_iteration"] for line in summary["collectives"]] == [1000]
+    assert summary["notes"]
+    assert all(f"captured on 2 servers: {note}" in printed for note in summary["notes"])
 
 
 @pytest.mark.parametrize("size", [0, 1000])

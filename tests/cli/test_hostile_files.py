@@ -161,7 +161,7 @@ def test_a_full_or_broken_disk_is_reported_with_the_name_of_the_file(
         write_atomically(path, b"after")
     assert error.value.filename == str(path)
     assert read_bytes(path) == b"before"
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
 def test_an_error_is_one_printable_line_of_bounded_length() -> None:
@@ -226,11 +226,11 @@ def test_nothing_is_left_on_a_disk_that_was_full_from_the_start(arguments: list[
         pytest.skip("no disk can be mounted here")
     try:
         (tmp_path / "other").write_bytes(bytes(16_384))
-        done = run(*arguments, f"out={tmp_path / 'out'}", stdout=subprocess.PIPE)
-        left = [each.name for each in tmp_path.iterdir()]
+        completed = run(*arguments, f"out={tmp_path / 'out'}", stdout=subprocess.PIPE)
+        remaining = [entry.name for entry in tmp_path.iterdir()]
     finally:
         subprocess.run(["umount", tmp_path], check=True)
-    assert (done.returncode, left) == (2, ["other"])
+    assert (completed.returncode, remaining) == (2, ["other"])
 
 
 def test_a_full_disk_under_a_multirun_has_a_name(tmp_path: Path) -> None:
