@@ -65,9 +65,9 @@ def test_an_error_is_one_line_and_leaves_nothing_behind(topoflow_cli: Cli, tmp_p
 def test_a_run_that_works_says_so_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, seen = tmp_path / "out", []
 
-    def simulated(*given: Any) -> Any:
+    def simulated(*arguments: Any) -> Any:
         seen.extend(map(json.loads, (out / "progress.jsonl").read_text().splitlines()))
-        return simulate(*given)
+        return simulate(*arguments)
 
     monkeypatch.setattr("topoflow.cli.simulate.simulate", simulated)
     words = ["simulate", f"world={ROOT / 'examples' / 'two_flows.json'}", f"out={out}"]

@@ -94,8 +94,8 @@ def test_a_graph_that_breaks_a_law_cannot_be_built(field, value, message, make_w
 
 def test_a_send_to_itself_over_circuits_that_change_is_refused():
     keys = ["fabric=sip_ml", "servers=4", "degree=2", "workload=all_to_all", "workload.bytes=1000"]
-    (asked,) = Builder().build(grid(keys, check))
-    world = asked.cases[0].world
+    (point,) = Builder().build(grid(keys, check))
+    world = point.cases[0].world
     assert world.changes_circuits
     send = int(np.flatnonzero(world.graph.path >= 0)[0])
     ends = world.graph.ends.copy()

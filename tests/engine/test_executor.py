@@ -127,13 +127,13 @@ def test_the_error_of_the_first_wrong_item_is_raised(workers: int, wrong: int) -
 
 
 def test_an_item_that_loses_its_worker_again_and_again_is_named_in_one_line() -> None:
-    law = r"^executor: number 0 has lost its worker 4 times, the last time by BrokenExecutor: it was killed$"
+    message = r"^executor: number 0 has lost its worker 4 times, the last time by BrokenExecutor: it was killed$"
     executor = Inline([True] * 99, 1)
-    with pytest.raises(ValueError, match=law):
+    with pytest.raises(ValueError, match=message):
         list(do_all(Squaring(), [0], Run(workers=Workers(executor))))
     assert len(executor.chunks) == MAX_LOSSES + 1
-    law = r"^executor: number 1 has lost .* by MemoryError: to square them$"
-    with ThreadPoolExecutor(1) as threads, pytest.raises(ValueError, match=law):
+    message = r"^executor: number 1 has lost .* by MemoryError: to square them$"
+    with ThreadPoolExecutor(1) as threads, pytest.raises(ValueError, match=message):
         list(do_all(Squaring(most=0), [1], Run(workers=Workers(threads))))
 
 
@@ -197,7 +197,7 @@ def worlds() -> list[tuple[World, Any]]:
 def same(one: Any, other: Any) -> bool:
     if is_dataclass(one):
         assert type(one) is type(other)
-        return all(same(getattr(one, each.name), getattr(other, each.name)) for each in fields(one) if each.compare)
+        return all(same(getattr(one, field.name), getattr(other, field.name)) for field in fields(one) if field.compare)
     if isinstance(one, np.ndarray):
         return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
     if isinstance(one, list):

@@ -39,8 +39,8 @@ def some_placements(model: Contention, count: int) -> NDArray[np.int64]:
 
 
 def test_the_number_of_threads_does_not_change_a_bit(make_model: Callable[..., Contention]) -> None:
-    found = [make_model("fabric=fat_tree", threads=threads) for threads in (1, 2)]
-    one, two = (model.makespans(some_placements(model, 40)) for model in found)
+    models = [make_model("fabric=fat_tree", threads=threads) for threads in (1, 2)]
+    one, two = (model.makespans(some_placements(model, 40)) for model in models)
     assert one.tobytes() == two.tobytes()
 
 

@@ -39,11 +39,11 @@ def test_the_way_through_a_tree_is_the_path(design: FabricDesign, routing: str) 
 
 def way(trees: dict[str, np.ndarray], first: int, server: int, node: int) -> list[int]:
     """Links from a node to the root of the tree of a server."""
-    found, base = [], trees["tree"][first + server]
+    links, base = [], trees["tree"][first + server]
     while node:
-        found.append(int(trees["tree_link"][base + node]))
+        links.append(int(trees["tree_link"][base + node]))
         node = trees["tree_parent"][base + node]
-    return found
+    return links
 
 
 def test_paths_from_a_server_share_their_beginnings() -> None:

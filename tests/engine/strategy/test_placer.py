@@ -43,17 +43,17 @@ def some_strategy(workload: LayerGraph, servers: int, seed: int, **buckets: int)
 
 def arrays(graph: LoweredGraph) -> list[Any]:
     """All fields, those of the alternatives one by one."""
-    found = [getattr(graph, field.name) for field in fields(LoweredGraph) if field.name != "alternatives"]
+    values = [getattr(graph, field.name) for field in fields(LoweredGraph) if field.name != "alternatives"]
     several = graph.alternatives
-    return found + ([getattr(several, field.name) for field in fields(several)] if several is not None else [])
+    return values + ([getattr(several, field.name) for field in fields(several)] if several is not None else [])
 
 
 def agree(one: World, other: World) -> None:
     """Byte for byte."""
     assert (one.graph.alternatives is None) == (other.graph.alternatives is None)
-    for found, expected in zip(arrays(one.graph), arrays(other.graph), strict=True):
-        assert np.asarray(found).dtype == np.asarray(expected).dtype
-        np.testing.assert_array_equal(found, expected)
+    for array, expected in zip(arrays(one.graph), arrays(other.graph), strict=True):
+        assert np.asarray(array).dtype == np.asarray(expected).dtype
+        np.testing.assert_array_equal(array, expected)
     np.testing.assert_array_equal(one.capacity, other.capacity)
     np.testing.assert_array_equal(one.latency, other.latency)
 
