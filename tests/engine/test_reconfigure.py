@@ -257,7 +257,7 @@ def test_a_network_that_stays_is_refused(dlrm: Traffic) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "law"),
+    ("changed", "message"),
     [
         ({"pause": 1.0}, r"ocs_reconfig\.interval: must be finite and longer than the pause of 1 s, got 1"),
         ({"pause": -1.0}, r"ocs_reconfig\.pause: must not be negative, got -1.0"),
@@ -266,6 +266,6 @@ def test_a_network_that_stays_is_refused(dlrm: Traffic) -> None:
         ({"start": "random"}, r"ocs_reconfig\.start: must be one of job, even, got 'random'"),
     ],
 )
-def test_a_design_that_cannot_be_is_an_error_with_its_law(changed: dict[str, object], law: str) -> None:
-    with pytest.raises(ValueError, match=law):
+def test_a_design_that_cannot_be_is_an_error_with_its_law(changed: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         ring_of_three(**changed)

@@ -152,9 +152,9 @@ def test_tasks_of_a_resource_never_overlap(model: str, device: str) -> None:
         graph, finish = world.graph, MODELS[model](world, device)
         assert graph.resource is not None
         for resource in range(3):
-            own = np.flatnonzero(graph.resource == resource)
-            own = own[np.argsort(finish[own])]
-            assert (finish[own[1:]] - graph.delay[own[1:]] >= finish[own[:-1]] * (1 - 1e-9)).all()
+            tasks = np.flatnonzero(graph.resource == resource)
+            tasks = tasks[np.argsort(finish[tasks])]
+            assert (finish[tasks[1:]] - graph.delay[tasks[1:]] >= finish[tasks[:-1]] * (1 - 1e-9)).all()
 
 
 def test_a_batch_with_worlds_without_resources_changes_no_bit(device: str) -> None:
