@@ -71,7 +71,7 @@ def random_world(draw: np.random.Generator, *, one_interface: bool = False) -> W
 
 
 def alternatives(draw: np.random.Generator, rows: Rows, prefix_length: int) -> Alternatives:
-    """Of each path up to four: others that cross the same links or some of them, the first ``prefix_length`` ones as it does."""
+    """Return up to three other ways of each path: its first ``prefix_length`` links, and some of its others."""
     paths, shares = [], []
     for row in rows:
         count = draw.integers(0, 4) if len(row) else 0

@@ -195,7 +195,7 @@ def test_what_has_not_ended_by_then_has_no_end(seed: int) -> None:
     assert (whole.finish[~ended] >= part.world.until).all()
 
 
-@pytest.mark.parametrize("fidelity", [Fluid(), Bound(), Slotted()], ids=lambda each: each.name)
+@pytest.mark.parametrize("fidelity", [Fluid(), Bound(), Slotted()], ids=lambda model: model.name)
 def test_fidelities_that_need_every_task_say_so(fidelity: Fidelity) -> None:
     world = repeated(np.random.default_rng(0), random_world(np.random.default_rng(5)))
     message = f"must be few enough to write all tasks of a job with fidelity={fidelity.name}"

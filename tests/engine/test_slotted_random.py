@@ -34,8 +34,8 @@ def random_settings(draw: np.random.Generator) -> SlottedSettings:
 def compare(world: Cells, model: SlottedSettings, run_cells: Callable[..., list[SlottedResults]]) -> None:
     twin = Reference(world, model)
     twin.run()
-    (found,) = run_cells([world], model)
-    assert_equal(found, twin)
+    (results,) = run_cells([world], model)
+    assert_equal(results, twin)
 
 
 @settings(max_examples=150)
@@ -90,9 +90,9 @@ def test_words_are_those_of_the_generator_that_was_published() -> None:
 
 @pytest.mark.parametrize(("n", "m"), [(4, 8), (3, 5), (1, 127), (50, 127)])
 def test_two_numbers_from_one_word_are_every_pair_as_often(n: int, m: int) -> None:
-    each = 64
-    words = [(2 * i + 1) * WORD // (2 * n * m * each) for i in range(n * m * each)]
-    found = np.zeros((n, m), int)
+    repeats = 64
+    words = [(2 * i + 1) * WORD // (2 * n * m * repeats) for i in range(n * m * repeats)]
+    counts = np.zeros((n, m), int)
     for word in words:
-        found[two_below(word, n, m)] += 1
-    assert np.abs(found - each).max() <= 1
+        counts[two_below(word, n, m)] += 1
+    assert np.abs(counts - repeats).max() <= 1

@@ -21,11 +21,11 @@ def demand(servers: int, seed: int) -> np.ndarray:
     return wanted
 
 
-def matrix(servers: int, wanted: dict[tuple[int, int], float]) -> np.ndarray:
-    found = np.zeros((servers, servers))
-    for pair, bytes_ in wanted.items():
-        found[pair] = bytes_
-    return found
+def matrix(servers: int, entries: dict[tuple[int, int], float]) -> np.ndarray:
+    filled = np.zeros((servers, servers))
+    for pair, bytes_ in entries.items():
+        filled[pair] = bytes_
+    return filled
 
 
 def test_a_pair_with_more_than_twice_the_demand_gets_the_second_circuit_first() -> None:

@@ -136,8 +136,8 @@ def test_parts_are_the_connected_components(pieces: list[list[int]]) -> None:
     for piece in pieces:
         graph.add_edges_from(pairwise(piece))
     part = parts(16, map(tuple, pieces))
-    found = {frozenset(np.flatnonzero(part == number).tolist()) for number in part.tolist()}
-    assert found == {frozenset(component) for component in networkx.connected_components(graph)}
+    groups = {frozenset(np.flatnonzero(part == number).tolist()) for number in part.tolist()}
+    assert groups == {frozenset(component) for component in networkx.connected_components(graph)}
 
 
 def test_bytes_too_few_to_be_scaled_are_not_matched() -> None:

@@ -32,7 +32,7 @@ def test_the_papers_network() -> None:
     fabric = build(PAPER, 3072)
     assert PAPER.uplink_bandwidth == pytest.approx(50e9 / 8)
     assert (PAPER.transceivers, control(fabric).cell, control(fabric).schedule.nodes) == (12, 562, 128)
-    assert [replace(PAPER, overprovision=each).schedule(3072).slots for each in (1.0, 1.5, 2.0)] == [16, 11, 8]
+    assert [replace(PAPER, overprovision=factor).schedule(3072).slots for factor in (1.0, 1.5, 2.0)] == [16, 11, 8]
     rack = fabric.bandwidth[2 * 3072 :]
     assert rack == pytest.approx(12 * 50e9 / 8 * 0.9 / 2)
 
@@ -83,7 +83,7 @@ def test_one_rack_needs_no_schedule() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "law"),
+    ("field", "value", "message"),
     [
         ("uplinks", 6, "sirius.uplinks: must divide the 8 racks, got 6"),
         ("servers_per_rack", 3, "sirius.servers_per_rack: must divide the 8 servers, got 3"),
@@ -109,7 +109,7 @@ def test_one_rack_needs_no_schedule() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_one_line(field: str, value: object, law: str) -> None:
+def test_what_cannot_be_is_one_line(field: str, value: object, message: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
         build(replace(SMALL, **{field: value}), 8)
-    assert str(error.value) == law
+    assert str(error.value) == message

@@ -66,24 +66,24 @@ def test_every_topology_file_loads(path: Path) -> None:
 @pytest.mark.parametrize(("file", "name"), [("azure_ndv4-topo.xml", "dgx_a100"), ("azure_ndv5-topo.xml", "hgx_h100")])
 def test_the_file_of_a_machine_agrees_with_its_preset(file: str, name: str) -> None:
     """A cloud's file has the PCIe tree; NVLinks and speeds of ports are left to NCCL."""
-    read, made = topology(file), preset(name)
+    read, shipped = topology(file), preset(name)
     for kind in ("GPU", "NIC", "PCI", "CPU"):
-        assert len(read.of_kind(kind)) == len(made.of_kind(kind))
-    for mine, other in zip(read.gpus, made.gpus, strict=True):
-        assert [port.nic for port in read.ports_of(mine)] == [port.nic for port in made.ports_of(other)]
+        assert len(read.of_kind(kind)) == len(shipped.of_kind(kind))
+    for mine, counterpart in zip(read.gpus, shipped.gpus, strict=True):
+        assert [port.nic for port in read.ports_of(mine)] == [port.nic for port in shipped.ports_of(counterpart)]
         for nic in read.of_kind("NIC"):
-            assert read.path_kind(mine, nic) == made.path_kind(other, nic)
+            assert read.path_kind(mine, nic) == shipped.path_kind(counterpart, nic)
             assert [link.bandwidth for link in read.path(mine, nic)] == pytest.approx(
-                [link.bandwidth for link in made.path(other, nic)]
+                [link.bandwidth for link in shipped.path(counterpart, nic)]
             )
-    assert read.cpu == made.cpu
+    assert read.cpu == shipped.cpu
 
 
 def test_a_dump_of_nccl_agrees_with_the_nvlinks_of_its_preset() -> None:
-    read, made = topology("simccl_8A100_4CX6.xml"), preset("dgx_a100")
-    assert (read.gpu, read.sm, read.switched) == (made.gpu, made.sm, made.switched)
-    assert read.nvlink_bandwidth(read.gpus[0]) == made.nvlink_bandwidth(made.gpus[0])
-    assert {port.bandwidth for port in read.ports} == {port.bandwidth for port in made.ports}
+    read, shipped = topology("simccl_8A100_4CX6.xml"), preset("dgx_a100")
+    assert (read.gpu, read.sm, read.switched) == (shipped.gpu, shipped.sm, shipped.switched)
+    assert read.nvlink_bandwidth(read.gpus[0]) == shipped.nvlink_bandwidth(shipped.gpus[0])
+    assert {port.bandwidth for port in read.ports} == {port.bandwidth for port in shipped.ports}
 
 
 def test_a_graph_of_channels_is_no_topology() -> None:

@@ -46,9 +46,9 @@ def run(program: Path, *arguments: str, **variables: str) -> subprocess.Complete
 @pytest.mark.parametrize("sanitizer", SANITIZERS)
 def test_laws_of_spread_all_reduces(nccl_build: Build, sanitizer: str) -> None:
     program = nccl_build(sanitizer) / "tests" / "rings_test"
-    for law, variables in LAWS.items():
-        ran = run(program, law, **RINGS | variables)
-        assert ran.returncode == 0, f"{law}: {ran.stderr}"
+    for check, variables in LAWS.items():
+        ran = run(program, check, **RINGS | variables)
+        assert ran.returncode == 0, f"{check}: {ran.stderr}"
 
 
 def test_an_order_is_listed_node_by_node(nccl_build: Build) -> None:
@@ -245,10 +245,10 @@ def test_a_ring_of_other_nodes_leaves_the_communicator_alone(nccl_build: Build, 
 
 def test_the_interface_is_that_of_a_real_header(tmp_path: Path) -> None:
     """Every function and constant of nccl_abi.h, compared by the compiler; nvidia-nccl-cu13 brings nccl.h."""
-    found = importlib.util.find_spec("nvidia.nccl") if importlib.util.find_spec("nvidia") else None
+    spec = importlib.util.find_spec("nvidia.nccl") if importlib.util.find_spec("nvidia") else None
     folders = [
         os.environ.get("NCCL_INCLUDE_DIR"),
-        *(f"{path}/include" for path in (found and found.submodule_search_locations) or ()),
+        *(f"{path}/include" for path in (spec and spec.submodule_search_locations) or ()),
     ]
     header = next((Path(folder) for folder in folders if folder and (Path(folder) / "nccl.h").exists()), None)
     if header is None:

@@ -127,8 +127,8 @@ class ToyJob:
 def prices_of(fabric: Fabric, cost: float) -> Prices:
     """Prices by which the parts of ``fabric``, all of one kind, cost ``cost`` USD and draw a tenth of that in W."""
     (item,) = fabric.bill
-    each = cost / item.count
-    return Prices({item.component: {"each": each}}, {item.component: {"each": each / 10}})
+    unit_cost = cost / item.count
+    return Prices({item.component: {"each": unit_cost}}, {item.component: {"each": unit_cost / 10}})
 
 
 class Page(HTMLParser):

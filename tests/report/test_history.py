@@ -42,7 +42,7 @@ def test_a_search_that_tried_nothing_has_no_history_to_draw(make_history: Make) 
     quiet = replace(make_history(), steps=np.zeros((0, len(COLUMNS))))
     assert quiet.searched, "candidates were simulated"
     assert not replace(
-        quiet, rounds=tuple(replace(each, strategies=(), topologies=()) for each in quiet.rounds)
+        quiet, rounds=tuple(replace(search_round, strategies=(), topologies=()) for search_round in quiet.rounds)
     ).searched
 
 
