@@ -37,13 +37,13 @@ def ran(seed: int) -> Timeline:
 def crossing(timeline: Timeline) -> list[list[tuple[int, float]]]:
     """Of every link the tasks that send over it, each with its bytes there."""
     graph = timeline.world.graph
-    found: list[list[tuple[int, float]]] = [[] for _ in range(graph.links)]
+    senders: list[list[tuple[int, float]]] = [[] for _ in range(graph.links)]
     for task in np.flatnonzero((graph.path >= 0) & (graph.bytes > 0)).tolist():
         hops = range(*graph.path_offsets[graph.path[task] : graph.path[task] + 2].tolist())
         for hop in hops:
             weight = 1.0 if graph.path_weight is None else float(graph.path_weight[hop])
-            found[graph.path_links[hop]].append((task, weight * float(graph.bytes[task])))
-    return found
+            senders[graph.path_links[hop]].append((task, weight * float(graph.bytes[task])))
+    return senders
 
 
 @LAW
@@ -123,7 +123,7 @@ def test_a_transfer_that_was_slow_and_then_quick_makes_a_part_look_overloaded(
 def test_what_was_sent_again_is_where_it_was_sent_first() -> None:
     timeline = ran(0)
     lossy = replace(timeline, link_bytes=1.5 * timeline.link_bytes)
-    once, again = (bytes_over_time(each, each.makespan, PARTS) for each in (timeline, lossy))
+    once, again = (bytes_over_time(variant, variant.makespan, PARTS) for variant in (timeline, lossy))
     assert once is not None
     assert again is not None
     np.testing.assert_allclose(again, 1.5 * once)

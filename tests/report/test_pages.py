@@ -101,8 +101,8 @@ def searches(
     strategy = Placement("hybrid", 4, {"layer": (0, 1, 2, 3)})
     reports = {}
     for name, speed, cost in (("<slow>", 1.0, 100.0), ("quick", 4.0, 400.0), ("dear", 2.0, 800.0)):
-        found = make_outcome(fabrics["ring"](speed), cost=cost, strategy=strategy)
-        reports[name] = SearchReport("topoflow search", found.case.job, found, found, 1.0, (), make_history())
+        result = make_outcome(fabrics["ring"](speed), cost=cost, strategy=strategy)
+        reports[name] = SearchReport("topoflow search", result.case.job, result, result, 1.0, (), make_history())
     folders = {name: f"search {number}" for number, name in enumerate(reports)}
     for name, folder in folders.items():
         write_search(reports[name], out / folder, lambda done, total: None)
@@ -115,18 +115,18 @@ def searches(
 def test_a_page_is_quiet_can_be_read_and_used_without_a_mouse(
     browser: Any, which: str, request: pytest.FixtureRequest
 ) -> None:
-    found = request.getfixturevalue(which)
-    file = found if isinstance(found, Path) else found[0]
+    fixture = request.getfixturevalue(which)
+    file = fixture if isinstance(fixture, Path) else fixture[0]
     page = opened(browser, file)
     check_quiet(page)
-    drawn = set(page.execute_script("return topoflow.charts.map((each) => each.id)"))
-    wanted = {
+    charts = set(page.execute_script("return topoflow.charts.map((each) => each.id)"))
+    expected = {
         "figure": {"chart0-0", "chart0-1", "chart1-0", "chart2-0"},
         "places": {f"chart{picture}-{panel}" for picture, panels in enumerate((1, 3, 4, 2)) for panel in range(panels)},
         "search": {"history", "acceptance", "network", "timeline"},
         "searches": {"front"},
     }
-    assert drawn == wanted[which]
+    assert charts == expected[which]
     assert not page.execute_script(
         "return topoflow.charts.some(({ figure }) => figure.center.some((part) => part.type === 'Legend'))"
     ), "a legend may not be over lines"
@@ -190,12 +190,12 @@ def test_searches_are_points_that_open_their_pages(
 
 
 def test_panels_have_the_numbers_and_colours_of_a_figure() -> None:
-    found = panels(draw_lines("", {"": LINES}, Axis("x", log=True), Axis("time", "s", log=True), OF))
-    assert found is not None
-    drawn = {line["name"]: line for line in found[0]["lines"]}
-    assert {name: line["colour"].upper() for name, line in drawn.items()} == {n: FABRICS[f] for n, f in OF.items()}
-    assert drawn["Fat-tree"]["y"] == [5e-3, None, 2e-3]
-    assert drawn["Ours"]["up"] == ["3 ms", "2 ms", "1 ms"]
+    figure_panels = panels(draw_lines("", {"": LINES}, Axis("x", log=True), Axis("time", "s", log=True), OF))
+    assert figure_panels is not None
+    lines = {line["name"]: line for line in figure_panels[0]["lines"]}
+    assert {name: line["colour"].upper() for name, line in lines.items()} == {n: FABRICS[f] for n, f in OF.items()}
+    assert lines["Fat-tree"]["y"] == [5e-3, None, 2e-3]
+    assert lines["Ours"]["up"] == ["3 ms", "2 ms", "1 ms"]
     steps = panels(draw_cdf("", {"": {"a": [1.0, 2.0]}}, Axis("x"), "links"))
     assert steps is not None
     assert steps[0]["lines"][0]["step"]

@@ -44,9 +44,9 @@ def simulated(
     model: Packet = Packet(size=1024),
 ) -> Result:
     fabric = design.build(SERVERS, Demand(SERVERS))
-    made = make_outcome(fabric, job, what=name)
+    result = make_outcome(fabric, job, what=name)
     (timeline,) = model.simulate([place(job, fabric, name=name)])
-    return replace(made, timeline=timeline)
+    return replace(result, timeline=timeline)
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +73,9 @@ def test_of_many_worlds_the_busiest_of_each_job_are_drawn_and_how_many_is_said(
 
     def world(number: int, latency: float) -> Result:
         design = replace(DRAGONFLY, latency=latency * 10**number)
-        made = simulated(make_outcome, f"{number} {latency}", design, APART)
-        settings = replace(made.settings, config={"workload": number})
-        return replace(made, case=replace(made.case, settings=settings))
+        result = simulated(make_outcome, f"{number} {latency}", design, APART)
+        settings = replace(result.settings, config={"workload": number})
+        return replace(result, case=replace(result.case, settings=settings))
 
     many = Report(tuple(world(number, latency) for number in range(8) for latency in (1e-8, 9e-8)), "")
     drawn = [outcome.settings.swept["what"] for outcome, _ in ports._shown(many)]
@@ -193,9 +193,9 @@ def test_groups_are_those_of_the_network() -> None:
 def test_a_group_is_complete_with_its_last_message(make_outcome: Callable[..., Result]) -> None:
     job = Traffic.from_tasks("job", SERVERS, [Transfer(1e5, 0, 1), Transfer(2e5, 2, 11), Transfer(64.0, 3, 11)])
     one = simulated(make_outcome, "three", LeafSpine(B, 1, 1e-7, servers_per_leaf=4), job)
-    found, half, last = group_completion(one)
+    group_ids, half, last = group_completion(one)
     finish = one.timeline.finish
-    assert found.tolist() == [0, 2]
+    assert group_ids.tolist() == [0, 2]
     assert half.tolist() == [finish[0], finish[2]]
     assert last.tolist() == [finish[0], finish[1]]
 
@@ -208,10 +208,10 @@ def test_the_answer_says_where_no_port_limits(make_outcome: Callable[..., Result
 
 @pytest.mark.parametrize("fabric", ["leaf_spine", "dragonfly"])
 def test_twice_the_bandwidth_gains_little_where_the_answer_says_that_it_does_not_limit(fabric: str) -> None:
-    said = {}
+    not_limiting = {}
     names = ("allpingpong", "allreduce", "bcast", "fft3d", "halo3d", "halo3d26", "random", "reduce", "sweep3d")
     for name in names:
-        given = {
+        settings = {
             "workload.name": name,
             "workload.cells": 20,
             "workload.elements": 2000,
@@ -219,13 +219,15 @@ def test_twice_the_bandwidth_gains_little_where_the_answer_says_that_it_does_not
             "servers": 32,
         }
         once, twice = (
-            topoflow.compare({"workload": "motif", "fidelity": "packet", "degree": 1, "bandwidth_gbps": gbps, **given})
+            topoflow.compare(
+                {"workload": "motif", "fidelity": "packet", "degree": 1, "bandwidth_gbps": gbps, **settings}
+            )
             for gbps in (100, 200)
         )
         ratio = once[0].row.iteration_time / twice[0].row.iteration_time
-        said[name] = "bandwidth is not what limits" in bottleneck(once[0], fabric)
-        assert ratio < 1.25 or not said[name], (name, ratio)
-    assert {*said.values()} == {True, False}
+        not_limiting[name] = "bandwidth is not what limits" in bottleneck(once[0], fabric)
+        assert ratio < 1.25 or not not_limiting[name], (name, ratio)
+    assert {*not_limiting.values()} == {True, False}
 
 
 def test_the_answer_says_where_messages_wait_for_each_other(make_outcome: Callable[..., Result]) -> None:

@@ -58,9 +58,9 @@ def seen(make_outcome: Callable[..., Result]) -> Report:
 
 def outcome(make_outcome: Callable[..., Result], name: str, design: Sirius | FOSquare | RotorNet) -> Result:
     fabric = design.build(SERVERS, JOB.demand())
-    made = make_outcome(fabric, JOB, what=name)
+    result = make_outcome(fabric, JOB, what=name)
     (timeline,) = Slotted().simulate([place(JOB, fabric, name=name)])
-    return replace(made, timeline=timeline)
+    return replace(result, timeline=timeline)
 
 
 def of(report: Report, place: int) -> Result:
@@ -86,10 +86,10 @@ def test_worlds_without_slots_have_none(
 def test_queues_are_those_that_the_worlds_saw(seen: Report) -> None:
     all_, fullest = slots.draw_waiting(seen).axes
     for number, line in enumerate(all_.get_lines()):
-        found = of(seen, number).timeline.slots
-        assert found is not None
-        drawn = np.nan_to_num(line.get_ydata())  # nothing is a gap on a logarithmic axis
-        np.testing.assert_allclose(drawn / max(drawn), found.waiting[:, 0] / found.waiting[:, 0].max())
+        counts = of(seen, number).timeline.slots
+        assert counts is not None
+        heights = np.nan_to_num(line.get_ydata())  # nothing is a gap on a logarithmic axis
+        np.testing.assert_allclose(heights / max(heights), counts.waiting[:, 0] / counts.waiting[:, 0].max())
     assert len(fullest.get_lines()) == 5
 
 
@@ -120,9 +120,9 @@ def test_a_schedule_has_its_targets_and_leaves_out_what_failed(seen: Report) -> 
 
 def test_retransmissions_are_counted_once_by_their_switch(seen: Report) -> None:
     (axes,) = slots.draw_refused(seen).axes
-    found, control = of(seen, 2).timeline.slots, of(seen, 2).fabric.control
-    assert found is not None
+    counts, control = of(seen, 2).timeline.slots, of(seen, 2).fabric.control
+    assert counts is not None
     assert isinstance(control, OnDemand)
     heights = [bar.get_height() for bar in axes.patches]
-    assert sum(heights) == found.refused.sum() > 0
+    assert sum(heights) == counts.refused.sum() > 0
     assert len(heights) == 2 * control.schedule.racks

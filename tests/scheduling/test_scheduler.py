@@ -139,12 +139,12 @@ def test_all_that_ends_is_free_again(cluster: GroupedCluster, requests: list[Req
 @given(cluster=CLUSTERS, requests=LISTS)
 def test_resources_in_use_are_those_of_the_requests_that_run(cluster: GroupedCluster, requests: list[Request]) -> None:
     requests = possible(cluster, requests)
-    done = schedule(cluster, requests, policy_named("fewest_groups"))
-    ends = [o.request.arrival + o.request.lifetime for o in done.outcomes]
-    for time in set(done.time.tolist()):
-        used = done.utilization[np.flatnonzero(done.time == time)[-1]]
-        placed = [(o.request, end) for o, end in zip(done.outcomes, ends, strict=True) if not o.denied]
-        cores = sum(each.machines * each.cores for each, end in placed if each.arrival <= time < end)
+    scheduled = schedule(cluster, requests, policy_named("fewest_groups"))
+    ends = [o.request.arrival + o.request.lifetime for o in scheduled.outcomes]
+    for time in set(scheduled.time.tolist()):
+        used = scheduled.utilization[np.flatnonzero(scheduled.time == time)[-1]]
+        placed = [(o.request, end) for o, end in zip(scheduled.outcomes, ends, strict=True) if not o.denied]
+        cores = sum(request.machines * request.cores for request, end in placed if request.arrival <= time < end)
         assert used[0] == pytest.approx(cores / (cluster.cores * cluster.servers))
 
 

@@ -43,12 +43,12 @@ def by_hand(grid: ParallelGrid, stage: int, axes: tuple[str, ...]) -> Counter[tu
         rank = t + grid.tensor * (c + grid.context * (e + grid.expert * replica))
         place = dict(zip(AXES, (r, d, e, c, t), strict=True))
         groups[tuple(place[axis] for axis in AXES if axis not in axes)].append(rank // grid.gpus_per_server)
-    found: Counter[tuple[tuple[int, ...], int]] = Counter()
+    counts: Counter[tuple[tuple[int, ...], int]] = Counter()
     for servers in groups.values():
         members = Counter(servers)
         assert len(set(members.values())) == 1, "a server has more members than another"
-        found[tuple(sorted(members)), members[servers[0]]] += 1
-    return found
+        counts[tuple(sorted(members)), members[servers[0]]] += 1
+    return counts
 
 
 @given(grids(), st.sets(st.sampled_from(AXES), min_size=1))

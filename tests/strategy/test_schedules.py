@@ -61,8 +61,8 @@ def ready(schedule: Schedule, unit: tuple[Pass, ...], ends: dict[Pass, int]) -> 
     for stage, number, kind in unit:
         before = stage - 1 if kind == "F" else stage + 1
         if kind != "W" and 0 <= before < schedule.stages:
-            inputs = [Pass(before, number, each) for each in ("F" if kind == "F" else "IB")]
-            known = [ends[each] for each in inputs if each in ends]
+            inputs = [Pass(before, number, input_kind) for input_kind in ("F" if kind == "F" else "IB")]
+            known = [ends[input_pass] for input_pass in inputs if input_pass in ends]
             if not known:
                 return None
             times += known
@@ -122,8 +122,8 @@ def test_the_first_rank_of_1f1b_keeps_p_microbatches_and_every_rank_of_zb_v_as_m
     assert table("one_f_one_b", ranks, groups).kept.tolist() == list(range(ranks, 0, -1))
     zb_v = table("zb_v", ranks, groups)
     for rank in range(ranks):
-        kept = sum(count for stage, count in enumerate(zb_v.kept) if zb_v.stage_ranks[stage] == rank)
-        assert kept == 2 * ranks  # of stages of half the size
+        microbatches = sum(count for stage, count in enumerate(zb_v.kept) if zb_v.stage_ranks[stage] == rank)
+        assert microbatches == 2 * ranks  # of stages of half the size
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -153,7 +153,7 @@ def test_a_table_is_that_of_torch(name: str, ranks: int, groups: int) -> None:
         "dualpipe_v": torch.ScheduleDualPipeV,
     }[name]
     microbatches = ranks * groups
-    given = SimpleNamespace(
+    arguments = SimpleNamespace(
         pp_group_size=ranks,
         n_local_stages=2,
         num_stages=2 * ranks,
@@ -163,7 +163,7 @@ def test_a_table_is_that_of_torch(name: str, ranks: int, groups: int) -> None:
     )
     ours = table_of(name, ranks, microbatches, 2 * ranks)
     for rank in range(ranks):
-        row = theirs._calculate_single_rank_operations(given, rank)
+        row = theirs._calculate_single_rank_operations(arguments, rank)
         flat = [part for action in row if action for part in action.sub_actions or [action]]
         assert list(map(str, flat)) == list(map(str, ours.rows[rank]))
 

@@ -17,11 +17,11 @@ Sizes = dict[str, int]
 def groups(sizes: Sizes, along: set[str]) -> list[tuple[int, ...]]:
     """Return the groups of ranks that differ along some axes, the first of which varies fastest (``RankGenerator``)."""
     names = list(sizes)
-    found: dict[tuple[int, ...], list[int]] = {}
+    members: dict[tuple[int, ...], list[int]] = {}
     for rank, position in enumerate(product(*(range(sizes[name]) for name in reversed(names)))):
         at = dict(zip(reversed(names), position, strict=True))
-        found.setdefault(tuple(at[name] for name in names if name not in along), []).append(rank)
-    return [tuple(group) for group in found.values()]
+        members.setdefault(tuple(at[name] for name in names if name not in along), []).append(rank)
+    return [tuple(group) for group in members.values()]
 
 
 def check(layout: MeshLayout, sizes: Sizes, *kinds: set[str]) -> None:

@@ -36,7 +36,7 @@ KEYS = {
 def rows(points: Any) -> list[str]:
     """Return the rows of points that are built together."""
     results = simulate(Builder().build(points), Run(threads=1))
-    return [repr({key: value for key, value in vars(each.row).items() if key != "world"}) for each in results]
+    return [repr({key: value for key, value in vars(result.row).items() if key != "world"}) for result in results]
 
 
 def forget_everything() -> None:
@@ -44,9 +44,9 @@ def forget_everything() -> None:
     forget()
     base._digests.clear()
     for name in [name for name in sys.modules if name.startswith("topoflow.fabric.")]:
-        for made in vars(sys.modules[name]).values():
-            if hasattr(made, "cache_clear"):
-                made.cache_clear()
+        for value in vars(sys.modules[name]).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -55,7 +55,7 @@ def test_a_row_of_a_sweep_is_that_of_its_point_alone(seed: int) -> None:
     chosen = dice.sample(sorted(KEYS), 4)
     values = {key: dice.sample(KEYS[key], dice.randint(1, min(3, len(KEYS[key])))) for key in chosen}
     arguments = ["fabric=fat_tree", "fidelity=bound", "servers=8", *SMALL]
-    arguments += [f"{key}={','.join(each)}" for key, each in values.items()]
+    arguments += [f"{key}={','.join(choices)}" for key, choices in values.items()]
     together = rows(grid(arguments, check))
     product = Grid.of(arguments, check).product
     for number in dice.sample(range(len(product)), min(6, len(product))):
