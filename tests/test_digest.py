@@ -42,10 +42,21 @@ def contents() -> list[Any]:
     keyed = [{(0, 1): 1.0}, {(0, 2): 1.0}, {(0, 1): 2.0}, {0: 1}, {1: 0}, {"a": {(0, 1): 1.0}}]
     sets = [{1, 2}, {1, 3}, b"", b"1", dict, One, Other]
     built = [kind(value) for kind in (One, Other) for value in (1, 2, large, changed, (One(1), One(2)), {(0,): One(1)})]
-    made = [
+    nested = [
         kind(value) for kind in (Ways, More) for value in (1, 2, large, changed, Ways(1), {1: 2, 3: 4}, {3: 4, 1: 2})
     ]
-    return [*plain, *arrays, *keyed, *sets, *built, *made, Ways(1, 1), More(1, 1), More(1, extra=1), Ways(1, second=1)]
+    return [
+        *plain,
+        *arrays,
+        *keyed,
+        *sets,
+        *built,
+        *nested,
+        Ways(1, 1),
+        More(1, 1),
+        More(1, extra=1),
+        Ways(1, second=1),
+    ]
 
 
 def test_contents_that_differ_have_different_digests() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # for tests.twins
-from tests.twins.tempering import Kept, draw, first_temperatures, kept, propose
+from tests.twins.tempering import BestStates, draw, first_temperatures, keep_best, propose
 from topoflow.engine.base import Floats, Run
 from topoflow.engine.screen.contention import Contention
 from topoflow.fabric.base import Fabric
@@ -74,9 +74,9 @@ class Annealing:
 
     def anneal(self, steps: int, share: Floats, keep: int) -> list[Numbers]:
         """The fastest states by the estimate, of different energies."""
-        energy, best = self.model.makespans(self.placement), Kept()
+        energy, best = self.model.makespans(self.placement), BestStates()
         for state, seconds in zip(self.placement, energy.tolist(), strict=True):
-            best = kept(best, seconds, state, keep)
+            best = keep_best(best, seconds, state, keep)
         cold, hot = np.inf, 0.0
         for step in range(steps):
             random_numbers = draw(self.seed, self.round, 0, step, len(energy))
@@ -94,5 +94,5 @@ class Annealing:
             energy = np.where(accepted, makespans, energy)
             self.placement = np.where(accepted[:, None], target, self.placement)
             for chain in np.flatnonzero(accepted).tolist():
-                best = kept(best, float(energy[chain]), self.placement[chain], keep)
+                best = keep_best(best, float(energy[chain]), self.placement[chain], keep)
         return [np.array(state, np.int32) for _, state in best]

@@ -108,7 +108,7 @@ def rows(folder: Path, name: str, seed: int, before: str) -> list[dict[str, Any]
     return recorded
 
 
-def law(recorded: list[dict[str, Any]]) -> list[Any]:
+def rows_without_times(recorded: list[dict[str, Any]]) -> list[Any]:
     """Return all rows without times.
 
     An operator's call ends before the wait for it begins. So spans that computed nothing are between both: they are
@@ -143,5 +143,5 @@ def test_direct_calls_have_the_rows_of_operators(tmp_path: Path) -> None:
     print(f"seed {seed}")
     direct = rows(tmp_path, "direct", seed, "pass")
     by_operator = rows(tmp_path, "by_operator", seed, "c10d.METHODS.clear()")
-    assert law(direct) == law(by_operator), f"seed {seed}"
+    assert rows_without_times(direct) == rows_without_times(by_operator), f"seed {seed}"
     assert len(direct) < len(by_operator)  # spans between calls and their waits

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.twins.tempering import Reference, choose, draw, first_temperatures, kept, propose, ratio
+from tests.twins.tempering import Reference, choose, draw, first_temperatures, keep_best, propose, ratio
 from topoflow import _C
 from topoflow.engine.base import Run
 from topoflow.engine.device import DeviceMemory
@@ -411,5 +411,5 @@ def test_the_fastest_states_of_all_ladders_have_different_energies_and_the_faste
 def test_of_states_that_are_kept_each_energy_counts_once() -> None:
     best: list[tuple[float, list[int]]] = []
     for energy in (3.0, 2.0, 2.0 + 1e-10, 1.0, 2.0 - 1e-10, 5.0):
-        best = kept(best, energy, np.array([int(10 * energy)], np.int32), 3)
+        best = keep_best(best, energy, np.array([int(10 * energy)], np.int32), 3)
     assert best == [(1.0, [10]), (2.0 - 1e-10, [19]), (3.0, [30])]

@@ -164,9 +164,9 @@ def test_a_second_run_in_a_folder_is_refused_in_a_line(
     command = ("simulate", f"world={ROOT / 'examples' / 'two_flows.json'}", f"out={out}")
     with sole_writer(out, "simulate"), monkeypatch.context() as patch:
         patch.setattr(files, "_LOCKED", set())  # as in another process
-        code, said = run(*command)
-        law = f"out: must be written by one run at a time, got {out}, where another is writing"
-        assert (code, said) == (2, f"topoflow simulate: {law}\n")
+        code, printed = run(*command)
+        message = f"out: must be written by one run at a time, got {out}, where another is writing"
+        assert (code, printed) == (2, f"topoflow simulate: {message}\n")
     assert not out.parent.exists()  # where nothing was written, nothing stays
     assert run(*command)[0] == 0
     assert run(*command)[0] == 0
@@ -186,4 +186,4 @@ def test_a_file_that_several_replace_is_whole_at_any_time(tmp_path: Path) -> Non
         thread.start()
     while any(thread.is_alive() for thread in threads):
         assert read_bytes(path) in contents
-    assert [each.name for each in tmp_path.iterdir()] == ["checkpoint"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["checkpoint"]

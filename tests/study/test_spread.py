@@ -33,11 +33,11 @@ def test_workers_find_the_plans_that_this_process_finds(fabrics: list[str], work
 
 
 def test_an_executor_can_be_given_from_python() -> None:
-    here = topoflow.compare(*JOB, fabric=["ring", "fat_tree"])
+    local = topoflow.compare(*JOB, fabric=["ring", "fat_tree"])
     with ThreadPoolExecutor(2) as executor:
-        there = topoflow.compare(*JOB, fabric=["ring", "fat_tree"], executor=executor)
+        spread = topoflow.compare(*JOB, fabric=["ring", "fat_tree"], executor=executor)
         assert executor._threads
-    assert [each.iteration_time for each in there] == [each.iteration_time for each in here]
+    assert [result.iteration_time for result in spread] == [result.iteration_time for result in local]
     with pytest.raises(ValueError, match="executor: must be a name or an object with submit, got the class ThreadPool"):
         topoflow.compare(*JOB, executor=ThreadPoolExecutor)
 

@@ -65,7 +65,11 @@ def least(members: dict[int, Communication], per_server: int, network: float) ->
     servers = {rank // per_server for rank in group}
     shares = len(servers) < len(group)
     if event.op == "all_to_all":
-        sends = {(rank, peer): n for rank, own in members.items() for peer, n in zip(group, own.splits_in, strict=True)}
+        sends = {
+            (rank, peer): n
+            for rank, communication in members.items()
+            for peer, n in zip(group, communication.splits_in, strict=True)
+        }
     elif event.op in ("gather", "scatter"):
         sends = {(rank, root) if event.op == "gather" else (root, rank): EACH for rank in group}
     else:
@@ -73,10 +77,10 @@ def least(members: dict[int, Communication], per_server: int, network: float) ->
         return bus_factor(event.op, len(group)) * event.bytes_in / both if both else 0.0
     seconds: dict[tuple[str, int], float] = defaultdict(float)
     for (source, target), size in sends.items():
-        here, there = source // per_server, target // per_server
-        if here != there:
-            seconds["server sends", here] += size / network
-            seconds["server receives", there] += size / network
+        source_server, target_server = source // per_server, target // per_server
+        if source_server != target_server:
+            seconds["server sends", source_server] += size / network
+            seconds["server receives", target_server] += size / network
         elif source != target:
             seconds["rank sends", source] += size / LOCAL
             seconds["rank receives", target] += size / LOCAL
@@ -88,11 +92,11 @@ def check(members: dict[int, Communication], ranks: int, per_server: int, networ
     workload = RecordedJob(trace, Gpu("toy", {"float32": 1.0}, 1.0, LOCAL, 1.0))
     traffic = lower_captured(workload, AsCaptured(per_server).place(workload, None))
     fabric = IdealSwitch(bandwidth=network, degree=1, latency=0.0).build(traffic.servers, Demand(traffic.servers))
-    (found,) = Fluid().simulate([place(traffic, fabric, name="world")])
-    wanted = least(members, per_server, network)
-    assert found.makespan >= wanted * (1 - ROUNDING)
+    (timeline,) = Fluid().simulate([place(traffic, fabric, name="world")])
+    bound = least(members, per_server, network)
+    assert timeline.makespan >= bound * (1 - ROUNDING)
     if len({rank // per_server for rank in members}) == 1:
-        assert found.makespan == pytest.approx(wanted, rel=ROUNDING)
+        assert timeline.makespan == pytest.approx(bound, rel=ROUNDING)
 
 
 @given(recorded(), st.sampled_from([1e1, 1e2, 1e4]))

@@ -41,8 +41,8 @@ FREE = {"bandwidth": 1e18, "degree": 1, "latency": 0.0}
 
 
 def simulate(traffic: Traffic, **switch: float) -> Timeline:
-    given = {"bandwidth": 12.5e9, "degree": 4, "latency": 1e-6} | switch
-    fabric = IdealSwitch(**given).build(traffic.servers, traffic.demand())
+    settings = {"bandwidth": 12.5e9, "degree": 4, "latency": 1e-6} | switch
+    fabric = IdealSwitch(**settings).build(traffic.servers, traffic.demand())
     return Fluid().simulate([place(traffic, fabric, name="one", all_reduce="hierarchical", rings="flows")])[0]
 
 
@@ -95,8 +95,8 @@ def test_nothing_takes_less_than_its_least_time(workload: LayerGraph) -> None:
     job = replace(workload, gpus_per_server=2)
     for option in Fsdp().place(job, 4).alternatives(job):
         for bandwidth in (1e8, 12.5e9, 1e15):
-            found = simulate(lower(job, option), bandwidth=bandwidth, degree=1, latency=0.0).makespan
-            assert found >= least_seconds(job, option, bandwidth) * (1 - 1e-9)
+            makespan = simulate(lower(job, option), bandwidth=bandwidth, degree=1, latency=0.0).makespan
+            assert makespan >= least_seconds(job, option, bandwidth) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(("stage", "gigabytes"), [(1, 31.4), (2, 16.6), (3, 1.9)])
@@ -123,9 +123,9 @@ def test_on_a_network_that_costs_nothing_it_takes_the_compute_of_data_parallelis
     # but for the update, of which every rank makes its part
     servers = 4
     alone = simulate(lower(workload, DataParallel().place(workload, servers)), **FREE).makespan
-    found = simulate(lower(workload, Fsdp(stage=stage).place(workload, servers)), **FREE).makespan
+    makespan = simulate(lower(workload, Fsdp(stage=stage).place(workload, servers)), **FREE).makespan
     less = step_seconds(workload, workload.parameters) - step_seconds(workload, workload.parameters / servers)
-    assert found == pytest.approx(alone - less, rel=1e-6)
+    assert makespan == pytest.approx(alone - less, rel=1e-6)
 
 
 @pytest.mark.parametrize("gpus", [1, 8])
@@ -142,9 +142,9 @@ def test_units_are_gathered_between_servers_while_the_one_before_is_inside_them(
     workload = replace(chain(3, flops=0.0), gpus_per_server=4)
     workload = replace(workload, gpu=replace(workload.gpu, local_bandwidth=50e9))
     traffic = lower(workload, Fsdp(prefetch=9).place(workload, 4))
-    found = simulate(traffic, bandwidth=10e9, degree=1, latency=0.0)
+    timeline = simulate(traffic, bandwidth=10e9, degree=1, latency=0.0)
     forward = [index for index, task in enumerate(traffic.tasks) if task.name.startswith("forward")]
-    assert found.task_finish[forward].max() == pytest.approx(3 * SENT + 3 / 4 * 50e6 / 50e9, rel=1e-6)
+    assert timeline.task_finish[forward].max() == pytest.approx(3 * SENT + 3 / 4 * 50e6 / 50e9, rel=1e-6)
 
 
 def chain(layers: int, flops: float) -> LayerGraph:
@@ -281,8 +281,8 @@ def test_zero_composes_with_every_axis(zero: int, degrees: dict[str, int]) -> No
     assert sent[1] >= sent[0] * (1 - 1e-9)
     for strategy in (plain, divided):
         assert strategy.samples(workload) * strategy.microbatches * strategy.replicas == 16
-        found = simulate(lower(workload, strategy), bandwidth=1e9, degree=1, latency=0.0).makespan
-        assert found >= least_seconds(workload, strategy, 1e9) * (1 - 1e-9)
+        makespan = simulate(lower(workload, strategy), bandwidth=1e9, degree=1, latency=0.0).makespan
+        assert makespan >= least_seconds(workload, strategy, 1e9) * (1 - 1e-9)
 
 
 def test_hybrid_sharding_gathers_inside_a_group_and_all_reduces_a_part_between_groups() -> None:

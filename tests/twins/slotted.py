@@ -103,7 +103,7 @@ class Reference:
         self.in_turns = settings.cable == "turns"
         self.key = settings.seed, cells.seed
         nodes = range(cells.schedule.nodes)
-        self.flow = [Flow(int(each)) for each in cells.cells]
+        self.flow = [Flow(int(count)) for count in cells.cells]
         self.server = [Server() for _ in cells.node]
         self.active: list[list[int]] = [[] for _ in nodes]  # flows with cells in LOCAL, in no order that matters
         self.candidates = [[j for j in nodes if j != i and self.joins(i, j)] for i in nodes]  # in no order that matters
@@ -119,7 +119,7 @@ class Reference:
         for task in range(cells.tasks):
             for earlier in cells.after[cells.after_offsets[task] : cells.after_offsets[task + 1]]:
                 self.followers[int(earlier)].append(task)
-        self.ready = [int(each) for each in cells.release]
+        self.ready = [int(time) for time in cells.release]
         self.start: list[int | None] = [None] * cells.tasks
         self.finish: list[int | None] = [None] * cells.tasks
         self.events: list[tuple[int, int]] = []  # (ps, task) whose delay ends

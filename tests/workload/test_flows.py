@@ -114,12 +114,12 @@ def test_published_files_are_read(shared_data: Path) -> None:
         ("", ": must be of two lines at least, to a share of 1 or of 100 %, got 0"),
     ],
 )
-def test_a_wrong_file_is_one_line(tmp_path: Path, text: str, law: str) -> None:
+def test_a_wrong_file_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "sizes.txt"
     file.write_text(text)
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
         read_sizes(file)
-    assert str(error.value) == f"{file}{law}"
+    assert str(error.value) == f"{file}{message}"
 
 
 def _mean(table: SizeTable) -> float:
@@ -151,8 +151,8 @@ def _mean(table: SizeTable) -> float:
         ),
     ],
 )
-def test_wrong_flows_are_one_line(given: list[str], law: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "workload=flows", "fabric=ring", *given]) == 2
+def test_wrong_flows_are_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "workload=flows", "fabric=ring", *arguments]) == 2
     error = capsys.readouterr().err
-    assert law in error
+    assert message in error
     assert error.count("\n") == 1

@@ -225,14 +225,14 @@ def index_of(device: Any) -> int | None:
 def factory(make: Callable[..., torch.Tensor], copy: bool = True) -> Callable[..., torch.Tensor]:
     """A function of torch that takes ``device``."""
 
-    def made(*args: Any, device: Any = None, pin_memory: bool = False, **kwargs: Any) -> torch.Tensor:
+    def create(*args: Any, device: Any = None, pin_memory: bool = False, **kwargs: Any) -> torch.Tensor:
         index = index_of(device)
         plain = make(*args, **kwargs, **({"device": device} if device is not None and index is None else {}))
         if pin_memory:
             return pinned(plain)
         return plain if index is None else on_gpu_from(plain, index, copy)
 
-    return made
+    return create
 
 
 def on_gpu_from(plain: torch.Tensor, device: int, copy: bool = True) -> torch.Tensor:
