@@ -27,7 +27,7 @@ def laid_out(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def repeated(computed: list[tuple[int, int]], sent: list[tuple[int, int]], period: int, lag: int = 0) -> Trace:
-    """(begin, length) in ms of what two ranks did in every iteration; rank 1 began ``apart`` later."""
+    """(begin, length) in ms of what two ranks did in every iteration; rank 1 began ``lag`` later."""
 
     def events(rank: int) -> tuple[Event, ...]:
         late = rank * lag * MS

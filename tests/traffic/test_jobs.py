@@ -36,7 +36,7 @@ def test_a_job_does_the_same_on_other_servers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "law"),
+    ("make", "message"),
     [
         (
             lambda: on_servers(Traffic.from_tasks("job", 2, ()), (1, 1), 4),

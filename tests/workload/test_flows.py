@@ -104,7 +104,7 @@ def test_published_files_are_read(shared_data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "law"),
+    ("text", "message"),
     [
         ("0 0\n5 x\n", ":2: must be a size and a share, both at least 0, got '5 x'"),
         ("0 0\n5 1 2\n", ":2: must be a size and a share, both at least 0, got '5 1 2'"),
@@ -129,7 +129,7 @@ def _mean(table: SizeTable) -> float:
 
 
 @pytest.mark.parametrize(
-    ("given", "law"),
+    ("arguments", "message"),
     [
         (["workload.count=0"], "workload.count: must be positive, got 0"),
         (["workload.count=100000000"], "workload.count: must be at most 10000000, got 100000000"),
