@@ -73,7 +73,7 @@ def test_an_all_gather_that_the_next_iteration_overlaps_does_not_hold_up_a_job()
 
 def test_what_two_ranks_share_is_cut_alike() -> None:
     # the all-reduce at 1 ms of an iteration is under way, on another communicator, where the one of 9 to 12 ms ends
-    trace = repeated([(0, 10)], [(9, 3)], 10, apart=1)
+    trace = repeated([(0, 10)], [(9, 3)], 10, lag=1)
     other = {
         rank: tuple(
             Communication("all_reduce", (0, 1), "uint8", 4_000_000, 4_000_000, number, **times, group_name="y")
