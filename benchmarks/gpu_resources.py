@@ -48,9 +48,9 @@ def resources(file: str, architecture: str) -> Iterator[tuple[str, float]]:
             yield from ((f"resources.{file}.{_kernel(symbol)}.{metric}", value) for metric, value in usage.items())
 
 
-def taken(said: str) -> dict[str, dict[str, float]]:
+def taken(report: str) -> dict[str, dict[str, float]]:
     """By kernel, what ptxas says of it and of the functions that it calls: those come after it, and have own spills."""
-    _, *parts = re.split(r"Compiling entry function '(\w+)'", said)
+    _, *parts = re.split(r"Compiling entry function '(\w+)'", report)
     return {
         symbol: {
             "registers": int(re.findall(r"Used (\d+) registers", text)[0]),

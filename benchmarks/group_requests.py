@@ -55,9 +55,9 @@ def rank_correlation(first: NDArray[np.int64], second: NDArray[np.int64]) -> flo
 
 
 def _ranks(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-    _, which, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+    _, inverse, counts = np.unique(numbers, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
-    ranks: NDArray[np.float64] = (ends - (counts - 1) / 2)[which]
+    ranks: NDArray[np.float64] = (ends - (counts - 1) / 2)[inverse]
     return ranks
 
 

@@ -57,10 +57,10 @@ RUN = "import resource, sys; exec(sys.argv.pop(1)); " + (
 )
 
 
-def seconds(how: str, points: int, folder: Path) -> tuple[float, float]:
+def seconds(mode: str, points: int, folder: Path) -> tuple[float, float]:
     """CPU seconds of one process with that many points, of its own and of the kernel."""
-    code = {"files": NOTHING, "floor": NOTHING, "disk": DISK}.get(how, COMPARE)
-    words = [*HOW[how], *SMALL, f"bandwidth_gbps=range(1,{points + 1})"]
+    code = {"files": NOTHING, "floor": NOTHING, "disk": DISK}.get(mode, COMPARE)
+    words = [*HOW[mode], *SMALL, f"bandwidth_gbps=range(1,{points + 1})"]
     command = [sys.executable, "-c", RUN, code, *words]
     env = {**os.environ, "TOPOFLOW_RUNS": str(folder)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, check=True)

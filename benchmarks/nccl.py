@@ -84,10 +84,10 @@ class Row:
         """Return whether no coefficient was calibrated on it."""
         if self.nodes > 1:
             return self.network != "slingshot" or self.nodes > 8
-        seen = self.node in CALIBRATED_NODES or (self.node == "l40s" and self.per_node == 2)
+        calibrated = self.node in CALIBRATED_NODES or (self.node == "l40s" and self.per_node == 2)
         power = self.size.bit_length() - 1
         half = self.dtype_bytes == 2 and not self.version.startswith("2.23")
-        return not (seen and half and self.size == 2**power and power % 2 == 0)
+        return not (calibrated and half and self.size == 2**power and power % 2 == 0)
 
 
 def rows_of(path: Path, unsaid: Counter[str]) -> Iterator[Row]:
@@ -102,13 +102,13 @@ def rows_of(path: Path, unsaid: Counter[str]) -> Iterator[Row]:
         raise ValueError(f"{path}: must have the columns {', '.join(COLUMNS)}, got none named {', '.join(missing)}")
     for line, row in enumerate(reader, start=2):
         try:
-            said = row_of(row)
+            parsed = row_of(row)
         except ValueError as error:
             raise ValueError(f"{path}:{line}: {error}") from None
-        if isinstance(said, str):
-            unsaid[said] += 1
+        if isinstance(parsed, str):
+            unsaid[parsed] += 1
         else:
-            yield said
+            yield parsed
 
 
 def row_of(row: dict[str, str]) -> Row | str:

@@ -77,9 +77,9 @@ def fit(rows: list[Row]) -> Floats:
     bound = np.array([BOUNDS.get(coefficient, 0.0) for coefficient in COEFFICIENTS])
     free, weight, values = matrix.any(axis=0), np.ones(len(rows)), bound
     for _ in range(ROUNDS):
-        rest = target - matrix[:, ~free] @ bound[~free]
+        residual = target - matrix[:, ~free] @ bound[~free]
         values = bound.copy()
-        values[free] = np.linalg.lstsq(matrix[:, free] * weight[:, None], rest * weight, rcond=None)[0]
+        values[free] = np.linalg.lstsq(matrix[:, free] * weight[:, None], residual * weight, rcond=None)[0]
         below = free & (values < bound)
         free &= ~below
         if free[LL128] and values[LL128] > LL128_TO_LL * values[LL]:

@@ -68,9 +68,9 @@ def leaf_spine(leaves: int = 8, spines: int = 4, hosts: int = 4) -> World:
     up = 2 * servers + source // hosts * spines + spine
     down = 2 * servers + leaves * spines + target // hosts * spines + spine
     hops = np.stack([source, up, down, servers + target], axis=1)
-    taken = np.ones(hops.shape, bool)
-    taken[source // hosts == target // hosts, 1:3] = False
-    return world("leaf_spine", hops, taken, 2 * servers + 2 * leaves * spines, np.full(len(source), 1e6))
+    used = np.ones(hops.shape, bool)
+    used[source // hosts == target // hosts, 1:3] = False
+    return world("leaf_spine", hops, used, 2 * servers + 2 * leaves * spines, np.full(len(source), 1e6))
 
 
 def ring(hosts: int = 16) -> World:
@@ -87,11 +87,11 @@ def ring(hosts: int = 16) -> World:
     return World("ring", graph, np.full(hosts, BANDWIDTH), np.full(hosts, LINK))
 
 
-def world(name: str, hops: np.ndarray, taken: np.ndarray, links: int, sizes: np.ndarray) -> World:
-    """A message of each of ``sizes`` over its row of ``hops``, where they are ``taken``."""
+def world(name: str, hops: np.ndarray, used: np.ndarray, links: int, sizes: np.ndarray) -> World:
+    """A message of each of ``sizes`` over its row of ``hops``, where they are ``used``."""
     flows, nothing = len(sizes), np.zeros(0, np.int32)
-    offsets = np.concatenate([[0], np.cumsum(taken.sum(axis=1))])
-    paths = offsets.astype(np.int64), hops[taken].astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(used.sum(axis=1))])
+    paths = offsets.astype(np.int64), hops[used].astype(np.int32)
     graph = transfers(sizes, np.arange(flows), np.zeros(flows + 1, np.int64), nothing, paths)(links)
     return World(name, graph, np.full(links, BANDWIDTH), np.full(links, LINK))
 

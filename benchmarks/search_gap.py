@@ -53,8 +53,8 @@ class Case:
         (point,) = grid([*self.keys], check)
         workload = build(point, "workload").build()
         start = build(point, "strategy").place(workload, point.config["servers"])
-        how = {"all_reduce": self.all_reduce, "routing": self.routing, "seed": seed}
-        return Problem(workload, start, build(point, "fabric"), build(point, "prices"), **how)
+        options = {"all_reduce": self.all_reduce, "routing": self.routing, "seed": seed}
+        return Problem(workload, start, build(point, "fabric"), build(point, "prices"), **options)
 
 
 LAYERS = ("workload.tables=1", "workload.dense_layers=2", "workload.feature_layers=1", "workload.batch_per_gpu=2048")

@@ -558,7 +558,7 @@ def zero_of(row: Row, pipeline: int) -> int:
 
 
 def framework_of(row: Row) -> Framework:
-    return next((known for name, known in FRAMEWORKS.items() if row["source"].startswith(name)), Framework())
+    return next((framework for name, framework in FRAMEWORKS.items() if row["source"].startswith(name)), Framework())
 
 
 def network(machine: Machine, gpu: Gpu, gpus: int, rule: Parallel) -> Attached | IdealSwitch:
@@ -579,8 +579,8 @@ def network(machine: Machine, gpu: Gpu, gpus: int, rule: Parallel) -> Attached |
 def simulated(workload: LayerGraph, strategy: Strategy, design: Attached | IdealSwitch) -> float:
     traffic = lower(workload, strategy)
     fabric = design.build(strategy.servers, traffic.demand())
-    how = "nccl" if isinstance(design, Attached) else "hierarchical"
-    world = place(traffic, fabric, name="row", all_reduce=how, rings="flows")
+    algorithm = "nccl" if isinstance(design, Attached) else "hierarchical"
+    world = place(traffic, fabric, name="row", all_reduce=algorithm, rings="flows")
     return float(Fluid(merge=MERGE).simulate([world])[0].makespan)
 
 

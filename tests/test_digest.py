@@ -65,8 +65,8 @@ def test_contents_that_differ_have_different_digests() -> None:
 
 
 def test_equal_contents_have_equal_digests() -> None:
-    for value, same in zip(contents(), contents(), strict=True):
-        assert digest(value) == digest(same)
+    for value, equal in zip(contents(), contents(), strict=True):
+        assert digest(value) == digest(equal)
     assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     assert digest({"xyz"[i] for i in (0, 1, 2)}) == digest({"xyz"[i] for i in (2, 1, 0)})
     assert digest(One(1, note="a")) == digest(One(1, note="b"))
@@ -93,7 +93,7 @@ def test_every_change_of_the_program_is_another_one_and_what_is_no_code_is_not(t
     (tmp_path / "engine" / "__pycache__" / "run.pyc").write_bytes(b"x")
     (tmp_path / "engine" / ".#run.py").symlink_to("nobody@nowhere")  # as an editor locks a file
     assert now() == first
-    seen = [first]
+    digests = [first]
     for change in (
         lambda: code.write_text("a = 2"),
         lambda: library.write_bytes(b"2"),
@@ -101,5 +101,5 @@ def test_every_change_of_the_program_is_another_one_and_what_is_no_code_is_not(t
         lambda: (tmp_path / "engine" / "more.py").touch(),
     ):
         change()
-        assert now() not in seen
-        seen.append(now())
+        assert now() not in digests
+        digests.append(now())

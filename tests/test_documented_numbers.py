@@ -73,9 +73,9 @@ def values(path: Path) -> tuple[float, ...]:
     return tuple(float(number) for number in ANY_NUMBER.findall(re.sub(r"(?<=\d),(?=\d{3})", "", text)))
 
 
-def is_covered(number: str, known: tuple[float, ...]) -> bool:
+def is_covered(number: str, covered: tuple[float, ...]) -> bool:
     decimals = len(number.partition(".")[2])
-    return any(round(value * scale, decimals) == float(number) for value in known for scale in (1, 100))
+    return any(round(value * scale, decimals) == float(number) for value in covered for scale in (1, 100))
 
 
 def uncovered(page: Path) -> list[str]:

@@ -85,12 +85,14 @@ def bytes_take_the_strides(rank: int, ranks: int, _: Path) -> None:
     for _ in range(4):
         rings.all_reduce(tensor)
     sent = sent_to_ranks(before, ranks)
-    whole = 4 * 2 * (ranks - 1) / ranks * 4 * tensor.numel()
+    ring_bytes = 4 * 2 * (ranks - 1) / ranks * 4 * tensor.numel()
     for peer in range(ranks):
         weight = sum(w for s, w in zip(strides, weights, strict=True) if (rank + s) % ranks == peer)
         # Headers of messages, and the barriers and objects of this test.
-        assert abs(sent[peer] - weight * whole) < 0.01 * whole, f"{rank} -> {peer}: {sent[peer]} B of {whole * weight}"
-    assert abs(sum(sent) - whole) < 0.01 * whole
+        assert abs(sent[peer] - weight * ring_bytes) < 0.01 * ring_bytes, (
+            f"{rank} -> {peer}: {sent[peer]} B of {ring_bytes * weight}"
+        )
+    assert abs(sum(sent) - ring_bytes) < 0.01 * ring_bytes
 
 
 def sums_are_right(rank: int, ranks: int, _: Path) -> None:
@@ -100,8 +102,8 @@ def sums_are_right(rank: int, ranks: int, _: Path) -> None:
         check_sum(rings, count, ranks, torch.float32)
     for dtype in (torch.float64, torch.int32, torch.int64, torch.bfloat16, torch.float16):
         check_sum(rings, 4001, ranks, dtype)
-    whole = value(400, rank).view(20, 20)
-    half = whole.t()[::2]
+    full = value(400, rank).view(20, 20)
+    half = full.t()[::2]
     rings.all_reduce(half)
     expected = sum(value(400, r).view(20, 20).t()[::2] for r in range(ranks))
     assert torch.equal(half, expected)

@@ -45,7 +45,7 @@ def test_rates_take_neither_stack_nor_more_code_than_they_may() -> None:
 
 
 def test_spills_of_the_functions_that_a_kernel_calls_are_its_own() -> None:
-    said = """ptxas info    : Compiling entry function 'one' for 'sm_90'
+    report = """ptxas info    : Compiling entry function 'one' for 'sm_90'
 ptxas info    : Function properties for one
     56 bytes stack frame, 0 bytes spill stores, 4 bytes spill loads
 ptxas info    : Used 128 registers, used 0 barriers, 80 bytes cumulative stack size
@@ -56,7 +56,7 @@ ptxas info    : Function properties for two
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 40 registers, used 1 barriers, 80 bytes smem
 """
-    assert taken(said) == {
+    assert taken(report) == {
         "one": {"registers": 128, "stack_bytes": 80, "spill_store_bytes": 56, "spill_load_bytes": 52},
         "two": {"registers": 40, "stack_bytes": 0, "spill_store_bytes": 0, "spill_load_bytes": 0},
     }

@@ -53,7 +53,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_that_was_killed_is_shown(name: str, folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words, _, _, said = CASES[name]
+    words, _, _, expected = CASES[name]
     folder = folders / name
     before = contents(folder)
     run = run_at(folder, name)
@@ -61,13 +61,13 @@ def test_a_run_that_was_killed_is_shown(name: str, folders: Path, capsys: pytest
     assert (run.state, run.verb) == ("cut off", words[0])
     assert shlex.split(run.again.partition(" && ")[2]) == ["topoflow", *words, f"out={folder}"]
     assert main(["report", str(folder)]) == 0
-    shown = capsys.readouterr().out
-    assert "was cut off" in shown
-    assert said in shown
+    printed = capsys.readouterr().out
+    assert "was cut off" in printed
+    assert expected in printed
     after = contents(folder)
     page = after.pop("report.html").decode()
     assert after == before, "a page replaces nothing"
-    for line in shown.splitlines()[:2]:
+    for line in printed.splitlines()[:2]:
         assert line in unescape(page)
     (folder / "report.html").unlink()
 

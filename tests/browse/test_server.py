@@ -231,14 +231,14 @@ def test_a_page_that_is_open_is_sent_what_changed(tmp_path: Path) -> None:
             answer = json.loads(served.ask(address)[2])
             return sorted(listed["name"] for listed in answer["rows"]), answer["gone"], answer["whole"], answer["live"]
 
-        rows, gone, whole, live = look("/live")
-        assert (rows, gone, whole) == (["a", "b", "c"], [], True)
+        rows, removed, complete, live = look("/live")
+        assert (rows, removed, complete) == (["a", "b", "c"], [], True)
         assert look(live) == ([], [], False, live)
         write_run(tmp_path / "d", "topoflow compare d", [])
         (tmp_path / "a" / "result.json").unlink()
         (tmp_path / "a" / "report.html").unlink()
-        rows, gone, whole, later = look(live)
-        assert (rows, gone, whole) == (["d"], ["a"], False)
+        rows, removed, complete, later = look(live)
+        assert (rows, removed, complete) == (["d"], ["a"], False)
         assert look(later) == ([], [], False, later)
         assert look(live)[:3] == (["d"], ["a"], False), "another page may be open"
         for other in ("/live?since=1", "/live?since=99999999999999999999", "/live?since=x"):

@@ -227,8 +227,8 @@ def test_a_file_that_is_cut_off_keeps_its_whole_steps(
     folder = write(ring, tmp_path)
     data = (folder / "rank1.json").read_bytes()
     if packed:
-        whole = gzip.compress(data)
-        (folder / "rank1.json.gz").write_bytes(whole[: int(share * len(whole))])
+        compressed = gzip.compress(data)
+        (folder / "rank1.json.gz").write_bytes(compressed[: int(share * len(compressed))])
         (folder / "rank1.json").unlink()
     else:
         (folder / "rank1.json").write_bytes(data[: int(share * len(data))])

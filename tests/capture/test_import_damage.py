@@ -76,8 +76,8 @@ def _shrunk_kineto(path: Path) -> dict[str, Any]:
 
 def _shrunk_execution_trace(path: Path) -> dict[str, Any]:
     document = read_json(path)
-    wanted = ("record_param_comms", "## process_group", "ProfilerStep")
-    nodes = [node for node in document["nodes"] if node["name"].startswith(wanted)]
+    prefixes = ("record_param_comms", "## process_group", "ProfilerStep")
+    nodes = [node for node in document["nodes"] if node["name"].startswith(prefixes)]
     return {**document, "nodes": nodes[:14]}
 
 

@@ -102,7 +102,7 @@ def changed(kind: str, **values: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (changed("start", version=2), "nccl-rank-0.jsonl:1: version: must be 1, got 2"),
         (changed("start", rank=None), "rank: must be given: the launcher"),
@@ -113,10 +113,10 @@ def changed(kind: str, **values: Any) -> list[dict[str, Any]]:
         (changed("comm", rank=1), "all ranks of communicator 0000000000000001 must have a file"),
     ],
 )
-def test_what_is_wrong_is_one_line(tmp_path: Path, lines: list[dict[str, Any]], said: str) -> None:
+def test_what_is_wrong_is_one_line(tmp_path: Path, lines: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(ValueError, match=r"^[^\n]*$") as error:
         load([write(tmp_path, {0: lines})])
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_log_that_was_cut_in_its_first_line_says_so(tmp_path: Path) -> None:
@@ -166,8 +166,8 @@ def test_communicators_of_unknown_size_need_the_files_of_all_ranks(tmp_path: Pat
             for line in lines_of(rank)
         ]
 
-    known = load([write(tmp_path)])
-    assert load([write(tmp_path, {rank: without_sizes(rank) for rank in range(5)})]).ranks == known.ranks
+    trace = load([write(tmp_path)])
+    assert load([write(tmp_path, {rank: without_sizes(rank) for rank in range(5)})]).ranks == trace.ranks
     (tmp_path / "nccl-rank-4.jsonl").unlink()
     with pytest.raises(ValueError, match="all ranks of the job must have a file") as error:
         load([tmp_path])

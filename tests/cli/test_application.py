@@ -76,8 +76,8 @@ def test_the_jobs_of_a_multirun_are_the_rows_of_a_comparison(swept: Path) -> Non
     assert len(together) == 8
     for number, row in enumerate(together):
         (alone,) = rows(swept / "basic" / str(number))
-        same = set(row) - {"world", "overrides", "config"}
-        assert {key: alone[key] for key in same} == {key: row[key] for key in same}
+        compared = set(row) - {"world", "overrides", "config"}
+        assert {key: alone[key] for key in compared} == {key: row[key] for key in compared}
         assert alone["config"]["bandwidth_gbps"] == row["config"]["bandwidth_gbps"]
 
 
@@ -88,9 +88,11 @@ def test_one_batch_leaves_the_files_of_jobs_one_after_the_other(swept: Path) -> 
         if file.suffix == ".log":
             assert (swept / "batch" / file.name).read_text().count("\n") >= 1
             continue
-        basic, batch = ((swept / which / file).read_text() for which in ("basic", "batch"))
+        basic, batch = ((swept / launcher / file).read_text() for launcher in ("basic", "batch"))
         if file.name == "hydra.yaml":
-            basic, batch = (_without_launcher(text, which) for text, which in ((basic, "basic"), (batch, "batch")))
+            basic, batch = (
+                _without_launcher(text, launcher) for text, launcher in ((basic, "basic"), (batch, "batch"))
+            )
         assert batch == basic, file
 
 
@@ -298,9 +300,9 @@ def test_a_script_of_the_user_compares_a_part_of_its_own_configuration(
     words = [sys.executable, "train.py", "-m", "nodes=4,8"]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=240)
     assert done.returncode == 0, done.stderr
-    said = [line for line in done.stdout.splitlines() if not line.startswith("[")]
-    assert said[0::2] == ["train 0 3", "train 1 3"]
+    printed = [line for line in done.stdout.splitlines() if not line.startswith("[")]
+    assert printed[0::2] == ["train 0 3", "train 1 3"]
     keys = ("gpu=h100", "bandwidth_gbps=200", "fabric=fat_tree", "fabric.oversubscription=2", "servers=4,8", "seed=3")
     ((code, _, error),) = commands(["compare", *keys, "hydra.run.dir=typed"])
     assert code == 0, error
-    assert [float(line) for line in said[1::2]] == [row["iteration_time"] for row in rows(folder / "typed")]
+    assert [float(line) for line in printed[1::2]] == [row["iteration_time"] for row in rows(folder / "typed")]

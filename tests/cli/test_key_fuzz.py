@@ -197,16 +197,16 @@ def outcome(arguments: list[str]) -> tuple[int, str]:
 
 def check_answer_or_line(arguments: list[str]) -> None:
     """The law of every verb."""
-    code, said = outcome(arguments)
+    code, printed = outcome(arguments)
     assert code in (0, 2)
-    if said.startswith(FAILED_JOB):
+    if printed.startswith(FAILED_JOB):
         assert any(key in argument for argument in arguments for key in HYDRA)
-        said = said.partition("\n")[2]
+        printed = printed.partition("\n")[2]
     if code == 2:
-        assert said.count("\n") == 1
-        assert len(said) <= LONGEST_LINE + 1
-        assert said.rstrip("\n").isprintable()
-        assert said.startswith("topoflow")
+        assert printed.count("\n") == 1
+        assert len(printed) <= LONGEST_LINE + 1
+        assert printed.rstrip("\n").isprintable()
+        assert printed.startswith("topoflow")
 
 
 fuzz = settings(
@@ -275,6 +275,6 @@ def test_a_sweep_of_nothing_is_a_line(verb: str, argument: str) -> None:
     ],
 )
 def test_what_a_key_cannot_be_is_a_line_that_begins_with_it(verb: str, argument: str) -> None:
-    code, said = outcome([verb, argument])
-    assert (code, said.count("\n")) == (2, 1)
-    assert said.startswith(f"topoflow {verb}: {argument.partition('=')[0]}: ")
+    code, printed = outcome([verb, argument])
+    assert (code, printed.count("\n")) == (2, 1)
+    assert printed.startswith(f"topoflow {verb}: {argument.partition('=')[0]}: ")

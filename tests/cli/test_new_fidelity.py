@@ -116,8 +116,8 @@ def test_a_comparison_has_it_with_its_settings_and_for_failures(house: Path, tmp
     ]
     (once, twice, *fluid_and_bound) = [row["iteration_time"] for row in rows(tmp_path / "swept", "rows")]
     assert twice == pytest.approx(2 * once)
-    fluid, same, bound, also = fluid_and_bound
-    assert (fluid, bound) == (same, also)
+    fluid, fluid_again, bound, also = fluid_and_bound
+    assert (fluid, bound) == (fluid_again, also)
     assert bound <= fluid < once
     for kind in ("each", "links"):
         (result,) = rows(tmp_path / kind, "rows")

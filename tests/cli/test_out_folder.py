@@ -49,8 +49,8 @@ def test_the_result_of_another_verb_is_left_alone(
         before = contents(out)
         assert main([verb, *WRITERS[verb], f"out={out}"]) == 2
         message = f"out: must be a new folder or one of an earlier `topoflow {NAMES.get(verb, verb)}`"
-        got = f"got {out} with the result of `topoflow {NAMES.get(other, other)}`"
-        assert capsys.readouterr().err == f"topoflow {verb}: {message}, {got}\n"
+        value = f"got {out} with the result of `topoflow {NAMES.get(other, other)}`"
+        assert capsys.readouterr().err == f"topoflow {verb}: {message}, {value}\n"
         assert contents(out) == before
 
 
@@ -61,8 +61,8 @@ def test_the_folder_of_another_figure_is_left_alone(
     before = contents(out)
     assert main(["experiment", "motion_bill", f"out={out}"]) == 2
     message = "out: must be a new folder or one of an earlier `topoflow experiment motion_bill`"
-    got = f"got {out} with the result of `topoflow experiment topoopt_fig14`"
-    assert capsys.readouterr().err == f"topoflow experiment: {message}, {got}\n"
+    value = f"got {out} with the result of `topoflow experiment topoopt_fig14`"
+    assert capsys.readouterr().err == f"topoflow experiment: {message}, {value}\n"
     assert contents(out) == before
     (tmp_path / "checkpoint.jsonl").write_bytes(before["checkpoint.jsonl"])  # cut off: of some figure
     assert main(["experiment", *WRITERS["experiment"], f"out={tmp_path}"]) == 0

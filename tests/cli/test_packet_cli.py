@@ -36,8 +36,8 @@ def test_a_comparison_agrees_with_fluid_and_counts_what_ports_did(tmp_path: Path
         assert (port["packets"] > 0) == (port["bytes"] > 0)
         assert port["idle_intervals"] >= port["idle_1us"] >= port["idle_1ms"]
     latencies = parquet.read_table(tmp_path / "latencies.parquet").to_pylist()
-    for of in ("packet", "message"):
-        selected = [interval for interval in latencies if interval["of"] == of]
+    for kind in ("packet", "message"):
+        selected = [interval for interval in latencies if interval["of"] == kind]
         assert all(interval["low"] < interval["high"] and interval["count"] > 0 for interval in selected)
     page = (tmp_path / "report.html").read_text()
     assert "What packets and ports saw" in page

@@ -217,8 +217,8 @@ def test_fewer_channels_are_never_faster(name: str) -> None:
     for ranks in (8, 32):
         for size in SIZES[::3]:
             times = [
-                predict(Communicator(node, ranks, max_channels=most), "all_gather", size, overrides=ring).time
-                for most in (1, 2, 8, 64)
+                predict(Communicator(node, ranks, max_channels=max_channels), "all_gather", size, overrides=ring).time
+                for max_channels in (1, 2, 8, 64)
             ]
             assert all(few >= many * (1 - 1e-12) for few, many in pairwise(times))
 

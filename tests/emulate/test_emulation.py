@@ -233,9 +233,9 @@ def test_a_ring_that_a_failure_cuts_goes_round_and_costs_what_it_should() -> Non
     """Eight servers, two interfaces: the ring +1 less 0 to 1 takes other circuits, which then carry more."""
     plan = topoopt_plan(8, 2)
     job = EmulatedJob(8_000_000)
-    whole, failed = (Scenario(plan, RATE, failed).fabric() for failed in (None, (0, 1)))
-    times = [simulate([world_of(fabric, job)], Fluid())[0].makespan for fabric in (whole, failed)]
-    assert failed.links == whole.links - 1
+    intact, failed = (Scenario(plan, RATE, failed).fabric() for failed in (None, (0, 1)))
+    times = [simulate([world_of(fabric, job)], Fluid())[0].makespan for fabric in (intact, failed)]
+    assert failed.links == intact.links - 1
     assert times[1] > 1.2 * times[0]
 
 

@@ -84,8 +84,8 @@ def with_failures(draw: np.random.Generator, world: Cells, protocol: str = "") -
     lost = ~reach[ends]
     if isinstance(schedule, Staggered) and world.low_latency is not None:
         lost = np.where(world.low_latency, ~schedule.reach(world.pause[0])[ends], lost)
-    left = {name: np.where(lost, -1, getattr(world, name)).astype(np.int32) for name in ("source", "target")}
-    return replace(world, schedule=schedule, cells=np.where(lost, 0, world.cells).astype(np.int32), **left)
+    surviving = {name: np.where(lost, -1, getattr(world, name)).astype(np.int32) for name in ("source", "target")}
+    return replace(world, schedule=schedule, cells=np.where(lost, 0, world.cells).astype(np.int32), **surviving)
 
 
 def check_twin(

@@ -103,9 +103,9 @@ def check(results: SlottedResults) -> None:
     ends = np.concatenate([source[went], log.through[again]]), np.concatenate([to[went], target[again]])
     if world.until == NEVER:
         size = square.servers_per_rack
-        (rack, place), (other, there) = (divmod(end, size) for end in ends)
+        (rack, place), (other, other_place) = (divmod(end, size) for end in ends)
         near = rack == other
-        assert (near | (place == there)).all(), "a switch joins a rack, or a place of all racks"
+        assert (near | (place == other_place)).all(), "a switch joins a rack, or a place of all racks"
         for kind, limit, of_kind in ((0, square.intra, near), (1, square.inter, ~near)):
             for node in ends:
                 met = np.bincount(slots[of_kind] * square.nodes + node[of_kind])

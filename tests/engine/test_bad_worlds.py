@@ -127,7 +127,7 @@ def test_a_world_that_breaks_a_law_cannot_be_built(field, value, message, make_w
 
 
 @pytest.mark.parametrize(
-    ("change", "what"),
+    ("change", "message"),
     [
         ({"path_links": zeros(LARGE, np.int32), "path_offsets": np.array([0, LARGE])}, "hops"),
         ({"path_offsets": zeros(LARGE + 1, np.int64)}, "paths"),
@@ -136,9 +136,9 @@ def test_a_world_that_breaks_a_law_cannot_be_built(field, value, message, make_w
         ({"links": LARGE}, "links"),
     ],
 )
-def test_a_world_that_32_bits_cannot_number_is_refused_at_once(change, what, make_world):
+def test_a_world_that_32_bits_cannot_number_is_refused_at_once(change, message, make_world):
     world = make_world([{"path": [0], "bytes": 1}], [1], name="w")
-    with pytest.raises(ValueError, match=rf"^graph: must have less than 2\^31 {what}, got {LARGE}$"):
+    with pytest.raises(ValueError, match=rf"^graph: must have less than 2\^31 {message}, got {LARGE}$"):
         replace(world.graph, **change)
 
 

@@ -229,9 +229,9 @@ def test_timelines_come_in_the_order_of_the_worlds(watching):
 def test_a_batch_cut_into_pieces_gives_the_same_answer(monkeypatch):
     world = collective("all_reduce", "ring")
     batch = [replace(world, capacity=capacity) for capacity in nearby(world, 5)[0]]
-    whole = Bound().simulate(batch)
+    uncut = Bound().simulate(batch)
     monkeypatch.setattr(DeviceMemory, "memory", 2 * 16 * world.graph.tasks)
-    assert [timeline.makespan for timeline in Bound().simulate(batch)] == [timeline.makespan for timeline in whole]
+    assert [timeline.makespan for timeline in Bound().simulate(batch)] == [timeline.makespan for timeline in uncut]
 
 
 def test_graphs_that_cannot_be_written_to_are_fine(make_world):

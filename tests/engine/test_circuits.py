@@ -31,6 +31,6 @@ def test_the_kernel_chooses_as_its_plain_twin(servers: int, degree: int, discoun
 
 
 def test_a_choice_leaves_the_demand_as_it_is() -> None:
-    wanted = np.ones((4, 4))
-    choose_circuits(wanted, 2, 0.5)
-    assert (wanted == 1).all()
+    traffic = np.ones((4, 4))
+    choose_circuits(traffic, 2, 0.5)
+    assert (traffic == 1).all()

@@ -82,9 +82,9 @@ def digest_of(kind: str, folder: Path) -> str:
 )
 def test_a_worker_that_is_killed_changes_no_byte(kind: str, module: str, tmp_path: Path) -> None:
     pytest.importorskip(module, reason=f"needs the extra {kind}")
-    there = digest_of(kind, tmp_path)
+    remote = digest_of(kind, tmp_path)
     assert (tmp_path / "killed").exists()
-    assert there == digest_of("local", tmp_path)
+    assert remote == digest_of("local", tmp_path)
 
 
 @pytest.mark.slow

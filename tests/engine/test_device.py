@@ -37,16 +37,16 @@ FAKE = DeviceMemory(torch.device("cpu"))
 @pytest.fixture
 def puts(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
     """The names of the arrays of every copy to the device."""
-    seen: list[set[str]] = []
+    recorded: list[set[str]] = []
     put = DeviceMemory.put
 
     def counted(device: DeviceMemory, arrays: Any) -> dict[str, Any]:
         if device.torch is not None:
-            seen.append(set(arrays))
+            recorded.append(set(arrays))
         return put(device, arrays)
 
     monkeypatch.setattr(DeviceMemory, "put", counted)
-    return seen
+    return recorded
 
 
 @pytest.mark.parametrize("fidelity", [Fluid(), Fluid(0.01), Bound()], ids=repr)
@@ -70,11 +70,11 @@ def test_graphs_stay_on_the_device_between_the_launches_of_a_run(
 
 def test_a_world_that_stops_early_stops_there_on_any_device(make_world: Callable[..., World]) -> None:
     world = make_world([{"path": [0], "bytes": 10}, {"path": [0], "bytes": 90}], [10.0])
-    early, whole = (
+    early, unbroken = (
         Fluid().simulate([replace(world, until=until), world], Run(device))
         for until, device in ((5.0, DeviceMemory()), (5.0, FAKE))
     )
-    for stopped, full in (early, whole):
+    for stopped, full in (early, unbroken):
         np.testing.assert_allclose(stopped.finish, [2, np.inf])
         np.testing.assert_allclose(full.finish, [2, 10])
 

@@ -174,8 +174,8 @@ def test_progress_counts_items_of_all_workers_and_never_falls(watching: Any) -> 
 
 
 def test_a_worker_with_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = iter(["ours", "theirs"])
-    monkeypatch.setattr(executors, "sources", lambda: next(seen))
+    versions = iter(["ours", "theirs"])
+    monkeypatch.setattr(executors, "sources", lambda: next(versions))
     with (
         ThreadPoolExecutor(1) as executor,
         pytest.raises(ValueError, match=r"executor: \S+ has another version of top"),
@@ -213,10 +213,10 @@ def test_timelines_have_the_same_bytes_for_any_executor(open_: Callable[[], Exec
     """Also with packets, and where circuits change, so that a timeline has a world of its own."""
     with open_() as executor:
         for world, fidelity in worlds():
-            (here,) = simulate([world], fidelity)
-            (there,) = simulate([world], fidelity, Run(workers=Workers(executor)))
-            assert same(here, there), world.name
-            assert same([here.start, here.finish], [there.start, there.finish]), world.name
+            (local,) = simulate([world], fidelity)
+            (remote,) = simulate([world], fidelity, Run(workers=Workers(executor)))
+            assert same(local, remote), world.name
+            assert same([local.start, local.finish], [remote.start, remote.finish]), world.name
 
 
 def test_a_process_that_is_killed_changes_no_byte() -> None:
@@ -236,10 +236,10 @@ def test_a_process_that_is_killed_changes_no_byte() -> None:
     assert not before, "the test kills a process of its own"
     world, fidelity = worlds()[0]
     batch = [world] * 40
-    here = simulate(batch, fidelity)
-    there = simulate(batch, fidelity, Run(observer=Killer(), workers=Workers(open_, shortest_chunk=0.0)))
+    local = simulate(batch, fidelity)
+    remote = simulate(batch, fidelity, Run(observer=Killer(), workers=Workers(open_, shortest_chunk=0.0)))
     assert len(opened) == 2
-    assert all(map(same, here, there))
+    assert all(map(same, local, remote))
 
 
 def workers_of(process: int) -> list[int]:

@@ -45,16 +45,16 @@ def test_within_the_range_rates_are_those_of_the_oracle(spread, device, make_wor
 
 
 @pytest.mark.parametrize(
-    ("tasks", "capacity", "got"),
+    ("tasks", "capacity", "value"),
     [
         ([{}, {"path": [0], "bytes": 1, "limit": 1e-9}], [1e18], "got 1e-09 B/s for task 1"),
         ([{"path": [0], "bytes": 1}, {"path": [0, 1], "bytes": 1}], [1e9, 1e-4], "got 0.0001 B/s for task 1"),
         ([{"path": [0], "bytes": 1, "limit": 1e18}], [1.0], "got 1 B/s for task 0"),
     ],
 )
-def test_numbers_too_far_apart_are_refused_with_the_task(tasks, capacity, got, make_world):
+def test_numbers_too_far_apart_are_refused_with_the_task(tasks, capacity, value, make_world):
     world = make_world(tasks, capacity, name="w")
-    with pytest.raises(ValueError, match=f"^w: {re.escape(LAW)}, .* B/s, with fidelity=fluid, {re.escape(got)}$"):
+    with pytest.raises(ValueError, match=f"^w: {re.escape(LAW)}, .* B/s, with fidelity=fluid, {re.escape(value)}$"):
         Fluid().simulate([make_world([{"path": [0], "bytes": 1}], [1.0]), world])
     assert np.isfinite(Bound().simulate([world])[0].makespan), "other fidelities have other ranges"
 

@@ -18,7 +18,7 @@ from topoflow.engine.fluid import Fluid
 def random_world(seed: int) -> World:
     """Paths with several flows, weights, limits, capacities of one size or of twelve orders, sizes equal or not."""
     random = np.random.default_rng(seed)
-    links, paths, tasks = (int(random.integers(1, most)) for most in (30, 60, 120))
+    links, paths, tasks = (int(random.integers(1, limit)) for limit in (30, 60, 120))
     crossed = [random.choice(links, size=random.integers(1, min(links, 6) + 1), replace=False) for _ in range(paths)]
     after = [np.unique(random.integers(0, task, min(task, random.integers(0, 3)))) for task in range(tasks)]
     hops = sum(map(len, crossed))

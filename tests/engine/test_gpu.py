@@ -97,17 +97,17 @@ class Call:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     """All that follow."""
-    seen: list[Call] = []
+    launches: list[Call] = []
 
-    def listening(arrays: dict[str, Any], *how: Any, name: str, kernel: Any, array: str, position: int) -> Any:
+    def listening(arrays: dict[str, Any], *arguments: Any, name: str, kernel: Any, array: str, position: int) -> Any:
         if isinstance(arrays[array], torch.Tensor):  # the host computes times of bound when they are read
-            seen.append(Call(name, arrays[array].device.index, how[position]))
-        return kernel(arrays, *how)
+            launches.append(Call(name, arrays[array].device.index, arguments[position]))
+        return kernel(arrays, *arguments)
 
     for name, array, position in (("simulate", "order", 1), ("bound", "makespan", 1), ("packets", "order", 2)):
         call = partial(listening, name=name, kernel=getattr(_C, name), array=array, position=position)
         monkeypatch.setattr(_C, name, call)
-    return seen
+    return launches
 
 
 @EVERY
@@ -144,11 +144,11 @@ def test_the_next_piece_is_copied_while_a_kernel_runs(
     count = len(list(pieces(worlds, 1000)))
     kernel, put, copied, changed = _C.simulate, DeviceMemory.put, [], threading.Condition()
 
-    def waiting(arrays: dict[str, Any], *how: Any) -> Any:
+    def waiting(arrays: dict[str, Any], *arguments: Any) -> Any:
         with changed:
             number = [array is arrays["capacity"] for array in copied].index(True)
             assert changed.wait_for(lambda: len(copied) > min(number + 1, count - 1), timeout=60)
-        return kernel(arrays, *how)
+        return kernel(arrays, *arguments)
 
     def copying(device: DeviceMemory, arrays: dict[str, Any]) -> dict[str, Any]:
         on_device = put(device, arrays)
@@ -229,9 +229,9 @@ def test_arrays_come_by_dlpack_on_the_callers_stream(make_world: Callable[..., W
         def __init__(self, tensor: Any) -> None:
             self.tensor = tensor
 
-        def __dlpack__(self, *, stream: int | None = None, **how: object) -> object:
+        def __dlpack__(self, *, stream: int | None = None, **options: object) -> object:
             streams.append(stream or 0)
-            return self.tensor.__dlpack__(stream=stream, **how)
+            return self.tensor.__dlpack__(stream=stream, **options)
 
         def __dlpack_device__(self) -> tuple[int, int]:
             dlpack_device: tuple[int, int] = self.tensor.__dlpack_device__()

@@ -18,7 +18,7 @@ EMULATED = "TOPOFLOW_EMULATED" in os.environ
 def random_graph(seed: int) -> tuple[LoweredGraph, np.ndarray, np.ndarray]:
     """Tasks of all kinds on links whose numbers are drawn at random, so that nothing coincides; capacity, latency."""
     random = np.random.default_rng(seed)
-    links, paths, tasks = (int(random.integers(2, most)) for most in (12, 20, 40))
+    links, paths, tasks = (int(random.integers(2, limit)) for limit in (12, 20, 40))
     crossed = [random.choice(links, size=random.integers(1, min(links, 4) + 1), replace=False) for _ in range(paths)]
     after = [np.unique(random.integers(0, task, min(task, random.integers(0, 4)))) for task in range(tasks)]
     hops = sum(map(len, crossed))
@@ -43,10 +43,12 @@ def random_graph(seed: int) -> tuple[LoweredGraph, np.ndarray, np.ndarray]:
     return graph, 1e9 * random.uniform(0.5, 2, links), random.uniform(0, 1e-3, links)
 
 
-def slopes(graph: LoweredGraph, capacity: np.ndarray, latency: np.ndarray, weights: np.ndarray, of: str) -> np.ndarray:
-    """[3, L] slopes of the loss by each link's ``of``: to the left, to the right, through both."""
+def slopes(
+    graph: LoweredGraph, capacity: np.ndarray, latency: np.ndarray, weights: np.ndarray, quantity: str
+) -> np.ndarray:
+    """[3, L] slopes of the loss by each link's ``quantity``: to the left, to the right, through both."""
     rows = np.tile(np.stack([capacity, latency])[:, None, :], (1, 2 * graph.links + 1, 1))
-    column = 0 if of == "capacity" else 1
+    column = 0 if quantity == "capacity" else 1
     step = 1e-6 * (capacity if column == 0 else np.full(graph.links, 1e-3))
     for link in range(graph.links):
         rows[column, 1 + link, link] -= step[link]
@@ -66,14 +68,17 @@ def test_a_gradient_is_the_slope_where_nothing_coincides(first: int, device: str
         inputs = [torch.tensor(number[None], requires_grad=True, device=device) for number in numbers]
         swept = sweep(graph, *inputs)
         torch.sum(torch.from_numpy(weights).to(device) * torch.cat([swept.start, swept.finish])).backward()
-        for tensor, of in zip(inputs, ("capacity", "latency"), strict=True):
+        for tensor, quantity in zip(inputs, ("capacity", "latency"), strict=True):
             assert tensor.grad is not None
-            left, right, middle = slopes(graph, *numbers, weights, of)
+            left, right, middle = slopes(graph, *numbers, weights, quantity)
             scale = np.abs(middle).max() + 1e-30
             smooth = np.abs(left - right) < 1e-3 * scale
             compared += int(smooth.sum())
             np.testing.assert_allclose(
-                tensor.grad[0].cpu().numpy()[smooth], middle[smooth], atol=1e-4 * scale, err_msg=f"seed {seed}, {of}"
+                tensor.grad[0].cpu().numpy()[smooth],
+                middle[smooth],
+                atol=1e-4 * scale,
+                err_msg=f"seed {seed}, {quantity}",
             )
             assert smooth.mean() > 0.8, "a kink must be rare"
     assert compared > 40

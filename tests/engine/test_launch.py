@@ -35,7 +35,7 @@ def test_a_fault_names_the_worlds_that_ran_and_the_next_run_works(
 ) -> None:
     kernel = _C.simulate
 
-    def fault(arrays: dict[str, Any], *how: Any) -> int:
+    def fault(arrays: dict[str, Any], *arguments: Any) -> int:
         status = np.asarray(arrays["status"])
         status[:] = [_C.DONE, _C.RUNNING, _C.PENDING, _C.RUNNING, _C.DONE]
         raise _C.Fault("an illegal memory access was encountered")

@@ -202,8 +202,8 @@ def test_a_folded_collective_takes_as_long_as_those_of_all_gpus(
         for first in range(side_by_side)
     ]
     unfolded = seconds(gpus, *(Collective(op, size, group) for group in groups))
-    whole = Collective(op, size * side_by_side, tuple(range(nodes)), local=local)
-    assert seconds(folded, whole) == pytest.approx(unfolded, rel=1e-9)
+    full_group = Collective(op, size * side_by_side, tuple(range(nodes)), local=local)
+    assert seconds(folded, full_group) == pytest.approx(unfolded, rel=1e-9)
 
 
 def test_a_folded_network_has_the_bandwidth_of_all_gpus_of_a_node() -> None:

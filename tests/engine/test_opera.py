@@ -35,20 +35,20 @@ def rotors_of(nodes: int = 16, switches: int = 4, failed: FailedRotors = WHOLE) 
 
 @pytest.mark.parametrize("nodes", [2, 3, 4, 9, 16, 31])
 def test_matchings_join_every_pair_once_in_both_directions(nodes: int) -> None:
-    drawn = factorize(nodes, np.random.default_rng(nodes))
+    matchings = factorize(nodes, np.random.default_rng(nodes))
     every = np.arange(nodes)
-    assert (drawn[every[:, None], drawn] == every).all(), "who is joined to me I am joined to"
-    assert (np.sort(drawn, axis=0) == every[:, None]).all(), "each other node once, and myself once"
+    assert (matchings[every[:, None], matchings] == every).all(), "who is joined to me I am joined to"
+    assert (np.sort(matchings, axis=0) == every[:, None]).all(), "each other node once, and myself once"
 
 
 @pytest.mark.parametrize(("nodes", "switches", "seed"), SIZES)
 def test_one_switch_turns_in_each_slot_the_others_join_all_and_a_cycle_joins_every_pair(
     nodes: int, switches: int, seed: int
 ) -> None:
-    whole = Staggered(nodes, switches, 4, seed=seed)
-    failed = random_failed_rotors(np.random.default_rng(seed), whole)
-    slots = range(2 * whole.cycle)  # so that pairs are not joined over its end
-    for rotors in (whole, failed):
+    intact = Staggered(nodes, switches, 4, seed=seed)
+    failed = random_failed_rotors(np.random.default_rng(seed), intact)
+    slots = range(2 * intact.cycle)  # so that pairs are not joined over its end
+    for rotors in (intact, failed):
         joined = np.zeros((nodes, nodes, len(slots)), int)
         for slot in slots:
             assert sum(rotors.turns(switch, slot) for switch in range(switches)) == 1
@@ -77,8 +77,8 @@ def test_one_switch_turns_in_each_slot_the_others_join_all_and_a_cycle_joins_eve
 def test_routes_are_shortest_paths_of_their_slot_over_switches_that_do_not_turn(
     nodes: int, switches: int, seed: int
 ) -> None:
-    whole = Staggered(nodes, switches, 4, seed=seed)
-    for rotors in (whole, random_failed_rotors(np.random.default_rng(seed), whole)):
+    intact = Staggered(nodes, switches, 4, seed=seed)
+    for rotors in (intact, random_failed_rotors(np.random.default_rng(seed), intact)):
         for slot in range(rotors.cycle):
             graph = networkx.empty_graph(nodes)
             for switch in range(switches):
@@ -159,8 +159,8 @@ def check(results: SlottedResults) -> None:
         assert carried <= carries(rotors, switch, slot)
 
 
-def low(world: Cells, which: object = True) -> Cells:
-    return replace(world, low_latency=np.broadcast_to(np.asarray(which), world.tasks).copy())
+def low(world: Cells, mask: object = True) -> Cells:
+    return replace(world, low_latency=np.broadcast_to(np.asarray(mask), world.tasks).copy())
 
 
 def test_a_cell_of_low_latency_alone_takes_a_shortest_path_of_its_slot() -> None:
@@ -198,11 +198,11 @@ def mixed(small: bool, large: bool) -> Cells:
     target = (source + draw.integers(1, 16, len(source))) % 16
     ends = np.concatenate([2 * source, 2 * source + 1]), np.concatenate([2 * target, 2 * target + 1])
     release = np.concatenate([draw.integers(0, 40 * SLOT, len(source)), np.zeros(len(source), int)])
-    which = np.repeat([True, False], len(source))
-    keep = which & small | ~which & large
+    mask = np.repeat([True, False], len(source))
+    keep = mask & small | ~mask & large
     world = burst(rotors_of(), ends[0][keep], ends[1][keep], 3, release[keep], **TIMING)
-    cells = np.where(which[keep], 3, 400).astype(np.int32)
-    return low(replace(world, cells=cells, node=np.repeat(np.arange(16, dtype=np.int32), 2)), which[keep])
+    cells = np.where(mask[keep], 3, 400).astype(np.int32)
+    return low(replace(world, cells=cells, node=np.repeat(np.arange(16, dtype=np.int32), 2)), mask[keep])
 
 
 def test_bulk_does_not_delay_low_latency() -> None:

@@ -327,13 +327,13 @@ def test_a_connection_keeps_its_path_and_connections_spread_evenly() -> None:
     fabric = planes(4)
     one = place(Traffic.from_tasks("t", 2, (Transfer(S, 0, 1), Transfer(2 * S, 0, 1))), fabric, name="world")
     assert one.graph.path[0] == one.graph.path[1]
-    taken = [
+    paths = [
         tuple(place(Traffic.from_tasks("t", 2, (Transfer(S, 0, 1),)), fabric, name="world", seed=seed).graph.path_links)
         for seed in range(400)
     ]
     # 400 draws from 4 paths: 100 each, standard deviation sqrt(400 * 1/4 * 3/4) = 8.7
-    assert all(60 < count < 140 for count in Counter(taken).values())
-    assert len(set(taken)) == 4
+    assert all(60 < count < 140 for count in Counter(paths).values())
+    assert len(set(paths)) == 4
 
 
 @given(st.integers(0, 2**64 - 1), st.permutations(range(6)))
@@ -396,8 +396,8 @@ def test_the_worlds_of_any_collective_are_valid_and_send_what_the_op_needs(
     timeline = simulate(world)
     assert timeline.task_start[1] == 1.0
     # Whoever contributes must send at least its part to another server, whichever algorithm.
-    least = 0.0 if n == 1 else size / n / local * (n - 1)
-    assert timeline.link_bytes[:9].sum() >= least * (1 - 1e-9)
+    bound = 0.0 if n == 1 else size / n / local * (n - 1)
+    assert timeline.link_bytes[:9].sum() >= bound * (1 - 1e-9)
 
 
 def test_buckets_of_one_group_share_the_paths_of_its_ring() -> None:

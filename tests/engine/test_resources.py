@@ -178,15 +178,15 @@ def test_a_paused_job_is_where_its_twin_is() -> None:
 def test_a_job_in_steps_of_time_is_the_unbroken_run(interval: float) -> None:
     for seed in SEEDS:
         world = random_job(seed)
-        graph, whole = world.graph, Fluid().simulate([world])[0]
+        graph, unbroken = world.graph, Fluid().simulate([world])[0]
         tasks = Stepwise(world.name, graph, 0.0, merge=0.0, cancel=np.zeros(1, np.int32))
         routes = RoutesAtTime(graph.path_offsets, graph.path_links, None, np.zeros(graph.links))
         step = 0
         while not tasks.has_finished:
             step += 1
             tasks.advance(routes, world.capacity, 0.0, step * interval)
-        np.testing.assert_allclose(tasks.start, whole.start, rtol=1e-9, err_msg=world.name)
-        np.testing.assert_allclose(tasks.finish, whole.finish, rtol=1e-9, err_msg=world.name)
+        np.testing.assert_allclose(tasks.start, unbroken.start, rtol=1e-9, err_msg=world.name)
+        np.testing.assert_allclose(tasks.finish, unbroken.finish, rtol=1e-9, err_msg=world.name)
 
 
 def test_jobs_side_by_side_have_resources_of_their_own() -> None:

@@ -26,10 +26,10 @@ TIMING = {"arrive": (150, 50)}  # ps: a gap of 100, then a cell each 50
 def test_every_switch_is_a_matching_in_every_slot_and_a_cycle_joins_every_pair_once(nodes: int) -> None:
     draw = np.random.default_rng(nodes)
     for switches in range(1, nodes + 1):
-        whole = Rotors(nodes, switches, 4)
-        assert (joined_in_a_cycle(whole) == 1 - np.eye(nodes)).all()
-        assert (whole.cycle - 1) * switches < nodes
-        failed = random_failed_rotors(draw, whole)
+        intact = Rotors(nodes, switches, 4)
+        assert (joined_in_a_cycle(intact) == 1 - np.eye(nodes)).all()
+        assert (intact.cycle - 1) * switches < nodes
+        failed = random_failed_rotors(draw, intact)
         assert (joined_in_a_cycle(failed) == failed.joined()).all()
 
 

@@ -56,15 +56,15 @@ def test_tasks_wait_for_each_other_and_nothing_is_faster_than_the_bound(protocol
 
 
 def test_a_job_runs_on_what_failures_leave_and_takes_longer() -> None:
-    whole, lost = (
+    intact, lost = (
         simulate([world(design=design)], Slotted())[0]
         for design in (
             replace(DESIGN, uplinks=2),
             replace(DESIGN, uplinks=2, failed_racks=(0, 5), failed_gratings=((0, 1),), failed_transceivers=((1, 0),)),
         )
     )
-    assert lost.world.graph.tasks == whole.world.graph.tasks
-    assert whole.makespan < lost.makespan < np.inf
+    assert lost.world.graph.tasks == intact.world.graph.tasks
+    assert intact.makespan < lost.makespan < np.inf
 
 
 def test_credits_are_of_the_cable_to_a_rack_and_servers_with_uplinks_of_their_own_have_none() -> None:

@@ -34,10 +34,10 @@ def used(world: Cells, protocol: str, queue: int = 4) -> float:
 def test_a_schedule_has_no_contention_and_joins_every_pair_once_an_epoch(nodes: int) -> None:
     draw = np.random.default_rng(nodes)
     for uplinks in range(1, nodes + 1):
-        whole = CircuitSchedule(nodes, uplinks)
-        check_schedule(whole)
-        assert (whole.joined() == 1 - np.eye(nodes)).all()
-        check_schedule(random_failed(draw, whole))
+        intact = CircuitSchedule(nodes, uplinks)
+        check_schedule(intact)
+        assert (intact.joined() == 1 - np.eye(nodes)).all()
+        check_schedule(random_failed(draw, intact))
 
 
 def check_schedule(schedule: CircuitSchedule) -> None:
@@ -45,15 +45,15 @@ def check_schedule(schedule: CircuitSchedule) -> None:
     assert (schedule.slots - 1) * uplinks < nodes <= schedule.slots * uplinks, "no epoch could be shorter"
     joined = np.zeros((nodes, nodes), int)
     for slot in range(schedule.slots):
-        taken = set()
+        occupied = set()
         for node in range(nodes):
             for uplink in range(uplinks):
                 target = schedule.target(node, uplink, slot)
                 if target == EMPTY:
                     continue
                 port = (target, node // schedule.slots)  # a receiver for the grating from each group
-                assert port not in taken
-                taken.add(port)
+                assert port not in occupied
+                occupied.add(port)
                 joined[node, target] += 1
                 assert schedule.slot(node, target) == slot
     assert (joined == schedule.joined()).all()
@@ -200,14 +200,14 @@ def test_samples_of_what_waits_are_evenly_spread_over_any_time(epochs: int) -> N
     results = simulated(
         replace(burst(schedule, source, target, epochs), until=epochs * schedule.slots * SLOT), "request_grant"
     )
-    numbers, all_, most = results.sampled.T
+    numbers, all_, fullest = results.sampled.T
     spacing = -(-epochs // 512)
     assert (np.diff(numbers) == numbers[1] - numbers[0]).all()
     assert numbers[0] == 0
     assert spacing <= numbers[1] < 2 * spacing + 1
-    assert (all_ >= most).all()
-    assert (most[3:] > 0).all()
-    assert most.max() <= results.fullest.max()
+    assert (all_ >= fullest).all()
+    assert (fullest[3:] > 0).all()
+    assert fullest.max() <= results.fullest.max()
 
 
 @pytest.mark.parametrize("queue", [2, 4, 8, 16])

@@ -83,9 +83,9 @@ def test_worlds_of_several_protocols_in_one_batch_are_as_alone(
 
 def test_words_are_those_of_the_generator_that_was_published() -> None:
     """Source: Random123's known answers for philox4x32-10."""
-    most = 2**32 - 1
+    largest = 2**32 - 1
     assert philox((0, 0, 0, 0), (0, 0)) == (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)
-    assert philox((most,) * 4, (most,) * 2) == (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)
+    assert philox((largest,) * 4, (largest,) * 2) == (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)
 
 
 @pytest.mark.parametrize(("n", "m"), [(4, 8), (3, 5), (1, 127), (50, 127)])

@@ -72,9 +72,9 @@ def listen(monkeypatch, name):
     """The arrays that a kernel will have been called with."""
     kernel, calls = getattr(_C, name), []
 
-    def listening(arrays, *how):
+    def listening(arrays, *arguments):
         calls.append(arrays)
-        return kernel(arrays, *how)
+        return kernel(arrays, *arguments)
 
     monkeypatch.setattr(_C, name, listening)
     return calls
@@ -102,8 +102,8 @@ def test_what_speaks_dlpack_comes_back_as_a_tensor(graph, links):
         def __init__(self, array: np.ndarray) -> None:
             self.array = array
 
-        def __dlpack__(self, **how: object) -> object:
-            return self.array.__dlpack__(**how)
+        def __dlpack__(self, **options: object) -> object:
+            return self.array.__dlpack__(**options)
 
         def __dlpack_device__(self) -> tuple[int, int]:
             return self.array.__dlpack_device__()

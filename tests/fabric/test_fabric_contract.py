@@ -92,8 +92,8 @@ def test_routes_that_say_they_are_minimal_are_shortest_paths(
         shortest = ShortestPaths(fabric.nodes, fabric.source, fabric.target)
         minimal = as_routes(fabric.route).has_equal_lengths()
         for source, target in itertools.permutations(range(servers), 2):
-            hops, least = {len(path) for path in fabric.route(source, target)}, shortest.hops(source, target)
-            assert hops == {least} if minimal else min(hops) >= least
+            hops, distance = {len(path) for path in fabric.route(source, target)}, shortest.hops(source, target)
+            assert hops == {distance} if minimal else min(hops) >= distance
 
 
 @pytest.mark.parametrize(("name", "servers", "overrides"), VARIANTS)

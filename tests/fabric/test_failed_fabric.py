@@ -91,27 +91,27 @@ def test_the_last_ring_of_a_group_is_recovered() -> None:
 
 def test_a_server_that_fails_takes_its_links_and_leaves_its_rings() -> None:
     fabric = topoopt()
-    left = without(fabric, servers=[4])
-    assert left.servers == 11
-    assert "server 4" not in left.nodes
-    assert ends(left) == [pair for pair in ends(fabric) if "server 4" not in pair]
-    assert list(left.channels.rings) == [tuple(range(11))]
-    for before, after in zip(fabric.channels.rings[EVERYONE], left.channels.rings[tuple(range(11))], strict=True):
-        assert [left.nodes[server] for server in after] == [fabric.nodes[s] for s in before if s != 4]
+    degraded = without(fabric, servers=[4])
+    assert degraded.servers == 11
+    assert "server 4" not in degraded.nodes
+    assert ends(degraded) == [pair for pair in ends(fabric) if "server 4" not in pair]
+    assert list(degraded.channels.rings) == [tuple(range(11))]
+    for before, after in zip(fabric.channels.rings[EVERYONE], degraded.channels.rings[tuple(range(11))], strict=True):
+        assert [degraded.nodes[server] for server in after] == [fabric.nodes[s] for s in before if s != 4]
 
 
 def test_nothing_that_failed_is_nothing_that_changed() -> None:
-    fabric, left = topoopt(), without(topoopt())
-    assert ends(left) == ends(fabric)
-    assert left.bandwidth.tolist() == fabric.bandwidth.tolist()
+    fabric, degraded = topoopt(), without(topoopt())
+    assert ends(degraded) == ends(fabric)
+    assert degraded.bandwidth.tolist() == fabric.bandwidth.tolist()
     pairs = list(itertools.permutations(range(12), 2))
-    assert [left.route(*pair) for pair in pairs] == [fabric.route(*pair) for pair in pairs]
+    assert [degraded.route(*pair) for pair in pairs] == [fabric.route(*pair) for pair in pairs]
 
 
 def test_a_circle_of_cables_goes_the_other_way_round() -> None:
     fabric = Ring(10.0, 2, 1e-6).build(6, Demand(6))
-    left = without(fabric, links=[0, 1])  # the cable of servers 0 and 1
-    assert [len(path) for path in left.route(0, 1)] == [5]
+    degraded = without(fabric, links=[0, 1])  # the cable of servers 0 and 1
+    assert [len(path) for path in degraded.route(0, 1)] == [5]
 
 
 @pytest.mark.parametrize(

@@ -110,5 +110,5 @@ def test_de_bruijn_has_the_diameter_and_the_degree_of_the_table_and_less_to_cut(
         cables = network.to_undirected()
         cables.remove_edges_from(list(networkx.selfloop_edges(cables)))
         halves = combinations(range(1, nodes), nodes // 2)
-        least = min(networkx.cut_size(cables, half) for half in halves)
-        assert least == {8: 3, 16: 6}[nodes] < 2 * k
+        narrowest = min(networkx.cut_size(cables, half) for half in halves)
+        assert narrowest == {8: 3, 16: 6}[nodes] < 2 * k

@@ -63,16 +63,16 @@ def test_what_is_bought() -> None:
 
 def test_what_failed_carries_nothing_and_servers_are_on_racks_that_work() -> None:
     """9 working racks of 12 in groups of 2: each lost what it had with the three others."""
-    whole, design = replace(SMALL, servers_per_rack=2), replace(SMALL, servers_per_rack=2, failed_racks=(0, 4, 7))
+    intact, design = replace(SMALL, servers_per_rack=2), replace(SMALL, servers_per_rack=2, failed_racks=(0, 4, 7))
     fabric = build(design, 18)
     assert control(fabric).nodes_of(18).tolist() == [rack for rack in (1, 2, 3, 5, 6, 8, 9, 10, 11) for _ in range(2)]
-    rack = build(whole, 24).bandwidth[-1]
+    rack = build(intact, 24).bandwidth[-1]
     assert fabric.bandwidth[36:] == pytest.approx(rack * 8 / 11)
     omitted = build(replace(design, omit_failed=True, uplinks=3, overprovision=1), 18)
-    alone = build(replace(whole, uplinks=3, overprovision=1), 18)
+    alone = build(replace(intact, uplinks=3, overprovision=1), 18)
     assert control(omitted).schedule == control(alone).schedule, "what the failed ones had is regained"
     assert (omitted.bandwidth == alone.bandwidth).all()
-    lost = build(replace(whole, failed_transceivers=((1, 0),), failed_gratings=((2, 3),)), 24)
+    lost = build(replace(intact, failed_transceivers=((1, 0),), failed_gratings=((2, 3),)), 24)
     share = lost.bandwidth[48:].reshape(-1, 2) / rack * 11
     assert share[:, 0].round(6).tolist() == [10, 10, 11, 11, 9, 9, *[11] * 6]
     assert share[:, 1].round(6).tolist() == [10, 10, 11, 11, 11, 11, 9, 9, *[11] * 4]

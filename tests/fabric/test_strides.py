@@ -113,7 +113,7 @@ def test_a_search_permutes_rings_over_switches_and_says_what_that_is_worth() -> 
 
 
 @pytest.mark.parametrize(
-    ("strides", "said"),
+    ("strides", "message"),
     [
         ("[2]", "strides: must be co-prime with the servers of a group that all-reduces (16) and less, got [2]"),
         ("[17]", "strides: must be co-prime with the servers of a group that all-reduces (16) and less, got [17]"),
@@ -122,8 +122,8 @@ def test_a_search_permutes_rings_over_switches_and_says_what_that_is_worth() -> 
         ("[]", "strides: must be a list of whole numbers of at least 1, or null, got []"),
     ],
 )
-def test_wrong_strides_are_one_line(topoflow_cli: Callable[..., Any], strides: str, said: str) -> None:
+def test_wrong_strides_are_one_line(topoflow_cli: Callable[..., Any], strides: str, message: str) -> None:
     ran = topoflow_cli("compare", "fabric=leaf_spine", f"strides={strides}")
     assert ran.returncode != 0
-    assert ran.stderr.strip().endswith(said)
+    assert ran.stderr.strip().endswith(message)
     assert ran.stderr.count("\n") == 1

@@ -56,10 +56,10 @@ def work() -> None:
     dist.init_process_group("nccl")
     rank, ranks = dist.get_rank(), dist.get_world_size()
 
-    def check(tensor: torch.Tensor, what: str) -> None:
+    def check(tensor: torch.Tensor, name: str) -> None:
         expected = torch.arange(tensor.numel(), device="cuda") % 101 * (ranks * (ranks + 1) // 2)
         wrong = int((tensor.long() != expected).sum())
-        assert wrong == 0, f"{what}: {wrong} of {tensor.numel()} sums are wrong on rank {rank}"
+        assert wrong == 0, f"{name}: {wrong} of {tensor.numel()} sums are wrong on rank {rank}"
 
     def fresh(count: int) -> torch.Tensor:
         return (torch.arange(count, device="cuda") % 101 * (rank + 1)).float()

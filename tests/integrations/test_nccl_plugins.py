@@ -152,7 +152,7 @@ def test_a_folder_that_cannot_take_the_file_is_said_once(nccl_build: Build, tmp_
     """No folder named, a missing one, a name too long, and one that has this rank's file: that is not overwritten."""
     build = nccl_build("address")
     (tmp_path / "nccl-rank-0.jsonl").write_text("kept")
-    for folder, said in (
+    for folder, message in (
         (None, "must name a folder"),
         (tmp_path / "missing", "No such file"),
         (Path("/" + "x/" * 2040), "File name too long"),
@@ -161,7 +161,7 @@ def test_a_folder_that_cannot_take_the_file_is_said_once(nccl_build: Build, tmp_
         ran = profile(build, folder, "events", RANK="0")
         assert (ran.returncode, ran.stdout) == (0, "mask 0\n")
         assert ran.stderr.count("\n") == 1
-        assert said in ran.stderr
+        assert message in ran.stderr
     assert (tmp_path / "nccl-rank-0.jsonl").read_text() == "kept"
 
 

@@ -187,20 +187,20 @@ DIFFERENT = {
 def test_the_setting_and_the_rank_that_differ_are_named(nccl_build: Build) -> None:
     usual = "1,3;;1;1"
     for name, other in [*DIFFERENT.items(), ("TOPOFLOW_NCCL_RINGS", NO_SETTINGS)]:
-        answers, said = run_jobs(nccl_build("address"), [[usual] * 4, [usual, usual, other, usual]])
+        answers, errors = run_jobs(nccl_build("address"), [[usual] * 4, [usual, usual, other, usual]])
         assert answers == ["rings", "own"], name
-        assert said.count("\n") == 1
+        assert errors.count("\n") == 1
         has = "none" if other == NO_SETTINGS else "another value"
         value = RINGS.get(name, "none")
-        assert f"topoflow: {name}: must be the same on all ranks of a communicator, got {value} on rank 0 and" in said
-        assert f"{has} on rank 2 (1 of 4 ranks differ from rank 0)" in said
+        assert f"topoflow: {name}: must be the same on all ranks of a communicator, got {value} on rank 0 and" in errors
+        assert f"{has} on rank 2 (1 of 4 ranks differ from rank 0)" in errors
 
 
 def test_ranks_that_wait_for_another_to_compare_its_settings_say_so(nccl_build: Build) -> None:
-    answers, said = run_jobs(nccl_build("address"), [["1,3;;1;1"] * 3 + ["~1,3;;1;1"]])
+    answers, errors = run_jobs(nccl_build("address"), [["1,3;;1;1"] * 3 + ["~1,3;;1;1"]])
     assert answers == ["rings"]
-    assert said.count("\n") == 1
-    assert "have compared their settings for 1 s: is this library preloaded on all of them?" in said
+    assert errors.count("\n") == 1
+    assert "have compared their settings for 1 s: is this library preloaded on all of them?" in errors
 
 
 BAD = {

@@ -93,8 +93,8 @@ def folder(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_page_draws_without_an_error_and_loads_nothing(browser: Any, folder: Path) -> None:
     page = opened(browser, folder / "report.html")
     check_quiet(page)
-    drawn = page.execute_script("return topoflow.charts.map((each) => each.id)")
-    assert set(drawn) == {"bars", "scatter", "parallel", "timeline", "network"}
+    charts = page.execute_script("return topoflow.charts.map((each) => each.id)")
+    assert set(charts) == {"bars", "scatter", "parallel", "timeline", "network"}
     assert (folder / "report.html").stat().st_size < 3e6
 
 
@@ -238,8 +238,8 @@ def test_links_say_what_they_carry(browser: Any, folder: Path, report: Report) -
         for link in range(fabric.links):
             ends = f"{fabric.nodes[fabric.source[link]]} to {fabric.nodes[fabric.target[link]]}"
             x, y = page.execute_script(LINK, link)
-            said = pointed_at(page, "network", x, y)
-            assert f"link: {ends} carried: {human(float(world.timeline.link_bytes[link]), 'B')}" in said
+            tooltip = pointed_at(page, "network", x, y)
+            assert f"link: {ends} carried: {human(float(world.timeline.link_bytes[link]), 'B')}" in tooltip
 
 
 def test_links_say_what_they_carry_in_a_part_of_the_step(browser: Any, folder: Path, report: Report) -> None:
@@ -247,35 +247,37 @@ def test_links_say_what_they_carry_in_a_part_of_the_step(browser: Any, folder: P
 
     page = opened(browser, folder / "report.html")
     slider, part = page.find_element("id", "network-time"), page.find_element("id", "network-part")
-    shown = "return topoflow.charts.find((each) => each.id === 'network').source.data"
+    script = "return topoflow.charts.find((each) => each.id === 'network').source.data"
     for number, world in enumerate(wirings(report)):
         page.execute_async_script(DRAW_NETWORK, number)
         load = bytes_over_time(world.timeline, world.iteration_time)
         assert load is not None
         slider.send_keys(Keys.HOME)
         assert part.text == slider.get_attribute("aria-valuetext") == "whole step"
-        whole = page.execute_script(shown)
+        whole_step = page.execute_script(script)
         for bin in range(BINS):
             slider.send_keys(Keys.ARROW_RIGHT)
             assert part.text == slider.get_attribute("aria-valuetext")
             ends = [float(end.split()[0]) * UNITS[end.split()[1]] for end in part.text.split(" to ")]
             assert ends == pytest.approx([world.iteration_time * edge / BINS for edge in (bin, bin + 1)], rel=1e-3)
             possible = world.fabric.bandwidth * world.iteration_time / BINS
-            used = [float(text.removesuffix(" %")) for text in page.execute_script(shown)["used"]]
+            used = [float(text.removesuffix(" %")) for text in page.execute_script(script)["used"]]
             np.testing.assert_allclose(used, 100 * load[bin] / possible, atol=0.1 + 1e-9)  # steps of 1/1000
         link = int(load[-1].argmax())
-        said = pointed_at(page, "network", *page.execute_script(LINK, link))
-        assert f"carried: {human(float(load[-1, link]), 'B')}"[:12] in said
+        tooltip = pointed_at(page, "network", *page.execute_script(LINK, link))
+        assert f"carried: {human(float(load[-1, link]), 'B')}"[:12] in tooltip
         slider.send_keys(Keys.HOME)
-        assert page.execute_script(shown) == whole
+        assert page.execute_script(script) == whole_step
 
 
 def test_a_fabric_has_one_colour(browser: Any, folder: Path, report: Report) -> None:
     page = opened(browser, folder / "report.html")
     looks = {name: look.colour for name, look in fabric_looks(report.fabrics).items()}
     assert page.execute_script("return page.fabrics") == looks
-    drawn = page.execute_script("return topoflow.charts.find((each) => each.id === 'scatter').source.data.colour")
-    assert set(drawn) <= set(looks.values())
+    point_colours = page.execute_script(
+        "return topoflow.charts.find((each) => each.id === 'scatter').source.data.colour"
+    )
+    assert set(point_colours) <= set(looks.values())
 
 
 def test_a_cell_says_how_much_waited_at_a_port(

@@ -141,8 +141,8 @@ def test_a_point_of_a_figure_says_its_numbers(browser: Any, figure: Path) -> Non
     for name, (xs, ys) in LINES.items():
         for x, y in zip(xs, ys, strict=True):
             if y == y:
-                said = pointed_at(page, "chart0-1", x, y)
-                assert f"series: {name} bandwidth [Gb/s]: {x:g} time: {human(y, 's')}" in said
+                tooltip = pointed_at(page, "chart0-1", x, y)
+                assert f"series: {name} bandwidth [Gb/s]: {x:g} time: {human(y, 's')}" in tooltip
     assert "series: Fat-tree" in pointed_at(page, "chart1-0", 0.2, 1.5)
 
 
@@ -152,9 +152,9 @@ def test_a_search_says_what_it_had_found_when(browser: Any, search: tuple[Path, 
     page = opened(browser, file)
     history = report.history
     for step in (5, 70):
-        said = pointed_at(page, "history", float(history.proposals[step]), 1e3 * float(history.best[step]))
-        assert f"best of the round: {human(float(history.best[step]), 's')}" in said
-        assert f"round: {int(history.round[step]) + 1} accepted: 25.0 %" in said
+        tooltip = pointed_at(page, "history", float(history.proposals[step]), 1e3 * float(history.best[step]))
+        assert f"best of the round: {human(float(history.best[step]), 's')}" in tooltip
+        assert f"round: {int(history.round[step]) + 1} accepted: 25.0 %" in tooltip
     assert "accepted: 25.0 %" in pointed_at(page, "acceptance", float(history.proposals[5]), 25.0)
 
 
@@ -183,8 +183,8 @@ def test_searches_are_points_that_open_their_pages(
     for name, report in reports.items():
         assert report.after.cost is not None
         place = report.after.cost, 1e3 * report.after.iteration_time
-        said = pointed_at(page, "front", *place)
-        assert f"search: {name} fabric: ring step: {human(report.after.iteration_time, 's')}" in said
+        tooltip = pointed_at(page, "front", *place)
+        assert f"search: {name} fabric: ring step: {human(report.after.iteration_time, 's')}" in tooltip
     pointed_at(page, "front", *place, click=True)
     until(page, "return location.pathname.endsWith(arguments[0])", "/search%202/report.html")
 

@@ -108,22 +108,22 @@ def test_of_too_many_tasks_the_file_has_those_of_some_servers(
     report = Report((make_outcome(fabrics["ring"](1.0), traffic),), "")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(perfetto, "MAX_TASKS", most)
-        shown = {event["args"]["task"] for event in events(report) if event["ph"] == "X"}
+        tasks = {event["args"]["task"] for event in events(report) if event["ph"] == "X"}
         left_out = perfetto.left_out(report)
     tasks_of = {
         server: {task for task in range(len(traffic)) if server in servers_of(traffic, task)} for server in range(4)
     }
     without = {task for task in range(len(traffic)) if not servers_of(traffic, task)}
     if not left_out:
-        assert shown == set(range(len(traffic)))
+        assert tasks == set(range(len(traffic)))
         return
-    (said,) = left_out
-    servers = 4 - int(said.rpartition(": ")[2].split()[0])
+    (note,) = left_out
+    servers = 4 - int(note.rpartition(": ")[2].split()[0])
     assert servers in (1, 2)
-    assert said == f"{report.outcomes[0].settings.world}: {4 - servers} of 4 servers"
-    assert shown == without.union(*(tasks_of[server] for server in range(0, 4, 4 // servers)))
+    assert note == f"{report.outcomes[0].settings.world}: {4 - servers} of 4 servers"
+    assert tasks == without.union(*(tasks_of[server] for server in range(0, 4, 4 // servers)))
     assert len(traffic) > most
-    assert len(shown) <= most or servers == 1
+    assert len(tasks) <= most or servers == 1
 
 
 def task_by_task(result: Result, base: int) -> Iterator[dict[str, Any]]:

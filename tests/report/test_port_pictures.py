@@ -78,8 +78,8 @@ def test_of_many_worlds_the_busiest_of_each_job_are_drawn_and_how_many_is_said(
         return replace(result, case=replace(result.case, settings=settings))
 
     many = Report(tuple(world(number, latency) for number in range(8) for latency in (1e-8, 9e-8)), "")
-    drawn = [outcome.settings.swept["what"] for outcome, _ in ports._shown(many)]
-    assert drawn == [f"{number} 1e-08" for number in range(ports.MAX_PANELS)]
+    names = [outcome.settings.swept["what"] for outcome, _ in ports._shown(many)]
+    assert names == [f"{number} 1e-08" for number in range(ports.MAX_PANELS)]
     for picture in OF_PORTS:
         if picture.needs(many):
             assert picture.draw(many).get_suptitle().endswith(" of 16 worlds, the busiest)")
@@ -95,7 +95,7 @@ def test_every_link_is_of_one_kind() -> None:
     for design in (DRAGONFLY, Ring(B, 2, 1e-7)):
         fabric = design.build(SERVERS, Demand(SERVERS))
         assert np.array_equal(np.sum(list(kinds(fabric).values()), axis=0), np.ones(fabric.links))
-    sizes = {kind: int(of.sum()) for kind, of in kinds(DRAGONFLY.build(SERVERS, Demand(SERVERS))).items()}
+    sizes = {kind: int(mask.sum()) for kind, mask in kinds(DRAGONFLY.build(SERVERS, Demand(SERVERS))).items()}
     assert sizes == {"from servers": 12, "to servers": 12, "inside groups": 6, "between groups": 6}
 
 
@@ -103,7 +103,7 @@ def test_a_triangle_has_every_port_once(seen: Report) -> None:
     for one in seen.outcomes:
         assert one.timeline.ports is not None
         points = ports._points(one, one.timeline.ports)
-        assert sum(of.number.sum() for of in points.values()) == one.fabric.links
+        assert sum(group.number.sum() for group in points.values()) == one.fabric.links
 
 
 def test_a_kind_of_port_has_one_colour_in_all_triangles_and_is_in_the_legend() -> None:
@@ -116,8 +116,8 @@ def test_a_kind_of_port_has_one_colour_in_all_triangles_and_is_in_the_legend() -
     assert names == ["up", "down", "around"]
     assert len(set(colours)) == 3
     for axes, part in zip(figure.axes, parts.values(), strict=True):
-        drawn = [to_hex(points.get_facecolor()[0]) for points in axes.collections]
-        assert drawn == [colours[names.index(kind)] for kind in part]
+        point_colours = [to_hex(points.get_facecolor()[0]) for points in axes.collections]
+        assert point_colours == [colours[names.index(kind)] for kind in part]
 
 
 def test_a_map_has_the_share_of_each_link_between_switches(seen: Report) -> None:
@@ -151,9 +151,9 @@ def test_every_distribution_of_latencies_is_drawn_from_0_to_100_percent(make_out
     """Those of one message, too, which are all in one range."""
     one = Traffic.from_tasks("job", SERVERS, [Transfer(64.0, 0, 1)])
     worlds = [simulated(make_outcome, name, DRAGONFLY, job) for name, job in (("many", INCAST), ("one", one))]
-    for of, axes in enumerate(ports.draw_latency(Report(tuple(worlds), "")).axes):
+    for index, axes in enumerate(ports.draw_latency(Report(tuple(worlds), "")).axes):
         for line, world in zip(axes.get_lines(), worlds, strict=True):
-            _, latency = world.timeline.ports.latencies()[of]
+            _, latency = world.timeline.ports.latencies()[index]
             x, y = line.get_data()
             assert (y[0], y[-1]) == (0, 100)
             assert (np.diff(x) >= 0).all()

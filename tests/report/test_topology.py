@@ -69,9 +69,9 @@ def curves(figure: Figure) -> list[np.ndarray]:
 @pytest.mark.parametrize("name", FABRICS)
 def test_every_link_is_drawn_once_from_its_source_to_its_target(name: str) -> None:
     fabric = FABRICS[name]()
-    drawn = curves(draw_networks("", [Drawn(name, fabric)]))
+    paths = curves(draw_networks("", [Drawn(name, fabric)]))
     place = layout(fabric).place  # the same as on the page
-    ends = np.array([[curve[0], curve[-1]] for curve in drawn]).reshape(-1, 4)
+    ends = np.array([[curve[0], curve[-1]] for curve in paths]).reshape(-1, 4)
     wanted = np.hstack((place[fabric.source], place[fabric.target]))
     order = [np.lexsort(np.round(these, 9).T) for these in (ends, wanted)]
     np.testing.assert_allclose(ends[order[0]], wanted[order[1]], atol=1e-12)

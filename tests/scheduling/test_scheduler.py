@@ -70,13 +70,13 @@ def test_laws(name: str, cluster: GroupedCluster, requests: list[Request]) -> No
         for other in before:
             for server, machines in zip(other.servers, other.machines, strict=True):
                 used[server] += np.array(amounts(cluster, other.request)) * machines
-        left = has - used
-        assert (left >= -1e-6 * has).all(), "no server has more than it can"
+        free = has - used
+        assert (free >= -1e-6 * has).all(), "no server has more than it can"
         need = np.array(amounts(cluster, request))
-        room = [min(int(has_ // n + 1e-9) for has_, n in zip(row, need, strict=True) if n) for row in left + 1e-6 * has]
+        room = [min(int(has_ // n + 1e-9) for has_, n in zip(row, need, strict=True) if n) for row in free + 1e-6 * has]
         assert bool(outcome.denied) == (sum(room) < request.machines), "denied exactly where there is no room"
         if outcome.denied:
-            short = (left.sum(axis=0) < need * request.machines - 1e-6 * has).any()
+            short = (free.sum(axis=0) < need * request.machines - 1e-6 * has).any()
             assert (outcome.denied == FRAGMENTATION) == (not short)
             assert not outcome.servers
             continue

@@ -109,10 +109,10 @@ def test_a_collective_of_no_size_takes_less_than_its_bound(node: str) -> None:
             for queued in (False, True):
                 bounds = collectives.seconds(op, group, np.zeros(len(sizes), int), sizes, queued)
                 for size, least in zip(sizes.tolist(), bounds.tolist(), strict=True):
-                    ((whole, sending),) = nccl_flows.least_alone(
+                    ((total, sending),) = nccl_flows.least_alone(
                         collectives.cluster.node, collectives.nccl, op, [size], nodes, on_node
                     )
-                    assert least <= (sending if queued else whole) * (1 + 1 / size), (op, group, size, seed)
+                    assert least <= (sending if queued else total) * (1 + 1 / size), (op, group, size, seed)
 
 
 def test_a_gpu_alone_on_its_node_waits_for_its_ports_only() -> None:

@@ -138,9 +138,9 @@ def test_several_devices_share_ladders_and_estimates(
         together = DeviceMemory.named("cuda:0,cuda:1")
     instance, walk, used = problem("servers=4"), _C.walk, list[Any]()
 
-    def recorded(arrays: dict[str, Any], *how: Any) -> None:
+    def recorded(arrays: dict[str, Any], *arguments: Any) -> None:
         used.append((arrays["energy"].device, len(arrays["energy"])))
-        walk(arrays, *how)
+        walk(arrays, *arguments)
 
     monkeypatch.setattr(_C, "walk", recorded)
     walks, estimates = [], []
@@ -240,15 +240,15 @@ def test_a_proposal_is_proposed_back_by_the_same_draw_as_likely_as_its_ratio_say
     random = np.random.default_rng(0)
     placements = random.integers(count, size=(64, proposed.layers), dtype=np.int32)
     for step in range(40):
-        for placement, drawn in zip(placements, draw(0, 0, 0, step, 64), strict=True):
-            there, chosen = propose(proposed, placement, drawn), choose(proposed, drawn)
-            assert set(np.flatnonzero(there.target != placement)) <= set(chosen.members)
-            if there.one == there.other:
-                assert there.target.tolist() == placement.tolist()
+        for placement, numbers in zip(placements, draw(0, 0, 0, step, 64), strict=True):
+            proposal, chosen = propose(proposed, placement, numbers), choose(proposed, numbers)
+            assert set(np.flatnonzero(proposal.target != placement)) <= set(chosen.members)
+            if proposal.one == proposal.other:
+                assert proposal.target.tolist() == placement.tolist()
                 continue
             # Back: the same set, a layer of it that has b now, and a instead of it.
-            back = ratio(proposed, there.target, chosen, there.other, there.one)
-            assert there.ratio == pytest.approx(-back, abs=1e-9)
+            back = ratio(proposed, proposal.target, chosen, proposal.other, proposal.one)
+            assert proposal.ratio == pytest.approx(-back, abs=1e-9)
 
 
 def test_choices_are_drawn_as_often_as_is_said(problem: Make) -> None:

@@ -62,10 +62,10 @@ def ready(schedule: Schedule, unit: tuple[Pass, ...], ends: dict[Pass, int]) -> 
         before = stage - 1 if kind == "F" else stage + 1
         if kind != "W" and 0 <= before < schedule.stages:
             inputs = [Pass(before, number, input_kind) for input_kind in ("F" if kind == "F" else "IB")]
-            known = [ends[input_pass] for input_pass in inputs if input_pass in ends]
-            if not known:
+            known_ends = [ends[input_pass] for input_pass in inputs if input_pass in ends]
+            if not known_ends:
                 return None
-            times += known
+            times += known_ends
     return max(times)
 
 
@@ -92,13 +92,13 @@ def test_every_microbatch_passes_every_stage_once_forward_and_once_back(
 @given(**sizes)
 def test_a_pass_follows_that_of_its_neighbour(name: str, ranks: int, groups: int, virtual: int) -> None:
     schedule = table(name, ranks, groups, virtual)
-    seen: set[tuple[int, int, bool]] = set()
+    passes: set[tuple[int, int, bool]] = set()
     for stage, number, kind in schedule.order:
         forward = kind == "F"
         neighbour = stage - 1 if forward else stage + 1
-        assert not 0 <= neighbour < schedule.stages or (neighbour, number, forward) in seen
-        assert forward or (stage, number, True) in seen
-        seen.add((stage, number, forward))
+        assert not 0 <= neighbour < schedule.stages or (neighbour, number, forward) in passes
+        assert forward or (stage, number, True) in passes
+        passes.add((stage, number, forward))
 
 
 @settings(max_examples=15)
@@ -134,11 +134,11 @@ def test_what_is_kept_follows_from_the_table(name: str, ranks: int, groups: int,
     counted = kept_microbatches(name, ranks, schedule.microbatches, schedule.stages)
     for rank in range(ranks):
         stages = [stage for stage, owner in enumerate(schedule.stage_ranks) if owner == rank]
-        now = most = 0
+        now = peak = 0
         for action in schedule.rows[rank]:
             now += {"F": 1, "I": 0}.get(action.kind, -1)
-            most = max(most, now)
-        assert counted[stages].sum() == schedule.kept[stages].sum() == most
+            peak = max(peak, now)
+        assert counted[stages].sum() == schedule.kept[stages].sum() == peak
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])

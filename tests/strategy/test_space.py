@@ -79,13 +79,13 @@ def test_nothing_that_fits_is_told_with_the_least_need() -> None:
     workload = Transformer(A100, batch_per_gpu=1, sequence=2048, **sizes).build()
     with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole message is compared
         parallel_choices(workload, 4)
-    how = "tensor=16 pipeline=1 context=1 expert=1 microbatches=8"
+    degrees = "tensor=16 pipeline=1 context=1 expert=1 microbatches=8"
     need = Parallel(tensor=16, microbatches=8).place(workload, 4).bytes_per_gpu(workload).max()
     assert need > 16 * 175e9 / 16  # ZeRO's 16 bytes per parameter, on 16 GPUs
-    least = f"got at least {need / 1e9:.4g} GB with {how}"
+    expected = f"got at least {need / 1e9:.4g} GB with {degrees}"
     assert (
         str(error.value)
-        == f"gpu.memory: transformer on 4 servers must fit in the 32 GB (80% of 40 GB) of A100, {least}"
+        == f"gpu.memory: transformer on 4 servers must fit in the 32 GB (80% of 40 GB) of A100, {expected}"
     )
     everywhere = replace(A100, memory=need, memory_share=1.0)
     assert np.isin([16], [choice.tensor for choice in parallel_choices(replace(workload, gpu=everywhere), 4)])

@@ -78,8 +78,8 @@ def check_bounds(seed: int) -> int:
         ]
         timelines = simulate([worlds[n] for n in numbers], fidelity)
         for number, timeline in zip(numbers, timelines, strict=True):
-            least = bounds[number] * (1 - ROUNDING)
-            assert timeline.makespan >= least, f"seed {seed}, {worlds[number].name}, {fidelity}"
+            bound = bounds[number] * (1 - ROUNDING)
+            assert timeline.makespan >= bound, f"seed {seed}, {worlds[number].name}, {fidelity}"
     return len(worlds)
 
 

@@ -215,10 +215,10 @@ def test_the_page_shows_all_of_the_front_and_says_what_else(tmp_path: Path, monk
     (embedded,) = re.findall(r"<script id=data [^>]*>(.*?)</script>", text, re.DOTALL)
     data = json.loads(embedded)
     front = {f"point-{row['point']}" for part in all_parts for row in part.front}
-    shown = {row["id"] for row in data["rows"]}
+    listed = {row["id"] for row in data["rows"]}
     worlds = sum(job["worlds"] for job in reader.jobs)
-    assert front == {row["id"] for row in data["rows"] if row["on_front"]} <= shown
-    assert len(shown) == 60
+    assert front == {row["id"] for row in data["rows"] if row["on_front"]} <= listed
+    assert len(listed) == 60
     assert f"The explorer shows 60 of {worlds} worlds: all of the front" in text
     assert len(text) < 3_000_000
     assert pages.dataset_page(Reader(dataset), all_parts) == text
@@ -227,8 +227,8 @@ def test_the_page_shows_all_of_the_front_and_says_what_else(tmp_path: Path, monk
 def test_a_dataset_that_was_cut_off_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dataset, _ = drawn(tmp_path / "d.parquet", 2, 50)
     dataset.path(10).unlink()
-    whole = dataset.path(20).read_bytes()
-    dataset.path(20).write_bytes(whole[: len(whole) // 2])  # as a copy that was interrupted
+    content = dataset.path(20).read_bytes()
+    dataset.path(20).write_bytes(content[: len(content) // 2])  # as a copy that was interrupted
     reader = Reader(Dataset.open(dataset.folder))
     assert reader.damaged == ["part-00000020.parquet"]
     lines = " ".join(state(reader))
@@ -243,16 +243,16 @@ def test_a_dataset_that_was_cut_off_says_what_is_missing(tmp_path: Path, capsys:
 def test_any_changed_or_missing_byte_of_a_file_is_known(tmp_path: Path) -> None:
     dataset, _ = drawn(tmp_path / "d.parquet", 8, 12)
     part = dataset.written[1]
-    path, whole = dataset.path(part[0]), dataset.path(part[0]).read_bytes()
+    path, content = dataset.path(part[0]), dataset.path(part[0]).read_bytes()
     assert dataset.is_whole(part)
     assert parquet.read_table(path).num_rows == len(part), "other readers do not mind"
-    for at in range(len(whole)):
+    for at in range(len(content)):
         for bit in range(8):
-            flipped = whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :]
+            flipped = content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
             assert not dataset.wrote(part, flipped), f"byte {at}, bit {bit}"
-        assert not dataset.wrote(part, whole[:at] + whole[at + 1 :]), f"without byte {at}"
-        assert not dataset.wrote(part, whole[:at]), f"cut off at {at}"
-    path.write_bytes(whole[:-1])
+        assert not dataset.wrote(part, content[:at] + content[at + 1 :]), f"without byte {at}"
+        assert not dataset.wrote(part, content[:at]), f"cut off at {at}"
+    path.write_bytes(content[:-1])
     assert not dataset.is_whole(part)
     path.write_bytes(dataset.path(0).read_bytes())
     assert not dataset.is_whole(part), "the file of other points"
@@ -266,20 +266,20 @@ def test_a_damaged_file_is_named_and_written_again(damage: str, capsys: pytest.C
     words = ["compare", "fabric=ring,fat_tree", *GRID[1:], *SMALL, "fidelity=bound", "out=w.parquet"]
     assert main(words) == 0
     path = Path("w.parquet/part-00000005.parquet")
-    whole = path.read_bytes()
-    middle = len(whole) // 2
-    changed = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
-    path.write_bytes({"cut": whole[:-1], "flip": changed, "empty": b""}[damage])
+    content = path.read_bytes()
+    middle = len(content) // 2
+    changed = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+    path.write_bytes({"cut": content[:-1], "flip": changed, "empty": b""}[damage])
     capsys.readouterr()
     assert main(["report", "w.parquet"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "7 of the 12 points of the sweep are written." in said
-    assert f"Left out as damaged: {path.name}." in said
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "7 of the 12 points of the sweep are written." in printed
+    assert f"Left out as damaged: {path.name}." in printed
     assert main(words) == 0
-    said = capsys.readouterr().out
-    assert f"{path}: must be as it was written, got a damaged file; it is simulated again." in said
-    assert "Continuing: 7 of 12 points are written." in said
-    assert path.read_bytes() == whole
+    printed = capsys.readouterr().out
+    assert f"{path}: must be as it was written, got a damaged file; it is simulated again." in printed
+    assert "Continuing: 7 of 12 points are written." in printed
+    assert path.read_bytes() == content
 
 
 ENDLESS = {"format": "topoflow dataset 2", "points": 10**400, "keys": [], "numbers": [], "command": "", "identity": ""}

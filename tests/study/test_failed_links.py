@@ -180,10 +180,10 @@ def test_flows_that_lost_their_path_part_over_all_that_are_left(build: Build) ->
     up = int(np.flatnonzero(fabric.target == spine)[0])
     spines = len(np.unique(fabric.target[fabric.source == fabric.source[up]])) - 4  # less its servers
     below = fabric.target[(fabric.source == fabric.source[up]) & (fabric.target < 64)].tolist()
-    left = without(fabric, links=[up])
-    before, after = Paths(fabric, 0), Paths(left, 0)
+    degraded = without(fabric, links=[up])
+    before, after = Paths(fabric, 0), Paths(degraded, 0)
     moved = [
-        left.target[after.subflows(source, target, channel)[0].links[1]]
+        degraded.target[after.subflows(source, target, channel)[0].links[1]]
         for source in below
         for target in set(range(64)) - set(below)
         for channel in range(8)

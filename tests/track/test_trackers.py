@@ -66,8 +66,8 @@ def test_a_comparison_in_wandb_has_config_table_pictures_and_files(
     assert run.config["command"].startswith("topoflow compare servers=4")
     assert run.summary["iteration_time"] == min(row["iteration_time"] for row in rows)
     (table,) = (run.folder / "files" / "media" / "table").glob("worlds*.json")
-    shown = json.loads(table.read_text())
-    times = [row[shown["columns"].index("iteration_time")] for row in shown["data"]]
+    content = json.loads(table.read_text())
+    times = [row[content["columns"].index("iteration_time")] for row in content["data"]]
     assert times == [row["iteration_time"] for row in rows]
     written = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.*")}
     assert run.artifacts["topoflow"] == written
@@ -163,17 +163,17 @@ def test_without_a_key_or_a_network_the_answer_is_given(
     why: str, topoflow_cli: Any, tmp_path: Path, wandb_runs: Any
 ) -> None:
     """The network is one where nobody listens: a port of this machine that is taken, but not listening."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        environment = {"WANDB_BASE_URL": f"http://127.0.0.1:{taken.getsockname()[1]}", "HOME": str(tmp_path)}
+    with socket.socket() as occupied:
+        occupied.bind(("127.0.0.1", 0))
+        environment = {"WANDB_BASE_URL": f"http://127.0.0.1:{occupied.getsockname()[1]}", "HOME": str(tmp_path)}
         if why == "no network":
             environment["WANDB_API_KEY"] = "0" * 40
         words = ["compare", *SMALL, "fabric=ring", "wandb=online", "wandb.timeout=2", f"wandb.dir={tmp_path}"]
         done = topoflow_cli(*words, environment=environment)
     assert done.returncode == 0
     assert "ring takes" in done.stdout
-    said = [line for line in done.stderr.splitlines() if line.startswith("wandb: the run is not logged")]
-    assert len(said) == 1, done.stderr
+    messages = [line for line in done.stderr.splitlines() if line.startswith("wandb: the run is not logged")]
+    assert len(messages) == 1, done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -197,8 +197,8 @@ def test_a_project_that_the_server_does_not_have_is_named(topoflow_cli: Any, tmp
         done = topoflow_cli("compare", *SMALL, "fabric=ring", *chosen, environment=environment)
         server.shutdown()
     assert done.returncode == 0
-    (said,) = (line for line in done.stderr.splitlines() if "not logged" in line)
-    assert said.endswith(": wandb.project=none of wandb.entity=nobody: project not found")
+    (message,) = (line for line in done.stderr.splitlines() if "not logged" in line)
+    assert message.endswith(": wandb.project=none of wandb.entity=nobody: project not found")
 
 
 def test_the_command_of_the_agent_in_the_documentation_is_one_of_topoflow(

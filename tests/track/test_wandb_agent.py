@@ -43,8 +43,8 @@ class Server:
         if name == "Viewer":
             return {"viewer": {"id": "id", "entity": "nobody", "username": "nobody", "flags": "{}", "teams": None}}
         if name == "SweepWithRuns":
-            known = (variables["entity"], variables["project"], variables["sweep"]) == ("nobody", "none", "night")
-            return {"project": {"sweep": {"config": self.sweep, "runs": {"edges": []}} if known else None}}
+            is_known = (variables["entity"], variables["project"], variables["sweep"]) == ("nobody", "none", "night")
+            return {"project": {"sweep": {"config": self.sweep, "runs": {"edges": []}} if is_known else None}}
         if name == "CreateAgent":
             return {"createAgent": {"agent": {"id": "agent"}}}
         if name == "Heartbeat":

@@ -115,9 +115,9 @@ class Rank:
         busy = {self.resource(self.nodes[number]) for number in self.issued - self.done} - {None}
         started = []
         for number in sorted(self.waits.keys() - self.issued):
-            wanted = self.resource(self.nodes[number])
-            if self.waits[number] <= self.done and wanted not in busy:
-                busy |= {wanted} - {None}
+            resource = self.resource(self.nodes[number])
+            if self.waits[number] <= self.done and resource not in busy:
+                busy |= {resource} - {None}
                 self.issued.add(number)
                 started.append(self.nodes[number])
         return started
@@ -178,9 +178,9 @@ def test_astra_sim_runs_it_to_its_end(trace: Trace, tmp_path: Path) -> None:
 def test_what_astra_sim_does_not_have_is_refused_in_one_line(tmp_path: Path) -> None:
     reduce = Communication("reduce", (0, 1), "int8", 4, 4, root=0)
     uneven = Communication("all_to_all", (0, 1), "int8", 4, 4, splits_in=(1, 3), splits_out=(1, 3))
-    for event, what in ((reduce, "got reduce of rank 0"), (uneven, "got an uneven all_to_all of rank 0")):
+    for event, message in ((reduce, "got reduce of rank 0"), (uneven, "got an uneven all_to_all of rank 0")):
         other = replace(event, splits_in=event.splits_in[::-1], splits_out=event.splits_out[::-1])
-        with pytest.raises(ValueError, match=what):
+        with pytest.raises(ValueError, match=message):
             chakra_files(Trace("t", 2, 1, {0: (event,), 1: (other,)}))
 
 

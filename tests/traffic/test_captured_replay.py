@@ -43,19 +43,19 @@ def run(program: list[Op], ranks: int, iterations: int, bandwidth: float) -> Tra
     """The record of a job: every rank executes the program; an all-reduce begins when all have joined it."""
     gpus = [Rank() for _ in range(ranks)]
     for iteration in range(iterations):
-        for what, stream, amount, skew in [*program, ("sync", 0, 0.0, 0.0), ("compute", 0, 1.0, 0.0)]:
+        for kind, stream, amount, skew in [*program, ("sync", 0, 0.0, 0.0), ("compute", 0, 1.0, 0.0)]:
             for index, gpu in enumerate(gpus):
                 gpu.host += 0.01
                 seconds = amount * (1 + skew * index / ranks)
-                if what == "host":
+                if kind == "host":
                     gpu.host += seconds
-                elif what == "sync":
+                elif kind == "sync":
                     gpu.host = max([gpu.host, *gpu.free.values()])
-                elif what in ("compute", "unsized"):
-                    gpu.run(stream, seconds, iteration, what == "unsized")
-            if what == "send":
+                elif kind in ("compute", "unsized"):
+                    gpu.run(stream, seconds, iteration, kind == "unsized")
+            if kind == "send":
                 _send(gpus, int(100 * amount), iteration, waited=stream == 1, bandwidth=bandwidth)
-            if what == "reduce":
+            if kind == "reduce":
                 _reduce(gpus, int(100 * amount), iteration, waited=stream == 1, bandwidth=bandwidth)
     return Trace("random", ranks, iterations, {rank: tuple(gpu.events) for rank, gpu in enumerate(gpus)})
 

@@ -112,7 +112,10 @@ class _Iteration:
         self.reduced: Ends = dict.fromkeys(range(grid.servers), ())  # all-reduces of a server's gradients
         self.queued: dict[int, int] = {}  # a bucket -> the one before it on the same communicator
         self.handover = handover_bytes(workload, grid)
-        self.works = [(forward_work(workload, grid, held), backward_work(workload, grid, held)) for held in self.held]
+        self.works = [
+            (forward_work(workload, grid, stage_layers), backward_work(workload, grid, stage_layers))
+            for stage_layers in self.held
+        ]
         self.groups = {
             (stage, kind): grid.groups(stage, along)
             for stage in range(grid.pipeline)

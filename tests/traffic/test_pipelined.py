@@ -55,8 +55,8 @@ def network_bytes(workload: Workload, rule: Parallel, servers: int) -> dict[str,
     replicas = servers // (t * c * p)
     stream = rule.replica_samples(workload) / m * 64 * 32 * 2  # b s h of a microbatch
     experts = sum(layer.parameters for layer in workload.layers if layer.kind == "expert")
-    whole = sum(layer.parameters for layer in workload.layers if layer.kind == "norm" or "router" in layer.name)
-    split = workload.parameters - experts - whole
+    replicated = sum(layer.parameters for layer in workload.layers if layer.kind == "norm" or "router" in layer.name)
+    split = workload.parameters - experts - replicated
     ends = 2  # the embedding's outputs, the gradients of the head's inputs
     dense, sparse = replicas * c, replicas * c // e  # replicas of a parameter
     return {
@@ -64,7 +64,7 @@ def network_bytes(workload: Workload, rule: Parallel, servers: int) -> dict[str,
         "context": m * replicas * 4 * 3 * (c - 1) * stream,  # 2 * 32 columns of keys and values are h
         "expert": m * replicas * 4 * 4 * (e - 1) / e * 2 * stream,
         "pipeline": m * replicas * 2 * (p - 1) * stream,
-        "data": 2 * 2 * ((dense - 1) * (split + t * whole) + (sparse - 1) * experts),
+        "data": 2 * 2 * ((dense - 1) * (split + t * replicated) + (sparse - 1) * experts),
     }
 
 
@@ -356,10 +356,10 @@ def test_gradients_of_weights_wait_for_nothing_but_their_rank() -> None:
     grid = Parallel(tensor=2, pipeline=2, microbatches=8, schedule="zb_v").place(MIXTURE, 16)
     for stage in held_by_stage(MIXTURE, grid):
         inputs, weights = split_backward_work(MIXTURE, grid, stage)
-        whole = backward_work(MIXTURE, grid, stage)
-        assert inputs.seconds + weights.seconds == pytest.approx(whole.seconds)
-        assert 0 < weights.seconds < whole.seconds
-        assert (inputs.sent, weights.sent) == (whole.sent, {})
+        backward = backward_work(MIXTURE, grid, stage)
+        assert inputs.seconds + weights.seconds == pytest.approx(backward.seconds)
+        assert 0 < weights.seconds < backward.seconds
+        assert (inputs.sent, weights.sent) == (backward.sent, {})
 
 
 def test_a_csv_is_the_schedule_that_it_was_written_from(tmp_path: Path) -> None:
@@ -367,10 +367,10 @@ def test_a_csv_is_the_schedule_that_it_was_written_from(tmp_path: Path) -> None:
     file = tmp_path / "table.csv"
     rows = table_of("zb_v", 2, 8, 4).rows
     file.write_text("\n".join(",".join(map(str, row)) for row in rows), encoding="utf-8")
-    same = Parallel(tensor=2, pipeline=2, microbatches=8, schedule=str(file)).place(MIXTURE, 16)
-    assert (same.virtual, same.stage_ranks) == (2, named.stage_ranks)
-    assert simulate(lower(MIXTURE, same)).makespan == simulate(lower(MIXTURE, named)).makespan
-    assert same.bytes_per_gpu(MIXTURE).tolist() == named.bytes_per_gpu(MIXTURE).tolist()
+    restored = Parallel(tensor=2, pipeline=2, microbatches=8, schedule=str(file)).place(MIXTURE, 16)
+    assert (restored.virtual, restored.stage_ranks) == (2, named.stage_ranks)
+    assert simulate(lower(MIXTURE, restored)).makespan == simulate(lower(MIXTURE, named)).makespan
+    assert restored.bytes_per_gpu(MIXTURE).tolist() == named.bytes_per_gpu(MIXTURE).tolist()
     with pytest.raises(ValueError, match=r"must have 4 microbatches, got 8"):
         Parallel(tensor=2, pipeline=2, microbatches=4, schedule=str(file)).place(MIXTURE, 16)
 
@@ -387,8 +387,8 @@ def test_a_small_pass_takes_as_long_as_its_host_launches_kernels(tensor: int) ->
         update = step_seconds(workload, sum(size for _, size in held_by_stage(workload, grid)[0]))
         assert simulated(0.5) == pytest.approx(4 * 0.5 * launches + update)
         # The host launches the kernels of collectives too: a launch between the two times costs nothing.
-        held = held_by_stage(workload, grid)[0]
-        passes = forward_work(workload, grid, held).seconds, backward_work(workload, grid, held).seconds
+        layers = held_by_stage(workload, grid)[0]
+        passes = forward_work(workload, grid, layers).seconds, backward_work(workload, grid, layers).seconds
         assert simulated(0.99 * min(passes[0], passes[1] / (launches - 1)) / 4) == simulated(0.0)
         if tensor > 1:
             assert simulated(1.01 * max(passes[0], passes[1] / (launches - 1)) / 4) == pytest.approx(simulated(0.0))
@@ -405,15 +405,15 @@ def test_compute_waits_for_the_part_of_reductions_that_does_not_overlap(
     gpu = replace(A100, efficiency=str(tmp_path / "table.json"))
     workload = Transformer(gpu, gpus_per_server=1, layers=4, batch_per_gpu=4).build()
     grid = Parallel(bucket_bytes=1).place(workload, 2)
-    held = held_by_stage(workload, grid)[0]
+    layers = held_by_stage(workload, grid)[0]
     bandwidth = {"slow": 1e5, "fast": 1e15}[network]
-    sizes = [size * workload.element_bytes / bandwidth for _, size in reversed(held) if size]  # s, of two servers
-    first = next(number for number, (_, size) in enumerate(reversed(held)) if size)
-    forward, backward = (work(workload, grid, held).seconds for work in (forward_work, backward_work))
+    sizes = [size * workload.element_bytes / bandwidth for _, size in reversed(layers) if size]  # s, of two servers
+    first = next(number for number, (_, size) in enumerate(reversed(layers)) if size)
+    forward, backward = (work(workload, grid, layers).seconds for work in (forward_work, backward_work))
     expected = {
-        "slow": forward + backward_work(workload, grid, held[::-1][: first + 1]).seconds + sum(sizes),
+        "slow": forward + backward_work(workload, grid, layers[::-1][: first + 1]).seconds + sum(sizes),
         "fast": forward + backward + (1 - overlap) * sum(sizes) + overlap * sizes[-1],
     }[network]
-    update = step_seconds(workload, sum(size for _, size in held))
+    update = step_seconds(workload, sum(size for _, size in layers))
     makespan = simulate(lower(workload, grid), bandwidth=bandwidth, degree=1, latency=0.0).makespan
     assert makespan == pytest.approx(expected + update, rel=1e-9)

@@ -47,8 +47,8 @@ def simulate(traffic: Traffic, **switch: float) -> Timeline:
 
 
 def root_parameters(workload: LayerGraph, strategy: ParallelGrid) -> float:
-    (held,) = held_by_stage(workload, strategy)
-    units = units_of(held, workload.element_bytes, strategy.bucket_bytes)
+    (layers,) = held_by_stage(workload, strategy)
+    units = units_of(layers, workload.element_bytes, strategy.bucket_bytes)
     return sum(parameters for unit in units if is_root(unit) for _, parameters in unit)
 
 
@@ -111,8 +111,8 @@ def test_the_state_of_the_model_is_that_of_figure_1_of_zero(stage: int, gigabyte
     workload = LayerGraph("model", layers, 1, A100, gpus_per_server=1, dtype="bfloat16", optimizer="adam")
     small = Fsdp(stage=stage, unit_bytes=1, prefetch=0).place(workload, 64).bytes_per_gpu(workload)
     # 1 % of 7.5 B, with a unit whole besides: its gradients in stage 2, its parameters too in stage 3
-    whole = {1: 0, 2: 1, 3: 2}[stage] * 75_000 * 2
-    np.testing.assert_allclose(small, needed / 100 + whole, rtol=1e-12)
+    expected = {1: 0, 2: 1, 3: 2}[stage] * 75_000 * 2
+    np.testing.assert_allclose(small, needed / 100 + expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
@@ -211,20 +211,20 @@ def test_units_are_gathered_before_they_are_needed_and_no_more_than_are_prefetch
     blocks: int, prefetch: int, samples: int
 ) -> None:
     workload = replace(blocks_of(blocks), batch_per_gpu=samples)
-    held: set[str] = set()
+    gathered: set[str] = set()
     passed: Counter[str] = Counter()
     for name in order(workload, Fsdp(prefetch=prefetch, micro_batch=1)):
         unit = name.split()[-1].split(".")[0]
         if name.startswith("all_gather"):
-            assert unit not in held or unit == "embedding"  # the root is gathered for every microbatch
-            held.add(unit)
+            assert unit not in gathered or unit == "embedding"  # the root is gathered for every microbatch
+            gathered.add(unit)
         elif name.startswith(("forward", "backward")):
             passed[unit] += 1
             if unit.startswith("block"):
-                held.remove(unit)
+                gathered.remove(unit)
             else:
-                assert "embedding" in held
-        assert len(held - {"embedding"}) <= 1 + prefetch
+                assert "embedding" in gathered
+        assert len(gathered - {"embedding"}) <= 1 + prefetch
     units = [f"block{number}" for number in range(blocks)]
     assert {unit: passed[unit] for unit in units} == dict.fromkeys(units, 2 * samples)
 

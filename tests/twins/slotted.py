@@ -298,7 +298,7 @@ class Reference:
         requests: list[dict[int, int]] = [{} for _ in range(nodes)]
         for source in range(nodes):
             flows = self.active[source]
-            left, count = {task: self.flow[task].local for task in flows}, len(flows)
+            remaining, count = {task: self.flow[task].local for task in flows}, len(flows)
             candidates = self.candidates[source]
             for number in range(len(candidates)):
                 if not count:
@@ -311,8 +311,8 @@ class Reference:
                 node, destination = candidates[rest - 1], self.ends(task)[1]
                 if node == destination or self.joins(node, destination):
                     requests[node][source] = destination
-                left[task] -= 1
-                if not left[task]:
+                remaining[task] -= 1
+                if not remaining[task]:
                     count -= 1
                     swap(flows, place, count)  # the set of flows is those before
         return requests
@@ -432,5 +432,5 @@ def two_below(word: int, n: int, m: int) -> tuple[int, int]:
 
     The whole part of word n / 2^32, and of m times what is left of it.
     """
-    first, left = divmod(word * n, WORD)
-    return first, below(left, m)
+    first, remainder = divmod(word * n, WORD)
+    return first, below(remainder, m)

@@ -136,7 +136,7 @@ class RotorReference(Reference):
             if links[node][index] != EMPTY and self.capacity(node, index, sent)
         ]
         turn = free.index(switch) + self.epoch // self.rotors.cycle
-        return [(left + (turn + to) % len(free)) // len(free) for to, left in enumerate(backlog[node])]
+        return [(cells + (turn + to) % len(free)) // len(free) for to, cells in enumerate(backlog[node])]
 
     def hand_over(self, links: list[list[int]], sent: Sent) -> None:
         """In the order in which cells come: those of time k of all links, by switch, then those of k + 1."""

@@ -55,18 +55,18 @@ class Chosen(NamedTuple):
     joins: float  # ... and the probability that b is its choice
 
 
-def choose(moves: Moves, drawn: Drawn) -> Chosen:
+def choose(moves: Moves, numbers: Drawn) -> Chosen:
     """The layers that may move."""
-    layer = math.floor(drawn.where * moves.layers)
-    if drawn.kind < TRADES:
-        mate = math.floor(drawn.other * moves.layers)
+    layer = math.floor(numbers.where * moves.layers)
+    if numbers.kind < TRADES:
+        mate = math.floor(numbers.other * moves.layers)
         return Chosen(layer, tuple({layer, mate}), mate, 1.0)
     longest = 2 ** max(math.ceil(math.log2(moves.layers)), 1)
-    size = min(2 ** math.floor(-math.log2(1 - drawn.length)), longest)  # 1 for a half, 2 for a quarter, ..
-    begin = layer - math.floor(drawn.offset * size)
+    size = min(2 ** math.floor(-math.log2(1 - numbers.length)), longest)  # 1 for a half, 2 for a quarter, ..
+    begin = layer - math.floor(numbers.offset * size)
     run = range(max(begin, 0), min(begin + size, moves.layers))
-    near = moves.near[run[0] if drawn.end < 0.5 else run[-1]]
-    mate = int(near[math.floor(drawn.other * len(near))])
+    near = moves.near[run[0] if numbers.end < 0.5 else run[-1]]
+    mate = int(near[math.floor(numbers.other * len(near))])
     return Chosen(layer, run, mate, 0.0 if mate in run else JOINS)
 
 
@@ -79,25 +79,25 @@ class Proposal(NamedTuple):
     ratio: float  # log of the probability of the reverse proposal over that of this one
 
 
-def propose(moves: Moves, placement: Numbers, drawn: Drawn) -> Proposal:
+def propose(moves: Moves, placement: Numbers, numbers: Drawn) -> Proposal:
     """Return the proposal of a chain at ``placement`` [Y]."""
-    chosen = choose(moves, drawn)
+    chosen = choose(moves, numbers)
     a, mates = int(placement[chosen.layer]), int(placement[chosen.mate])
-    b = mates if drawn.takes < chosen.joins else other_choice(moves, a, drawn)
+    b = mates if numbers.takes < chosen.joins else other_choice(moves, a, numbers)
     target = placement.copy()
     for layer in chosen.members:
         target[layer] = {a: b, b: a}.get(int(placement[layer]), placement[layer])
     return Proposal(a, b, target, 0.0 if a == b else ratio(moves, placement, chosen, a, b))
 
 
-def other_choice(moves: Moves, a: int, drawn: Drawn) -> int:
+def other_choice(moves: Moves, a: int, numbers: Drawn) -> int:
     """A choice other than ``a``."""
     current_degree = int(moves.degree[a])
-    same = drawn.stays < STAYS and moves.count[current_degree] > 1
-    degree = math.floor(drawn.degree * (len(moves.count) - 1))
-    degree = current_degree if same else degree + (degree >= current_degree)
-    place = math.floor(drawn.place * (moves.count[degree] - same))
-    return int(moves.order[moves.first[degree] + place + (same and place >= moves.place[a])])
+    keeps_degree = numbers.stays < STAYS and moves.count[current_degree] > 1
+    degree = math.floor(numbers.degree * (len(moves.count) - 1))
+    degree = current_degree if keeps_degree else degree + (degree >= current_degree)
+    place = math.floor(numbers.place * (moves.count[degree] - keeps_degree))
+    return int(moves.order[moves.first[degree] + place + (keeps_degree and place >= moves.place[a])])
 
 
 def ratio(moves: Moves, placement: Numbers, chosen: Chosen, a: int, b: int) -> float:

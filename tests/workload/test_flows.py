@@ -52,8 +52,8 @@ def test_pareto_sizes_have_the_median_and_the_tail_of_their_law() -> None:
     for mean, median in ((512, 46), (16_384, 1510), (100e3, 9215)):
         bytes = drawn(200_000, Pareto(mean, 1.05)).bytes
         assert np.median(bytes) == pytest.approx(median, rel=0.05)
-        least = mean * 0.05 / 1.05
-        assert np.mean(bytes > 10 * least) == pytest.approx(10**-1.05, rel=0.05)
+        smallest = mean * 0.05 / 1.05
+        assert np.mean(bytes > 10 * smallest) == pytest.approx(10**-1.05, rel=0.05)
 
 
 def test_seeds_decide_all() -> None:
@@ -76,8 +76,8 @@ def test_a_file_counts_by_its_content(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("one", "same", "other")]
     for file, text in zip(files, ("0 0\n9 1\n", "0 0\n9 100\n", "0 0\n8 1\n"), strict=True):
         file.write_text(text)
-    one, same, other = (digest(Flows(GPU, RATE, 1, sizes="file", file=str(file)).build().sizes) for file in files)
-    assert one == same != other
+    one, renamed, other = (digest(Flows(GPU, RATE, 1, sizes="file", file=str(file)).build().sizes) for file in files)
+    assert one == renamed != other
 
 
 @pytest.mark.parametrize("fidelity", ["fluid", "slotted", "packet"])

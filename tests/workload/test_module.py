@@ -252,14 +252,14 @@ class Searching(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("module", "example", "what"),
+    ("module", "example", "message"),
     [
         (nn.Linear(4, 4), (), "example: must have a tensor whose first dimension is the batch, got none"),
         (nn.ReLU(), torch.zeros(2, 4), "module: must have layers with parameters, got ReLU"),
         (nn.Sequential(nn.Linear(4, 4), Searching()), torch.zeros(2, 4), "returns a shape that depends on values"),
     ],
 )
-def test_a_module_without_layers_or_shapes_is_one_line(module: Module, example: Any, what: str) -> None:
-    with pytest.raises(ValueError, match=what) as refused:
+def test_a_module_without_layers_or_shapes_is_one_line(module: Module, example: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as refused:
         topoflow.Model.from_module(module, example)
     assert "\n" not in str(refused.value)

@@ -146,11 +146,11 @@ def test_modules_of_multi_token_prediction_are_on_the_last_stage() -> None:
     assert before[:3] == after[:3]
     more = after[3] - before[3]
     assert {"mtp0.embedding", "mtp0.projection", "block61.experts_up", "mtp0.head"} <= more
-    held = grids[1].rank_parameters(_with_modules(1).build())
-    assert held[3]["mtp0.embedding"] == 129280 * 7168 / 8
-    assert held[3]["mtp0.head"] == 0
+    parameters = grids[1].rank_parameters(_with_modules(1).build())
+    assert parameters[3]["mtp0.embedding"] == 129280 * 7168 / 8
+    assert parameters[3]["mtp0.head"] == 0
     alone, needed = (grid.bytes_per_gpu(_with_modules(count).build()) for count, grid in enumerate(grids))
-    added = sum(held[3][name] for name in more)
+    added = sum(parameters[3][name] for name in more)
     assert needed[-1] - alone[-1] >= 16 * added  # weights, gradients and Adam's state; activations come on top
     assert needed[0] == alone[0]
 

@@ -136,8 +136,8 @@ def test_keys_in_comments_are_keys_that_work(path: Path) -> None:
     """What a comment sets can be typed: ``workload.layers=6``, not ``layers=6``."""
     register_resolvers()
     text = "\n".join(line.partition("#")[2] for line in (CONFIGS / path).read_text().splitlines())
-    shown = [(key, value) for key, value in re.findall(r"(?<![\w.`-])([\w.]+)=([\w./]+)", text)]
-    keys = [(key, value) for key, value in shown if key.rpartition(".")[2] in FIELDS]
+    typed = [(key, value) for key, value in re.findall(r"(?<![\w.`-])([\w.]+)=([\w./]+)", text)]
+    keys = [(key, value) for key, value in typed if key.rpartition(".")[2] in FIELDS]
     groups = {key: value for key, value in keys if key.partition(".")[0] == key and key in GROUPS}
     with initialized():
         for key, value in keys:

@@ -30,8 +30,8 @@ EXAMPLES = 6  # of a law: device code runs some 1,000 times slower here than on 
 def folder() -> Path:
     """Where the build is kept: one for each checkout and interpreter, outside of the checkout."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    of = sha256(f"{ROOT} {sys.executable} {sys.version}".encode()).hexdigest()[:12]
-    return base / "topoflow" / f"cuda_emulation_{of}"
+    digest = sha256(f"{ROOT} {sys.executable} {sys.version}".encode()).hexdigest()[:12]
+    return base / "topoflow" / f"cuda_emulation_{digest}"
 
 
 def build(to: Path | None = None, *definitions: str) -> Path:

@@ -253,15 +253,15 @@ def moved(to: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         target = kwargs.get("device", args[0] if args else None)
         if not isinstance(target, torch.device | str):
             return to(self, *args, **kwargs)
-        rest = [one for one in args[1:] if isinstance(one, torch.dtype)]
+        dtypes = [one for one in args[1:] if isinstance(one, torch.dtype)]
         index = index_of(target)
         if index is None:
-            here = self.cpu() if isinstance(self, Gpu) else self
-            return to(here, target, *rest)
+            host = self.cpu() if isinstance(self, Gpu) else self
+            return to(host, target, *dtypes)
         if isinstance(self, Gpu) and self.device.index == index:
-            return to(self, *rest) if rest else self
+            return to(self, *dtypes) if dtypes else self
         plain = self.cpu() if isinstance(self, Gpu) else self
-        return on_gpu_from(to(plain, *rest) if rest else plain, index)
+        return on_gpu_from(to(plain, *dtypes) if dtypes else plain, index)
 
     return method
 

@@ -31,8 +31,8 @@ def test_the_way_through_a_tree_is_the_path(design: FabricDesign, routing: str) 
         if source == target:
             assert leaf[0, source, target] == leaf[1, target, source] == 0
             continue
-        taken = path[source * servers + target]
-        hops = links[offsets[taken] : offsets[taken + 1]].tolist()
+        expected = path[source * servers + target]
+        hops = links[offsets[expected] : offsets[expected + 1]].tolist()
         assert way(trees, 0, source, leaf[0, source, target]) == hops[::-1]
         assert way(trees, servers + 1, target, leaf[1, target, source]) == hops
 

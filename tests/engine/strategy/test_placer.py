@@ -68,17 +68,17 @@ def test_what_was_placed_before_does_not_change_a_byte(
     servers = data.draw(st.integers(1, 6))
     workload, fabric = data.draw(workloads), data.draw(fabrics(6))
     algorithms = ["ring", "hierarchical", "halving_doubling", "double_binary_tree", "hierarchical_tree"]
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "all_reduce": data.draw(st.sampled_from(algorithms)),
         "routing": data.draw(st.sampled_from(["ecmp", "spray"])),
         "rings": data.draw(st.sampled_from(["steps", "flows"])),
         "seed": data.draw(st.integers(0, 9)),
     }
     buckets = {"bucket_bytes": data.draw(st.sampled_from([1, 10**7])), "first_bucket_bytes": 10**5}
-    placer = Placer(fabric, Lowering(**how))
+    placer = Placer(fabric, Lowering(**options))
     for _ in range(3):
         traffic = lower(workload, some_strategy(workload, servers, data.draw(st.integers(0, 99)), **buckets))
-        agree(placer.place(traffic, "one"), place(traffic, fabric, name="one", **how))
+        agree(placer.place(traffic, "one"), place(traffic, fabric, name="one", **options))
 
 
 @pytest.mark.parametrize("fabric", ["topoopt", "fat_tree", "expander"])
@@ -167,6 +167,6 @@ def test_collectives_that_differ_in_their_servers_only_share_a_block(make_switch
 def test_a_world_is_the_same_however_many_entries_are_made_at_once(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     model, hybrid, network = job("workload=dlrm", "workload.tables=20", "servers=16", "fabric=fat_tree")
     traffic = lower(model, hybrid)
-    whole = place(traffic, network, name="one")
+    at_once = place(traffic, network, name="one")
     monkeypatch.setattr(assembly, "MAX_ENTRIES", 1)
-    agree(place(traffic, network, name="one"), whole)
+    agree(place(traffic, network, name="one"), at_once)

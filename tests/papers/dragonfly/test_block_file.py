@@ -68,14 +68,14 @@ def binary(folder: Path, blocks: DomainBlocks) -> bytes:
 def check_laws(blocks: DomainBlocks) -> None:
     """They fill the domain, differ by one level at most, and see each other."""
     assert sum(8.0**-level for level in blocks.level.tolist()) == pytest.approx(np.prod(blocks.size))
-    levels, there = blocks.neighbours
+    levels, neighbours = blocks.neighbours
     steps = np.where(levels == BOUNDARY, 0, levels - blocks.level[:, None])
     assert np.abs(steps).max(initial=0) <= 1
     one, other = blocks.faces()
-    seen = list(zip(one.tolist(), other.tolist(), strict=True))
-    assert len(set(seen)) == len(seen)
-    assert set(seen) == {(b, a) for a, b in seen}
-    assert ((there != NO_BLOCK).sum(axis=2) == np.where(levels == BOUNDARY, 0, np.where(steps == 1, 4, 1))).all()
+    pairs = list(zip(one.tolist(), other.tolist(), strict=True))
+    assert len(set(pairs)) == len(pairs)
+    assert set(pairs) == {(b, a) for a, b in pairs}
+    assert ((neighbours != NO_BLOCK).sum(axis=2) == np.where(levels == BOUNDARY, 0, np.where(steps == 1, 4, 1))).all()
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -133,18 +133,18 @@ def test_a_face_is_a_message_and_each_of_four_finer_blocks_has_one(tmp_path: Pat
     assert motif.mesh is not None
     assert motif.mesh.blocks.tolist() == [1, 8]
     blocks = read_blocks(tmp_path / "mesh.amr")
-    _, there = blocks.neighbours
-    assert there[0, 1].tolist() == [1, 3, 5, 7]  # of x up: numbers 4, 8, 12, 16
+    _, neighbours = blocks.neighbours
+    assert neighbours[0, 1].tolist() == [1, 3, 5, 7]  # of x up: numbers 4, 8, 12, 16
 
 
 @settings(max_examples=20)
 @given(ranks=st.integers(2, 60), level=st.integers(0, 2))
 def test_two_ranks_send_each_other_as_much(ranks: int, level: int) -> None:
     mesh = sphere(ranks, level).mesh()
-    there = np.zeros((ranks, ranks))
-    np.add.at(there, (mesh.source, mesh.target), mesh.faces)
-    assert (there == there.T).all()
-    assert np.trace(there) == 0
+    matrix = np.zeros((ranks, ranks))
+    np.add.at(matrix, (mesh.source, mesh.target), mesh.faces)
+    assert (matrix == matrix.T).all()
+    assert np.trace(matrix) == 0
 
 
 @pytest.mark.parametrize(
@@ -218,9 +218,9 @@ def test_a_long_line_is_not_divided_into_all_of_its_words() -> None:
 
 
 def test_a_file_of_more_lines_than_blocks_may_be_is_refused_before_it_is_divided(tmp_path: Path) -> None:
-    most = MAX_BLOCKS + LARGEST_WORLD
-    with pytest.raises(ValueError, match=rf"mesh.amr:{most + 1}: lines: must be at most {most}, got {most + 1}"):
-        read(tmp_path, b"1\n" * (most + 1))
+    limit = MAX_BLOCKS + LARGEST_WORLD
+    with pytest.raises(ValueError, match=rf"mesh.amr:{limit + 1}: lines: must be at most {limit}, got {limit + 1}"):
+        read(tmp_path, b"1\n" * (limit + 1))
 
 
 def test_a_rank_without_blocks_sends_nothing(tmp_path: Path) -> None:

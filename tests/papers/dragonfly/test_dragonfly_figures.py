@@ -75,9 +75,9 @@ def test_shares_of_what_is_saved_do_not_depend_on_the_size_of_the_network() -> N
     rows = [row for cables in (1, 12) for row in of_published(cables, 0.9, "halo3d")]
     counts = (*PUBLISHED, "global_ports")
     small = [{**row, **{key: row[key] // 96 for key in counts}} for row in rows]
-    for whole, part in zip(experiment.summary(rows), experiment.summary(small), strict=True):
+    for full, part in zip(experiment.summary(rows), experiment.summary(small), strict=True):
         for share in ("of_links", "of_budget"):
-            assert part[share] == pytest.approx(whole[share])
+            assert part[share] == pytest.approx(full[share])
 
 
 def test_a_figure_of_all_motifs_is_of_the_papers_88_simulations() -> None:

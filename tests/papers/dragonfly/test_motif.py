@@ -161,12 +161,12 @@ def test_halos_are_symmetric_and_have_the_faces_of_the_box(ranks: int) -> None:
         messages = kind.messages(ranks)
         ends = sent(messages) & (messages.bytes > DOUBLE)  # without the reduction of halo3d
         pairs = list(zip(messages.source[ends].tolist(), messages.target[ends].tolist(), strict=True))
-        there = dict(zip(pairs, messages.bytes[ends].tolist(), strict=True))
-        assert len(there) == len(pairs)
-        assert all(there[b, a] == bytes for (a, b), bytes in there.items())
+        by_pair = dict(zip(pairs, messages.bytes[ends].tolist(), strict=True))
+        assert len(by_pair) == len(pairs)
+        assert all(by_pair[b, a] == bytes for (a, b), bytes in by_pair.items())
         assert max(np.bincount(messages.source[ends])) <= most
         faces = 2 * sum((side - 1) * ranks // side for side in size)
-        assert sum(bytes == 10 * 10 * 8 * 16 for bytes in there.values()) == faces
+        assert sum(bytes == 10 * 10 * 8 * 16 for bytes in by_pair.values()) == faces
 
 
 def test_the_sizes_of_the_paper() -> None:
@@ -222,10 +222,10 @@ def test_a_mesh_is_fine_at_its_sphere_and_symmetric(level: int) -> None:
     assert blocks % 7 == 27 % 7  # a block that is cut is seven more
     assert (blocks == 27) == (level == 0)
     assert mesh.blocks.max() - mesh.blocks.min() <= 1
-    there = dict(zip(zip(mesh.source.tolist(), mesh.target.tolist(), strict=True), mesh.faces.tolist(), strict=True))
-    assert all(there[b, a] == faces for (a, b), faces in there.items())
+    by_pair = dict(zip(zip(mesh.source.tolist(), mesh.target.tolist(), strict=True), mesh.faces.tolist(), strict=True))
+    assert all(by_pair[b, a] == faces for (a, b), faces in by_pair.items())
     if level == 0:
-        assert sum(there.values()) == 2 * 3 * 18  # faces inside of 3 x 3 x 3
+        assert sum(by_pair.values()) == 2 * 3 * 18  # faces inside of 3 x 3 x 3
 
 
 @pytest.mark.parametrize("name", MOTIFS)
