@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 SMALL = ("servers=4", "workload.tables=8", "workload.rows=1000", "fabric=fat_tree")
-HOW = {
+ARGUMENTS = {
     "comma": (),
     "batch": ("--multirun", "hydra/launcher=topoflow_batch", "hydra.sweep.dir=batch"),
     "files": ("--multirun", "hydra/launcher=topoflow_batch", "hydra.sweep.dir=files"),
@@ -60,7 +60,7 @@ RUN = "import resource, sys; exec(sys.argv.pop(1)); " + (
 def seconds(mode: str, points: int, folder: Path) -> tuple[float, float]:
     """CPU seconds of one process with that many points, of its own and of the kernel."""
     code = {"files": NOTHING, "floor": NOTHING, "disk": DISK}.get(mode, COMPARE)
-    words = [*HOW[mode], *SMALL, f"bandwidth_gbps=range(1,{points + 1})"]
+    words = [*ARGUMENTS[mode], *SMALL, f"bandwidth_gbps=range(1,{points + 1})"]
     command = [sys.executable, "-c", RUN, code, *words]
     env = {**os.environ, "TOPOFLOW_RUNS": str(folder)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, check=True)

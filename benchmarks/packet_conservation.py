@@ -27,7 +27,7 @@ from test_packet_random import conserves, loses_nothing_silently, some_lossy_wor
 from topoflow.engine.base import Run, Timeline, World
 from topoflow.engine.packet import Packet
 
-TOGETHER = 100  # worlds of one launch
+WORLDS_PER_LAUNCH = 100  # worlds of one launch
 FOR_EVER = "every message must arrive"
 
 
@@ -57,7 +57,7 @@ def main() -> None:
     make, check = (some_lossy_worlds, loses_nothing_silently) if counts.losses else (some_worlds, conserves)
     while counts.worlds < worlds:
         begin = time.process_time()
-        batch, model = make(first + counts.worlds // TOGETHER, TOGETHER)
+        batch, model = make(first + counts.worlds // WORLDS_PER_LAUNCH, WORLDS_PER_LAUNCH)
         for world, timeline in simulated(batch, model):
             if timeline is None:
                 counts.endless += 1

@@ -42,7 +42,7 @@ SMALL = {  # so that a strategy is simulated in some milliseconds
 }
 FABRICS = ("topoopt", "fat_tree")
 ALL_REDUCES = ("hierarchical", "ring", "double_binary_tree", "hierarchical_tree", "halving_doubling", "swing")
-MOST = 32  # moves from the hybrid strategy
+MAX_MOVES = 32  # moves from the hybrid strategy
 
 
 def measure(workload: str, fabric: str, all_reduce: str, servers: int, strategies: int) -> None:
@@ -65,10 +65,10 @@ def random_states(problem: Problem, layer_choices: Choices, count: int) -> NDArr
     """[count, Y]"""
     proposed, move_counts = (
         moves(problem.workload, layer_choices),
-        np.random.default_rng(0).integers(0, MOST + 1, count),
+        np.random.default_rng(0).integers(0, MAX_MOVES + 1, count),
     )
     states = np.tile(layer_choices.placement(problem.workload, problem.start), (count, 1))
-    for step in range(MOST):
+    for step in range(MAX_MOVES):
         for number, random_numbers in enumerate(draw(0, 0, 0, step, count)):
             if step < move_counts[number]:
                 states[number] = propose(proposed, states[number], random_numbers).target

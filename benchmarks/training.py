@@ -9,9 +9,9 @@ A file with the columns of ``VTRAIN`` (vTrain, config/validation: GPTs under Meg
 each job: their ranking is compared too, by Kendall's tau of the pairs within a job.
 
 Collectives are those that NCCL chooses on the nodes of the row's GPU (``topoflow node``), joined by an ideal switch. In
-jobs of at most ``UNFOLDED`` GPUs each GPU is an endpoint, where a pipeline stage is a part of a node or experts are
-divided. In larger ones the GPUs of a node, or of a stage that is a part of one, are one endpoint; with divided experts
-these are servers, whose collectives take the time of their bytes.
+jobs of at most ``MAX_UNFOLDED_GPUS`` GPUs each GPU is an endpoint, where a pipeline stage is a part of a node or experts
+are divided. In larger ones the GPUs of a node, or of a stage that is a part of one, are one endpoint; with divided
+experts these are servers, whose collectives take the time of their bytes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ VTRAIN = {
 }
 CONFIGS = Path(__file__).resolve().parents[1] / "src" / "topoflow" / "configs"
 MERGE = 0.001  # of a transfer's duration, by which it may end early
-UNFOLDED = 64  # GPUs
+MAX_UNFOLDED_GPUS = 64  # GPUs
 
 
 @dataclass(frozen=True)
@@ -566,7 +566,7 @@ def network(machine: Machine, gpu: Gpu, gpus: int, rule: Parallel) -> Attached |
     node, stage = load(machine.node), gpus // rule.pipeline
     node_gpus = len(node.gpus)
     whole_nodes = stage % min(gpus, node_gpus) == 0
-    if gpus <= UNFOLDED and not (whole_nodes and rule.expert == 1):
+    if gpus <= MAX_UNFOLDED_GPUS and not (whole_nodes and rule.expert == 1):
         return Attached(IdealSwitch(machine.nic, 1, us(1)), Cluster(node, gpus))
     per_node = max(divisor for divisor in range(1, node_gpus + 1) if stage % divisor == 0)
     if rule.expert == 1:

@@ -12,7 +12,7 @@ from fluid_speed.screening import bound_on_gpu
 from fluid_speed.speed import measure, report
 from measure import ROUNDS, Kernel, difference, in_turn
 from peers.simgrid_peer import SimGrid
-from throughput import DEFAULT, FAMILIES, OTHERS, settings
+from throughput import DEFAULT, FAMILIES, EXTRA_PARTS, settings
 from worlds.cases import all_to_all, ring_all_reduce
 from worlds.random_worlds import random_world
 
@@ -40,7 +40,7 @@ def test_a_wrong_argument_is_told_with_its_law_and_value(argument: str, message:
 
 
 def test_all_cases_but_the_gpu_run_by_default() -> None:
-    assert settings([]) == ([name for name in (*FAMILIES, *OTHERS) if name != "gpu"], 0.0)
+    assert settings([]) == ([name for name in (*FAMILIES, *EXTRA_PARTS) if name != "gpu"], 0.0)
     assert settings(["cases=D,curve", "fluid.merge=0.001"]) == (["D", "curve"], 0.001)
     assert "gpu" not in DEFAULT
 

@@ -39,7 +39,7 @@ Damage = Callable[[Dice, Path, Path], None]  # to a file; the folder outside of 
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sound_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished comparison, a search and a figure that were cut off, a study, and a job of Hydra."""
     root = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
@@ -133,9 +133,9 @@ def folder_replaced(dice: Dice, path: Path, outside: Path) -> None:
 KINDS: list[Damage] = [cut, flipped, hostile_number, hostile_number, replaced, replaced, touched, folder_replaced]
 
 
-def damaged(dice: Dice, whole: Path, root: Path, outside: Path, number: int) -> None:
+def damaged(dice: Dice, sound_runs: Path, root: Path, outside: Path, number: int) -> None:
     """Put a copy of a run into ``root``, with one or two kinds of damage, some with an odd name."""
-    source = dice.choice(sorted(whole.iterdir()))
+    source = dice.choice(sorted(sound_runs.iterdir()))
     name = dice.choice(NAMES) + b"%d" % number if dice.random() < 0.3 else b"run%d" % number
     run = Path(os.fsdecode(os.path.join(os.fsencode(root), name)))
     shutil.copytree(source, run)
@@ -180,12 +180,12 @@ def check_pages(served: Served) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS // 8))
-def test_one_damaged_run_hides_no_other(seed: int, whole: Path, outside: Path, tmp_path: Path) -> None:
+def test_one_damaged_run_hides_no_other(seed: int, sound_runs: Path, outside: Path, tmp_path: Path) -> None:
     root = tmp_path / "runs"
     for name in SOUND:
         write_run(root / name, "topoflow compare", [row("torus", 2.0, 5.0)])
     for number in range(40):
-        damaged(random.Random(f"{seed} {number}"), whole, root, outside, number)
+        damaged(random.Random(f"{seed} {number}"), sound_runs, root, outside, number)
     with Served.of(root) as served:
         check_pages(served)
         served.process.terminate()

@@ -23,13 +23,13 @@ from topoflow.fabric.circuits.rotors import FailedRotors, Rotors
 from topoflow.fabric.circuits.schedule import EMPTY
 from topoflow.fabric.circuits.staggered import NO_SWITCH, Staggered, factorize
 
-EACH = 50  # ps of a cell: 20 fit in a slot
-TIMING = {"arrive": (EACH, EACH)}
-WHOLE = FailedRotors()
+CELL_TIME = 50  # ps of a cell: 20 fit in a slot
+TIMING = {"arrive": (CELL_TIME, CELL_TIME)}
+NO_FAILURES = FailedRotors()
 SIZES = [(4, 4, 0), (6, 3, 1), (8, 4, 0), (15, 5, 2), (16, 4, 0), (24, 6, 3)]
 
 
-def rotors_of(nodes: int = 16, switches: int = 4, failed: FailedRotors = WHOLE) -> Staggered:
+def rotors_of(nodes: int = 16, switches: int = 4, failed: FailedRotors = NO_FAILURES) -> Staggered:
     return Staggered(nodes, switches, 20, failed, turning=18)
 
 
@@ -175,7 +175,7 @@ def test_a_cell_of_low_latency_alone_takes_a_shortest_path_of_its_slot() -> None
         slot = number % rotors.cycle + 1
         path = list(follow(rotors, slot, int(source[number]), int(target[number])))
         assert results.hops == len(path)
-        assert results.finish[0] == slot * SLOT + (2 * (len(path) - 1) + 1) * EACH + 1
+        assert results.finish[0] == slot * SLOT + (2 * (len(path) - 1) + 1) * CELL_TIME + 1
 
 
 def test_what_does_not_fit_in_a_slot_waits_for_the_next() -> None:

@@ -15,8 +15,8 @@ from tests.twins import fluid as reference
 from topoflow.engine.fluid import Fluid
 from topoflow.worldfile.world_file import read
 
-HERE = Path(__file__).resolve().parent
-EXAMPLE = HERE.parent.parent / "examples" / "two_flows.json"
+FOLDER = Path(__file__).resolve().parent
+EXAMPLE = FOLDER.parent.parent / "examples" / "two_flows.json"
 US = 1e-6
 Json = dict[str, Any]
 

@@ -17,7 +17,7 @@ HEAD = '<system version="1"><cpu numaid="0" arch="x86_64" vendor="GenuineIntel">
 GPU = '<pci busid="0000:0{}:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16"><gpu dev="0" sm="90">'
 NVLINK = '<nvlink target="0000:ff:00.0" count="18" tclass="0x068000"/>'
 NIC = '<pci busid="0000:05:00.0" class="0x020700"><nic><net name="mlx5_0" speed="400000"/></nic></pci>'
-WHOLE = (
+COMPLETE = (
     HEAD + GPU.format(1) + NVLINK + "</gpu></pci>" + GPU.format(2) + NVLINK + "</gpu></pci>" + NIC + "</cpu></system>"
 )
 
@@ -93,8 +93,8 @@ def test_a_graph_of_channels_is_no_topology() -> None:
 
 def test_a_file_that_is_cut_off_anywhere_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "cut.xml"
-    for length in range(len(WHOLE) - 1):
-        path.write_text(WHOLE[:length])
+    for length in range(len(COMPLETE) - 1):
+        path.write_text(COMPLETE[:length])
         with pytest.raises(ValueError, match=r"cut\.xml") as refused:
             Node.from_nccl_xml(path)
         assert "\n" not in str(refused.value)
@@ -119,8 +119,8 @@ def test_a_file_that_is_cut_off_anywhere_is_refused_in_one_line(tmp_path: Path) 
 )
 def test_nonsense_in_a_file_is_named_in_one_line(tmp_path: Path, old: str, new: str, field: str) -> None:
     path = tmp_path / "bad.xml"
-    text = WHOLE.replace(old, new)
-    assert text != WHOLE
+    text = COMPLETE.replace(old, new)
+    assert text != COMPLETE
     path.write_text(text if new != "<system2" else text.replace("</system>", "</system2>"))
     with pytest.raises(ValueError, match=f"bad.xml.*{re.escape(field)}") as refused:
         Node.from_nccl_xml(path)
@@ -129,7 +129,7 @@ def test_nonsense_in_a_file_is_named_in_one_line(tmp_path: Path, old: str, new: 
 
 def test_a_whole_file_has_its_nvlinks_and_the_speed_of_its_port(tmp_path: Path) -> None:
     path = tmp_path / "whole.xml"
-    path.write_text(WHOLE)
+    path.write_text(COMPLETE)
     node = Node.from_nccl_xml(path)
     assert node.notes == ()
     assert [node.nvlink_bandwidth(gpu) for gpu in node.gpus] == [450e9, 450e9]

@@ -32,7 +32,7 @@ LINES = {
     "Ours": ([1.0, 10.0, 100.0], [3e-3, 2e-3, 1e-3]),
     "Fat-tree": ([1.0, 10.0, 100.0], [5e-3, float("nan"), 2e-3]),
 }
-OF = {"Ours": "topoopt", "Fat-tree": "fat_tree"}
+FABRIC_OF_SERIES = {"Ours": "topoopt", "Fat-tree": "fat_tree"}
 ROWS = [{"series": name, "x": x, "time": y} for name, (xs, ys) in LINES.items() for x, y in zip(xs, ys, strict=True)]
 
 
@@ -51,9 +51,13 @@ class Drawn:
         bars = {"Ours": {"a": 1.0, "b": 2.0}, "Fat-tree": {"a": 3.0, "b": float("nan")}}
         axes = Axis("bandwidth [Gb/s]", log=True), Axis("time", "s", log=True)
         return [
-            FigurePicture.of("lines.png", "Lines.", draw_lines("Lines", {"one": LINES, "two": LINES}, *axes, OF)),
-            FigurePicture.of("bars.png", "Bars.", draw_bars("Bars", {"": bars}, Axis("share [%]"), "group", OF)),
-            FigurePicture.of("steps.png", "Steps.", draw_steps("Steps", {"": LINES}, *axes, OF)),
+            FigurePicture.of(
+                "lines.png", "Lines.", draw_lines("Lines", {"one": LINES, "two": LINES}, *axes, FABRIC_OF_SERIES)
+            ),
+            FigurePicture.of(
+                "bars.png", "Bars.", draw_bars("Bars", {"": bars}, Axis("share [%]"), "group", FABRIC_OF_SERIES)
+            ),
+            FigurePicture.of("steps.png", "Steps.", draw_steps("Steps", {"": LINES}, *axes, FABRIC_OF_SERIES)),
             FigurePicture.of("map.png", "A map.", draw_heat_maps("Map", {"": np.eye(3)})),
         ]
 
@@ -190,10 +194,14 @@ def test_searches_are_points_that_open_their_pages(
 
 
 def test_panels_have_the_numbers_and_colours_of_a_figure() -> None:
-    figure_panels = panels(draw_lines("", {"": LINES}, Axis("x", log=True), Axis("time", "s", log=True), OF))
+    figure_panels = panels(
+        draw_lines("", {"": LINES}, Axis("x", log=True), Axis("time", "s", log=True), FABRIC_OF_SERIES)
+    )
     assert figure_panels is not None
     lines = {line["name"]: line for line in figure_panels[0]["lines"]}
-    assert {name: line["colour"].upper() for name, line in lines.items()} == {n: FABRICS[f] for n, f in OF.items()}
+    assert {name: line["colour"].upper() for name, line in lines.items()} == {
+        n: FABRICS[f] for n, f in FABRIC_OF_SERIES.items()
+    }
     assert lines["Fat-tree"]["y"] == [5e-3, None, 2e-3]
     assert lines["Ours"]["up"] == ["3 ms", "2 ms", "1 ms"]
     steps = panels(draw_cdf("", {"": {"a": [1.0, 2.0]}}, Axis("x"), "links"))

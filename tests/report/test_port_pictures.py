@@ -50,24 +50,26 @@ def simulated(
 
 
 @pytest.fixture(scope="module")
-def seen(make_outcome: Callable[..., Result]) -> Report:
+def packet_report(make_outcome: Callable[..., Result]) -> Report:
     designs = {"dragonfly": DRAGONFLY, "ring": Ring(B, 2, 1e-7)}
     return Report(tuple(simulated(make_outcome, name, design) for name, design in designs.items()), "")
 
 
 @pytest.mark.parametrize("picture", OF_PORTS, ids=lambda picture: picture.file)
 def test_a_picture_is_large_enough_and_there_where_worlds_have_ports(
-    seen: Report, picture: Picture[Report], check_picture: Callable[[Path], None], tmp_path: Path
+    packet_report: Report, picture: Picture[Report], check_picture: Callable[[Path], None], tmp_path: Path
 ) -> None:
-    assert picture.needs(seen)
-    (tmp_path / "picture.png").write_bytes(png(picture.draw(seen)))
+    assert picture.needs(packet_report)
+    (tmp_path / "picture.png").write_bytes(png(picture.draw(packet_report)))
     check_picture(tmp_path / "picture.png")
-    without = replace(seen, outcomes=tuple(replace(one, timeline=without_ports(one)) for one in seen.outcomes))
+    without = replace(
+        packet_report, outcomes=tuple(replace(one, timeline=without_ports(one)) for one in packet_report.outcomes)
+    )
     assert not picture.needs(without)
 
 
 def test_of_many_worlds_the_busiest_of_each_job_are_drawn_and_how_many_is_said(
-    seen: Report, make_outcome: Callable[..., Result]
+    packet_report: Report, make_outcome: Callable[..., Result]
 ) -> None:
     """Eight jobs of which each is idle for longer than the one before, on a slow and on a fast network."""
 
@@ -83,8 +85,8 @@ def test_of_many_worlds_the_busiest_of_each_job_are_drawn_and_how_many_is_said(
     for picture in OF_PORTS:
         if picture.needs(many):
             assert picture.draw(many).get_suptitle().endswith(" of 16 worlds, the busiest)")
-        if picture.needs(seen):
-            assert "worlds" not in picture.draw(seen).get_suptitle()
+        if picture.needs(packet_report):
+            assert "worlds" not in picture.draw(packet_report).get_suptitle()
 
 
 def without_ports(one: Result) -> Any:
@@ -99,8 +101,8 @@ def test_every_link_is_of_one_kind() -> None:
     assert sizes == {"from servers": 12, "to servers": 12, "inside groups": 6, "between groups": 6}
 
 
-def test_a_triangle_has_every_port_once(seen: Report) -> None:
-    for one in seen.outcomes:
+def test_a_triangle_has_every_port_once(packet_report: Report) -> None:
+    for one in packet_report.outcomes:
         assert one.timeline.ports is not None
         points = ports._points(one, one.timeline.ports)
         assert sum(group.number.sum() for group in points.values()) == one.fabric.links
@@ -120,8 +122,8 @@ def test_a_kind_of_port_has_one_colour_in_all_triangles_and_is_in_the_legend() -
         assert point_colours == [colours[names.index(kind)] for kind in part]
 
 
-def test_a_map_has_the_share_of_each_link_between_switches(seen: Report) -> None:
-    one = seen.outcomes[0]
+def test_a_map_has_the_share_of_each_link_between_switches(packet_report: Report) -> None:
+    one = packet_report.outcomes[0]
     assert one.timeline.ports is not None
     matrix, nodes, what = ports.use(one, one.timeline.ports)
     assert (nodes, what) == (6, "switch")
@@ -132,16 +134,16 @@ def test_a_map_has_the_share_of_each_link_between_switches(seen: Report) -> None
     assert matrix.count() == 12
 
 
-def test_switches_of_a_map_have_whole_numbers(seen: Report) -> None:
-    for axes in ports.draw_use(seen).axes[:2]:
+def test_switches_of_a_map_have_whole_numbers(packet_report: Report) -> None:
+    for axes in ports.draw_use(packet_report).axes[:2]:
         for side in (axes.xaxis, axes.yaxis):
             assert all(at == round(at) for at in side.get_ticklocs())
 
 
-def test_the_answer_names_the_port_that_limits(seen: Report, make_outcome: Callable[..., Result]) -> None:
+def test_the_answer_names_the_port_that_limits(packet_report: Report, make_outcome: Callable[..., Result]) -> None:
     """All others send to server 11, so the last link to it does, and ports before it wait for room."""
-    (text,) = answers(replace(seen, outcomes=seen.outcomes[:1]))
-    last = seen.outcomes[0]
+    (text,) = answers(replace(packet_report, outcomes=packet_report.outcomes[:1]))
+    last = packet_report.outcomes[0]
     assert f"the port from router 2.1 to {last.fabric.nodes[11]} limits most" in text
     assert "1 of the 12 to servers do so" in text
     assert "Packets wait longest for room from " in text
@@ -161,7 +163,7 @@ def test_every_distribution_of_latencies_is_drawn_from_0_to_100_percent(make_out
 
 
 def test_lost_and_marked_packets_are_counted_where_ports_lose_or_mark(
-    seen: Report, make_outcome: Callable[..., Result]
+    packet_report: Report, make_outcome: Callable[..., Result]
 ) -> None:
     design = LeafSpine(B, 1, 1e-7, servers_per_leaf=4)
     drops = simulated(make_outcome, "drops", design, model=Packet(size=1024, loss="drop", buffer=2048))
@@ -175,10 +177,10 @@ def test_lost_and_marked_packets_are_counted_where_ports_lose_or_mark(
         assert line[at : at + 2] == (f"{lost:,}", f"{marked:,}")
         (text,) = answers(Report((one,), ""))
         assert f" Ports lost {lost:,} packets and marked {marked:,} (ECN)." in text
-    for report in (both, seen):
+    for report in (both, packet_report):
         assert {len(line) for line in lines(report)} == {len(columns(report))}
-    assert "packets lost" not in columns(seen)
-    assert not any("lost" in text for text in answers(seen))
+    assert "packets lost" not in columns(packet_report)
+    assert not any("lost" in text for text in answers(packet_report))
 
 
 def test_groups_are_those_of_the_network() -> None:

@@ -20,7 +20,7 @@ from topoflow.study.configure.keys import check
 
 CONFIGS = sorted((Path(__file__).resolve().parents[2] / "src" / "topoflow" / "configs" / "fidelity").glob("*.yaml"))
 ALL: list[Fidelity] = [instantiate(yaml.safe_load(path.read_text())) for path in CONFIGS]
-OTHERS = [fidelity for fidelity in ALL if fidelity.name != Bound.name]
+CHECKED_FIDELITIES = [fidelity for fidelity in ALL if fidelity.name != Bound.name]
 ROUNDING = 1e-9
 POINTS = 10_000
 PARTS = 5  # that workers share
@@ -72,7 +72,7 @@ def check_bounds(seed: int) -> int:
     """Check every fidelity that says that it is never below the bound; return the number of worlds."""
     worlds = [world for world in some_worlds(seed) if Bound().refuses(world) is None]
     bounds = [timeline.makespan for timeline in simulate(worlds, Bound())]
-    for fidelity in OTHERS:
+    for fidelity in CHECKED_FIDELITIES:
         numbers = [
             n for n, world in enumerate(worlds) if fidelity.refuses(world) is None and fidelity.keeps_bound(world)
         ]

@@ -26,7 +26,7 @@ FABRICS = (
     *("ring", "slim_fly", "topoopt", "torus"),
 )
 ROUTINGS = ("ecmp", "spray", "dmodk", "valiant")
-MOST = 5  # links that fail, one at a time
+MAX_FAILED_LINKS = 5  # links that fail, one at a time
 PAIRS = 40  # of servers, whose paths are compared
 Build = Callable[[str, int, Traffic, str], Fabric]
 
@@ -86,7 +86,7 @@ def check_unused_links(build: Build, name: str, seed: int) -> None:
     unused = np.setdiff1d(np.arange(fabric.links), world.graph.path_links)
     # Valiant's paths need not use the link from a server to the next of its ring, without which "drop" drops the ring.
     rings = "recover" if job.routing == "valiant" else "faster"
-    for link in job.draw.permutation(unused)[:MOST].tolist():
+    for link in job.draw.permutation(unused)[:MAX_FAILED_LINKS].tolist():
         try:
             survivors = surviving_fabrics(fabric, links=[link], rings=rings)
         except Disconnected:

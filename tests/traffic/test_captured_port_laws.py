@@ -22,7 +22,7 @@ from topoflow.workload.gpu import Gpu
 
 LOCAL = 100.0  # B/s of the port of a rank to the others of its server
 ROUNDING = 1e-9
-EACH = 120  # bytes that a member hands to another in a gather or a scatter
+BYTES_PER_MEMBER = 120  # bytes that a member hands to another in a gather or a scatter
 
 
 def exchange(group: tuple[int, ...], sends: tuple[int, ...], receives: tuple[int, ...]) -> Communication:
@@ -38,7 +38,7 @@ def recorded(draw: st.DrawFn) -> tuple[dict[int, Communication], int, int]:
     per_server = draw(st.sampled_from([1, 2, 4]))
     ranks = per_server * draw(st.integers(1, 4))
     group = tuple(draw(st.permutations(range(ranks)))[: draw(st.integers(1, ranks))])
-    op, size = draw(st.sampled_from(COLLECTIVES)), len(group) * EACH
+    op, size = draw(st.sampled_from(COLLECTIVES)), len(group) * BYTES_PER_MEMBER
     root = draw(st.sampled_from(group)) if op in ROOTED else None
     one = Communication(op, group, "uint8", size, size, root=root, after=())
     if op == "all_to_all":
@@ -53,7 +53,7 @@ def recorded(draw: st.DrawFn) -> tuple[dict[int, Communication], int, int]:
         ]
         return dict(zip(group, events, strict=True)), ranks, per_server
     if op in ("gather", "scatter"):
-        small = (EACH, size) if op == "gather" else (size, EACH)
+        small = (BYTES_PER_MEMBER, size) if op == "gather" else (size, BYTES_PER_MEMBER)
         one = Communication(op, group, "uint8", *small, root=root, after=())
     return dict.fromkeys(group, one), ranks, per_server
 
@@ -71,7 +71,7 @@ def least(members: dict[int, Communication], per_server: int, network: float) ->
             for peer, n in zip(group, communication.splits_in, strict=True)
         }
     elif event.op in ("gather", "scatter"):
-        sends = {(rank, root) if event.op == "gather" else (root, rank): EACH for rank in group}
+        sends = {(rank, root) if event.op == "gather" else (root, rank): BYTES_PER_MEMBER for rank in group}
     else:
         both = LOCAL * shares + network * (len(servers) > 1)  # B/s through both ports of a rank
         return bus_factor(event.op, len(group)) * event.bytes_in / both if both else 0.0

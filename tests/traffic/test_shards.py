@@ -37,7 +37,7 @@ WORKLOADS = {
     "resnet50": Resnet50(A100, gpus_per_server=1).build(),
     "moe": Moe(A100, layers=2, hidden=64, heads=8, key_value_heads=4, feed_forward=96, gpus_per_server=1).build(),
 }
-FREE = {"bandwidth": 1e18, "degree": 1, "latency": 0.0}
+FREE_NETWORK = {"bandwidth": 1e18, "degree": 1, "latency": 0.0}
 
 
 def simulate(traffic: Traffic, **switch: float) -> Timeline:
@@ -122,8 +122,8 @@ def test_on_a_network_that_costs_nothing_it_takes_the_compute_of_data_parallelis
 ) -> None:
     # but for the update, of which every rank makes its part
     servers = 4
-    alone = simulate(lower(workload, DataParallel().place(workload, servers)), **FREE).makespan
-    makespan = simulate(lower(workload, Fsdp(stage=stage).place(workload, servers)), **FREE).makespan
+    alone = simulate(lower(workload, DataParallel().place(workload, servers)), **FREE_NETWORK).makespan
+    makespan = simulate(lower(workload, Fsdp(stage=stage).place(workload, servers)), **FREE_NETWORK).makespan
     less = step_seconds(workload, workload.parameters) - step_seconds(workload, workload.parameters / servers)
     assert makespan == pytest.approx(alone - less, rel=1e-6)
 
