@@ -9,9 +9,9 @@ A file with the columns of ``VTRAIN`` (vTrain, config/validation: GPTs under Meg
 each job: their ranking is compared too, by Kendall's tau of the pairs within a job.
 
 Collectives are those that NCCL chooses on the nodes of the row's GPU (``topoflow node``), joined by an ideal switch. In
-jobs of at most ``MAX_UNFOLDED_GPUS`` GPUs each GPU is an endpoint, where a pipeline stage is a part of a node or experts
-are divided. In larger ones the GPUs of a node, or of a stage that is a part of one, are one endpoint; with divided
-experts these are servers, whose collectives take the time of their bytes.
+jobs of at most ``MAX_UNFOLDED_GPUS`` GPUs each GPU is an endpoint, where a pipeline stage is a part of a node or
+experts are divided. In larger ones the GPUs of a node, or of a stage that is a part of one, are one endpoint; with
+divided experts these are servers, whose collectives take the time of their bytes.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from fluid_speed.screening import bound_on_gpu
 from fluid_speed.speed import measure, report
 from measure import ROUNDS, Kernel, difference, in_turn
 from peers.simgrid_peer import SimGrid
-from throughput import DEFAULT, FAMILIES, EXTRA_PARTS, settings
+from throughput import DEFAULT, EXTRA_PARTS, FAMILIES, settings
 from worlds.cases import all_to_all, ring_all_reduce
 from worlds.random_worlds import random_world
 
