@@ -1,9 +1,13 @@
-"""Predicted beside measured training iterations: ``python benchmarks/training.py rows=FILE [efficiency=roofline]``.
+"""Predicted beside measured training iterations.
+
+    python benchmarks/training.py rows=FILE [efficiency=roofline] [calculon=PATH]
 
 FILE is a CSV with the columns of ``COLUMNS``. Each row that topoflow can say is simulated; a fact that a row lacks is
 the default of its framework's recipe (``with_defaults``), and is named beside the row. The others are listed with the
 reason. Nothing is fitted to the rows: sizes are those of the models' publications, rates those of ``configs/gpu`` and
 of ``src/topoflow/workload/efficiency``.
+
+``calculon`` is a checkout of Calculon, whose time for the rows that it can say is printed beside (``peers``).
 
 A file with the columns of ``VTRAIN`` (vTrain, config/validation: GPTs under Megatron-LM on A100) has many strategies of
 each job: their ranking is compared too, by Kendall's tau of the pairs within a job.
@@ -29,6 +33,7 @@ from typing import Any
 
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
+from peers.calculon_peer import Calculon
 
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
@@ -239,6 +244,7 @@ class Prediction:
     defaults: tuple[str, ...]
     needed: float  # B of the fullest GPU
     memory: float  # B of a GPU
+    calculon: float | None = None  # s that Calculon predicts
 
     @property
     def peak(self) -> float | None:
@@ -254,7 +260,10 @@ class Prediction:
     def text(self) -> str:
         notes = f" ({'; '.join(self.defaults)})" if self.defaults else ""
         memory = "" if self.peak is None else f", {self.needed / 1e9:.1f} of {self.peak / 1e9:.1f} GB"
-        return f"{self.row.name}: {self.predicted:.4g} s of {self.measured:.4g} s = {self.ratio:.3f}{memory}{notes}"
+        peer = "" if self.calculon is None else f", Calculon {self.calculon / self.measured:.3f}"
+        return (
+            f"{self.row.name}: {self.predicted:.4g} s of {self.measured:.4g} s = {self.ratio:.3f}{peer}{memory}{notes}"
+        )
 
     @property
     def error(self) -> float:
@@ -263,20 +272,24 @@ class Prediction:
 
 def main(arguments: Sequence[str]) -> None:
     options = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
-    if set(options) - {"rows", "efficiency"} or "rows" not in options or len(options) != len(arguments):
-        raise SystemExit(
-            f"training.py: must be rows=FILE [efficiency=roofline|measured|FILE], got {' '.join(arguments)}"
-        )
-    predictions, unsaid, cache = [], 0, {}
+    if set(options) - {"rows", "efficiency", "calculon"} or "rows" not in options or len(options) != len(arguments):
+        usage = "rows=FILE [efficiency=roofline|measured|FILE] [calculon=PATH]"
+        raise SystemExit(f"training.py: must be {usage}, got {' '.join(arguments)}")
+    try:
+        peer = Calculon(Path(options["calculon"])) if "calculon" in options else None
+    except ValueError as error:
+        raise SystemExit(f"training.py: {error}") from None
+    predictions, unsaid, cache = [], 0, dict[str, float]()
     for row in read(options["rows"]):
         try:
-            predictions.append(predict(row, options.get("efficiency", "measured"), cache))
+            predictions.append(predict(row, options.get("efficiency", "measured"), cache, peer))
             print(predictions[-1].text, flush=True)
         except ValueError as error:
             unsaid += 1
             print(f"not said: {row.name}: {error}", flush=True)
     report("training", predictions, len(predictions) + unsaid)
-    report_ranking(predictions)
+    report_ranking("training", predictions)
+    report_peer(predictions)
     names: Mapping[str, Callable[[Row], str]] = {
         "source": lambda row: row["source"],
         "gpu": lambda row: row["gpu"],
@@ -315,7 +328,18 @@ def report(path: str, predictions: Sequence[Prediction], rows: int) -> None:
         print(f"{path}.within_20 {sum(prediction.error <= 0.2 for prediction in predictions) / len(predictions):.3f}")
 
 
-def report_ranking(predictions: Sequence[Prediction]) -> None:
+def report_peer(predictions: Sequence[Prediction]) -> None:
+    """Print the errors and the ranking of Calculon, and ours, of the rows that it can say."""
+    compared = [row for row in predictions if row.calculon is not None]
+    if not compared:
+        return
+    theirs = [replace(row, predicted=row.calculon) for row in compared if row.calculon is not None]
+    for path, rows in (("training.calculon", theirs), ("training.beside_calculon", compared)):
+        report(path, rows, len(rows))
+        report_ranking(path, rows)
+
+
+def report_ranking(path: str, predictions: Sequence[Prediction]) -> None:
     """Print Kendall's tau of the strategies of each job, over all pairs of its rows.
 
     Rows of a job with the same tensor degree and micro batch do the same work for a block and microbatch, in other
@@ -337,14 +361,14 @@ def report_ranking(predictions: Sequence[Prediction]) -> None:
         for prediction in work
     }
     agreed = tau(jobs.values(), lambda prediction: prediction.predicted)
-    print(f"training.ranking.jobs {len(jobs)}")
-    print(f"training.ranking.pairs {sum(len(job) * (len(job) - 1) // 2 for job in jobs.values())}")
-    print(f"training.ranking.tau {agreed:.3f}")
-    print(f"training.ranking.works {len(works)}")
-    print(f"training.ranking.tau_fitted {tau(jobs.values(), lambda prediction: fitted[id(prediction)]):.3f}")
+    print(f"{path}.ranking.jobs {len(jobs)}")
+    print(f"{path}.ranking.pairs {sum(len(job) * (len(job) - 1) // 2 for job in jobs.values())}")
+    print(f"{path}.ranking.tau {agreed:.3f}")
+    print(f"{path}.ranking.works {len(works)}")
+    print(f"{path}.ranking.tau_fitted {tau(jobs.values(), lambda prediction: fitted[id(prediction)]):.3f}")
     spread = (max(seconds) / min(seconds) for seconds in ([*map(block_seconds, work)] for work in works.values()))
-    print(f"training.ranking.same_work {max(spread):.3f}")
-    print(f"training.mean_error {sum(prediction.error for prediction in predictions) / len(predictions):.3f}")
+    print(f"{path}.ranking.same_work {max(spread):.3f}")
+    print(f"{path}.mean_error {sum(prediction.error for prediction in predictions) / len(predictions):.3f}")
 
 
 def tau(jobs: Iterable[Sequence[Prediction]], predicted: Callable[[Prediction], float]) -> float:
@@ -410,7 +434,7 @@ def vtrain_row(number: int, fields: Mapping[str, str]) -> Row:
     return Row(number, row | {"step_time_s": f"{float(fields['iteration time (ms)']) / 1000:.9f}"})
 
 
-def predict(row: Row, efficiency: str, cache: dict[str, float]) -> Prediction:
+def predict(row: Row, efficiency: str, cache: dict[str, float], peer: Calculon | None) -> Prediction:
     """Simulate a row, or return the time of an equal one from ``cache``.
 
     Raise ``ValueError`` with the reason why topoflow cannot say it.
@@ -436,7 +460,16 @@ def predict(row: Row, efficiency: str, cache: dict[str, float]) -> Prediction:
     needed = strategy.memory_per_gpu(workload)
     assert needed is not None
     assumptions = (*defaults, *assumed(machine, row, gpus))
-    return Prediction(row, cache[alike], float(row["step_time_s"]), assumptions, needed, gpu.memory)
+    prediction = Prediction(row, cache[alike], float(row["step_time_s"]), assumptions, needed, gpu.memory)
+    if peer is None or "experts" in (sizes := sizes_of(row["model"])):
+        return prediction
+    dense = Transformer(gpu, sequence=whole(row, "seq"), **sizes)
+    try:
+        return replace(
+            prediction, calculon=peer.iteration_time(machine.gpu, dense, rule, gpus, whole(row, "global_batch"))
+        )
+    except ValueError:
+        return prediction
 
 
 def with_defaults(row: Row) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -558,7 +591,7 @@ def zero_of(row: Row, pipeline: int) -> int:
 
 
 def framework_of(row: Row) -> Framework:
-    return next((framework for name, framework in FRAMEWORKS.items() if row["source"].startswith(name)), Framework())
+    return next((known for name, known in FRAMEWORKS.items() if row["source"].startswith(name)), Framework())
 
 
 def network(machine: Machine, gpu: Gpu, gpus: int, rule: Parallel) -> Attached | IdealSwitch:
@@ -579,8 +612,8 @@ def network(machine: Machine, gpu: Gpu, gpus: int, rule: Parallel) -> Attached |
 def simulated(workload: LayerGraph, strategy: Strategy, design: Attached | IdealSwitch) -> float:
     traffic = lower(workload, strategy)
     fabric = design.build(strategy.servers, traffic.demand())
-    algorithm = "nccl" if isinstance(design, Attached) else "hierarchical"
-    world = place(traffic, fabric, name="row", all_reduce=algorithm, rings="flows")
+    how = "nccl" if isinstance(design, Attached) else "hierarchical"
+    world = place(traffic, fabric, name="row", all_reduce=how, rings="flows")
     return float(Fluid(merge=MERGE).simulate([world])[0].makespan)
 
 

@@ -19,12 +19,13 @@ from urllib.parse import quote, unquote
 import pytest
 
 from tests.browse.test_server import SERVE, Served, row, write_run
+from tests.examples import examples
 from topoflow import progress
 from topoflow.browse.run import run_at
 from topoflow.cli import main
 from topoflow.search import alternate
 
-ROUNDS = int(os.environ.get("TOPOFLOW_DAMAGE_EXAMPLES", "40"))
+ROUNDS = examples(40)
 SECRET = "nobody else's business"
 SOUND = ("sound", "sound two/0")
 SMALL = ("servers=4", "workload.tables=2", "workload.rows=1000")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gzip
 import json
-import os
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from tests.capture.hosts import prefetching, profile_of
 from tests.capture.recordings import text_of, training
 from tests.capture.test_import_nccl_log import lines_of
+from tests.examples import examples
 from topoflow import files
 from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.capture.jsonl import write
@@ -26,7 +26,7 @@ from topoflow.capture.merge.parts import InputFile
 
 # The deadline is what "never a hang" means here; an import of these shrunk traces takes a few milliseconds.
 damage = settings(
-    max_examples=int(os.environ.get("TOPOFLOW_DAMAGE_EXAMPLES", "40")),
+    max_examples=examples(40),
     deadline=timedelta(seconds=20),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

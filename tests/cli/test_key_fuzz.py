@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
+from tests.examples import examples
 from topoflow.cli import main
 from topoflow.printable import LONGEST_LINE
 from topoflow.study.configure.options import options
@@ -210,7 +211,7 @@ def check_answer_or_line(arguments: list[str]) -> None:
 
 
 fuzz = settings(
-    max_examples=int(os.environ.get("TOPOFLOW_DAMAGE_EXAMPLES", "40")),
+    max_examples=examples(40),
     deadline=None,  # how long it takes is the machine's; what hangs has pytest's time limit
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

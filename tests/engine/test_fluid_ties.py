@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,13 +12,14 @@ import numpy as np
 import pytest
 
 from tests.engine.ties import Tasks, speed, tied_world
+from tests.examples import examples
 from tests.twins import fluid as reference
 from topoflow.engine.base import World
 from topoflow.engine.fluid import Fluid
 
 PROGRAM = Path(__file__).with_name("checked_worlds.py")
-SLOW_GRAPHS = int(os.environ.get("TIED_GRAPHS", "10000"))  # each with 10 speeds
-PARTS = 10  # that workers share
+SLOW_GRAPHS = examples(1000)  # each with 10 speeds
+PARTS = 4  # that workers share
 
 
 @pytest.fixture(scope="session")

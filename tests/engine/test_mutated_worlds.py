@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.examples import examples
 from tests.twins import fluid as reference
 from topoflow.demand import Demand
 from topoflow.engine.base import Fidelity, Run, World
@@ -23,7 +23,7 @@ from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.torus import Torus
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 
-WORLDS = int(os.environ.get("TOPOFLOW_MUTATED_WORLDS", "400"))
+WORLDS = examples(400)
 FIDELITIES: Sequence[Fidelity] = (Fluid(), Fluid(0.01), Fluid("auto"), Bound(), Packet(), Slotted(), Fitting())
 MOST_BYTES = 1e7  # of a world that is simulated packet by packet or cell by cell
 HORIZON = 1e-3  # s, to which it is

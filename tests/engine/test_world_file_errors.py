@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.twins import fluid as reference
 from topoflow.engine.base import Fidelity
 from topoflow.engine.bound import Bound
@@ -21,7 +21,7 @@ from topoflow.engine.fluid import Fluid
 from topoflow.worldfile.world_file import read
 
 Json = dict[str, Any]
-EXAMPLES = int(os.environ.get("TOPOFLOW_DAMAGE_EXAMPLES", "400"))
+EXAMPLES = examples(400)
 
 
 def error(folder: Path, world: object) -> str:

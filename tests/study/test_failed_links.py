@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from topoflow.collectives.algorithm import names
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.paths import Paths
@@ -107,7 +108,7 @@ def test_a_link_that_no_path_uses_changes_no_task_where_it_fails(build: Build, n
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FABRICS)
-@settings(max_examples=150)
+@settings(max_examples=examples(30))
 @given(seed=st.integers(0, 10**6))
 def test_a_link_that_no_path_uses_changes_no_task_where_it_fails_in_many_jobs(
     build: Build, name: str, seed: int
@@ -164,7 +165,7 @@ def test_a_failure_changes_the_paths_of_the_flows_that_it_touches_only(build: Bu
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FABRICS)
-@settings(max_examples=100)
+@settings(max_examples=examples(20))
 @given(seed=st.integers(0, 10**6))
 def test_a_failure_changes_the_paths_of_the_flows_that_it_touches_only_in_many_jobs(
     build: Build, name: str, seed: int
