@@ -2,7 +2,7 @@
 #pragma once
 
 #include "parallel/memory.h"
-#include "tournament.h"
+#include "waits.h"
 
 namespace topoflow::BACKEND {
 
@@ -19,6 +19,14 @@ class Arena : public Memory {
     const int64_t blocks = Tournament::count_blocks(n), groups = Tournament::count_groups(n);
     return {take<double>(n),         take<double>(blocks + groups), take<int32_t>(blocks + groups), list(blocks),
             static_cast<int32_t>(n), Tournament::log_block(n),      static_cast<int32_t>(groups)};
+  }
+
+  HD Waits waits(int64_t tasks) {
+#ifdef TOPOFLOW_ON_GPU
+    return tournament(tasks);
+#else
+    return {take<double>(tasks), list(tasks), static_cast<int32_t>(tasks)};
+#endif
   }
 };
 

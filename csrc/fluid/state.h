@@ -16,7 +16,7 @@ struct State {
   List changed;             // paths
   Global<Flow> flow;        // [T]
   Global<int32_t> pending;  // [T] tasks in `after` that have not finished
-  Tournament waits;         // tasks by s
+  Waits waits;              // tasks by s
   List due;                 // tasks whose wait has ended
   List finished;            // tasks
   Resources<double> resources;
@@ -31,7 +31,7 @@ struct State {
         changed(arena.list(n.paths)),
         flow(arena.take<Flow>(n.tasks)),
         pending(arena.take<int32_t>(n.tasks)),
-        waits(arena.tournament(n.tasks)),
+        waits(arena.waits(n.tasks)),
         due(arena.list(n.tasks)),
         finished(arena.list(n.tasks)),
         resources(arena, n.occupying),

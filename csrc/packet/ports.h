@@ -175,8 +175,8 @@ class Ports : public Base {
 
   // Sends a packet into a channel.
   DEVICE void forward(const Port& port, int32_t slot, int32_t next, int32_t channel, int32_t size, int64_t now) {
-    if (by_address()) return forward_by_address(port, slot, channel, size, now);
     if (!loses()) reserve_room(s_.channel[channel], size, now);
+    if (by_address()) return forward_by_address(port, slot, channel, size, now);
     const int32_t edge = taken_edge(next, s_.slot[slot].packet);
     if constexpr (!Region::kAlone) {
       if (!has_edge(edge))

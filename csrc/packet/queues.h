@@ -44,8 +44,10 @@ class Queues : public Base {
   DEVICE void begin_queues() {
     if (by_address()) return;
     const int64_t first = b_.ports.queue_offsets[world_], queues = b_.ports.queue_offsets[world_ + 1] - first;
-    for (int64_t q = 0; q < queues; ++q)
+    for (int64_t q = 0; q < queues; ++q) {
       s_.queue[q] = {kNever, {0}, kNone, kNone, 0, kNone, b_.ports.queue_channel[first + q]};
+      self().on_open(s_.queue[q]);
+    }
     const int64_t edges = b_.paths.edge_offsets[world_ + 1] - edge_;
     for (int64_t e = 0; e < edges; ++e) {
       s_.edge[e] = {b_.paths.edge_queue[edge_ + e], b_.paths.edge_next[edge_ + e]};
@@ -129,12 +131,7 @@ class Queues : public Base {
     const int32_t old = queue.head;
     queue.head = s_.slot[old].packet.next;
     self().on_dequeue(queue, old);
-    if (queue.head == kNone) {
-      queue.ready = kNever;
-      vacate(port, place);
-      if (by_address()) free_queue(queue);
-      return;
-    }
+    if (queue.head == kNone) return end_queue(port, place, queue);
     const Slot& head = s_.slot[queue.head];
     queue.ready = head.ready;
     prefetch(s_.slot + head.packet.next);  // the next head: deep queues are longer than caches
@@ -143,6 +140,13 @@ class Queues : public Base {
     vacate(port, place);
     set_head(queue, head.packet.step);
     occupy(queue.port, b_.paths.edge_turn[edge_ + head.packet.step], queue.ready);
+  }
+
+  // A queue of this port holds no packet any more.
+  DEVICE void end_queue(Port& port, int32_t place, Queue& queue) {
+    queue.ready = kNever;
+    vacate(port, place);
+    if (by_address()) free_queue(queue);
   }
 
   // A queue of this port no longer has a head.
@@ -179,6 +183,7 @@ class Queues : public Base {
     Output& output = s_.output[out];
     const int32_t queue = take_queue();
     s_.queue[queue] = {kNever, {.place = input.place}, kNone, kNone, out, channel_after(input, output), channel};
+    self().on_open(s_.queue[queue]);
     if (!has_packets(port)) {
       output.only = queue;
       return;

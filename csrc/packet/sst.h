@@ -22,8 +22,8 @@
 
 namespace topoflow::BACKEND::packet {
 
-// That send the messages of a NIC: one those of a single flit, as gets and answers are.
-constexpr int32_t kMachines = 2;
+// That send the messages of a NIC: one only gets, which ask for data and have `kGet` B. Acknowledgements are messages.
+constexpr int32_t kMachines = 2, kGet = 13;
 
 enum Happening : int64_t { kArrives = 0, kCredited = 1, kOffered = 2, kFeeds = 3, kWakes = 4 };
 constexpr int32_t kIdBits = 40;  // of an event, for the port or machine; what happens to it is above
@@ -373,7 +373,7 @@ class Sst {
     const int32_t task = pop_task(s_.offered[p]);
     const int32_t next = s_.offered[p].first;
     if (next != kNone) at(s_.port[p].node, s_.comes[next], kOffered, p);
-    const int32_t m = kMachines * p + (b_.tasks.bytes[task_ + task] <= b_.model.flit);
+    const int32_t m = kMachines * p + (b_.tasks.bytes[task_ + task] <= kGet);
     if (append_task(s_.machine[m].messages, task)) begin_message(m, now);
   }
 

@@ -212,7 +212,8 @@ struct State {
     const bool addressed = batch.address.routing[world] != kByPaths, adapts = batch.address.routing[world] >= kAdaptive;
     slots = batch.run.slot_total[world] + 1;  // one for a packet whose first link is its last
     const int64_t queues = count(batch.ports.queue_offsets), held = slots < queues ? slots : queues;
-    queue = memory.take<Queue>(addressed ? parts * held : queues);
+    const int64_t all_queues = addressed ? parts * held : queues;
+    queue = memory.take<Queue>(all_queues);
     first_queue = static_cast<int32_t>(rank * held);
     slot = memory.take<Slot>(parts * slots) + rank * slots;
     edge = memory.take<Edge>(count(batch.paths.edge_offsets));
@@ -235,7 +236,7 @@ struct State {
     awake_bits = memory.take<uint64_t>(adapts ? ports / 64 + routers : 0);
     flow = memory.take<Flow>(transports ? messages : 0);
     lane = memory.take<Lane>(transports ? ports : 0);
-    coming = memory.take<Coming>(transports ? count(batch.ports.queue_offsets) : 0);
+    coming = memory.take<Coming>(transports ? all_queues : 0);
     telemetry = memory.take<Telemetry>(count_readings(batch, world));
     entropies = memory.take<Entropies>(batch.model.choice != kByNumber ? messages : 0);
     const bool repeats = may_repeat(batch, world);

@@ -10,7 +10,7 @@
 // Packets that come to a port wait for it (admit) in the order of their times. A port drops a packet for which there is
 // no room, or trims it to its header, which goes on to the receiver. It marks a packet by the length of its queue.
 //
-// The other layers call on_round, admit, end_sending, on_enqueue, on_dequeue, on_nic_departure, on_departure,
+// The other layers call on_open, on_round, admit, end_sending, on_enqueue, on_dequeue, on_nic_departure, on_departure,
 // after_departure, on_delivery and run_feedback, which do nothing in a world without a transport; number_of and
 // send_next replace those of the NIC.
 //
@@ -28,9 +28,9 @@ template <class Base>
 class Transport : public Base {
  public:
   using Base::b_, Base::draws_, Base::edge_, Base::messages_, Base::port_, Base::ports_, Base::region_, Base::root_,
-      Base::s_, Base::task_, Base::tasks_, Base::world_, Base::begin_taken, Base::free_slot, Base::most_taken,
-      Base::offer, Base::remember_taken, Base::requeue, Base::self, Base::short_bytes, Base::size_of, Base::taken_edge,
-      Base::time, Base::transports, Base::vacate;
+      Base::s_, Base::task_, Base::tasks_, Base::adapts, Base::begin_taken, Base::by_address, Base::end_queue,
+      Base::find_queue, Base::free_slot, Base::most_taken, Base::offer, Base::remember_taken, Base::requeue, Base::self,
+      Base::short_bytes, Base::size_of, Base::taken_edge, Base::time, Base::transports;
   using Base::Base;
   using typename Base::Region;
 
@@ -53,8 +53,11 @@ class Transport : public Base {
       s_.lane[p] = {kNever, 0, 0, 0, 0, 0, 0};
       b_.out.deepest[port_ + p] = 0;
     }
-    const int64_t queues = b_.ports.queue_offsets[world_ + 1] - b_.ports.queue_offsets[world_];
-    for (int64_t q = 0; q < queues; ++q) s_.coming[q] = {kNever, kNone, kNone};
+  }
+
+  // A queue begins, without a packet.
+  DEVICE void on_open(const Queue& queue) const {
+    if (transports()) s_.coming[&queue - s_.queue] = {kNever, kNone, kNone};
   }
 
   // The message of a task is sent, or is sent once more.
@@ -165,37 +168,46 @@ class Transport : public Base {
     Lane& lane = s_.lane[p];
     while (lane.arrives <= end) {
       const Port& port = s_.port[p];
-      int32_t found = kNone;
+      int32_t found = kNone, place = kNone;
       int64_t first = kNever, second = kNever;
-      for (int32_t place = 0; place < port.queues; ++place) {
-        const int64_t time = s_.coming[port.first_queue + place].time;
+      const auto compare = [&](int64_t queue, int32_t at) {
+        const int64_t time = s_.coming[queue].time;
         if (time < first) {
           second = first;
           first = time;
-          found = place;
+          found = static_cast<int32_t>(queue);
+          place = at;
         } else if (time < second) {
           second = time;
         }
-      }
-      if (found != kNone) admit_one(p, found, first);
-      const int64_t next = found == kNone ? kNever : s_.coming[port.first_queue + found].time;
+        return false;
+      };
+      if (by_address())
+        find_queue(port, 0, port.queues,
+                   [&](int32_t at, const Queue& queue) { return compare(&queue - s_.queue, at); });
+      else
+        for (int32_t at = 0; at < port.queues; ++at) compare(port.first_queue + at, at);
+      if (found != kNone) admit_one(p, found, place, first);
+      const int64_t next = found == kNone ? kNever : s_.coming[found].time;
       lane.arrives = next < second ? next : second;
     }
   }
 
-  DEVICE void admit_one(int32_t p, int32_t place, int64_t now) {
+  // Does so with the first packet that has not come yet of queue `number`, which is in this place of the port.
+  DEVICE void admit_one(int32_t p, int32_t number, int32_t place, int64_t now) {
     Port& port = s_.port[p];
     Lane& lane = s_.lane[p];
-    Queue& queue = s_.queue[port.first_queue + place];
-    Coming& coming = s_.coming[port.first_queue + place];
+    Queue& queue = s_.queue[number];
+    Coming& coming = s_.coming[number];
     const int32_t slot = coming.first;
     Packet& packet = s_.slot[slot].packet;
     const int32_t size = size_of(packet.task, packet.number), next = packet.next;
-    const int32_t waits = lane.waiting + (now < port.free ? lane.sending : 0);
+    const int32_t waits = lane.waiting + sent_until_free(p, now);
     coming.first = next;
     coming.time = next == kNone ? kNever : s_.slot[next].ready;
     if (loses() && waits + size > b_.flows.depth[port_ + p]) {
       ++lane.lost;
+      if (adapts()) s_.output[p].waiting -= size;
       count(b_.out.lost_of, b_.out.lost_bytes, packet);
       on_loss(p, queue, packet, now);
       (coming.before == kNone ? queue.head : s_.slot[coming.before].packet.next) = next;
@@ -203,13 +215,18 @@ class Transport : public Base {
       free_slot(slot);
       if (coming.before != kNone) return;
       queue.ready = coming.time;
-      if (next == kNone) vacate(port, place);
+      if (next == kNone) end_queue(port, place, queue);
       return;
     }
     if (!b_.transport.mark_leaving) mark(packet, p, waits);
     lane.waiting += size;
     if (waits + size > lane.most) lane.most = waits + size;
     coming.before = slot;
+  }
+
+  // Returns the flits of the packet that a port sends at `now`, if it waited there.
+  DEVICE int32_t sent_until_free(int32_t p, int64_t now) const {
+    return now < s_.port[p].free ? s_.lane[p].sending : 0;
   }
 
   // A port has sent all that it can before `end`, and next looks at `now`.
@@ -246,6 +263,7 @@ class Transport : public Base {
 
   // Returns the ps until a flit that leaves port `p` reaches the target of a packet, which will be in `channel` next.
   DEVICE int64_t remaining_delay(int32_t p, int32_t channel, const Packet& packet) const {
+    if (by_address()) return self().remaining_by_address(p, packet);
     int64_t total = time(s_.port[p], 1) + s_.port[p].latency;
     for (int32_t next = packet.step; channel != kNone;) {
       const int32_t edge = taken_edge(next, packet);
@@ -361,7 +379,7 @@ class Transport : public Base {
     Lane& lane = s_.lane[i];
     int32_t& deepest = b_.out.deepest[port_ + i];
     if (lane.most > deepest) deepest = lane.most;
-    lane.most = lane.waiting + (now < s_.port[i].free ? lane.sending : 0);
+    lane.most = lane.waiting + sent_until_free(i, now);
   }
 
   // Writes what waited for a port, and what it lost and marked.

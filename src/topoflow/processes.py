@@ -5,13 +5,17 @@ A user's script needs no ``if __name__ == "__main__"``, and the argument is not 
 
 from __future__ import annotations
 
+import os
+import pickle
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -29,7 +33,7 @@ def start(function: Callable[[S], T], argument: S, name: str) -> Callable[[], T]
 
     def wait() -> T:
         try:
-            answer: T | Exception = receiver.recv()
+            answer: T | Exception = _received(receiver)
         except EOFError:
             raise ValueError(f"{name}, got a process that was killed: is the memory full?") from None
         if isinstance(answer, Exception):
@@ -55,5 +59,27 @@ def _send(sender: Connection, function: Callable[[S], T], argument: S) -> None:
         answer: T | Exception = function(argument)
     except Exception as error:
         answer = error
+    arrays: list[pickle.PickleBuffer] = []  # these follow as they are in memory
+    plain = pickle.dumps(answer, protocol=5, buffer_callback=arrays.append)
     with suppress(BrokenPipeError):  # nobody waits any more
-        sender.send(answer)
+        sender.send((plain, [array.raw().nbytes for array in arrays]))
+        for array in arrays:
+            _all_of(array.raw(), lambda rest: os.write(sender.fileno(), rest))
+
+
+def _received(receiver: Connection) -> Any:
+    """Return what ``_send`` sends; raise ``EOFError`` if the process is killed."""
+    plain, sizes = receiver.recv()
+    arrays = [np.empty(size, np.uint8) for size in sizes]
+    for array in arrays:
+        _all_of(array.data, lambda rest: os.readv(receiver.fileno(), [rest]))
+    return pickle.loads(plain, buffers=arrays)
+
+
+def _all_of(buffer: memoryview, step: Callable[[memoryview], int]) -> None:
+    """Call ``step`` with the rest of the bytes until it has taken all; raise ``EOFError`` if it takes none."""
+    while buffer:
+        taken = step(buffer)
+        if not taken:
+            raise EOFError
+        buffer = buffer[taken:]

@@ -7,12 +7,13 @@ import os
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.capture.hosts import Host, profile_of
 from topoflow.capture import load as loading
 from topoflow.capture.load import load
-from topoflow.processes import map_processes
+from topoflow.processes import map_processes, start
 
 
 @pytest.fixture
@@ -66,3 +67,12 @@ def test_a_killed_process_is_an_error_that_names_its_file(tmp_path: Path) -> Non
     assert next(answers) == 1
     with pytest.raises(ValueError, match=r"b: .*killed"):
         next(answers)
+
+
+def test_arrays_from_a_process_are_those_that_it_sent_and_can_be_written() -> None:
+    sent = [np.arange(100_000.0), np.arange(6, dtype=np.int32).reshape(2, 3).T, np.zeros(0), np.arange(10)[::2]]
+    received = start(lambda count: sent[:count], len(sent), "arrays")()
+    for one, other in zip(received, sent, strict=True):
+        assert one.dtype == other.dtype
+        assert np.array_equal(one, other)
+        one[...] = 1

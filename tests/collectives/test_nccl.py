@@ -11,7 +11,7 @@ import pytest
 
 from topoflow.collectives.algorithms import named
 from topoflow.collectives.communicator import Communicator
-from topoflow.collectives.nccl import OPERATIONS, Choice, Overrides, choose, estimate, estimates, why_not
+from topoflow.collectives.nccl import OPERATIONS, AllowedRun, Choice, Overrides, choose, estimates, why_not
 from topoflow.collectives.nccl_time import INSIDE, NETWORKS, NcclPrediction, calibrated, predict, terms
 from topoflow.collectives.tuning_tables import ALGORITHMS, tables
 from topoflow.hardware import Device, Node, Port
@@ -146,7 +146,8 @@ def test_the_estimate_is_that_of_the_tuner() -> None:
     comm = Communicator(preset("hgx_h100"), 8)
     assert (comm.graph("ring").channels, comm.graph("ring").speed) == (12, 30)
     expected = (6.6 + 14 * 0.6) * 1e-6 + 2**20 / (141e9 * 8 / 14)
-    assert estimate(comm, "all_reduce", 2**20, "ring", "LL") == pytest.approx(expected)
+    run = AllowedRun.of(comm, "all_reduce", "ring", "LL")
+    assert run.estimate(comm, "all_reduce", 2**20) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

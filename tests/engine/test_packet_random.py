@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.twins.packet import Answer, Simulation, most_of_intervals
 from tests.twins.packet_addresses import AddressedSimulation
+from tests.twins.packet_addresses_transport import AddressedTransportSimulation
 from tests.twins.packet_sst import SstSimulation
 from tests.twins.packet_transport import TransportSimulation
 from topoflow.engine.alternatives import Alternatives
@@ -175,7 +176,8 @@ def twin_of(world: World, model: Packet) -> Simulation:
         assert isinstance(layout, AddressedLayout)
         return SstSimulation(world, layout, amounts, model)
     if isinstance(layout, AddressedLayout):
-        return AddressedSimulation(world, layout, amounts, model)
+        of_addresses = AddressedTransportSimulation if model.has_transport else AddressedSimulation
+        return of_addresses(world, layout, amounts, model)
     return (TransportSimulation if model.has_transport else Simulation)(world, layout, amounts, model)
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.engine.test_packet_addresses import computes, dragonfly
 from tests.engine.test_packet_random import compare, twin_of
-from tests.twins.packet_sst import SstSimulation
+from tests.twins.packet_sst import GET, SstSimulation
 from topoflow import _C
 from topoflow.demand import Demand
 from topoflow.engine.base import Run, Timeline, World
@@ -92,10 +92,10 @@ FABRIC = dragonfly(2, 3, 4, 1)
 
 
 @pytest.mark.parametrize("target", range(1, FABRIC.servers))
-@pytest.mark.parametrize("size", [1, 32, 1069, 2048])
+@pytest.mark.parametrize("size", [1, 13, 14, 32, 1069, 2048])
 def test_a_packet_costs_its_hops_and_not_its_own_time(target: int, size: int) -> None:
     """h links: h x 150 of them, (h - 1) x 300 of routers, h flits, and the waits for the clocks of h - 1 crossbars."""
-    setup = 0 if size <= 32 else SETUP  # those of a flit have a machine of their own
+    setup = 0 if size <= GET else SETUP  # gets have a machine of their own
     world = world_of(FABRIC, [Transfer(float(size), 0, target)])
     assert finishes(world) == [received(setup - SETUP, links_of(FABRIC, 0, target))]
     assert 2 <= links_of(FABRIC, 0, target) <= 5

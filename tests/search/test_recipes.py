@@ -17,7 +17,7 @@ from topoflow.engine.base import Run
 from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.presets import load
 from topoflow.search.pipeline_passes import BucketReduction, LastPasses, PassPart
-from topoflow.search.recipe_bound import GroupShape, RecipeBound
+from topoflow.search.recipe_bound import PARTS, GroupShape, RecipeBound
 from topoflow.search.recipes import CHOSEN, Recipes, recipes
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study.builder import batched, workload_of
@@ -204,6 +204,19 @@ def test_a_search_finds_the_same_with_any_number_of_processes() -> None:
         assert one.result.iteration_time == other.result.iteration_time
         assert np.array_equal(one.result.timeline.finish, other.result.timeline.finish)
         assert one.result.case.job.traffic.names() == other.result.case.job.traffic.names()
+
+
+def test_bounds_are_the_same_in_any_number_of_processes() -> None:
+    (point,) = points(*LLAMA)
+    workload, bound = job(point)
+    space, most = recipes(workload, 16, {"pipeline": 2}), workload.gpu.usable_memory
+    alone = bound.of(space, most)
+    assert np.isinf(alone.seconds).any()
+    for processes in (2, 3):
+        together = bound.of(space, most, processes)
+        assert np.array_equal(together.seconds, alone.seconds)
+        assert np.array_equal(together.memory, alone.memory)
+        assert all(np.array_equal(together.parts[name], alone.parts[name]) for name in PARTS)
 
 
 def test_every_recipe_keeps_the_global_batch_and_uses_every_gpu() -> None:

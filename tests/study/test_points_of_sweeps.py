@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import sys
 from typing import Any
 
@@ -32,6 +33,25 @@ KEYS = {
     "fidelity": ("bound", "fluid"),
 }
 
+NODES = ("workload=llama3_8b", "workload.layers=4", "strategy=parallel", "global_batch=32")
+KEYS_OF_NODES = {
+    "fabric": ("rail_optimized", "rail_only", "fat_tree", "leaf_spine", "ideal_switch"),
+    "node": ("hgx_h100", "dgx_a100"),
+    "gpus": ("8", "16", "32"),
+    "fold": ("true", "false", "null"),
+    "bandwidth_gbps": ("50", "100.5", "400"),
+    "latency_us": ("0", "0.3", "7"),
+    "strategy.tensor": ("4", "8"),
+    "strategy.zero": ("0", "1"),
+    "prices": ("gpu_cluster", "topoopt_table2"),
+    "nccl.pxn": ("true", "false"),
+    "reliability.spares": ("0", "2"),
+}
+BEGINNINGS = (
+    (("fabric=fat_tree", "fidelity=bound", "servers=8", *SMALL), KEYS),
+    (("fabric=fat_tree", "fidelity=bound", "node=hgx_h100", "gpus=16", "strategy.tensor=4", *NODES), KEYS_OF_NODES),
+)
+
 
 def rows(points: Any) -> list[str]:
     """Return the rows of points that are built together."""
@@ -49,15 +69,28 @@ def forget_everything() -> None:
                 value.cache_clear()
 
 
+@pytest.mark.parametrize(("beginning", "keys"), BEGINNINGS, ids=["servers", "nodes"])
 @pytest.mark.parametrize("seed", range(6))
-def test_a_row_of_a_sweep_is_that_of_its_point_alone(seed: int) -> None:
+def test_a_row_of_a_sweep_is_that_of_its_point_alone(beginning: tuple[str, ...], keys: Any, seed: int) -> None:
     dice = random.Random(seed)
-    chosen = dice.sample(sorted(KEYS), 4)
-    values = {key: dice.sample(KEYS[key], dice.randint(1, min(3, len(KEYS[key])))) for key in chosen}
-    arguments = ["fabric=fat_tree", "fidelity=bound", "servers=8", *SMALL]
+    chosen = dice.sample(sorted(keys), 4)
+    values = {key: dice.sample(keys[key], dice.randint(1, min(3, len(keys[key])))) for key in chosen}
+    arguments = [text for text in beginning if text.partition("=")[0] not in values]
     arguments += [f"{key}={','.join(choices)}" for key, choices in values.items()]
     together = rows(grid(arguments, check))
     product = Grid.of(arguments, check).product
     for number in dice.sample(range(len(product)), min(6, len(product))):
         forget_everything()
         assert rows(grid(product[number], check)) == [together[number]], (seed, product[number])
+
+
+@pytest.mark.parametrize("wrong", ["bandwidth_gbps=-1", "degree=0", "latency_us=-2", "seed=half", "fabric.radix=3"])
+def test_a_wrong_value_of_a_sweep_is_the_error_of_its_point_alone(wrong: str) -> None:
+    key, _, value = wrong.partition("=")
+    good = {"seed": "1", "fabric.radix": "8"}.get(key, "10")
+    errors = []
+    for values in (value, f"{good},{value}"):
+        with pytest.raises(ValueError, match=re.escape(value)) as raised:
+            rows(grid(["fabric=fat_tree", "fidelity=bound", "servers=8", *SMALL, f"{key}={values}"], check))
+        errors.append(str(raised.value).partition(" (at ")[0])
+    assert errors[0] == errors[1]

@@ -2,7 +2,7 @@
 
     a packet        is its head: after it was sent it is at the end of the link one latency later, however long it is;
                     its time counts only for what follows it on the link, and through the crossbar
-    a NIC           has machines that send its messages one after the other, one of them those of a single flit: each
+    a NIC           has machines that send its messages one after the other, one of them gets (``GET`` B): each
                     waits for ``setup``, then puts packets into the buffer before the link while there is room
     an output       (of a NIC or a router) that has waited sends a flit later than what it waited for came, a packet or
                     a credit: one of the next virtual channel that has one with room for it at the end of the link
@@ -41,6 +41,7 @@ from topoflow.engine.packet.settings import Numbers, PacketSettings, in_picoseco
 from topoflow.engine.random import below
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, UP
 
+GET = 13  # B
 EDGE, TASK, HEAD, CREDIT, MESSAGE, MACHINE, OUTPUT = range(-1, 6)  # of events at one time
 
 
@@ -143,7 +144,7 @@ class SstSimulation(Simulation):
 
     def take_message(self, port: int, task: int, now: int) -> None:
         size = int(self.numbers.bytes[task])
-        which = int(size <= self.settings.flit)
+        which = int(size <= GET)
         messages = self.machines[port][which]
         messages.append(Message(task, -(-size // self.settings.size)))
         if len(messages) == 1:

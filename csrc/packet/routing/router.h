@@ -22,8 +22,9 @@ class Router : public Base {
  public:
   using Base::addresses_, Base::b_, Base::channel_, Base::channels_, Base::draws_, Base::end_, Base::look_ahead_,
       Base::port_, Base::ports_, Base::region_, Base::routers_, Base::s_, Base::tasks_, Base::adapts, Base::collect,
-      Base::delay, Base::enqueue, Base::head_time, Base::is_occupied, Base::occupy, Base::open_queue, Base::output_of,
-      Base::port_of, Base::queue_of, Base::reserve_room, Base::self, Base::size_of;
+      Base::delay, Base::enqueue, Base::head_time, Base::is_occupied, Base::loses, Base::occupy, Base::on_enqueue,
+      Base::open_queue, Base::output_of, Base::port_of, Base::queue_of, Base::self, Base::sent_until_free,
+      Base::size_of, Base::time, Base::transports;
   using Base::Base;
   using typename Base::Region;
 
@@ -53,7 +54,6 @@ class Router : public Base {
 
   // A packet is sent into a channel. Adaptive routers decide when its head has come, others when it is sent to them.
   DEVICE void forward_by_address(const Port& port, int32_t slot, int32_t channel, int32_t size, int64_t now) {
-    reserve_room(s_.channel[channel], size, now);
     if constexpr (!Region::kAlone) {
       const int32_t router = s_.output[&port - s_.port].router;
       if (!region_.template has<&Cut::router>(router))
@@ -78,9 +78,11 @@ class Router : public Base {
     const Input& input = s_.input[channel];
     const Port& port = s_.port[out];
     if (!is_occupied(port, input.place)) open_queue(out, input, channel);
-    if (!enqueue(queue_of(port, input.place), slot, ready)) return;
-    occupy(out, input.place, ready);
-    if (adapts() && ready < end_) wake_in_window(input.router, out);
+    Queue& queue = queue_of(port, input.place);
+    const bool is_head = enqueue(queue, slot, ready);
+    on_enqueue(queue, ready);
+    if (is_head) occupy(out, input.place, ready);
+    if (adapts() && ready < end_ && (is_head || transports())) wake_in_window(input.router, out);
   }
 
   // Each router takes the packets that arrive in the window, and then sends. Other routers see none of it in the
@@ -161,13 +163,34 @@ class Router : public Base {
   // Returns the port towards a step. Of a set of ports one is drawn; adaptive routers compare it with the next port of
   // the set, and take that if its buffer is less occupied.
   DEVICE int32_t port_towards(const Input& input, const Packet& packet, int32_t step, int64_t now) {
-    const Message& message = s_.message[packet.task];
-    const int32_t router = input.router, entry = *addresses_.next(router, message.endpoint, message.router, step);
-    const int32_t ports = addresses_.count(entry);
+    const int32_t entry = entry_towards(input.router, packet, step), ports = addresses_.count(entry);
     if (ports == 1) return addresses_.port(entry, 0);
-    const int32_t place = below(words(packet, static_cast<uint32_t>(router)).word[0], ports);
+    const int32_t place = drawn_place(input.router, packet, ports);
     const int32_t one = addresses_.port(entry, place), two = addresses_.port(entry, (place + 1) % ports);
     return adapts() && occupied(input, two, now).taken < occupied(input, one, now).taken ? two : one;
+  }
+
+  DEVICE int32_t entry_towards(int32_t router, const Packet& packet, int32_t step) const {
+    const Message& message = s_.message[packet.task];
+    return *addresses_.next(router, message.endpoint, message.router, step);
+  }
+
+  DEVICE int32_t drawn_place(int32_t router, const Packet& packet, int32_t ports) const {
+    return below(words(packet, static_cast<uint32_t>(router)).word[0], ports);
+  }
+
+  // Returns the ps until a flit that leaves port `p` reaches the target of a packet by the ports that it draws, as from
+  // routers that do not look at their queues.
+  DEVICE int64_t remaining_by_address(int32_t p, const Packet& packet) const {
+    int64_t total = time(s_.port[p], 1) + s_.port[p].latency;
+    for (int32_t step = packet.step; s_.output[p].level != kDown;) {
+      const int32_t router = s_.output[p].router;
+      if (addresses_.is_at_middle(router, step)) step = addresses_.drawn_direct(words(packet, kAtMiddle));
+      const int32_t entry = entry_towards(router, packet, step), ports = addresses_.count(entry);
+      p = addresses_.port(entry, ports == 1 ? 0 : drawn_place(router, packet, ports));
+      total += b_.model.switch_latency + time(s_.port[p], 1) + s_.port[p].latency;
+    }
+    return total;
   }
 
   // Returns the step that a packet takes from its first router: to its target, or to a middle.
@@ -209,16 +232,21 @@ class Router : public Base {
     int64_t taken, free;  // flits
   };
 
-  // Returns what is occupied of the buffer at the end of a port, as its router knows it at `now`, and what waits for
-  // it.
+  // Returns what waits for a port, and what is occupied of the buffer at its end, as its router knows it at `now`.
+  // Where packets are lost a port has the buffer, and that of its end says nothing.
   DEVICE Occupied occupied(const Input& input, int32_t out, int64_t now) {
     self().send_until(out, now);
     const Output& output = s_.output[out];
     const int32_t after = channel_after(input, output);
     if (after == kNone) return {output.waiting, 0};
-    Channel& c = s_.channel[after];
-    collect(c, now);
-    const int64_t taken = int64_t{output.buffer} - c.room + output.waiting;
+    int64_t taken = output.waiting;
+    if (loses()) {
+      taken += sent_until_free(out, now);
+    } else {
+      Channel& c = s_.channel[after];
+      collect(c, now);
+      taken += int64_t{output.buffer} - c.room;
+    }
     return {taken, taken < output.buffer ? output.buffer - taken : 0};
   }
 

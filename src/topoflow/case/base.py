@@ -211,7 +211,7 @@ class Case:
             return None
         return None if self.without_price else self.prices
 
-    @property
+    @cached_property
     def without_price(self) -> tuple[str, ...]:
         """Return the parts of nodes that the price list does not have: then nothing is known of cost and power."""
         if self.prices is None or self.fabric.cluster is None:

@@ -9,8 +9,9 @@ Source: NVIDIA/nccl 2.30.7, ``src/graph/tuning.cc`` (``ncclTopoTuneModel``, ``nc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from topoflow.collectives.algorithms import named
 from topoflow.collectives.communicator import MAX_NVLS_HEADS, Communicator
@@ -86,18 +87,61 @@ def choose(
 
     ``size`` is the larger of the buffers, as nccl-tests counts it.
     """
+    return choose_each(comm, op, [size], dtype_bytes=dtype_bytes, overrides=overrides)[0]
+
+
+def choose_each(
+    comm: Communicator, op: str, sizes: Sequence[int], *, dtype_bytes: int = 4, overrides: Overrides | None = None
+) -> list[Choice]:
+    """Return what ``choose`` does for each of ``sizes``."""
     if op not in OPERATIONS:
         raise ValueError(f"operation: must be one of {', '.join(OPERATIONS)}, got {op!r}")
     if op == "all_to_all":
-        protocol: Protocol = "LL" if size / comm.ranks <= P2P_LL_BYTES else "Simple"
-        return Choice("p2p", protocol, comm.channels, 0.0)
-    return min(estimates(comm, op, size, dtype_bytes, overrides or Overrides()), key=lambda choice: choice.estimate)
+        fits = [size / comm.ranks <= P2P_LL_BYTES for size in sizes]
+        return [Choice("p2p", "LL" if small else "Simple", comm.channels, 0.0) for small in fits]
+    runs = _allowed_runs(comm, op, dtype_bytes, overrides or Overrides())
+    return [min((run.at(comm, op, size) for run in runs), key=lambda choice: choice.estimate) for size in sizes]
 
 
-def estimates(comm: Communicator, op: str, size: int, dtype_bytes: int, overrides: Overrides) -> Iterator[Choice]:
-    """Yield NCCL's estimate for each algorithm and protocol that may run."""
-    refusals = []
-    any_runs = False
+def estimates(comm: Communicator, op: str, size: int, dtype_bytes: int, overrides: Overrides) -> list[Choice]:
+    """Return NCCL's estimate for each algorithm and protocol that may run."""
+    return [run.at(comm, op, size) for run in _allowed_runs(comm, op, dtype_bytes, overrides)]
+
+
+class AllowedRun(NamedTuple):
+    """An algorithm and a protocol that may run an operation, with NCCL's numbers of the operation at any size."""
+
+    algorithm: Algorithm
+    protocol: Protocol
+    bandwidth: float  # GB/s of the buffer
+    latency: float  # us
+
+    @staticmethod
+    def of(comm: Communicator, op: str, algorithm: Algorithm, protocol: Protocol) -> AllowedRun:
+        """Return the numbers of an algorithm and a protocol."""
+        rates = _bandwidth(comm, op, algorithm, protocol), _latency(comm, op, algorithm, protocol)
+        return AllowedRun(algorithm, protocol, *rates)
+
+    def at(self, comm: Communicator, op: str, size: int) -> Choice:
+        """Return the choice of this for ``size`` bytes, with its estimate."""
+        channels = _channels(comm, self.algorithm, self.protocol, size)
+        return Choice(self.algorithm, self.protocol, channels, self.estimate(comm, op, size))
+
+    def estimate(self, comm: Communicator, op: str, size: int) -> float:
+        """Return NCCL's estimate (s)."""
+        algorithm, protocol, bandwidth, latency = self
+        place = (size >> 6).bit_length() - 1
+        if algorithm == "tree" and 0 <= place < len(TREE_CORRECTION[protocol]):
+            bandwidth *= TREE_CORRECTION[protocol][place]
+        if algorithm == "ring" and protocol == "Simple" and op == "all_reduce" and comm.nodes > 1:
+            many = size / (comm.channels * comm.ranks) >= 64
+            latency *= (PLATEAU if comm.node.sm >= 80 else OLD_PLATEAU) if many else 1
+        return latency * 1e-6 + size / (bandwidth * 1e9)
+
+
+def _allowed_runs(comm: Communicator, op: str, dtype_bytes: int, overrides: Overrides) -> list[AllowedRun]:
+    """Return the algorithms and protocols that may run; raise ``ValueError`` where there are none."""
+    refusals, runs = [], []
     for algorithm in overrides.algorithms():
         refusal = why_not(comm, op, algorithm, dtype_bytes)
         if refusal:
@@ -109,11 +153,10 @@ def estimates(comm: Communicator, op: str, size: int, dtype_bytes: int, override
             elif protocol == "LL128" and not comm.ll128:
                 refusals.append(f"LL128: is not enabled over {comm.inside} of node {comm.node.name}")
             else:
-                any_runs = True
-                channels = _channels(comm, algorithm, protocol, size)
-                yield Choice(algorithm, protocol, channels, estimate(comm, op, size, algorithm, protocol))
-    if not any_runs:
+                runs.append(AllowedRun.of(comm, op, algorithm, protocol))
+    if not runs:
         raise ValueError(f"NCCL_ALGO, NCCL_PROTO: nothing may run {op}: {'; '.join(dict.fromkeys(refusals))}")
+    return runs
 
 
 def why_not(comm: Communicator, op: str, algorithm: Algorithm, dtype_bytes: int) -> str:
@@ -141,19 +184,6 @@ def why_not(comm: Communicator, op: str, algorithm: Algorithm, dtype_bytes: int)
     if algorithm == "pat" and (comm.used > 1 or comm.number < (2, 23)):
         return f"runs with one GPU per node, got {comm.used}"
     return ""
-
-
-def estimate(comm: Communicator, op: str, size: int, algorithm: Algorithm, protocol: Protocol) -> float:
-    """Return NCCL's estimate (s) for an algorithm and protocol that may run."""
-    bandwidth = _bandwidth(comm, op, algorithm, protocol)
-    latency = _latency(comm, op, algorithm, protocol)
-    place = (size >> 6).bit_length() - 1
-    if algorithm == "tree" and 0 <= place < len(TREE_CORRECTION[protocol]):
-        bandwidth *= TREE_CORRECTION[protocol][place]
-    many = comm.nodes > 1 and op == "all_reduce" and size / (comm.channels * comm.ranks) >= 64
-    if algorithm == "ring" and protocol == "Simple" and many:
-        latency *= PLATEAU if comm.node.sm >= 80 else OLD_PLATEAU
-    return latency * 1e-6 + size / (bandwidth * 1e9)
 
 
 def _bandwidth(comm: Communicator, op: str, algorithm: Algorithm, protocol: Protocol) -> float:

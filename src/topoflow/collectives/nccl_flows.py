@@ -28,7 +28,7 @@ from typing import NamedTuple
 from topoflow.collectives.algorithms import named
 from topoflow.collectives.calibration import Calibration, read
 from topoflow.collectives.communicator import MAX_CHANNELS, Communicator
-from topoflow.collectives.nccl import Choice, Overrides, choose
+from topoflow.collectives.nccl import Choice, Overrides, choose_each
 from topoflow.collectives.nccl_time import (
     INSIDE,
     WIRE,
@@ -150,7 +150,7 @@ def least_alone(
     if nodes * on_node == 1:
         return [(0.0, 0.0)] * len(sizes)
     comm = _communicator(node, nccl, nodes, on_node)
-    choices = [_choice(comm, nccl, op, size) for size in sizes]
+    choices = _choices(comm, nccl, op, sizes)
     found = []
     for i, size in enumerate(sizes):
         near = {(each.algorithm, each.protocol, each.channels): each for each in choices[max(i - 1, 0) : i + 2]}
@@ -176,6 +176,7 @@ def _busiest(algorithm: str, nodes: int) -> float:
     return max(sent.values(), default=0.0)
 
 
+@cache
 def _communicator(node: Node, nccl: Nccl, nodes: int, on_node: int) -> Communicator:
     limits = nccl.min_channels, nccl.max_channels
     return Communicator(node, nodes * on_node, on_node, nccl.version or "", *limits, nccl.collnet)
@@ -183,11 +184,11 @@ def _communicator(node: Node, nccl: Nccl, nodes: int, on_node: int) -> Communica
 
 def _chosen(comm: Communicator, nccl: Nccl, op: str, size: float) -> tuple[CollectiveRun, CollectiveWork]:
     """Return NCCL's choice for a collective of ``size`` bytes, and its work."""
-    return _work(comm, nccl, op, size, _choice(comm, nccl, op, size))
+    return _work(comm, nccl, op, size, *_choices(comm, nccl, op, [size]))
 
 
-def _choice(comm: Communicator, nccl: Nccl, op: str, size: float) -> Choice:
-    return choose(comm, op, max(round(size), 1), overrides=Overrides(nccl.algo, nccl.proto))
+def _choices(comm: Communicator, nccl: Nccl, op: str, sizes: Sequence[float]) -> list[Choice]:
+    return choose_each(comm, op, [max(round(size), 1) for size in sizes], overrides=Overrides(nccl.algo, nccl.proto))
 
 
 def _work(comm: Communicator, nccl: Nccl, op: str, size: float, choice: Choice) -> tuple[CollectiveRun, CollectiveWork]:

@@ -189,9 +189,11 @@ class DeviceMemory:
 
 def check_name(name: object) -> None:
     """Raise ``ValueError`` unless it is one that ``DeviceMemory.named`` knows, here or on another machine."""
+    if name in NAMES[:3]:
+        return
     each = name.split(",") if isinstance(name, str) else [name]
     numbered = [one for one in each if isinstance(one, str) and re.fullmatch(r"cuda:\d{1,4}", one, re.ASCII)]
-    if len(each) == 1 and not numbered and name not in NAMES[:3]:
+    if len(each) == 1 and not numbered:
         raise ValueError(f"device: must be one of {', '.join(NAMES)}, got {name!r}")
     if len(each) > 1 and len(numbered) < len(each):
         raise ValueError(f"device: must be cuda:N for each of several, got {name!r}")

@@ -11,19 +11,22 @@ Shapes: g GPUs, P ports and l links of a node, F pairs, H hops.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import gcd
 
 import numpy as np
 
 from topoflow.demand import Demand, Group
+from topoflow.digest import ContentHashed
 from topoflow.fabric.base import Channels, Fabric, FabricDesign, Item, Orders
 from topoflow.fabric.link_list import LinkList
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Mask, Routes, as_routes, padded
+from topoflow.fabric.wiring import kept
 from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.node import Device, Link
 
+_no_demand = kept(Demand)
 Walk = tuple[int, ...]  # directed links of a node: 2 i along ``NodeLinks.links[i]``, 2 i + 1 against it
 
 
@@ -52,7 +55,7 @@ class Attached:
         elif build_ports is not None:
             outside = build_ports(cluster.nodes, ports)
         else:
-            outside = self.design.build(cluster.nodes * ports, Demand(cluster.nodes * ports))
+            outside = self.design.build(cluster.nodes * ports, _no_demand(cluster.nodes * ports))
         gpus = attach(cluster, outside, Demand(cluster.gpus) if self.folded else demand, pxn=self.pxn)
         if listed is None or not len(listed.source):
             return fold(gpus, size) if self.folded else gpus
@@ -61,20 +64,48 @@ class Attached:
         return _replaced(gpus, listed)
 
 
+@dataclass(frozen=True)
+class SameWiring:
+    """A network, which equals all that differ from it in speeds alone."""
+
+    wiring: str
+    fabric: Fabric = field(compare=False)
+
+    @staticmethod
+    def of(fabric: Fabric) -> SameWiring:
+        """Return ``fabric`` by its wiring."""
+        return SameWiring(fabric.wiring, fabric)
+
+
 def attach(cluster: Cluster, outside: Fabric, demand: Demand, *, pxn: bool = True) -> Fabric:
     """Return one network of all links inside nodes and those of ``outside``; its endpoint n P + p is port p of node n.
 
     Rings of the groups of ``demand`` go through nodes as NCCL's channels do. Raises ``ValueError`` unless ``outside``
     joins ports by switches.
     """
+    made = _attached(cluster, SameWiring.of(outside), tuple(demand.all_reduce), pxn)
+    inside = network_links(made).start
+    used = made.links - inside  # links of ``outside``; 0: one node without NICs
+    bill = outside.bill if cluster.ports else ()
+    return made.with_speeds(
+        np.concatenate([made.bandwidth[:inside], outside.bandwidth[:used]]),
+        np.concatenate([made.latency[:inside], outside.latency[:used]]),
+        outside.interface_bandwidth,
+        (*bill, *cluster_bill(cluster)) if bill or not cluster.ports else (),
+    )
+
+
+@kept
+def _attached(cluster: Cluster, network: SameWiring, groups: tuple[Group, ...], pxn: bool) -> Fabric:
+    """Return the network with the speeds of one of those that equal ``network``, and without a bill."""
+    outside, inside = network.fabric, NodeLinks.of(cluster)
     ends = np.stack([outside.source, outside.target])
     if not outside.is_static or np.any((ends < outside.servers).all(axis=0)):
         rule = f"must join the ports of {cluster.node.name} by switches that stay as they are"
         raise ValueError(f"fabric: {rule}, got {outside.name}, which wires whole servers")
     if not cluster.ports:  # one node without NICs
         ends, rates = np.zeros(0, np.int32), np.zeros(0)
-        outside = replace(outside, source=ends, target=ends, bandwidth=rates, latency=rates, bill=())
-    inside = NodeLinks.of(cluster)
+        outside = replace(outside, source=ends, target=ends, bandwidth=rates, latency=rates)
     gpus, nodes, others = cluster.gpus, cluster.nodes, inside.others
     node = np.arange(nodes)[:, None]
     begin, end = (inside.ends_in(cluster, node, side) for side in (0, 1))
@@ -93,11 +124,10 @@ def attach(cluster: Cluster, outside: Fabric, demand: Demand, *, pxn: bool = Tru
         target=np.concatenate([np.stack([end, begin], 1).ravel(), number[outside.target]]).astype(np.int32),
         bandwidth=np.concatenate([rates, outside.bandwidth]),
         latency=np.concatenate([delays, outside.latency]),
-        route=AttachedRoutes(cluster, inside, as_routes(outside.route), pxn),
+        route=AttachedRoutes(cluster, as_routes(outside.route), pxn),
         degree=outside.degree,
         interface_bandwidth=outside.interface_bandwidth,
-        bill=(*outside.bill, *cluster_bill(cluster)) if outside.bill or not cluster.ports else (),
-        channels=Channels(rings={group: rings(cluster, group) for group in demand.all_reduce}),
+        channels=Channels(rings={group: rings(cluster, group) for group in groups}),
         is_ideal=outside.is_ideal,
         cluster=cluster,
     )
@@ -137,9 +167,25 @@ def fold(fabric: Fabric, size: int = 0) -> Fabric:
     the links between two of these with others as if they were one link. It has a limit: what it could send if it were
     alone on the links that its flows take.
     """
+    assert fabric.cluster is not None
+    size = size or fabric.cluster.per_node
+    made, bundle, chosen = _folded(SameWiring.of(fabric), size)
+    bandwidth = np.bincount(bundle, fabric.bandwidth).astype(np.float64)
+    folded = made.with_speeds(bandwidth, fabric.latency[chosen], fabric.interface_bandwidth, fabric.bill)
+    if size == fabric.cluster.per_node:
+        return folded
+    return replace(folded, route=FoldedRoutes(fabric, size, bundle))  # whose paths have limits by their speeds
+
+
+@kept
+def _folded(network: SameWiring, size: int) -> tuple[Fabric, Index, Index]:
+    """Return the network with the speeds of one of those that equal ``network``.
+
+    Also returns the link in place of each of its links, and the first link that each stands for.
+    """
+    fabric = network.fabric
     cluster = fabric.cluster
     assert cluster is not None
-    size = size or cluster.per_node
     inside = NodeLinks.of(cluster)
     kinds = [*dict.fromkeys(device.kind for device in inside.others)]
     endpoints = cluster.gpus // size
@@ -173,7 +219,7 @@ def fold(fabric: Fabric, size: int = 0) -> Fabric:
     names += [f"{kind} {each}" for each in range(endpoints) for kind in kinds]
     names += fabric.nodes[len(fabric.nodes) - switches :]
     left, number = np.unique(number, return_inverse=True)  # without the switches that others stand for
-    return replace(
+    made = replace(
         fabric,
         servers=endpoints,
         nodes=tuple(names[node] for node in left.tolist()),
@@ -185,6 +231,7 @@ def fold(fabric: Fabric, size: int = 0) -> Fabric:
         folded=size,
         channels=Channels(),
     )
+    return made, bundle, chosen
 
 
 def _joined_layers(fabric: Fabric, number: Index, switch: Mask) -> Index:
@@ -207,7 +254,7 @@ def _joined_layers(fabric: Fabric, number: Index, switch: Mask) -> Index:
     return number if np.any(joined[fabric.source] == joined[fabric.target]) else joined
 
 
-class FoldedRoutes(Routes):
+class FoldedRoutes(ContentHashed, Routes):
     """Paths between nodes, or groups of them, of which each GPU takes its own.
 
     ``gpus`` is the network of GPUs, and ``bundle`` the link in place of each of its links. An endpoint has ``size``
@@ -280,6 +327,7 @@ class NodeLinks:
     to_port: Mapping[tuple[int, int], Walk]  # GPU and one of its nearest ports, as many of each GPU -> links
 
     @staticmethod
+    @kept
     def of(cluster: Cluster) -> NodeLinks:
         """Return the links of a cluster's node."""
         node, gpus = cluster.node, cluster.devices
@@ -344,12 +392,12 @@ def network_links(fabric: Fabric) -> range:
     return range(first, fabric.links)
 
 
-class AttachedRoutes(Routes):
+class AttachedRoutes(ContentHashed, Routes):
     """Paths between GPUs: branches are the port of the target, then those of the network between the nodes."""
 
-    def __init__(self, cluster: Cluster, inside: NodeLinks, outside: Routes, pxn: bool) -> None:
+    def __init__(self, cluster: Cluster, outside: Routes, pxn: bool) -> None:
         self.cluster, self.outside, self.pxn = cluster, outside, pxn
-        gpus = range(cluster.per_node)
+        inside, gpus = NodeLinks.of(cluster), range(cluster.per_node)
         self._links = 2 * len(inside.links)  # of a node
         self.links_inside = self._links * cluster.nodes  # which come before those of the network
         self._between = padded([inside.between[a][b] for a in gpus for b in gpus])

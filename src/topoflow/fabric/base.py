@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Protocol
+from operator import attrgetter
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ from topoflow.units import (
 Path = tuple[int, ...]  # links, first to last
 Orders = tuple[Group, ...]  # each is a permutation of a group's servers
 Route = Callable[[int, int], tuple[Path, ...]]  # paths from server to server; a flow takes one of them
-MAX_DIGESTS = 8  # of wirings, with their parts; networks of a sweep share them
+MAX_DIGESTS = 32  # of wirings, with their parts; networks of a sweep share them
 SPEEDS = ("bandwidth", "latency", "interface_bandwidth", "bill")  # of a fabric; no path depends on these
 
 
@@ -101,12 +102,25 @@ class Fabric:
         check_positive(f"{self.name}.servers", self.servers)
         if self.servers > len(self.nodes):
             raise ValueError(f"{self.name}.servers: must be at most the {len(self.nodes)} nodes, got {self.servers}")
-        right = (self.source >= 0) & (self.source < len(self.nodes)) & (self.source != self.target)
-        right &= (self.target >= 0) & (self.target < len(self.nodes))
-        right &= (self.bandwidth >= SMALLEST_RATE) & (self.bandwidth <= LARGEST_BANDWIDTH)
-        right &= (self.latency >= 0) & (self.latency < np.inf)
-        if not right.all():
-            self._refuse(int(np.argmin(right)))
+        if links and not (self._ends_are_right() and self._speeds_are_right()):
+            self._refuse()
+
+    def with_speeds(
+        self,
+        bandwidth: NDArray[np.float64],
+        latency: NDArray[np.float64],
+        interface_bandwidth: float,
+        bill: tuple[Item, ...],
+    ) -> Fabric:
+        """Return the same network with other ``SPEEDS``, whose laws alone are checked; it shares the rest."""
+        assert len(bandwidth) == len(latency) == self.links
+        fabric = object.__new__(Fabric)
+        vars(fabric).update(
+            vars(self), bandwidth=bandwidth, latency=latency, interface_bandwidth=float(interface_bandwidth), bill=bill
+        )
+        if self.links and not fabric._speeds_are_right():
+            fabric._refuse()
+        return fabric
 
     def __repr__(self) -> str:
         switches = len(self.nodes) - self.servers
@@ -130,8 +144,24 @@ class Fabric:
         speed = " to ".join(f"{rate / gbps(1):g}" for rate in rates[[0, -1]][: len(rates)]) if self.links else "no"
         return f"{speed} Gb/s"
 
-    def _refuse(self, link: int) -> None:
-        """Raise ``ValueError`` for the constraint that a link violates."""
+    def _speeds_are_right(self) -> bool:
+        """Return whether bandwidths and latencies are within their bounds; nan is not."""
+        least, most = np.minimum.reduce, np.maximum.reduce
+        inside = least(self.bandwidth) >= SMALLEST_RATE and most(self.bandwidth) <= LARGEST_BANDWIDTH
+        return bool(inside and least(self.latency) >= 0 and most(self.latency) < np.inf)
+
+    def _ends_are_right(self) -> bool:
+        """Return whether links join two nodes each."""
+        apart = bool(np.all(self.source != self.target))
+        return apart and self._ends.min() >= 0 and int(self._ends.max()) < len(self.nodes)
+
+    def _refuse(self) -> None:
+        """Raise ``ValueError`` for the constraint that the first wrong link violates."""
+        inside = (self._ends >= 0) & (self._ends < len(self.nodes))
+        right = inside.all(axis=0) & (self.source != self.target)
+        right &= (self.bandwidth >= SMALLEST_RATE) & (self.bandwidth <= LARGEST_BANDWIDTH)
+        right &= (self.latency >= 0) & (self.latency < np.inf)
+        link = int(np.argmin(right))
         ends = (int(self.source[link]), int(self.target[link]))
         where = f"{self.name}.links[{link}]"
         if min(ends) < 0 or max(ends) >= len(self.nodes):
@@ -140,6 +170,11 @@ class Fabric:
             raise ValueError(f"{where}: must join two nodes, got {self.nodes[ends[0]]!r} twice")
         check_bandwidth(f"{where}.bandwidth", float(self.bandwidth[link]))
         check_not_negative(f"{where}.latency", float(self.latency[link]))
+
+    @property
+    def _ends(self) -> NDArray[np.int32]:
+        """Return [2, L] the nodes that links join."""
+        return np.stack([self.source, self.target])
 
     @property
     def links(self) -> int:
@@ -160,12 +195,12 @@ class Fabric:
     @cached_property
     def wiring(self) -> str:
         """Return the digest of everything but ``SPEEDS``: networks with the same wiring have the same paths."""
-        parts = [getattr(self, name) for name in WIRED]
-        key = tuple([part if isinstance(part, int | str) else id(part) for part in parts])
+        parts = _wired(self)
+        key = tuple([part if type(part) in BY_VALUE else id(part) for part in parts])
         if key not in _digests:
             if len(_digests) >= MAX_DIGESTS:
                 _digests.clear()
-            _digests[key] = parts, digest(parts)
+            _digests[key] = parts, digest([*parts])
         return _digests[key][1]
 
     def link_name(self, link: int) -> str:
@@ -189,7 +224,9 @@ class Fabric:
 
 
 WIRED = tuple(each.name for each in fields(Fabric) if each.name not in SPEEDS)
-_digests: dict[tuple[int | str, ...], tuple[list[object], str]] = {}  # by the identity of the parts, which are kept
+BY_VALUE = (int, str, bool)
+_wired: Callable[[Fabric], tuple[Any, ...]] = attrgetter(*WIRED)
+_digests: dict[tuple[int | str, ...], tuple[tuple[Any, ...], str]] = {}  # by the identity of the parts, which are kept
 
 
 class FabricDesign(Protocol):

@@ -17,6 +17,7 @@ from topoflow.fabric.wiring import (
     check_count,
     check_interfaces,
     forth,
+    kept,
     switched_bill,
 )
 
@@ -70,44 +71,49 @@ class Clos:
 
     def build_ports(self, nodes: int, ports: int) -> Fabric:
         """Return the network of ``ports`` rails of each of the ``nodes``; endpoint n * ``ports`` + r is rail r of n."""
-        check_count(f"{self.name}.servers", nodes)
-        below = min(self.leaf_ports, nodes if self.rails else nodes * ports)  # ports at a leaf
-        endpoint = np.arange(nodes * ports)
-        node, rail = np.divmod(endpoint, ports)
-        unit = -(-nodes // below) if self.rails else 1  # leaves of a rail
-        leaf = rail * unit + node // below if self.separate else node // below * ports + rail
-        if not self.rails:
-            leaf = endpoint // below
-        leaves = int(leaf.max()) + 1
-        network = unit if self.separate else leaves  # leaves that share spines
-        pod = self.pod_leaves or (network if network <= 2 * self.leaf_ports else self.leaf_ports)
-        up = max(1, round(below / self.oversubscription)) if network > 1 else 0
-        cores = max(1, round(pod / self.pod_oversubscription)) if network > pod else 0  # of each spine
-        tree = ClosRoutes(leaf, network, min(pod, network), up, cores)
-        check_cables(self.name, self.planes * (leaves * up + tree.spines * cores))
-        return self._cabled(nodes * ports, leaves, tree)
-
-    def _cabled(self, endpoints: int, leaves: int, tree: ClosRoutes) -> Fabric:
+        wiring, switch_ports = _wiring(replace(self, bandwidth=1.0, latency=0.0), nodes, ports)
         bandwidth = self.degree * self.bandwidth / self.planes
-        below, above, top = tree.cables(endpoints, leaves)
-        switches = leaves + tree.spines + tree.cores_in_all
-        names = [f"leaf {leaf}" for leaf in range(leaves)] + [f"spine {spine}" for spine in range(tree.spines)]
-        names += [f"core {core}" for core in range(tree.cores_in_all)]
-        cables = np.concatenate([below, above, top])
-        copies = [np.where(cables < endpoints, cables, cables + plane * switches) for plane in range(self.planes)]
-        if self.planes > 1:
-            names = [f"{name} of plane {plane}" for plane in range(self.planes) for name in names]
-        route = replace(tree, planes=self.planes, plane_cables=len(cables))
-        ports = 2 * len(cables) - len(below)
         return cabled(
             self.name,
-            Cabling.of(endpoints, np.concatenate(copies), route, names),
+            wiring,
             bandwidth=bandwidth,
             latency=self.latency,
             degree=self.degree,
             interface_bandwidth=self.bandwidth,
-            bill=switched_bill(self.planes * endpoints, self.planes * ports, self.planes * len(cables), bandwidth),
+            bill=switched_bill(self.planes * nodes * ports, switch_ports, wiring.cables, bandwidth),
         )
+
+
+@kept
+def _wiring(clos: Clos, nodes: int, ports: int) -> tuple[Cabling, int]:
+    """Return the wiring of networks that differ in speed alone, and the number of ports of their switches."""
+    check_count(f"{clos.name}.servers", nodes)
+    endpoints = nodes * ports
+    below = min(clos.leaf_ports, nodes if clos.rails else endpoints)  # ports at a leaf
+    endpoint = np.arange(endpoints)
+    node, rail = np.divmod(endpoint, ports)
+    unit = -(-nodes // below) if clos.rails else 1  # leaves of a rail
+    leaf = rail * unit + node // below if clos.separate else node // below * ports + rail
+    if not clos.rails:
+        leaf = endpoint // below
+    leaves = int(leaf.max()) + 1
+    network = unit if clos.separate else leaves  # leaves that share spines
+    pod = clos.pod_leaves or (network if network <= 2 * clos.leaf_ports else clos.leaf_ports)
+    up = max(1, round(below / clos.oversubscription)) if network > 1 else 0
+    cores = max(1, round(pod / clos.pod_oversubscription)) if network > pod else 0  # of each spine
+    tree = ClosRoutes(leaf, network, min(pod, network), up, cores)
+    check_cables(clos.name, clos.planes * (leaves * up + tree.spines * cores))
+    attached, above, top = tree.cables(endpoints, leaves)
+    switches = leaves + tree.spines + tree.cores_in_all
+    names = [f"leaf {leaf}" for leaf in range(leaves)] + [f"spine {spine}" for spine in range(tree.spines)]
+    names += [f"core {core}" for core in range(tree.cores_in_all)]
+    cables = np.concatenate([attached, above, top])
+    copies = [np.where(cables < endpoints, cables, cables + plane * switches) for plane in range(clos.planes)]
+    if clos.planes > 1:
+        names = [f"{name} of plane {plane}" for plane in range(clos.planes) for name in names]
+    route = replace(tree, planes=clos.planes, plane_cables=len(cables))
+    wiring = Cabling.of(endpoints, np.concatenate(copies), route, names)
+    return wiring, clos.planes * (2 * len(cables) - len(attached))
 
 
 @dataclass(frozen=True)

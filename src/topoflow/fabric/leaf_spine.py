@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,10 +86,11 @@ class LeafSpine:
         )
         links = [2 * below, 2 * above]
         latency = self.latency if self.spine_latency is None else self.spine_latency
-        return replace(
-            fabric,
-            bandwidth=np.repeat([bandwidth, bundle * bandwidth], links),
-            latency=np.repeat([self.latency, latency], links),
+        return fabric.with_speeds(
+            np.repeat([bandwidth, bundle * bandwidth], links),
+            np.repeat([self.latency, latency], links),
+            fabric.interface_bandwidth,
+            fabric.bill,
         )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
+from typing import Any
 
 from topoflow.fabric.base import Item
 from topoflow.fabric.wiring import check_count
@@ -48,11 +51,11 @@ class Prices:
 
     def cost(self, bill: Sequence[Item]) -> float:
         """Return the USD of all items."""
-        return self._total("prices.usd", self.usd, bill)
+        return self._total("usd", bill)
 
     def power(self, bill: Sequence[Item]) -> float:
         """Return the W of all items."""
-        return self._total("prices.watts", self.watts, bill)
+        return self._total("watts", bill)
 
     def missing(self, bill: Sequence[Item]) -> tuple[str, ...]:
         """Return the components of the bill that have no price or no power."""
@@ -67,14 +70,32 @@ class Prices:
         energy = self.power(bill) / 1e3 * self.power_usage * hours  # kWh
         return self.cost(bill) * hours / (self.years * HOURS_PER_YEAR) + energy * self.usd_per_kwh
 
-    def _total(self, field: str, tariffs: Mapping[str, Tariff], bill: Sequence[Item]) -> float:
-        total = 0.0
+    def _total(self, field: str, bill: Sequence[Item]) -> float:
+        total, tariffs = 0.0, self._tariffs[field]
         for item in bill:
             if item.component not in tariffs:
-                raise ValueError(f"{field}: must have {item.component}, got {', '.join(sorted(tariffs))}")
+                raise ValueError(f"prices.{field}: must have {item.component}, got {', '.join(sorted(tariffs))}")
             parts = item.count / self.nic_ports if item.component == "nic_port" else item.count
-            total += parts * _unit(tariffs[item.component], item.bandwidth / BYTES_PER_GIGABIT)
+            kind, value, speeds = tariffs[item.component]
+            gbps = item.bandwidth / BYTES_PER_GIGABIT
+            if speeds:
+                speed = speeds[min(bisect_left(speeds, gbps * (1 - 1e-9)), len(speeds) - 1)]
+                total += parts * (max(1, ceil(gbps / speed - 1e-9)) * value[speed])
+            else:
+                total += parts * (value * gbps if kind == "per_gbps" else value)
         return total
+
+    @cached_property
+    def _tariffs(self) -> Mapping[str, Mapping[str, tuple[str, Any, list[float]]]]:
+        """The kind of each tariff, its value, and the speeds that it lists, ascending."""
+        return {
+            field: {
+                component: (kind, value, sorted(value) if isinstance(value, Mapping) else [])
+                for component, tariff in getattr(self, field).items()
+                for kind, value in tariff.items()
+            }
+            for field in ("usd", "watts")
+        }
 
 
 def front(prices: Sequence[float], times: Sequence[float]) -> list[int]:
@@ -87,16 +108,6 @@ def front(prices: Sequence[float], times: Sequence[float]) -> list[int]:
         if not best or times[number] < times[best[-1]]:
             best.append(number)
     return best
-
-
-def _unit(tariff: Tariff, gbps: float) -> float:
-    """Return the price or power of one component for a link of ``gbps``."""
-    ((kind, value),) = tariff.items()
-    if isinstance(value, int | float):
-        return value * gbps if kind == "per_gbps" else value
-    fastest = max(value)
-    speed = min((listed for listed in value if listed >= gbps * (1 - 1e-9)), default=fastest)
-    return max(1, ceil(gbps / speed - 1e-9)) * value[speed]
 
 
 def _check_tariff(place: str, tariff: Tariff) -> None:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topoflow.demand import Demand
+from topoflow.demand import Demand, Group
 from topoflow.fabric.base import Channels, Fabric
 from topoflow.fabric.channels.hamiltonian import both_directions
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.torus import TorusRoutes, grid_fabric
-from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill, server_names
+from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill, kept, server_names
 
 
 @dataclass(frozen=True)
@@ -40,21 +40,26 @@ class Ring:
         return grid_fabric("ring", self, TorusRoutes((servers,)), both_directions(tuple(range(servers))), demand)
 
     def _simplex(self, servers: int, demand: Demand) -> Fabric:
-        source = np.arange(servers, dtype=np.int32)
-        target = np.roll(source, -1)
-        return Fabric(
-            name="ring",
-            servers=servers,
-            nodes=server_names(servers),
-            source=source,
-            target=target,
-            bandwidth=np.full(servers, float(self.bandwidth)),
-            latency=np.full(servers, float(self.latency)),
-            route=ShortestPaths(server_names(servers), source, target),
-            degree=1,
-            interface_bandwidth=float(self.bandwidth),
-            bill=direct_bill(servers, servers, self.bandwidth),
-            channels=Channels(
-                {group: (tuple(range(servers)),) for group in demand.all_reduce if len(group) == servers}
-            ),
-        )
+        ring = _one_way(servers, tuple(group for group in demand.all_reduce if len(group) == servers))
+        bandwidth, latency = (np.full(servers, float(speed)) for speed in (self.bandwidth, self.latency))
+        return ring.with_speeds(bandwidth, latency, self.bandwidth, direct_bill(servers, servers, self.bandwidth))
+
+
+@kept
+def _one_way(servers: int, groups: tuple[Group, ...]) -> Fabric:
+    """Return the ring of cables from each server to the next, of any speed, on which ``groups`` reduce in its order."""
+    source = np.arange(servers, dtype=np.int32)
+    target, names = np.roll(source, -1), server_names(servers)
+    return Fabric(
+        name="ring",
+        servers=servers,
+        nodes=names,
+        source=source,
+        target=target,
+        bandwidth=np.ones(servers),
+        latency=np.zeros(servers),
+        route=ShortestPaths(names, source, target),
+        degree=1,
+        interface_bandwidth=1.0,
+        channels=Channels({group: (tuple(range(servers)),) for group in groups}),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -20,7 +20,7 @@ Cables = Sequence[Cable] | NDArray[np.int64]  # [C, 2]
 Index = NDArray[np.int64]
 
 NO_CHANNELS = Channels()
-kept = lru_cache(maxsize=8)  # of functions that return the wiring of sizes: points of a sweep share it
+kept = lru_cache(maxsize=32)  # of functions that return the wiring of sizes: points of a sweep share it
 BYTES_PER_CABLE = 88  # memory while a network is built (measured): 24 for each of its two links, the rest for ends
 
 
@@ -70,6 +70,7 @@ class Cabling:
     source: NDArray[np.int32]  # [2C] node
     target: NDArray[np.int32]  # [2C] node
     route: Route
+    networks: dict[tuple[str, int], Fabric] = field(default_factory=dict)  # of any speed, by name and degree
 
     @staticmethod
     def of(servers: int, cables: Cables, route: Route, switches: Sequence[str] = ()) -> Cabling:
@@ -111,21 +112,23 @@ def cabled(
     channels: Channels = NO_CHANNELS,
 ) -> Fabric:
     """Return a fabric of duplex cables that all have the same ``bandwidth`` (B/s per direction) and ``latency`` (s)."""
-    links = 2 * wiring.cables
-    return Fabric(
-        name=name,
-        servers=wiring.servers,
-        nodes=wiring.nodes,
-        source=wiring.source,
-        target=wiring.target,
-        bandwidth=np.full(links, float(bandwidth)),
-        latency=np.full(links, float(latency)),
-        route=wiring.route,
-        degree=degree,
-        interface_bandwidth=float(interface_bandwidth),
-        bill=bill,
-        channels=channels,
-    )
+    links, kind = 2 * wiring.cables, (name, degree)
+    if kind not in wiring.networks:
+        wiring.networks[kind] = Fabric(
+            name=name,
+            servers=wiring.servers,
+            nodes=wiring.nodes,
+            source=wiring.source,
+            target=wiring.target,
+            bandwidth=np.ones(links),
+            latency=np.zeros(links),
+            route=wiring.route,
+            degree=degree,
+            interface_bandwidth=1.0,
+        )
+    speeds = np.full(links, float(bandwidth)), np.full(links, float(latency)), interface_bandwidth, bill
+    fabric = wiring.networks[kind].with_speeds(*speeds)
+    return fabric if channels is NO_CHANNELS else replace(fabric, channels=channels)
 
 
 def switched_bill(servers: int, switch_ports: int, cables: int, bandwidth: float) -> tuple[Item, ...]:

@@ -118,8 +118,8 @@ def _order(pipeline: int, virtual: int, microbatches: int) -> list[tuple[int, in
     """
     stages = pipeline * virtual
     passes = table_of(None, pipeline, microbatches, stages).order
-    stage, microbatch = np.array([(each.stage, each.microbatch) for each in passes]).T
-    is_forward = np.array([each.kind == "F" for each in passes])
+    columns = [*zip(*passes, strict=True)]
+    stage, microbatch, is_forward = np.array(columns[0]), np.array(columns[1]), np.array(columns[2]) == "F"
     other, number = np.where(is_forward, stage - 1, stage + 1), np.arange(1, len(passes) + 1)
     number_of = np.zeros((2, stages + 2, microbatches), np.int64)  # of passes, with none before and after the stages
     number_of[is_forward.astype(int), stage + 1, microbatch] = number
@@ -127,5 +127,5 @@ def _order(pipeline: int, virtual: int, microbatches: int) -> list[tuple[int, in
     last = np.max(number_of[0], axis=1)[stage + 1]
     work = stage + stages * np.where(is_forward, 0, np.where(number == last, 2, 1))
     message = np.where(source > 0, np.minimum(stage, other), -1)
-    columns = stage % pipeline, source, message, work
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+    found = stage % pipeline, source, message, work
+    return list(zip(*(column.tolist() for column in found), strict=True))

@@ -41,7 +41,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +50,7 @@ from numpy.typing import NDArray
 from topoflow.collectives import nccl_flows
 from topoflow.collectives.nccl_flows import Nccl
 from topoflow.hardware.cluster import Cluster
+from topoflow.processes import start
 from topoflow.search.pipeline_passes import BucketReduction, LastPasses, PassPart, pipeline_ends
 from topoflow.search.recipes import Recipes
 from topoflow.strategy.grid import GRADIENTS, ParallelGrid, is_root, units_of
@@ -202,14 +203,31 @@ class RecipeBound:
         self.kinds = [first[kind] for kind in range(len(first))]
         self.types: dict[tuple[int, int], StageTypes] = {}
         self.shares: dict[float, LayerGraph] = {}  # samples on a GPU -> the job with them
+        self.grids: dict[tuple[int, int, int, str], ParallelGrid] = {}
         self.seconds: dict[tuple[tuple[int, ...], int], list[float]] = {}
         self.calls: dict[tuple[tuple[int, ...], int], Floats] = {}
         measured = workload.gpu.measured
         self.waiting = 0.0 if measured is None else 1 - measured.overlap  # part of a gather that compute waits for
         self.gradient_bytes = DTYPE_BYTES[given.reduce_dtype or workload.dtype]
 
-    def of(self, recipes: Recipes, most: float = np.inf) -> Bounds:
-        """Return the bounds of all recipes, without a time for those that need more than ``most`` bytes."""
+    def of(self, recipes: Recipes, most: float = np.inf, processes: int = 1) -> Bounds:
+        """Return the bounds of all recipes, without a time for those that need more than ``most`` bytes.
+
+        Each of ``processes`` bounds the recipes of some meshes.
+        """
+        _, mesh = _distinct(recipes.tensor, recipes.context, recipes.expert)
+        shares = [np.flatnonzero(mesh % processes == number) for number in range(min(processes, mesh.max() + 1))]
+        bound = partial(self._of, most=most)
+        others = [start(bound, recipes.at(rows), "strategy: must be bounded") for rows in shares[1:]]
+        found = [bound(recipes.at(shares[0])), *(wait() for wait in others)]
+        order = np.argsort(np.concatenate(shares))
+        return Bounds(
+            np.concatenate([each.seconds for each in found])[order],
+            np.concatenate([each.memory for each in found])[order],
+            {name: np.concatenate([each.parts[name] for each in found])[order] for name in PARTS},
+        )
+
+    def _of(self, recipes: Recipes, most: float) -> Bounds:
         seconds, memory = np.full(len(recipes), np.inf), np.zeros(len(recipes))
         parts = {name: np.zeros(len(recipes)) for name in PARTS}
         work = self._work(recipes)
@@ -268,10 +286,13 @@ class RecipeBound:
 
     def _grid(self, tensor: int, context: int, expert: int, recompute: str = "none") -> ParallelGrid:
         """Return the grid of one replica without a pipeline."""
-        return ParallelGrid(
-            tensor=tensor, context=context, expert=expert, data=1, pipeline=1, microbatches=1, gpus_per_server=1,
-            stages=(tuple(self.layers),), recompute=recompute,
-        )  # fmt: skip
+        key = tensor, context, expert, recompute
+        if key not in self.grids:
+            self.grids[key] = ParallelGrid(
+                tensor=tensor, context=context, expert=expert, data=1, pipeline=1, microbatches=1, gpus_per_server=1,
+                stages=(tuple(self.layers),), recompute=recompute,
+            )  # fmt: skip
+        return self.grids[key]
 
     def _types(self, pipeline: int, virtual: int) -> StageTypes:
         if (pipeline, virtual) not in self.types:
@@ -372,12 +393,12 @@ class RecipeBound:
         """Return [R, p] the elements per sample on each rank."""
         virtual, pipeline = types.kept[0].shape
         unique, number = _distinct(recipes.recompute, recipes.microbatches)
+        microbatches = {
+            many: kept_microbatches(None, pipeline, many, pipeline * virtual).reshape(virtual, pipeline)
+            for many in set(unique[:, 1].tolist())
+        }
         elements = [
-            (
-                kept_microbatches(None, pipeline, many, pipeline * virtual).reshape(virtual, pipeline) * types.kept[how]
-            ).sum(axis=0)
-            + types.working[how]
-            for how, many in unique.tolist()
+            (microbatches[many] * types.kept[how]).sum(axis=0) + types.working[how] for how, many in unique.tolist()
         ]
         activations: Floats = np.array(elements)[number]
         return activations

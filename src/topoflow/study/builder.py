@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from topoflow.case.base import Case, CaseSettings, Job
@@ -36,7 +37,7 @@ MIN_FOLDED = 512  # GPUs of nodes; in a smaller job every GPU has its own tasks
 JOINED_FLOWS = ("fluid", "bound")  # fidelities in which an endpoint may have several nodes
 PIPELINE = "pipeline"  # of ``fold``: all GPUs of a pipeline rank are one endpoint
 MOST_TASKS = 2**23  # of the jobs, and of the worlds, that are kept between batches of points; of 100 B each
-MAX_TEXTS = 4096  # texts of mappings kept, of 1 kB each
+MAX_FOUND = 1024  # kept by the identity of values
 JOB = (
     "workload",
     "strategy",
@@ -51,7 +52,9 @@ JOB = (
     "placement",
     "request",
 )  # keys that a job depends on
+FABRIC = ("fabric", "strides", "nccl", "node", "gpus_per_node")  # those that a network depends on, but for its job
 WORKLOAD = ("workload", "efficiency")  # those that it depends on before it is divided
+known_cluster = lru_cache(maxsize=32)(Cluster)  # it takes 0.3 ms to find which ports its GPUs use
 PROBLEM = ("all_reduce", "routing", "seed")  # those that a search leaves as they are
 
 
@@ -70,7 +73,8 @@ class Builder:
     made: dict[Hashable, Any] = field(default_factory=dict)
     placements: Placements = field(default_factory=Placements)
     left_out: list[str] = field(default_factory=list)  # why fabrics of the default sweep are missing
-    _texts: dict[int, tuple[Any, str]] = field(default_factory=dict)  # mappings by identity, and their text
+    # The same by the identity of values, of which points share most; they are kept so that no other gets theirs.
+    _found: dict[Hashable, tuple[list[Any], Any]] = field(default_factory=dict)
 
     def build(self, points: Sequence[Point], observer: Observer = Silent()) -> list[PointCases]:
         """The cases of the grid; ``observer`` sees each point.
@@ -104,6 +108,7 @@ class Builder:
         """Keep no more than ``MOST_TASKS`` for points to come."""
         jobs = {key: made for key, made in self.made.items() if isinstance(made, Job)}
         self.made = jobs if sum(len(job.traffic) for job in jobs.values()) <= MOST_TASKS else {}
+        self._found.clear()
         self.placements.forget(MOST_TASKS)
         self.left_out.clear()
 
@@ -118,6 +123,7 @@ class Builder:
     def forget_jobs(self) -> None:
         """Keep networks and workloads only for points to come."""
         self.made = {key: made for key, made in self.made.items() if isinstance(made, Fabric | LayerGraph)}
+        self._found.clear()
         self.placements = Placements()
 
     def job(self, point: Point, fewer: int = 0, observer: Observer = Silent()) -> Job:
@@ -135,23 +141,17 @@ class Builder:
     def _decision(self, point: Point, job: Job) -> Decision:
         name = point.config[FIDELITY]
         keys = (*LOWERING, *((FIDELITY, name) if name in point.config else (FIDELITY,)))
-        which = f"of job {id(job)}, {id(point.objects.get(FIDELITY))}"
+        which = id(job), id(point.objects.get(FIDELITY))
         made: Decision = self._once(point, keys, lambda point: decided(point, job.traffic), which)
         return made
 
     def _fabric(self, point: Point, job: Job) -> Fabric:
         check_fit(point.config["strides"], job.demand)
-        design = design_of(point, job)
-        asked = job.asked
-        if isinstance(design, Attached) and design.folded:  # no rings in it are for the groups of a job
-            asked = f"{job.servers} of {design.per_endpoint}"
-        fabric: Fabric = self._once(
-            point,
-            ("fabric", "strides", "nccl", "node", "gpus_per_node"),
-            lambda point: design.build(job.servers, job.demand),
-            asked,
-        )
-        return fabric
+        asked, folded = job.asked, _gpus_of_endpoint(job)
+        if point.config["node"] is not None and point.config["strides"] is None and folded > 1:
+            asked = f"{job.servers} of {folded}"  # no rings in it are for the groups of a job
+        made: Fabric = self._once(point, FABRIC, lambda point: _built(point, job), asked)
+        return made
 
     def _after_failure(self, point: Point, job: Job, fabric: Fabric) -> tuple[Job, list[Fabric]]:
         """The job on the servers that are left, and the networks that may be left of one built for the whole job."""
@@ -179,43 +179,33 @@ class Builder:
     def _cases(
         self, point: Point, about: CaseSettings, decision: Decision, job: Job, fabrics: Sequence[Fabric]
     ) -> tuple[Case, ...]:
-        lowering, name = decision.lowering, about.world
-        worlds: list[World] = self._once(
-            point,
-            ("fabric", "strides", "fail", *LOWERING),
-            lambda point: [self.placements.place(job.traffic, fabric, lowering, name) for fabric in fabrics],
-            f"of job {id(job)}",
-        )
         costs = build(point, "prices"), build(point, "reliability")
+        worlds = [self.placements.place(job.traffic, fabric, decision.lowering, about.world) for fabric in fabrics]
         return tuple(
-            Case(_simulated_in(about, decision, world), job, fabric, lowering, world, *costs)
-            for fabric, world in zip(fabrics, (_named(world, name) for world in worlds), strict=True)
+            Case(_simulated_in(about, decision, world), job, fabric, decision.lowering, world, *costs)
+            for fabric, world in zip(fabrics, worlds, strict=True)
         )
 
-    def _once(self, point: Point, keys: tuple[str, ...], make: Callable[[Point], Any], which: str) -> Any:
-        values = [point.config[key] for key in keys]
-        key = (which, keys, *[self._text(value) if isinstance(value, dict | list) else repr(value) for value in values])
-        if key not in self.made:
-            self.made[key] = make(point)
-        return self.made[key]
-
-    def _text(self, value: Any) -> str:
-        """Return a mapping or a list as text. Points share most of them, whose texts are kept."""
-        if id(value) not in self._texts:
-            if len(self._texts) >= MAX_TEXTS:
-                self._texts.clear()
-            self._texts[id(value)] = value, repr(value)
-        return self._texts[id(value)][1]
-
-
-def _named(world: World, name: str) -> World:
-    return world if world.name == name else replace(world, name=name)
+    def _once(self, point: Point, keys: tuple[str, ...], make: Callable[[Point], Any], which: Hashable) -> Any:
+        """Return what ``make`` makes of the first point with equal values of ``keys``."""
+        config = point.config
+        values = [config[key] for key in keys]
+        same = (which, keys, *map(id, values))
+        if same not in self._found:
+            key = (which, keys, *map(repr, values))
+            if key not in self.made:
+                self.made[key] = make(point)
+            if len(self._found) >= MAX_FOUND:
+                self._found.clear()
+            self._found[same] = values, self.made[key]
+        return self._found[same][1]
 
 
 def settings(point: Point, job: Job, world: str, decision: Decision) -> CaseSettings:
     """Return the settings of a point as a report states them, with the decided values. A motif has its own name."""
-    config = dict(point.config)
-    config.pop(EXECUTOR, None)
+    config = point.config
+    if EXECUTOR in config:
+        config = {key: value for key, value in config.items() if key != EXECUTOR}
     return CaseSettings(
         world=world,
         workload=job.workload.name if isinstance(job.workload, MessagePattern) else point.choices["workload"],
@@ -273,7 +263,7 @@ def gpus_of(point: Point) -> int:
 
 def cluster_of(point: Point) -> Cluster:
     """Return the nodes of a point."""
-    return Cluster(load(point.config["node"]), gpus_of(point), point.config["gpus_per_node"] or 0)
+    return known_cluster(load(point.config["node"]), gpus_of(point), point.config["gpus_per_node"] or 0)
 
 
 def job_of(point: Point, workload: Workload) -> Job:
@@ -379,11 +369,19 @@ def design_of(point: Point, job: Job | None = None) -> FabricDesign:
     """Return the kind of network of a point, with the ring orders that it asks for; with nodes, attached to GPUs."""
     design: FabricDesign = build(point, "fabric")
     if job is not None and point.config.get("node") is not None:
-        each = job.workload.gpus_per_server if isinstance(job.workload, LayerGraph) else 1
-        cluster = Cluster(load(point.config["node"]), job.servers * each, point.config["gpus_per_node"] or 0)
+        each = _gpus_of_endpoint(job)
+        cluster = known_cluster(load(point.config["node"]), job.servers * each, point.config["gpus_per_node"] or 0)
         design = Attached(design, cluster, build(point, "nccl").pxn, each > 1, each)
     strides = point.config["strides"]
     return design if strides is None else WithStrides(design, tuple(strides))
+
+
+def _built(point: Point, job: Job) -> Fabric:
+    return design_of(point, job).build(job.servers, job.demand)
+
+
+def _gpus_of_endpoint(job: Job) -> int:
+    return job.workload.gpus_per_server if isinstance(job.workload, LayerGraph) else 1
 
 
 def problem_of(point: Point) -> Problem:

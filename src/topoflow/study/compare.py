@@ -18,6 +18,7 @@ from topoflow.engine.observer import Silent
 from topoflow.engine.simulation import simulate_each
 from topoflow.fabric.attached import network_links
 from topoflow.fabric.base import Fabric
+from topoflow.memory import no_garbage_collection
 from topoflow.report.base import Report
 from topoflow.study.builder import Builder, PointCases
 from topoflow.study.configure.build import fidelity_of
@@ -60,6 +61,7 @@ def compare_each(points: Sequence[Point], commands: Sequence[str], run: Run) -> 
     ]
 
 
+@no_garbage_collection()
 def _compare(points: Sequence[Point], run: Run) -> tuple[list[Result | ValueError], tuple[str, ...]]:
     """The results of the points, or why there is none, and what of the default sweep was left out."""
     builder = Builder()
@@ -135,9 +137,10 @@ def simulate(asked: Sequence[PointCases], run: Run) -> list[Result]:
 def _with_failures(point: Point, result: Result, builder: Builder, run: Run) -> Result:
     """``result``; where its point asks for it, with how much slower the job is if each fiber or server fails."""
     each = each_of(point.config["fail"])
-    if each:
-        run.observer.stage(f"{result.fabric.name} failing")
-        run.observer.size(f"{counted(result.fabric.links, 'link')}, {counted(result.fabric.servers, 'server')}")
+    if not each:
+        return result
+    run.observer.stage(f"{result.fabric.name} failing")
+    run.observer.size(f"{counted(result.fabric.links, 'link')}, {counted(result.fabric.servers, 'server')}")
     return replace(result, failures=tuple(_failures(what, point, result, builder, run) for what in each))
 
 

@@ -127,8 +127,7 @@ def _swept(points: Sequence[Point], number: int) -> dict[str, str]:
     """Return the keys and values of a point, without composing it."""
     if not isinstance(points, Grid):
         return dict(points[number].swept)
-    pairs = (each.partition("=")[::2] for each in points.product[number])
-    return {key.lstrip("+"): value for key, value in pairs}
+    return {key.lstrip("+"): value for key, value in points.product.swept(number).items()}
 
 
 def _is_number(text: str) -> bool:

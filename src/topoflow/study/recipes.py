@@ -187,7 +187,7 @@ class _Search:
         )  # raises for others
         nccl = build(point, "nccl") if point.config["all_reduce"] == NCCL else None
         self.bound = RecipeBound(alone, cluster, nccl, rule)
-        self.bounds = self.bound.of(self.recipes, alone.gpu.usable_memory)
+        self.bounds = self.bound.of(self.recipes, alone.gpu.usable_memory, self.processes)
         self.fits = self.bounds.memory <= alone.gpu.usable_memory
         if not self.fits.any():
             least = int(self.bounds.memory.argmin())

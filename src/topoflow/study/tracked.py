@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -74,7 +73,7 @@ def of_comparison(report: Report, folder: Path | None) -> TrackedResults:
     """The recommended world, a table of all, and the files of a folder."""
     best = recommended(report.ranking)[0].row
     summary = {key: getattr(best, key) for key in ("iteration_time", "cost_usd", "power_w", "fabric", "world")}
-    return TrackedResults(summary, {"worlds": [asdict(row) for row in report.rows]}, files_of(folder))
+    return TrackedResults(summary, {"worlds": [dict(vars(row)) for row in report.rows]}, files_of(folder))
 
 
 def of_dataset(dataset: Dataset) -> TrackedResults:

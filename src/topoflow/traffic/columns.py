@@ -154,26 +154,33 @@ class Columns(Part):
 
     @cached_property
     def _rows(self) -> tuple[Offsets, Offsets, Offsets]:
-        """Return where the tasks of each part begin among those of all, pasted tasks, and which of these each is."""
+        """Return [P] how many tasks each paste has, these tasks, and [K] the place of each task in those of all parts.
+
+        A task that was not pasted has the place after them.
+        """
+        part, first, _ = self._pastes
         begin = offsets(part.tasks for part in self._parts)
-        begins, row = rows_of(begin, self._pastes[0])
-        return begin, np.arange(begins[-1]) + np.repeat(self._pastes[1] - begins[:-1], np.diff(begins)), row
+        begins, row = rows_of(begin, part)
+        count = np.diff(begins)
+        pasted = np.arange(begins[-1]) + np.repeat(first - begins[:-1], count)
+        rows = np.full(self.tasks, begin[-1])
+        rows[pasted] = row
+        return count, pasted, rows
 
     def _numbers(self) -> Ints:
         """Return [K] the number of the paste of each task; NONE: it was not pasted."""
-        numbers, (part, _, number) = np.full(self.tasks, NONE, np.int32), self._pastes
-        numbers[self._rows[1]] = np.repeat(number, np.diff(self._rows[0])[part])
+        numbers, (count, pasted, _) = np.full(self.tasks, NONE, np.int32), self._rows
+        numbers[pasted] = np.repeat(self._pastes[2], count)
         return numbers
 
     def _column(self, name: str, dtype: type, default: float) -> NDArray[Any]:
-        column: NDArray[Any] = np.full(self.tasks, default, dtype)
+        of_parts: NDArray[Any] = np.full(sum(part.tasks for part in self._parts) + 1, default, dtype)
+        first = 0
+        for part in self._parts:
+            part.fill(of_parts, name, first)
+            first += part.tasks
+        column = of_parts[self._rows[2]]
         self.fill(column, name, 0)
-        if self._parts:
-            begin, pasted, row = self._rows
-            of_parts: NDArray[Any] = np.full(begin[-1], default, dtype)
-            for part, first in zip(self._parts, begin.tolist(), strict=False):
-                part.fill(of_parts, name, first)
-            column[pasted] = of_parts[row]
         return column
 
     def _after(self) -> tuple[Offsets, Offsets]:

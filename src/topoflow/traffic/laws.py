@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from topoflow.arrays import Ints, Mask, Offsets
+from topoflow.arrays import Ints, Mask, Offsets, rows_of
 from topoflow.operations import COLLECTIVES, ROOTED
 from topoflow.traffic.tasks import COLLECTIVE, COMPUTE, NONE, TRANSFER, Compute, Operation, Subflow, Task
 from topoflow.units import check_not_negative, check_positive
@@ -144,10 +144,10 @@ def _transfers(traffic: Traffic) -> Iterator[Violation]:
 def _queued(traffic: Traffic) -> Iterator[Violation]:
     """Yield violations of collectives that wait for their communicator."""
     pairs = np.array(sorted(traffic.queued.items()), np.int64).reshape(-1, 2)
-    waits = np.repeat(np.arange(len(traffic)), np.diff(traffic.after_offsets)) * len(traffic) + traffic.after
     exists = ((pairs >= 0) & (pairs < len(traffic))).all(axis=1)
-    # numpy would first make both distinct, by hashing; the pairs are, and in ``waits`` it does not matter
-    is_waited_for = np.isin(pairs @ [len(traffic), 1], waits, assume_unique=True)
+    begins, place = rows_of(traffic.after_offsets, np.where(exists, pairs[:, 0], 0))
+    pair = np.repeat(np.arange(len(pairs)), np.diff(begins))
+    is_waited_for = np.bincount(pair, traffic.after[place] == pairs[pair, 1], len(pairs)) > 0
     wrong = ~exists | ~is_waited_for | (traffic.kind[pairs.clip(0, len(traffic) - 1)] != COLLECTIVE).any(axis=1)
     for task, earlier in pairs[wrong][:1].tolist():
         yield Violation(task, 7, f".queued: must be a collective that it waits for, got {earlier}")

@@ -156,7 +156,7 @@ class LayerGraph:
     def batch_per_server(self) -> float:
         return self.batch_per_gpu * self.gpus_per_server
 
-    @property
+    @cached_property
     def parameters(self) -> int:
         """Return the number of all parameters (elements)."""
         return sum(layer.parameters for layer in self.layers)

@@ -13,6 +13,7 @@ import pytest
 from tests.engine.test_packet_addresses import dragonfly
 from tests.engine.test_packet_sst import FLIT, FULL, MATCH, NIC, SETUP, SST, delivered, links_of
 from tests.papers.dragonfly.test_matching import GPU, Script, small
+from tests.twins.packet_sst import GET
 from topoflow.engine.base import Run
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
@@ -44,7 +45,7 @@ def makespan(sends: Sequence[tuple[int, int, float]]) -> int:
 
 def arrived(handed: int, links: int, bytes: int) -> int:
     """ps, a message that its host hands to the NIC at ``handed``, with all that both NICs take."""
-    setup = SETUP if bytes > 32 else 0
+    setup = SETUP if bytes > GET else 0
     first = delivered(handed + NIC + setup, links)
     return max(first + MATCH, first + (-(-bytes // 2048) - 1) * FULL * FLIT) + NIC
 

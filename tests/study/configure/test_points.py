@@ -28,7 +28,7 @@ VALUES = {  # of keys that interpolations read, directly and through others, are
     "gpu.flops.float32": ["1e13", "2e13"],
     "workload": ["dlrm", "bert", "vgg16"],
     "workload.batch_per_gpu": ["8", "16", "0"],
-    "workload.gpu.memory": ["1e10"],
+    "workload.gpu.memory": ["1e10", "2e10"],
     "strategy.bucket_bytes": ["null", "1000000", "${mib:2}"],
     "fail": ["{links: [1]}", "{rings: drop}"],
     "fail.links": ["[]", "[0]", "[0,1]"],

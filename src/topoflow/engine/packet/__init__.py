@@ -99,13 +99,21 @@ class Packet(PacketSettings):
         if graph.rounds > 1:  # what a message hears says nothing of its round
             return refuses_rounds(world, f"{self.name} with packet.{field}={value}")
         if graph.next_hops is not None:
-            return f"packet.{field}: must be {usual} with routing={world.routing}, got {value}"
+            return self._overtaking_refuses(world, world.routing in ADAPTIVE)
         if graph.alternatives is None:
             return None
         if _leaves_by_several(graph):
             law = f"must be {usual} where a message leaves by several interfaces of its server, as in {world.name}"
             return f"packet.{field}: {law}, got {value}"
-        if self.control == "hpcc" and (self.in_turn or self.numbers_drawn > 1):
+        return self._overtaking_refuses(world)
+
+    def _overtaking_refuses(self, world: World, adapts: bool = False) -> str | None:
+        """Return why packets of a message must not overtake each other, if they may in this world."""
+        if self.control != "hpcc":
+            return None
+        if adapts:
+            return f"routing: must not adapt with packet.control=hpcc, got {world.routing} in {world.name}"
+        if self.in_turn or self.numbers_drawn > 1:
             law = f"must be message with packet.control=hpcc and several paths, as in {world.name}"
             return f"packet.draws: {law}, got {self.draws}"
         return None

@@ -26,7 +26,8 @@ from topoflow.fabric.groups import WIRINGS
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, NO_SETS, UP, LinkSets, NextHops, virtual_channels
 
 MINIMAL = "minimal"
-ROUTINGS = (MINIMAL, "valiant_group", "adaptive_local", "ugal")
+VALIANT = "valiant_group"
+ROUTINGS = (MINIMAL, VALIANT, "adaptive_local", "ugal")
 MODES = {routing: number for number, routing in enumerate(ROUTINGS, start=1)}  # ``Routing`` of csrc/packet/state.h
 ADAPTIVE = ("adaptive_local", "ugal")  # a router decides about a packet when it comes
 BY_PATHS = 0

@@ -13,6 +13,7 @@ import numpy as np
 from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import AUTO, World
 from topoflow.engine.packet.addresses import AddressedLayout, max_hops, most_slots
+from topoflow.engine.packet.crossed import CrossedLinks
 from topoflow.engine.packet.layout import PortLayout
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.transport import (
@@ -239,14 +240,16 @@ def numbers(world: World, layout: PortLayout, settings: PacketSettings) -> Numbe
     pace = np.where(bytes_ > 0, np.ceil(settings.size * SECOND / limit), 0.0)
     _check_most(world, "the time of a packet at the limit of a transfer", pace, LONGEST, "ps")
     first = np.ceil(np.minimum(bytes_, settings.size) * SECOND / limit)  # ps, until there is a packet to send
-    handshake = picoseconds(world, "the latency of a path", _handshake(world, settings) * (bytes_ > 0))
+    listed = CrossedLinks.listed(graph)
+    handshake = picoseconds(world, "the latency of a path", _handshake(world, settings, listed) * (bytes_ > 0))
     buffer = _buffers(world, layout, settings, byte_time, latency)
     slots, slot_total = _slots(bytes_.astype(np.int64), buffer, world, layout, settings, byte_time, latency)
     control = TransportArrays.nothing(graph.tasks, layout.ports)
     if settings.has_transport:
-        back = picoseconds(world, "the latency of a path", _one_way(world, settings) * (bytes_ > 0))
+        crossed = listed if graph.next_hops is None else CrossedLinks.by_address(graph, world.routing)
+        back = picoseconds(world, "the latency of a path", _one_way(world, settings, crossed) * (bytes_ > 0))
         depth = _depths(world, settings, byte_time, latency)
-        control = control_of(world, layout, settings, settings.size, bytes_.astype(np.int64), back, depth)
+        control = control_of(world, layout, crossed, settings, settings.size, bytes_.astype(np.int64), back, depth)
         if settings.loses:
             slot_total = control.under_way + 1  # a packet gets its next slot before it leaves the one that it has
     if settings.is_sst:
@@ -257,7 +260,7 @@ def numbers(world: World, layout: PortLayout, settings: PacketSettings) -> Numbe
         slot_total = _sst_slots(bytes_.astype(np.int64), depth, rounds, layout, settings)
     return Numbers(
         bytes_.astype(np.int64),
-        picoseconds(world, "the delay of a task", graph.delay + _latency_alone(world, settings) * (bytes_ == 0))
+        picoseconds(world, "the delay of a task", graph.delay + _latency_alone(world, settings, listed) * (bytes_ == 0))
         + first.astype(np.int64)
         + handshake,
         handshake,
@@ -290,22 +293,19 @@ def in_picoseconds(seconds: float) -> int:
     return round(seconds * SECOND)
 
 
-def _latency_alone(world: World, settings: PacketSettings) -> Floats:
+def _latency_alone(world: World, settings: PacketSettings, crossed: CrossedLinks) -> Floats:
     """[T] s that a message without bytes takes on its path; 0 off the network."""
     graph = world.graph
-    if len(graph.path_offsets) == 1:
+    if not crossed.paths:
         return np.zeros(graph.tasks)
-    paths = len(graph.path_offsets) - 1
-    path = np.repeat(np.arange(paths), np.diff(graph.path_offsets))
-    weight = np.ones(len(path)) if graph.path_weight is None else graph.path_weight
-    hops = np.bincount(path, weight, paths)  # of the average byte
-    waited = np.bincount(path, world.latency[graph.path_links] * weight, paths).astype(np.float64)
+    hops = crossed.count  # of the average byte
+    waited = crossed.sums(world.latency[crossed.link])
     waited += np.where(hops > 0, np.maximum(hops - 1, 0) * settings.switch_latency + 2 * settings.nic_latency, 0.0)
     alone: Floats = np.where(graph.path >= 0, waited[graph.path], 0.0)
     return alone
 
 
-def _handshake(world: World, settings: PacketSettings) -> Floats:
+def _handshake(world: World, settings: PacketSettings, crossed: CrossedLinks) -> Floats:
     """[T] s in which a request of a flit crosses an idle network and its answer comes back, where a message asks.
 
     A flit has crossed a link when the next one begins, cut-through or not. Neither takes room or turns from packets.
@@ -313,22 +313,18 @@ def _handshake(world: World, settings: PacketSettings) -> Floats:
     """
     graph = world.graph
     asks = graph.bytes > (np.inf if settings.eager is None else settings.eager)
-    if not asks.any() or len(graph.path_offsets) == 1:
+    if not asks.any() or not crossed.paths:
         return np.zeros(graph.tasks)
-    return np.where(asks, 2 * _one_way(world, settings), 0.0)
+    return np.where(asks, 2 * _one_way(world, settings, crossed), 0.0)
 
 
-def _one_way(world: World, settings: PacketSettings) -> Floats:
+def _one_way(world: World, settings: PacketSettings, crossed: CrossedLinks) -> Floats:
     """[T] s that a flit takes on the idle path of a task; of any length for a task without one."""
-    graph = world.graph
-    paths = len(graph.path_offsets) - 1
-    if not paths:
-        return np.zeros(graph.tasks)
-    path = np.repeat(np.arange(paths), np.diff(graph.path_offsets))
-    weight = np.ones(len(path)) if graph.path_weight is None else graph.path_weight
-    flit = np.ceil(settings.flit * SECOND / world.capacity[graph.path_links]) / SECOND
-    crossed: Floats = np.bincount(path, flit * weight, paths)[graph.path] + _latency_alone(world, settings)
-    return crossed
+    if not crossed.paths:
+        return np.zeros(world.graph.tasks)
+    flit = np.ceil(settings.flit * SECOND / world.capacity[crossed.link]) / SECOND
+    found: Floats = crossed.sums(flit)[world.graph.path] + _latency_alone(world, settings, crossed)
+    return found
 
 
 def _buffers(world: World, layout: PortLayout, settings: PacketSettings, byte_time: Floats, latency: Offsets) -> Ints:
@@ -436,6 +432,8 @@ def _window(layout: PortLayout, settings: PacketSettings, byte_time: Floats, lat
     if isinstance(layout, AddressedLayout):
         arrival = latency[layout.tables.level == DOWN].min(initial=LONGEST) + nic
         other = latency[layout.tables.level != DOWN].min(initial=LONGEST) + min(switch, credit)
+        if settings.has_transport:  # what is lost is known a flit and a link later
+            other = min(other, latency.min(initial=LONGEST))
         return int(flit.min(initial=LONGEST) + min(arrival, other))
     last = np.concatenate(
         [layout.root_port[layout.root_channel == NONE], layout.edge_port[layout.edge_channel == NONE]]
@@ -446,7 +444,7 @@ def _window(layout: PortLayout, settings: PacketSettings, byte_time: Floats, lat
         flit[following] + latency[sent] + credit,
         flit[last] + latency[last] + nic,
     ]
-    if settings.has_transport:  # what is lost is known a flit and a link later
+    if settings.has_transport:  # likewise
         times.append(flit + latency)
     return min((int(each.min()) for each in times if len(each)), default=1)
 

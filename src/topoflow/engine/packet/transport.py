@@ -35,6 +35,8 @@ import numpy as np
 from topoflow.arrays import Floats, Ints, Offsets, distinct
 from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.base import AUTO, LoweredGraph, World
+from topoflow.engine.packet.addresses import AddressedLayout, max_hops
+from topoflow.engine.packet.crossed import CrossedLinks
 from topoflow.engine.packet.layout import PortLayout
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.parts import connected
@@ -212,7 +214,14 @@ class TransportArrays:
 
 
 def control_of(
-    world: World, layout: PortLayout, settings: Transport, size: int, bytes: Offsets, back: Offsets, depth: Ints
+    world: World,
+    layout: PortLayout,
+    crossed: CrossedLinks,
+    settings: Transport,
+    size: int,
+    bytes: Offsets,
+    back: Offsets,
+    depth: Ints,
 ) -> TransportArrays:
     """``size``: B of a packet, ``bytes`` [T], ``back`` [T] ps of a flit on the path, ``depth`` [N] flits."""
     graph, packets = world.graph, -(-bytes // size)
@@ -229,7 +238,8 @@ def control_of(
     round_trip, target, unit = np.zeros((3, graph.tasks), np.int64)
     telemetry = np.zeros(graph.tasks if settings.control == "hpcc" else 0, np.int64)
     first = layout.root_port[layout.path_roots[graph.path[sends]]]
-    idle = 2 * back[sends] / PS + _stored(world, graph.path[sends], size)
+    stored = crossed.sums(size / world.capacity[crossed.link])  # s of a packet on its path, stored at each link
+    idle = 2 * back[sends] / PS + stored[graph.path[sends]]
     if settings.control in ("nscc", "hpcc"):
         idle[:] = idle.max(initial=0.0)
     if settings.control == "nscc":
@@ -237,7 +247,7 @@ def control_of(
         unit[sends] = np.rint(size * idle * rate[first] / NSCC_UNIT)
         _check_nscc(world, size, target, unit)
     elif settings.control == "swift":
-        target[sends] = _in_ticks(settings.swift_target * (1 + _links(graph)[graph.path[sends]] / SWIFT_LINKS))
+        target[sends] = _in_ticks(settings.swift_target * (1 + crossed.count[graph.path[sends]] / SWIFT_LINKS))
     round_trip[sends] = np.rint(idle * PS)
     window = idle * rate[first] if settings.window == AUTO else np.full(len(sends), float(settings.window or 0))
     if settings.control == "hpcc":  # a packet may leave while fewer bytes are under way
@@ -254,7 +264,7 @@ def control_of(
     if settings.control == "hpcc":
         _check_hpcc(world, size, round_trip)
         largest[sends] = np.minimum(largest[sends], np.maximum(1, np.rint(window)))
-        telemetry[sends] = allowed[sends] + _most_links(graph)[graph.path[sends]] - 1  # a NIC says nothing
+        telemetry[sends] = allowed[sends] + _most_links(graph, layout)[graph.path[sends]] - 1  # a NIC says nothing
     puller, pull = _receivers(world, layout, sends, size)
     return TransportArrays(
         allowed.astype(np.int32),
@@ -284,13 +294,6 @@ def _in_ticks(seconds: Floats) -> Offsets:
     return np.maximum(TICK, np.rint(seconds * PS)).astype(np.int64)
 
 
-def _links(graph: LoweredGraph) -> Floats:
-    """Return the links of each path, of the average byte."""
-    count = len(graph.path_offsets) - 1
-    path = np.repeat(np.arange(count), np.diff(graph.path_offsets))
-    return np.bincount(path, graph.path_weight, count).astype(np.float64)
-
-
 def _check_nscc(world: World, size: int, target: Offsets, unit: Offsets) -> None:
     """Raise where a product of the kernel would need more than 63 bits."""
     largest = 2.0**58 / size / max(1, int(target.max(initial=0)) // TICK)
@@ -307,8 +310,10 @@ def _check_hpcc(world: World, size: int, round_trip: Offsets) -> None:
         raise ValueError(f"{world.name}.latency: {law}, got {round_trip.max() / PS:.3g}")
 
 
-def _most_links(graph: LoweredGraph) -> Offsets:
-    """Return the links of the longest alternative of each path."""
+def _most_links(graph: LoweredGraph, layout: PortLayout) -> Offsets:
+    """Return the links of the longest alternative of each path; by address those of the longest route."""
+    if isinstance(layout, AddressedLayout):
+        return np.full(len(graph.path_offsets) - 1, max_hops(layout.next_hops, layout.routing))
     every = graph.alternatives or Alternatives.single(graph.path_offsets, graph.path_links)
     most = np.zeros(len(every.offsets) - 1, np.int64)
     np.maximum.at(most, np.repeat(np.arange(len(most)), np.diff(every.offsets)), np.diff(every.hop_offsets))
@@ -318,16 +323,6 @@ def _most_links(graph: LoweredGraph) -> Offsets:
 def _risen(rate: float, of: Floats) -> Ints:
     found: Ints = np.clip(np.rint(rate / of * WHOLE_RATE), 1, WHOLE_RATE).astype(np.int32)
     return found
-
-
-def _stored(world: World, paths: Ints, size: int) -> Floats:
-    """[paths] s that a packet takes to cross all links of each path, stored at each of them."""
-    graph: LoweredGraph = world.graph
-    count = len(graph.path_offsets) - 1
-    path = np.repeat(np.arange(count), np.diff(graph.path_offsets))
-    weight = np.ones(len(path)) if graph.path_weight is None else graph.path_weight
-    found: Floats = np.bincount(path, size / world.capacity[graph.path_links] * weight, count).astype(np.float64)
-    return found[paths]
 
 
 def _receivers(world: World, layout: PortLayout, sends: Offsets, size: int) -> tuple[Ints, Offsets]:

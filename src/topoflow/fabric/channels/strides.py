@@ -55,8 +55,10 @@ class WithStrides:
 
 def check_fit(strides: Sequence[int] | None, demand: Demand) -> None:
     """Raise ``ValueError`` if none of ``strides`` is a ring of any group that all-reduces."""
+    if strides is None:
+        return
     sizes = sorted({len(group) for group in demand.all_reduce if len(group) > 1})
-    if strides is None or any(_is_ring(stride, size) for stride in strides for size in sizes):
+    if any(_is_ring(stride, size) for stride in strides for size in sizes):
         return
     groups = f"a group that all-reduces ({', '.join(map(str, sizes)) or 'none does'})"
     raise ValueError(f"strides: must be co-prime with the servers of {groups} and less, got {list(strides)}")

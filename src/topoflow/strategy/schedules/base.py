@@ -91,8 +91,9 @@ class Schedule:
                 if action in done:
                     raise ValueError(f"{self.places(rank, column)}: {action} must occur once, got it twice")
                 done.add(action)
-        microbatches = 1 + max((action.microbatch for action in done), default=-1)
-        for stage in range(1 + max(rank_of, default=-1)):
+        microbatches, stages = 1 + max((action.microbatch for action in done), default=-1), 1 + max(rank_of, default=-1)
+        has_all = len(done) == 2 * stages * microbatches and {action.kind for action in done} <= {"F", "B"}
+        for stage in range(0 if has_all else stages):
             place = self.places(rank_of.get(stage, -1), -1)
             for number in range(microbatches):
                 forward, inputs, whole, weights = ((stage, number, kind) in done for kind in KINDS)

@@ -40,6 +40,8 @@ class Decision:
 
     def of(self, point: Point) -> Point:
         """Return ``point`` with these values."""
+        if not self.objects and all(point.config[key] == value for key, value in self.config.items()):
+            return point
         config, objects = {**point.config, **self.config}, {**point.objects, **self.objects}
         return Point(point.swept, point.choices, config, point.by_default, objects)
 

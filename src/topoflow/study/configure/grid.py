@@ -14,6 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from topoflow.engine.observer import Observer, Silent
+from topoflow.memory import no_garbage_collection
 from topoflow.study.configure.build import forget
 from topoflow.study.configure.errors import one_line, reason
 from topoflow.study.configure.given import name_of
@@ -52,6 +53,15 @@ class Product(Sequence[list[str]]):
             else:
                 overrides.append(texts[0])
         return overrides[::-1]
+
+    def swept(self, number: int) -> dict[str, str]:
+        """Return the values of a point, of the keys that are given several."""
+        found = []
+        for key, values in reversed([*self.values.items()]):
+            if len(values) > 1:
+                number, index = divmod(number, len(values))
+                found.append((key, values[index]))
+        return dict(reversed(found))
 
     @cached_property
     def _texts(self) -> list[list[str]]:
@@ -131,22 +141,24 @@ class Grid(Sequence[Point]):
     def _points(self) -> PointComposer:
         return PointComposer(self.config, self.check, self.sources)
 
+    @no_garbage_collection()
     def compose(self, numbers: Sequence[int] | None = None, observer: Observer = Silent()) -> list[Point]:
         """Return the points of ``numbers``, by default all. ``observer`` is informed of each. Raise as ``of`` does."""
         points = []
         numbers = range(len(self)) if numbers is None else numbers
         for done, number in enumerate(numbers):
             observer.advance(done, len(numbers))
-            points.append(self._composed(self.product[number]))
+            points.append(self._composed(number))
         observer.advance(len(numbers), len(numbers))
         return points
 
-    def _composed(self, overrides: Sequence[str]) -> Point:
-        pairs, objects = [override.partition("=")[::2] for override in overrides], self.objects
-        varying = [(key, value) for key, value in pairs if key in self.product.varying]
-        swept = {key.lstrip("+"): name_of(objects[value]) if value in objects else value for key, value in varying}
+    def _composed(self, number: int) -> Point:
+        overrides, objects, varying = self.product[number], self.objects, self.product.varying
+        swept = {key.lstrip("+"): value for key, value in self.product.swept(number).items() if key in varying}
         if not objects:
             return self._points.compose(overrides, Point(swept, {}, {}, self.by_default))
+        swept = {key: name_of(objects[value]) if value in objects else value for key, value in swept.items()}
+        pairs = [override.partition("=")[::2] for override in overrides]
         made = {key: objects[value] for key, value in pairs if value in objects}
         texts = [override for override in overrides if override.partition("=")[2] not in objects]
         return self._points.compose(texts, Point(swept, {}, {}, self.by_default, made))

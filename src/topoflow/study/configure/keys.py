@@ -46,7 +46,8 @@ KEYS = (
     "threads",
     "out",
 )
-FAIL = ("links", "fibers", "servers", "each", "rings")
+NOTHING_FAILS: dict[str, Any] = {"links": [], "fibers": [], "servers": [], "each": None}
+FAIL = (*NOTHING_FAILS, "rings")
 BYTES_PER_SERVER = 2**11  # of a network and a job on it, at least: a dragonfly of 110,592 servers takes 3,600 each
 LISTED = ("links", "fibers", "servers")  # of fail, by number
 EACH = ("fiber", "server")  # what of the network fails one after the other
@@ -96,6 +97,8 @@ def _check_placement(config: Mapping[str, Any]) -> None:
 
 def check_keys(config: Mapping[str, Any], known: Sequence[str]) -> None:
     """Raise ``ValueError`` unless ``config`` has the ``known`` keys and no other."""
+    if config.keys() == set(known):
+        return
     for key in sorted(set(config) - set(known)):
         raise ValueError(f"{key}: no such key; must be one of {', '.join(known)}")
     for key in known:
@@ -139,6 +142,9 @@ def check_run(config: Mapping[str, Any]) -> None:
 def _check_fail(fail: object) -> None:
     if not isinstance(fail, Mapping) or set(fail) != set(FAIL):
         raise ValueError(f"fail: must be a mapping with the keys {', '.join(FAIL)}, got {fail}")
+    if fail == {**NOTHING_FAILS, "rings": fail["rings"]}:
+        check_among("fail.rings", fail["rings"], CHOICES)
+        return
     for key in LISTED:
         numbers = fail[key]
         listed = isinstance(numbers, Sequence) and not isinstance(numbers, str)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from typing import Any
 
+from topoflow.hardware.node import Node
 from topoflow.hardware.presets import load
 from topoflow.units import gbps
 from topoflow.workload.efficiency import measured_gpus
@@ -42,19 +44,22 @@ def with_node(overrides: Sequence[str], made: Collection[str], gpus: Collection[
     if gpu not in gpus and "gpu" not in values and "gpu" not in made:
         known = f"{node.gpu or 'whose name the file does not have'}, is none of {', '.join(gpus)}"
         raise ValueError(f"gpu: must be given for node {name}, as its GPU, {known}")
+    given = {*values, *made}
+    return [*overrides, *[text for key, text in _follows(node) if key not in given]]
+
+
+@cache
+def _follows(node: Node) -> tuple[tuple[str, str], ...]:
+    """Return the keys that a node has a value for, and the override of each."""
+    bandwidth = max((port.bandwidth for port in node.ports), default=gbps(100)) / gbps(1)
     follows = {
-        "gpu": gpu,
-        "bandwidth_gbps": max((port.bandwidth for port in node.ports), default=gbps(100)) / gbps(1),
-        "degree": 1,
+        "gpu": node.gpu.lower(),
+        "bandwidth_gbps": f"{bandwidth:g}",
+        "degree": "1",
         "all_reduce": "nccl" if node.sm else "ring",
         "prices": "gpu_cluster",
     }
-    added = [
-        f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
-        for key, value in follows.items()
-        if key not in values and key not in made
-    ]
-    return [*overrides, *added]
+    return tuple((key, f"{key}={value}") for key, value in follows.items())
 
 
 def has_measured_kernels(values: Mapping[str, Any], overrides: Sequence[str], made: Collection[str]) -> bool:

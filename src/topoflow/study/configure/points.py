@@ -54,6 +54,10 @@ class Argument:
         """Return what the composition depends on: a plain value counts by its key alone."""
         return (self.key if self.is_value else self.text), self.is_value
 
+    def chooses_like(self, other: Argument) -> bool:
+        """Return whether both give a plain value to one key, other than a node, which chooses a GPU."""
+        return self.is_value and other.is_value and self.key == other.key != "node"
+
 
 @dataclass(frozen=True)
 class Composition:
@@ -73,6 +77,9 @@ class Composition:
                 self.sound[name] = point.config[name]
 
 
+NO_LAST: tuple[Sequence[str], Composition | None, dict[Path, Any]] = ((), None, {})
+
+
 @dataclass
 class PointComposer:
     """Composes the points of the configuration ``name``.
@@ -85,14 +92,14 @@ class PointComposer:
     sources: Sources = INITIALIZED
     _compositions: dict[tuple[str, ...], Composition] = field(default_factory=dict)  # by their overrides
     _shared: dict[tuple[tuple[str, bool], ...], Composition] = field(default_factory=dict)  # by their forms
+    _last: tuple[Sequence[str], Composition | None, dict[Path, Any]] = NO_LAST
     _parsed: dict[str, Argument] = field(default_factory=dict)
     _groups: dict[str, list[str]] = field(default_factory=dict)
 
     def compose(self, overrides: Sequence[str], point: Point) -> Point:
         """Return ``point`` with the values and choices of ``overrides``. Raise ``ValueError`` in one line."""
         with one_line(overrides, self.name, self.sources):
-            overrides = with_node(overrides, point.objects, self._options("gpu"))
-            composition, changes = self.composition(overrides)
+            composition, changes = self._files(overrides, point.objects)
             for group, made in point.objects.items():
                 if group not in (FIDELITY, *composition.choices):
                     raise ValueError(f"{group}: must be text, a number or a list of these, got {type(made).__name__}")
@@ -108,6 +115,21 @@ class PointComposer:
                 raise
             self._check(composition, values)
         return _with_objects(point, composition, values)
+
+    def _files(self, overrides: Sequence[str], objects: Mapping[str, Any]) -> tuple[Composition, dict[Path, Any]]:
+        """Return what ``composition`` does for ``overrides`` and those that their node adds.
+
+        Points of a sweep mostly differ from the one before in plain values alone, and then choose the same files.
+        """
+        last, composition, changes = self._last
+        if composition is not None and len(overrides) == len(last) and not objects:
+            different = [(one, other) for one, other in zip(overrides, last, strict=True) if one is not other]
+            pairs = [(self.argument(one), self.argument(other)) for one, other in different]
+            if all(one.path in changes and one.chooses_like(other) for one, other in pairs):  # else Hydra has it
+                return composition, {**changes, **{one.path: one.value for one, _ in pairs}}
+        composition, changes = self.composition(with_node(overrides, objects, self._options("gpu")))
+        self._last = NO_LAST if objects else (overrides, composition, changes)
+        return composition, changes
 
     def composition(self, overrides: Sequence[str]) -> tuple[Composition, dict[Path, Any]]:
         """Return the composition of the files that ``overrides`` choose, and the values that they change in it.

@@ -473,11 +473,15 @@ def handover_bytes(workload: LayerGraph, grid: ParallelGrid) -> list[float]:
         for earlier in layer.after:
             last[earlier] = max(last[earlier], stage_of[layer.name])
     ranks = grid.gpus_per_server / grid.sharing  # replicas on a server; less than 1 if a replica has several servers
+    sent = [0.0] * (len(grid.stages) - 1)  # elements of a sample
+    for layer in workload.layers:
+        for stage in range(stage_of[layer.name], last[layer.name]):
+            sent[stage] += layer.output_elements
     return [
-        sum(layer.output_elements for layer in workload.layers if stage_of[layer.name] <= stage < last[layer.name])
+        elements
         * grid.samples(workload)
         * workload.element_bytes
         * ranks
         * (grid.stage_ranks[stage] != grid.stage_ranks[stage + 1])
-        for stage in range(len(grid.stages) - 1)
+        for stage, elements in enumerate(sent)
     ]

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,7 @@ class Efficiency:
         return reached["forward"], reached["backward"]
 
 
+@cache
 def measured_gpus() -> dict[str, Path]:
     """Return the shipped file of each GPU that has one, by its name in small letters."""
     return {path.stem: path for path in sorted(Path(__file__).parent.glob("*.json"))}
