@@ -67,6 +67,10 @@ DATA_GROUPS = {
     "prices": "topoflow.fabric.prices.Prices",
     "cluster": "topoflow.scheduling.base.GroupedCluster",
 }
+# Names that say the part of a thing in one sentence instead of the thing.
+VAGUE_NAMES = frozenset({"found", "own", "each", "law", "asked", "made", "given", "kept", "told", "apart"})
+NAMES_NOT_REVIEWED = ("engine/packet/", "engine/lowering/", "study/", "search/", "traffic/", "fabric/")
+USER_KEYS: dict[str, set[str]] = {}  # module -> fields whose names users write into their own files
 
 ROOMS = sorted(path for path in (PACKAGE / "papers").iterdir() if (path / "experiment").is_dir())
 EXPERIMENTS = sorted(path for room in ROOMS for path in (room / "experiment").glob("*.yaml"))
@@ -117,6 +121,57 @@ def test_a_name_is_one_class() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
     assert not {name: paths for name, paths in places.items() if len(paths) > 1}
+
+
+def bound_names(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the name of every variable, parameter, attribute, function and class that ``text`` binds."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.lineno, node.name
+            case ast.arg():
+                yield node.lineno, node.arg
+            case ast.Name(ctx=ast.Store()):
+                yield node.lineno, node.id
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.lineno, node.attr
+            case ast.alias(asname=str()):
+                yield node.lineno, node.asname
+            case ast.ExceptHandler(name=str()) | ast.MatchAs(name=str()) | ast.MatchStar(name=str()):
+                yield node.lineno, node.name
+
+
+def test_a_name_says_the_thing() -> None:
+    """``waiting_tasks``, not ``found``; ``trace``, not ``each``."""
+    vague = []
+    for path in modules():
+        module = path.relative_to(PACKAGE).as_posix()
+        if not module.startswith(NAMES_NOT_REVIEWED):
+            names = [(0, path.stem), *bound_names(path.read_text())]
+            words = VAGUE_NAMES - USER_KEYS.get(module, set())
+            vague += [f"{module}:{line}: {name}" for line, name in names if name in words]
+    assert vague == []
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        "found = 1",
+        "found: int = 1",
+        "(found, other) = 1, 2",
+        "[found for found in range(3)]",
+        "f = lambda found: 1",
+        "def f(*, found): ...",
+        "def found(): ...",
+        "class found: ...",
+        "self.found = 1",
+        "(found := 1)",
+        "import os as found",
+        "for found in (): ...",
+    ],
+)
+def test_a_vague_name_is_noticed_wherever_it_is_bound(binding: str) -> None:
+    assert "found" in [name for _, name in bound_names(binding)]
 
 
 def test_no_folder_is_a_drawer() -> None:

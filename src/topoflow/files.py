@@ -38,16 +38,17 @@ def read_bytes(path: Path) -> bytes:
         packed = raw.read(len(GZIP_MAGIC)) == GZIP_MAGIC
         size = raw.seek(0, os.SEEK_END)
         raw.seek(0)
-        most = min(LARGEST_FILE, max(SMALL_FILE, LARGEST_RATIO * size)) if packed else LARGEST_FILE
+        max_bytes = min(LARGEST_FILE, max(SMALL_FILE, LARGEST_RATIO * size)) if packed else LARGEST_FILE
         stream = gzip.GzipFile(fileobj=raw) if packed else raw
         try:
-            data = stream.read(1 + (most if packed else min(most, size)))  # a buffer of that size is allocated
+            # A buffer of that size is allocated.
+            data = stream.read(1 + (max_bytes if packed else min(max_bytes, size)))
         except EOFError as error:
             raise CutOffGzip(f"{path}: must be a complete gzip file, got {error}") from error
         except (zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{path}: must be a complete gzip file, got {error}") from error
-    if len(data) > most:
-        raise ValueError(f"{path}: must unpack to at most {most} bytes, got more; profile fewer steps")
+    if len(data) > max_bytes:
+        raise ValueError(f"{path}: must unpack to at most {max_bytes} bytes, got more; profile fewer steps")
     return data
 
 

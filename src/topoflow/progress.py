@@ -93,7 +93,7 @@ class ProgressLog:
         self._flush()
         self._write({"at": time.time(), "rows": [dict(row) for row in rows]})
 
-    def found(self, found: object) -> None:
+    def record_results(self, results: object) -> None:
         """Do nothing: the result has its own files."""
 
     def end(self, failed: bool) -> None:

@@ -59,8 +59,8 @@ def test_fibers_and_servers_fail_in_one_world() -> None:
     assert [[failure.what for failure in result.failures] for result in both] == [["fiber", "server"]] * 2
     assert [result.row for result in both] == [result.row for result in fibers] == [result.row for result in listed]
     for result, of_fibers, of_list in zip(both, fibers, listed, strict=True):
-        assert result.failures[0].each.tolist() == of_fibers.failures[0].each.tolist()
-        assert result.failures[1].each.tolist() == of_list.failures[1].each.tolist()
+        assert result.failures[0].all_slowdowns.tolist() == of_fibers.failures[0].all_slowdowns.tolist()
+        assert result.failures[1].all_slowdowns.tolist() == of_list.failures[1].all_slowdowns.tolist()
     assert "(2)" not in repr(both)
 
 

@@ -162,7 +162,7 @@ def test_a_world_that_32_bits_cannot_number_is_refused_at_once(change, message, 
 )
 def test_no_piece_of_a_batch_has_more_than_its_numbers_reach(tasks, change, make_world, monkeypatch):
     # 4 each: one fits, two together are more than 7. Worlds that share a graph number it once.
-    monkeypatch.setattr(batch, "MOST", 7)
+    monkeypatch.setattr(batch, "MAX_INT32", 7)
     world = make_world([{}] * tasks, [1] * 4)
     first, other = (replace(world, graph=replace(world.graph, **change)) for _ in range(2))
     cut = list(batch.pieces([first, replace(first, name="again"), other, first], budget=2**60))

@@ -57,7 +57,7 @@ def search_report(make_history: Callable[..., SearchHistory], make_outcome: Call
     start = make_outcome(topoopt(before), before, strategy=strategy(table=(0,), top=EVERYONE))
     return SearchReport(
         command="topoflow search workload='dlrm' <servers=8>",
-        given=start.case.job,
+        requested=start.case.job,
         before=start,
         after=make_outcome(fabric, after, cost=12345.0, strategy=strategy(table=(0, 4), top=EVERYONE)),
         bound=0.01,
@@ -72,7 +72,9 @@ def switched(search_report: SearchReport, make_outcome: Callable[..., Result]) -
     traffic = job(3e5, 4e6)
     fabric = IdealSwitch(**SETTINGS).build(SERVERS, traffic.demand())
     only = make_outcome(fabric, traffic, strategy=search_report.after.strategy)
-    return replace(search_report, given=only.case.job, before=only, after=only, circuits=(), history=SearchHistory())
+    return replace(
+        search_report, requested=only.case.job, before=only, after=only, circuits=(), history=SearchHistory()
+    )
 
 
 @pytest.fixture(scope="module")

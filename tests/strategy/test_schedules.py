@@ -119,10 +119,12 @@ def test_the_bubble_is_that_of_the_publication(ranks: int, groups: int, virtual:
 def test_the_first_rank_of_1f1b_keeps_p_microbatches_and_every_rank_of_zb_v_as_much(
     ranks: int, groups: int, virtual: int
 ) -> None:
-    assert table("one_f_one_b", ranks, groups).kept.tolist() == list(range(ranks, 0, -1))
+    assert table("one_f_one_b", ranks, groups).kept_microbatches.tolist() == list(range(ranks, 0, -1))
     zb_v = table("zb_v", ranks, groups)
     for rank in range(ranks):
-        microbatches = sum(count for stage, count in enumerate(zb_v.kept) if zb_v.stage_ranks[stage] == rank)
+        microbatches = sum(
+            count for stage, count in enumerate(zb_v.kept_microbatches) if zb_v.stage_ranks[stage] == rank
+        )
         assert microbatches == 2 * ranks  # of stages of half the size
 
 
@@ -138,7 +140,7 @@ def test_what_is_kept_follows_from_the_table(name: str, ranks: int, groups: int,
         for action in schedule.rows[rank]:
             now += {"F": 1, "I": 0}.get(action.kind, -1)
             peak = max(peak, now)
-        assert counted[stages].sum() == schedule.kept[stages].sum() == peak
+        assert counted[stages].sum() == schedule.kept_microbatches[stages].sum() == peak
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])

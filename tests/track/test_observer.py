@@ -30,8 +30,8 @@ class Remembering:
     def record(self, step: int, values: Mapping[str, float]) -> None:
         self._call("record", (step, dict(values)))
 
-    def found(self, found: TrackedResults) -> None:
-        self._call("found", found)
+    def record_results(self, results: TrackedResults) -> None:
+        self._call("record_results", results)
 
     def end(self, failed: bool) -> None:
         self._call("end", failed)
@@ -70,7 +70,7 @@ def work(tracked: Tracked) -> None:
         tracked.advance(done, 5)
     tracked.stage("ring")
     tracked.record(time=0.5, activity="exploring", acceptance=0.25, rate=1000)
-    tracked.found(TrackedResults({"iteration_time": 0.5}))
+    tracked.record_results(TrackedResults({"iteration_time": 0.5}))
     tracked.end(failed=False)
 
 
@@ -83,7 +83,7 @@ def test_a_tracker_that_fails_at_any_moment_is_said_once_and_stops_no_other(fail
     tracked.begin({"broken": broken, "sound": sound}, ABOUT)
     work(tracked)
     assert len(broken.calls) == min(fails - 1, 9)
-    assert [name for name, _ in sound.calls] == ["begin", *["record"] * 6, "found", "end"]
+    assert [name for name, _ in sound.calls] == ["begin", *["record"] * 6, "record_results", "end"]
     lost = [line for line in messages if line.startswith("broken: the run is not logged")]
     assert len(lost) == (fails <= 9)
     assert all("No space left on device" in line for line in lost)

@@ -29,28 +29,28 @@ BUILT: Mapping[str, Any] = {"workload": Workload, "strategy": Strategy, "fabric"
 
 
 def arguments(texts: Sequence[str], keys: Mapping[str, object]) -> tuple[list[str], dict[str, object]]:
-    """Arguments as the command line takes them, and the objects that stand for values in them, by name.
+    """Return overrides as the command line takes them, and the objects that stand for values in them, by name.
 
     ``texts`` are arguments already (``"workload.tables=8"``). A list sweeps its key, a list in it is a list; a mapping
     sets keys of a group (``fail={"each": "fiber"}``); text is as on the command line, a path is quoted. Raises
     ``ValueError`` for an object where only a value can be.
     """
     objects: dict[str, object] = {}
-    found = list(texts)
+    overrides = list(texts)
     for key, value in keys.items():
         if isinstance(value, Mapping):
-            found += [f"{key}.{inner}={_text(f'{key}.{inner}', each, objects)}" for inner, each in value.items()]
+            overrides += [f"{key}.{inner}={_text(f'{key}.{inner}', entry, objects)}" for inner, entry in value.items()]
         elif isinstance(value, Sequence) and not isinstance(value, str):
             if not value:
                 raise ValueError(f"{key}: must have at least one value, got none")
-            found.append(f"{key}={','.join(_text(key, each, objects) for each in value)}")
+            overrides.append(f"{key}={','.join(_text(key, element, objects) for element in value)}")
         else:
-            found.append(f"{key}={_text(key, value, objects)}")
-    return found, objects
+            overrides.append(f"{key}={_text(key, value, objects)}")
+    return overrides, objects
 
 
 def _text(key: str, value: object, objects: dict[str, object]) -> str:
-    """One value in Hydra's syntax."""
+    """Return one value in Hydra's syntax."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -62,9 +62,9 @@ def _text(key: str, value: object, objects: dict[str, object]) -> str:
     if isinstance(value, os.PathLike):
         return "'" + str(os.fspath(value)).replace("\\", "\\\\").replace("'", "\\'") + "'"
     if isinstance(value, Sequence):
-        return f"[{','.join(_text(key, each, objects) for each in value)}]"
+        return f"[{','.join(_text(key, element, objects) for element in value)}]"
     if isinstance(value, Mapping):
-        inner = ",".join(f"{name}:{_text(key, each, objects)}" for name, each in value.items())
+        inner = ",".join(f"{name}:{_text(key, entry, objects)}" for name, entry in value.items())
         return f"{{{inner}}}"
     name = f"object_{len(objects)}"
     objects[name] = _object(key, value)

@@ -15,7 +15,7 @@ DEFAULTS = {"efficiency": "roofline", "micro_batch": None}  # of keys that group
 
 
 def keys_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys and values of ``config``; a group with a ``_target_`` becomes its object.
+    """Return the keys and values of ``config``; a group with a ``_target_`` becomes its object.
 
     Raises ``ValueError`` for a value that cannot be resolved.
     """
@@ -27,10 +27,10 @@ def keys_of(config: Mapping[str, Any]) -> dict[str, Any]:
     settings = {name: values.pop(name) for name in options(FIDELITY) if name in values}
     chosen = values.get(FIDELITY)
     if isinstance(chosen, Mapping):  # whose settings are under its own name, where Hydra has composed a whole verb
-        same = (each for each in settings.values() if each[TARGET] == chosen.get(TARGET))
+        same = (section for section in settings.values() if section[TARGET] == chosen.get(TARGET))
         values[FIDELITY] = next(same, chosen)
     else:
-        values |= {name: {key: each[key] for key in each if key != TARGET} for name, each in settings.items()}
+        values |= {name: {key: section[key] for key in section if key != TARGET} for name, section in settings.items()}
     return {
         key: build(Point({}, {}, values), key) if isinstance(value, Mapping) and TARGET in value else value
         for key, value in values.items()

@@ -76,7 +76,7 @@ def compare(*settings: str | Mapping[str, Any], observer: Observer = Silent(), *
         results = Results(report)
         if out is not None:
             results.save(out)
-        log.found(of_comparison(report, out))
+        log.record_results(of_comparison(report, out))
     return results
 
 
@@ -107,7 +107,7 @@ def search(
         results = SearchResults(searched)
         if out is not None:
             results.save(out)
-        log.found(of_searches(searched, out))
+        log.record_results(of_searches(searched, out))
     return results
 
 
@@ -182,9 +182,9 @@ def _points(
     observer: Observer,
 ) -> tuple[list[Point], str]:
     """Return the points of a call, and the call as a command if it can be one, else as Python."""
-    texts = [each for each in settings if isinstance(each, str)]
-    for each in settings:
-        keys = keys if isinstance(each, str) else {**keys_of(each), **keys}
+    texts = [setting for setting in settings if isinstance(setting, str)]
+    for setting in settings:
+        keys = keys if isinstance(setting, str) else {**keys_of(setting), **keys}
     texts, objects = arguments(texts, keys)
     observer.stage("composing")
     points = grid(texts, check, config, observer, objects)

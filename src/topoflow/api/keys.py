@@ -86,7 +86,9 @@ def shows_keys(keys: type) -> Callable[[Function], Function]:
 
     def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
-        parameters = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        parameters = [
+            parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD
+        ]
         for name, hint in keys.__annotations__.items():  # a ForwardRef each, of the class and those that it extends
             kind = inspect.Parameter.KEYWORD_ONLY
             parameters.append(inspect.Parameter(name, kind, annotation=hint.__forward_arg__))

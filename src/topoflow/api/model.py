@@ -24,5 +24,5 @@ class Model:
         (default: that of the example), ``gpus_per_server``, ``dtype``, ``optimizer``, ``name``. Raises ``ValueError``
         in one line where shapes depend on values.
         """
-        made = getattr(gpus, gpu)() if isinstance(gpu, str) else gpu
-        return module_graph(module, example, made, **settings)
+        target_gpu = getattr(gpus, gpu)() if isinstance(gpu, str) else gpu
+        return module_graph(module, example, target_gpu, **settings)

@@ -63,8 +63,8 @@ class Preset:
         from topoflow.study.configure.keys import GROUPS, KEYS, check
 
         section = self.name if self.group == "fidelity" else self.group
-        own = set(re.findall(r"^(\w+):(?! *\$\{\1\})", self.__doc__, re.MULTILINE))  # not as gpu: ${gpu}
-        shared = {key for key in (*KEYS, *GROUPS) if key not in own}
+        preset_keys = set(re.findall(r"^(\w+):(?! *\$\{\1\})", self.__doc__, re.MULTILINE))  # not as gpu: ${gpu}
+        shared = {key for key in (*KEYS, *GROUPS) if key not in preset_keys}
         keys = {key if key in shared else f"{section}.{key}": _single(value) for key, value in changes.items()}
         texts, objects = arguments([], keys)
         (point,) = grid([f"fabric={self._fabric}", f"{self.group}={self.name}", *texts], check, objects=objects)

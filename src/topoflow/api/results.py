@@ -31,19 +31,19 @@ class Results(Sequence[Result]):
         return iter(self._report.outcomes)
 
     @overload
-    def __getitem__(self, which: int | str) -> Result: ...
+    def __getitem__(self, key: int | str) -> Result: ...
     @overload
-    def __getitem__(self, which: slice) -> Results: ...
-    def __getitem__(self, which: int | str | slice) -> Result | Results:
-        """By number, or by the name of the world or of its fabric; several by a slice. Raises ``KeyError``."""
-        if isinstance(which, slice):
-            return Results(replace(self._report, outcomes=self._report.outcomes[which]))
-        if isinstance(which, int):
-            return self._report.outcomes[which]
-        found = [each for each in self if which in (each.settings.world, each.settings.fabric)]
-        if len(found) != 1:
-            raise KeyError(f"{which!r}: must name one of {', '.join(each.settings.world for each in self)}")
-        return found[0]
+    def __getitem__(self, key: slice) -> Results: ...
+    def __getitem__(self, key: int | str | slice) -> Result | Results:
+        """Return a result by number, or by the name of its world or fabric; several by a slice. Raises ``KeyError``."""
+        if isinstance(key, slice):
+            return Results(replace(self._report, outcomes=self._report.outcomes[key]))
+        if isinstance(key, int):
+            return self._report.outcomes[key]
+        matches = [result for result in self if key in (result.settings.world, result.settings.fabric)]
+        if len(matches) != 1:
+            raise KeyError(f"{key!r}: must name one of {', '.join(result.settings.world for result in self)}")
+        return matches[0]
 
     @property
     def fastest(self) -> Result:

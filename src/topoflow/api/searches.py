@@ -33,14 +33,14 @@ class SearchResults(Sequence[SearchResult]):
     def __iter__(self) -> Iterator[SearchResult]:
         return (self._searched.found[name] for name in self.names)
 
-    def __getitem__(self, which: Any) -> Any:
+    def __getitem__(self, key: Any) -> Any:
         """By number or by name. Raises ``IndexError`` or ``KeyError``."""
-        return list(self)[which] if isinstance(which, int | slice) else self._searched.found[which]
+        return list(self)[key] if isinstance(key, int | slice) else self._searched.found[key]
 
     @property
     def names(self) -> list[str]:
-        """The names by which searches differ."""
-        return [each.name for each in self._searched.searches]
+        """Return the names by which searches differ."""
+        return [search.name for search in self._searched.searches]
 
     @property
     def chosen(self) -> list[SearchResult]:

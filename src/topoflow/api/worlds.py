@@ -63,8 +63,8 @@ class Simulated:
 
     @property
     def summary(self) -> list[tuple[str, str]]:
-        """(what, value) of what a person wants to know first."""
-        found = [
+        """Return (quantity, value) pairs that summarize the simulation."""
+        rows = [
             ("makespan", human(self.iteration_time, "s")),
             ("tasks", f"{len(self.file.ids):,}"),
             ("links", f"{len(self.file.ends):,}"),
@@ -73,16 +73,16 @@ class Simulated:
         if loads:
             link = max(range(len(loads)), key=lambda link: loads[link][3])
             source, target, carried, utilization = loads[link]
-            found.append(("busiest link", f"{link}: {source} to {target}"))
-            found.append(("its load", f"{human(carried, 'B')}, {utilization:.1%} of what it could carry"))
-        return found
+            rows.append(("busiest link", f"{link}: {source} to {target}"))
+            rows.append(("its load", f"{human(carried, 'B')}, {utilization:.1%} of what it could carry"))
+        return rows
 
     def _repr_html_(self) -> str:
         return html_table(self.world.name, self.summary)
 
     def __repr__(self) -> str:
-        width = max(len(what) for what, _ in self.summary)
-        return "\n".join([self.world.name, *(f"{what:<{width}}  {value}" for what, value in self.summary)])
+        width = max(len(quantity) for quantity, _ in self.summary)
+        return "\n".join([self.world.name, *(f"{quantity:<{width}}  {value}" for quantity, value in self.summary)])
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:

@@ -37,16 +37,16 @@ class Listing:
                 self._ended = self._begun
             whole = not self._first <= version <= self._version
             new = {name: html for name, (html, at) in self._parts.items() if whole or at > version}
-            found = {"state": new.pop(STATE, None), "datasets": new.pop(DATASETS, None)}
+            changes = {"state": new.pop(STATE, None), "datasets": new.pop(DATASETS, None)}
             rows = [{"name": name, "html": html} for name, html in new.items() if html is not None]
             gone = [name for name, html in new.items() if html is None and not whole]
-            return {**found, "rows": rows, "gone": gone, "whole": whole, "live": f"/live?since={self._version}"}
+            return {**changes, "rows": rows, "gone": gone, "whole": whole, "live": f"/live?since={self._version}"}
 
-    def _read(self, found: FolderContents) -> None:
-        """Take over what the folder has now."""
+    def _read(self, contents: FolderContents) -> None:
+        """Update the parts of the page from the contents of the folder."""
         now: dict[object, str | None] = dict.fromkeys(self._parts)
-        now |= {run.name: list_row(run) for run in found.runs}
-        now |= {STATE: summary(found.runs), DATASETS: datasets_table(self.root, found.datasets)}
+        now |= {run.name: list_row(run) for run in contents.runs}
+        now |= {STATE: summary(contents.runs), DATASETS: datasets_table(self.root, contents.datasets)}
         changed = {name: html for name, html in now.items() if self._parts.get(name, (None, 0))[0] != html}
         if changed:
             self._version += 1

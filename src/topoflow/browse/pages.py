@@ -119,10 +119,10 @@ def _results(run: RunFolder) -> dict[str, Any] | None:
     if not rows:
         return None
     first = rows[0]
-    known = next((columns for columns in (COMPARED, SEARCHED) if columns[0] in first), None)
+    known_columns = next((columns for columns in (COMPARED, SEARCHED) if columns[0] in first), None)
     keys = [
         key
-        for key in known or dict.fromkeys(key for row in rows for key in row)
+        for key in known_columns or dict.fromkeys(key for row in rows for key in row)
         if any(_is_plain(row.get(key)) for row in rows)
     ]
     head = [(TITLES.get(key) or words(key), any(isinstance(row.get(key), str) for row in rows)) for key in keys]
@@ -160,24 +160,24 @@ def _steps(run: RunFolder) -> dict[str, list[Any]] | None:
     """
     if not run.found_by_search or run.progress is None:
         return None
-    points = [each for each in run.progress.values if "time" in each[2]]
+    points = [point for point in run.progress.values if "time" in point[2]]
     points = points[:: max(1, -(-len(points) // MAX_STEPS))]
-    found: dict[str, list[Any]] = {key: [] for key in STEPS}
+    columns: dict[str, list[Any]] = {key: [] for key in STEPS}
     last = ""
     for at, stage, values in points:
         if last not in ("", stage):
-            for column in found.values():
+            for column in columns.values():
                 column.append(None)
         last = stage
-        found["at"].append(_scaled(round(at, 2)))
-        found["stage"].append(stage)
-        found["round"].append(int(values.get("round", 0)) + 1)
+        columns["at"].append(_scaled(round(at, 2)))
+        columns["stage"].append(stage)
+        columns["round"].append(int(values.get("round", 0)) + 1)
         for key in ("time", "best", "current"):
-            found[key].append(_scaled(values.get(key), 1e3))
+            columns[key].append(_scaled(values.get(key), 1e3))
         explores = values.get("rate", 0.0) > 0
-        found["acceptance"].append(_scaled(values.get("acceptance", 0.0), 100) if explores else None)
-        found["rate"].append(values["rate"] if explores else None)
-    return found
+        columns["acceptance"].append(_scaled(values.get("acceptance", 0.0), 100) if explores else None)
+        columns["rate"].append(values["rate"] if explores else None)
+    return columns
 
 
 def _scaled(value: float | None, factor: float = 1.0) -> float | None:
@@ -199,17 +199,17 @@ def _pair_page(first: RunFolder, second: RunFolder) -> str:
     colours = fabric_colours(pair.fabric for pair in pairs)
     data = {
         "names": names,
-        "pair": [{"fabric": each.fabric, "times": each.times, "colour": colours[each.fabric]} for each in pairs],
+        "pair": [{"fabric": pair.fabric, "times": pair.times, "colour": colours[pair.fabric]} for pair in pairs],
     }
     times_of, costs_of = ([f"{name}: {what}" for name in names] for what in ("time", "cost"))
     times = [
         (
-            each.fabric,
-            *("-" if time is None else human(time, "s") for time in each.times),
-            "-" if each.ratio is None else f"{each.ratio:.3f}x",
-            *(_cost(row) for row in (each.first, each.second)),
+            pair.fabric,
+            *("-" if time is None else human(time, "s") for time in pair.times),
+            "-" if pair.ratio is None else f"{pair.ratio:.3f}x",
+            *(_cost(row) for row in (pair.first, pair.second)),
         )
-        for each in pairs
+        for pair in pairs
     ]
     return _page(
         "pair.html",

@@ -11,7 +11,7 @@ from topoflow.browse.run import Record, RunFolder
 from topoflow.study.tracked import merged
 
 NAMES = ("fabric", "series", "cluster")  # keys that say what a row is of, the first that it has
-OWN = ("out", "resume")  # keys of a configuration that differ between any two runs, and change nothing that is found
+IGNORED_KEYS = ("out", "resume")  # differ between any two runs, and change no result
 
 
 @dataclass(frozen=True)
@@ -41,26 +41,26 @@ def compared(first: RunFolder, second: RunFolder) -> list[Compared]:
 
 
 def differences(first: RunFolder, second: RunFolder) -> list[tuple[str, str, str]]:
-    """(key, value in the first, value in the second) of every key that differs; several values of a run are a list."""
+    """Return (key, first value, second value) of every key that differs; several values of a run are a list."""
     sides = [dict(_flat(merged(run.configs))) for run in (first, second)]
-    found = []
+    rows = []
     for key in sorted(sides[0].keys() | sides[1].keys()):
         values = [json.dumps(side[key], default=str) if key in side else "-" for side in sides]
-        if values[0] != values[1] and key not in OWN:
-            found.append((key, *values))
-    return [(key, one, other) for key, one, other in found]
+        if values[0] != values[1] and key not in IGNORED_KEYS:
+            rows.append((key, *values))
+    return [(key, left, right) for key, left, right in rows]
 
 
 def _fastest(run: RunFolder) -> dict[str, Record]:
-    found: dict[str, Record] = {}
+    fastest: dict[str, Record] = {}
     for row in run.rows:
         name = next((str(row[key]) for key in NAMES if key in row), None)
         time = _time(row)
         if name is not None and time is not None:
-            before = _time(found.get(name))
+            before = _time(fastest.get(name))
             if before is None or time < before:
-                found[name] = row
-    return found
+                fastest[name] = row
+    return fastest
 
 
 def _time(row: Record | None) -> float | None:

@@ -12,18 +12,18 @@ from topoflow.browse.words import when
 from topoflow.report.page.elements import render
 from topoflow.units import human
 
-CACHED = 2**14  # rows
+MAX_CACHED_ROWS = 2**14  # rows
 
 
 def summary(runs: Sequence[Listed]) -> str:
     """Return how many runs there are in each state."""
     counts = Counter(run.state for run in runs)
-    said = [f"{counts[state]} {state}" for state in ("running", "cut off", "finished", "unreadable") if counts[state]]
+    parts = [f"{counts[state]} {state}" for state in ("running", "cut off", "finished", "unreadable") if counts[state]]
     none = "No runs yet: what topoflow writes with out= a folder of this one is listed here."
-    return f"{len(runs)} runs: {', '.join(said)}." if runs else none
+    return f"{len(runs)} runs: {', '.join(parts)}." if runs else none
 
 
-@lru_cache(CACHED)
+@lru_cache(MAX_CACHED_ROWS)
 def list_row(run: Listed) -> str:
     """Return the cells of a run; the mark to compare it is its name as in an address, which has any bytes."""
     return render(

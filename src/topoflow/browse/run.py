@@ -34,7 +34,7 @@ UNFINISHED = {SEARCH, FIGURE, STUDY, "checkpoint_others.npz"}  # what can be the
 SEARCHED = "time"  # the value that only searches inform an observer of
 MARK = "<!-- of a run without a report of its own -->"  # at the beginning of a page that its report replaces
 BEGINNING = 2**16  # B of a page, with its mark
-CACHED = 2**16  # results whose answers are remembered
+MAX_CACHED_RESULTS = 2**16  # results whose answers are remembered
 
 State = Literal["finished", "running", "cut off"]
 Record = Mapping[str, Any]
@@ -92,10 +92,10 @@ class RunFolder:
 
     @cached_property
     def changed(self) -> float:
-        """When the run last said anything, s since 1970."""
+        """Return when the run last wrote anything, s since 1970."""
         names = (progress.NAME,) if self.state != "finished" and self.progress is not None else (RESULT, *WRITTEN_BY)
-        found = [(self.folder / name).stat().st_mtime for name in names if self._has(name)]
-        return max(found, default=self.folder.stat().st_mtime)
+        times = [(self.folder / name).stat().st_mtime for name in names if self._has(name)]
+        return max(times, default=self.folder.stat().st_mtime)
 
     @property
     def again(self) -> str:
@@ -136,35 +136,35 @@ class RunFolder:
 
     @cached_property
     def found_by_search(self) -> dict[str, float]:
-        """The best time (s) that each search has informed its observer of, by name: the only one's is its fabric."""
-        found: dict[str, float] = {}
+        """Return the best time (s) that each search has reported, by its name (the fabric of an only search)."""
+        best_times: dict[str, float] = {}
         for _, stage, values in self.progress.values if self.progress else ():
             if SEARCHED in values:
-                found[stage] = min(values[SEARCHED], found.get(stage, values[SEARCHED]))
-        return found
+                best_times[stage] = min(values[SEARCHED], best_times.get(stage, values[SEARCHED]))
+        return best_times
 
     @cached_property
     def searches(self) -> dict[str, Seen | str]:
-        """The checkpoint of every search of an unfinished run by its folder, or what is wrong with it."""
+        """Return the checkpoint of every search of an unfinished run by its folder, or its error."""
         if self.state == "finished":
             return {}
-        found: dict[str, Seen | str] = {}
+        checkpoints: dict[str, Seen | str] = {}
         for path in sorted([*self.folder.glob(SEARCH), *self.folder.glob(f"*/{SEARCH}")]):
             name = path.parent.relative_to(self.folder).as_posix()
             try:
                 self._check(path.relative_to(self.folder).as_posix())
-                found[name] = look_at_search(path)
+                checkpoints[name] = look_at_search(path)
             except (OSError, ValueError) as error:
-                found[name] = str(error)
-        return found
+                checkpoints[name] = str(error)
+        return checkpoints
 
     @cached_property
     def configs(self) -> list[Record]:
-        """The configurations of what was found, or of what was asked."""
-        found = [row["config"] for row in _rows(self.result) if isinstance(row.get("config"), dict)]
+        """Return the configurations of the results, or the requested one if there are none."""
+        configs = [row["config"] for row in _rows(self.result) if isinstance(row.get("config"), dict)]
         about = {} if self.progress is None else self.progress.about
-        asked = about.get("config")
-        return found or ([asked] if isinstance(asked, dict) else [])
+        requested_config = about.get("config")
+        return configs or ([requested_config] if isinstance(requested_config, dict) else [])
 
     @property
     def leftovers(self) -> list[Path]:
@@ -205,7 +205,7 @@ class RunFolder:
         if not path.is_file():
             raise ValueError(f"{path}: must be a regular file")
         parts = (path, *path.parents[: name.count("/")])
-        if self.root is None or not any(each.is_symlink() for each in parts):
+        if self.root is None or not any(part.is_symlink() for part in parts):
             return
         if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.root)):
             raise ValueError(f"{path}: must lie in the folder of all runs, got a link that leads out of it")
@@ -239,7 +239,7 @@ def problem(error: Exception) -> str:
     return one_line(str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}")
 
 
-@lru_cache(CACHED)
+@lru_cache(MAX_CACHED_RESULTS)
 def _answer_of(path: Path, changed: int, size: int) -> Answer:
     """Read a ``result.json`` that was last changed at ``changed`` (ns) and has ``size`` bytes."""
     result = _parsed(path)
@@ -251,8 +251,8 @@ def _answer_of(path: Path, changed: int, size: int) -> Answer:
 
 def _parsed(path: Path) -> Record:
     """Return the object in a file of JSON. Raise ``ValueError`` where there is none."""
-    found = parse_json(str(path), read_bytes(path), bounded=True)
-    return Fields.of(str(path), found).values
+    content = parse_json(str(path), read_bytes(path), bounded=True)
+    return Fields.of(str(path), content).values
 
 
 def _rows(result: Record) -> list[Record]:
@@ -271,7 +271,7 @@ def _best(rows: Sequence[Record], recommended: object) -> tuple[str, float | Non
 
 
 def _of_hydra(path: Path) -> Answer:
-    """Return what Hydra wrote of a job that left nothing else.
+    """Return the command in the files of Hydra for a job that left nothing else.
 
     Raise ``ValueError`` for a file that is not Hydra's. Its scalars are read as text, and aliases are not expanded.
     """
@@ -279,9 +279,9 @@ def _of_hydra(path: Path) -> Answer:
     try:
         if len(text) > LARGEST_SETTINGS:
             raise ValueError(f"must have at most {LARGEST_SETTINGS} bytes, got {len(text)}")
-        kept = Fields.of("hydra: ", yaml.load(text, yaml.BaseLoader)["hydra"])
-        name = Fields.of("hydra.job.", kept.require("job")).text("name")
-        overrides = Fields.of("hydra.overrides.", kept.require("overrides")).texts("task")
+        settings = Fields.of("hydra: ", yaml.load(text, yaml.BaseLoader)["hydra"])
+        name = Fields.of("hydra.job.", settings.require("job")).text("name")
+        overrides = Fields.of("hydra.overrides.", settings.require("overrides")).texts("task")
     except (ValueError, TypeError, KeyError, RecursionError, yaml.YAMLError) as error:
         raise ValueError(f"{path}: must be what Hydra writes, got {type(error).__name__}: {error}") from error
     return Answer(name, shlex.join(["topoflow", name, *overrides]))

@@ -71,9 +71,9 @@ class Server(ThreadingHTTPServer):
     def __init__(self, root: Path, host: str, port: int) -> None:
         """Raises ``ValueError`` in one line for a folder, host or port that cannot be."""
         if host not in LOCAL_NAMES:
-            law = f"must be {' or '.join(LOCAL_NAMES)}, as runs are shown to this machine alone"
-            way = "from another, ssh -L PORT:localhost:PORT MACHINE"
-            raise ValueError(f"host: {law} ({way}), got {host!r}")
+            requirement = f"must be {' or '.join(LOCAL_NAMES)}, as runs are shown to this machine alone"
+            hint = "from another, ssh -L PORT:localhost:PORT MACHINE"
+            raise ValueError(f"host: {requirement} ({hint}), got {host!r}")
         if not 0 <= port < 2**16:
             raise ValueError(f"port: must be within 0..65535, 0 for any that is free, got {port}")
         if not root.is_dir():
@@ -88,9 +88,9 @@ class Server(ThreadingHTTPServer):
         except OSError as error:
             if error.errno not in (errno.EADDRINUSE, errno.EACCES):
                 raise
-            what = "which another program uses" if error.errno == errno.EADDRINUSE else "which this user may not"
-            law = "must be free, as another --port or --port 0 for any"
-            raise ValueError(f"port: {law}, got {port}, {what}") from error
+            reason = "which another program uses" if error.errno == errno.EADDRINUSE else "which this user may not"
+            requirement = "must be free, as another --port or --port 0 for any"
+            raise ValueError(f"port: {requirement}, got {port}, {reason}") from error
 
     @property
     def address(self) -> str:
@@ -137,15 +137,15 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             address = urlsplit(self.path)
             if not self._is_local():
-                law = f"Host: must be {' or '.join(LOCAL_NAMES)}, got {self.headers.get('Host')!r}\n"
-                self._send(HTTPStatus.FORBIDDEN, TEXT, law.encode())
+                message = f"Host: must be {' or '.join(LOCAL_NAMES)}, got {self.headers.get('Host')!r}\n"
+                self._send(HTTPStatus.FORBIDDEN, TEXT, message.encode())
             elif self._has_token(parse_qs(address.query).get("token", [])):
                 self._keep_token(address)
             elif self._has_token(self._cookies()):
                 self._answer(address)
             else:
-                law = "token: must be that of the address which `topoflow serve` has printed: open that one\n"
-                self._send(HTTPStatus.FORBIDDEN, TEXT, law.encode())
+                message = "token: must be that of the address which `topoflow serve` has printed: open that one\n"
+                self._send(HTTPStatus.FORBIDDEN, TEXT, message.encode())
         except Absent as absent:
             self._send(HTTPStatus.NOT_FOUND, HTML, _bytes(message_page("Not here", str(absent))))
         except (ConnectionError, TimeoutError):
@@ -156,18 +156,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET
 
-    def _has_token(self, given: list[str]) -> bool:
+    def _has_token(self, candidates: list[str]) -> bool:
         """Return whether one of the texts is the token; the time that it takes does not say how much of it is."""
-        return any(secrets.compare_digest(each.encode(), self.server.token.encode()) for each in given)
+        return any(secrets.compare_digest(candidate.encode(), self.server.token.encode()) for candidate in candidates)
 
     def _cookies(self) -> list[str]:
         """Return what the browser has kept as the token of this server."""
-        pairs = (each.strip().partition("=") for each in self.headers.get("Cookie", "").split(";"))
+        pairs = (cookie.strip().partition("=") for cookie in self.headers.get("Cookie", "").split(";"))
         return [value for name, _, value in pairs if name == self.server.cookie]
 
     def _keep_token(self, address: SplitResult) -> None:
         """Have the browser keep the token, and ask again without it: an address is read, shared and logged."""
-        query = "&".join(each for each in address.query.split("&") if not each.startswith("token="))
+        query = "&".join(parameter for parameter in address.query.split("&") if not parameter.startswith("token="))
         self.send_response(HTTPStatus.SEE_OTHER)
         self.send_header("Location", f"/{address.path.lstrip('/')}{query and '?'}{query}")
         self.send_header("Set-Cookie", f"{self.server.cookie}={self.server.token}; Path=/; HttpOnly; SameSite=Lax")
@@ -180,26 +180,26 @@ class _Handler(BaseHTTPRequestHandler):
         return name.lower() in LOCAL_NAMES and (not port or port.isdecimal())
 
     def _answer(self, address: SplitResult) -> None:
-        what, _, name = address.path.lstrip("/").partition("/")
+        page, _, name = address.path.lstrip("/").partition("/")
         name = unquote(name, errors="surrogateescape")
-        if what == "files":
+        if page == "files":
             self._file(name)
-        elif what == "scripts":
+        elif page == "scripts":
             self._page(self._script(name), SCRIPT)
-        elif what == "live":
+        elif page == "live":
             data = run_data(self._run(name), served=True) if name else self._listed(parse_qs(address.query))
             self._page(json.dumps(data, allow_nan=False), JSON)
-        elif what == "run":
+        elif page == "run":
             self._page(run_page(self._run(name), served=True))
-        elif what == "dataset":
+        elif page == "dataset":
             self._page(self._dataset(name), policy=OF_FILES)
-        elif what == "pair":
+        elif page == "pair":
             names = parse_qs(address.query).get("run", [])
             names = [unquote(name, errors="surrogateescape") for name in names]  # as the list's marks have them
             if len(names) != 2:
                 raise Absent(f"Two runs can be compared, got {len(names)}.")
             self._page(pair_page(self._run(names[0]), self._run(names[1])))
-        elif not what:
+        elif not page:
             self._page(list_page(self.root, self.server.listing.since(0)))
         else:
             raise Absent(f"There is no page {address.path!r}.")

@@ -30,27 +30,27 @@ def state_line(run: RunFolder) -> str:
     stage, share = run.progress.stage, run.progress.share
     far = f" ({share:.0%} done)" if share is not None else ""
     doing = f"{'searching ' if stage in run.found_by_search else ''}{stage}{far}" if stage else "before its first stage"
-    what = "works" if run.state == "running" else "was cut off"
-    return f"This run {what}: {doing}, last update {when(run.changed)}."
+    state = "works" if run.state == "running" else "was cut off"
+    return f"This run {state}: {doing}, last update {when(run.changed)}."
 
 
 def missing(run: RunFolder) -> list[str]:
-    """Return sentences on what a run that was cut off has, and what is missing."""
+    """Return sentences on the files that a run that was cut off has, and those that are missing."""
     if run.state != "cut off":
         return []
     files = "report.html with its pictures" + ("" if run.verb in ("experiment", "place") else " and tables")
-    found = [_kept(run, files)]
+    sentences = [_partial_result(run, files)]
     if (run.folder / RESULT).is_file():
-        found.append("result.json and what else is whole here are of an earlier run, which was finished.")
-    found += [f"{path} has files that were being written; it can be deleted." for path in run.leftovers]
-    return found
+        sentences.append("result.json and what else is whole here are of an earlier run, which was finished.")
+    sentences += [f"{path} has files that were being written; it can be deleted." for path in run.leftovers]
+    return sentences
 
 
-def _kept(run: RunFolder, files: str) -> str:
-    """Return a sentence on what a run has in place of its result."""
-    searches = [each for each in run.searches.values() if isinstance(each, Seen)]
+def _partial_result(run: RunFolder, files: str) -> str:
+    """Return a sentence on the files that a run has in place of its result."""
+    searches = [search for search in run.searches.values() if isinstance(search, Seen)]
     if searches:
-        done = sum(each.done for each in searches)
+        done = sum(search.done for search in searches)
         several = f"{done} of {len(searches)} searches that began are done. " if len(searches) > 1 else ""
         return f"{several}Missing are plan.json, result.json and {files}; the best that was found so far is below."
     if run.rows:
@@ -71,12 +71,12 @@ def how_to_continue(run: RunFolder) -> str:
 
 
 def search_lines(searches: Mapping[str, Seen | str]) -> list[tuple[str, ...]]:
-    """The checkpoint of each search as text: folder, rounds, proposals, whether it is done."""
-    found: list[tuple[str, ...]] = []
-    for name, seen in searches.items():
-        if isinstance(seen, str):
-            found.append((name, "-", "-", seen))
+    """Return the checkpoint of each search as text: folder, rounds, proposals, whether it is done."""
+    lines: list[tuple[str, ...]] = []
+    for name, checkpoint in searches.items():
+        if isinstance(checkpoint, str):
+            lines.append((name, "-", "-", checkpoint))
             continue
-        rounds = f"{seen.round} done" if seen.done else f"in round {seen.round + 1}"
-        found.append((name, rounds, f"{seen.history.made:,}", "done" if seen.done else "can be continued"))
-    return found
+        rounds = f"{checkpoint.round} done" if checkpoint.done else f"in round {checkpoint.round + 1}"
+        lines.append((name, rounds, f"{checkpoint.history.made:,}", "done" if checkpoint.done else "can be continued"))
+    return lines

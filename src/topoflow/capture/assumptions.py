@@ -28,8 +28,8 @@ def unsized(trace: Trace) -> tuple[Unsized, ...]:
             if isinstance(event, ComputeSpan) and event.communicates:
                 counts[event.name] += 1
                 seconds[event.name] += event.seconds
-    found = (Unsized(name, count, seconds[name]) for name, count in counts.items())
-    return tuple(sorted(found, key=lambda one: (-one.seconds, one.name)))
+    unsized_kernels = (Unsized(name, count, seconds[name]) for name, count in counts.items())
+    return tuple(sorted(unsized_kernels, key=lambda kernel: (-kernel.seconds, kernel.name)))
 
 
 def assumptions(trace: Trace) -> tuple[str, ...]:
@@ -48,8 +48,9 @@ def assumptions(trace: Trace) -> tuple[str, ...]:
         *trace.notes,
         *(notes if rootless else notes[1:]),
         *(
-            f"{one.count} kernels {one.name} communicate, seen but not sized: {human(one.seconds, 's')} over all "
-            f"ranks{', which any network is taken to need' if trace.replayable else ''}"
-            for one in unsized(trace)
+            f"{kernel.count} kernels {kernel.name} communicate, seen but not sized: "
+            f"{human(kernel.seconds, 's')} over all ranks"
+            f"{', which any network is taken to need' if trace.replayable else ''}"
+            for kernel in unsized(trace)
         ),
     )

@@ -34,10 +34,10 @@ class EventList:
 
         ``matters`` is asked once for each pair, as JSON. Raises ``orjson.JSONDecodeError`` if the list is no JSON.
         """
-        found = _C.read_events(self.data, self.start, self.end, matters) if self._is_utf8() else None
-        if found is None:
+        arrays = _C.read_events(self.data, self.start, self.end, matters) if self._is_utf8() else None
+        if arrays is None:
             raise orjson.JSONDecodeError("the list is no JSON", "", self.start)
-        return found
+        return arrays
 
     def _is_utf8(self) -> bool:
         if self.data.isascii():
@@ -58,11 +58,11 @@ def event_list(data: bytes) -> EventList | None:
     begin = LIST.search(data)
     if begin is None or begin.end() > MAX_AROUND:
         return None
-    head, end, found = data[: begin.end()].removeprefix(b"\xef\xbb\xbf"), len(data), None
+    head, end, events = data[: begin.end()].removeprefix(b"\xef\xbb\xbf"), len(data), None
     for _ in range(MAX_TRIES):
         end = data.rfind(b"]", max(begin.end(), len(data) - MAX_AROUND), end)
         if end < 0:
             break
         with suppress(orjson.JSONDecodeError):
-            found = EventList(orjson.loads(head + data[end:]), data, begin.end(), end)
-    return found if found is not None and found.document.get("traceEvents") == [] else None
+            events = EventList(orjson.loads(head + data[end:]), data, begin.end(), end)
+    return events if events is not None and events.document.get("traceEvents") == [] else None

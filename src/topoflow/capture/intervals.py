@@ -19,19 +19,19 @@ def merge(spans: Spans) -> Spans:
     return np.column_stack((ordered[first, 0], reach[last]))
 
 
-def intersection(one: Spans, other: Spans) -> Spans:
+def intersection(first: Spans, second: Spans) -> Spans:
     """Return the intersection of two merged sets: ``[[0, 3]], [[2, 5]] -> [[2, 3]]``."""
-    found = []
+    spans = []
     i = j = 0
-    while i < len(one) and j < len(other):
-        start, end = max(one[i, 0], other[j, 0]), min(one[i, 1], other[j, 1])
+    while i < len(first) and j < len(second):
+        start, end = max(first[i, 0], second[j, 0]), min(first[i, 1], second[j, 1])
         if start < end:
-            found.append((start, end))
-        if one[i, 1] < other[j, 1]:
+            spans.append((start, end))
+        if first[i, 1] < second[j, 1]:
             i += 1
         else:
             j += 1
-    return np.array(found).reshape(-1, 2)
+    return np.array(spans).reshape(-1, 2)
 
 
 def covered(spans: Spans, moments: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -79,9 +79,9 @@ class MeshLayout:
         spans = self.spans(group)
         if all(spans):
             return group
-        here = self.position(rank)
+        position = self.position(rank)
         return tuple(
-            self.rank([at if spans[axis] else here[axis] for axis, at in enumerate(self.position(member))])
+            self.rank([at if spans[axis] else position[axis] for axis, at in enumerate(self.position(member))])
             for member in group
         )
 

@@ -21,7 +21,7 @@ from topoflow.files import CutOffGzip, read_bytes, read_cut_off_gzip
 from topoflow.memory import free_memory, no_garbage_collection
 from topoflow.processes import map_processes
 
-UNPACKED = 20  # size of a profile by that of its gzip file, at most
+MAX_GZIP_RATIO = 20  # size of a profile by that of its gzip file, at most
 MEMORY_OF_FILE = 3  # B of memory, at most, by B of a profile that is read
 LEAST_FOR_PROCESSES = 2**25  # B of profiles; smaller ones take less time than the start of processes and their answers
 
@@ -52,10 +52,11 @@ def load(
     rank: int | None = None,
     sizes_required: bool = True,
 ) -> Trace:
-    """The job recorded in ``paths``: files, or folders of them, one or more ranks each, formats recognised by content.
+    """Return the job in ``paths``: files, or folders of them, of one or more ranks each.
 
-    ValueError names file, place, law and value: a damaged file, sizes that no file records, ranks that disagree. In a
-    folder, files that are no trace are passed over and named in the notes; a file given by name must be a trace.
+    Formats are recognised by content. ValueError names file, place, law and value: a damaged file, sizes that no file
+    records, ranks that disagree. In a folder, files that are no trace are passed over and named in the notes; a file
+    given by name must be a trace.
     ``one_group``: the job had one process group, so that operations whose group no file describes are of all ranks.
     ``layout``: the mesh of the job of its number of ranks, if that is known, by which recorded ranks stand for others.
     ``rank``: the only one to take. ``sizes_required``: see ``merge``.
@@ -66,10 +67,10 @@ def load(
     parts: list[RankRecord] = []
     notes: list[str] = []
     with no_garbage_collection():
-        given = [path for path in paths if not path.is_dir()]
-        found = dict(zip(given, _read_files(given), strict=True))
+        files = [path for path in paths if not path.is_dir()]
+        records_by_file = dict(zip(files, _read_files(files), strict=True))
         for path in paths:
-            parts += _read_folder(path, notes) if path.is_dir() else found[path]
+            parts += _read_folder(path, notes) if path.is_dir() else records_by_file[path]
         if rank is not None:
             parts = _only(parts, rank)
         if layout is not None:
@@ -83,11 +84,11 @@ def _placed(part: RankRecord, layout: MeshLayout) -> RankRecord:
 
 
 def _only(parts: Sequence[RankRecord], rank: int) -> list[RankRecord]:
-    found = [part for part in parts if part.rank == rank]
-    if not found:
+    matching = [part for part in parts if part.rank == rank]
+    if not matching:
         ranks = brief(sorted({part.rank for part in parts}))
         raise ValueError(f"--rank: must be one that the files record, {ranks}, got {rank}")
-    return found
+    return matching
 
 
 def _read_folder(folder: Path, notes: list[str]) -> list[RankRecord]:
@@ -98,25 +99,25 @@ def _read_folder(folder: Path, notes: list[str]) -> list[RankRecord]:
     """
     files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
     read = _read_files(files, must_match=False)
-    found = {file.name: parts for file, parts in zip(files, read, strict=True)}
-    notes += [f"{name} is no trace and is passed over" for name, parts in found.items() if not parts]
-    found = {name: parts for name, parts in found.items() if parts}
-    if not found:
+    by_file = {file.name: parts for file, parts in zip(files, read, strict=True)}
+    notes += [f"{name} is no trace and is passed over" for name, parts in by_file.items() if not parts]
+    by_file = {name: parts for name, parts in by_file.items() if parts}
+    if not by_file:
         raise ValueError(f"{folder}: must hold a trace ({', '.join(known_formats())}), got {_others(files)}")
-    starts = max(part.restart for parts in found.values() for part in parts)
-    earlier = [name for name, parts in found.items() if all(part.restart < starts for part in parts)]
+    starts = max(part.restart for parts in by_file.values() for part in parts)
+    earlier = [name for name, parts in by_file.items() if all(part.restart < starts for part in parts)]
     notes += [f"{name} is of an earlier start of the job and is passed over" for name in earlier]
-    found = {name: parts for name, parts in found.items() if name not in earlier}
-    recorded = {part.rank for parts in found.values() for part in parts if not (part.derived or part.lists_groups)}
-    derived = [name for name, parts in found.items() if all(part.derived and part.rank in recorded for part in parts)]
+    by_file = {name: parts for name, parts in by_file.items() if name not in earlier}
+    recorded = {part.rank for parts in by_file.values() for part in parts if not (part.derived or part.lists_groups)}
+    derived = [name for name, parts in by_file.items() if all(part.derived and part.rank in recorded for part in parts)]
     notes += [f"{name} is made of other traces of its rank and is passed over" for name in derived]
-    found = {name: parts for name, parts in found.items() if name not in derived}
-    whole = [name for name, parts in found.items() if len(parts) > 1 and not parts[0].lists_groups]
-    if len(whole) == 1 and {part.rank for part in found[whole[0]]} >= {
-        part.rank for parts in found.values() for part in parts
+    by_file = {name: parts for name, parts in by_file.items() if name not in derived}
+    merged = [name for name, parts in by_file.items() if len(parts) > 1 and not parts[0].lists_groups]
+    if len(merged) == 1 and {part.rank for part in by_file[merged[0]]} >= {
+        part.rank for parts in by_file.values() for part in parts
     }:
-        return found[whole[0]]
-    return [part for parts in found.values() for part in parts]
+        return by_file[merged[0]]
+    return [part for parts in by_file.values() for part in parts]
 
 
 def _others(files: Sequence[Path]) -> str:
@@ -128,7 +129,7 @@ def _others(files: Sequence[Path]) -> str:
 def _read_files(paths: Sequence[Path], must_match: bool = True) -> list[list[RankRecord]]:
     """Return the parts of each file. Large files are read in as many processes as processors and memory allow."""
     function = partial(_read_file, must_match=must_match)
-    sizes = [path.stat().st_size * (UNPACKED if path.suffix == ".gz" else 1) for path in paths if path.is_file()]
+    sizes = [path.stat().st_size * (MAX_GZIP_RATIO if path.suffix == ".gz" else 1) for path in paths if path.is_file()]
     workers = min(len(paths), os.cpu_count() or 1, free_memory() // (MEMORY_OF_FILE * max(sizes, default=0) + 1))
     if workers < 2 or sum(sizes) < LEAST_FOR_PROCESSES:
         return [function(path) for path in paths]

@@ -31,7 +31,7 @@ def operation_keys(rank: int, events: Mapping[int, Event]) -> dict[int, Operatio
     keys: dict[int, OperationKey] = {}
     for position, event in events.items():
         if isinstance(event, Communication):
-            own = channel(rank, event)
-            keys[position] = (own, counts[own])
-            counts[own] += 1
+            channel_key = channel(rank, event)
+            keys[position] = (channel_key, counts[channel_key])
+            counts[channel_key] += 1
     return keys

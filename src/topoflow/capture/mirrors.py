@@ -95,18 +95,18 @@ class Mirrors:
     def _check_messages(self, rank: int, events: Sequence[Event]) -> None:
         """Raise ValueError where ranks that are not recorded would have to do something else than ``rank``."""
         layout = self._layout
-        here = layout.position(rank)
+        position = layout.position(rank)
         sent, received = (Counter[tuple[int, Ranks]](), Counter[tuple[int, Ranks]]())
         for event in events:
             if isinstance(event, Communication) and event.op in POINT_TO_POINT and event.peer is not None:
-                there = layout.position(event.peer)
-                ends = (here, there) if event.op == "send" else (there, here)
+                peer_position = layout.position(event.peer)
+                ends = (position, peer_position) if event.op == "send" else (peer_position, position)
                 distance = tuple((to - at) % size for at, to, size in zip(*ends, layout.sizes, strict=True))
                 (sent if event.op == "send" else received)[event.iteration, distance] += 1
         for key in sent.keys() | received.keys():
             for axis, by in enumerate(key[1]):
                 if by and len(self._recorded[axis]) < layout.sizes[axis] and sent[key] != received[key]:
-                    along = [{at} for at in here]
+                    along = [{at} for at in position]
                     along[axis] = set(range(layout.sizes[axis]))
                     raise ValueError(
                         f"layout.{list(layout.axes)[axis]}: ranks along it do different things, as rank {rank} sends "

@@ -137,8 +137,9 @@ class _Attention(TorchFunctionMode):
         return (self._called if func is ATTENTION else func)(*args, **(kwargs or {}))
 
     def _called(self, *args: Any, **kwargs: Any) -> Any:
-        given = {**dict(zip(ATTENTION_ARGUMENTS, args, strict=False)), **kwargs}
-        with self._calls.attention(given["query"], given["key"], given["value"], bool(given.get("is_causal"))):
+        arguments = {**dict(zip(ATTENTION_ARGUMENTS, args, strict=False)), **kwargs}
+        query, key, value = (arguments[name] for name in ("query", "key", "value"))
+        with self._calls.attention(query, key, value, bool(arguments.get("is_causal"))):
             return ATTENTION(*args, **kwargs)
 
 
@@ -149,7 +150,7 @@ class _Calls(TorchDispatchMode):
         super().__init__()
         self.layers: list[ModuleLayer] = []
         self.functions = _Attention(self)
-        self._paths = {each: path for path, each in module.named_modules()}
+        self._paths = {submodule: path for path, submodule in module.named_modules()}
         self._stack: list[nn.Module] = []
         self._sites: list[int | None] = []  # the layer that everything belongs to, of each module that runs
         self._names = Counter[str]()
@@ -216,11 +217,11 @@ class _Calls(TorchDispatchMode):
         return result
 
     def _see(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Take an operator into the layer that it belongs to."""
+        """Add an operator to the layer that it belongs to."""
         inputs, outputs = _tensors((args, kwargs)), _tensors(result)
         self._kept += [*inputs, *outputs]
         used = {name for tensor in inputs for name in self._parameters.get(_storage(tensor), ())}
-        read = {_storage(each): each.numel() for each in inputs if _storage(each) not in self._parameters}
+        read = {_storage(tensor): tensor.numel() for tensor in inputs if _storage(tensor) not in self._parameters}
         if used and not read:  # a view or a copy of parameters
             for tensor in outputs:
                 self._parameters.setdefault(_storage(tensor), used)

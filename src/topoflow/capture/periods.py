@@ -44,7 +44,7 @@ class StepRepetition:
 
 
 @dataclass
-class _Seen:
+class _IterationExtent:
     """Start of the first and end of the last event of an iteration, of those read so far; s."""
 
     start: float | None = None
@@ -52,34 +52,34 @@ class _Seen:
 
 
 def periods(trace: Trace) -> tuple[Period, ...]:
-    """Every iteration of the trace."""
-    seen = {number: _Seen() for number in range(-1, trace.iterations)}
+    """Return every iteration of the trace."""
+    extents = {number: _IterationExtent() for number in range(-1, trace.iterations)}
     computed: dict[tuple[int, int], float] = defaultdict(float)  # (iteration, rank) -> s
     for rank, events in trace.ranks.items():
         for event in events:
-            one = seen[event.iteration]
+            extent = extents[event.iteration]
             if event.start is not None:
-                one.start = event.start if one.start is None else min(one.start, event.start)
+                extent.start = event.start if extent.start is None else min(extent.start, event.start)
             if event.end is not None:
-                one.end = event.end if one.end is None else max(one.end, event.end)
+                extent.end = event.end if extent.end is None else max(extent.end, event.end)
             if isinstance(event, ComputeSpan):
                 computed[event.iteration, rank] += event.seconds
-    found = []
-    before = seen[-1].end
+    iterations = []
+    before = extents[-1].end
     for number in range(trace.iterations):
         busiest = max((computed[number, rank] for rank in trace.ranks), default=0.0)
-        begin = _begin(seen[number], before, is_first=number == 0)
-        found.append(Period(number, begin, seen[number].end, busiest))
-        before = seen[number].end if seen[number].end is not None else before
-    return tuple(found)
+        begin = _begin(extents[number], before, is_first=number == 0)
+        iterations.append(Period(number, begin, extents[number].end, busiest))
+        before = extents[number].end if extents[number].end is not None else before
+    return tuple(iterations)
 
 
-def _begin(own: _Seen, before: float | None, is_first: bool) -> float | None:
-    """When the one before had ended; of the first, which has none, its own start or the end of what still ran."""
-    if own.start is None or own.end is None or before is None:
-        return own.start
-    if before >= own.end or (is_first and before < own.start):
-        return own.start
+def _begin(extent: _IterationExtent, before: float | None, is_first: bool) -> float | None:
+    """Return when an iteration begins: at the end of the one before, or at its own start."""
+    if extent.start is None or extent.end is None or before is None:
+        return extent.start
+    if before >= extent.end or (is_first and before < extent.start):
+        return extent.start
     return before
 
 
@@ -90,30 +90,30 @@ def representative(trace: Trace) -> Period:
     window has cut. Its length is what a replay takes of the record: its period, or, where the record says what each
     event followed (so that its compute is what was measured), the compute of its busiest rank.
     """
-    every = periods(trace)
+    all_periods = periods(trace)
     if trace.chosen is not None:
-        return every[trace.chosen]
+        return all_periods[trace.chosen]
     communicates = _communicates(trace)
     whole = _bounded(trace, whole_iterations(trace) or _best_sized(trace, range(trace.iterations)))
     counts = Counter(communicates[number] for number in whole)
-    most = max(counts.values())
-    usual = next(communicates[number] for number in reversed(whole) if counts[communicates[number]] == most)
+    largest_count = max(counts.values())
+    usual = next(communicates[number] for number in reversed(whole) if counts[communicates[number]] == largest_count)
     by_compute = any(event.after is not None for events in trace.ranks.values() for event in events)
     alike = sorted(
         (period.busiest if by_compute or period.seconds is None else period.seconds, period.number)
-        for period in (every[number] for number in whole)
+        for period in (all_periods[number] for number in whole)
         if communicates[period.number] == usual
     )
-    return every[alike[(len(alike) - 1) // 2][1]]
+    return all_periods[alike[(len(alike) - 1) // 2][1]]
 
 
 def step_repetition(trace: Trace) -> StepRepetition:
     """Return how many iterations communicate as the representative one does, and how much their lengths differ."""
-    every, communicates = periods(trace), _communicates(trace)
+    all_periods, communicates = periods(trace), _communicates(trace)
     usual = communicates[representative(trace).number]
     whole = whole_iterations(trace)
     alike = [number for number in whole if communicates[number] == usual]
-    bounded = [every[number].seconds for number in _bounded(trace, alike)] if alike else []
+    bounded = [all_periods[number].seconds for number in _bounded(trace, alike)] if alike else []
     known = [seconds for seconds in bounded if seconds is not None]
     return StepRepetition(len(whole), len(alike), min(known, default=None), max(known, default=None))
 
@@ -148,13 +148,13 @@ def _bounded(trace: Trace, numbers: Sequence[int]) -> Sequence[int]:
 
 def _communicates(trace: Trace) -> list[Hashable]:
     """Return the communications of all recorded ranks in each iteration, for comparison."""
-    found: list[list[Hashable]] = [[] for _ in range(trace.iterations)]
+    communications: list[list[Hashable]] = [[] for _ in range(trace.iterations)]
     for rank in sorted(trace.ranks):
         for event in trace.ranks[rank]:
             if event.iteration < 0:
                 continue
             if isinstance(event, Communication):
-                found[event.iteration].append((rank, event.op, event.group, event.bytes))
+                communications[event.iteration].append((rank, event.op, event.group, event.bytes))
             elif event.communicates:
-                found[event.iteration].append((rank, event.name))
-    return [tuple(what) for what in found]
+                communications[event.iteration].append((rank, event.name))
+    return [tuple(iteration) for iteration in communications]

@@ -37,11 +37,11 @@ def rescaled(trace: Trace, ranks: int) -> Trace:
         raise ValueError(f"{KEY}: the trace must have several ranks along {name}, got {layout}")
     if ranks % rest or ranks // rest < 2:
         raise ValueError(f"{KEY}: must be {rest} ranks, those of a replica ({layout}), twice or more, got {ranks}")
-    wanted = MeshLayout({**layout.axes, name: ranks // rest})
+    target = MeshLayout({**layout.axes, name: ranks // rest})
     Mirrors(layout, trace.ranks)
-    kept = [rank for rank in trace.ranks if layout.position(rank)[axis] < wanted.sizes[axis]]
-    move = _Move(layout, wanted, axis)
-    moved = {move.rank(rank): tuple(move.events(rank, trace.ranks[rank])) for rank in kept}
+    remaining_ranks = [rank for rank in trace.ranks if layout.position(rank)[axis] < target.sizes[axis]]
+    move = _Move(layout, target, axis)
+    moved = {move.rank(rank): tuple(move.events(rank, trace.ranks[rank])) for rank in remaining_ranks}
     note = f"rescaled from {trace.world_size} to {ranks} ranks along {name}, with the recorded compute of each rank"
     groups = {
         event.group_name: event.group
@@ -50,18 +50,18 @@ def rescaled(trace: Trace, ranks: int) -> Trace:
         if isinstance(event, Communication) and event.group_name
     }
     notes = (*trace.notes, note)
-    return replace(trace, ranks=moved, layout=wanted, world_size=ranks, groups=groups, memory=None, notes=notes)
+    return replace(trace, ranks=moved, layout=target, world_size=ranks, groups=groups, memory=None, notes=notes)
 
 
 def _axis(layout: MeshLayout) -> int:
     names = list(layout.axes)
-    found = [name for name in names if name.startswith(DATA_PARALLEL)]
-    if REPLICAS in found:
+    data_axes = [name for name in names if name.startswith(DATA_PARALLEL)]
+    if REPLICAS in data_axes:
         return names.index(REPLICAS)
-    if len(found) != 1:
+    if len(data_axes) != 1:
         rule = "the layout must have one axis dp, or dp_replicate (topoflow capture import --layout names the axes)"
         raise ValueError(f"{KEY}: {rule}, got {layout}")
-    return names.index(found[0])
+    return names.index(data_axes[0])
 
 
 class _Move:

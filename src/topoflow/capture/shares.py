@@ -69,7 +69,7 @@ def shared_operations(trace: Trace) -> list[SharedOperation]:
     for rank in trace.ranks:
         for event in trace.communications(rank):
             queues[event.iteration, channel(rank, event)][rank].append(event)
-    found = []
+    operations = []
     for (iteration, key), by_rank in queues.items():
         for back in range(max(map(len, by_rank.values())), 0, -1):
             members = {rank: events[-back] for rank, events in by_rank.items() if len(events) >= back}
@@ -77,8 +77,8 @@ def shared_operations(trace: Trace) -> list[SharedOperation]:
             ends = [event.end for event in members.values() if event.end is not None]
             if len(starts) == len(ends) == len(members):
                 complete = members.keys() >= {*members_of(key)}
-                found.append(SharedOperation(iteration, members, complete, max(starts), max(ends)))
-    return found
+                operations.append(SharedOperation(iteration, members, complete, max(starts), max(ends)))
+    return operations
 
 
 def shares(trace: Trace, period: Period, operations: Sequence[SharedOperation]) -> tuple[RankShare, ...]:
@@ -112,11 +112,11 @@ def late_ranks(operations: Iterable[SharedOperation]) -> dict[int, list[float]]:
 
 def rank_spans(trace: Trace, rank: int) -> dict[str, Spans]:
     """Return when a rank computed and communicated (by operation) in all iterations, as far as times are known."""
-    found: dict[str, list[Event]] = defaultdict(list)
+    events_of_kind: dict[str, list[Event]] = defaultdict(list)
     for event in trace.ranks[rank]:
         if event.iteration >= 0:
-            found[_kind(event)].append(event)
-    return {kind: spans for kind, events in found.items() if len(spans := merged(_times(events)))}
+            events_of_kind[_kind(event)].append(event)
+    return {kind: spans for kind, events in events_of_kind.items() if len(spans := merged(_times(events)))}
 
 
 def merged(spans: Sequence[tuple[float, float]]) -> Spans:
@@ -185,11 +185,11 @@ def _window(events: Sequence[Event], period: Period) -> Spans | None:
 
     A rank that does not communicate in the period of the job, as its groups wait for no other, has a period of its own.
     """
-    own = [event for event in events if event.iteration == period.number]
-    extent = merged(_times(own))
+    iteration_events = [event for event in events if event.iteration == period.number]
+    extent = merged(_times(iteration_events))
     if not len(extent):
         return None
-    decisive = merged(_times(event for event in own if _kind(event) != COMPUTE))
+    decisive = merged(_times(event for event in iteration_events if _kind(event) != COMPUTE))
     if period.begin is not None and period.end is not None and period.begin < period.end:
         window = np.array([[period.begin, period.end]])
         if len(intersection(decisive if len(decisive) else extent, window)):

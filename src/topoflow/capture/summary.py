@@ -152,12 +152,12 @@ def _partial(operations: Iterable[SharedOperation], number: int) -> tuple[str, .
 def _collectives(
     trace: Trace, number: int, bus_bandwidths: Mapping[LineKey, float], link_bandwidth: float | None
 ) -> tuple[CollectiveLine, ...]:
-    found: dict[LineKey, dict[int, list[Communication]]] = {}
+    communications: dict[LineKey, dict[int, list[Communication]]] = {}
     for rank in sorted(trace.ranks):
         for event in trace.communications(rank):
-            found.setdefault(_line(event), {}).setdefault(rank, []).append(event)
+            communications.setdefault(_line(event), {}).setdefault(rank, []).append(event)
     lines = []
-    for (op, size, dtype), by_rank in found.items():
+    for (op, size, dtype), by_rank in communications.items():
         events = [event for ranked in by_rank.values() for event in ranked]
         counted = [event for event in events if event.iteration == number]
         reached = bus_bandwidths.get((op, size, dtype))
@@ -224,7 +224,7 @@ def _stragglers(ranks: Sequence[RankShare]) -> tuple[int, ...]:
         for share in ranks
         if share.delay and share.delay >= MIN_DELAY * (share.iteration_time or 0.0)
     ]
-    return tuple(rank for _, rank in sorted(late, key=lambda one: (-one[0], one[1])))
+    return tuple(rank for _, rank in sorted(late, key=lambda item: (-item[0], item[1])))
 
 
 def traffic_matrix(trace: Trace, most: int = 512) -> NDArray[np.float64]:

@@ -89,7 +89,7 @@ class Job:
         return self.traffic.demand()
 
     @cached_property
-    def asked(self) -> str:
+    def network_digest(self) -> str:
         """Return the digest of what a network is built for: jobs that differ in what they compute share it."""
         workload = self.workload
         return digest([self.servers, workload.gpus_per_server if isinstance(workload, LayerGraph) else 1, self.demand])

@@ -44,7 +44,7 @@ class Failures:
     first: int = 0  # the number of the first
 
     @property
-    def each(self) -> Values:
+    def all_slowdowns(self) -> Values:
         """Return the slowdown of every failure; equivalent failures are repeated."""
         return np.repeat(self.slowdowns.ratio, self.count)
 
@@ -64,7 +64,7 @@ class Failures:
 
     def cells(self, network: str) -> tuple[str, ...]:
         """Return the row of the network in the table with the header ``COLUMNS``."""
-        slowdowns = self.each
+        slowdowns = self.all_slowdowns
         cut_off = np.isinf(self.slowdowns.failed)
         survives = np.where(cut_off, 0.0, self.slowdowns.ratio)
         worst = int(survives.argmax())

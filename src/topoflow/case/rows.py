@@ -103,7 +103,7 @@ COLUMNS = {
 
 
 MAX_PAIRS = 2**20  # ordered pairs of 1,024 servers; the mean over a sample of this size is within 0.1 %
-PAIRS_AT_ONCE = 2**18  # a path of 6 links takes some 200 bytes while it is computed
+PAIRS_PER_CHUNK = 2**18  # a path of 6 links takes some 200 bytes while it is computed
 MAX_WIRINGS = 8  # whose lengths of paths are kept, of up to 8 MB each; networks of a sweep differ in speed alone
 
 _lengths: dict[str, tuple[NDArray[np.float64], float]] = {}  # by wiring, and their mean
@@ -182,7 +182,7 @@ def _path_lengths(fabric: Fabric) -> NDArray[np.float64]:
         chosen = np.arange(pairs)
     source, index = np.divmod(chosen, max(servers - 1, 1))
     target = index + (index >= source)  # skips the source
-    cuts = range(PAIRS_AT_ONCE, len(chosen), PAIRS_AT_ONCE)
+    cuts = range(PAIRS_PER_CHUNK, len(chosen), PAIRS_PER_CHUNK)
     parts = zip(np.split(source, cuts), np.split(target, cuts), strict=True)
     return np.concatenate([mean_lengths(routes, *part) for part in parts])
 

@@ -59,8 +59,8 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _interrupted(pressed: Interrupts, kept: str = "") -> int:
-    print(f"{pressed.command}: interrupted{kept}", file=sys.stderr)
+def _interrupted(pressed: Interrupts, suffix: str = "") -> int:
+    print(f"{pressed.command}: interrupted{suffix}", file=sys.stderr)
     return INTERRUPTED
 
 

@@ -32,7 +32,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError
 
-from topoflow.cli.kept import DEFAULT, VARIABLE, free_folder
+from topoflow.cli.saved_results import DEFAULT, VARIABLE, free_folder
 from topoflow.cli.verb import OF_POINTS, PRINTING, AnswerEach, Verb, command_of, flags, folders
 from topoflow.report.files import locked
 from topoflow.study.configure.composition import PACKAGE, VERSION_BASE, composed, initialized
@@ -56,15 +56,15 @@ def run(arguments: argparse.Namespace, verb: Verb) -> None:
         import_module(PACKAGE)  # registers what its files refer to; to print the defaults Hydra does not import it
         runs = arguments.multirun or arguments.run or not any(getattr(arguments, flag) for flag in PRINTING)
         is_one_job = runs and not arguments.shell_completion and not _is_multirun(arguments, name)
-        given = _without_sweeps(overrides) if is_one_job else overrides
+        passed_overrides = _without_sweeps(overrides) if is_one_job else overrides
         with ExitStack() as stack:
             if runs and not arguments.shell_completion:
                 key = "hydra.run.dir" if is_one_job else "hydra.sweep.dir"
-                given += stack.enter_context(_own_folder(arguments, name, key))
-            stack.enter_context(_in_place_of(["topoflow", *flags(arguments), *given]))
+                passed_overrides += stack.enter_context(_own_folder(arguments, name, key))
+            stack.enter_context(_in_place_of(["topoflow", *flags(arguments), *passed_overrides]))
             job = _one_job(verb, arguments) if is_one_job else _multirun(verb)
             key = "hydra.run.dir" if is_one_job else "hydra.sweep.dir"
-            with _naming(next((each for each in overrides if each.startswith(f"{key}=")), key)):
+            with _naming(next((override for override in overrides if override.startswith(f"{key}=")), key)):
                 hydra.main(config_path=f"pkg://{PACKAGE}", config_name=verb.name, version_base=VERSION_BASE)(job)()
 
 
@@ -117,13 +117,13 @@ def _is_multirun(arguments: argparse.Namespace, name: str) -> bool:
     Composes the settings of Hydra in any case, as what is wrong with these is one line here. Raises ``ValueError`` for
     more jobs than Hydra's own sweeper could list.
     """
-    own = [each for each in arguments.overrides if is_hydra_override(each)]
+    hydra_overrides = [override for override in arguments.overrides if is_hydra_override(override)]
     with initialized(folders(arguments)):
-        settings = composed(name, own).hydra
+        settings = composed(name, hydra_overrides).hydra
         for part in ("sweeper", "launcher"):
             if not OmegaConf.is_dict(settings[part]):
-                law = f"must be a configuration with _target_, chosen as hydra/{part}=basic"
-                raise ValueError(f"hydra.{part}: {law}, got {settings[part]!r}")
+                requirement = f"must be a configuration with _target_, chosen as hydra/{part}=basic"
+                raise ValueError(f"hydra.{part}: {requirement}, got {settings[part]!r}")
         if settings.mode != RunMode.MULTIRUN and not arguments.multirun:
             return False
         if settings.runtime.choices["hydra/sweeper"] == "basic":
@@ -134,13 +134,13 @@ def _is_multirun(arguments: argparse.Namespace, name: str) -> bool:
 
 
 def _without_sweeps(overrides: Sequence[str]) -> list[str]:
-    """The overrides of one value, which all points of a comparison share; what is wrong in others is left to these."""
+    """Return the overrides of a single value, which all points share; errors in others are reported by the points."""
     parser = OverridesParser.create()
-    found = []
+    single_values = []
     for override in overrides:
         with suppress(HydraException):
-            found += [override] * (not parser.parse_overrides([override])[0].is_sweep_override())
-    return found
+            single_values += [override] * (not parser.parse_overrides([override])[0].is_sweep_override())
+    return single_values
 
 
 @contextmanager
@@ -183,15 +183,15 @@ def _one_job(verb: Verb, arguments: argparse.Namespace) -> Callable[[DictConfig]
     """The job of all points that the arguments ask for."""
 
     def job(config: DictConfig) -> float | None:
-        kept = HydraConfig.get()
-        given = [
+        hydra_config = HydraConfig.get()
+        point_overrides = [
             text
             for text in arguments.overrides
             if not is_hydra_override(text) or text.lstrip("+").startswith(OF_POINTS)
         ]
-        name = str(kept.job.config_name)
-        points = grid(given, verb.check, name, folders=folders(arguments))
-        return _answered(verb, points, command_of(arguments), Path(kept.runtime.output_dir))
+        name = str(hydra_config.job.config_name)
+        points = grid(point_overrides, verb.check, name, folders=folders(arguments))
+        return _answered(verb, points, command_of(arguments), Path(hydra_config.runtime.output_dir))
 
     return job
 
@@ -264,8 +264,8 @@ def _check_out(point: Point, folder: Path) -> None:
     """Raise ``ValueError`` for an ``out`` that the next job would write to as well."""
     out = point.config.get("out")
     if isinstance(out, str) and not Path(os.path.abspath(out)).is_relative_to(os.path.abspath(folder)):
-        law = "must be in the folder of each job of a multirun, as out='${hydra:runtime.output_dir}'"
-        raise ValueError(f"out: {law}, got {out!r}")
+        requirement = "must be in the folder of each job of a multirun, as out='${hydra:runtime.output_dir}'"
+        raise ValueError(f"out: {requirement}, got {out!r}")
 
 
 def _answered(verb: Verb, points: Sequence[Point], command: str, folder: Path) -> float | None:

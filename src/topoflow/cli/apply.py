@@ -35,15 +35,15 @@ def run(arguments: argparse.Namespace) -> None:
 def _files(plan: Plan, arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
     """Yield the name and the content of each file."""
     if arguments.look_ahead is None:
-        found = tables(plan, arguments.ports)
+        circuit_tables = tables(plan, arguments.ports)
     else:
-        found, flips = look_ahead(plan, arguments.ports, arguments.look_ahead)
+        circuit_tables, flips = look_ahead(plan, arguments.ports, arguments.look_ahead)
         yield "flips.json", json.dumps([vars(flip) for flip in flips], indent=1) + "\n"
-    yield "circuits.csv", to_csv(found)
-    yield "circuits.json", to_json(found)
+    yield "circuits.csv", to_csv(circuit_tables)
+    yield "circuits.json", to_json(circuit_tables)
     before = {} if arguments.before is None else _read_tables(arguments.before)
     form = adapter(arguments.adapter)
-    for table in found:
+    for table in circuit_tables:
         old = before.get(table.switch, Table(table.switch, table.ports, ()))
         yield f"{table.switch}.{form.SUFFIX}", form.commands(moves(old, table), table.ports)
     if arguments.hosts is not None:

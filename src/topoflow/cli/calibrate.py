@@ -17,26 +17,26 @@ from topoflow.report.output import Output
 
 def run(arguments: argparse.Namespace) -> None:
     """Read the logs, fit, write the file and print what changed."""
-    given = keys(word for word in arguments.logs if "=" in word)
+    overrides = keys(word for word in arguments.logs if "=" in word)
     paths = [Path(word) for word in arguments.logs if "=" not in word]
     if not paths:
         raise ValueError("LOG: must be at least one file of nccl-tests, got none")
-    network = given.get("network") or network_of(load((DEFAULTS | given)["node"]))
-    measured = [row for path in paths for row in rows(path, given)]
-    found = fit(measured, network, [path.name for path in paths])
-    found.write(arguments.out)
+    network = overrides.get("network") or network_of(load((DEFAULTS | overrides)["node"]))
+    measured = [row for path in paths for row in rows(path, overrides)]
+    calibration = fit(measured, network, [path.name for path in paths])
+    calibration.write(arguments.out)
     console = Output(highlight=False)
-    console.print(changes(found))
-    console.print(f"{found.note[0].upper()}{found.note[1:]}.")
+    console.print(changes(calibration))
+    console.print(f"{calibration.note[0].upper()}{calibration.note[1:]}.")
     console.print(f"Written {arguments.out}.")
 
 
-def rows(path: Path, given: dict[str, str]) -> list[Measured]:
-    """Return the measurements of a log; what it says counts, then the keys."""
+def rows(path: Path, overrides: dict[str, str]) -> list[Measured]:
+    """Return the measurements of a log; its own settings override the keys."""
     log = read(path)
-    said = {"gpus": str(log.ranks) if log.ranks else "", "nccl.version": log.version}
-    settings = DEFAULTS | given | {key: value for key, value in said.items() if value}
-    if not log.ranks and "gpus" not in given:
+    log_settings = {"gpus": str(log.ranks) if log.ranks else "", "nccl.version": log.version}
+    settings = DEFAULTS | overrides | {key: value for key, value in log_settings.items() if value}
+    if not log.ranks and "gpus" not in overrides:
         raise ValueError(f"{path}: gpus: must be given, as the log does not name its ranks")
     if not log.op:
         raise ValueError(f"{path}: must say which test it is of ('Collective test starting: ..._perf'), got none")
@@ -48,12 +48,12 @@ def rows(path: Path, given: dict[str, str]) -> list[Measured]:
     return [Measured(comm, log.op, size, width, seconds) for size, seconds in log.times.items()]
 
 
-def changes(found: Calibration) -> Table:
+def changes(calibration: Calibration) -> Table:
     """Return the coefficients that moved."""
     table = Table("coefficient", "shipped", "fitted")
-    prior = {"inside": INSIDE[found.kind], "network": network_named(found.network_name)}
+    prior = {"inside": INSIDE[calibration.kind], "network": network_named(calibration.network_name)}
     for part in PARTS:
-        for name, value in vars(getattr(found, part)).items():
+        for name, value in vars(getattr(calibration, part)).items():
             before = getattr(prior[part], name)
             if value != before:
                 table.add_row(f"{part}.{name}", _text(before), _text(value))

@@ -8,9 +8,9 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from topoflow.cli.kept import keep
+from topoflow.cli.saved_results import keep
 from topoflow.cli.stages import Terminal
-from topoflow.cli.verb import Verb, command_of, folders, is_asked, run_application
+from topoflow.cli.verb import Verb, command_of, folders, needs_hydra, run_application
 from topoflow.engine.base import Unfinished
 from topoflow.report.answer import recommended
 from topoflow.report.base import Report
@@ -32,22 +32,22 @@ from topoflow.units import counted
 
 def run(arguments: argparse.Namespace) -> None:
     """Compose, compare, write, print. Without ``out``, result.json is all that is written."""
-    if is_asked(arguments):
+    if needs_hydra(arguments):
         run_application(arguments, Verb("compare", check, answer, answer_each))
         return
-    if any(each.startswith("jobs=") for each in arguments.overrides):
+    if any(override.startswith("jobs=") for override in arguments.overrides):
         from topoflow.cli.jobs import run_jobs  # its pictures take half a second to import
 
         run_jobs(arguments)
         return
     with Terminal() as terminal:
         terminal.stage("composing")
-        large = any(each.startswith("out=") and SUFFIX in each for each in arguments.overrides)
-        most = MOST_SAMPLED if large else MOST_POINTS
-        asked = Grid.of(arguments.overrides, check, folders=folders(arguments), most=most)
-        is_lazy = large and is_dataset(asked[0].config["out"])
-        terminal.size(counted(len(asked), "point"))
-        points: Sequence[Point] = asked if is_lazy else asked.compose(observer=terminal)
+        large = any(override.startswith("out=") and SUFFIX in override for override in arguments.overrides)
+        max_points = MOST_SAMPLED if large else MOST_POINTS
+        point_grid = Grid.of(arguments.overrides, check, folders=folders(arguments), most=max_points)
+        is_lazy = large and is_dataset(point_grid[0].config["out"])
+        terminal.size(counted(len(point_grid), "point"))
+        points: Sequence[Point] = point_grid if is_lazy else point_grid.compose(observer=terminal)
     answer(points, command_of(arguments))
 
 
@@ -79,7 +79,7 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
                 console.print(f"trace.json has no room for {absent[0]}{more}.", highlight=False, markup=False)
             if not can_write_parquet():
                 console.print(NO_PARQUET, highlight=False)
-        log.found(of_comparison(report, folder if out is None else out))
+        log.record_results(of_comparison(report, folder if out is None else out))
     if report.unfinished:
         count = len(report.unfinished)
         raise Unfinished(f"worlds must come to an end, got {count} of {len(points)} that did not, which were left out")
@@ -100,12 +100,12 @@ def answer_rows(points: Sequence[Point], command: str) -> None:
         for part in (part for part in dataset.written if part in missing):
             line = f"{dataset.path(part[0])}: must be as it was written, got a damaged file; it is simulated again."
             console.print(line, highlight=False, soft_wrap=True)
-        if there := len(points) - sum(map(len, missing)):
-            console.print(f"Continuing: {there:,} of {len(points):,} points are written.", highlight=False)
+        if num_rows := len(points) - sum(map(len, missing)):
+            console.print(f"Continuing: {num_rows:,} of {len(points):,} points are written.", highlight=False)
         with Terminal() as terminal:
             write_dataset(points, dataset, missing, run_of(first, log.informing(terminal)))
         console.print(f"{len(points):,} rows are in {out}. topoflow report {out} shows them.", highlight=False)
-        log.found(of_dataset(dataset))
+        log.record_results(of_dataset(dataset))
 
 
 def answer_each(points: Sequence[Point], commands: Sequence[str], folders: Sequence[Path]) -> list[float | ValueError]:
@@ -121,8 +121,8 @@ def answer_each(points: Sequence[Point], commands: Sequence[str], folders: Seque
             write_result(report, folder / "result.json")
             if is_tracked:
                 with tracked([point], "compare", report.command, None) as log:
-                    log.found(of_comparison(report, folder))
+                    log.record_results(of_comparison(report, folder))
     done = [report for report in reports if isinstance(report, Report)]
     if done:
         show(replace(done[0], outcomes=tuple(report.outcomes[0] for report in done)), Output())
-    return [one.outcomes[0].iteration_time if isinstance(one, Report) else one for one in reports]
+    return [report.outcomes[0].iteration_time if isinstance(report, Report) else report for report in reports]

@@ -22,7 +22,7 @@ def run(words: Sequence[str]) -> None:
         line = os.environ.get(LINE, "")
         typed = line.split()
         if len(typed) < 2 or (len(typed) == 2 and not line.endswith(" ")):
-            print(*(each for each in VERBS if each.startswith("".join(typed[1:]))))
+            print(*(name for name in VERBS if name.startswith("".join(typed[1:]))))
             return
         if typed[1] not in VERBS_OF_HYDRA:
             return

@@ -15,7 +15,7 @@ from importlib import metadata, util
 from pathlib import Path
 
 from topoflow import __version__
-from topoflow.cli.kept import DEFAULT, VARIABLE
+from topoflow.cli.saved_results import DEFAULT, VARIABLE
 from topoflow.emulate.sandbox import why_not
 from topoflow.memory import free_memory
 from topoflow.printable import one_line
@@ -93,7 +93,7 @@ def _nccl() -> str:
 
 def _extras() -> dict[str, list[str]]:
     """Return the packages of each extra that verbs use, by the name of the extra."""
-    found: dict[str, list[str]] = {}
+    packages: dict[str, list[str]] = {}
     try:
         requirements = metadata.requires("topoflow") or []
     except metadata.PackageNotFoundError:
@@ -101,8 +101,8 @@ def _extras() -> dict[str, list[str]]:
     for requirement in requirements:
         package, extra = re.match(r"[\w.-]+", requirement), re.search(r"extra == ['\"]([\w-]+)", requirement)
         if package is not None and extra is not None and extra[1] not in OF_DEVELOPERS:
-            found.setdefault(extra[1], []).append(package[0])
-    return found
+            packages.setdefault(extra[1], []).append(package[0])
+    return packages
 
 
 def _version(package: str) -> str:

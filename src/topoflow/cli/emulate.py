@@ -76,10 +76,10 @@ def _terminal(job: str, mbps: float, fabric: Fabric, predicted: Timeline | None)
 
 
 def scenario_of(arguments: argparse.Namespace) -> Scenario:
-    """Raises ``ValueError`` in one line."""
+    """Return the scenario that the arguments describe. Raises ``ValueError`` in one line."""
     if not MIN_MBPS <= arguments.mbps <= MAX_MBPS:
-        law = f"must be within {MIN_MBPS:g}..{MAX_MBPS:g}, the rates that tc sets"
-        raise ValueError(f"mbps: {law}, got {arguments.mbps:g}")
+        requirement = f"must be within {MIN_MBPS:g}..{MAX_MBPS:g}, the rates that tc sets"
+        raise ValueError(f"mbps: {requirement}, got {arguments.mbps:g}")
     failed = None
     if arguments.fail is not None:
         words = arguments.fail.split(",")
@@ -126,27 +126,27 @@ def _folder(out: Path | None) -> Iterator[Path]:
 
 def _table(fabric: Fabric, emulated: Emulated, predicted: Timeline | None) -> Table:
     """Return a table of measured and predicted times."""
-    found = Table("", "predicted", "measured", "difference", title=f"{fabric.name}, {fabric.servers} servers")
+    table = Table("", "predicted", "measured", "difference", title=f"{fabric.name}, {fabric.servers} servers")
     timeline = emulated.timeline
     spread = "" if len(emulated.iteration_times) < 2 else f" ({_range(emulated.iteration_times, 's')})"
     if predicted is None:
-        found.add_row("iteration", "-", human(timeline.makespan, "s") + spread, "-")
-        found.add_row("bytes of a link", "-", _range(timeline.link_bytes.tolist(), "B"), "-")
-        return found
+        table.add_row("iteration", "-", human(timeline.makespan, "s") + spread, "-")
+        table.add_row("bytes of a link", "-", _range(timeline.link_bytes.tolist(), "B"), "-")
+        return table
     rows = [("iteration", predicted.makespan, timeline.makespan)]
     if len(timeline.task_finish) > 1:
         rows.append(("its all-reduce", _last(predicted), _last(timeline)))
-    for what, before, after in rows:
-        found.add_row(what, human(before, "s"), human(after, "s"), f"{after / before - 1:+.1%}")
+    for quantity, before, after in rows:
+        table.add_row(quantity, human(before, "s"), human(after, "s"), f"{after / before - 1:+.1%}")
     used = predicted.link_bytes > 0
     ratio = timeline.link_bytes[used] / predicted.link_bytes[used] - 1
-    found.add_row(
+    table.add_row(
         "bytes of a link",
         _range(predicted.link_bytes.tolist(), "B"),
         _range(timeline.link_bytes.tolist(), "B"),
         f"{ratio.min():+.1%} to {ratio.max():+.1%}",
     )
-    return found
+    return table
 
 
 def _last(timeline: Timeline) -> float:

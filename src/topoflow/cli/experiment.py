@@ -32,15 +32,15 @@ TITLES = (80, 24, 16, 12, 8)  # characters of a line of a title: the first with 
 def run(arguments: argparse.Namespace) -> None:
     """Compose the points, measure those that are not stored, write the figure, print its summary."""
     experiment = load(arguments.name, arguments.overrides)
-    out, chosen, given = split(arguments.overrides, experiment)
+    out, chosen, grid_arguments = split(arguments.overrides, experiment)
     command = shlex.join(["topoflow", "experiment", arguments.name, *arguments.overrides])
     with sole_writer(out, f"experiment {arguments.name}"):
         stored = PointFile(out / CHECKPOINT)
-        points = list(setups(experiment, chosen, given))
-        experiment.check([each.label for each in points])
-        asked = [each.point for each in points]
-        how = run_of(asked, Silent(), out)
-        with tracked(asked, "experiment", command, out) as log:
+        points = list(setups(experiment, chosen, grid_arguments))
+        experiment.check([setup.label for setup in points])
+        simulated_points = [setup.point for setup in points]
+        run_settings = run_of(simulated_points, Silent(), out)
+        with tracked(simulated_points, "experiment", command, out) as log:
             with Terminal() as terminal:
                 observer = log.informing(terminal)
                 observer.stage("composing")
@@ -51,11 +51,11 @@ def run(arguments: argparse.Namespace) -> None:
                     print(f"Continuing from {done} of {len(todo)} points in {stored.path}.", flush=True)
                 observer.stage("simulating")
                 observer.size(f"{len(todo) - done:,} of {counted(len(todo), 'point')}")
-                rows = measure(experiment, todo, stored, how, observer)
+                rows = measure(experiment, todo, stored, run_settings, observer)
                 experiment = experiment.titled(rows)
                 write(experiment, rows, command, out)
             summary = experiment.summary(rows)
-            log.found(of_figure(summary, rows, out))
+            log.record_results(of_figure(summary, rows, out))
     console = Output()
     show(experiment, summary, console)
     console.print(f"Open {out / 'report.html'}; numbers are in result.json and rows.csv next to it.", highlight=False)

@@ -72,26 +72,26 @@ class Interrupts:
 
 @contextmanager
 def interrupts() -> Iterator[Interrupts]:
-    """Handles Ctrl-C within ``with``. Other threads than the main one get no signals: there it does nothing."""
-    found = Interrupts()
+    """Handle Ctrl-C within ``with``. Threads other than the main one get no signals: there it does nothing."""
+    handler = Interrupts()
     if threading.current_thread() is not threading.main_thread():
-        yield found
+        yield handler
         return
-    before, printed_before = signal.signal(signal.SIGINT, found.interrupt), sys.unraisablehook
+    before, printed_before = signal.signal(signal.SIGINT, handler.interrupt), sys.unraisablehook
 
-    def print_others(what: Any) -> None:
-        if not _is_handled(what.exc_value):
-            printed_before(what)
+    def print_others(unraisable: Any) -> None:
+        if not _is_handled(unraisable.exc_value):
+            printed_before(unraisable)
 
     sys.unraisablehook = print_others
     arrivals, arrives = socket.socketpair()
     arrives.setblocking(False)
     wakeup_before = signal.set_wakeup_fd(arrives.fileno(), warn_on_full_buffer=False)
-    threading.Thread(target=found.watch, args=(arrivals,), daemon=True).start()
+    threading.Thread(target=handler.watch, args=(arrivals,), daemon=True).start()
     try:
-        yield found
+        yield handler
     finally:
-        found.end()
+        handler.end()
         signal.set_wakeup_fd(wakeup_before)
         arrives.close()
         signal.signal(signal.SIGINT, before)

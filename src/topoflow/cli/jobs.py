@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from topoflow.cli.experiment import show
-from topoflow.cli.kept import keep
+from topoflow.cli.saved_results import keep
 from topoflow.cli.stages import Terminal
 from topoflow.cli.verb import command_of, folders
 from topoflow.files import write_atomically
@@ -22,12 +22,12 @@ def run_jobs(arguments: argparse.Namespace) -> None:
     command = command_of(arguments)
     with Terminal() as terminal:
         terminal.stage("composing")
-        asked = SharingJobs.of(arguments.overrides, folders(arguments), terminal)
-        points = [point.cluster for point in asked.points]
+        sharing_jobs = SharingJobs.of(arguments.overrides, folders(arguments), terminal)
+        points = [point.cluster for point in sharing_jobs.points]
         with output(points, "compare") as out:
             terminal.stage("simulating")
-            terminal.size(f"{counted(len(asked.jobs), 'job')} on {counted(len(points), 'network')}")
-            comparison = JobsComparison(asked, run_of(points, terminal, out))
+            terminal.size(f"{counted(len(sharing_jobs.jobs), 'job')} on {counted(len(points), 'network')}")
+            comparison = JobsComparison(sharing_jobs, run_of(points, terminal, out))
             rows = comparison.rows()
             figure = JobsFigure()
             if out is not None:
@@ -38,7 +38,7 @@ def run_jobs(arguments: argparse.Namespace) -> None:
         console.print(f"Left out: {line}", highlight=False, markup=False)
     if out is None:
         text = result(figure, rows, command)
-        kept, _ = keep("compare", lambda folder: write_atomically(folder / "result.json", text))
-        console.print(f"{kept} Add out=DIR for report.html with a picture.", highlight=False)
+        message, _ = keep("compare", lambda folder: write_atomically(folder / "result.json", text))
+        console.print(f"{message} Add out=DIR for report.html with a picture.", highlight=False)
     else:
         console.print(f"Open {out / 'report.html'}; numbers are in result.json and rows.csv.", highlight=False)

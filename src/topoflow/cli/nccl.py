@@ -73,8 +73,8 @@ def run(arguments: argparse.Namespace) -> None:
         f"{arguments.operation} on {comm.ranks} {comm.node.gpu or 'GPUs'}, {comm.nodes} x {comm.node.name}, "
         f"{comm.channels} channels of rings, {'' if comm.ll128 else 'no '}LL128"
     )
-    if nccl.found is not None:
-        console.print(f"Note: {nccl.found.note}.")
+    if nccl.loaded is not None:
+        console.print(f"Note: {nccl.loaded.note}.")
     for note in comm.node.notes:
         console.print(f"Note: {settings['node']}: {note}.")
     console.print(table(rows, comm, settings, log))
@@ -101,15 +101,15 @@ def keys(words: Iterable[str]) -> dict[str, str]:
 
 def communicator(settings: Mapping[str, str]) -> Communicator:
     """Return the ranks that the keys describe."""
-    for key, known in (
+    for key, allowed in (
         ("fabric", options("fabric")),
         ("NCCL_PXN_DISABLE", ("0", "1")),
         ("NCCL_COLLNET_ENABLE", ("0", "1")),
         ("dtype", DTYPE_BYTES),
         ("network", {"": 0, **NETWORKS}),
     ):
-        if settings[key] not in known:
-            raise ValueError(f"{key}: must be one of {', '.join(filter(None, known))}, got {settings[key]!r}")
+        if settings[key] not in allowed:
+            raise ValueError(f"{key}: must be one of {', '.join(filter(None, allowed))}, got {settings[key]!r}")
     return Communicator(
         load(settings["node"]),
         whole_number(settings, "gpus"),

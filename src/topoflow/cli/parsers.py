@@ -40,29 +40,29 @@ VERBS_OF_HYDRA = ("compare", "search", "place")  # applications of Hydra, with i
 
 def parse(version: str, words: list[str] | None) -> argparse.Namespace:
     """Return the arguments of a command line; None: of this process. Keys stand before and after options."""
-    whole = parser(version)
-    arguments, rest = whole.parse_known_args(words)
+    root_parser = parser(version)
+    arguments, rest = root_parser.parse_known_args(words)
     keys: list[str] | None = vars(arguments).get("overrides", vars(arguments).get("settings"))
     unknown = rest if keys is None else [word for word in rest if word.startswith("-")]
     if unknown:
-        whole.error(f"unrecognized arguments: {' '.join(unknown)}")
+        root_parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if keys is not None:
         keys.extend(rest)
     return arguments
 
 
 def parser(version: str) -> argparse.ArgumentParser:
-    """The whole command line. ``arguments.verb`` of what it parses names the module to run."""
-    found: argparse.ArgumentParser = Parser(
+    """Return the parser of the command line. ``verb`` of the parsed arguments names the module to run."""
+    root_parser: argparse.ArgumentParser = Parser(
         prog="topoflow",
         description="Which network and which way of splitting a training job make an iteration fastest, at what price?",
         epilog="Start with: topoflow compare",
     )
-    found.add_argument("--version", action="version", version=f"topoflow {version}")
-    subparsers = found.add_subparsers(dest="verb", required=True, metavar="VERB")
+    root_parser.add_argument("--version", action="version", version=f"topoflow {version}")
+    subparsers = root_parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for add in VERBS.values():
         add(subparsers)
-    return found
+    return root_parser
 
 
 def _verb(help: str, description: str | None, epilog: str) -> Callable[[Arguments], Arguments]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from topoflow.cli.experiment import show
-from topoflow.cli.kept import keep
+from topoflow.cli.saved_results import keep
 from topoflow.cli.stages import Terminal
-from topoflow.cli.verb import Verb, command_of, folders, is_asked, run_application
+from topoflow.cli.verb import Verb, command_of, folders, needs_hydra, run_application
 from topoflow.files import write_atomically
 from topoflow.json_lines import json_lines
 from topoflow.report.output import Output
@@ -23,7 +23,7 @@ from topoflow.study.tracked import tracked
 
 def run(arguments: argparse.Namespace) -> None:
     """Compose, place, write, print."""
-    if is_asked(arguments):
+    if needs_hydra(arguments):
         run_application(arguments, Verb("place", check, answer))
         return
     answer(grid(arguments.overrides, check, CONFIG, folders=folders(arguments)), command_of(arguments))
@@ -39,18 +39,18 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
         observer = log.informing(terminal)
         observer.stage("placing")
         placed = place(points, observer)
-        rows, found = [row for each in placed for row in each.rows], Locality(placed)
+        rows, figure = [row for placed_point in placed for row in placed_point.rows], Locality(placed)
         if out is not None:
-            lines = json_lines(line for each in placed for line in each.placements)
-            used = table([row for each in placed for row in each.utilization]).encode()
-            write(found, rows, command, out, {"placements.jsonl": b"".join(lines), "utilization.csv": used})
+            lines = json_lines(line for placed_point in placed for line in placed_point.placements)
+            used = table([row for placed_point in placed for row in placed_point.utilization]).encode()
+            write(figure, rows, command, out, {"placements.jsonl": b"".join(lines), "utilization.csv": used})
     console = Output()
-    show(found, found.summary(rows), console)
+    show(figure, figure.summary(rows), console)
     if out is None:
-        text = result(found, rows, command)
-        kept, _ = keep("place", lambda where: write_atomically(where / "result.json", text), folder)
+        text = result(figure, rows, command)
+        message, _ = keep("place", lambda where: write_atomically(where / "result.json", text), folder)
         console.print(
-            f"{kept} Add out=DIR for report.html with pictures and the servers of every request.", highlight=False
+            f"{message} Add out=DIR for report.html with pictures and the servers of every request.", highlight=False
         )
     else:
         files = "rows.csv has every request, placements.jsonl its servers, utilization.csv the resources in use"

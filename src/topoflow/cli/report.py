@@ -25,42 +25,42 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def of_dataset(folder: Path, out: Path | None, console: Output) -> Path:
-    """Print and write what a dataset says. Returns where the page is."""
+    """Print the tables of a dataset and write its page. Returns the path of the page."""
     with Terminal() as terminal:
         terminal.stage("reading")
         dataset = Dataset.open(folder)
         terminal.size(f"{counted(len(dataset.written), 'file')} of up to {counted(dataset.points, 'row')}")
         reader = Reader(dataset)
-        lines, found = state(reader), parts(reader)
-    for each in (table for part in found for table in part.tables):
-        console.print(text_table(each.head, each.rows, title=each.title, left=each.head))
+        lines, sections = state(reader), parts(reader)
+    for table in (table for part in sections for table in part.tables):
+        console.print(text_table(table.head, table.rows, title=table.title, left=table.head))
     from topoflow.report.dataset.page import dataset_page  # a second to import
 
     out = out or Path(f"{folder.absolute().with_suffix('')}.html")
     with Terminal() as terminal:
         terminal.stage("drawing")
-        write_atomically(out, dataset_page(reader, found).encode())
+        write_atomically(out, dataset_page(reader, sections).encode())
     for line in lines:
         console.print(line, highlight=False)
     return out
 
 
 def of_run(folder: Path, out: Path | None, console: Output) -> Path:
-    """Say what is missing of a run, and write a page where it has none of its own. Returns where the page is."""
+    """Print what is missing of a run, and write its page if it has none. Returns the path of the page."""
     if not folder.is_dir():
         got = "a file" if folder.exists() else "no such folder"
         raise ValueError(f"folder: must be one of a run (written with out=), got {folder}, {got}")
-    found = run_at(folder, folder.resolve().name)
-    if found is None:
+    run_folder = run_at(folder, folder.resolve().name)
+    if run_folder is None:
         raise ValueError(f"folder: must have files of a run (written with out=), got {folder}, which has none")
-    for line in (state_line(found), *missing(found)):
+    for line in (state_line(run_folder), *missing(run_folder)):
         console.print(line, highlight=False, soft_wrap=True)
-    if again := how_to_continue(found):
-        console.print(f"{again}\n  {found.again}", highlight=False, soft_wrap=True)
-    if found.has_report and out is None:
+    if again := how_to_continue(run_folder):
+        console.print(f"{again}\n  {run_folder.again}", highlight=False, soft_wrap=True)
+    if run_folder.has_report and out is None:
         return folder / REPORT
     from topoflow.browse.pages import run_page  # a second to import
 
     out = out or folder / REPORT
-    write_atomically(out, run_page(found, served=False).encode("utf-8", "backslashreplace"))
+    write_atomically(out, run_page(run_folder, served=False).encode("utf-8", "backslashreplace"))
     return out

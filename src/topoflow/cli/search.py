@@ -11,10 +11,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from topoflow.cli.kept import keep
+from topoflow.cli.saved_results import keep
 from topoflow.cli.search_progress import SearchTerminal
 from topoflow.cli.stages import Terminal
-from topoflow.cli.verb import Verb, command_of, folders, is_asked, run_application
+from topoflow.cli.verb import Verb, command_of, folders, needs_hydra, run_application
 from topoflow.report.output import Output
 from topoflow.report.search_terminal import show_all
 from topoflow.study.configure.build import run_of
@@ -37,7 +37,7 @@ ON_NODES = ("strategy=parallel", "fabric=rail_optimized")  # with node=, where n
 
 def run(arguments: argparse.Namespace) -> None:
     """Compose, search, write, print."""
-    if is_asked(arguments):
+    if needs_hydra(arguments):
         run_application(arguments, Verb("search", check, answer))
         return
     if has_node(arguments.overrides):
@@ -45,11 +45,11 @@ def run(arguments: argparse.Namespace) -> None:
         return
     with Terminal() as terminal:
         terminal.stage("composing")
-        samples = any(each.startswith(f"{GROUP}=") for each in arguments.overrides)
-        most = MOST_SAMPLED if samples else MOST_POINTS
-        asked = Grid.of(arguments.overrides, check, CONFIG, folders=folders(arguments), most=most)
-        terminal.size(counted(len(asked), "point"))
-        points: Sequence[Point] = asked if samples else asked.compose(observer=terminal)
+        samples = any(override.startswith(f"{GROUP}=") for override in arguments.overrides)
+        max_points = MOST_SAMPLED if samples else MOST_POINTS
+        point_grid = Grid.of(arguments.overrides, check, CONFIG, folders=folders(arguments), most=max_points)
+        terminal.size(counted(len(point_grid), "point"))
+        points: Sequence[Point] = point_grid if samples else point_grid.compose(observer=terminal)
     answer(points, command_of(arguments))
 
 
@@ -61,31 +61,33 @@ def search_on_nodes(arguments: argparse.Namespace) -> None:
             raise ValueError(f"{text.partition('=')[0]}: must be left out with node, got {text.partition('=')[2]}")
     with Terminal() as terminal:
         terminal.stage("composing")
-        asked = Grid.of(overrides, check_compared, folders=folders(arguments))
-        points, command = asked.compose(observer=terminal), command_of(arguments)
+        point_grid = Grid.of(overrides, check_compared, folders=folders(arguments))
+        points, command = point_grid.compose(observer=terminal), command_of(arguments)
     with output(points, "search") as out, tracked(points, "search", command, out) as log:
         with Terminal() as terminal:
-            fixed = [key.removeprefix("strategy.") for key in asked.given]
-            found = search_recipes(points, fixed, run_of(points, log.informing(terminal), out))
-            report = report_of(found, command)
+            fixed = [key.removeprefix("strategy.") for key in point_grid.given]
+            recipes = search_recipes(points, fixed, run_of(points, log.informing(terminal), out))
+            report = report_of(recipes, command)
             if out is not None:
                 from topoflow.report.write import STEPS, write  # a second to import
 
                 log.stage("drawing")
                 write(report, out, lambda done: log.advance(done, STEPS))
-                write_recipes(found, out)
+                write_recipes(recipes, out)
         console = Output()
-        show_recipes(found, console)
-        again = [
+        show_recipes(recipes, console)
+        comparison_overrides = [
             text for text in overrides if not text.startswith(("out=", "recipe=", "micro_batch=", "fold=", "strategy."))
         ]
-        console.print(f"Compare it: {shlex.join(['topoflow', 'compare', *again, *fastest(found).overrides])}")
+        console.print(
+            f"Compare it: {shlex.join(['topoflow', 'compare', *comparison_overrides, *fastest(recipes).overrides])}"
+        )
         if out is None:
-            where, out = keep("search", lambda folder: write_recipes(found, folder))
+            where, out = keep("search", lambda folder: write_recipes(recipes, folder))
             console.print(f"{where} Add out=DIR for report.html with pictures.", highlight=False)
         else:
             console.print(f"Open {out / 'report.html'}; all numbers are in recipes.json next to it.", highlight=False)
-        log.found(of_comparison(report, out))
+        log.record_results(of_comparison(report, out))
 
 
 def answer(points: Sequence[Point], command: str, folder: Path | None = None) -> float:
@@ -100,7 +102,7 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
                 log.informing(terminal).stage("drawing")
                 searched.write(out, log.advance)
         folder = show(searched, Output(), folder)
-        log.found(of_searches(searched, folder))
+        log.record_results(of_searches(searched, folder))
     return min(searched.found[name].plan.iteration_time for name in searched.winners)
 
 
@@ -112,8 +114,8 @@ def show(searched: Searched, console: Console, folder: Path | None = None) -> Pa
     show_all(searched.reports, searched.winners, console)
     out = searched.out
     if out is None:
-        kept, out = keep("search", searched.keep, folder)
-        where = f"{kept} Add out=DIR for report.html with pictures, and to resume a search."
+        message, out = keep("search", searched.keep, folder)
+        where = f"{message} Add out=DIR for report.html with pictures, and to resume a search."
     elif len(searched.searches) == 1:
         where = f"Open {out / 'report.html'}; the plan is in plan.json next to it."
     else:

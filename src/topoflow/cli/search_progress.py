@@ -19,23 +19,23 @@ class SearchTerminal(Terminal):
         super().__init__(
             TextColumn("{task.description}", markup=False, table_column=Column(overflow="fold")),
             BarColumn(bar_width=5),
-            TextColumn("{task.fields[found]}"),
+            TextColumn("{task.fields[status]}"),
             TimeElapsedColumn(),
         )
 
     def stage(self, name: str) -> None:
         """Begin the line of a search."""
-        self._stage = self._progress.add_task(name, total=None, found="")
+        self._stage = self._progress.add_task(name, total=None, status="")
         self._begin(name)
 
     def record(self, **values: float | str) -> None:
         """Show the best that the search has found so far."""
-        self._progress.update(self._stage, found=line(values))
+        self._progress.update(self._stage, status=line(values))
 
 
-def line(found: Mapping[str, Any]) -> str:
-    """The round and the best time; proposals have a speed only while strategies are explored."""
-    best = f"round {found['round'] + 1}", f"best {human(found['time'], 's')}"
-    if found["activity"] != "exploring":
-        return f"{best[0]}, {found['activity']}, {best[1]}"
-    return f"{best[0]}, {best[1]}, {found['rate']:,.0f} evals/s, {found['acceptance']:.0%} accepted"
+def line(progress: Mapping[str, Any]) -> str:
+    """Return the round and the best time, and the rate of proposals while strategies are explored."""
+    best = f"round {progress['round'] + 1}", f"best {human(progress['time'], 's')}"
+    if progress["activity"] != "exploring":
+        return f"{best[0]}, {progress['activity']}, {best[1]}"
+    return f"{best[0]}, {best[1]}, {progress['rate']:,.0f} evals/s, {progress['acceptance']:.0%} accepted"

@@ -21,11 +21,11 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _show(folder: Path, address: str) -> None:
-    """Print where the runs of the folder are."""
-    console, found = Output(), found_in(folder)
-    if not found.runs and not found.datasets:
+    """Print the address at which the runs of the folder are shown."""
+    console, contents = Output(), found_in(folder)
+    if not contents.runs and not contents.datasets:
         line = f"{folder} has no runs yet; those written with out= there will be listed."
         console.print(line, highlight=False, soft_wrap=True)
-    what = f"{len(found.runs)} runs" + (f" and {len(found.datasets)} datasets" if found.datasets else "")
-    console.print(f"{what} of {folder} are at {address} until Ctrl-C.", highlight=False, soft_wrap=True)
+    counts = f"{len(contents.runs)} runs" + (f" and {len(contents.datasets)} datasets" if contents.datasets else "")
+    console.print(f"{counts} of {folder} are at {address} until Ctrl-C.", highlight=False, soft_wrap=True)
     console.file.flush()

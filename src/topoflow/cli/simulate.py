@@ -36,14 +36,14 @@ def run(arguments: argparse.Namespace) -> None:
     command = shlex.join(["topoflow", "simulate", *arguments.settings])
     with output([point], "simulate") as out, tracked([point], "simulate", command, out) as log:
         with Terminal() as terminal:
-            how = run_of([point], log.informing(terminal), out)
+            run_settings = run_of([point], log.informing(terminal), out)
             with named({"world": path}):
                 log.stage("reading")
                 log.size(size_of([path]))
                 file = read(path)
             log.stage(file.world.name)
             log.size(f"{counted(file.world.graph.tasks, 'task')} on {counted(len(file.world.capacity), 'link')}")
-            (timeline,) = simulate([file.world], fidelity, how)
+            (timeline,) = simulate([file.world], fidelity, run_settings)
         simulated = Simulated(file, timeline)
         if out is not None:
             simulated.save(out)
@@ -56,15 +56,18 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def parse(settings: Sequence[str]) -> Point:
-    """``KEY=VALUE`` words. Raises ``ValueError`` for a key that does not exist, is given twice or has no value."""
-    given: dict[str, str] = {}
+    """Return the point of ``KEY=VALUE`` words.
+
+    Raises ``ValueError`` for a key that does not exist, is given twice or has no value.
+    """
+    values: dict[str, str] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not value:
             raise ValueError(f"{key}: must have a value, as in {key}=VALUE, got {setting!r}")
-        if key in given:
-            raise ValueError(f"{key}: must be given once, got {given[key]!r} and {value!r}")
-        given[key] = value
+        if key in values:
+            raise ValueError(f"{key}: must be given once, got {values[key]!r} and {value!r}")
+        values[key] = value
     points = grid(settings, _check, CONFIG)
     if len(points) > 1:
         raise ValueError(f"{next(iter(points[0].swept))}: must be one value, as one world is simulated, got several")
@@ -80,6 +83,6 @@ def _check(config: Mapping[str, Any]) -> None:
 def show(simulated: Simulated, console: Console) -> None:
     """Print the makespan and the busiest link."""
     summary = Table("", "", title=simulated.world.name, show_header=False)
-    for what, value in simulated.summary:
-        summary.add_row(what, value)
+    for quantity, value in simulated.summary:
+        summary.add_row(quantity, value)
     console.print(summary)

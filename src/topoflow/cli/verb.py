@@ -30,9 +30,9 @@ class Verb:
     answer_each: AnswerEach | None = None
 
 
-def is_asked(arguments: argparse.Namespace) -> bool:
+def needs_hydra(arguments: argparse.Namespace) -> bool:
     """Return whether a command line asks for more of Hydra than the points of a grid."""
-    keys = (each.lstrip("+~").partition("=")[0] for each in arguments.overrides if is_hydra_override(each))
+    keys = (override.lstrip("+~").partition("=")[0] for override in arguments.overrides if is_hydra_override(override))
     return any(getattr(arguments, flag) for flag in OF_JOBS) or any(key not in OF_POINTS for key in keys)
 
 
@@ -54,10 +54,10 @@ def command_of(arguments: argparse.Namespace) -> str:
 
 
 def flags(arguments: argparse.Namespace) -> list[str]:
-    """The flags of Hydra among the arguments, as Hydra reads them."""
+    """Return the flags of Hydra among the arguments, as Hydra reads them."""
     words = [f"--{flag.replace('_', '-')}" for flag in ("multirun", "run", "shell_completion", "hydra_help", "resolve")]
-    found = [word for word in words if getattr(arguments, word[2:].replace("-", "_"))]
+    flag_words = [word for word in words if getattr(arguments, word[2:].replace("-", "_"))]
     for flag in ("cfg", "info", "package", "config_dir", "config_name"):
         value = getattr(arguments, flag)
-        found += [] if value is None else [f"--{flag.replace('_', '-')}={value}"]
-    return found
+        flag_words += [] if value is None else [f"--{flag.replace('_', '-')}={value}"]
+    return flag_words

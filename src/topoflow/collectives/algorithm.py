@@ -72,10 +72,10 @@ class Algorithm:
 
 @cache
 def algorithms() -> Mapping[str, Algorithm]:
-    """Name -> algorithm of every module of ``topoflow.collectives.algorithms``."""
+    """Return the algorithm of every module of ``topoflow.collectives.algorithms`` by its name."""
     names = sorted(module.name for module in pkgutil.iter_modules(modules.__path__))
-    found = {name: getattr(modules.named(name), "ALGORITHM", None) for name in names}
-    return MappingProxyType({name: algorithm for name, algorithm in found.items() if algorithm is not None})
+    candidates = {name: getattr(modules.named(name), "ALGORITHM", None) for name in names}
+    return MappingProxyType({name: algorithm for name, algorithm in candidates.items() if algorithm is not None})
 
 
 @cache
@@ -91,8 +91,8 @@ def following(orders: str) -> tuple[str, ...]:
 
 
 def _default_first(able: Callable[[Algorithm], bool]) -> tuple[str, ...]:
-    found = [name for name, algorithm in algorithms().items() if able(algorithm)]
-    return tuple(sorted(found, key=lambda name: not algorithms()[name].default))
+    able_names = [name for name, algorithm in algorithms().items() if able(algorithm)]
+    return tuple(sorted(able_names, key=lambda name: not algorithms()[name].default))
 
 
 def name_for(op: str, named: str | None, all_reduce: str) -> str:

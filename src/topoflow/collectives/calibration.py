@@ -38,9 +38,9 @@ FACTORS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1.01, 1.02, 1.05, 1.1, 1.25, 2.0)
 OUTLIER = 1.0  # an error (of the logarithm) counts at most as much
 PARTS = ("inside", "network")
 # The least that a protocol sends: its bytes on the wire.
-LEAST = {("inside", "cost", 0): WIRE["LL"], ("inside", "cost", 1): WIRE["LL128"], ("inside", "cost", 2): 1.0}
-LEAST |= {("inside", "p2p_cost", 2): 1.0, ("inside", "nvls_cost", 0): 1.0}
-MOST = {("network", "efficiency", 0): 1.0}
+MIN_VALUES = {("inside", "cost", 0): WIRE["LL"], ("inside", "cost", 1): WIRE["LL128"], ("inside", "cost", 2): 1.0}
+MIN_VALUES |= {("inside", "p2p_cost", 2): 1.0, ("inside", "nvls_cost", 0): 1.0}
+MAX_VALUES = {("network", "efficiency", 0): 1.0}
 
 Place = tuple[str, str, int]  # part, name, and the protocol of a triple
 
@@ -111,7 +111,7 @@ def _part(path: Path, part: str, kind: type, values: object) -> Any:
     types = {field.name: field.type for field in fields(kind)}
     if not isinstance(values, dict) or set(values) != set(types):
         raise ValueError(f"{path}: {part}: must have {', '.join(types)}, got {values!r:.60}")
-    found: dict[str, Any] = {}
+    coefficients: dict[str, Any] = {}
     for name, value in values.items():
         if types[name] == "Triple" and not (isinstance(value, list) and len(value) == 3):
             raise ValueError(f"{path}: {part}.{name}: must be three numbers, got {shorten(value)}")
@@ -120,10 +120,12 @@ def _part(path: Path, part: str, kind: type, values: object) -> Any:
             if not isinstance(number, int | float) or isinstance(number, bool):
                 raise ValueError(f"{path}: {part}.{name}: must be a number, got {shorten(number)}")
             check_not_negative(f"{path}: {part}.{name}", number)
-        found[name] = tuple(value) if types[name] == "Triple" else value
-    if part == "network" and not 0 < found["efficiency"] <= 1:
-        raise ValueError(f"{path}: network.efficiency: must be within 0 < efficiency <= 1, got {found['efficiency']}")
-    return kind(**found)
+        coefficients[name] = tuple(value) if types[name] == "Triple" else value
+    if part == "network" and not 0 < coefficients["efficiency"] <= 1:
+        raise ValueError(
+            f"{path}: network.efficiency: must be within 0 < efficiency <= 1, got {coefficients['efficiency']}"
+        )
+    return kind(**coefficients)
 
 
 def fit(measured: Sequence[Measured], network: str, origin: Sequence[str]) -> Calibration:
@@ -136,9 +138,9 @@ def fit(measured: Sequence[Measured], network: str, origin: Sequence[str]) -> Ca
     if len(held_out.rows) < 2:
         raise ValueError(f"{', '.join(origin)}: must have at least 4 rows, got {len(ordered)}")
     prior: Coefficients = (INSIDE[kinds[0]], network_named(network))
-    found = _searched(fitted, prior)
-    error, before = held_out.error(found), held_out.error(prior)
-    return Calibration(kinds[0], network, *found, len(fitted.rows), len(held_out.rows), error, before, tuple(origin))
+    coefficients = _searched(fitted, prior)
+    errors = held_out.error(coefficients), held_out.error(prior)
+    return Calibration(kinds[0], network, *coefficients, len(fitted.rows), len(held_out.rows), *errors, tuple(origin))
 
 
 Coefficients = tuple[Inside, NetworkCoefficients]
@@ -151,19 +153,19 @@ class _Rows:
         self.rows = rows
         self._choices = [choose(row.comm, row.op, row.size, dtype_bytes=row.dtype_bytes) for row in rows]
 
-    def logarithms(self, found: Coefficients) -> list[float]:
+    def logarithms(self, coefficients: Coefficients) -> list[float]:
         """Return the logarithm of predicted over measured time of each row."""
         pairs = zip(self.rows, self._choices, strict=True)
-        return [log(_time(row, choice, found) / row.seconds) for row, choice in pairs]
+        return [log(_time(row, choice, coefficients) / row.seconds) for row, choice in pairs]
 
-    def error(self, found: Coefficients) -> float:
+    def error(self, coefficients: Coefficients) -> float:
         """Return the median relative error."""
-        return median(abs(exp(value) - 1) for value in self.logarithms(found))
+        return median(abs(exp(value) - 1) for value in self.logarithms(coefficients))
 
 
-def _time(row: Measured, choice: Choice, found: Coefficients) -> float:
+def _time(row: Measured, choice: Choice, coefficients: Coefficients) -> float:
     return NcclPrediction(
-        row.op, row.size, choice, terms(row.comm, row.op, row.size, choice, *found), row.comm.ranks
+        row.op, row.size, choice, terms(row.comm, row.op, row.size, choice, *coefficients), row.comm.ranks
     ).time
 
 
@@ -205,7 +207,7 @@ def _value(coefficients: Coefficients, place: Place) -> float:
 
 def _is_allowed(prior: Coefficients, place: Place, factor: float) -> bool:
     """Return whether a coefficient keeps its physical bounds."""
-    return LEAST.get(place, 0.0) <= _value(prior, place) * factor <= MOST.get(place, float("inf"))
+    return MIN_VALUES.get(place, 0.0) <= _value(prior, place) * factor <= MAX_VALUES.get(place, float("inf"))
 
 
 def _scaled(prior: Coefficients, factors: dict[Place, float]) -> Coefficients:

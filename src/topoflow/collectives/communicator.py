@@ -65,8 +65,8 @@ class Communicator:
         if size == 0:
             raise ValueError(f"node {self.node.name}: must have GPUs, got none")
         if not self.node.sm:
-            given = self.node.gpu or "a file without it (NCCL_TOPO_DUMP_FILE writes it)"
-            raise ValueError(f"node {self.node.name}: sm: must be the compute capability of NVIDIA GPUs, got {given}")
+            got = self.node.gpu or "a file without it (NCCL_TOPO_DUMP_FILE writes it)"
+            raise ValueError(f"node {self.node.name}: sm: must be the compute capability of NVIDIA GPUs, got {got}")
         if not 0 <= self.per_node <= size:
             raise ValueError(f"gpus_per_node: must be within 1..{size} of node {self.node.name}, got {self.per_node}")
         if self.ranks < 2:
@@ -76,9 +76,9 @@ class Communicator:
         if self.nodes > 1 and not self.node.ports:
             raise ValueError(f"gpus: node {self.node.name} has no NIC, so at most {size}, got {self.ranks}")
         if not 1 <= self.min_channels <= self.max_channels <= MAX_CHANNELS:
-            given = f"got {self.min_channels} and {self.max_channels}"
+            got = f"got {self.min_channels} and {self.max_channels}"
             raise ValueError(
-                f"NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS: must be 1 <= MIN <= MAX <= {MAX_CHANNELS}, {given}"
+                f"NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS: must be 1 <= MIN <= MAX <= {MAX_CHANNELS}, {got}"
             )
         _ = self.tables
 

@@ -60,7 +60,7 @@ class Nccl:
     pxn: bool = True  # not NCCL_PXN_DISABLE
     collnet: bool = False  # NCCL_COLLNET_ENABLE
     calibration: str | None = None  # FILE of topoflow calibrate nccl
-    found: Calibration | None = field(init=False)  # the content of that file
+    loaded: Calibration | None = field(init=False)  # the content of that file
 
     def __post_init__(self) -> None:
         overrides = Overrides(self.algo, self.proto)
@@ -69,17 +69,17 @@ class Nccl:
             network_named(self.network)
         if self.network is not None and self.calibration is not None:
             raise ValueError(f"nccl.network: must be left out with nccl.calibration, which has one, got {self.network}")
-        found = None if self.calibration is None else read(Path(self.calibration))
-        object.__setattr__(self, "found", found)
+        loaded = None if self.calibration is None else read(Path(self.calibration))
+        object.__setattr__(self, "loaded", loaded)
 
     def coefficients(self, comm: Communicator) -> tuple[Inside, NetworkCoefficients]:
         """Return the coefficients of times; raise ``ValueError`` where the calibration is of another kind of node."""
-        if self.found is None:
+        if self.loaded is None:
             return INSIDE[calibrated(comm)], network_named(self.network or network_of(comm.node))
-        if self.found.kind != calibrated(comm):
+        if self.loaded.kind != calibrated(comm):
             rule = f"must be {calibrated(comm)}, as node {comm.node.name} is"
-            raise ValueError(f"{self.calibration}: kind: {rule}, got {self.found.kind}")
-        return self.found.inside, self.found.network
+            raise ValueError(f"{self.calibration}: kind: {rule}, got {self.loaded.kind}")
+        return self.loaded.inside, self.loaded.network
 
 
 class Flow(NamedTuple):
@@ -151,12 +151,15 @@ def least_alone(
         return [(0.0, 0.0)] * len(sizes)
     comm = _communicator(node, nccl, nodes, on_node)
     choices = _choices(comm, nccl, op, sizes)
-    found = []
+    least_times = []
     for i, size in enumerate(sizes):
-        near = {(each.algorithm, each.protocol, each.channels): each for each in choices[max(i - 1, 0) : i + 2]}
-        times = [_alone(*_work(comm, nccl, op, some, each)) for each in near.values() for some in (size, size - 1)]
-        found.append((min(map(sum, times)), min(sending for _, sending in times)))
-    return found
+        neighbours = choices[max(i - 1, 0) : i + 2]
+        near = {(choice.algorithm, choice.protocol, choice.channels): choice for choice in neighbours}
+        times = [
+            _alone(*_work(comm, nccl, op, amount, choice)) for choice in near.values() for amount in (size, size - 1)
+        ]
+        least_times.append((min(map(sum, times)), min(sending for _, sending in times)))
+    return least_times
 
 
 def _alone(run: CollectiveRun, work: CollectiveWork) -> tuple[float, float]:
@@ -201,12 +204,12 @@ def _wait(run: CollectiveRun, work: CollectiveWork) -> float:
 
 
 @cache
-def send_wait(node: Node, nccl: Nccl, apart: bool) -> float:
+def send_wait(node: Node, nccl: Nccl, between_nodes: bool) -> float:
     """Return the seconds before the bytes of an ncclSend move: its launch, and a step inside or between nodes."""
-    comm = Communicator(node, 2, 1 if apart else 2, nccl.version or "", nccl.min_channels, nccl.max_channels)
+    comm = Communicator(node, 2, 1 if between_nodes else 2, nccl.version or "", nccl.min_channels, nccl.max_channels)
     inside, network = nccl.coefficients(comm)
     place = PROTOCOLS.index("Simple")  # of messages that are not small
-    return inside.launch + (network.hop[place] if apart else inside.p2p_hop[place])
+    return inside.launch + (network.hop[place] if between_nodes else inside.p2p_hop[place])
 
 
 def _inside(run: CollectiveRun, work: CollectiveWork, by_node: Sequence[Sequence[int]]) -> Iterable[Flow]:
@@ -225,9 +228,9 @@ def _between(run: CollectiveRun, work: CollectiveWork, by_node: Sequence[Sequenc
     """Yield the flows between nodes, as many at the same time as a node has ranks."""
     nodes, rails = len(by_node), run.comm.used
     bytes = work.crossing * WIRE[run.choice.protocol] / run.network.efficiency / rails
-    seen: Counter[tuple[int, int]] = Counter()
+    channel_counts: Counter[tuple[int, int]] = Counter()
     for source, target, part in named(run.choice.algorithm).edges(nodes) if nodes > 1 and bytes > 0 else ():
-        here, there, channel = by_node[source], by_node[target], seen[source, target]
-        seen[source, target] += 1
+        here, there, channel = by_node[source], by_node[target], channel_counts[source, target]
+        channel_counts[source, target] += 1
         for rail in range(rails):
             yield Flow(here[rail % len(here)], there[rail % len(there)], part * bytes, inf, channel)

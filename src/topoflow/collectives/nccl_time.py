@@ -233,8 +233,8 @@ class CollectiveRun:
         return self.size * bus_factor(self.op, self.comm.ranks)
 
     @property
-    def own(self) -> float:
-        """The bytes of a rank's own part that are copied."""
+    def copied_bytes(self) -> float:
+        """Return the bytes of a rank's own part that are copied."""
         return self.size / self.comm.ranks * (self.choice.protocol == "Simple")
 
     @property

@@ -59,21 +59,23 @@ class SteadyStreams:
 
 
 def on_channels(schedules: Sequence[SendSchedule]) -> SendSchedule:
-    """``schedules`` of one channel, all with as many parts, at the same time: each has an equal piece of S."""
+    """Return ``schedules`` of one channel and equally many parts, side by side: each has an equal piece of S."""
     parts = schedules[0].parts
-    sends = offsets(each.sends for each in schedules)
-    after = offsets(len(each.after) for each in schedules)
+    sends = offsets(schedule.sends for schedule in schedules)
+    after = offsets(len(schedule.after) for schedule in schedules)
     channels = list(enumerate(schedules))
     return SendSchedule(
         parts=parts * len(schedules),
-        source=np.concatenate([each.source for each in schedules]),
-        target=np.concatenate([each.target for each in schedules]),
-        first=np.concatenate([each.first + channel * parts for channel, each in channels]),
-        count=np.concatenate([each.count for each in schedules]),
-        reduce=np.concatenate([each.reduce for each in schedules]),
-        channel=np.concatenate([np.full(each.sends, channel) for channel, each in channels]),
-        after_offsets=np.concatenate([[0], *(each.after_offsets[1:] + after[channel] for channel, each in channels)]),
-        after=np.concatenate([each.after + sends[channel] for channel, each in channels]),
+        source=np.concatenate([schedule.source for schedule in schedules]),
+        target=np.concatenate([schedule.target for schedule in schedules]),
+        first=np.concatenate([schedule.first + channel * parts for channel, schedule in channels]),
+        count=np.concatenate([schedule.count for schedule in schedules]),
+        reduce=np.concatenate([schedule.reduce for schedule in schedules]),
+        channel=np.concatenate([np.full(schedule.sends, channel) for channel, schedule in channels]),
+        after_offsets=np.concatenate(
+            [[0], *(schedule.after_offsets[1:] + after[channel] for channel, schedule in channels)]
+        ),
+        after=np.concatenate([schedule.after + sends[channel] for channel, schedule in channels]),
     )
 
 

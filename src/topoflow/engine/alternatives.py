@@ -39,13 +39,13 @@ class Alternatives:
 
 
 def joined(parts: Sequence[Alternatives | None], singles: Sequence[tuple[Offsets, Ints]]) -> Alternatives | None:
-    """One table after the other; ``singles`` are the hops [P+1], [H] of those whose paths are one chain each (None)."""
+    """Return one table after the other; ``singles`` are the hops [P+1], [H] of parts of single paths (None)."""
     if all(part is None for part in parts):
         return None
-    every = [Alternatives.single(*hops) if part is None else part for part, hops in zip(parts, singles, strict=True)]
+    tables = [Alternatives.single(*hops) if part is None else part for part, hops in zip(parts, singles, strict=True)]
     return Alternatives(
-        offsets(np.concatenate([np.diff(each.offsets) for each in every])),
-        offsets(np.concatenate([np.diff(each.hop_offsets) for each in every])),
-        np.concatenate([each.links for each in every]),
-        np.concatenate([each.share for each in every]),
+        offsets(np.concatenate([np.diff(table.offsets) for table in tables])),
+        offsets(np.concatenate([np.diff(table.hop_offsets) for table in tables])),
+        np.concatenate([table.links for table in tables]),
+        np.concatenate([table.share for table in tables]),
     )

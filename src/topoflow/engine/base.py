@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.checks import check_graph, check_world
-from topoflow.engine.device import DeviceMemory, Kept
+from topoflow.engine.device import DeviceCache, DeviceMemory
 from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
@@ -212,8 +212,8 @@ class Histogram:
         if not len(self.count):
             return 0.0
         rank = np.cumsum(self.count)
-        here = min(int(np.searchsorted(rank, share * rank[-1])), len(rank) - 1)
-        return min(float(self.high[here]), self.largest)
+        index = min(int(np.searchsorted(rank, share * rank[-1])), len(rank) - 1)
+        return min(float(self.high[index]), self.largest)
 
 
 @dataclass(frozen=True)
@@ -366,14 +366,14 @@ class Run:
     """The device on which worlds are simulated, the ``threads`` of the CPU (None: all), and the observer.
 
     ``workers`` simulate in place of this process, on a device of their own. No answer depends on them; those of a CPU
-    and of a GPU agree to 1e-9. What is known of graphs stays on the device between the launches of one run (``kept``).
+    and of a GPU agree to 1e-9. What is known of graphs stays on the device between the launches of one run (``cache``).
     """
 
     device: DeviceMemory = DeviceMemory()
     threads: int | None = None
     observer: Observer = Silent()
     workers: Workers | None = None
-    kept: Kept = field(default_factory=Kept, compare=False, repr=False)
+    cache: DeviceCache = field(default_factory=DeviceCache, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         count_threads(self.threads)

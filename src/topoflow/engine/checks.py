@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from topoflow.engine.base import Fidelity, LoweredGraph, World
 
 Array = NDArray[Any]
-Law = Callable[[str, float], None]  # raises ``ValueError`` for a field and a value; what it allows is an interval
+Check = Callable[[str, float], None]  # raises ``ValueError`` for a field and a value; what it allows is an interval
 
-MOST = 2**31 - 1  # tasks, dependencies, paths, hops of a batch, links of a world: the kernels number them in 32 bits
+# The kernels number the tasks, dependencies, paths and hops of a batch, and the links of a world, in 32 bits.
+MAX_INT32 = 2**31 - 1
 DTYPES = {"whole": (np.dtype(np.int32), np.dtype(np.int64)), "real": (np.dtype(np.float64),)}
 
 
@@ -36,9 +37,9 @@ def counts(graph: LoweredGraph) -> dict[str, int]:
 
 def check_counts(where: str, counts: Mapping[str, int]) -> None:
     """Raise ``ValueError`` for what is too large, before anybody looks at its elements."""
-    for what, count in counts.items():
-        if count > MOST:
-            raise ValueError(f"{where}: must have less than 2^31 {what}, got {count}")
+    for quantity, count in counts.items():
+        if count > MAX_INT32:
+            raise ValueError(f"{where}: must have less than 2^31 {quantity}, got {count}")
 
 
 def check_graph(graph: LoweredGraph) -> None:
@@ -79,12 +80,13 @@ def check_world(world: World) -> None:
     if fabric is not None and world.graph.last_server >= fabric.servers:
         last = f"server {world.graph.last_server}, which sends or receives"
         raise ValueError(f"{world.name}.fabric: must have {last}, got {fabric.servers} servers")
-    for name, of_fabric, law in (("capacity", "bandwidth", check_capacity), ("latency", "latency", check_not_negative)):
+    arrays = ("capacity", "bandwidth", check_capacity), ("latency", "latency", check_not_negative)
+    for name, of_fabric, check in arrays:
         where, array = f"{world.name}.{name}", getattr(world, name)
         _check_array(where, array, "real")
         _check_length(where, array, "L", world.graph.links)
         if fabric is None or array is not getattr(fabric, of_fabric):  # a fabric has checked its own
-            check_each(where, array, law)
+            check_each(where, array, check)
     if world.changes_circuits and world.graph.ends is not None:  # there is no circuit from a server to itself
         source, target, _ = world.graph.ends
         crosses = np.append(np.diff(world.graph.path_offsets) > 0, False)[world.graph.path]  # path -1: none
@@ -102,16 +104,16 @@ def check_accepted(fidelity: Fidelity, worlds: Sequence[World]) -> None:
             raise ValueError(refusal)
 
 
-def check_each(where: str, array: Array, law: Law) -> None:
-    """Raise ``ValueError`` for the first number of ``array`` [N] that breaks ``law``."""
+def check_each(where: str, array: Array, check: Check) -> None:
+    """Raise ``ValueError`` for the first number of ``array`` [N] that ``check`` refuses."""
     if not array.size:
         return
     try:
         for extreme in (array.min(), array.max()):  # nan if there is one
-            law(where, float(extreme))
+            check(where, float(extreme))
     except ValueError:
         for index, value in enumerate(array.tolist()):
-            law(f"{where}[{index}]", value)
+            check(f"{where}[{index}]", value)
         raise
 
 
@@ -119,8 +121,8 @@ def refuses_rounds(world: World, fidelity: str) -> str | None:
     """Return why a fidelity that needs every task cannot express ``world``; None: it can."""
     if world.graph.rounds == 1:
         return None
-    law = f"must be few enough to write all tasks of a job with fidelity={fidelity}"
-    return f"workload.iterations: {law}, got {world.graph.rounds} of {world.graph.tasks} tasks in {world.name}"
+    requirement = f"must be few enough to write all tasks of a job with fidelity={fidelity}"
+    return f"workload.iterations: {requirement}, got {world.graph.rounds} of {world.graph.tasks} tasks in {world.name}"
 
 
 def refuses_addresses(world: World, fidelity: str) -> str | None:
@@ -139,8 +141,8 @@ def _check_resources(graph: LoweredGraph) -> None:
     _check_length("graph.resource", graph.resource, "T", graph.tasks)
     _check_range("graph.resource", graph.resource, -1, graph.tasks - 1)
     waits_only = (graph.delay > 0) & (graph.path < 0)
-    law = "a task that occupies a resource must have a delay and no path"
-    _check_all("graph.resource", graph.resource, (graph.resource < 0) | waits_only, law)
+    requirement = "a task that occupies a resource must have a delay and no path"
+    _check_all("graph.resource", graph.resource, (graph.resource < 0) | waits_only, requirement)
     if graph.rounds > 1:
         raise ValueError(f"graph.resource: must be None where tasks run for several rounds, got {graph.rounds} rounds")
 
@@ -156,9 +158,9 @@ def _check_paths(graph: LoweredGraph) -> None:
         _check_array("graph.path_limit", limit, "real")
         _check_length("graph.path_limit", limit, "P", len(hops))
         check_each("graph.path_limit", limit, check_limit)
-        law = "a path without links must have none"
-        _check_all("graph.path_limit", limit, (hops > 0) | np.isposinf(limit), law)
-    fits = len(hops) * graph.links <= MOST  # numbers of half the size are sorted in less than half the time
+        requirement = "a path without links must have none"
+        _check_all("graph.path_limit", limit, (hops > 0) | np.isposinf(limit), requirement)
+    fits = len(hops) * graph.links <= MAX_INT32  # numbers of half the size are sorted in less than half the time
     firsts = np.arange(len(hops), dtype=np.int32 if fits else np.int64) * graph.links
     crossing = np.repeat(firsts, hops) + graph.path_links
     crossing.sort()
@@ -183,7 +185,7 @@ def _check_ends(graph: LoweredGraph, ends: Array) -> None:
     _check_array("graph.ends", ends, "whole", dimensions=2)
     if ends.shape != (3, graph.tasks):
         raise ValueError(f"graph.ends: expected [3, T] = [3, {graph.tasks}], got {list(ends.shape)}")
-    _check_range("graph.ends", ends.ravel(), -1, MOST)
+    _check_range("graph.ends", ends.ravel(), -1, MAX_INT32)
     source, target = ends[0], ends[1]
     _check_all("graph.ends[1]", target, (source < 0) == (target < 0), "a task must have both ends or none")
 
@@ -199,8 +201,8 @@ def _check_alternatives(graph: LoweredGraph, several: Alternatives) -> None:
     number, hops = np.diff(several.offsets), np.diff(several.hop_offsets)
     _check_all("graph.alternatives.offsets", several.offsets[1:], number > 0, "a path must have an alternative")
     crosses = np.repeat(np.diff(graph.path_offsets) > 0, number)
-    law = "an alternative must have links where its path has some"
-    _check_all("graph.alternatives.hop_offsets", several.hop_offsets[1:], (hops > 0) == crosses, law)
+    requirement = "an alternative must have links where its path has some"
+    _check_all("graph.alternatives.hop_offsets", several.hop_offsets[1:], (hops > 0) == crosses, requirement)
 
 
 def _check_array(where: str, array: Any, kind: str, dimensions: int = 1) -> None:
@@ -230,10 +232,10 @@ def _check_range(where: str, array: Array, low: int, high: int) -> None:
         _check_all(where, array, (array >= low) & (array <= high), f"must be in {low}..{high}")
 
 
-def _check_all(where: str, array: Array, fine: NDArray[np.bool_], law: str) -> None:
+def _check_all(where: str, array: Array, fine: NDArray[np.bool_], requirement: str) -> None:
     if not fine.all():
         wrong = int(np.argmin(fine))
-        raise ValueError(f"{where}[{wrong}]: {law}, got {array[wrong]}")
+        raise ValueError(f"{where}[{wrong}]: {requirement}, got {array[wrong]}")
 
 
 def _check_offsets(where: str, offsets: Array, symbol: str, rows: int, end: int) -> None:

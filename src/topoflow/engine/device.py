@@ -5,6 +5,7 @@ torch is imported only where somebody brings its tensors or asks for CUDA.
 
 from __future__ import annotations
 
+import operator
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,7 +54,7 @@ class DeviceMemory:
         """
         check_name(name)
         if "," in name:
-            first, *others = (cls.named(each) for each in name.split(","))
+            first, *others = (cls.named(part) for part in name.split(","))
             return cls(first.torch, tuple(others))
         kind, _, number = name.partition(":")
         missing = None if name == "cpu" else _missing_for_cuda(int(number) if number else None)
@@ -165,18 +166,18 @@ class DeviceMemory:
         to.copy_(torch.from_numpy(values))
 
     def numpy(self, array: Any) -> Array:
-        """An array that lies here, in numpy's memory."""
-        found: Array = array if self.torch is None else array.cpu().numpy()
-        return found
+        """Return an array of this device in numpy's memory."""
+        host_array: Array = array if self.torch is None else array.cpu().numpy()
+        return host_array
 
     def shared(self, n: int) -> Any:
-        """An int32 [n] of zeros in the host's memory, which a kernel and Python read and write at the same time."""
+        """Return int32 [n] zeros in the host's memory, which a kernel and Python read and write at the same time."""
         if self.torch is None:
             return np.zeros(n, np.int32)
         import torch
 
-        found = torch.zeros(n, dtype=torch.int32)
-        return found.pin_memory() if self.on_cuda else found
+        host_array = torch.zeros(n, dtype=torch.int32)
+        return host_array.pin_memory() if self.on_cuda else host_array
 
     def here(self, shared: Any) -> Any:
         """Return an array that ``shared`` has made, on the device of all other arrays."""
@@ -191,34 +192,34 @@ def check_name(name: object) -> None:
     """Raise ``ValueError`` unless it is one that ``DeviceMemory.named`` knows, here or on another machine."""
     if name in NAMES[:3]:
         return
-    each = name.split(",") if isinstance(name, str) else [name]
-    numbered = [one for one in each if isinstance(one, str) and re.fullmatch(r"cuda:\d{1,4}", one, re.ASCII)]
-    if len(each) == 1 and not numbered:
+    names = name.split(",") if isinstance(name, str) else [name]
+    numbered = [entry for entry in names if isinstance(entry, str) and re.fullmatch(r"cuda:\d{1,4}", entry, re.ASCII)]
+    if len(names) == 1 and not numbered:
         raise ValueError(f"device: must be one of {', '.join(NAMES)}, got {name!r}")
-    if len(each) > 1 and len(numbered) < len(each):
+    if len(names) > 1 and len(numbered) < len(names):
         raise ValueError(f"device: must be cuda:N for each of several, got {name!r}")
-    if len({int(one[5:]) for one in numbered}) < len(numbered):
+    if len({int(entry[5:]) for entry in numbered}) < len(numbered):
         raise ValueError(f"device: must be another GPU each time, got {name!r}")
 
 
-class Kept:
-    """A cache on each device between launches: for each kind, what was made of the last owners."""
+class DeviceCache:
+    """A cache on each device between launches: for each kind, the value of the last owners."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, DeviceMemory], tuple[tuple[object, ...], Any]] = {}
 
     def get(self, kind: str, device: DeviceMemory, owners: Sequence[object], make: Callable[[], T]) -> T:
-        """Return what ``make`` makes of ``owners``, or made of them before. Nothing is kept in numpy's memory."""
+        """Return the last value of ``owners``, or a new one of ``make``. Nothing is cached in numpy's memory."""
         if device.torch is None:
             return make()
-        known, found = self._last.get((kind, device), ((), None))
-        if len(known) != len(owners) or any(one is not other for one, other in zip(known, owners, strict=True)):
+        known_owners, value = self._last.get((kind, device), ((), None))
+        if len(known_owners) != len(owners) or any(map(operator.is_not, known_owners, owners)):
             self._last.pop((kind, device), None)  # freed before anything else needs the memory
-            found = make()
+            value = make()
             device.wait()  # another stream may read it
-            self._last[kind, device] = tuple(owners), found
-        kept: T = found
-        return kept
+            self._last[kind, device] = tuple(owners), value
+        cached: T = value
+        return cached
 
 
 @cache
@@ -229,10 +230,12 @@ def _other_stream(device: Any) -> Any:
 
 
 def build() -> str:
-    """Return the file of the compiled module, and what it was built for."""
+    """Return the file of the compiled module, and the devices it was built for."""
     if not _C.has_cuda:
         return f"{_C.__file__}: CPU, without CUDA"
-    return f"{_C.__file__}: CPU and CUDA for {', '.join(f'sm_{each // 10}' for each in _C.architectures)}"
+    return (
+        f"{_C.__file__}: CPU and CUDA for {', '.join(f'sm_{architecture // 10}' for architecture in _C.architectures)}"
+    )
 
 
 def _missing_for_cuda(number: int | None) -> str | None:
@@ -245,11 +248,12 @@ def _missing_for_cuda(number: int | None) -> str | None:
         return "torch, run `pip install 'topoflow[torch]'`"
     if torch.version.cuda is None and not torch.cuda.is_available():
         return f"torch built with CUDA, got {torch.__version__}"
-    with warnings.catch_warnings(record=True) as said:  # why, where it is the driver
+    with warnings.catch_warnings(record=True) as caught_warnings:  # why, where it is the driver
         warnings.simplefilter("always")
         available = torch.cuda.is_available()
     if not available:
-        return " ".join(f"a GPU that torch sees, got none. {said[0].message if said else ''}".split())
+        reason = caught_warnings[0].message if caught_warnings else ""
+        return " ".join(f"a GPU that torch sees, got none. {reason}".split())
     if number is not None and number >= torch.cuda.device_count():
         return f"more GPUs than torch sees, got {torch.cuda.device_count()}"
     number = torch.cuda.current_device() if number is None else number
@@ -283,7 +287,7 @@ def links_of(links: int, capacity: Any, latency: Any) -> tuple[DeviceMemory, Any
     return device, capacity, latency
 
 
-def _numbers(name: str, array: Any, law: Callable[[str, float], None]) -> tuple[DeviceMemory, Any]:
+def _numbers(name: str, array: Any, check: Callable[[str, float], None]) -> tuple[DeviceMemory, Any]:
     if isinstance(array, np.ndarray):
         device, contiguous = DeviceMemory(), array.flags.c_contiguous
         array = array if array.flags.writeable else array.copy()  # numpy does not hand out what is read-only
@@ -300,7 +304,7 @@ def _numbers(name: str, array: Any, law: Callable[[str, float], None]) -> tuple[
         raise ValueError(f"{name}: must be contiguous, got strides")
     if array.shape and 0 not in array.shape:
         for extreme in (array.min(), array.max()):  # nan if there is one
-            law(name, float(extreme))
+            check(name, float(extreme))
     return device, array
 
 

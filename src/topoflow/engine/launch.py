@@ -78,18 +78,18 @@ def launch(kernel: Kernel, device: DeviceMemory = DeviceMemory()) -> None:
 
 
 def launch_together(kernels: Sequence[tuple[Kernel, DeviceMemory]]) -> None:
-    """Run each on its device, all at once, as ``launch`` does one; returns when all have ended."""
+    """Run each kernel on its device, all at once, as ``launch`` does one; return when all have ended."""
     with ThreadPoolExecutor(max_workers=len(kernels)) as pool:
         try:
             begun = [_Begun(kernel, Lane(device), pool) for kernel, device in kernels]
-            while wait([each.future for each in begun], timeout=POLL_INTERVAL).not_done:
+            while wait([kernel_run.future for kernel_run in begun], timeout=POLL_INTERVAL).not_done:
                 pass
         except BaseException:
             for kernel, _ in kernels:
                 kernel.cancel[0] = 1
             raise
-    for each in begun:
-        each.result()
+    for kernel_run in begun:
+        kernel_run.result()
 
 
 def in_pieces(
@@ -106,20 +106,20 @@ def in_pieces(
 
     Raises ``ValueError`` that names a world which does not fit by itself, and as ``launch`` does.
     """
-    memory = min(each.memory for each in device.all)
+    memory = min(member.memory for member in device.all)
     pieces = [piece for share in _shares(worlds, len(device.all)) for piece in cut(share, memory)]
     return _Batch(pieces, device, observer, steps).run()
 
 
 def cut_by_memory(worlds: Sequence[W], memory: int, needed: Callable[[W], int]) -> Iterator[Sequence[W]]:
-    """Pieces of a batch, in order, that need at most ``memory`` B each; a world that needs more goes alone."""
-    first, taken = 0, 0
+    """Yield pieces of a batch, in order, that need at most ``memory`` B each; a world that needs more goes alone."""
+    first, used = 0, 0
     for index, world in enumerate(worlds):
-        own = needed(world)
-        if index > first and taken + own > memory:
+        need = needed(world)
+        if index > first and used + need > memory:
             yield worlds[first:index]
-            first, taken = index, 0
-        taken += own
+            first, used = index, 0
+        used += need
     if first < len(worlds):
         yield worlds[first:]
 
@@ -182,8 +182,8 @@ class _Batch(Generic[W, T]):
         observer: Observer,
         steps: Callable[[Sequence[W], DeviceMemory], Steps[list[T]]],
     ) -> None:
-        devices = [replace(each, pins=each.on_cuda and len(pieces) > len(device.all)) for each in device.all]
-        lanes = [Lane(each, n) for n in range(STREAMS) for each in devices if n == 0 or each.on_cuda]
+        devices = [replace(member, pins=member.on_cuda and len(pieces) > len(device.all)) for member in device.all]
+        lanes = [Lane(member, n) for n in range(STREAMS) for member in devices if n == 0 or member.on_cuda]
         self.free = deque(lanes[: len(pieces)])
         self.waiting: deque[_Piece[W]] = deque()
         self.total = 0
@@ -192,7 +192,7 @@ class _Batch(Generic[W, T]):
             self.total += len(worlds)
         self.observer, self.steps = observer, steps
         self.busy: dict[Future[object], tuple[_Piece[W], Steps[list[T]], _Begun]] = {}
-        self.found: dict[int, list[T]] = {}  # by the first world
+        self.results: dict[int, list[T]] = {}  # by the first world
         self.failed: dict[int, ValueError] = {}  # likewise
         self.cancels: list[Any] = []  # of all kernels that were begun
 
@@ -210,7 +210,7 @@ class _Batch(Generic[W, T]):
                 raise
         if self.failed:
             raise self.failed[min(self.failed)]
-        return [one for first in sorted(self.found) for one in self.found[first]]
+        return [result for first in sorted(self.results) for result in self.results[first]]
 
     def _begin(self, pool: ThreadPoolExecutor) -> None:
         """Give the next pieces to lanes that are free."""
@@ -243,10 +243,10 @@ class _Batch(Generic[W, T]):
         self.observer.advance(self._done(), self.total)
 
     def _done(self) -> float:
-        return sum(map(len, self.found.values())) + sum(begun.kernel.done() for *_, begun in self.busy.values())
+        return sum(map(len, self.results.values())) + sum(begun.kernel.done() for *_, begun in self.busy.values())
 
     def _end(self, future: Future[object]) -> None:
-        """Store what a kernel has found, and free its lane."""
+        """Store the results of a kernel, and free its lane."""
         piece, steps, begun = self.busy.pop(future)
 
         def end() -> list[T]:
@@ -254,9 +254,9 @@ class _Batch(Generic[W, T]):
                 begun.result()
                 return _returned(steps)
 
-        found = self._tried(piece, begun.lane, end)
-        if found is not None:
-            self.found[piece.first] = found
+        results = self._tried(piece, begun.lane, end)
+        if results is not None:
+            self.results[piece.first] = results
         self.free.append(begun.lane)
 
     def _tried(self, piece: _Piece[W], lane: Lane, step: Callable[[], S]) -> S | None:
@@ -294,12 +294,12 @@ class _Batch(Generic[W, T]):
 
 
 def _returned(steps: Steps[T]) -> T:
-    """Return what ``steps`` return after their kernel."""
+    """Return the value of ``steps`` after their kernel."""
     try:
         next(steps)
     except StopIteration as stop:
-        found: T = stop.value
-        return found
+        result: T = stop.value
+        return result
     raise RuntimeError("steps: must have one kernel, got another")
 
 

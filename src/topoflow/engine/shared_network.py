@@ -219,8 +219,8 @@ def _resources(graphs: Sequence[LoweredGraph], tasks: Offsets) -> Ints | None:
         None if graph.resource is None else np.where(graph.resource < 0, -1, graph.resource + before)
         for graph, before in zip(graphs, tasks, strict=True)
     ]
-    found = filled(resources, [graph.tasks for graph in graphs], -1)
-    return found if found.size else None
+    resource = filled(resources, [graph.tasks for graph in graphs], -1)
+    return resource if resource.size else None
 
 
 def _limits(graph: LoweredGraph) -> Floats:

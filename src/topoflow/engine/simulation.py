@@ -16,24 +16,24 @@ def simulate(worlds: Sequence[World], fidelity: Fidelity, run: Run = Run()) -> l
     return simulate_each([(world, fidelity) for world in worlds], run)
 
 
-def simulate_each(asked: Sequence[tuple[World, Fidelity]], run: Run = Run()) -> list[Timeline]:
+def simulate_each(pairs: Sequence[tuple[World, Fidelity]], run: Run = Run()) -> list[Timeline]:
     """Return the timelines of worlds, in their order, each in the fidelity that it is given with.
 
     ``run.observer`` is informed how many of the worlds are done, and ``run.workers`` simulate them. Raises
     ``ValueError`` before anything is simulated where a fidelity refuses a world, and as ``Fidelity.simulate`` does.
     """
     batches: dict[Fidelity, list[int]] = {}
-    for number, (world, fidelity) in enumerate(asked):
+    for number, (world, fidelity) in enumerate(pairs):
         if (refusal := fidelity.refuses(world)) is not None:
             raise ValueError(refusal)
         batches.setdefault(fidelity, []).append(number)
-    found: dict[int, Timeline] = {}
+    timelines: dict[int, Timeline] = {}
     for fidelity, batch in batches.items():
-        part = replace(run, observer=PartialObserver(run.observer, len(found), len(asked)))
-        worlds = [asked[number][0] for number in batch]
+        part = replace(run, observer=PartialObserver(run.observer, len(timelines), len(pairs)))
+        worlds = [pairs[number][0] for number in batch]
         for number, timeline in do_all(Simulating(fidelity), worlds, part):
-            found[batch[number]] = timeline
-    return [found[number] for number in range(len(asked))]
+            timelines[batch[number]] = timeline
+    return [timelines[number] for number in range(len(pairs))]
 
 
 @dataclass(frozen=True)

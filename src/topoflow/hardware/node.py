@@ -155,7 +155,7 @@ class Node:
         GPUs at the same distance from the same ports take turns, as NCCL's ``ncclTopoGetLocalNet`` does.
         """
         nearest = self._nearest[gpu]
-        rivals = [each for each in self.gpus if self._nearest[each] == nearest]
+        rivals = [rival for rival in self.gpus if self._nearest[rival] == nearest]
         place = rivals.index(gpu)
         if len(rivals) >= len(nearest):
             return nearest[place % len(nearest) :][:1] if nearest else ()

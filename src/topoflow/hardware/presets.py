@@ -170,7 +170,7 @@ def rtx_pro_6000() -> Node:
 
 _NVIDIA = (dgx_a100, hgx_h100, hgx_h200, hgx_b200, hgx_b300, gb200_nvl72, gb300_nvl72, gh200, l40s, rtx_pro_6000)
 PRESETS: Mapping[str, Callable[[], Node]] = MappingProxyType(
-    {made.__name__: made for made in (*_NVIDIA, mi300x, mi355x)}
+    {factory.__name__: factory for factory in (*_NVIDIA, mi300x, mi355x)}
 )
 
 

@@ -10,7 +10,7 @@ from topoflow.report.base import Report
 from topoflow.report.packets import bottleneck
 from topoflow.units import human
 
-CLOSE = 0.1  # a world within 10% of the fastest is nearly as fast
+NEARLY_AS_FAST = 0.1  # a world within 10% of the fastest is nearly as fast
 TIE = 0.0005  # worlds whose times differ by less are equally fast: 0.05 %, the rounding of the four digits printed
 MAX_NAMED = 6  # networks in a sentence
 COMPUTE_BOUND = 0.02  # of an iteration; a network that could save less does not limit the job
@@ -61,8 +61,8 @@ def memory_notes(report: Report) -> list[str]:
             would = f"has {has}: would not run"
             if outcome.memory <= outcome.gpu_memory:
                 would = f"may take {outcome.case.job.room}: might not run (gpu.memory_share)"
-            who = f"{place(report, outcome)}, strategy {outcome.row.strategy}{swept}"
-            notes.append(f"{who}: needs {needs} per GPU, {would}")
+            subject = f"{place(report, outcome)}, strategy {outcome.row.strategy}{swept}"
+            notes.append(f"{subject}: needs {needs} per GPU, {would}")
     return list(dict.fromkeys(notes))
 
 
@@ -83,44 +83,44 @@ def recommended(ranked: tuple[Result, ...]) -> tuple[Result, ...]:
 
 def _answer(report: Report, ranked: tuple[Result, ...]) -> str:
     fitting, job = tuple(outcome for outcome in ranked if outcome.fits) or ranked, recommended(ranked)
-    fastest, row, who = job[0], job[0].row, place(report, job[0])
+    fastest, row, subject = job[0], job[0].row, place(report, job[0])
     best = row.iteration_time
     names = _names(report, ranked)
     bounded = fastest.settings.lower_bound_of
-    how = f", by the lower bound of {bounded}" if bounded else ""
-    how += ", of what fits in memory" if len(fitting) < len(ranked) else ""
-    first = f"{who}{how}: {names[row.world]}"
+    details = f", by the lower bound of {bounded}" if bounded else ""
+    details += ", of what fits in memory" if len(fitting) < len(ranked) else ""
+    first = f"{subject}{details}: {names[row.world]}"
     unknown, ideal = _unsized(fastest), _ideal(fitting, names)
     if len(fitting) > 1 and not any(len(outcome.flows.bytes) for outcome in fitting):
         if unknown:
-            return f"{who}{how}: {human(best, 's')} per step, which says nothing of the network.{unknown}"
-        return f"{who}{how}: {human(best, 's')} per step on any network, as nothing goes between servers."
+            return f"{subject}{details}: {human(best, 's')} per step, which says nothing of the network.{unknown}"
+        return f"{subject}{details}: {human(best, 's')} per step on any network, as nothing goes between servers."
     if len(job) == 1:
         return f"{first} takes {human(best, 's')} per step{_price(fastest)}.{unknown}{ideal}{_limit(fastest)}"
-    text = _fastest(f"{who}{how}", job, names) + unknown
+    text = _fastest(f"{subject}{details}", job, names) + unknown
     priced = sorted((outcome for outcome in job if outcome.cost is not None), key=lambda outcome: outcome.cost or 0.0)
     if not priced:
         return text + ideal + _limit(fastest)
-    close = [outcome for outcome in priced if outcome.row.iteration_time <= best * (1 + CLOSE)]
+    close = [outcome for outcome in priced if outcome.row.iteration_time <= best * (1 + NEARLY_AS_FAST)]
     if close and close[0] is not fastest and close[0].row.iteration_time > best * (1 + TIE):
         name = names[close[0].settings.world]
-        text += f" Within {CLOSE:.0%} of that, the cheapest is {name}{_slower(close[0], best)}."
+        text += f" Within {NEARLY_AS_FAST:.0%} of that, the cheapest is {name}{_slower(close[0], best)}."
     elif close and close[0].row.iteration_time <= best * (1 + TIE):
-        text += f" Nothing cheaper comes within {CLOSE:.0%} of it."
+        text += f" Nothing cheaper comes within {NEARLY_AS_FAST:.0%} of it."
     if priced[0] is not fastest and (not close or priced[0].cost != close[0].cost):
         text += f" The cheapest of all is {names[priced[0].settings.world]}{_slower(priced[0], best)}."
     return text + ideal + _limit(fastest)
 
 
-def _fastest(who: str, job: tuple[Result, ...], names: Mapping[str, str]) -> str:
+def _fastest(subject: str, job: tuple[Result, ...], names: Mapping[str, str]) -> str:
     """Describe the fastest world and its price; equally fast ones are named together, and the cheapest of them."""
     ties = [outcome for outcome in job if outcome.row.iteration_time <= job[0].row.iteration_time * (1 + TIE)]
     time, first = human(job[0].row.iteration_time, "s"), names[job[0].settings.world]
     if len(ties) == 1:
-        return f"{who}: {first} is the fastest with {time} per step{_price(job[0])}."
+        return f"{subject}: {first} is the fastest with {time} per step{_price(job[0])}."
     named = [names[outcome.settings.world] for outcome in ties[:MAX_NAMED]]
     named += [f"{len(ties) - MAX_NAMED} more"] * (len(ties) > MAX_NAMED)
-    text = f"{who}: {', '.join(named[:-1])} and {named[-1]} are the fastest, equally so, with {time} per step"
+    text = f"{subject}: {', '.join(named[:-1])} and {named[-1]} are the fastest, equally so, with {time} per step"
     priced = [outcome for outcome in ties if outcome.cost is not None]
     if not priced:
         return f"{text}."
@@ -176,5 +176,5 @@ def _price(outcome: Result) -> str:
 def _slower(outcome: Result, best: float) -> str:
     """Describe how much slower than the fastest the result is, with its price."""
     more = outcome.row.iteration_time / best - 1 if best > 0 else 0.0
-    how = "just as fast" if more < 0.0005 else f"{more:.1%} slower" if more < 1 else f"{1 + more:.3g} times as long"
-    return f": {human(outcome.row.iteration_time, 's')} per step ({how}){_price(outcome)}"
+    text = "just as fast" if more < 0.0005 else f"{more:.1%} slower" if more < 1 else f"{1 + more:.3g} times as long"
+    return f": {human(outcome.row.iteration_time, 's')} per step ({text}){_price(outcome)}"

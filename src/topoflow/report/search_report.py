@@ -30,7 +30,7 @@ class SearchReport:
     """
 
     command: str  # as typed, to reproduce the search
-    given: Job  # the requested start; ``before`` differs from it only if it does not fit in memory
+    requested: Job  # the requested start; ``before`` differs from it only if it does not fit in memory
     before: Result
     after: Result
     bound: float  # s, lower bound of the time of ``after`` in ``fluid``
@@ -84,13 +84,13 @@ class SearchReport:
     @property
     def _too_large(self) -> list[str]:
         """Return a sentence if the requested start did not fit in memory."""
-        given, began = self.given, self.before
-        if given.fits:
+        requested, start = self.requested, self.before
+        if requested.fits:
             return []
-        needs = "" if began.memory is None else f" ({human(began.memory, 'B')})"
+        needs = "" if start.memory is None else f" ({human(start.memory, 'B')})"
         return [
-            f"The strategy given ({given.strategy.name}) needs {human(given.memory or 0.0, 'B')} per GPU, has "
-            f"{given.room}: the search began with {began.strategy.difference(given.strategy)}{needs}."
+            f"The strategy given ({requested.strategy.name}) needs {human(requested.memory or 0.0, 'B')} per GPU, has "
+            f"{requested.room}: the search began with {start.strategy.difference(requested.strategy)}{needs}."
         ]
 
     @property

@@ -108,29 +108,35 @@ def shares_table(summary: Summary) -> TraceTable:
     return TraceTable("Shares of the step", ("rank", "step time", *SHARES.values(), "began last"), rows)
 
 
-def side_by_side(one: Summary, other: Summary) -> TraceTable:
-    """Return what two traces say of each quantity, and the ratio of the second to the first."""
-    pair = (one, other)
+def side_by_side(first: Summary, second: Summary) -> TraceTable:
+    """Return a table of each quantity in two traces, and the ratio of the second to the first."""
+    pair = (first, second)
     rows = [
-        ["ranks recorded", *(f"{each.ranks} of {each.world_size}" for each in pair), ""],
-        ["whole iterations that communicate alike", *(f"{e.steps.alike} of {e.steps.whole}" for e in pair), ""],
-        _row("step time", [each.iteration_time for each in pair], lambda time: human(time, "s")),
+        ["ranks recorded", *(f"{summary.ranks} of {summary.world_size}" for summary in pair), ""],
+        [
+            "whole iterations that communicate alike",
+            *(f"{summary.steps.alike} of {summary.steps.whole}" for summary in pair),
+            "",
+        ],
+        _row("step time", [summary.iteration_time for summary in pair], lambda time: human(time, "s")),
     ]
     for name, title in SHARES.items():
-        parts = [getattr(each, f"{name}_share") for each in pair]
+        parts = [getattr(summary, f"{name}_share") for summary in pair]
         seconds = [
-            None if part is None or each.iteration_time is None else part * each.iteration_time
-            for part, each in zip(parts, pair, strict=True)
+            None if part is None or summary.iteration_time is None else part * summary.iteration_time
+            for part, summary in zip(parts, pair, strict=True)
         ]
         rows.append(_row(title, seconds, lambda time: human(time, "s")))
-    rows.append(["stragglers", *(", ".join(map(str, each.stragglers[:MAX_STRAGGLERS])) or "-" for each in pair), ""])
-    lines = [{(line.op, line.group_size, line.dtype): line for line in each.collectives} for each in pair]
+    rows.append(
+        ["stragglers", *(", ".join(map(str, summary.stragglers[:MAX_STRAGGLERS])) or "-" for summary in pair), ""]
+    )
+    lines = [{(line.op, line.group_size, line.dtype): line for line in summary.collectives} for summary in pair]
     for key in dict.fromkeys([*lines[0], *lines[1]]):
-        found = [of_trace.get(key) for of_trace in lines]
-        if not any(line is not None and line.count for line in found):
+        pair_lines = [of_trace.get(key) for of_trace in lines]
+        if not any(line is not None and line.count for line in pair_lines):
             continue  # before the first iteration alone
         for quantity, text in QUANTITIES.items():
-            values = [None if line is None else getattr(line, quantity) for line in found]
+            values = [None if line is None else getattr(line, quantity) for line in pair_lines]
             rows.append(
                 _row(f"{key[0]} of {key[1]}, {key[2] or 'unknown size'}: {quantity.replace('_', ' ')}", values, text)
             )
@@ -142,8 +148,8 @@ def _row(title: str, values: Sequence[Number | None], text: Callable[[Number], s
 
 
 def _ratio(values: Sequence[Number | None]) -> str:
-    one, other = values
-    return "" if not one or other is None else f"{other / one:.2f}"
+    first, second = values
+    return "" if not first or second is None else f"{second / first:.2f}"
 
 
 def _known(value: Number | None, text: Callable[[Number], str]) -> str:

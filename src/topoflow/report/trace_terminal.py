@@ -57,12 +57,12 @@ def show(trace: Trace, summary: Summary, console: Console) -> None:
         console.print(Text(f"note: {note}"))
 
 
-def show_pair(one: Summary, other: Summary, console: Console) -> None:
+def show_pair(first: Summary, second: Summary, console: Console) -> None:
     """Print two traces side by side."""
-    for letter, summary in zip("AB", (one, other), strict=True):
+    for letter, summary in zip("AB", (first, second), strict=True):
         console.print(Text(f"{letter}: {summary.name} ({summary.source})", style="bold"))
-    console.print(_table(side_by_side(one, other)))
-    for letter, summary in zip("AB", (one, other), strict=True):
+    console.print(_table(side_by_side(first, second)))
+    for letter, summary in zip("AB", (first, second), strict=True):
         for line in (*stragglers(summary), *(f"note: {note}" for note in summary.notes)):
             console.print(Text(f"{letter}: {line}"))
 

@@ -48,7 +48,7 @@ def read_jobs(file: Path, gpus: int, per_node: int, placement: str | None = None
         text = decode(str(file), read_bytes(file))
         _check_no_alias(str(file), text)
         _check_unique(str(file), yaml.compose(text, yaml.SafeLoader))
-        found = yaml.safe_load(text)
+        content = yaml.safe_load(text)
     except OSError as error:
         raise ValueError(f"jobs: must be a file that can be read, got {file} ({error.strerror})") from error
     except yaml.MarkedYAMLError as error:
@@ -56,22 +56,22 @@ def read_jobs(file: Path, gpus: int, per_node: int, placement: str | None = None
         raise ValueError(f"{file}{line}: must be YAML of plain values, got {error.problem}") from error
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(f"{file}: must be YAML, got {' '.join(str(error).split())}") from error
-    if not isinstance(found, Mapping) or not found:
-        raise ValueError(f"{file}: must have the keys of each job by its name, got {shorten(found)}")
+    if not isinstance(content, Mapping) or not content:
+        raise ValueError(f"{file}: must have the keys of each job by its name, got {shorten(content)}")
     jobs = []
     owner: dict[int, str] = {}
-    for name, keys in found.items():
+    for name, keys in content.items():
         place = f"{file}: {name}"
         if not isinstance(keys, Mapping) or len(keys.keys() & set(PLACES)) != 1:
             raise ValueError(f"{place}: must have placement or request, and keys of the job, got {shorten(keys)}")
-        own = _gpus(place, keys, per_node, placement)
-        for gpu in own:
+        job_gpus = _gpus(place, keys, per_node, placement)
+        for gpu in job_gpus:
             if gpu >= gpus:
                 raise ValueError(f"{place}.placement: must be of the GPUs 0..{gpus - 1} of the cluster, got {gpu}")
             if gpu in owner:
                 raise ValueError(f"{place}.placement: must be GPUs of one job, got {gpu} that {owner[gpu]} has")
             owner[gpu] = str(name)
-        jobs.append(SharingJob(str(name), own, tuple(_arguments(place, keys))))
+        jobs.append(SharingJob(str(name), job_gpus, tuple(_arguments(place, keys))))
     return jobs
 
 
@@ -96,14 +96,14 @@ def _gpus(place: str, keys: Mapping[Any, Any], per_node: int, placement: str | N
         servers = read_placement(placement, str(keys["request"])).servers
         return tuple(server * per_node + gpu for server in servers for gpu in range(per_node))
     rule = "must be numbers and ranges of GPUs, as 0-15,24-31"
-    found: list[int] = []
+    job_gpus: list[int] = []
     for part in str(keys["placement"]).split(","):
         match = RANGE.fullmatch(part.strip())
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if last < first or len(found) + last - first >= MAX_GPUS:
+        if last < first or len(job_gpus) + last - first >= MAX_GPUS:
             raise ValueError(f"{place}.placement: {rule}, got {shorten(keys['placement'])}")
-        found.extend(range(first, last + 1))
-    return tuple(found)
+        job_gpus.extend(range(first, last + 1))
+    return tuple(job_gpus)
 
 
 def _check_no_alias(place: str, text: str) -> None:

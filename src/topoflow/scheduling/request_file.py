@@ -14,7 +14,7 @@ from topoflow.files import read_bytes
 from topoflow.scheduling.base import Request
 from topoflow.units import check_positive
 
-NEEDED = ("arrival", "cores")
+REQUIRED_QUANTITIES = ("arrival", "cores")
 ENDS = ("lifetime", "end")  # one of them
 TIMES = ("arrival", *ENDS)
 QUANTITIES = ("name", *TIMES, "machines", "cores", "memory", "network", "network_share", "gpus")
@@ -78,7 +78,7 @@ class RequestFile:
                     f"{self.file}: a column must be of requests.columns or requests.ignore, got {column!r}"
                 )
         places = {known[column]: position for position, column in enumerate(header) if column in known}
-        for quantity in NEEDED:
+        for quantity in REQUIRED_QUANTITIES:
             if quantity not in places:
                 raise ValueError(f"{self.file}: must have a column {self.columns.get(quantity, quantity)!r}, got none")
         if len(places.keys() & set(ENDS)) != 1:

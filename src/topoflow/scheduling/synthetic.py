@@ -69,8 +69,8 @@ class Synthetic:
             if not least <= getattr(self, field) <= 1:
                 raise ValueError(f"requests.{field}: must be within {least}..1, got {getattr(self, field)}")
         rows = (("types", self.types, TYPE), ("sizes", self.sizes, CLASS), ("server_counts", self.server_counts, CLASS))
-        for field, given, keys in rows:
-            for position, row in enumerate(given):
+        for field, table, keys in rows:
+            for position, row in enumerate(table):
                 if set(row) != set(keys):
                     raise ValueError(f"requests.{field}[{position}]: must have {', '.join(keys)}, got {dict(row)}")
         if not self.types:

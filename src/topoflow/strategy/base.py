@@ -50,8 +50,8 @@ class Strategy(ABC):
         """Return how different two ``alternatives`` are; 0 if they distribute the job equally."""
         return float(self != other)
 
-    def difference(self, given: Strategy) -> str:
-        """Describe in a few words how this strategy differs from ``given``, which is of the same kind."""
+    def difference(self, reference: Strategy) -> str:
+        """Describe in a few words how this strategy differs from ``reference``, which is of the same kind."""
         return "; ".join(where for _, where in self.rows())
 
     def to_json(self) -> dict[str, Any]:

@@ -177,8 +177,10 @@ class ParallelGrid(Strategy):
             ("tensor * context * expert", self.sharing * self.expert),
         ):
             if gpus % ranks and ranks % gpus:
-                law = f"{name} must divide or be a multiple of the {gpus} GPUs of a node with workload.node_limit"
-                raise ValueError(f"parallel.expert: {law}, got {ranks}")
+                requirement = (
+                    f"{name} must divide or be a multiple of the {gpus} GPUs of a node with workload.node_limit"
+                )
+                raise ValueError(f"parallel.expert: {requirement}, got {ranks}")
         return min(self.expert, max(gpus // self.sharing, 1))
 
     def _groups(self, stage: int, shape: Sequence[int], along: Sequence[int]) -> list[RankGroup]:
@@ -250,7 +252,7 @@ class ParallelGrid(Strategy):
         """Return the elements per sample that each stage keeps [stages], and those of a block in its backward pass."""
         layers = {layer.name: layer for layer in workload.layers}
         elements = [activation_elements([layers[name] for name in stage], self.recompute) for stage in self.stages]
-        return np.array([kept for kept, _ in elements]), max(working for _, working in elements)
+        return np.array([kept_elements for kept_elements, _ in elements]), max(working for _, working in elements)
 
     def bytes_per_gpu(self, workload: Workload) -> NDArray[np.float64]:
         """Return bytes [servers]; all GPUs of a pipeline rank need the same."""
@@ -327,7 +329,7 @@ class ParallelGrid(Strategy):
             named += f"; ZeRO-{self.zero}{copies}"
         return named if self.recompute == "none" else f"{named}; {self.recompute} recomputation"
 
-    def difference(self, given: Strategy) -> str:
+    def difference(self, reference: Strategy) -> str:
         return self._division() if self.name == "fsdp" else self.degrees()
 
     def alternatives(self, workload: Workload) -> list[ParallelGrid]:
@@ -369,16 +371,16 @@ def units_of(
     there are no blocks, layers join a unit until it has ``unit_bytes`` of parameters.
     """
     if any(layer.sharding is not None for layer, _ in held):
-        runs = groupby(held, lambda each: None if each[0].sharding is None else each[0].sharding.block)
+        runs = groupby(held, lambda pair: None if pair[0].sharding is None else pair[0].sharding.block)
         return [list(run) for _, run in runs]
     units: list[list[tuple[Layer, float]]] = [[]]
-    bytes = 0.0
+    gathered_bytes = 0.0
     for layer, elements in held:
-        if bytes >= unit_bytes:
+        if gathered_bytes >= unit_bytes:
             units.append([])
-            bytes = 0.0
+            gathered_bytes = 0.0
         units[-1].append((layer, elements))
-        bytes += elements * element_bytes
+        gathered_bytes += elements * element_bytes
     return units
 
 

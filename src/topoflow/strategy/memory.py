@@ -66,18 +66,18 @@ def recomputed_part(layer: Layer, recompute: str) -> tuple[float, float]:
 
 def activation_elements(layers: Sequence[Layer], recompute: str) -> tuple[float, float]:
     """Return the kept elements per sample of ``layers``, and those of one block during its backward pass."""
-    kept, blocks, ends = 0.0, defaultdict[int, float](float), dict[int, float]()
+    kept_elements, blocks, ends = 0.0, defaultdict[int, float](float), dict[int, float]()
     for layer in layers:
         scores = 0.0 if recompute == "selective" else ELEMENTS_PER_SCORE * layer.scores
         block = None if layer.sharding is None else layer.sharding.block
         if recompute in ("full", "selective_op") and block is not None:
             blocks[block] += layer.output_elements + layer.activation + scores
             ends[block] = layer.output_elements
-            kept += (1 - recomputed_part(layer, recompute)[0]) * layer.output_elements
+            kept_elements += (1 - recomputed_part(layer, recompute)[0]) * layer.output_elements
         else:
-            kept += layer.output_elements + layer.activation + scores
+            kept_elements += layer.output_elements + layer.activation + scores
     temporary = max((layer.temporary for layer in layers), default=0)
-    return kept + sum(ends.values()), max([temporary, *blocks.values()])
+    return kept_elements + sum(ends.values()), max([temporary, *blocks.values()])
 
 
 def layer_bytes_per_gpu(workload: LayerGraph, layer: Layer, holders: int, servers: int) -> float:

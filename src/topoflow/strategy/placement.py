@@ -64,10 +64,10 @@ class Placement(Strategy):
     def rows(self) -> list[Row]:
         return placement_rows(self.placement, self.servers)
 
-    def difference(self, given: Strategy) -> str:
-        assert isinstance(given, Placement)
-        moved = sum(self.placement[layer] != holders for layer, holders in given.placement.items())
-        count = len(given.placement)
+    def difference(self, reference: Strategy) -> str:
+        assert isinstance(reference, Placement)
+        moved = sum(self.placement[layer] != holders for layer, holders in reference.placement.items())
+        count = len(reference.placement)
         return f"{moved} of its {count:,} layer{'' if count == 1 else 's'} on other servers"
 
     def to_json(self) -> dict[str, Any]:

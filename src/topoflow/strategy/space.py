@@ -49,10 +49,10 @@ def divisions(workload: LayerGraph, grid: ParallelGrid) -> list[ParallelGrid]:
     return fits
 
 
-def parallel_choices(workload: LayerGraph, servers: int, given: Parallel | None = None) -> list[Parallel]:
+def parallel_choices(workload: LayerGraph, servers: int, base: Parallel | None = None) -> list[Parallel]:
     """Return all choices that fit in memory, in the order of (pipeline, tensor, context, expert, microbatches).
 
-    All but the degrees and the microbatches are those of ``given``; None: the defaults. A pipeline rank has its virtual
+    All but the degrees and the microbatches are those of ``base``; None: the defaults. A pipeline rank has its virtual
     stages, or one if there are fewer blocks than stages. Raises ``ValueError`` for a workload that is no transformer,
     and where nothing fits.
     """
@@ -60,7 +60,7 @@ def parallel_choices(workload: LayerGraph, servers: int, given: Parallel | None 
     fits: list[Parallel] = []
     least: tuple[float, Parallel] | None = None
     needs = _Needs(workload)
-    for choice in _degrees(workload, servers, given or Parallel()):
+    for choice in _degrees(workload, servers, base or Parallel()):
         if not choice.divides(workload):
             continue
         grid = None
@@ -84,34 +84,34 @@ def parallel_choices(workload: LayerGraph, servers: int, given: Parallel | None 
 
 def _nothing_fits(workload: LayerGraph, servers: int, need: float, choice: Parallel) -> str:
     names = ("tensor", "pipeline", "context", "expert", "microbatches")
-    how = " ".join(f"{name}={getattr(choice, name)}" for name in names)
+    settings = " ".join(f"{name}={getattr(choice, name)}" for name in names)
     return (
         f"gpu.memory: {workload.name} on {servers} servers must fit in the {workload.gpu.room} of {workload.gpu.name}, "
-        f"got at least {human(need, 'B')} with {how}"
+        f"got at least {human(need, 'B')} with {settings}"
     )
 
 
-def _degrees(workload: LayerGraph, servers: int, given: Parallel) -> Iterator[Parallel]:
+def _degrees(workload: LayerGraph, servers: int, base: Parallel) -> Iterator[Parallel]:
     """Yield every valid combination of degrees, without microbatches."""
     cuts = shardings(workload)
     heads = np.gcd.reduce([cut.heads for cut in cuts])  # 0 without heads; every number divides 0
     positions = np.gcd.reduce([cut.positions for cut in cuts])
     experts = np.gcd.reduce([cut.experts for cut in cuts if cut.experts > 1] or [1])
     for pipeline in _divisors(servers):
-        ranks, left = divmod(servers // pipeline * workload.gpus_per_server, given.replicate)
-        if left or pipeline > blocks(workload):
+        ranks, remainder = divmod(servers // pipeline * workload.gpus_per_server, base.replicate)
+        if remainder or pipeline > blocks(workload):
             continue
-        virtual = stages_per_rank(given.schedule, given.virtual, pipeline)
+        virtual = stages_per_rank(base.schedule, base.virtual, pipeline)
         stages = pipeline * virtual
         chunks = virtual if pipeline > 1 and stages <= stage_slots(blocks(workload), stages) else 1
-        if chunks < virtual and pipeline > 1 and given.schedule is not None:
+        if chunks < virtual and pipeline > 1 and base.schedule is not None:
             continue
         for tensor in _divisors(ranks, heads):
             for context in _divisors(ranks // tensor, positions):
                 for expert in _divisors(ranks // tensor // context, experts):
                     if _even(workload.gpus_per_server, tensor, context, expert):
                         yield replace(
-                            given,
+                            base,
                             tensor=tensor,
                             pipeline=pipeline,
                             context=context,

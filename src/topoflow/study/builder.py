@@ -147,11 +147,11 @@ class Builder:
 
     def _fabric(self, point: Point, job: Job) -> Fabric:
         check_fit(point.config["strides"], job.demand)
-        asked, folded = job.asked, _gpus_of_endpoint(job)
+        digest, folded = job.network_digest, _gpus_of_endpoint(job)
         if point.config["node"] is not None and point.config["strides"] is None and folded > 1:
-            asked = f"{job.servers} of {folded}"  # no rings in it are for the groups of a job
-        made: Fabric = self._once(point, FABRIC, lambda point: _built(point, job), asked)
-        return made
+            digest = f"{job.servers} of {folded}"  # no rings in it are for the groups of a job
+        fabric: Fabric = self._once(point, FABRIC, lambda point: _built(point, job), digest)
+        return fabric
 
     def _after_failure(self, point: Point, job: Job, fabric: Fabric) -> tuple[Job, list[Fabric]]:
         """The job on the servers that are left, and the networks that may be left of one built for the whole job."""

@@ -25,7 +25,7 @@ def report(problem: Problem, found: SearchResult, command: str) -> SearchReport:
     """Return the report of a search for people."""
     return SearchReport(
         command=command,
-        given=Job(problem.workload, problem.start),
+        requested=Job(problem.workload, problem.start),
         before=found.start,
         after=found.best,
         bound=found.plan.bound,
@@ -65,7 +65,7 @@ def memory_row(shown: SearchReport) -> dict[str, Any]:
     return {
         "memory_per_gpu": shown.after.memory,
         "start_memory_per_gpu": shown.before.memory,
-        "given_memory_per_gpu": shown.given.memory,
+        "given_memory_per_gpu": shown.requested.memory,
         "notes": shown.notes,
     }
 
@@ -77,7 +77,7 @@ def write_plan(found: SearchResult, shown: SearchReport, out: Path, tick: Tick) 
     with whole_folder(out) as folder:
         (folder / "plan.json").write_text(found.plan.to_json(), encoding="utf-8")
         if isinstance(found.strategy, ParallelGrid):
-            for name, text in recipe_texts(layer_graph(shown.given.workload), found.strategy).items():
+            for name, text in recipe_texts(layer_graph(shown.requested.workload), found.strategy).items():
                 (folder / name).write_text(text, encoding="utf-8")
     write_search(shown, out, tick)
 

@@ -57,7 +57,7 @@ class TrackerLog(Protocol):
     def record(self, step: int, values: Mapping[str, float]) -> None:
         """Record values at time ``step``, which increases."""
 
-    def found(self, found: TrackedResults) -> None:
+    def record_results(self, results: TrackedResults) -> None:
         """Record the results."""
 
     def end(self, failed: bool) -> None:
@@ -155,9 +155,9 @@ class Tracked:
         self.inner.record(**values)
         self._record({key: float(value) for key, value in values.items() if not isinstance(value, str)})
 
-    def found(self, found: TrackedResults) -> None:
+    def record_results(self, results: TrackedResults) -> None:
         """Record the results of the run after they are written."""
-        self._each(lambda log: log.found(found))
+        self._each(lambda log: log.record_results(results))
 
     def rows(self, rows: TableRows) -> None:
         """Record rows of the result before it is written."""

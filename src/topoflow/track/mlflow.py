@@ -56,16 +56,16 @@ class _Run:
         metrics = [self.metric(_name(key), value, now, step) for key, value in values.items()]
         self.client.log_batch(self.id, metrics=metrics)
 
-    def found(self, found: TrackedResults) -> None:
+    def record_results(self, results: TrackedResults) -> None:
         """Log numbers as metrics, tables as JSON, and all files as artifacts."""
-        numbers = {key: value for key, value in found.summary.items() if isinstance(value, int | float)}
+        numbers = {key: value for key, value in results.summary.items() if isinstance(value, int | float)}
         self.record(self.step + 1, numbers)
-        for key, value in found.summary.items():
+        for key, value in results.summary.items():
             if key not in numbers:
                 self.client.set_tag(self.id, key, str(value))
-        for name, rows in found.tables.items():
+        for name, rows in results.tables.items():
             self.client.log_text(self.id, json.dumps([dict(row) for row in rows], default=str), f"{name}.json")
-        for name, path in found.files.items():
+        for name, path in results.files.items():
             folder = PurePosixPath(name).parent.as_posix()
             self.client.log_artifact(self.id, str(path), None if folder == "." else folder)
 

@@ -59,18 +59,18 @@ class _Folder:
             self._write(self.summary.scalar(key, value))
         self.writer.flush()
 
-    def found(self, found: TrackedResults) -> None:
+    def record_results(self, results: TrackedResults) -> None:
         """Log numbers as scalars of the last step, tables as text, and pictures as images; files are not logged."""
         from PIL import Image
 
-        for key, value in found.summary.items():
+        for key, value in results.summary.items():
             if isinstance(value, int | float):
                 self._write(self.summary.scalar(key, value))
             else:
                 self.text(key, str(value))
-        for name, rows in found.tables.items():
+        for name, rows in results.tables.items():
             self.text(name, _markdown(rows))
-        for name, path in found.pictures.items():
+        for name, path in results.pictures.items():
             with Image.open(path) as picture:
                 self._write(self.summary.image(name, np.asarray(picture.convert("RGB")), dataformats="HWC"))
         self.writer.flush()

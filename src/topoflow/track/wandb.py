@@ -85,22 +85,22 @@ class _Run:
     def record(self, step: int, values: Mapping[str, float]) -> None:
         self.run.log(dict(values), step=step)
 
-    def found(self, found: TrackedResults) -> None:
+    def record_results(self, results: TrackedResults) -> None:
         """Log numbers as the summary, tables and pictures in the workspace, and all files as an artifact."""
         media: dict[str, Any] = {}
-        for name, rows in found.tables.items():
+        for name, rows in results.tables.items():
             columns = [*dict.fromkeys(key for row in rows for key in row)]
             media[name] = self.wandb.Table(
                 columns, [[row.get(key) for key in columns] for row in rows], allow_mixed_types=True
             )
-        media |= {f"pictures/{name}": self.wandb.Image(str(path)) for name, path in found.pictures.items()}
+        media |= {f"pictures/{name}": self.wandb.Image(str(path)) for name, path in results.pictures.items()}
         if media:
             self.run.log(media)
-        self.run.summary.update(dict(found.summary))
+        self.run.summary.update(dict(results.summary))
         artifact = self.wandb.Artifact(f"{self.run.job_type}-{self.run.id}", type="topoflow")
-        for name, path in found.files.items():
+        for name, path in results.files.items():
             artifact.add_file(str(path), name)
-        if found.files:
+        if results.files:
             self.run.log_artifact(artifact)
 
     def end(self, failed: bool) -> None:

@@ -43,17 +43,17 @@ def module_graph(module: Any, example: Any, gpu: Gpu, **settings: Any) -> LayerG
 
 
 def _layers(trace: ModuleTrace) -> tuple[Layer, ...]:
-    layers = [_layer(each, trace) for each in trace.layers]
+    layers = [_layer(traced, trace) for traced in trace.layers]
     blocks: dict[str, int] = {}
-    for each in trace.layers:
-        block = BLOCK.match(each.path)
-        if each.kind == "attention" and block:
+    for traced in trace.layers:
+        block = BLOCK.match(traced.path)
+        if traced.kind == "attention" and block:
             blocks.setdefault(block[1], len(blocks))
-    if not blocks or any(each.kind == "attention" and not BLOCK.match(each.path) for each in trace.layers):
+    if not blocks or any(traced.kind == "attention" and not BLOCK.match(traced.path) for traced in trace.layers):
         return tuple(layers)
     return tuple(
-        replace(layer, sharding=_sharding(each, blocks, trace))
-        for layer, each in zip(layers, trace.layers, strict=True)
+        replace(layer, sharding=_sharding(traced, blocks, trace))
+        for layer, traced in zip(layers, trace.layers, strict=True)
     )
 
 

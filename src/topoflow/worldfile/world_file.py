@@ -74,7 +74,7 @@ def read(path: FilePath) -> WorldFile:
     rows = [TaskRow.of_task(f"{path}: tasks[{position}]", value, links, nodes) for position, value in enumerate(values)]
     ids = tuple(row.id for row in rows)
     tasks = [row.task(after) for row, after in zip(rows, _awaited(rows, ids), strict=True)]
-    _check_local(rows, tasks, given="local_bandwidth" in content)
+    _check_local(rows, tasks, has_local_bandwidth="local_bandwidth" in content)
     sequence = _sequence(rows, tasks)
     place_of = {index: place for place, index in enumerate(sequence)}
     fabric = _fabric(links, _rings(rows, tasks))
@@ -114,9 +114,9 @@ def _awaited(rows: Sequence[TaskRow], ids: Sequence[str]) -> list[tuple[int, ...
     return awaited
 
 
-def _check_local(rows: Sequence[TaskRow], tasks: Sequence[Task], *, given: bool) -> None:
+def _check_local(rows: Sequence[TaskRow], tasks: Sequence[Task], *, has_local_bandwidth: bool) -> None:
     for row, task in zip(rows, tasks, strict=True):
-        if isinstance(task, Collective) and task.local > 1 and not given:
+        if isinstance(task, Collective) and task.local > 1 and not has_local_bandwidth:
             raise ValueError(f"{row.place}local: must come with the file's local_bandwidth, got {task.local} without")
 
 

@@ -57,7 +57,7 @@ class TaskRow(Fields):
 
     def amount(self, field: str) -> float:
         """Return a number that is finite and not negative."""
-        return _kept(check_not_negative, f"{self.place}{field}", self.require(field))
+        return _checked(check_not_negative, f"{self.place}{field}", self.require(field))
 
     def node(self, field: str) -> int:
         """Return the number of the node that the field names."""
@@ -98,7 +98,7 @@ class TaskRow(Fields):
             source, target = self._ends(subflows[0].links) if subflows else (self.node("src"), self.node("dst"))
             limit = float("inf")
             if "limit" in self.values:
-                limit = _kept(check_bandwidth, f"{self.place}limit", self.values["limit"])
+                limit = _checked(check_bandwidth, f"{self.place}limit", self.values["limit"])
             return Transfer(self.amount("bytes"), source, target, after, self.id, self.start, subflows, limit)
         if self.values["type"] == "compute":
             server = self.node("server") if "server" in self.values else None
@@ -137,7 +137,7 @@ class TaskRow(Fields):
     def _subflow(self, place: str, value: object) -> Subflow:
         if not isinstance(value, dict) or set(value) != {"links", "weight"}:
             raise ValueError(f"{place}: must be an object with links and weight, got {shorten(value)}")
-        weight = _kept(check_share, f"{place}.weight", value["weight"])
+        weight = _checked(check_share, f"{place}.weight", value["weight"])
         return Subflow(self._path(f"{place}.links", value["links"]), weight)
 
     def _path(self, place: str, path: object) -> Path:
@@ -193,7 +193,7 @@ class TaskRow(Fields):
             self.fail("splits", f"must be {size} lists of {size} numbers")
         place = f"{self.place}splits"
         return tuple(
-            tuple(_kept(check_not_negative, f"{place}[{i}][{j}]", value) for j, value in enumerate(row))
+            tuple(_checked(check_not_negative, f"{place}[{i}][{j}]", value) for j, value in enumerate(row))
             for i, row in enumerate(splits)
         )
 
@@ -214,7 +214,7 @@ class TaskRow(Fields):
         return members
 
 
-def _kept(check: Callable[[str, float], None], place: str, value: Any) -> float:
+def _checked(check: Callable[[str, float], None], place: str, value: Any) -> float:
     """Return ``value`` as a number. Raises ``ValueError`` unless it is one and passes ``check``."""
     amount = number(place, value)
     check(place, value)  # as it was written

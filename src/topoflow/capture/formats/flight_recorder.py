@@ -50,7 +50,7 @@ def matches(source: InputFile) -> bool:
 
 
 def parse(source: InputFile) -> list[RankRecord]:
-    """The one part. Raises ``ValueError`` that names file, entry, field, law and value."""
+    """Return the one record. Raises ``ValueError`` that names file, entry, field, law and value."""
     pickled = PICKLE.match(source.data) is not None
     content = plain_pickle.read(source.name, source.data) if pickled else source.document
     dump = Fields.of(f"{source.name}: ", content)
@@ -58,11 +58,11 @@ def parse(source: InputFile) -> list[RankRecord]:
         dump.fail("version", f"must begin with {VERSION}")
     groups, world_size = _groups(dump)
     counts = Counter[str]()
-    entries = [Fields.of(f"{source.name}: entries[{at}].", each) for at, each in enumerate(dump.items("entries"))]
+    entries = [Fields.of(f"{source.name}: entries[{at}].", item) for at, item in enumerate(dump.items("entries"))]
     epoch = min((entry.integer("time_created_ns") for entry in entries), default=0)
     job = DumpedJob(_rank(source.name), epoch, groups, world_size)
-    found = [_operation(entry, job, counts) for entry in entries]
-    operations = [operation for operation in found if operation is not None]
+    parsed_entries = [_operation(entry, job, counts) for entry in entries]
+    operations = [operation for operation in parsed_entries if operation is not None]
     events, iterations = in_repetitions(operations)
     gloo = any(entry.text("profiling_name").startswith(GLOO) for entry in entries)
     return [
@@ -154,10 +154,10 @@ def _tensors(entry: Fields, side: str) -> tuple[list[int], str | None]:
     if dtype is None:
         return [], None
     shapes = [Fields(entry.place, {f"{side}_sizes": size}).integers(f"{side}_sizes") for size in sizes]
-    found = [prod(shape) * DTYPE_BYTES[dtype] for shape in shapes]
-    if sum(found) > LARGEST_INTEGER:
+    tensor_bytes = [prod(shape) * DTYPE_BYTES[dtype] for shape in shapes]
+    if sum(tensor_bytes) > LARGEST_INTEGER:
         entry.fail(f"{side}_sizes", f"must be at most {LARGEST_INTEGER} B in all")
-    return found, dtype
+    return tensor_bytes, dtype
 
 
 def _unsized(entry: Fields, op: str, dtype: str | None) -> str:
@@ -171,14 +171,14 @@ def _total(sizes: list[int]) -> int | None:
 
 
 def _message(operation: RecordedOperation, entry: Fields, ends: str, rank: int) -> RecordedOperation:
-    """A send or receive: ``send 1->2`` and ``recv 2<-1`` name places in the group."""
+    """Return a send or receive: ``send 1->2`` and ``recv 2<-1`` name places in the group."""
     named = re.fullmatch(r"(\d{1,7})(?:->|<-)(\d{1,7})", ends)
     if named is None:
         entry.fail("profiling_name", "must name both ends, as nccl:send 0->1")
-    own, other = int(named[1]), int(named[2])
+    place, peer_place = int(named[1]), int(named[2])
     group = operation.group
     if group is None:
-        return replace(operation, group_rank=own, other=other)
-    if max(own, other) >= len(group) or group[own] != rank:
+        return replace(operation, group_rank=place, other=peer_place)
+    if max(place, peer_place) >= len(group) or group[place] != rank:
         entry.fail("profiling_name", f"must begin with the place of rank {rank} in {list(group)[:8]}")
-    return replace(operation, peer=group[other])
+    return replace(operation, peer=group[peer_place])

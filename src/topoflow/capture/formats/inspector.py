@@ -67,7 +67,7 @@ def matches(source: InputFile) -> bool:
 
 
 def parse(source: InputFile) -> list[RankRecord]:
-    """One part: a process is a rank. Raises ``ValueError`` that names file, line, field, law and value."""
+    """Return one record: a process is a rank. Raises ``ValueError`` that names file, line, field, law and value."""
     counts = Counter[str]()
     rows = _columns(source) if source.data.startswith(PARQUET) else _lines(source, counts)
     calls = list(_calls(rows, counts))
@@ -78,9 +78,9 @@ def parse(source: InputFile) -> list[RankRecord]:
     if timed:
         calls = [call for _, call in sorted(zip(issued, calls, strict=True), key=lambda pair: pair[0])]
     origin = min(min(times) for times in issued) if timed else 0
-    found = [_operation(call, origin) for call in calls]
-    operations = [operation for operation in found if operation is not None]
-    counts[UNKNOWN] += len(found) - len(operations)
+    parsed_calls = [_operation(call, origin) for call in calls]
+    operations = [operation for operation in parsed_calls if operation is not None]
+    counts[UNKNOWN] += len(parsed_calls) - len(operations)
     counts[UNTYPED] += len(operations)
     ordered = timed or len({operation.group_key for operation in operations}) == 1
     counts[UNORDERED] += 0 if ordered else len(operations)

@@ -78,7 +78,7 @@ def matches(source: InputFile) -> bool:
 
 
 def parse(source: InputFile) -> list[RankRecord]:
-    """One part: a process is a rank. Raises ``ValueError`` that names file, line, field, law and value."""
+    """Return one record: a process is a rank. Raises ``ValueError`` that names file, line, field, law and value."""
     counts = Counter[str]()
     lines = list(_rows(source, counts))
     if not lines:
@@ -92,9 +92,9 @@ def parse(source: InputFile) -> list[RankRecord]:
     communicators = {row.integer("comm"): _communicator(row) for row in rows if row.values["event"] == "comm"}
     counts[LOST] += sum(row.integer("records") for row in rows if row.values["event"] == "lost")
     spans = _spans(rows, epoch)
-    found = [_operation(row, communicators, spans, epoch) for row in rows if row.values["event"] in CALLS]
-    operations = [operation for operation in found if operation is not None]
-    counts[UNKNOWN] += len(found) - len(operations)
+    parsed_calls = [_operation(row, communicators, spans, epoch) for row in rows if row.values["event"] in CALLS]
+    operations = [operation for operation in parsed_calls if operation is not None]
+    counts[UNKNOWN] += len(parsed_calls) - len(operations)
     events, iterations = in_repetitions(operations)
     return [
         RankRecord(
@@ -134,16 +134,16 @@ def _communicator(row: Fields) -> RankCommunicator:
 
 
 def _spans(rows: list[Fields], epoch: int) -> dict[int, tuple[float, float]]:
-    """s from the start of the first child of each call to the end of the last."""
-    found: dict[int, tuple[float, float]] = {}
+    """Return when the first child of each call starts and the last one ends, s."""
+    spans: dict[int, tuple[float, float]] = {}
     for row in rows:
         if row.values["event"] not in CHILDREN or not (row.has("parent") and row.has("stop")):
             continue
         call = row.integer("parent")
         start, end = _seconds(row, "start", epoch), _seconds(row, "stop", epoch)
-        first, last = found.get(call, (start, end))
-        found[call] = min(first, start), max(last, end)
-    return found
+        first, last = spans.get(call, (start, end))
+        spans[call] = min(first, start), max(last, end)
+    return spans
 
 
 def _seconds(row: Fields, field: str, epoch: int) -> float:

@@ -48,35 +48,35 @@ def matches(source: InputFile) -> bool:
 
 
 def parse(source: InputFile) -> list[RankRecord]:
-    """Return a part for each rank. Raises ``ValueError`` that names file, line, field, law and value."""
+    """Return a record for each rank. Raises ``ValueError`` that names file, line, field, law and value."""
     opened: dict[tuple[str, str, str], tuple[Device, RankCommunicator]] = {}  # by host, process and address
     largest: dict[Device, RankCommunicator] = {}
     calls: dict[Device, list[RecordedOperation]] = defaultdict(list)
     counts, hosts = Counter[str](), set[str]()
     for number, message, is_alone in _messages(source):
         place = f"{source.name}:{number}: "
-        if (said := OPENED.search(message)) and int(said["rank"]) < int(said["ranks"]) <= LARGEST_WORLD:
-            host = said["host"] if is_alone else _host(said["host"], hosts)
+        if (opening := OPENED.search(message)) and int(opening["rank"]) < int(opening["ranks"]) <= LARGEST_WORLD:
+            host = opening["host"] if is_alone else _host(opening["host"], hosts)
             hosts.add(host)
-            device = host, said["process"], said["device"]
-            communicator = _communicator(said, number)
-            opened[host, said["process"], said["comm"]] = device, communicator
-            largest[device] = max(largest.get(device, communicator), communicator, key=lambda one: one.ranks or 0)
+            device = host, opening["process"], opening["device"]
+            communicator = _communicator(opening, number)
+            opened[host, opening["process"], opening["comm"]] = device, communicator
+            largest[device] = max(largest.get(device, communicator), communicator, key=lambda job: job.ranks or 0)
         elif called := CALLED.search(message):
             host = called["host"] if is_alone else _host(called["host"], hosts)
-            known = opened.get((host, called["process"], called["comm"]))
-            if known is None and not is_alone:
+            owner = opened.get((host, called["process"], called["comm"]))
+            if owner is None and not is_alone:
                 counts[DAMAGED] += 1
                 continue
-            if known is None:
-                law = "must be opened by an earlier line (NCCL_DEBUG_SUBSYS=INIT,COLL)"
-                raise ValueError(f"{place}comm: {law}, got {called['comm']}")
-            operation = _operation(place, called, known[1])
+            if owner is None:
+                requirement = "must be opened by an earlier line (NCCL_DEBUG_SUBSYS=INIT,COLL)"
+                raise ValueError(f"{place}comm: {requirement}, got {called['comm']}")
+            operation = _operation(place, called, owner[1])
             counts[UNKNOWN] += operation is None
             if operation is not None:
-                calls[known[0]].append(operation)
+                calls[owner[0]].append(operation)
         else:
-            counts[DAMAGED] += said is not None or ": opCount " in message
+            counts[DAMAGED] += opening is not None or ": opCount " in message
     records = [_record(source, job, calls[device]) for device, job in largest.items()]
     return [replace(record, counts=counts) for record in records[:1]] + records[1:]  # counted once in the file
 
@@ -87,22 +87,23 @@ def _messages(source: InputFile) -> Iterator[tuple[int, str, bool]]:
     A message ends with the next one's host, since the word before that may be the last of its own.
     """
     for number, line in enumerate(source.data.decode(errors="replace").split("\n"), start=1):
-        found = list(MESSAGE.finditer(line))
-        begins = [message.start() for message in found] or [0]
-        ends = [message.end("host") for message in found[1:]] + [len(line)]
+        messages = list(MESSAGE.finditer(line))
+        begins = [message.start() for message in messages] or [0]
+        ends = [message.end("host") for message in messages[1:]] + [len(line)]
         for begin, end in zip(begins, ends, strict=True):
-            yield number, line[begin:end], len(found) < 2
+            yield number, line[begin:end], len(messages) < 2
 
 
 def _host(written: str, hosts: Collection[str]) -> str:
     """Return the host of a message, which may follow the broken end of another without a space: ``0x7fb2gpu-0``."""
-    known = [written] if written in hosts else [host for host in hosts if written.endswith(host)]
-    return max(known, key=len, default=written)
+    candidates = [written] if written in hosts else [host for host in hosts if written.endswith(host)]
+    return max(candidates, key=len, default=written)
 
 
-def _communicator(said: re.Match[str], number: int) -> RankCommunicator:
-    key = said["key"] or f"{said['comm']} of line {number}"  # an address may be that of another communicator later
-    return RankCommunicator(key, "", int(said["ranks"]), int(said["rank"]), said["key"] is not None)
+def _communicator(opening: re.Match[str], number: int) -> RankCommunicator:
+    # An address may be that of another communicator later.
+    key = opening["key"] or f"{opening['comm']} of line {number}"
+    return RankCommunicator(key, "", int(opening["ranks"]), int(opening["rank"]), opening["key"] is not None)
 
 
 def _operation(place: str, called: re.Match[str], within: RankCommunicator) -> RecordedOperation | None:

@@ -69,11 +69,11 @@ def matches(source: InputFile) -> bool:
 
 
 def parse(source: InputFile) -> list[RankRecord]:
-    """A part for each rank. Raises ``ValueError`` that names file, line, law and value."""
+    """Return a record for each rank. Raises ``ValueError`` that names file, line, law and value."""
     sources = (
         [source] if _is_trace(source.data) else [InputFile(str(path), read_bytes(path)) for path in _files(source)]
     )
-    lines = [line for each in sources for line in _lines(each)]
+    lines = [line for file in sources for line in _lines(file)]
     ranks: dict[int, Rank] = {}
     counts: Counter[str] = Counter()
     for line in lines:
@@ -114,8 +114,8 @@ class Line:
     def place(self) -> str:
         return f"{self.file}:{self.number}"
 
-    def fail(self, law: str, got: object) -> ValueError:
-        return ValueError(f"{self.place}: {self.action} must {law}, got {shorten(got)}")
+    def fail(self, requirement: str, got: object) -> ValueError:
+        return ValueError(f"{self.place}: {self.action} must {requirement}, got {shorten(got)}")
 
     def amount(self, at: int) -> int:
         """A count of elements or FLOP; they are written as 1e6 too."""
@@ -130,20 +130,20 @@ class Line:
         return round(value)
 
     def rank_at(self, at: int) -> int:
-        found = self.amount(at)
-        if found > LARGEST_RANK:
+        rank = self.amount(at)
+        if rank > LARGEST_RANK:
             raise self.fail(f"name ranks within 0..{LARGEST_RANK}", self.words[at])
-        return found
+        return rank
 
     def root_at(self, at: int) -> int:
         """Rank 0 if none is named."""
         return self.rank_at(at) if at < len(self.words) else 0
 
     def all_ranks(self, world: int | None) -> int:
-        """How many there are."""
+        """Return the number of ranks in the job."""
         if world is None:
-            law = "be in a file of all ranks, one of those that a file names, or a folder with the files of all ranks"
-            raise self.fail(law, f"rank {self.rank} alone")
+            files = "a file of all ranks, one of those that a file names, or a folder with the files of all ranks"
+            raise self.fail(f"be in {files}", f"rank {self.rank} alone")
         return world
 
     def type_at(self, at: int, default: str) -> str:
@@ -197,12 +197,13 @@ class Rank:
             self._blocks(self._add(ComputeSpan("wait", None, None, 0.0, after=self.last, work=())))
 
     def message(self, line: Line) -> None:
-        """send, isend, recv, irecv: partner, tag, elements, type."""
+        """Add a send, isend, recv or irecv: partner, tag, elements, type."""
         sends, waits = line.action.endswith("send"), not line.action.startswith("i")
         peer, tag, dtype = line.rank_at(0), line.amount(1), line.type_at(3, self.default)
         size = line.amount(2) * DTYPE_BYTES[dtype]
-        found = self._operation(line, "send" if sends else "recv", dtype, size if sends else 0, 0 if sends else size)
-        event = self._add(replace(found, other=peer, tag=tag))
+        sizes = (size, 0) if sends else (0, size)
+        operation = self._operation(line, "send" if sends else "recv", dtype, *sizes)
+        event = self._add(replace(operation, other=peer, tag=tag))
         if not waits:
             self.requests[(self.number, peer, tag) if sends else (peer, self.number, tag)].append(event)
         elif sends and size >= DETACHED:
@@ -361,8 +362,8 @@ UNEVEN = ("allgatherv", "reducescatter")
 
 
 def _is_trace(data: bytes) -> bool:
-    found = FIRST.match(data)
-    return found is not None and found[1].decode().lower() in (*SILENT, "sleep", *ACTIONS)
+    match = FIRST.match(data)
+    return match is not None and match[1].decode().lower() in (*SILENT, "sleep", *ACTIONS)
 
 
 def _beside(file: str) -> int | None:
@@ -410,7 +411,7 @@ def _lines(source: InputFile) -> Iterator[Line]:
         if words and (len(words) < 2 or not words[0].isascii() or not words[0].isdigit()):
             raise ValueError(f"{source.name}:{number}: must be a rank and an action, got {shorten(text)}")
         if words and (len(words[0]) > 6 or int(words[0]) > LARGEST_RANK):
-            law = f"rank must be within 0..{LARGEST_RANK}"
-            raise ValueError(f"{source.name}:{number}: {law}, got {shorten(words[0])}")
+            requirement = f"rank must be within 0..{LARGEST_RANK}"
+            raise ValueError(f"{source.name}:{number}: {requirement}, got {shorten(words[0])}")
         if words:
             yield Line(source.name, number, int(words[0]), words[1].lower(), tuple(words[2:]))

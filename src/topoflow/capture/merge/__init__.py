@@ -41,7 +41,7 @@ NO_COMPUTE = "no durations of compute were recorded: compute is unknown, and tim
 
 
 def merge(parts: Sequence[RankRecord], name: str, one_group: bool = False, sizes_required: bool = True) -> Trace:
-    """The job that ``parts`` record; ValueError where they contradict each other or leave a size or group unknown.
+    """Return the job in ``parts``; ValueError where they contradict each other or leave a size or group unknown.
 
     ``one_group``: operations whose group no file describes are of all ranks. ``sizes_required``: without it, operations
     of unknown size or group are kept for what else is known of them, and the job cannot be replayed.
@@ -71,7 +71,7 @@ def merge(parts: Sequence[RankRecord], name: str, one_group: bool = False, sizes
     texts = dict.fromkeys((*hangs, *(note for part in parts for note in part.notes)))
     left_out = [f"{count} {sentence}" for sentence, count in sorted(counts.items()) if count]
     has_compute = any(
-        isinstance(event, ComputeSpan) and not event.communicates for own in ranks.values() for event in own
+        isinstance(event, ComputeSpan) and not event.communicates for events in ranks.values() for event in events
     )
     return Trace(
         name=next((part.name for part in parts if part.name), name),
@@ -111,9 +111,9 @@ def _with_recorded_waits(parts: Sequence[RankRecord], counts: Counter[str]) -> S
 
 def _count_groups(before: RankRecord, after: RankRecord, counts: Counter[str]) -> None:
     """Count the operations of one rank whose group followed from what others did, and those of unknown group."""
-    for event, found in zip(before.events, after.events, strict=True):
+    for event, completed in zip(before.events, after.events, strict=True):
         if isinstance(event, RecordedOperation) and event.group is None and not event.group_of_all:
-            counts[UNLISTED if isinstance(found, RecordedOperation) else NO_GROUP] += 1
+            counts[UNLISTED if isinstance(completed, RecordedOperation) else NO_GROUP] += 1
 
 
 def _without_unknown_peers(part: RankRecord, counts: Counter[str]) -> RankRecord:
@@ -200,8 +200,8 @@ def _steps(part: RankRecord) -> str:
 
 
 def _renumber(part: RankRecord, common: Sequence[int], counts: Counter[str]) -> RankRecord:
-    kept = {step: iteration for iteration, step in enumerate(common)}
-    number = {-1: -1} | {index: kept[step] for index, step in enumerate(part.steps) if step in kept}
+    iteration_of = {step: iteration for iteration, step in enumerate(common)}
+    number = {-1: -1} | {index: iteration_of[step] for index, step in enumerate(part.steps) if step in iteration_of}
     outside = {index for index, event in enumerate(part.events) if event.iteration not in number}
     counts[OUTSIDE] += len(outside)
     events = without(part.events, outside)
@@ -297,8 +297,8 @@ def _clock_notes(offsets: Mapping[int, float]) -> list[str]:
     if not offsets:
         return []
     worst = max(offsets, key=lambda rank: abs(offsets[rank]))
-    apart = f"at most {human(abs(offsets[worst]), 's')}, of rank {worst}"
-    return [f"the clocks of {len(offsets)} ranks are set by the ends of their operations: {apart}"]
+    difference = f"at most {human(abs(offsets[worst]), 's')}, of rank {worst}"
+    return [f"the clocks of {len(offsets)} ranks are set by the ends of their operations: {difference}"]
 
 
 def _shift(events: tuple[Event, ...], delay: float) -> tuple[Event, ...]:

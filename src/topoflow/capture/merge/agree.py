@@ -178,22 +178,22 @@ def _pair_up(
     return rows, cut
 
 
-def _check_pair(one: OperationMember, other: OperationMember) -> None:
-    a, b = one.communication, other.communication
+def _check_pair(first: OperationMember, second: OperationMember) -> None:
+    a, b = first.communication, second.communication
     known = a.sized and b.sized
     same = (a.dtype == b.dtype or not known) and (a.root == b.root or None in (a.root, b.root))
     if a.op in POINT_TO_POINT:
         same = same and a.op != b.op and (a.bytes == b.bytes or not known)
     elif a.op == "all_to_all" and known:
-        same = same and a.op == b.op and a.group == b.group and _share(a, other.rank) == _share_out(b, one.rank)
-        same = same and _share(b, one.rank) == _share_out(a, other.rank)
+        same = same and a.op == b.op and a.group == b.group and _share(a, second.rank) == _share_out(b, first.rank)
+        same = same and _share(b, first.rank) == _share_out(a, second.rank)
     else:
         same = same and a.op == b.op and a.group == b.group and (a.op in SHARED or not known or _size(a) == _size(b))
     if not same:
         raise ValueError(
-            f"ranks {one.rank} and {other.rank}: members of a group must do the same, got {_content(one)} and "
-            f"{_content(other)}, {_described_group(one)} at {one.operation.place} and "
-            f"{_described_group(other)} at {other.operation.place}"
+            f"ranks {first.rank} and {second.rank}: members of a group must do the same, got {_content(first)} and "
+            f"{_content(second)}, {_described_group(first)} at {first.operation.place} and "
+            f"{_described_group(second)} at {second.operation.place}"
         )
 
 
@@ -230,12 +230,17 @@ def _describe(member: OperationMember) -> str:
 
 
 def _content(member: OperationMember) -> str:
-    seen = member.communication
-    splits = f" splits {list(seen.splits_in)[:8]} to {list(seen.splits_out)[:8]}" if seen.splits_in else ""
-    return f"{seen.op} of {seen.dtype}, {seen.bytes_in} B in, {seen.bytes_out} B out{splits}"
+    communication = member.communication
+    splits = (
+        f" splits {list(communication.splits_in)[:8]} to {list(communication.splits_out)[:8]}"
+        if communication.splits_in
+        else ""
+    )
+    sizes = f"{communication.bytes_in} B in, {communication.bytes_out} B out"
+    return f"{communication.op} of {communication.dtype}, {sizes}{splits}"
 
 
 def _described_group(member: OperationMember) -> str:
-    seen = member.communication
-    where = f" {seen.group_name!r}" if seen.group_name else ""
-    return f"group{where} {list(seen.group)[:8]}, iteration {seen.iteration}"
+    communication = member.communication
+    where = f" {communication.group_name!r}" if communication.group_name else ""
+    return f"group{where} {list(communication.group)[:8]}, iteration {communication.iteration}"

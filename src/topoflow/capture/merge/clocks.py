@@ -33,23 +33,23 @@ LEAST_SHARE = 1e-3  # of a step: a clock that is wrong by less changes no replay
 ROUNDING = 1e-9  # s
 
 Ranks = Mapping[int, tuple[Event, ...]]
-Bounds = Mapping[tuple[int, int], float]  # (one, other) -> s by which the clock of other is ahead, at most
+Bounds = Mapping[tuple[int, int], float]  # (rank, peer) -> s by which the clock of the peer is ahead, at most
 
 
 @dataclass
-class _Apart:
-    """By how much the clock of a rank is ahead of that of another, as the ends of their operations show it; s."""
+class _ClockDifference:
+    """The lead of a rank's clock over that of another (s), as the ends of their operations show it."""
 
     ends: list[float] = field(default_factory=list)  # by how much each collective ended later
-    most: float = inf  # or it would have received a message later
+    upper_bound: float = inf  # or it would have received a message later
 
     def offset(self) -> float:
         """Return the best estimate of collectives; 0 if they do not show that the clocks differ."""
         middle = median(self.ends)
-        return middle if abs(middle) > median(abs(each - middle) for each in self.ends) else 0.0
+        return middle if abs(middle) > median(abs(end - middle) for end in self.ends) else 0.0
 
 
-Pairs = Mapping[int, Mapping[int, _Apart]]  # one rank -> another
+Pairs = Mapping[int, Mapping[int, _ClockDifference]]  # one rank -> another
 
 
 def clock_offsets(ranks: Ranks) -> dict[int, float]:
@@ -58,39 +58,39 @@ def clock_offsets(ranks: Ranks) -> dict[int, float]:
     A rank that communicates with no other keeps its clock, and so does one that is ahead by less than ``LEAST_SHARE``
     of a step.
     """
-    apart = _apart(ranks)
+    differences = _clock_differences(ranks)
     least = LEAST_SHARE * min((step for events in ranks.values() for step in _step(events)), default=0.0)
-    offsets = _by_collectives(apart, ranks)
+    offsets = _by_collectives(differences, ranks)
     lowest = {rank: root for root, members in offsets.items() for rank in members}
     bounds: dict[tuple[int, int], float] = {}
-    for one, by_other in apart.items():
-        for other, seen in by_other.items():
-            pair = lowest[one], lowest[other]
-            if seen.most < inf and pair[0] != pair[1]:
-                most = seen.most + offsets[pair[0]][one] - offsets[pair[1]][other]
-                bounds[pair] = min(most, bounds.get(pair, inf))
+    for rank, by_other in differences.items():
+        for peer, difference in by_other.items():
+            pair = lowest[rank], lowest[peer]
+            if difference.upper_bound < inf and pair[0] != pair[1]:
+                upper_bound = difference.upper_bound + offsets[pair[0]][rank] - offsets[pair[1]][peer]
+                bounds[pair] = min(upper_bound, bounds.get(pair, inf))
     ahead = _within(bounds, offsets, least)
-    found = {rank: ahead[root] + offset for root, members in offsets.items() for rank, offset in members.items()}
-    return {rank: offset for rank, offset in found.items() if abs(offset) > least}
+    rank_offsets = {rank: ahead[root] + offset for root, members in offsets.items() for rank, offset in members.items()}
+    return {rank: offset for rank, offset in rank_offsets.items() if abs(offset) > least}
 
 
-def _by_collectives(apart: Pairs, ranks: Iterable[int]) -> dict[int, dict[int, float]]:
+def _by_collectives(differences: Pairs, ranks: Iterable[int]) -> dict[int, dict[int, float]]:
     """Return the ranks that share collectives by their lowest one, each with its offset from that."""
-    found: dict[int, dict[int, float]] = {}
+    components: dict[int, dict[int, float]] = {}
     known: set[int] = set()
     for root in sorted(ranks):
         if root in known:
             continue
         offsets = {root: 0.0}
         reached = [root]
-        for one in reached:
-            for other, seen in sorted(apart.get(one, {}).items(), key=lambda item: item[0]):
-                if seen.ends and other not in offsets:
-                    offsets[other] = offsets[one] + seen.offset()
-                    reached.append(other)
-        found[root] = offsets
+        for rank in reached:
+            for peer, difference in sorted(differences.get(rank, {}).items(), key=lambda item: item[0]):
+                if difference.ends and peer not in offsets:
+                    offsets[peer] = offsets[rank] + difference.offset()
+                    reached.append(peer)
+        components[root] = offsets
         known |= offsets.keys()
-    return found
+    return components
 
 
 def _within(bounds: Bounds, clocks: Iterable[int], tolerance: float) -> dict[int, float]:
@@ -99,45 +99,45 @@ def _within(bounds: Bounds, clocks: Iterable[int], tolerance: float) -> dict[int
     It is 0 if messages do not prove that clocks differ, and if they contradict each other by more than ``tolerance``
     per message (s), as one of them has an impossible time.
     """
-    found = dict.fromkeys(clocks, 0.0)
+    offsets = dict.fromkeys(clocks, 0.0)
     graph = PyDiGraph()
-    nodes = {clock: graph.add_node(clock) for clock in found}
-    for (one, other), most in bounds.items():
-        graph.add_edge(nodes[one], nodes[other], most)
+    nodes = {clock: graph.add_node(clock) for clock in offsets}
+    for (first, second), upper_bound in bounds.items():
+        graph.add_edge(nodes[first], nodes[second], upper_bound)
     for part in weakly_connected_components(graph):
-        own = graph.subgraph(sorted(part))
-        if min(own.edges(), default=0.0) >= 0:
+        subgraph = graph.subgraph(sorted(part))
+        if min(subgraph.edges(), default=0.0) >= 0:
             continue
         try:
-            highest = _distances(own, tolerance + ROUNDING)
-            own.reverse()
-            lowest = _distances(own, tolerance + ROUNDING)
+            highest = _distances(subgraph, tolerance + ROUNDING)
+            subgraph.reverse()
+            lowest = _distances(subgraph, tolerance + ROUNDING)
         except NegativeCycle:
             continue
-        for clock in own.nodes():
+        for clock in subgraph.nodes():
             high, low = highest.get(clock, inf), -lowest.get(clock, inf)
-            found[clock] = (low + high) / 2 if -inf < low and high < inf else min(high, max(low, 0.0))
-    return found
+            offsets[clock] = (low + high) / 2 if -inf < low and high < inf else min(high, max(low, 0.0))
+    return offsets
 
 
 def _distances(graph: PyDiGraph[int, float], slack: float) -> dict[int, float]:
     """Return the sum of bounds, each longer by ``slack``, over the shortest path to each clock from the lowest one."""
     clocks = graph.nodes()
     root = min(range(len(clocks)), key=clocks.__getitem__)
-    lengths = digraph_bellman_ford_shortest_path_lengths(graph, root, lambda most: most + slack)
+    lengths = digraph_bellman_ford_shortest_path_lengths(graph, root, lambda bound: bound + slack)
     return {clocks[root]: 0.0} | {clocks[node]: length for node, length in lengths.items()}
 
 
 def _step(events: tuple[Event, ...]) -> Iterator[float]:
     """Yield the mean length of the iterations of a rank, s, if it is known."""
-    own = [event for event in events if event.iteration >= 0 and event.start is not None and event.end is not None]
-    if own:
-        begin, end = min(event.start or 0.0 for event in own), max(event.end or 0.0 for event in own)
-        yield (end - begin) / len({event.iteration for event in own})
+    timed = [event for event in events if event.iteration >= 0 and event.start is not None and event.end is not None]
+    if timed:
+        begin, end = min(event.start or 0.0 for event in timed), max(event.end or 0.0 for event in timed)
+        yield (end - begin) / len({event.iteration for event in timed})
 
 
-def _apart(ranks: Ranks) -> dict[int, dict[int, _Apart]]:
-    """Return what the operations of two ranks show of their clocks, by both: [one][other]."""
+def _clock_differences(ranks: Ranks) -> dict[int, dict[int, _ClockDifference]]:
+    """Return the clock differences that operations show, by both ranks: [rank][peer]."""
     collectives: dict[Hashable, dict[int, float]] = defaultdict(dict)  # the k-th of its kind: rank -> its end
     messages: dict[tuple[int, int, Hashable], dict[int, float]] = defaultdict(dict)  # sender, receiver, the k-th
     for rank in sorted(ranks):
@@ -155,14 +155,14 @@ def _apart(ranks: Ranks) -> dict[int, dict[int, _Apart]]:
                 messages[sender, receiver, (*kind[:3], event.tag, turns[kind])][rank] = event.end
             elif event.op in TOGETHER:
                 collectives[kind, turns[kind]][rank] = event.end
-    apart: dict[int, dict[int, _Apart]] = defaultdict(lambda: defaultdict(_Apart))
+    differences: dict[int, dict[int, _ClockDifference]] = defaultdict(lambda: defaultdict(_ClockDifference))
     for ends in collectives.values():
         first = min(ends)
         for other in ends.keys() - {first}:
-            apart[first][other].ends.append(ends[other] - ends[first])
-            apart[other][first].ends.append(ends[first] - ends[other])
+            differences[first][other].ends.append(ends[other] - ends[first])
+            differences[other][first].ends.append(ends[first] - ends[other])
     for (sender, receiver, _), ends in messages.items():
         if len(ends) > 1:
-            pair = apart[sender][receiver]
-            pair.most = min(ends[receiver] - ends[sender], pair.most)
-    return apart
+            pair = differences[sender][receiver]
+            pair.upper_bound = min(ends[receiver] - ends[sender], pair.upper_bound)
+    return differences

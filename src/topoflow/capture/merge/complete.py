@@ -110,13 +110,13 @@ def _check_members(communication: Communication, rank: int, world_size: int, pla
 
 def _check_sizes(communication: Communication, place: str) -> None:
     into, out, members = communication.bytes_in, communication.bytes_out, len(communication.group)
-    law = {
+    fits = {
         "all_reduce": into == out,
         "broadcast": into == out,
         "all_gather": out == into * members,
         "reduce_scatter": into == out * members,
     }.get(communication.op, True)
-    if not law:
+    if not fits:
         raise ValueError(
             f"{place}: {communication.op} of {members} ranks must have fitting sizes, got {into} B in and {out} B out"
         )

@@ -26,23 +26,23 @@ def cut_ends(parts: Sequence[RankRecord], counts: Counter[str]) -> list[RankReco
     if all(part.ended for part in parts):
         return list(parts)
     ends = common_lengths(parts)
-    kept = [replace(part, events=part.events[: ends[part.rank]]) for part in parts]
+    cut_parts = [replace(part, events=part.events[: ends[part.rank]]) for part in parts]
     repeats = not any(part.steps or isinstance(event, ComputeSpan) for part in parts for event in part.events)
-    if repeats and (kept != list(parts) or len({part.iterations for part in parts}) > 1):
-        numbered = [_iterations(part.events) for part in kept]
+    if repeats and (cut_parts != list(parts) or len({part.iterations for part in parts}) > 1):
+        numbered = [_iterations(part.events) for part in cut_parts]
         common = min(map(_whole, numbered))
-        kept = [_first(part, numbers, common) for part, numbers in zip(kept, numbered, strict=True)]
+        cut_parts = [_first(part, numbers, common) for part, numbers in zip(cut_parts, numbered, strict=True)]
     counts[CUT] += sum(
         isinstance(event, RecordedOperation)
-        for before, after in zip(parts, kept, strict=True)
+        for before, after in zip(parts, cut_parts, strict=True)
         for event in before.events[len(after.events) :]
     )
-    return kept
+    return cut_parts
 
 
 def _iterations(events: Sequence[ComputeSpan | RecordedOperation]) -> list[int]:
     operations = [event for event in events if isinstance(event, RecordedOperation)]
-    keys = [(each.op, each.group_key, each.dtype, each.bytes_in) for each in operations]
+    keys = [(operation.op, operation.group_key, operation.dtype, operation.bytes_in) for operation in operations]
     return by_repetition(keys, ends_within=True)
 
 
@@ -55,5 +55,5 @@ def _whole(numbers: Sequence[int]) -> int:
 def _first(part: RankRecord, numbers: Sequence[int], iterations: int) -> RankRecord:
     """Return the part up to its first ``iterations``; ``numbers`` are the iterations of its events."""
     events = zip(part.events, numbers, strict=True)
-    kept = tuple(replace(event, iteration=number) for event, number in events if number < iterations)
-    return replace(part, events=kept, iterations=iterations)
+    first_events = tuple(replace(event, iteration=number) for event, number in events if number < iterations)
+    return replace(part, events=first_events, iterations=iterations)

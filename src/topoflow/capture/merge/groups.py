@@ -40,19 +40,19 @@ class Unlisted:
 
 
 def shown_size(operations: Iterable[RecordedOperation]) -> int | None:
-    """The number of ranks in the group of these operations, as the file gives it or their sizes and splits show it.
+    """Return the number of ranks in the group of these operations, as the file gives it or their sizes show it.
 
-    ValueError where they disagree.
+    Splits show it as well. ValueError where they disagree.
     """
-    found: dict[int, str] = {}
+    places: dict[int, str] = {}
     for operation in operations:
         size = _size(operation)
         if size is not None:
-            found.setdefault(size, operation.place)
-    if len(found) > 1:
-        got = " and ".join(f"{size} at {place}" for size, place in list(found.items())[:2])
-        raise ValueError(f"{next(iter(found.values()))}: a process group must have one size, got {got}")
-    return next(iter(found), None)
+            places.setdefault(size, operation.place)
+    if len(places) > 1:
+        got = " and ".join(f"{size} at {place}" for size, place in list(places.items())[:2])
+        raise ValueError(f"{next(iter(places.values()))}: a process group must have one size, got {got}")
+    return next(iter(places), None)
 
 
 def _size(operation: RecordedOperation) -> int | None:
@@ -113,11 +113,11 @@ def all_inside(parts: Sequence[RankRecord], ranks: int) -> bool:
 
 
 def _without_ranks(part: RankRecord) -> dict[str, list[RecordedOperation]]:
-    found: dict[str, list[RecordedOperation]] = {}
+    operations: dict[str, list[RecordedOperation]] = {}
     for event in part.events:
         if isinstance(event, RecordedOperation) and event.group is None:
-            found.setdefault(event.group_key, []).append(event)
-    return found
+            operations.setdefault(event.group_key, []).append(event)
+    return operations
 
 
 def _unlisted(operations: Sequence[RecordedOperation]) -> Unlisted:
@@ -152,17 +152,17 @@ def _ranks(
     strided = _strided(key, unlisted, world_size) if complete and group.size and group.place is not None else []
     if len(strided) == 1:
         return strided[0]
-    what = f"{group.first.place}: {group.first.op} must name the ranks of its process group, got"
+    message = f"{group.first.place}: {group.first.op} must name the ranks of its process group, got"
     if group.size is None:
         raise Unrecorded(
-            f"{what} not even their number: give the execution trace of rank {key[0]} as well, "
+            f"{message} not even their number: give the execution trace of rank {key[0]} as well, "
             f"or, if all {world_size} ranks were the job's only group, topoflow capture import --one-group"
         )
     if complete:
         reason = f"{len(strided)} layouts that fit" if strided else "no layout that fits all ranks"
-        raise Unrecorded(f"{what} {group.size} of {world_size} and {reason}: record with torch 2.4 or later")
+        raise Unrecorded(f"{message} {group.size} of {world_size} and {reason}: record with torch 2.4 or later")
     raise Unrecorded(
-        f"{what} {group.size} of {world_size}: give the files of all ranks, from which they follow, "
+        f"{message} {group.size} of {world_size}: give the files of all ranks, from which they follow, "
         "or record with torch 2.4 or later"
     )
 
@@ -186,20 +186,20 @@ def _named(name: str, group: Unlisted, unlisted: Mapping[Key, Unlisted], complet
 
 
 def _strided(key: Key, unlisted: Mapping[Key, Unlisted], world_size: int) -> list[tuple[int, ...]]:
-    """The groups ``first, first + stride, ...`` in which all members, each at its place, did the same."""
+    """Return the groups ``first, first + stride, ...`` whose members, each at its place, did the same work."""
     group, rank = unlisted[key], key[0]
     size, place = group.size or 0, group.place or 0
     alike: dict[int, set[int]] = {}  # rank -> places that it has in groups of this kind
     for (member, _), other in unlisted.items():
         if other.size == size and other.place is not None and other.work == group.work:
             alike.setdefault(member, set()).add(other.place)
-    found = []
+    groups = []
     for stride in range(1, world_size // size + 1):
         if world_size % (stride * size) == 0 and rank // stride % size == place:
             ranks = tuple(rank + (at - place) * stride for at in range(size))
             if all(at in alike.get(member, ()) for at, member in enumerate(ranks)):
-                found.append(ranks)
-    return found
+                groups.append(ranks)
+    return groups
 
 
 def _completed(part: RankRecord, ranks: Mapping[str, tuple[int, ...]]) -> RankRecord:

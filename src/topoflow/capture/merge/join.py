@@ -65,21 +65,21 @@ def _join_rank(parts: list[RankRecord]) -> RankRecord:
 
 
 def join(times: RankRecord, sizes: RankRecord) -> RankRecord:
-    """``times`` with what only ``sizes`` records."""
+    """Return ``times`` with the fields that only ``sizes`` records."""
     named = {name: part.world_size for part in (times, sizes) for name in (part.file,) if part.world_size is not None}
     if len(set(named.values())) > 1:
         got = " and ".join(f"{count} in {file}" for file, count in named.items())
         raise ValueError(f"rank {times.rank}: world_size must be the same, got {got}")
-    known = [event for event in sizes.events if isinstance(event, RecordedOperation)]
-    asked = [event for event in times.events if isinstance(event, RecordedOperation)]
-    if len(asked) != len(known) and any(event.operator for event in (*asked, *known)):
+    sized = [event for event in sizes.events if isinstance(event, RecordedOperation)]
+    timed = [event for event in times.events if isinstance(event, RecordedOperation)]
+    if len(timed) != len(sized) and any(event.operator for event in (*timed, *sized)):
         return join(without_operators(times), without_operators(sizes))
-    if len(asked) != len(known):
+    if len(timed) != len(sized):
         raise ValueError(
             f"{times.file} and {sizes.file}: must record the same collectives of rank {times.rank}, "
-            f"got {len(asked)} and {len(known)}"
+            f"got {len(timed)} and {len(sized)}"
         )
-    pairs = iter([_complete(*pair) for pair in zip(asked, known, strict=True)])
+    pairs = iter([_complete(*pair) for pair in zip(timed, sized, strict=True)])
     return replace(
         times,
         events=tuple(event if isinstance(event, ComputeSpan) else next(pairs) for event in times.events),
@@ -96,10 +96,12 @@ def _complete(times: RecordedOperation, sizes: RecordedOperation) -> RecordedOpe
         raise ValueError(f"{times.place} and {sizes.place}: must be the same, got {times.op} and {sizes.op}")
     added = {}
     for field in _FROM_SIZES:
-        own, other = getattr(times, field), getattr(sizes, field)
-        if own is None:
-            added[field] = other
-        elif other is not None and other != own:
-            raise ValueError(f"{times.place} and {sizes.place}: {field} must be the same, got {own} and {other}")
+        from_times, from_sizes = getattr(times, field), getattr(sizes, field)
+        if from_times is None:
+            added[field] = from_sizes
+        elif from_sizes is not None and from_sizes != from_times:
+            raise ValueError(
+                f"{times.place} and {sizes.place}: {field} must be the same, got {from_times} and {from_sizes}"
+            )
     names = {key: getattr(times, key) or getattr(sizes, key) for key in ("group_name", "group_key")}
     return replace(times, **names, **added)

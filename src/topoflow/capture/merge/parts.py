@@ -118,8 +118,9 @@ _Kind = TypeVar("_Kind", ComputeSpan | RecordedOperation, Event)
 
 def in_repetitions(operations: Sequence[RecordedOperation]) -> tuple[tuple[RecordedOperation, ...], int]:
     """Return operations of a job without marks with the iterations that they repeat in, and how many these are."""
-    numbers = by_repetition([(each.op, each.group_key, each.dtype, each.bytes_in) for each in operations])
-    placed = tuple(each.changed(iteration=number) for each, number in zip(operations, numbers, strict=True))
+    keys = [(operation.op, operation.group_key, operation.dtype, operation.bytes_in) for operation in operations]
+    numbers = by_repetition(keys)
+    placed = tuple(operation.changed(iteration=number) for operation, number in zip(operations, numbers, strict=True))
     return placed, max(numbers, default=0) + 1
 
 
@@ -127,22 +128,22 @@ def without(events: Sequence[_Kind], left_out: Collection[int]) -> tuple[_Kind, 
     """Return the events except those at ``left_out``; what came after one of these comes after its predecessors."""
     if not left_out:
         return tuple(events)
-    kept: list[_Kind] = []
+    remaining: list[_Kind] = []
     stands_for: list[tuple[int, ...]] = []  # old position -> new positions
     for index, event in enumerate(events):
         after = event.after
         if after is not None:
             positions = {new for old in after for new in stands_for[old]}
             if any(old in left_out for old in after):  # what another one follows is implied: chains stay short
-                positions -= {earlier for new in positions for earlier in kept[new].after or ()}
+                positions -= {earlier for new in positions for earlier in remaining[new].after or ()}
             after = tuple(sorted(positions))
         waits = tuple(sorted({new for old in event.waits for new in stands_for[old]}))
         if index in left_out:
             stands_for.append(after or waits)
         else:
-            stands_for.append((len(kept),))
-            kept.append(replace(event, after=after, waits=waits))
-    return tuple(kept)
+            stands_for.append((len(remaining),))
+            remaining.append(replace(event, after=after, waits=waits))
+    return tuple(remaining)
 
 
 @dataclass(frozen=True)

@@ -48,10 +48,10 @@ class _Window:
 
     def numbers(self) -> dict[Group, list[int]]:
         """Return the numbers in the range by group, in the order of issue."""
-        found: dict[Group, list[int]] = defaultdict(list)
-        for one in self.numbered[self.first : self.end]:
-            found[one.group].append(one.number)
-        return found
+        numbers: dict[Group, list[int]] = defaultdict(list)
+        for operation in self.numbered[self.first : self.end]:
+            numbers[operation.group].append(operation.number)
+        return numbers
 
 
 def common_window(parts: Sequence[RankRecord], counts: Counter[str]) -> tuple[list[RankRecord], list[str]]:
@@ -75,9 +75,9 @@ def common_window(parts: Sequence[RankRecord], counts: Counter[str]) -> tuple[li
         return list(parts), []
     if all(window.first == 0 and window.end == len(window.numbered) for window in windows.values()):
         return list(parts), hangs
-    found = [_cut(part, windows[part.rank], counts) for part in parts]
-    iterations = min(part.iterations for part in found)
-    return [_last(part, iterations) for part in found], hangs
+    cut_parts = [_cut(part, windows[part.rank], counts) for part in parts]
+    iterations = min(part.iterations for part in cut_parts)
+    return [_last(part, iterations) for part in cut_parts], hangs
 
 
 def shared_calls(parts: Sequence[RankRecord], counts: Counter[str]) -> list[RankRecord]:
@@ -92,8 +92,8 @@ def shared_calls(parts: Sequence[RankRecord], counts: Counter[str]) -> list[Rank
                 calls[_group(event), event.op][part.rank].add(event.call)
     recorded = {part.rank for part in parts}
     shared = {
-        (group, op): set.intersection(*(own[rank] for rank in group[1] if rank in recorded))
-        for (group, op), own in calls.items()
+        (group, op): set.intersection(*(calls_of_rank[rank] for rank in group[1] if rank in recorded))
+        for (group, op), calls_of_rank in calls.items()
     }
     outside = {
         part.rank: {
@@ -108,9 +108,9 @@ def shared_calls(parts: Sequence[RankRecord], counts: Counter[str]) -> list[Rank
     if not any(outside.values()):
         return list(parts)
     counts[MISSING] += sum(map(len, outside.values()))
-    found = [_numbered_without(part, outside[part.rank]) for part in parts]
-    iterations = min(part.iterations for part in found)
-    return [_last(part, iterations) for part in found]
+    cut_parts = [_numbered_without(part, outside[part.rank]) for part in parts]
+    iterations = min(part.iterations for part in cut_parts)
+    return [_last(part, iterations) for part in cut_parts]
 
 
 def _window(part: RankRecord) -> _Window | None:
@@ -167,14 +167,16 @@ def _numbered_without(part: RankRecord, outside: set[int]) -> RankRecord:
     """Return the part without the events ``outside``, its iterations numbered by their repetition."""
     events = without(part.events, outside)
     keys = [
-        (each.op, _group(each), each.dtype, each.bytes_in) for each in events if isinstance(each, RecordedOperation)
+        (event.op, _group(event), event.dtype, event.bytes_in)
+        for event in events
+        if isinstance(event, RecordedOperation)
     ]
     numbers = iter(by_repetition(keys))
     number, placed = -1, []
     for event in events:
         number = next(numbers) if isinstance(event, RecordedOperation) else number
         placed.append(replace(event, iteration=number))
-    return replace(part, events=tuple(placed), iterations=1 + max((each.iteration for each in placed), default=0))
+    return replace(part, events=tuple(placed), iterations=1 + max((event.iteration for event in placed), default=0))
 
 
 def _last(part: RankRecord, iterations: int) -> RankRecord:
@@ -232,7 +234,11 @@ def _mismatches(parts: Sequence[RankRecord], windows: Mapping[int, _Window]) -> 
             called = " and ".join(_called(by_rank[ranks[0]], ranks) for ranks in list(kinds.values())[:2])
             notes.append(f"number {number} of group {group[0]!r} is not the same operation on all ranks: {called}")
             for window in windows.values():
-                later = (at for at, one in enumerate(window.numbered) if one.group == group and one.number >= number)
+                later = (
+                    at
+                    for at, operation in enumerate(window.numbered)
+                    if operation.group == group and operation.number >= number
+                )
                 window.end = min([window.end, *later])
             break
     return notes

@@ -116,24 +116,24 @@ class _Runs:
 
     def _alike(self, layout: MeshLayout, rank: int) -> bool:
         """Return whether a rank did the same as rank 0, at its own position."""
-        own, other = (_did(layout, self.parts[one], one) for one in (0, rank))
-        return own == other
+        reference, compared = (_iteration_work(layout, self.parts[number], number) for number in (0, rank))
+        return reference == compared
 
     def _run(self, ranks: Iterable[int], stands_for: Callable[[int], int] = lambda rank: rank) -> None:
         """Run the ranks that have not run, and those whose values they wait for."""
-        wanted = [rank for rank in sorted(ranks) if rank not in self.parts]
+        pending = [rank for rank in sorted(ranks) if rank not in self.parts]
         running: dict[int, int] = {}
         done: list[int] = []
-        most = max(1, os.cpu_count() or 1)
-        while wanted or running:
-            asked = [int(path.name.rpartition("-")[2]) for path in self._job.folder.glob(f"{WANTED}-*")]
-            awaited = [rank for rank in asked if rank not in (*running, *done, *self.parts)]
-            while wanted and len(running) < most and not awaited:
-                awaited.append(wanted.pop(0))
+        max_processes = max(1, os.cpu_count() or 1)
+        while pending or running:
+            requested_ranks = [int(path.name.rpartition("-")[2]) for path in self._job.folder.glob(f"{WANTED}-*")]
+            awaited = [rank for rank in requested_ranks if rank not in (*running, *done, *self.parts)]
+            while pending and len(running) < max_processes and not awaited:
+                awaited.append(pending.pop(0))
             for rank in awaited:
                 self._progress(f"running rank {rank} of {self._job.world_size}")
                 running[rank] = start(self._job, rank, stands_for)
-                wanted = [other for other in wanted if other != rank]
+                pending = [pending_rank for pending_rank in pending if pending_rank != rank]
             for rank, process in list(running.items()):
                 if os.waitpid(process, os.WNOHANG)[0]:
                     del running[rank]
@@ -167,9 +167,9 @@ def _timeless(event: ComputeSpan | RecordedOperation) -> ComputeSpan | RecordedO
     return event if isinstance(event, ComputeSpan) else replace(event, issue=None)
 
 
-def _did(layout: MeshLayout, part: RankRecord, rank: int) -> list[tuple[Any, ...]]:
-    """Return what a rank did in the iteration, as seen from its position: operations, and arithmetic before each."""
-    found: list[tuple[Any, ...]] = []
+def _iteration_work(layout: MeshLayout, part: RankRecord, rank: int) -> list[tuple[Any, ...]]:
+    """Return the operations of a rank in the iteration, relative to its position, with the FLOPs before each."""
+    operations: list[tuple[Any, ...]] = []
     flops = 0.0
     for event in part.events:
         if event.iteration < 0:
@@ -183,6 +183,6 @@ def _did(layout: MeshLayout, part: RankRecord, rank: int) -> list[tuple[Any, ...
         peer = None if event.peer is None else layout.moved_peer(event.peer, rank, 0)
         root = None if event.root is None else (event.group or ()).index(event.root)
         splits = (event.splits_in, event.splits_out)
-        found.append((flops, event.op, group, event.dtype, size, splits, peer, root, event.tag))
+        operations.append((flops, event.op, group, event.dtype, size, splits, peer, root, event.tag))
         flops = 0.0
-    return [*found, (flops,)]
+    return [*operations, (flops,)]

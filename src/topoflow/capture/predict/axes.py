@@ -43,8 +43,8 @@ def layout_of(
 
 def _span(group: Sequence[int]) -> tuple[int, int] | None:
     """Return the stride of a group and the end of its axis; None for a group of no single axis."""
-    found = sorted(_boundaries(group))
-    return (found[0], found[1]) if len(found) == 2 else None
+    boundaries = sorted(_boundaries(group))
+    return (boundaries[0], boundaries[1]) if len(boundaries) == 2 else None
 
 
 def _boundaries(group: Sequence[int]) -> set[int]:
@@ -52,7 +52,7 @@ def _boundaries(group: Sequence[int]) -> set[int]:
     if len(group) < 2:
         return set()
     stride = group[1] - group[0]
-    size = next((at for at, (one, two) in enumerate(pairwise(group), 1) if two - one != stride), len(group))
+    size = next((at for at, (before, after) in enumerate(pairwise(group), 1) if after - before != stride), len(group))
     blocks = [group[at : at + size] for at in range(0, len(group), size)]
     offsets = [[rank - block[0] for rank in block] for block in blocks]
     if any(offset != offsets[0] for offset in offsets) or group[0] // stride % size:

@@ -65,15 +65,15 @@ class Mailbox:
         """Read the messages that are due."""
         while self._due:
             number, sender, tensor = self._due.pop(0)
-            own = self._folder / f"message-{sender}-{self._rank}{number}"
-            like = self._folder / f"message-{self._stands_for(sender)}-{self._stands_for(self._rank)}{number}"
+            message_file = self._folder / f"message-{sender}-{self._rank}{number}"
+            same_file = self._folder / f"message-{self._stands_for(sender)}-{self._stands_for(self._rank)}{number}"
             until = time.monotonic() + PATIENCE
-            while not own.exists() and not like.exists():
+            while not message_file.exists() and not same_file.exists():
                 (self._folder / f"{WANTED}-{sender}").touch()
                 if time.monotonic() > until:
                     raise ValueError(f"rank {self._rank} waits for a message of rank {sender}, which sends none")
                 time.sleep(POLL)
-            _read(own if own.exists() else like, tensor)
+            _read(message_file if message_file.exists() else same_file, tensor)
 
     def _number(self, key: str) -> int:
         self._numbers[key] += 1

@@ -160,21 +160,21 @@ def start(job: ScriptJob, rank: int, stands_for: Callable[[int], int]) -> int:
     if process:
         return process
     try:
-        about = _run(job, rank, stands_for)
+        result = _run(job, rank, stands_for)
     except BaseException as error:  # whatever the script raised: the process ends here
-        about = {"error": _said(job, error)}
+        result = {"error": _error_line(job, error)}
     with suppress(OSError):
-        job.about(rank).write_bytes(orjson.dumps(about))
+        job.about(rank).write_bytes(orjson.dumps(result))
     os._exit(0)
 
 
-def _said(job: ScriptJob, error: BaseException) -> str:
+def _error_line(job: ScriptJob, error: BaseException) -> str:
     """Return an error in one line, with the line of the script that led to it."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if frame.filename == job.script.file]
-    if not own:
+    script_frames = [frame for frame in frames if frame.filename == job.script.file]
+    if not script_frames:
         return describe(error)
-    return f"{type(error).__name__}: {error} ({Path(own[-1].filename).name}:{own[-1].lineno})"
+    return f"{type(error).__name__}: {error} ({Path(script_frames[-1].filename).name}:{script_frames[-1].lineno})"
 
 
 def _run(job: ScriptJob, rank: int, stands_for: Callable[[int], int]) -> dict[str, Any]:

@@ -166,7 +166,7 @@ def gpu_streams(recording: StreamRecording) -> Iterator[None]:
     replaced = {"Stream": GpuStream, "Event": GpuEvent, "current_stream": current_stream, "stream": stream}
     with ExitStack() as stack:
         for module in MODULES:
-            for name, own in replaced.items():
-                stack.enter_context(patch.object(module, name, own, create=True))
+            for name, replacement in replaced.items():
+                stack.enter_context(patch.object(module, name, replacement, create=True))
         stack.enter_context(patch.object(torch.cuda, "default_stream", lambda device=None: default))
         yield

@@ -142,14 +142,14 @@ def communication(call: OperatorSignature, group: Group, arguments: Mapping[str,
         row["tag"] = 0 if group.backend == "nccl" else arguments["tag"]  # NCCL takes a tag, and ignores it
     elif call.other:
         row["root"] = group.ranks[arguments[call.other]]
-    seen = inputs or outputs or tensors_of(arguments.get("tensor"))
-    return row, not (seen[0].is_cpu if len(seen) == 1 else all(tensor.is_cpu for tensor in seen))
+    tensors = inputs or outputs or tensors_of(arguments.get("tensor"))
+    return row, not (tensors[0].is_cpu if len(tensors) == 1 else all(tensor.is_cpu for tensor in tensors))
 
 
 def before_call(value: Any) -> Any:
     """Return arguments with sparse tensors as they are now: gloo puts others in their place, with other sizes."""
     if isinstance(value, (list, tuple)):
-        return [before_call(each) for each in value]
+        return [before_call(element) for element in value]
     return value.detach() if isinstance(value, torch.Tensor) and value.layout in SPARSE else value
 
 

@@ -137,8 +137,8 @@ class Recorder(TorchDispatchMode):
         failure = self._guarded(self._file.close)
         if failure:
             self._stop(failure)
-        whole, self._active = self._active, False
-        return whole
+        was_active, self._active = self._active, False
+        return was_active
 
     def look(self) -> bool:
         """Note which communications have ended, of the oldest; return whether others have not."""
@@ -273,10 +273,10 @@ class Recorder(TorchDispatchMode):
             self._guarded(self._recording.pause)
         # The output of a functional operator has the size of its result, so that one is read afterwards; but the time
         # of issue is before, when the others may still have to arrive.
-        issued, seen = self._recording.now(), self._guarded(c10d.before_call, args)
+        issued, arguments = self._recording.now(), self._guarded(c10d.before_call, args)
         try:
             result = call(*args, **kwargs)
-            self._guarded(self._issued, func, seen, kwargs, result, issued)
+            self._guarded(self._issued, func, arguments, kwargs, result, issued)
             return result
         finally:
             if on_main:
@@ -325,10 +325,10 @@ class Recorder(TorchDispatchMode):
         rows: WeakKeyDictionary[ProcessGroup, dict[Any, tuple[Any, ...]]] = WeakKeyDictionary()
 
         def describe(args: Any, shape: Any) -> tuple[Any, ...]:
-            group, *values, given = args
+            group, *values, call_options = args
             arguments = dict(zip(names, values, strict=True))
             for argument, option in options.items():
-                arguments[argument] = getattr(given, option)
+                arguments[argument] = getattr(call_options, option)
             rows_of_group = rows.setdefault(group, {})
             if len(rows_of_group) >= MAX_SHAPES:
                 rows_of_group.clear()

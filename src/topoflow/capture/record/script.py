@@ -35,10 +35,10 @@ class Script:
             return
         sys.path[0] = os.getcwd()
         try:
-            found = importlib.util.find_spec(self.name) is not None
+            exists = importlib.util.find_spec(self.name) is not None
         except (ImportError, ValueError):  # a parent package is missing; a name such as ".train"
-            found = False
-        if not found:
+            exists = False
+        if not exists:
             raise ValueError(f"-m: must be a module in this folder or installed, got {self.name}")
 
     def run(self, arguments: list[str]) -> None:

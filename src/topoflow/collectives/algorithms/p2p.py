@@ -20,7 +20,7 @@ def work(run: CollectiveRun, rails: bool) -> CollectiveWork:
     if run.choice.protocol == "LL":
         within += run.size / comm.ranks * inside.p2p_cost[run.place]
     else:
-        within = within * inside.p2p_cost[run.place] + run.own * inside.p2p_copy
+        within = within * inside.p2p_cost[run.place] + run.copied_bytes * inside.p2p_copy
     latency = inside.p2p_hop[run.place] + (comm.used - 1) * inside.p2p_peer
     between = run.message(run.size) + (comm.ranks - comm.used) * run.network.peer + inside.hop[run.place] * rails
     return CollectiveWork(within, latency, to_nodes * comm.used, between)

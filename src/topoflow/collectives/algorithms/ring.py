@@ -105,7 +105,7 @@ def work(run: CollectiveRun, rails: bool) -> CollectiveWork:
     latency = (twice * (comm.ranks - 1) - steps) * max(hop + min(chunk * cost / run.link_rate - busy, 0.0), 0.0)
     copied = inside.copy_all_reduce if run.op == "all_reduce" else inside.copy
     between = steps * max(run.message(chunk) - busy / 2, 0.0)
-    return CollectiveWork(run.sent * cost + run.own * copied, latency, run.sent, between)
+    return CollectiveWork(run.sent * cost + run.copied_bytes * copied, latency, run.sent, between)
 
 
 def edges(nodes: int) -> tuple[Edge, ...]:

@@ -76,7 +76,7 @@ class Bound:
         for group in groups.values():
             alike = [worlds[index] for index in group]
             known = partial(_condensed, alike[0].name, alike[0].graph, collapses=True)
-            graph = run.kept.get("condensed", run.device, [alike[0].graph], known)
+            graph = run.cache.get("condensed", run.device, [alike[0].graph], known)
             observer = PartialObserver(run.observer, len(timelines), len(worlds))
             cut, steps = partial(cut_by_memory, needed=_needed), partial(_makespans, graph=graph, run=run)
             timelines |= dict(zip(group, in_pieces(alike, run.device, observer, cut, steps), strict=True))
@@ -132,13 +132,13 @@ def _kernel(arrays: dict[str, Any], device: DeviceMemory, threads: int, names: S
 def _makespans(worlds: Sequence[World], device: DeviceMemory, graph: CondensedGraph, run: Run) -> Steps[list[Timeline]]:
     """Simulate worlds of one graph; the times of their tasks are computed when they are read."""
     makespan = device.zeros(len(worlds))
-    arrays = run.kept.get("bound", device, [graph], partial(device.put, graph.arrays))
+    arrays = run.cache.get("bound", device, [graph], partial(device.put, graph.arrays))
     arrays = arrays | device.put(_links(worlds)) | {"makespan": makespan}
     yield _kernel(arrays, device, count_threads(run.threads), [world.name for world in worlds])
     times, seconds = AloneTimes(), device.numpy(makespan).tolist()
-    _raise_starved([world for world, each in zip(worlds, seconds, strict=True) if np.isinf(each)], times)
+    _raise_starved([world for world, time in zip(worlds, seconds, strict=True) if np.isinf(time)], times)
     carried = graph.arrays["link_bytes"]
-    return [Timeline(world, times, each, carried) for world, each in zip(worlds, seconds, strict=True)]
+    return [Timeline(world, times, time, carried) for world, time in zip(worlds, seconds, strict=True)]
 
 
 class AloneTimes:

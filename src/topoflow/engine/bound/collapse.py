@@ -71,13 +71,13 @@ def collapse(graph: LoweredGraph, edges: Edges, cost: Offsets) -> Collapsed:
     """Collapse all blocks that can be; ``cost`` [T] numbers the costs."""
     begin = _begin(graph)
     block = np.repeat(np.arange(len(begin) - 1), np.diff(begin))
-    own = edges.where(block[edges.waiter] == block[edges.awaited])
-    closed = _closed(graph, edges, own, begin, block)
+    within = edges.where(block[edges.waiter] == block[edges.awaited])
+    closed = _closed(graph, edges, within, begin, block)
 
     inside = closed[block]  # [T]
     inside[begin[:-1]] = inside[begin[1:] - 1] = False
-    steps = np.where(closed, own.levels(graph.tasks)[begin[1:] - 1] - 1, 0)  # [B]
-    alike = own.where(inside[own.waiter] & inside[own.awaited] & (cost[own.waiter] == cost[own.awaited]))
+    steps = np.where(closed, within.levels(graph.tasks)[begin[1:] - 1] - 1, 0)  # [B]
+    alike = within.where(inside[within.waiter] & inside[within.awaited] & (cost[within.waiter] == cost[within.awaited]))
     tasks = np.flatnonzero(inside)
     costs = int(cost.max(initial=0)) + 1
     kinds, kind = np.unique(block[tasks] * costs + cost[tasks], return_inverse=True)
@@ -104,7 +104,7 @@ def _begin(graph: LoweredGraph) -> Offsets:
     return np.concatenate([[0], np.flatnonzero(cut) + 1, [graph.tasks]]) if graph.tasks else np.zeros(1, np.int64)
 
 
-def _closed(graph: LoweredGraph, edges: Edges, own: Edges, begin: Offsets, block: Offsets) -> Mask:
+def _closed(graph: LoweredGraph, edges: Edges, within: Edges, begin: Offsets, block: Offsets) -> Mask:
     """[B] no task outside waits for one inside nor is awaited by one, and there are at least two inside.
 
     Every task inside is on a chain from the first task of the block to the last.
@@ -112,8 +112,8 @@ def _closed(graph: LoweredGraph, edges: Edges, own: Edges, begin: Offsets, block
     first, last = np.zeros(graph.tasks, bool), np.zeros(graph.tasks, bool)
     first[begin[:-1]] = last[begin[1:] - 1] = True
     across = edges.where(block[edges.waiter] != block[edges.awaited])
-    waits = np.bincount(own.waiter, minlength=graph.tasks) > 0
-    awaited = np.bincount(own.awaited, minlength=graph.tasks) > 0
+    waits = np.bincount(within.waiter, minlength=graph.tasks) > 0
+    awaited = np.bincount(within.awaited, minlength=graph.tasks) > 0
     open_tasks = (~first & (~waits | (graph.release > 0))) | (~last & ~awaited)
     open_tasks[across.waiter[~first[across.waiter]]] = True
     open_tasks[across.awaited[~last[across.awaited]]] = True

@@ -102,16 +102,16 @@ def _nodes(edges: Edges, blocks: Collapsed) -> _Nodes:
     representative = blocks.representative
     task = np.flatnonzero(representative == np.arange(len(representative)))
     number = np.searchsorted(task, representative)  # [T]
-    kept = edges.where(representative[edges.waiter] == edges.waiter)
-    pairs = np.sort(number[kept.waiter] * len(task) + number[kept.awaited])
+    condensed_edges = edges.where(representative[edges.waiter] == edges.waiter)
+    pairs = np.sort(number[condensed_edges.waiter] * len(task) + number[condensed_edges.awaited])
     pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # the tasks of a block are awaited as one
-    kept = Edges(pairs // max(len(task), 1), pairs % max(len(task), 1))
-    level = kept.levels(len(task))
+    condensed_edges = Edges(pairs // max(len(task), 1), pairs % max(len(task), 1))
+    level = condensed_edges.levels(len(task))
     order = np.argsort(level, kind="stable")
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    by_waiter = np.argsort(place[kept.waiter], kind="stable")
-    sorted_edges = Edges(place[kept.waiter][by_waiter], place[kept.awaited][by_waiter])
+    by_waiter = np.argsort(place[condensed_edges.waiter], kind="stable")
+    sorted_edges = Edges(place[condensed_edges.waiter][by_waiter], place[condensed_edges.awaited][by_waiter])
     return _Nodes(place[number], task[order], level[order], sorted_edges)
 
 

@@ -68,9 +68,9 @@ class Circuits:
         return rates
 
     def of_links(self, of_pairs: Counts | Floats) -> Floats:
-        """[L] what ``of_pairs`` [n, n] says of the servers that each link joins."""
-        found: Floats = of_pairs.ravel()[self.source * self.fabric.servers + self.target].astype(np.float64)
-        return found
+        """Return [L] the value in ``of_pairs`` [n, n] of the two servers that each link joins."""
+        values: Floats = of_pairs.ravel()[self.source * self.fabric.servers + self.target].astype(np.float64)
+        return values
 
     def rewire(self, count: Counts) -> None:
         """Replace the circuits by others."""

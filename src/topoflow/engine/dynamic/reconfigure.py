@@ -98,8 +98,8 @@ def _check_ends(world: World, fabric: Fabric, interval: float) -> None:
         wires = float(np.divide(graph.bytes[graph.path >= 0].sum(), together))
     least = max(float((graph.release + graph.delay).max(initial=0.0)), wires)
     if not least <= MOST_SAMPLES * interval:
-        law = f"must end within {MOST_SAMPLES} samples of its demand, of {interval:g} s each"
-        raise ValueError(f"{world.name}: {law}, got at least {least:g} s")
+        requirement = f"must end within {MOST_SAMPLES} samples of its demand, of {interval:g} s each"
+        raise ValueError(f"{world.name}: {requirement}, got at least {least:g} s")
 
 
 ROUNDING = 1e-9  # relative: the next change is expected earlier by this
@@ -127,8 +127,8 @@ def _is_matching(demand: Matrix) -> bool:
 
     Circuits then do not depend on the bytes that are sent.
     """
-    wanted = demand > 0
-    return bool(wanted.sum(0).max() <= 1 and wanted.sum(1).max() <= 1)
+    has_demand = demand > 0
+    return bool(has_demand.sum(0).max() <= 1 and has_demand.sum(1).max() <= 1)
 
 
 class _Job:
@@ -150,20 +150,20 @@ class _Job:
         self.crossed = CrossedLinks(self.world.graph.path)
 
     def run(self, control: DemandDriven, iterations: int, observer: Observer) -> None:
-        sampled, until, wanted = 0.0, control.interval, None
+        sampled, until, next_circuits = 0.0, control.interval, None
         while len(self.times) < iterations:
-            if not self.advance(until, paused=wanted is not None):
+            if not self.advance(until, paused=next_circuits is not None):
                 continue  # with the next iteration
-            if wanted is not None:
-                self.rewire(wanted)
-                until, wanted = sampled + control.interval, None
+            if next_circuits is not None:
+                self.rewire(next_circuits)
+                until, next_circuits = sampled + control.interval, None
                 continue
             sampled = until
             observer.record(time=sampled)
             demand = self.demand()
-            wanted = _other_circuits(demand, self.circuits.count, self.circuits.fabric.degree, control)
-            until = sampled + (control.interval if wanted is None else control.pause)
-            if wanted is None and not control.forwarding and _is_matching(demand):
+            next_circuits = _other_circuits(demand, self.circuits.count, self.circuits.fabric.degree, control)
+            until = sampled + (control.interval if next_circuits is None else control.pause)
+            if next_circuits is None and not control.forwarding and _is_matching(demand):
                 next_change = self.next_change()
                 while until + control.interval < next_change and not self.cancel[0]:  # the next sample finds the same
                     sampled = until

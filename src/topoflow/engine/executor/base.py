@@ -271,5 +271,5 @@ def imported(module: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        law = f"must be local where {module} is not installed (pip install 'topoflow[{extra}]')"
-        raise ValueError(f"executor: {law}, got {error}") from error
+        requirement = f"must be local where {module} is not installed (pip install 'topoflow[{extra}]')"
+        raise ValueError(f"executor: {requirement}, got {error}") from error

@@ -36,9 +36,9 @@ class Fitting(SlottedSettings):
         return replace(self, merge=Fluid(self.merge).decided(sends).merge)
 
     def chosen(self, world: World) -> Fidelity:
-        """The fidelity that ``world`` is simulated in."""
+        """Return the fidelity that ``world`` is simulated in."""
         if has_slots(world.fabric):
-            return Slotted(**{each.name: getattr(self, each.name) for each in fields(SlottedSettings)})
+            return Slotted(**{setting.name: getattr(self, setting.name) for setting in fields(SlottedSettings)})
         return Fluid(self.merge)
 
     def refuses(self, world: World) -> str | None:

@@ -89,15 +89,15 @@ class Fluid:
         merge = checked(self.merge)
         changing = [number for number, world in enumerate(worlds) if world.changes_circuits]
         static = [number for number, world in enumerate(worlds) if not world.changes_circuits]
-        found: dict[int, Timeline] = {}
+        timeline_of: dict[int, Timeline] = {}
         for number in changing:
-            found[number] = reconfigure.simulate(worlds[number], merge=merge).timeline
-            run.observer.advance(len(found), len(worlds))
+            timeline_of[number] = reconfigure.simulate(worlds[number], merge=merge).timeline
+            run.observer.advance(len(timeline_of), len(worlds))
         observer = PartialObserver(run.observer, len(changing), len(worlds))
         steps = partial(_steps, run=run, merge=merge)
         timelines = in_pieces([worlds[number] for number in static], run.device, observer, pieces, steps)
-        found |= dict(zip(static, timelines, strict=True))
-        return [found[number] for number in range(len(worlds))]
+        timeline_of |= dict(zip(static, timelines, strict=True))
+        return [timeline_of[number] for number in range(len(worlds))]
 
 
 def _steps(worlds: Sequence[World], device: DeviceMemory, run: Run, merge: float) -> Steps[list[Timeline]]:
@@ -159,7 +159,7 @@ class Sweep:
 def sweep(
     graph: LoweredGraph, capacity: Any, latency: Any = None, *, merge: float = 0.0, threads: int | None = None
 ) -> Sweep:
-    """Worlds of one graph that differ in their links' numbers: ``capacity`` [W, L] B/s and ``latency`` [W, L] s (0).
+    """Simulate worlds of one graph that differ in their links: ``capacity`` [W, L] B/s and ``latency`` [W, L] s (0).
 
     Arrays are numpy's or torch's, float64, on any device; nothing is copied, torch's current stream is used, and
     the answers are of the same kind and in the same place. (Other objects that speak DLPack come back as torch's.)
@@ -174,20 +174,20 @@ def sweep(
     of a graph whose tasks occupy resources.
     """
     merge, team = checked(merge), count_threads(threads)
-    given = [array for array in (capacity, latency) if getattr(array, "requires_grad", False)]
-    asked = capacity, latency
+    differentiable = [array for array in (capacity, latency) if getattr(array, "requires_grad", False)]
+    inputs = capacity, latency
     device, capacity, latency = links_of(graph.links, capacity, latency)
     check_rows(graph, capacity, device)
     latency = device.zeros(*capacity.shape) if latency is None else latency
     launched = partial(_launched, graph, device, merge, team)
-    if given and merge > 0:
+    if differentiable and merge > 0:
         raise ValueError(f"merge: must be 0 for gradients, got {merge}")
-    if given and graph.resource is not None:
+    if differentiable and graph.resource is not None:
         raise ValueError("graph.resource: must be None for gradients, got tasks that occupy resources")
-    if given:
+    if differentiable:
         from topoflow.engine.fluid.gradient import ends
 
-        start, finish, status = ends(asked[0], latency if asked[1] is None else asked[1], launched, team)
+        start, finish, status = ends(inputs[0], latency if inputs[1] is None else inputs[1], launched, team)
     else:
         arrays = launched(capacity, latency)
         start, finish, status = arrays["start"], arrays["finish"], device.here(arrays["status"])
@@ -216,7 +216,7 @@ def _run(batch: FluidBatch, device: DeviceMemory, run: Run, merge: float) -> Ste
         graphs = {name: arrays[name] for name in GRAPHS}
         worlds = {name: arrays[name] for name in arrays if name not in (*GRAPHS, *ANSWERS, *SHARED)}
         arrays = {name: device.zeros(len(arrays[name])) for name in ANSWERS}
-        arrays |= run.kept.get("fluid", device, batch.graphs, partial(device.put, graphs)) | device.put(worlds)
+        arrays |= run.cache.get("fluid", device, batch.graphs, partial(device.put, graphs)) | device.put(worlds)
         arrays |= {name: device.shared(len(batch.arrays[name])) for name in SHARED}
     yield _kernel(arrays, device, merge, count_threads(run.threads), [world.name for world in batch.worlds])
     if device.torch is not None:
@@ -257,13 +257,13 @@ def _raise_unfinished(batch: FluidBatch) -> None:
     for index in np.flatnonzero((status != _C.DONE) & (status != _C.PAUSED)):
         tasks = slice(bounds[index], bounds[index + 1])
         stuck = int(np.flatnonzero(np.isinf(batch.arrays["finish"][tasks]))[0])
-        law, got = {
+        requirement, got = {
             _C.STARVED: ("every flow must get bandwidth", "none"),
             _C.DEADLOCK: ("every task must become ready", "an endless wait"),
             _C.NOT_CONVERGED: ("rates must be found in a bounded number of steps", "more"),
         }[int(status[index])]
         world = batch.worlds[index]
-        failures.append(f"{world.name}: {law}, got {got} for {world.graph.where(stuck)}")
+        failures.append(f"{world.name}: {requirement}, got {got} for {world.graph.where(stuck)}")
     if failures:
         raise ValueError("; ".join(failures))
 

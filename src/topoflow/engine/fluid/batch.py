@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from topoflow.arrays import offsets
 from topoflow.engine.base import LoweredGraph, World
-from topoflow.engine.checks import MOST, check_counts, counts
+from topoflow.engine.checks import MAX_INT32, check_counts, counts
 from topoflow.engine.fluid.precision import check_precision
 
 Array = NDArray[Any]
@@ -53,7 +53,7 @@ class FluidBatch:
 
 
 def pack(worlds: Sequence[World], *, all_links: bool = False) -> FluidBatch:
-    """A batch of these worlds. Raises ``ValueError`` for one whose numbers are too far apart.
+    """Return a batch of these worlds. Raises ``ValueError`` for one whose numbers are too far apart.
 
     ``all_links`` keeps those that no path crosses, for links' numbers that lie elsewhere.
     """
@@ -69,7 +69,7 @@ def pack(worlds: Sequence[World], *, all_links: bool = False) -> FluidBatch:
         "graph": np.array(graph_of, dtype=np.int32),
         "order": np.argsort(-tasks, kind="stable").astype(np.int32),
         "task_offsets": offsets(tasks),
-        "link_offsets": offsets([len(each) for each in links]),
+        "link_offsets": offsets([len(crossed_links) for crossed_links in links]),
         "capacity": _of_links([world.capacity for world in worlds], links),
         "latency": _of_links([world.latency for world in worlds], links),
         "start": np.empty(tasks.sum()),
@@ -88,34 +88,34 @@ def pieces(worlds: Sequence[World], budget: int) -> Iterator[Sequence[World]]:
 
     A world that is larger by itself goes alone.
     """
-    filled = _given([world.graph for world in worlds])
-    most = np.array([budget, MOST, MOST, MOST, MOST])
-    first, taken = 0, np.zeros_like(most)
-    seen: set[int] = set()
+    filled = _optional_arrays([world.graph for world in worlds])
+    limits = np.array([budget, MAX_INT32, MAX_INT32, MAX_INT32, MAX_INT32])
+    first, used = 0, np.zeros_like(limits)
+    seen_graphs: set[int] = set()
     for index, world in enumerate(worlds):
-        total = taken + _need(world, filled, new=id(world.graph) not in seen)
-        if index > first and np.any(total > most):
+        total = used + _need(world, filled, new=id(world.graph) not in seen_graphs)
+        if index > first and np.any(total > limits):
             yield worlds[first:index]
             first, total = index, _need(world, filled, new=True)
-            seen.clear()
-        taken = total
-        seen.add(id(world.graph))
+            seen_graphs.clear()
+        used = total
+        seen_graphs.add(id(world.graph))
     if first < len(worlds):
         yield worlds[first:]
 
 
 def _need(world: World, filled: Sequence[str], *, new: bool) -> NDArray[np.int64]:
-    """Bytes that a world adds to a batch, and what is numbered, [5]; ``new`` is whether it brings its graph."""
+    """Return the bytes that a world adds to a batch, and its counts, [5]; ``new`` is whether it brings its graph."""
     graph = world.graph
-    own = 16 * (graph.tasks + graph.links)
+    world_bytes = 16 * (graph.tasks + graph.links)
     if not new:
-        return np.array([own, 0, 0, 0, 0])
+        return np.array([world_bytes, 0, 0, 0, 0])
     shared = sum(getattr(graph, name).nbytes for name in GRAPH_ARRAYS) + 8 * sum(_length(graph, n) for n in filled)
-    return np.array([own + shared, *counts(graph).values()])
+    return np.array([world_bytes + shared, *counts(graph).values()])
 
 
-def _given(graphs: Sequence[LoweredGraph]) -> list[str]:
-    """The optional arrays that at least one of ``graphs`` has."""
+def _optional_arrays(graphs: Sequence[LoweredGraph]) -> list[str]:
+    """Return the optional arrays that at least one of ``graphs`` has."""
     return [name for name in OPTIONAL_ARRAYS if any(getattr(graph, name) is not None for graph in graphs)]
 
 
@@ -138,7 +138,7 @@ def _distinct_graphs(worlds: Sequence[World]) -> tuple[list[LoweredGraph], list[
         if id(graph) in by_identity:
             continue
         candidates = alike.setdefault(_checksum(graph), [])
-        index = next((each for each in candidates if _run_alike(graph, graphs[each])), len(graphs))
+        index = next((candidate for candidate in candidates if _run_alike(graph, graphs[candidate])), len(graphs))
         if index == len(graphs):
             graphs.append(graph)
             candidates.append(index)
@@ -147,20 +147,20 @@ def _distinct_graphs(worlds: Sequence[World]) -> tuple[list[LoweredGraph], list[
 
 
 def _checksum(graph: LoweredGraph) -> tuple[int, ...]:
-    """The same for graphs that run alike, and almost never for others. A digest that is never takes 5 times as long."""
-    found = 0
-    for name, dtype in (GRAPH_ARRAYS | {name: _dtype(name) for name in _given([graph])}).items():
-        found = zlib.crc32(np.ascontiguousarray(getattr(graph, name), dtype=dtype).data, found)
-    return graph.tasks, graph.links, found
+    """Return a number that graphs that run alike share, and others almost never; a digest takes 5 times as long."""
+    checksum = 0
+    for name, dtype in (GRAPH_ARRAYS | {name: _dtype(name) for name in _optional_arrays([graph])}).items():
+        checksum = zlib.crc32(np.ascontiguousarray(getattr(graph, name), dtype=dtype).data, checksum)
+    return graph.tasks, graph.links, checksum
 
 
-def _run_alike(one: LoweredGraph, other: LoweredGraph) -> bool:
+def _run_alike(first: LoweredGraph, second: LoweredGraph) -> bool:
     """Return whether the graphs are equal except for owners, which kernels do not read."""
-    given = _given([one])
+    names = _optional_arrays([first])
     return (
-        one.links == other.links
-        and given == _given([other])
-        and all(np.array_equal(getattr(one, name), getattr(other, name)) for name in (*GRAPH_ARRAYS, *given))
+        first.links == second.links
+        and names == _optional_arrays([second])
+        and all(np.array_equal(getattr(first, name), getattr(second, name)) for name in (*GRAPH_ARRAYS, *names))
     )
 
 
@@ -170,7 +170,7 @@ def _concatenate(graphs: Sequence[LoweredGraph]) -> dict[str, Array]:
     paths = offsets([len(graph.path_offsets) - 1 for graph in graphs])
     hops = offsets([len(graph.path_links) for graph in graphs])
     totals = {"tasks": tasks, "dependencies": dependencies, "paths": paths, "hops": hops}
-    check_counts("batch", {what: int(offsets[-1]) for what, offsets in totals.items()})
+    check_counts("batch", {quantity: int(offsets[-1]) for quantity, offsets in totals.items()})
     if len(graphs) == 1:  # a copy only of what is read-only, which DLPack refuses; kernels write to no graph
         named = {name: dtype for name, dtype in GRAPH_ARRAYS.items() if name != "path_links"}  # _renumbered makes it
         whole = {name: np.require(getattr(graphs[0], name), dtype, ["C", "W"]) for name, dtype in named.items()}
@@ -196,25 +196,25 @@ def _crossed(graph: LoweredGraph) -> Array:
 
 
 def _renumbered(graphs: Sequence[LoweredGraph], crossed: Sequence[Array]) -> Array:
-    """[H] the links of all graphs' paths, as positions in ``crossed`` of each graph."""
+    """Return [H] the links of all graphs' paths, as positions in ``crossed`` of each graph."""
     ends = offsets([len(graph.path_links) for graph in graphs])
-    found = np.empty(ends[-1], np.int32)
+    positions = np.empty(ends[-1], np.int32)
     for graph, links, first, end in zip(graphs, crossed, ends, ends[1:], strict=False):
         position = np.zeros(graph.links, np.int32)
         position[links] = np.arange(len(links))
         # What is out of bounds has been refused; "clip" writes to `out` without a copy, others do not.
-        np.take(position, graph.path_links, out=found[first:end], mode="clip")
-    return found
+        np.take(position, graph.path_links, out=positions[first:end], mode="clip")
+    return positions
 
 
 def _of_links(values: Sequence[Array], links: Sequence[Array]) -> Array:
-    """The ``values`` [L] of each world, of its ``links`` only."""
-    return np.concatenate([row[each] for row, each in zip(values, links, strict=True)], dtype=np.float64)
+    """Return the ``values`` [L] of each world, of its ``links`` only."""
+    return np.concatenate([row[indices] for row, indices in zip(values, links, strict=True)], dtype=np.float64)
 
 
 def _optional(graphs: Sequence[LoweredGraph]) -> dict[str, Array]:
     arrays: dict[str, Array] = {name: np.zeros(0, _dtype(name)) for name in OPTIONAL_ARRAYS}
-    for name in _given(graphs):
+    for name in _optional_arrays(graphs):
         arrays[name] = np.concatenate([_filled(graph, name) for graph in graphs], dtype=_dtype(name))
     return arrays
 

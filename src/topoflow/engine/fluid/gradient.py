@@ -66,7 +66,7 @@ def _function() -> Any:
         @once_differentiable
         def backward(ctx: Any, of_start: Any, of_finish: Any, of_status: Any) -> Any:
             capacity, _ = ctx.saved_tensors  # refuses what has been written to since
-            found = backward(ctx.arrays, of_start, of_finish, ctx.threads)
-            return *(each.reshape(capacity.shape) for each in found), None, None
+            gradients = backward(ctx.arrays, of_start, of_finish, ctx.threads)
+            return *(gradient.reshape(capacity.shape) for gradient in gradients), None, None
 
     return Ends

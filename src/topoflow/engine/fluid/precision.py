@@ -37,15 +37,15 @@ def check_precision(
         if _has_small_weights(graph):
             raise ValueError(f"{worlds[graph_of.index(number)].name}: {_small_weights(graph)}")
     least, most = np.array([_limits(graph) for graph in graphs]).reshape(-1, 2)[list(graph_of)].T.copy()
-    (some,) = np.nonzero(np.diff(begin))  # a world without links has no capacities
-    if len(some):
-        least[some] = np.minimum(least[some], np.minimum.reduceat(_or_infinite(capacity), begin[some]))
-        most[some] = np.maximum(most[some], np.maximum.reduceat(capacity, begin[some]))
+    (nonempty,) = np.nonzero(np.diff(begin))  # a world without links has no capacities
+    if len(nonempty):
+        least[nonempty] = np.minimum(least[nonempty], np.minimum.reduceat(_or_infinite(capacity), begin[nonempty]))
+        most[nonempty] = np.maximum(most[nonempty], np.maximum.reduceat(capacity, begin[nonempty]))
     wide = np.flatnonzero(least * SPREAD < most)
     if wide.size:
         world, slowest = worlds[wide[0]], float(least[wide[0]])
         got = f"{slowest:g} B/s{_of_task(world.graph, world.capacity[world.graph.path_links] == slowest, slowest)}"
-        raise ValueError(f"{world.name}: {_law(most[wide[0]])}, got {got}")
+        raise ValueError(f"{world.name}: {_requirement(most[wide[0]])}, got {got}")
 
 
 def check_world_precision(world: World) -> None:
@@ -66,7 +66,7 @@ def check_rows(graph: LoweredGraph, capacity: Any, device: DeviceMemory) -> None
         low, high = np.minimum(_or_infinite(rows).min(1), least), np.maximum(rows.max(1), most)
         wide = np.flatnonzero(low * SPREAD < high)
         if wide.size:
-            raise ValueError(f"capacity[{first + wide[0]}]: {_law(high[wide[0]])}, got {low[wide[0]]:g} B/s")
+            raise ValueError(f"capacity[{first + wide[0]}]: {_requirement(high[wide[0]])}, got {low[wide[0]]:g} B/s")
 
 
 def _has_small_weights(graph: LoweredGraph) -> bool:
@@ -74,11 +74,11 @@ def _has_small_weights(graph: LoweredGraph) -> bool:
 
 
 def _small_weights(graph: LoweredGraph) -> str:
-    """Say which law they break."""
+    """Describe the smallest weight and the requirement that it breaks."""
     weight = graph.path_weight
     assert weight is not None
-    law = f"the share of a flow on a link must be at least {SMALLEST_WEIGHT:g} with fidelity=fluid"
-    return f"{law}, got {weight.min():g}{_of_task(graph, weight < SMALLEST_WEIGHT)}"
+    requirement = f"the share of a flow on a link must be at least {SMALLEST_WEIGHT:g} with fidelity=fluid"
+    return f"{requirement}, got {weight.min():g}{_of_task(graph, weight < SMALLEST_WEIGHT)}"
 
 
 def _or_infinite(capacity: Floats) -> Floats:
@@ -103,5 +103,5 @@ def _of_task(graph: LoweredGraph, hops: Mask, limit: float = np.inf) -> str:
     return f" for {graph.where(int(tasks[0]))}" if tasks.size else ""
 
 
-def _law(most: float) -> str:
-    return f"capacities and limits must be at least 1 / {SPREAD:g} of the largest, {most:g} B/s, with fidelity=fluid"
+def _requirement(largest: float) -> str:
+    return f"capacities and limits must be at least 1 / {SPREAD:g} of the largest, {largest:g} B/s, with fidelity=fluid"

@@ -41,7 +41,7 @@ def alone(
 
     def times(bytes: float) -> Floats:
         worlds = [world(group, bytes) for group in groups]
-        return np.array([each.makespan for each in Fluid(MERGE).simulate(worlds, Run(threads=1))])
+        return np.array([timeline.makespan for timeline in Fluid(MERGE).simulate(worlds, Run(threads=1))])
 
     small, large = (times(size) for size in sizes)
     slowness = np.maximum((large - small) / (sizes[1] - sizes[0]), 0.0)

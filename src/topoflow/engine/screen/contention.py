@@ -86,16 +86,16 @@ class Contention:
         self.strategies = strategy_arrays(workload, fabric, choices, all_reduce=all_reduce, routing=routing, seed=seed)
         arrays = self.strategies.arrays
         consumers = np.unique(np.stack([arrays["source"], arrays["consumer"]]), axis=1)[0]
-        found = arrays | _trees(arrays, fabric.servers) | self._all_reduces(1 / fabric.bandwidth)
+        tables = arrays | _trees(arrays, fabric.servers) | self._all_reduces(1 / fabric.bandwidth)
         self.sizes = _C.ContentionSizes(
             servers=self.strategies.servers,
             first_bucket_bytes=float(first_bucket_bytes),
             bucket_bytes=self.bucket_bytes,
             unit=self.strategies.unit,
-            largest_tree=int(np.diff(found["tree"]).max()),
+            largest_tree=int(np.diff(tables["tree"]).max()),
             coflows=1 + int(np.bincount(consumers, minlength=1).max()),  # that the change of one layer changes
         )
-        self.held = tuple((each, each.put(found)) for each in device.all)  # devices, and the arrays there
+        self.held = tuple((member, member.put(tables)) for member in device.all)  # devices, and the arrays there
 
     def makespans(self, placement: ArrayLike) -> Floats:
         """The makespan [C] s of each ``placement`` [C, Y]: which choice a layer has."""

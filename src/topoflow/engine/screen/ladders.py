@@ -74,13 +74,13 @@ class Ladders:
         self.shapes: dict[str, tuple[int, ...]] = {}  # of one ladder's state
 
     def begin(self, placement: Ints, keep: int) -> None:
-        """Chains at ``placement`` [A, C, Y] make their state."""
+        """Create the state of chains at ``placement`` [A, C, Y]."""
         ladders, chains, layers = placement.shape
         numbers = {"energy": (chains,), "temperature": (chains,), "best": (keep,)}
         integers = {"rung": (chains,), "slower": (chains,), "best_placement": (keep, layers), "stuck": ()}
-        made: dict[str, NDArray[Any]] = {name: np.zeros((ladders, *shape)) for name, shape in numbers.items()}
-        made |= {name: np.zeros((ladders, *shape), np.int32) for name, shape in integers.items()}
-        self._put({"placement": placement, **made})
+        state: dict[str, NDArray[Any]] = {name: np.zeros((ladders, *shape)) for name, shape in numbers.items()}
+        state |= {name: np.zeros((ladders, *shape), np.int32) for name, shape in integers.items()}
+        self._put({"placement": placement, **state})
         self._launch("begin", 0, 0)
 
     def resume(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -120,20 +120,24 @@ class Ladders:
         part.arrays["cancel"] = where.flag()
 
     def _launch(self, part: str, step: int, end: int) -> None:
-        launch_together([(self._kernel(each, part, step, end), each.device) for each in self.parts if each.count])
+        launch_together(
+            [(self._kernel(ladders, part, step, end), ladders.device) for ladders in self.parts if ladders.count]
+        )
 
-    def _kernel(self, own: LadderSlice, part: str, step: int, end: int) -> Kernel:
-        where, model, (chains,) = own.device, self.model, self.shapes["rung"]
-        settings = _C.WalkSettings(ladders=own.count, chains=chains, first=self.first + own.first, **self.settings)
+    def _kernel(self, ladders: LadderSlice, part: str, step: int, end: int) -> Kernel:
+        where, model, (chains,) = ladders.device, self.model, self.shapes["rung"]
+        settings = _C.WalkSettings(
+            ladders=ladders.count, chains=chains, first=self.first + ladders.first, **self.settings
+        )
 
         def call() -> None:
-            _C.walk(own.arrays, model.sizes, settings, part, step, end, where.memory, where.stream, model.threads)
+            _C.walk(ladders.arrays, model.sizes, settings, part, step, end, where.memory, where.stream, model.threads)
 
-        return Kernel(call, own.arrays["cancel"], lambda: [f"{own.count} ladders of {chains} chains"])
+        return Kernel(call, ladders.arrays["cancel"], lambda: [f"{ladders.count} ladders of {chains} chains"])
 
 
 def _loads(where: DeviceMemory, chains: int, numbers: int) -> Any:
-    """Memory for what coflows put on links. Raises ``ValueError`` where it does not fit."""
+    """Return memory for the loads of coflows on links. Raises ``ValueError`` where it does not fit."""
     needed = 8.0 * chains * numbers
     if not where.on_cuda:
         check_memory("search.chains", f"{chains} chains", needed)
@@ -142,5 +146,5 @@ def _loads(where: DeviceMemory, chains: int, numbers: int) -> Any:
     except RuntimeError as error:
         if not where.lacks_memory(error):
             raise
-        law = f"must fit in the memory of {where.torch}"
-        raise ValueError(f"search.chains: {law}, got {chains} chains ({human(needed, 'B')})") from None
+        requirement = f"must fit in the memory of {where.torch}"
+        raise ValueError(f"search.chains: {requirement}, got {chains} chains ({human(needed, 'B')})") from None

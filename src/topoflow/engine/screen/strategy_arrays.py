@@ -81,13 +81,13 @@ def strategy_arrays(
     paths = Paths(fabric, seed, routing)
     blocks = BlockBuilder(fabric, all_reduce, "flows")
     groups = [blocks.of(_all_reduce(workload, holders), f"choices[{k}]") for k, holders in enumerate(choices)]
-    taken = [_paths(paths, block, holders) for block, holders in zip(groups, choices, strict=True)]
+    block_paths = [_paths(paths, block, holders) for block, holders in zip(groups, choices, strict=True)]
     path = _pairs(paths)
     arrays |= _seconds(workload, choices, samples)
     arrays |= _layers(workload)
     table = _Table.of(paths)
     arrays |= _network(table, path)
-    arrays |= _groups(groups, taken, table, workload.gpu.exchange_bandwidth)
+    arrays |= _groups(groups, block_paths, table, workload.gpu.exchange_bandwidth)
     unit = _unit(fabric.servers * float(arrays["edge_bytes"].sum()))  # what a layer's coflow has, at most
     arrays["link_seconds"] = 1 / (fabric.bandwidth * unit)
     job = ScreenedJob(workload, fabric, choices, Lowering(all_reduce, routing, "flows", seed))
@@ -208,8 +208,8 @@ def _network(table: _Table, path: Ints) -> dict[str, Array]:
 def _groups(groups: Sequence[Block], paths: Sequence[Ints], table: _Table, local_bandwidth: float) -> dict[str, Array]:
     """All-reduces of one byte: what their phases inside servers and their rings take where nothing else is on links."""
     latencies, slownesses, rings = [], [], []
-    for block, taken in zip(groups, paths, strict=True):
-        path, share = taken[1:-1], block.share[1:-1]  # between the joins
+    for block, block_paths in zip(groups, paths, strict=True):
+        path, share = block_paths[1:-1], block.share[1:-1]  # between the joins
         latencies.append(((block.waits[1:-1] + 1) * table.latency[path]).max(initial=0.0))
         slowness = share * table.slowness[path] + block.local_share[1:-1] / local_bandwidth
         slownesses.append(slowness.max(initial=0.0))

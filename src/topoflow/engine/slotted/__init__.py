@@ -44,14 +44,16 @@ class Slotted(SlottedSettings):
     lower_bound_of: ClassVar[str] = ""
 
     def refuses(self, world: World) -> str | None:
-        """Networks without slots, or with a part of one that failed; flows over several paths, or limited ones."""
+        """Refuse networks without slots or with a failed part of one, and flows with limits or without two ends."""
         fabric, graph = world.fabric, world.graph
         if graph.rounds > 1:
             return refuses_rounds(world, self.name)
         got = "none" if fabric is None else f"{fabric.name} with servers={fabric.servers}"
         if fabric is None or not isinstance(fabric.control, Control):
-            law = f"must have slots with fidelity={self.name}, as two racks of sirius, fosquare, rotornet or opera have"
-            return f"fabric: {law}, got {got}"
+            requirement = (
+                f"must have slots with fidelity={self.name}, as two racks of sirius, fosquare, rotornet or opera have"
+            )
+            return f"fabric: {requirement}, got {got}"
         if self.loss != "none" and not isinstance(fabric.control, OnDemand):
             return f"slotted.loss: must be none with fabric={fabric.name}, as racks that follow a schedule promise room"
         if not _is_whole(world, fabric.control):
@@ -70,15 +72,15 @@ class Slotted(SlottedSettings):
 
     def simulate(self, worlds: Sequence[World], run: Run = Run()) -> list[Timeline]:
         """Return when every task of every world ran, in their order. Raises ``ValueError`` as ``Fluid`` does."""
-        found = self._run(worlds, run)
-        return [_timeline(world, each) for world, each in zip(worlds, found, strict=True)]
+        results = self._run(worlds, run)
+        return [_timeline(world, result) for world, result in zip(worlds, results, strict=True)]
 
     def pause(self, world: World, until: float, run: Run = Run()) -> Pause:
         """Return the state of ``world`` at ``until`` (s); bytes that reached the rack of their target have arrived."""
-        (found,) = self._run([replace(world, until=until)], run)
-        came = found.delivered * np.float64(control_of(world).cell)
-        left = np.maximum(world.graph.bytes - came, 0.0)
-        return Pause(until, _seconds(found.start), _seconds(found.finish), left, _slots(world, found))
+        (result,) = self._run([replace(world, until=until)], run)
+        delivered = result.delivered * np.float64(control_of(world).cell)
+        remaining = np.maximum(world.graph.bytes - delivered, 0.0)
+        return Pause(until, _seconds(result.start), _seconds(result.finish), remaining, _slots(world, result))
 
     def _run(self, worlds: Sequence[World], run: Run) -> list[SlottedResults]:
         check_accepted(self, worlds)
@@ -119,16 +121,16 @@ def _is_whole(world: World, control: Control) -> bool:
     assert fabric is not None
     if isinstance(control, OnDemand):
         transceivers = np.tile([control.schedule.intra] * 2 + [control.schedule.inter] * 2, racks)
-        whole = transceivers * fabric.interface_bandwidth
-        return fabric.servers == racks and np.array_equal(world.capacity, whole)
+        full = transceivers * fabric.interface_bandwidth
+        return fabric.servers == racks and np.array_equal(world.capacity, full)
     shares = control.shares().ravel()
     racks = len(shares) // 2
     servers = racks * control.servers_per_node
     if fabric.servers != servers or len(world.capacity) != 2 * (servers + racks):
         return False
-    own, uplinks = world.capacity[: 2 * servers], world.capacity[2 * servers :]
-    whole = np.isclose(uplinks, uplinks[0] / shares[0] * shares, rtol=ROUNDING, atol=0.0)
-    return bool((own == fabric.degree * fabric.interface_bandwidth).all() and whole.all())
+    server_links, uplinks = world.capacity[: 2 * servers], world.capacity[2 * servers :]
+    full = np.isclose(uplinks, uplinks[0] / shares[0] * shares, rtol=ROUNDING, atol=0.0)
+    return bool((server_links == fabric.degree * fabric.interface_bandwidth).all() and full.all())
 
 
 def simulate_cells(
@@ -163,7 +165,7 @@ def _needed(world: Cells, log: bool) -> int:
 def _raise_unfinished(batch: SlottedBatch) -> None:
     status = batch.arrays["status"]
     stuck = batch.arrays["stuck"].reshape(-1, 2)
-    laws = {
+    messages = {
         _C.DEADLOCK: "every task must become ready, got an endless wait for task {task}",
         _C.STARVED: "every cell must get a slot, got a queue of node {node}{target} that nothing leaves",
         _C.TOO_LONG: f"must end within {2**31 - 2} epochs, got a longer time",
@@ -171,12 +173,12 @@ def _raise_unfinished(batch: SlottedBatch) -> None:
     failures = []
     for index in np.flatnonzero((status != _C.DONE) & (status != _C.PAUSED)).tolist():
         task = int(np.argmax(batch.of("finish", index) == NEVER))
-        law = laws.get(status[index], "must not be cancelled, got that")
+        message = messages.get(status[index], "must not be cancelled, got that")
         if status[index] == _C.DEADLOCK and batch.of("dropped", index).any():
-            law = "slotted.loss must be none where tasks wait for others, got drop and tasks that lost packets"
+            message = "slotted.loss must be none where tasks wait for others, got drop and tasks that lost packets"
         node, target = stuck[index].tolist()
         of_target = f" for node {target}" if target >= 0 else ""  # a queue may hold cells for several
-        failures.append(f"{batch.worlds[index].name}: {law.format(task=task, node=node, target=of_target)}")
+        failures.append(f"{batch.worlds[index].name}: {message.format(task=task, node=node, target=of_target)}")
     if failures:
         raise ValueError("; ".join(failures))
 
@@ -200,25 +202,26 @@ def _found(batch: SlottedBatch, index: int, log: bool) -> SlottedResults:
     )
 
 
-def _timeline(world: World, found: SlottedResults) -> Timeline:
-    start, finish = _seconds(found.start), _seconds(found.finish)
-    return replace(timeline(world, start, finish, link_bytes(world.graph)), slots=_slots(world, found))
+def _timeline(world: World, results: SlottedResults) -> Timeline:
+    start, finish = _seconds(results.start), _seconds(results.finish)
+    return replace(timeline(world, start, finish, link_bytes(world.graph)), slots=_slots(world, results))
 
 
-def _slots(world: World, found: SlottedResults) -> Slots:
+def _slots(world: World, results: SlottedResults) -> Slots:
     cell = np.float64(control_of(world).cell)
-    came = found.delivered * cell
-    payload = np.minimum(came, world.graph.bytes).sum() / max(came.sum(), 1.0)  # the last cell of a task is not full
+    delivered = results.delivered * cell
+    # The last cell of a task is not full.
+    payload = np.minimum(delivered, world.graph.bytes).sum() / max(delivered.sum(), 1.0)
     return Slots(
-        received=float(found.received * cell * payload),
-        fullest=(found.fullest * cell).astype(np.float64),
-        reorder=(found.reorder * cell).astype(np.float64),
-        dropped=(found.dropped * cell).astype(np.float64),
-        hops=found.hops,
-        refused=found.refused,
-        epochs=found.epochs,
-        sampled=_seconds((found.sampled[:, 0].astype(np.int64) + 1) * found.world.epoch),
-        waiting=(found.sampled[:, 1:] * cell).astype(np.float64),
+        received=float(results.received * cell * payload),
+        fullest=(results.fullest * cell).astype(np.float64),
+        reorder=(results.reorder * cell).astype(np.float64),
+        dropped=(results.dropped * cell).astype(np.float64),
+        hops=results.hops,
+        refused=results.refused,
+        epochs=results.epochs,
+        sampled=_seconds((results.sampled[:, 0].astype(np.int64) + 1) * results.world.epoch),
+        waiting=(results.sampled[:, 1:] * cell).astype(np.float64),
     )
 
 

@@ -18,7 +18,7 @@ from topoflow.arrays import Ints, Offsets, filled, offsets
 from topoflow.engine.device import DeviceMemory
 from topoflow.engine.launch import Kernel, Steps, count_threads
 from topoflow.engine.slotted.cells import Cells
-from topoflow.engine.slotted.settings import CABLES, MOST, PROTOCOLS, SlottedSettings
+from topoflow.engine.slotted.settings import CABLES, MAX_INT32, PROTOCOLS, SlottedSettings
 from topoflow.fabric.circuits.on_demand import Square
 from topoflow.fabric.circuits.rotors import Rotors
 from topoflow.fabric.circuits.schedule import CircuitSchedule
@@ -63,12 +63,12 @@ class SlottedBatch:
     arrays: dict[str, Array]
 
     def of(self, name: str, world: int) -> Array:
-        """The part of one world of an answer."""
+        """Return the part of an answer that belongs to one world."""
         if name in LOGGED:
             begin = self.arrays["cell_offsets"][self.arrays["task_offsets"]]
         else:
-            _, what, each = ANSWERS[name]
-            begin = each * (np.arange(len(self.worlds) + 1) if what == "world" else self.arrays[f"{what}_offsets"])
+            _, kind, width = ANSWERS[name]
+            begin = width * (np.arange(len(self.worlds) + 1) if kind == "world" else self.arrays[f"{kind}_offsets"])
         return self.arrays[name][begin[world] : begin[world + 1]]
 
     def steps(self, device: DeviceMemory, threads: int | None) -> Steps[None]:
@@ -93,14 +93,14 @@ class SlottedBatch:
 
 
 def pack(worlds: Sequence[Cells], settings: SlottedSettings, *, log: bool = False) -> SlottedBatch:
-    """A batch of these worlds. ``log``: say for each cell when it was sent, and through which node."""
+    """Return a batch of these worlds. ``log``: record for each cell when and through which node it was sent."""
     counts = {
         "task": [world.tasks for world in worlds],
         "server": [len(world.node) for world in worlds],
         "node": [world.schedule.nodes for world in worlds],
     }
     protocol = np.array([_protocol(world, settings) for world in worlds], np.int32)
-    arrays: dict[str, Array] = {f"{what}_offsets": offsets(each) for what, each in counts.items()}
+    arrays: dict[str, Array] = {f"{kind}_offsets": offsets(lengths) for kind, lengths in counts.items()}
     first = [_first(world) for world in worlds]
     followers = [_followers(world) for world in worlds]
     dark = [_dark(world) for world in worlds]
@@ -108,7 +108,7 @@ def pack(worlds: Sequence[Cells], settings: SlottedSettings, *, log: bool = Fals
     cells = _joined([world.cells for world in worlds], np.int64)
     size = np.array([world.cells.sum() for world in worlds], np.int64)
     arrays |= {
-        "first_offsets": offsets([len(each) for each in first]),
+        "first_offsets": offsets([len(tasks) for tasks in first]),
         "first": _joined(first, np.int32),
         "slots": np.array([world.schedule.slots for world in worlds], np.int32),
         "queue": np.array([_queue(world, settings) for world in worlds], np.int32),
@@ -135,7 +135,7 @@ def pack(worlds: Sequence[Cells], settings: SlottedSettings, *, log: bool = Fals
         "follower_offsets": offsets(_joined([np.diff(begin) for begin, _ in followers], np.int64)),
         "followers": _joined([tasks for _, tasks in followers], np.int32),
         "bit_offsets": offsets(-(-cells // WORD)),
-        "dark_offsets": offsets([len(each) for each in dark]),
+        "dark_offsets": offsets([len(bits) for bits in dark]),
         "dark": _joined(dark, np.int64),
         "cell_offsets": offsets(cells),
         "order": np.lexsort((-size, protocol)).astype(np.int32),
@@ -150,7 +150,7 @@ def pack(worlds: Sequence[Cells], settings: SlottedSettings, *, log: bool = Fals
     for name, field in SQUARE.items():
         arrays[name] = np.array([getattr(square, field) for square in squares], np.int32)
     counts["world"] = [1] * len(worlds)
-    arrays |= {name: np.zeros(each * sum(counts[what]), dtype) for name, (dtype, what, each) in ANSWERS.items()}
+    arrays |= {name: np.zeros(width * sum(counts[kind]), dtype) for name, (dtype, kind, width) in ANSWERS.items()}
     arrays |= {name: np.zeros(int(cells.sum()) if log else 0, dtype) for name, dtype in LOGGED.items()}
     return SlottedBatch(tuple(worlds), arrays)
 
@@ -169,7 +169,7 @@ def _queue(world: Cells, settings: SlottedSettings) -> int:
 
 
 def _credits(world: Cells, settings: SlottedSettings) -> int:
-    return settings.credits or MOST if world.credited and not isinstance(world.schedule, Rotors) else MOST
+    return settings.credits or MAX_INT32 if world.credited and not isinstance(world.schedule, Rotors) else MAX_INT32
 
 
 def _switches(world: Cells) -> int:
@@ -189,7 +189,7 @@ def _low_latency(world: Cells) -> NDArray[np.bool_]:
 
 
 def _drawn(worlds: Sequence[Cells]) -> tuple[Offsets, Offsets]:
-    """[W] where matchings and routes of each world begin, and their bytes; once for all worlds that have the same."""
+    """Return [W] the start of each world's matchings and routes, and their bytes; equal ones are stored once."""
     at, parts, size = dict[CircuitSchedule | Square | Rotors, int](), [np.zeros(0, np.uint8)], 0
     for schedule in (world.schedule for world in worlds if isinstance(world.schedule, Staggered)):
         if schedule not in at:
@@ -198,8 +198,8 @@ def _drawn(worlds: Sequence[Cells]) -> tuple[Offsets, Offsets]:
             parts.append(np.pad(part, (0, -len(part) % WORD_BYTES)))
             size += len(parts[-1])
     begin: Offsets = np.array([at.get(world.schedule, 0) for world in worlds], np.int64)
-    found: Offsets = np.concatenate(parts).view(np.int64)
-    return begin, found
+    words: Offsets = np.concatenate(parts).view(np.int64)
+    return begin, words
 
 
 def _cable(world: Cells, settings: SlottedSettings) -> int:
@@ -208,14 +208,14 @@ def _cable(world: Cells, settings: SlottedSettings) -> int:
 
 
 def _dark(world: Cells) -> Offsets:
-    """[N * words] bits: the nodes that each has no slot for; none where nothing has failed."""
+    """Return [N * words] bits: the nodes that each has no slot for; none where nothing has failed."""
     if isinstance(world.schedule, Square) or not world.schedule.failed:
         return np.zeros(0, np.int64)
     nodes = world.schedule.nodes
     bits = np.zeros((nodes, -(-nodes // PAIRS) * PAIRS), bool)
     bits[:, :nodes] = ~world.schedule.joined()
-    found: Offsets = np.packbits(bits, axis=1, bitorder="little").view(np.int64).ravel()
-    return found
+    words: Offsets = np.packbits(bits, axis=1, bitorder="little").view(np.int64).ravel()
+    return words
 
 
 def _first(world: Cells) -> Offsets:

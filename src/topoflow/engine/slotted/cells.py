@@ -128,15 +128,15 @@ def _timing(control: Control) -> dict[str, tuple[int, int]]:
         return {}
     if isinstance(control, Rotating):
         gap = 0 if isinstance(control.schedule, Staggered) else round(control.gap * SECOND)
-        each = (round(control.slot * SECOND) - gap) // control.schedule.cells
-        return {"arrive": (gap + each, each), "pause": (pause_of(control.flight * SECOND, each), 1)}
-    intra, inter = (round(each * SECOND) for each in control.arrive)
+        cell_time = (round(control.slot * SECOND) - gap) // control.schedule.cells
+        return {"arrive": (gap + cell_time, cell_time), "pause": (pause_of(control.flight * SECOND, cell_time), 1)}
+    intra, inter = (round(time * SECOND) for time in control.arrive)
     slot, buffering = round(control.slot * SECOND), round(control.buffering * SECOND)
     return {"arrive": (intra, inter), "pause": (-(-(intra + buffering) // slot), -(-(inter + buffering) // slot))}
 
 
 def _latency(world: World, sends: NDArray[np.bool_]) -> Floats:
-    """[T] s before the first cell: of the path of each task, or that of buffering."""
+    """Return [T] s before the first cell: of the path of each task, or that of buffering."""
     graph, control = world.graph, control_of(world)
     if isinstance(control, OnDemand):
         return np.where(sends, control.buffering, 0.0)
@@ -144,8 +144,8 @@ def _latency(world: World, sends: NDArray[np.bool_]) -> Floats:
         return np.zeros(graph.tasks)
     hops = np.diff(graph.path_offsets)
     of_path = np.bincount(np.repeat(np.arange(len(hops)), hops), world.latency[graph.path_links], len(hops))
-    found: Floats = np.where(graph.path >= 0, of_path[graph.path], 0.0)
-    return found
+    latency: Floats = np.where(graph.path >= 0, of_path[graph.path], 0.0)
+    return latency
 
 
 def _picoseconds(world: World, field: str, seconds: Floats) -> Offsets:

@@ -10,7 +10,7 @@ from topoflow.units import check_among, check_whole
 PROTOCOLS = {"request_grant": _C.REQUEST_GRANT, "ideal": _C.IDEAL, "direct": _C.DIRECT}
 CABLES = {"turns": _C.TURNS, "arrival": _C.ARRIVAL}
 LOSSES = ("none", "drop")
-MOST = 2**31 - 1
+MAX_INT32 = 2**31 - 1
 MIN_QUEUE = 2  # Source: Sirius, 4.3: a cell may come before that of the epoch before has left
 WORD = 2**32
 
@@ -31,7 +31,7 @@ class SlottedSettings:
     def __post_init__(self) -> None:
         for field, known in (("protocol", PROTOCOLS), ("cable", CABLES), ("loss", LOSSES)):
             check_among(f"slotted.{field}", getattr(self, field), known)
-        ranges = {"queue": (MIN_QUEUE, _C.MOST_RESERVATIONS), "credits": (1, MOST), "seed": (0, WORD - 1)}
+        ranges = {"queue": (MIN_QUEUE, _C.MOST_RESERVATIONS), "credits": (1, MAX_INT32), "seed": (0, WORD - 1)}
         for field, (least, most) in ranges.items():
             value = getattr(self, field)
             if value is None and field == "credits":

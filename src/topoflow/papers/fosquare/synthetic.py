@@ -56,9 +56,9 @@ class SyntheticMessages:
 
     def counts(self, ends: int) -> Index:
         """Count the messages [ends, ends] of each pair."""
-        found = np.zeros((ends, ends), np.int64)
-        np.add.at(found, (self.source, self.target), 1)
-        return found
+        counts = np.zeros((ends, ends), np.int64)
+        np.add.at(counts, (self.source, self.target), 1)
+        return counts
 
     def joined(self, other: SyntheticMessages) -> SyntheticMessages:
         """Append the messages of ``other``."""

@@ -54,5 +54,7 @@ class Speedup(Exchange):
 
 def _speedups(rows: Sequence[Row], pair: tuple[str, str]) -> dict[float, float]:
     """Return message size -> speedup of the first of the pair over the second."""
-    fast, slow = ({number(row, "bytes"): number(row, "completion") for row in where(rows, series=one)} for one in pair)
+    fast, slow = (
+        {number(row, "bytes"): number(row, "completion") for row in where(rows, series=series)} for series in pair
+    )
     return {size: slow[size] / fast[size] for size in sorted(fast) if size in slow}

@@ -54,7 +54,7 @@ class Sensitivity(Completion):
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Return the ratios of every reading, load and measure."""
-        found: list[Row] = []
+        ratio_rows: list[Row] = []
         for name, (rival, network) in self.readings.items():
             for load in distinct(rows, LOAD):
                 for measure, text in MEASURES.items():
@@ -64,8 +64,8 @@ class Sensitivity(Completion):
                         (base,), (row,) = pair
                         ratios = {f"{key}_ratio": _ratio(number(row, key), number(base, key)) for key in RATIOS}
                         values = {key: row[key] for key in (COMPLETION, "goodput", "unfinished")}
-                        found.append({"reading": name, LOAD: load, "measure": text, **values, **ratios})
-        return found
+                        ratio_rows.append({"reading": name, LOAD: load, "measure": text, **values, **ratios})
+        return ratio_rows
 
     @property
     def headings(self) -> Mapping[str, Heading]:

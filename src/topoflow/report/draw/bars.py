@@ -35,7 +35,8 @@ def draw(report: Report) -> Figure:
     figure.legend(
         handles=[
             Patch(color=COMPUTE, label="computing (busiest server)"),
-            *[Patch(color=HOST, label="waiting for its host")] * any(each.row.host_time for each in report.outcomes),
+            *[Patch(color=HOST, label="waiting for its host")]
+            * any(outcome.row.host_time for outcome in report.outcomes),
             Patch(facecolor="none", edgecolor="black", label="coloured: not computing (transfers, pipeline bubbles)"),
         ],
         loc="outside lower center",

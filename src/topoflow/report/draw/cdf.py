@@ -102,7 +102,7 @@ def draw_failures(report: Report) -> Figure:
     for axes, kind in zip(panels(figure, len(kinds), 2), kinds, strict=True):
         for look, (name, failures) in zip(looks, shown, strict=True):
             if failures.what == kind:
-                _curve(axes, look, failures.each, name)
+                _curve(axes, look, failures.all_slowdowns, name)
         axes.set_ylim(0, 103)
         axes.set_xlabel("time of one training step, of that when nothing has failed")
         axes.set_ylabel(f"cumulative share of {kind} failures [%]")

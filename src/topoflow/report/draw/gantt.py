@@ -19,7 +19,7 @@ from topoflow.report.base import Report
 from topoflow.report.draw.style import kind_colour, panels, plain, scale
 
 MAX_WORLDS = 6  # worlds
-SHARED = 4  # panels have one time scale unless the slowest world takes this many times the fastest
+MAX_SHARED_RATIO = 4  # panels have one time scale unless the slowest world takes this many times the fastest
 ROWS = 16  # readable rows of a panel
 
 Lanes = Mapping[str, list[Spans]]  # kind -> spans of every server
@@ -45,8 +45,10 @@ def lanes(outcome: Result) -> dict[str, list[Spans]]:
     drawn = sender < len(servers)
     flows, sender = flows[drawn], sender[drawn]
     kind = number[graph.owner[flows]]
-    for each in kinds[np.argsort(first)].tolist():
-        spans[names[each]] = [merge(ran[flows[(kind == each) & (sender == server)]]) for server in servers]
+    for kind_number in kinds[np.argsort(first)].tolist():
+        spans[names[kind_number]] = [
+            merge(ran[flows[(kind == kind_number) & (sender == server)]]) for server in servers
+        ]
     return spans
 
 
@@ -54,7 +56,7 @@ def draw(report: Report) -> Figure:
     """Draw one panel per world: a row per server with a lane for computing and one for each kind of sending."""
     shown = report.representatives(MAX_WORLDS)
     ends = [outcome.row.iteration_time for outcome in shown]
-    shared = max(ends) <= SHARED * min(ends)
+    shared = max(ends) <= MAX_SHARED_RATIO * min(ends)
     rows = -(-len(shown) // 2)
     height = max(min(outcome.fabric.servers, ROWS) for outcome in shown)
     figure = Figure(figsize=(12 if len(shown) > 1 else 9, rows * (1.0 + 0.22 * height) + 1.0), layout="constrained")

@@ -30,22 +30,22 @@ def draw(report: Report) -> Figure:
     panels_of: dict[Panel, dict[str, Result]] = {}  # -> fabric -> its first world
     for outcome in report.outcomes:
         row = outcome.row
-        how = f"{row.workload}, {row.strategy}, {row.all_reduce.replace('_', '-')} all-reduce"
+        job_text = f"{row.workload}, {row.strategy}, {row.all_reduce.replace('_', '-')} all-reduce"
         sent = outcome.flows
-        key = how, sent.source.tobytes(), sent.target.tobytes(), np.round(sent.bytes).tobytes()
+        key = job_text, sent.source.tobytes(), sent.target.tobytes(), np.round(sent.bytes).tobytes()
         same = panels_of.setdefault(key, {})
         same.setdefault(row.fabric, outcome)
     titles = []
-    for (how, *_), worlds in panels_of.items():
+    for (job_text, *_), worlds in panels_of.items():
         names = []
         for fabric, outcome in worlds.items():
-            rivals = [other[fabric] for (also, *_), other in panels_of.items() if also == how and fabric in other]
+            rivals = [other[fabric] for (also, *_), other in panels_of.items() if also == job_text and fabric in other]
             names.append(report.labels(rivals)[rivals.index(outcome)])
-        titles.append(f"{how}\non {_listed(names)}")
+        titles.append(f"{job_text}\non {_listed(names)}")
     first = [next(iter(worlds.values())) for worlds in panels_of.values()]
     shown = [outcome.flows for outcome in first]
-    what = first[0].fabric.endpoint
-    return draw_matrices(titles, [by_block(sent) for sent in shown], what, [sent.servers for sent in shown])
+    endpoint = first[0].fabric.endpoint
+    return draw_matrices(titles, [by_block(sent) for sent in shown], endpoint, [sent.servers for sent in shown])
 
 
 def by_block(sent: Demand) -> NDArray[np.float64]:

@@ -57,7 +57,7 @@ def start_drawing(
     waits = [start(_encode, part, "pictures must be written") for part in parts]
 
     def wait() -> dict[str, bytes]:
-        images = {name: image for each in waits for name, image in each().items()}
+        images = {name: image for drawing in waits for name, image in drawing().items()}
         return {name: images[name] for name in names}
 
     return wait

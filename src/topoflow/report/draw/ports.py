@@ -82,7 +82,7 @@ def draw_queues(report: Report) -> Figure:
     rows, columns = grid_shape(len(shown), 2)
     figure = Figure(figsize=(max(7.5, 6.5 * columns), 2.6 * rows + 0.9), layout="constrained")
     colours = colormaps["viridis"].with_extremes(under=NOTHING)
-    most = max(float(depths.depth.max()) for _, depths in shown)
+    deepest = max(float(depths.depth.max()) for _, depths in shown)
     names = report.labels([outcome for outcome, _ in shown])
     axes_list = panels(figure, len(shown), 2)
     for axes, name, (_, depths) in zip(axes_list, names, shown, strict=True):
@@ -91,7 +91,7 @@ def draw_queues(report: Report) -> Figure:
         end = np.array([intervals * depths.interval])
         extent = (0.0, float(end[0] / time.factor([end])), count - 0.5, -0.5)
         image = axes.imshow(
-            depths.depth, vmin=1, vmax=most, cmap=colours, interpolation="nearest", extent=extent, aspect="auto"
+            depths.depth, vmin=1, vmax=deepest, cmap=colours, interpolation="nearest", extent=extent, aspect="auto"
         )
         axes.set_yticks(range(count), depths.names)
         axes.set_xlabel(time.text([end]))
@@ -107,10 +107,10 @@ def draw_latency(report: Report) -> Figure:
     shown = _shown(report)
     names = report.labels([outcome for outcome, _ in shown])
     parts: dict[str, Lines] = {}
-    for place, what in enumerate(("packets", "messages")):
+    for place, unit in enumerate(("packets", "messages")):
         latencies = {name: ports.latencies()[place][1] for name, (_, ports) in zip(names, shown, strict=True)}
         if lines := {name: _cumulative(latency) for name, latency in latencies.items() if len(latency.count)}:
-            parts[what] = lines
+            parts[unit] = lines
     axes = Axis("latency", "s", log=True), Axis("share [%]")
     fabrics = {name: outcome.settings.fabric for name, (outcome, _) in zip(names, shown, strict=True)}
     title = _titled("How long packets and messages take", len(shown), report)

@@ -50,9 +50,9 @@ def draw_ternary(title: str, parts: Mapping[str, Mapping[str, TimeShares]]) -> F
     for axes, (part, kinds) in zip(panels(figure, len(parts), MAX_PANELS_PER_ROW), parts.items(), strict=True):
         _triangle(axes)
         axes.set_title(part, fontsize=10)
-        most = max((float(points.number.max(initial=1)) for points in kinds.values()), default=1.0)
+        largest = max((float(points.number.max(initial=1)) for points in kinds.values()), default=1.0)
         for kind, points in kinds.items():
-            weight = np.log1p(points.number) / np.log1p(most)  # so that a cell with one port is visible
+            weight = np.log1p(points.number) / np.log1p(largest)  # so that a cell with one port is visible
             x, y = place(points.active, points.stalled)
             size, alpha = 8 + 70 * weight, 0.25 + 0.5 * weight
             axes.scatter(x, y, s=size, alpha=alpha, color=looks[kind].colour, marker=looks[kind].marker, lw=0)

@@ -53,8 +53,8 @@ def draw_shares(summaries: Sequence[Summary]) -> Figure | None:
     """Draw the step of each rank as a bar of its shares; return None if the traces have no times."""
     bars = []
     for letter, summary in zip("AB" if len(summaries) > 1 else " ", summaries, strict=True):
-        known = [share for share in summary.shares if share.compute is not None]
-        bars += [(f"{letter} rank {share.rank}".strip(), share) for share in known[: MAX_BARS // len(summaries)]]
+        timed = [share for share in summary.shares if share.compute is not None]
+        bars += [(f"{letter} rank {share.rank}".strip(), share) for share in timed[: MAX_BARS // len(summaries)]]
     if not bars:
         return None
     lengths = np.array([share.iteration_time or 0.0 for _, share in bars])
@@ -74,7 +74,7 @@ def draw_shares(summaries: Sequence[Summary]) -> Figure | None:
     axes.set_xlabel(f"time in the step [{unit}]")
     plain(axes)
     handles = [
-        Patch(color=PARTS[title], label=title) for title in PARTS if any(_parts(each)[title] for _, each in bars)
+        Patch(color=PARTS[title], label=title) for title in PARTS if any(_parts(share)[title] for _, share in bars)
     ]
     handles.append(Patch(facecolor=COMPUTE, hatch="///", edgecolor="white", label="hidden communication"))
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)

@@ -40,7 +40,7 @@ class Drawing:
 @cache
 def environment() -> Environment:
     """Return the templates of all pages."""
-    found = Environment(
+    templates = Environment(
         loader=PackageLoader("topoflow.report", "page"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -48,8 +48,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters["base64"] = lambda content: base64.b64encode(content).decode("ascii")
-    return found
+    templates.filters["base64"] = lambda content: base64.b64encode(content).decode("ascii")
+    return templates
 
 
 def render(template: str, **values: Any) -> Markup:

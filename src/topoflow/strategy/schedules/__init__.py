@@ -19,7 +19,7 @@ CSV = ".csv"
 @cache
 def rules() -> dict[str, ScheduleRule]:
     """Return the rule of each schedule by its name, which is that of its file."""
-    modules = {each.name: import_module(f"{__name__}.{each.name}") for each in pkgutil.iter_modules(__path__)}
+    modules = {info.name: import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)}
     return {name: module.RULE for name, module in modules.items() if hasattr(module, "RULE")}
 
 
@@ -54,13 +54,13 @@ def stage_ranks(schedule: str | None, ranks: int, microbatches: int, stages: int
         return (0,) * stages
     if schedule is not None and schedule.endswith(CSV):
         table = read_schedule(schedule)
-        for name, found, needed in (
+        for name, value, needed in (
             ("pipeline", len(table.rows), ranks),
             ("microbatches", table.microbatches, microbatches),
             ("stages", table.stages, stages),
         ):
-            if found != needed:
-                raise ValueError(f"{FIELD}: {schedule} must have {needed} {name}, got {found}")
+            if value != needed:
+                raise ValueError(f"{FIELD}: {schedule} must have {needed} {name}, got {value}")
         return table.stage_ranks
     rule = rule_of(schedule, virtual)
     stages_per_rank(schedule, virtual, ranks)
@@ -95,16 +95,16 @@ def _table(schedule: str | None, ranks: int, microbatches: int, stages: int) -> 
 def kept_microbatches(schedule: str | None, ranks: int, microbatches: int, stages: int) -> NDArray[np.int64]:
     """Return [stages] the microbatches whose activations a stage keeps when its rank keeps the most."""
     if schedule is not None and schedule.endswith(CSV) and ranks > 1:
-        return read_schedule(schedule).kept
+        return read_schedule(schedule).kept_microbatches
     rule = _rule(schedule, ranks, stages)
-    if rule.kept is not None:
-        return rule.kept(ranks, microbatches, stages // ranks)
+    if rule.kept_microbatches is not None:
+        return rule.kept_microbatches(ranks, microbatches, stages // ranks)
     return _kept(schedule, ranks, microbatches, stages)
 
 
 @lru_cache(maxsize=1024)
 def _kept(schedule: str | None, ranks: int, microbatches: int, stages: int) -> NDArray[np.int64]:
-    return table_of(schedule, ranks, microbatches, stages).kept
+    return table_of(schedule, ranks, microbatches, stages).kept_microbatches
 
 
 def _rule(schedule: str | None, ranks: int, stages: int) -> ScheduleRule:

@@ -53,7 +53,8 @@ class ScheduleRule:
     v_shaped: bool = False
     splits: bool = False  # backward passes into I and W
     check: Callable[[int, int], str] = lambda ranks, microbatches: ""  # Return the law that microbatches break
-    kept: Callable[[int, int, int], NDArray[np.int64]] | None = None  # the closed form of ``Schedule.kept``
+    # The closed form of ``Schedule.kept_microbatches``.
+    kept_microbatches: Callable[[int, int, int], NDArray[np.int64]] | None = None
 
     def stage_ranks(self, ranks: int, virtual: int) -> tuple[int, ...]:
         """Return the rank of each stage."""
@@ -143,18 +144,18 @@ class Schedule:
         return f"{stage + 1}I{number} or {stage + 1}B{number}"
 
     @property
-    def kept(self) -> NDArray[np.int64]:
+    def kept_microbatches(self) -> NDArray[np.int64]:
         """Return [stages] the microbatches that are kept when the rank of the stage keeps the most.
 
         A microbatch is kept from its forward pass until the gradients of the weights are computed.
         """
-        found = np.zeros(self.stages, np.int64)
+        microbatches = np.zeros(self.stages, np.int64)
         for row in self.rows:
-            now, most = Counter[int](), 0
+            in_flight, largest = Counter[int](), 0
             for action in row:
-                now[action.stage] += {"F": 1, "I": 0}.get(action.kind, -1)
-                if now.total() > most:
-                    most = now.total()
-                    for stage in now:
-                        found[stage] = now[stage]
-        return found
+                in_flight[action.stage] += {"F": 1, "I": 0}.get(action.kind, -1)
+                if in_flight.total() > largest:
+                    largest = in_flight.total()
+                    for stage in in_flight:
+                        microbatches[stage] = in_flight[stage]
+        return microbatches

@@ -65,9 +65,9 @@ def _actions(place: str, text: str) -> list[Pass]:
     parts = overlapped[1].split(";") if overlapped else [text] if text else []
     actions = []
     for part in parts:
-        found = PASS.fullmatch(part.strip())
-        if found:
-            actions.append(Pass(int(found[1]), int(found[3]), found[2]))
+        match = PASS.fullmatch(part.strip())
+        if match:
+            actions.append(Pass(int(match[1]), int(match[3]), match[2]))
         elif not COMMUNICATION.fullmatch(part):
             raise ValueError(f"{place}: must be an action such as 0F3, 1B3, 1I3 or 1W3, got {text!r}")
     return actions

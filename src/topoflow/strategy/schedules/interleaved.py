@@ -44,7 +44,7 @@ def multiple(ranks: int, microbatches: int) -> str:
     return f"must be a multiple of the {ranks} pipeline ranks where stages are interleaved" * (microbatches % ranks > 0)
 
 
-def kept(ranks: int, microbatches: int, virtual: int) -> NDArray[np.int64]:
+def kept_microbatches(ranks: int, microbatches: int, virtual: int) -> NDArray[np.int64]:
     """Return the microbatches of 2 (p - 1 - i) + (v - 1) p + 1 passes of rank i, in groups of p through its stages."""
     rank = np.arange(ranks)
     begun = np.minimum(2 * (ranks - 1 - rank) + (virtual - 1) * ranks + 1, microbatches * virtual)  # [ranks]
@@ -53,4 +53,4 @@ def kept(ranks: int, microbatches: int, virtual: int) -> NDArray[np.int64]:
     return (rounds * ranks + np.clip(remaining - chunk * ranks, 0, ranks)).ravel()
 
 
-RULE = ScheduleRule(passes, virtual=0, check=multiple, kept=kept)
+RULE = ScheduleRule(passes, virtual=0, check=multiple, kept_microbatches=kept_microbatches)

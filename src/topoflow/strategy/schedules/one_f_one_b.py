@@ -26,9 +26,9 @@ def passes(rank: int, ranks: int, microbatches: int, virtual: int = 1) -> list[P
     return order + [Pass(rank, number, "B") for number in range(microbatches - warm, microbatches)]
 
 
-def kept(ranks: int, microbatches: int, virtual: int = 1) -> NDArray[np.int64]:
+def kept_microbatches(ranks: int, microbatches: int, virtual: int = 1) -> NDArray[np.int64]:
     """Return p - i for rank i, or all microbatches if there are fewer."""
     return np.minimum(ranks - np.arange(ranks), microbatches)
 
 
-RULE = ScheduleRule(passes, virtual=1, kept=kept)
+RULE = ScheduleRule(passes, virtual=1, kept_microbatches=kept_microbatches)

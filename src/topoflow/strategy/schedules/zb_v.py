@@ -42,7 +42,7 @@ def passes(rank: int, ranks: int, microbatches: int, virtual: int = 2) -> list[P
         add(0, "IW")
     add(1, "W" * rank)
     add(0, "W" * rank)
-    return [each for each in order if each.microbatch < microbatches]
+    return [action for action in order if action.microbatch < microbatches]
 
 
 RULE = ScheduleRule(passes, virtual=2, v_shaped=True, splits=True)

@@ -58,8 +58,8 @@ def decided(point: Point, traffic: Traffic) -> Decision:
             f"not at most {MAX_STEPS:,}."
         )
     fidelity, settings = _decided_fidelity(point, concurrent_sends(traffic, lowering.all_reduce), notes)
-    if lowering.nccl.found is not None:
-        notes.append(f"{lowering.nccl.found.note}.")
+    if lowering.nccl.loaded is not None:
+        notes.append(f"{lowering.nccl.loaded.note}.")
     objects = {FIDELITY: fidelity} if FIDELITY in point.objects else {}
     return Decision({"rings": lowering.rings, **settings}, objects, lowering, fidelity, tuple(notes))
 

@@ -64,10 +64,13 @@ def matches(source: InputFile) -> bool:
 
 
 def parse(source: InputFile) -> list[RankRecord]:
-    """The one part: a file is of a rank, whose number its name ends with. Raises ``ValueError`` with file and place."""
+    """Return one record: a file is of a rank, whose number its name ends with.
+
+    Raises ``ValueError`` with file and place.
+    """
     metadata, *rest = messages.read(source.name, source.data)
     counts = Counter[str]()
-    nodes = [_node(f"{source.name}: node {each.id}", each) for each in rest]
+    nodes = [_node(f"{source.name}: node {message.id}", message) for message in rest]
     groups, world_size = _groups(nodes)
     schema = messages.attributes(metadata).get("schema")
     counts[HOST] += sum(node.communicates and node.on_host for node in nodes)

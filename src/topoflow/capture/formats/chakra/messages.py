@@ -40,7 +40,7 @@ COLLECTIVES = (
 
 @cache
 def message_classes() -> dict[str, Any]:
-    """Name -> class of the message."""
+    """Return the class of each message by its name."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     described = descriptor_pb2.FileDescriptorProto(name=f"{PACKAGE}.proto", package=PACKAGE, syntax="proto3")
@@ -50,21 +50,21 @@ def message_classes() -> dict[str, Any]:
             _add(message, field, number, kind)
         if name == "AttributeProto":
             message.oneof_decl.add(name="value")
-            for each in message.field:
-                if each.name != "name":
-                    each.oneof_index = 0
+            for member in message.field:
+                if member.name != "name":
+                    member.oneof_index = 0
     pool = descriptor_pool.DescriptorPool()
     pool.Add(described)
-    wanted = ("AttributeProto", *MESSAGES)
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}")) for name in wanted}
+    names = ("AttributeProto", *MESSAGES)
+    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}")) for name in names}
 
 
 def _attribute_messages() -> dict[str, tuple[tuple[str, int, str], ...]]:
     numbers = [(kind, 3 + 2 * at) for at, kind in enumerate(KINDS)]
     values = [(f"{kind}_val", at, kind) for kind, at in numbers]
     lists = [(f"{kind}_list", at + 1, f"{kind.capitalize()}List") for kind, at in numbers]
-    found = {f"{kind.capitalize()}List": (("values", 1, f"[{kind}]"),) for kind in KINDS}
-    return {**found, "AttributeProto": (("name", 1, "string"), *values, *lists)}
+    list_messages = {f"{kind.capitalize()}List": (("values", 1, f"[{kind}]"),) for kind in KINDS}
+    return {**list_messages, "AttributeProto": (("name", 1, "string"), *values, *lists)}
 
 
 def _add(message: Any, field: str, number: int, kind: str) -> None:
@@ -107,17 +107,17 @@ def _varint(place: str, data: bytes, at: int) -> tuple[int, int]:
 
 
 def write(messages: Iterable[Any]) -> bytes:
-    """The content of a file of ``messages``."""
-    found = bytearray()
+    """Return the content of a file of ``messages``."""
+    data = bytearray()
     for message in messages:
         content = message.SerializeToString()
         size = len(content)
         while size > 0x7F:
-            found.append(0x80 | size & 0x7F)
+            data.append(0x80 | size & 0x7F)
             size >>= 7
-        found.append(size)
-        found += content
-    return bytes(found)
+        data.append(size)
+        data += content
+    return bytes(data)
 
 
 def attribute(name: str, kind: str, value: Any) -> Any:
@@ -126,10 +126,10 @@ def attribute(name: str, kind: str, value: Any) -> Any:
 
 
 def attributes(message: Any) -> dict[str, Any]:
-    """Name -> value of a message's attributes; that of a list is a list."""
-    found = {}
-    for each in message.attr:
-        kind: str = each.WhichOneof("value") or ""
-        value: Any = getattr(each, kind, None)
-        found[each.name] = list(value.values) if kind.endswith("_list") else value
-    return found
+    """Return the values of a message's attributes by name; that of a list is a list."""
+    values = {}
+    for field in message.attr:
+        kind: str = field.WhichOneof("value") or ""
+        value: Any = getattr(field, kind, None)
+        values[field.name] = list(value.values) if kind.endswith("_list") else value
+    return values

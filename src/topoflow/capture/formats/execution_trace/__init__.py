@@ -78,7 +78,7 @@ def _operation(node: TraceNode, groups: Groups, counts: Counter[str]) -> Recorde
 
 
 def _rank(file: str, operations: Sequence[RecordedOperation]) -> tuple[int, int | None]:
-    """The rank that recorded this, and the size of the group that it was read from, if that must be the whole job.
+    """Return the rank that recorded a file, and the size of the group it was read from if that must be the whole job.
 
     Rows name places in groups. Where no group's ranks are known, the rank is the number in the file's name
     ("rank3.json"), or else the place in the largest group.
@@ -99,10 +99,10 @@ def _rank(file: str, operations: Sequence[RecordedOperation]) -> tuple[int, int 
             places.setdefault(key, set()).add(operation.group_rank)
     if not places:
         raise ValueError(f"{file}: must be of one rank, got no operation that shows it; name the file rank<N>.json")
-    (_, size), found = max(places.items(), key=lambda item: item[0][1] or 0)
-    if len(found) > 1:
-        raise ValueError(f"{file}: must be of one rank, got places {sorted(found)[:4]} in one process group")
-    return found.pop(), size or 0
+    (_, size), group_places = max(places.items(), key=lambda item: item[0][1] or 0)
+    if len(group_places) > 1:
+        raise ValueError(f"{file}: must be of one rank, got places {sorted(group_places)[:4]} in one process group")
+    return group_places.pop(), size or 0
 
 
 def _in_iterations(

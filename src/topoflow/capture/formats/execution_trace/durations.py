@@ -38,7 +38,7 @@ def with_times(
     nccl = [node for node in communicating if is_nccl(node.name)]
     if len(communicating) not in (0, len(rows)):
         rows = [(node, operation) for node, operation in rows if not operation.operator]
-    kernels = next((some for some in (communicating, nccl) if len(some) == len(rows)), [])
+    kernels = next((candidates for candidates in (communicating, nccl) if len(candidates) == len(rows)), [])
     claimed = {kernel.id for kernel in kernels}
     unsized = [node for node in communicating if node.id not in claimed and not is_nccl(node.name)]
     origin = min((node.start for node in nodes if node.start is not None), default=0)

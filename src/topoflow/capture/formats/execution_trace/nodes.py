@@ -103,16 +103,16 @@ def _nanoseconds(fields: Fields, field: str) -> int | None:
 
 
 def read_row(node: TraceNode) -> CommsInputs:
-    """The inputs by name. The collective's name is the last string: a process group's name precedes it."""
+    """Return the inputs by name. The collective's name is the last string: a process group's name precedes it."""
     at = max((index for index, kind in enumerate(node.input_types) if kind == "String"), default=-1)
     if not 3 <= at < len(node.inputs) - 2 or len(node.inputs) != len(node.input_types):
-        law = "must hold the name and splits of a collective, each with its type"
-        raise ValueError(f"{node.place}.inputs: {law}, got {len(node.inputs)} items")
+        requirement = "must hold the name and splits of a collective, each with its type"
+        raise ValueError(f"{node.place}.inputs: {requirement}, got {len(node.inputs)} items")
     kinds = zip(node.inputs[at + 3 :], node.input_types[at + 3 :], strict=True)
     layout = [value for value, kind in kinds if kind == "Int"]
     if len(layout) not in (0, 1, 3) or not all(type(number) is int for number in layout):
-        law = "must end with a group's size, or its start, stride and size"
-        raise ValueError(f"{node.place}.inputs: {law}, got {str(layout)[:40]}")
+        requirement = "must end with a group's size, or its start, stride and size"
+        raise ValueError(f"{node.place}.inputs: {requirement}, got {str(layout)[:40]}")
     start, stride, size = (None, None, *layout) if len(layout) == 1 else layout or (None, None, None)
     if size is not None and not 1 <= size <= LARGEST_WORLD:
         raise ValueError(f"{node.place}.inputs: a group must have 1..{LARGEST_WORLD} ranks, got {size}")

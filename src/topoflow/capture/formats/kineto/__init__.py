@@ -88,33 +88,33 @@ def matches(source: InputFile) -> bool:
 
 
 def parse(source: InputFile) -> list[RankRecord]:
-    """The one part: the operations and compute spans of a rank, in the order of issue."""
+    """Return one record: the operations and compute spans of a rank, in the order of issue."""
     counts = Counter[str]()
     document, read = _read(source, counts)
     sound = sound_rows(read, counts)
     rows = sound.rows
-    said = [row for row in rows.host if not row.is_call]  # by the host of what it does
-    _check_one_process(source.name, said)
+    host_rows = [row for row in rows.host if not row.is_call]  # by the host of what it does
+    _check_one_process(source.name, host_rows)
     rank, world_size, groups = _job(document)
-    described = has_metadata(said)
+    described = has_metadata(host_rows)
     damaged: list[tuple[KinetoRow, ValueError]] = []
-    known = from_metadata(said, groups, counts, damaged) if described else from_shapes(said, groups, counts)
-    hosted = sorted([*known, *symmetric(said, groups)], key=lambda one: one[0].start)
+    known = from_metadata(host_rows, groups, counts, damaged) if described else from_shapes(host_rows, groups, counts)
+    hosted = sorted([*known, *symmetric(host_rows, groups)], key=lambda pair: pair[0].start)
     device = sort_out(rows, [row for row, _ in hosted], lambda row: from_kernel(row, groups))
     if not any(row.correlation in rows.calls for row in rows.device):
         device = without_launches(device, hosted, counts)
     operations = _with_unknown_groups(hosted, len(groups), 0 if described else device.streams)
     captured = into_graphs(rows.host)
-    run = [one for one in operations if one[0].number in device.transfers or not captured(one[0].start)]
+    run = [pair for pair in operations if pair[0].number in device.transfers or not captured(pair[0].start)]
     counts[CAPTURED] += len(operations) - len(run)
-    found = _in_order(run, device)
-    steps = _steps(said) or _repetitions(found)
+    issued_operations = _in_order(run, device)
+    steps = _steps(host_rows) or _repetitions(issued_operations)
     waiting = waiters(rows, [row for row, _ in hosted], device)
-    spans = compute_spans(device, [operation.order for operation in found], steps.starts, waiting.kernels)
+    spans = compute_spans(device, [operation.order for operation in issued_operations], steps.starts, waiting.kernels)
     origin = rows.rows[0].start if rows.rows else 0
-    events, after = _events(found, spans, device, steps, origin, waiting.operations)
+    events, after = _events(issued_operations, spans, device, steps, origin, waiting.operations)
     counts[AFTER] += after
-    untimed = [issued.order[0] for issued in found if issued.number not in device.transfers]
+    untimed = [issued.order[0] for issued in issued_operations if issued.number not in device.transfers]
     counts[NO_KERNELS] += len(untimed)
     missing = [*sound.untimed, *(untimed if device.transfers else ())]
     missing += [row.start for row, _ in damaged]
@@ -131,7 +131,7 @@ def parse(source: InputFile) -> list[RankRecord]:
             file=source.name,
             rank=rank,
             events=tuple(events),
-            source=f"Kineto {_generation(found, described)}",
+            source=f"Kineto {_generation(issued_operations, described)}",
             world_size=world_size,
             iterations=len(steps.starts) or 1,
             incomplete=incomplete,
@@ -146,19 +146,19 @@ def parse(source: InputFile) -> list[RankRecord]:
 
 
 def _read(source: InputFile, counts: Counter[str]) -> tuple[Fields, ProfileRows]:
-    """Return the document and its rows; if it is damaged, of what is whole."""
+    """Return the document and its rows; of a damaged file, those of its whole part."""
     counts[CUT_OFF] += source.gzip_is_cut_off and source.whole is not None
     if source.events is not None:
-        found = Counter[str]()
+        row_counts = Counter[str]()
         with suppress(orjson.JSONDecodeError):
-            rows = read_rows(source.name, source.events, found)
-            counts.update(found)
+            rows = read_rows(source.name, source.events, row_counts)
+            counts.update(row_counts)
             return Fields.of(f"{source.name}: ", source.document), rows
-    whole = source.whole or source.whole_rows
-    if whole is None:
+    content = source.whole or source.whole_rows
+    if content is None:
         raise ValueError(source.damage)
     counts[CUT_OFF if source.is_cut_off else NO_NUMBERS] += source.whole is None
-    document = Fields.of(f"{source.name}: ", whole)
+    document = Fields.of(f"{source.name}: ", content)
     return document, read_rows(source.name, document.items("traceEvents"), counts)
 
 
@@ -218,18 +218,18 @@ def _with_unknown_groups(
 
 
 def _in_order(hosted: Sequence[tuple[KinetoRow, RecordedOperation]], device: DeviceRows) -> list[Issued]:
-    """All operations in the order of issue; what a CUDA graph replays, in the order in which the device did."""
-    found = [Issued((row.start, BEFORE), row.end, row.number, operation) for row, operation in hosted]
-    found += [
+    """Return all operations in the order of issue; those of CUDA graphs, in the order of the device."""
+    issued_operations = [Issued((row.start, BEFORE), row.end, row.number, operation) for row, operation in hosted]
+    issued_operations += [
         Issued(kernel.order, kernel.launch + 1, kernel.row.number, operation) for kernel, operation in device.described
     ]
-    return sorted(found, key=lambda issued: issued.order)
+    return sorted(issued_operations, key=lambda issued: issued.order)
 
 
-def _generation(found: Sequence[Issued], described: bool) -> str:
+def _generation(issued_operations: Sequence[Issued], described: bool) -> str:
     if not described:
         return "(sizes from shapes)"
-    counted = any(issued.operation.sequence is not None for issued in found)
+    counted = any(issued.operation.sequence is not None for issued in issued_operations)
     return "(collective metadata with sequence numbers)" if counted else "(collective metadata)"
 
 
@@ -261,18 +261,18 @@ def _cut_steps(device: DeviceRows, steps: Steps) -> set[int]:
     return {*range(max(last, 0), len(steps.starts))}
 
 
-def _repetitions(found: Sequence[Issued]) -> Steps:
-    """Iterations without marks: each begins right after the last collective of the one before."""
-    operations = [issued.operation for issued in found]
-    keys = [(each.op, each.group_name, each.bytes_in, each.bytes_out) for each in operations]
+def _repetitions(issued_operations: Sequence[Issued]) -> Steps:
+    """Return iterations without marks: each begins right after the last collective of the one before."""
+    operations = [issued.operation for issued in issued_operations]
+    keys = [(operation.op, operation.group_name, operation.bytes_in, operation.bytes_out) for operation in operations]
     numbers = by_repetition(keys)
     firsts = [at for at, number in enumerate(numbers) if number >= 0 and (not at or numbers[at - 1] != number)]
-    starts = tuple(found[first - 1].end if first else 0 for first in firsts)
+    starts = tuple(issued_operations[first - 1].end if first else 0 for first in firsts)
     return Steps((), starts or (0,), 2**63)
 
 
 def _events(
-    found: Sequence[Issued],
+    issued_operations: Sequence[Issued],
     spans: Sequence[Span],
     device: DeviceRows,
     steps: Steps,
@@ -291,7 +291,7 @@ def _events(
     ordered: list[
         tuple[tuple[int, int], int, partial[ComputeSpan] | partial[RecordedOperation], tuple[int, ...], int | None]
     ] = []
-    for number, issued in enumerate(found):
+    for number, issued in enumerate(issued_operations):
         at = issued.order[0]
         start, end = device.transfers.get(issued.number, (None, None))
         timed = partial(
@@ -311,7 +311,7 @@ def _events(
             communicates=span.communicates,
         )
         ordered.append(((span.issued, 0), span.launch, compute, span.waits, None))
-    inside = sorted((one for one in ordered if one[1] <= steps.end), key=lambda one: one[0])
+    inside = sorted((entry for entry in ordered if entry[1] <= steps.end), key=lambda entry: entry[0])
     iterations = between_marks([at for _, at, _, _, _ in inside], steps.starts)
     positions = {number: position for position, (_, _, _, _, number) in enumerate(inside) if number is not None}
     events: list[ComputeSpan | RecordedOperation] = []

@@ -34,8 +34,8 @@ def annotated(
     dims = row.listed("Input Dims")
     dtype = tensor_dtype(row, range(len(dims)))
     tensors = [tensor_elements(row, argument) for argument in range(len(dims))]
-    known = [tensor for tensor in tensors if tensor is not None]
-    size = sum(known) * DTYPE_BYTES[dtype] if known and dtype else None
+    known_tensors = [tensor for tensor in tensors if tensor is not None]
+    size = sum(known_tensors) * DTYPE_BYTES[dtype] if known_tensors and dtype else None
     exchanged = op == "all_to_all" and size is not None
     counts[EVEN] += exchanged
     return RecordedOperation(

@@ -29,7 +29,7 @@ from topoflow.capture.torch_names import STEP
 from topoflow.units import human
 
 IMPOSSIBLE = "kernels and copies have impossible times in the profile and are left out: how long they took is unknown"
-CLOCKS_APART = 10_000_000  # ns: host and device agree better than this
+CLOCK_TOLERANCE_NS = 10_000_000  # ns: host and device agree better than this
 CLOCK = "clocks of devices are set by their launches, as they were apart from the host's by"
 LOST = "launched kernels have no row in the profile: how long they took is unknown"
 
@@ -52,37 +52,37 @@ def sound_rows(rows: ProfileRows, counts: Counter[str]) -> Sound:
         if row.is_call and launches(row.name) and row.correlation is not None and not captured(row.start)
     }
     delays = _delays(rows.device, launched)
-    apart = _clock_offset(rows, delays)
-    if apart:
-        counts[f"{CLOCK} {human(abs(apart) / 1e9, 's')}"] += 1
-        rows = _moved(rows, -apart)
+    offset = _clock_offset(rows, delays)
+    if offset:
+        counts[f"{CLOCK} {human(abs(offset) / 1e9, 's')}"] += 1
+        rows = _moved(rows, -offset)
         delays = _delays(rows.device, launched)
     device = rows.device
     impossible = _outside(rows, delays)
     impossible |= _containing([row for row in device if row.number not in impossible])
-    kept = ProfileRows([row for row in rows.rows if row.number not in impossible]) if impossible else rows
+    kept_rows = ProfileRows([row for row in rows.rows if row.number not in impossible]) if impossible else rows
     recorded = {row.correlation for row in device}
-    there = {row.correlation for row in kept.device} if impossible else recorded
+    kept_correlations = {row.correlation for row in kept_rows.device} if impossible else recorded
     if not device:
-        return Sound(kept)  # only the host was profiled
+        return Sound(kept_rows)  # only the host was profiled
     counts[IMPOSSIBLE] += len(impossible)
-    untimed = [launch for correlation, launch in launched.items() if correlation not in there]
+    untimed = [launch for correlation, launch in launched.items() if correlation not in kept_correlations]
     counts[LOST] += sum(launch.correlation not in recorded for launch in untimed)
-    return Sound(kept, sorted(launch.start for launch in untimed), _uncertain(kept.device, rows.calls))
+    return Sound(kept_rows, sorted(launch.start for launch in untimed), _uncertain(kept_rows.device, rows.calls))
 
 
 def _outside(rows: ProfileRows, delays: Sequence[tuple[KinetoRow, int]]) -> set[int]:
     """Return the numbers of kernels without a duration, and of device rows that the profile cannot have seen."""
     device, host = rows.device, rows.host
     begin = host[0].start if host else 0
-    found = {row.number for row in device if row.category == "kernel" and row.end == row.start}
-    found |= {row.number for row in device if row.start == 0 < begin}
-    found |= {row.number for row, delay in delays if delay < -CLOCKS_APART}
+    numbers = {row.number for row in device if row.category == "kernel" and row.end == row.start}
+    numbers |= {row.number for row in device if row.start == 0 < begin}
+    numbers |= {row.number for row, delay in delays if delay < -CLOCK_TOLERANCE_NS}
     if any(row.name.startswith(STEP) for row in host):
         longest = max(row.end for row in host) - begin
-        found |= {row.number for row in device if row.end - row.start > longest}
-        found |= {row.number for row, delay in delays if delay > rows.longest_delay}
-    return found
+        numbers |= {row.number for row in device if row.end - row.start > longest}
+        numbers |= {row.number for row, delay in delays if delay > rows.longest_delay}
+    return numbers
 
 
 def _delays(device: Sequence[KinetoRow], launched: Mapping[Any, KinetoRow]) -> list[tuple[KinetoRow, int]]:
@@ -92,14 +92,14 @@ def _delays(device: Sequence[KinetoRow], launched: Mapping[Any, KinetoRow]) -> l
 
 def _clock_offset(rows: ProfileRows, delays: Sequence[tuple[KinetoRow, int]]) -> int:
     """Return how far the device's clock is ahead of the host's, ns; 0 unless most kernels prove that it is."""
-    known = sorted(delay for row, delay in delays if row.start)
-    if not known or not any(row.name.startswith(STEP) for row in rows.host):
+    known_delays = sorted(delay for row, delay in delays if row.start)
+    if not known_delays or not any(row.name.startswith(STEP) for row in rows.host):
         return 0
     longest = rows.longest_delay
-    median = known[len(known) // 2]
-    if -CLOCKS_APART <= median <= longest:
+    median = known_delays[len(known_delays) // 2]
+    if -CLOCK_TOLERANCE_NS <= median <= longest:
         return 0
-    return min(delay for delay in known if abs(delay - median) <= longest)
+    return min(delay for delay in known_delays if abs(delay - median) <= longest)
 
 
 def _moved(rows: ProfileRows, by: int) -> ProfileRows:
@@ -114,7 +114,7 @@ def _moved(rows: ProfileRows, by: int) -> ProfileRows:
 def _containing(device: Sequence[KinetoRow]) -> set[int]:
     """Return the numbers of kernels during which a later kernel of their stream began and ended."""
     running: dict[tuple[Any, Any], KinetoRow] = {}
-    found = set()
+    numbers = set()
     for row in device:
         if row.category != "kernel":
             continue
@@ -122,9 +122,9 @@ def _containing(device: Sequence[KinetoRow]) -> set[int]:
         if before is None or row.end > before.end:
             running[row.lane] = row
         elif row.start > before.start and (row.correlation is None or row.correlation != before.correlation):
-            found.add(before.number)
+            numbers.add(before.number)
             running[row.lane] = row
-    return found
+    return numbers
 
 
 def _uncertain(device: Sequence[KinetoRow], calls: Mapping[Any, KinetoRow]) -> list[tuple[int, int]]:

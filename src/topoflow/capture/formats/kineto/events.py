@@ -38,11 +38,11 @@ class DeviceStreams:
         default_factory=list
     )  # its own operations, and those it awaits
 
-    def launch(self, row: KinetoRow, own: OperationRows) -> None:
-        """Let a kernel of the operations ``own``, or of compute, follow what its stream waits for."""
+    def launch(self, row: KinetoRow, operations: OperationRows) -> None:
+        """Let a kernel of ``operations`` (none for compute) follow what its stream waits for."""
         if awaited := self.awaited.pop(row.lane, None):
-            self.kernels.append((row, own, awaited))
-        self.last[row.lane] = own
+            self.kernels.append((row, operations, awaited))
+        self.last[row.lane] = operations
 
     def record(self, event: Any, lane: Lane) -> None:
         """Let ``event`` stand for what the stream did and waits for."""
@@ -70,8 +70,8 @@ def stream_waits(rows: ProfileRows, device: DeviceRows) -> DeviceStreams:
     lanes = sorted({kernel.row.lane for kernel, _ in kernels}, key=str)
     streams = DeviceStreams()
     issued: list[tuple[int, int, Callable[[], None]]] = [
-        (kernel.launch, kernel.row.start, partial(streams.launch, kernel.row, own))
-        for kernel, own in kernels
+        (kernel.launch, kernel.row.start, partial(streams.launch, kernel.row, operations))
+        for kernel, operations in kernels
         if kernel.launch != BEFORE
     ]
     for row in rows.host:
@@ -84,11 +84,11 @@ def stream_waits(rows: ProfileRows, device: DeviceRows) -> DeviceStreams:
         if row.name == STREAM_WAITS or row.name in HOST_WAITS:
             at = call.start if row.name == STREAM_WAITS else call.end
             issued.append((at, 0, partial(streams.wait, row, lanes)))
-    for _, _, act in sorted(issued, key=lambda one: one[:2]):
+    for _, _, act in sorted(issued, key=lambda action: action[:2]):
         act()
     return streams
 
 
 def _number(row: KinetoRow, argument: str) -> Any:
-    value = row.given.get(argument)
+    value = row.arguments.get(argument)
     return value if isinstance(value, int | str) else None

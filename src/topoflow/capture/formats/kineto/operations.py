@@ -33,7 +33,7 @@ NO_METADATA = "rows carry no metadata (another backend than NCCL) and are left o
 
 def has_metadata(rows: Sequence[KinetoRow]) -> bool:
     """Return whether the operators name their collective (torch 2.3 and later with NCCL)."""
-    return any(row.name == PARAM_COMMS and row.given.get("Collective name") is not None for row in rows)
+    return any(row.name == PARAM_COMMS and row.arguments.get("Collective name") is not None for row in rows)
 
 
 def from_metadata(
@@ -43,7 +43,7 @@ def from_metadata(
 
     Rows that do not say enough are added to ``damaged``, with the reason.
     """
-    found = []
+    operations = []
     described = Enclosing([row for row in rows if row.category == "cpu_op" and row.name in SIGNATURES])
     empty = {row.number: row.name for row in rows if row.category == "cpu_op" and row.name in SIGNATURES}
     for row in rows:
@@ -56,13 +56,13 @@ def from_metadata(
             name = row.args.text("Collective name")
             op = collective_of(name)
             if op is not None:
-                found.append((row, _described(row, op, groups)))
+                operations.append((row, _described(row, op, groups)))
             elif name != "wait":  # see kineto.waits
                 counts[left_out(name)] += 1
         except ValueError as error:
             damaged.append((row, error))
     counts.update(f"{name} {NO_METADATA}" for name in empty.values())
-    return found
+    return operations
 
 
 def from_kernel(row: KinetoRow, groups: Groups) -> RecordedOperation | None:
@@ -70,7 +70,7 @@ def from_kernel(row: KinetoRow, groups: Groups) -> RecordedOperation | None:
 
     Its sequence number is that of the capture, the same in every replay, and is not taken.
     """
-    name = row.given.get("Collective name")
+    name = row.arguments.get("Collective name")
     op = collective_of(name) if isinstance(name, str) else None
     if op is None:
         return None
@@ -170,14 +170,14 @@ def from_shapes(
     both = sorted([*issued, *alone], key=lambda row: row.start)
     known = {number: named for number, row in described.items() if (named := read_group(row)) is not None}
     group_name, group = next(iter(groups.items())) if len(groups) == 1 else ("", None)
-    found: list[tuple[KinetoRow, RecordedOperation]] = []
+    operations: list[tuple[KinetoRow, RecordedOperation]] = []
     for row in both:
         if row.category == "cpu_op":
             sized = shaped(row, SIGNATURES[row.name], annotations.get(row.number), group_name, group)
-            found.append((row, known[row.number].complete(sized) if row.number in known else sized))
+            operations.append((row, known[row.number].complete(sized) if row.number in known else sized))
         elif operation := annotated(row, group_name, group, counts):
-            found.append((row, operation))
-    return found
+            operations.append((row, operation))
+    return operations
 
 
 def _by_gloo_threads(issued: Sequence[KinetoRow], annotations: Sequence[KinetoRow]) -> dict[int, KinetoRow]:
@@ -189,15 +189,15 @@ def _by_gloo_threads(issued: Sequence[KinetoRow], annotations: Sequence[KinetoRo
     for row in sorted(annotations, key=lambda row: row.start):
         if row.name.startswith(GLOO):
             waiting.setdefault((row.name.removeprefix(GLOO), tensor_elements(row, 0)), deque()).append(row)
-    found = {}
+    matched = {}
     for row in sorted(issued, key=lambda row: row.start):
         signature = SIGNATURES[row.name]
         candidates = waiting.get((signature.op, tensor_elements(row, signature.input)))
         while candidates and candidates[0].start < row.start:
             candidates.popleft()  # of an operator issued before the profile began
         if candidates:
-            found[row.number] = candidates.popleft()
-    return found
+            matched[row.number] = candidates.popleft()
+    return matched
 
 
 def shaped(

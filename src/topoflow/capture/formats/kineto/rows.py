@@ -55,7 +55,7 @@ NOTHING: dict[str, Any] = {}
 CAPTURE_BEGINS = ("cudaStreamBeginCapture", "hipStreamBeginCapture")
 CAPTURE_ENDS = ("cudaStreamEndCapture", "hipStreamEndCapture")
 COLUMNS = ("number", "text", "lane", "start", "end", "correlation", "args_begin", "args_end", "names_collective")
-ROWS_AT_ONCE = 2**14  # of columns that become objects
+ROWS_PER_CHUNK = 2**14  # of columns that become objects
 DAMAGED = "rows are damaged and are left out; the first is"
 
 
@@ -71,7 +71,7 @@ class KinetoRow(NamedTuple):
     end: int  # ns
     correlation: int | str | None  # that a kernel shares with the call that launched it
     is_call: bool  # to the runtime or driver of the device: of CUDA, HIP, XPU, MTIA or another vendor
-    given: Mapping[str, Any]  # arguments; of calls, and of kernels that name no collective, none are kept
+    arguments: Mapping[str, Any]  # of calls, and of kernels that name no collective, none are kept
 
     @property
     def place(self) -> str:
@@ -80,12 +80,12 @@ class KinetoRow(NamedTuple):
 
     @property
     def args(self) -> Fields:
-        """The arguments with their place."""
-        return Fields(f"{self.place}.args.", self.given)
+        """Return the arguments with their place."""
+        return Fields(f"{self.place}.args.", self.arguments)
 
     def listed(self, argument: str) -> list[Any]:
         """Return an argument that is a list; an empty one if the row has not this argument."""
-        value = self.given.get(argument)
+        value = self.arguments.get(argument)
         return value if isinstance(value, list) else [] if value is None else self.args.items(argument)
 
 
@@ -149,8 +149,8 @@ class Categories(dict[str, Category]):
         is_call, is_device = category.endswith(CALLS), category in DEVICE
         is_foreign = not (is_call or is_device or category in OTHERS)
         by_name = NAMED.get(category, is_call or is_device or category == SYNC or is_foreign)
-        found = self[category] = Category(by_name, is_call, is_device or is_foreign, is_foreign)
-        return found
+        rules = self[category] = Category(by_name, is_call, is_device or is_foreign, is_foreign)
+        return rules
 
 
 def _is_operator(name: str) -> bool:
@@ -205,32 +205,34 @@ def _plain_rows(
     texts: list[tuple[str, str, Category]] = []
 
     def matters(category: bytes, name: bytes) -> bool:
-        found = orjson.loads(category), orjson.loads(name)
-        known = categories[found[0]]
-        texts.append(("kernel" if known.is_foreign else found[0], found[1], known))
-        return known.applies_to(found[1])
+        pair = orjson.loads(category), orjson.loads(name)
+        rules = categories[pair[0]]
+        texts.append(("kernel" if rules.is_foreign else pair[0], pair[1], rules))
+        return rules.applies_to(pair[1])
 
     columns = events.columns(matters)
     lanes = [(orjson.loads(process), orjson.loads(thread)) for process, thread in columns["lanes"]]
     odd = zip(*(columns[name].tolist() for name in ("odd_number", "odd_begin", "odd_end")), strict=True)
-    kept = _needed(columns, texts)
-    category, name, known = zip(*texts, strict=True) if texts else ((), (), ())
-    is_call, is_work = (np.array([getattr(one, flag) for one in known], bool) for flag in ("is_call", "is_work"))
+    positions = _needed(columns, texts)
+    category, name, all_rules = zip(*texts, strict=True) if texts else ((), (), ())
+    is_call, is_work = (
+        np.array([getattr(rules, flag) for rules in all_rules], bool) for flag in ("is_call", "is_work")
+    )
     category_of, name_of, lane_of = (np.fromiter(values, object, len(values)) for values in (category, name, lanes))
     rows: list[KinetoRow] = []
-    for part in range(0, len(kept), ROWS_AT_ONCE):
-        some = {column: columns[column][kept[part : part + ROWS_AT_ONCE]] for column in COLUMNS}
-        text, correlation = some["text"], some["correlation"].astype(object)
-        correlation[some["correlation"] == NO_CORRELATION] = None
-        begins, ends = some["args_begin"], some["args_end"]
-        has_args = (begins < ends) & ~is_call[text] & ((some["names_collective"] != 0) | ~is_work[text])
-        given = [NOTHING] * len(text)
+    for part in range(0, len(positions), ROWS_PER_CHUNK):
+        chunk = {column: columns[column][positions[part : part + ROWS_PER_CHUNK]] for column in COLUMNS}
+        text, correlation = chunk["text"], chunk["correlation"].astype(object)
+        correlation[chunk["correlation"] == NO_CORRELATION] = None
+        begins, ends = chunk["args_begin"], chunk["args_end"]
+        has_args = (begins < ends) & ~is_call[text] & ((chunk["names_collective"] != 0) | ~is_work[text])
+        arguments = [NOTHING] * len(text)
         for at in np.flatnonzero(has_args).tolist():
-            given[at] = orjson.loads(events.data[begins[at] : ends[at]])
-        names = category_of[text], name_of[text], lane_of[some["lane"]]
-        fields = some["number"], *names, some["start"], some["end"], correlation, is_call[text]
+            arguments[at] = orjson.loads(events.data[begins[at] : ends[at]])
+        names = category_of[text], name_of[text], lane_of[chunk["lane"]]
+        fields = chunk["number"], *names, chunk["start"], chunk["end"], correlation, is_call[text]
         values = (field.tolist() for field in fields)
-        rows += map(NEW_ROW, zip(repeat(file), *values, given, strict=False))
+        rows += map(NEW_ROW, zip(repeat(file), *values, arguments, strict=False))
     return rows, ((number, orjson.loads(events.data[begin:stop])) for number, begin, stop in odd)
 
 
@@ -242,23 +244,24 @@ def _needed(columns: Mapping[str, Any], texts: Sequence[tuple[str, str, Category
     """
     text, correlation = columns["text"], columns["correlation"]
 
-    def each(test: Callable[[str, str, Category], bool]) -> NDArray[np.bool_]:
-        """Return what a test says of the text of each row."""
-        found: NDArray[np.bool_] = np.array([test(*one) for one in texts], dtype=bool)[text]
-        return found
+    def matching(test: Callable[[str, str, Category], bool]) -> NDArray[np.bool_]:
+        """Return the rows whose category, name and rules pass a test."""
+        passed: NDArray[np.bool_] = np.array([test(*entry) for entry in texts], dtype=bool)[text]
+        return passed
 
-    is_foreign, is_call = each(lambda *one: one[2].is_foreign), each(lambda *one: one[2].is_call)
-    kept = ~is_foreign | (correlation != NO_CORRELATION)
-    host = np.flatnonzero(kept & ~each(lambda *one: one[2].is_work))
-    unneeded = is_call & ~each(
-        lambda _, name, known: launches(name) or name.startswith((*CAPTURE_BEGINS, *CAPTURE_ENDS))
+    is_foreign = matching(lambda _category, _name, rules: rules.is_foreign)
+    is_call = matching(lambda _category, _name, rules: rules.is_call)
+    is_relevant = ~is_foreign | (correlation != NO_CORRELATION)
+    host = np.flatnonzero(is_relevant & ~matching(lambda _category, _name, rules: rules.is_work))
+    unneeded = is_call & ~matching(
+        lambda _category, name, _rules: launches(name) or name.startswith((*CAPTURE_BEGINS, *CAPTURE_ENDS))
     )
-    unneeded &= ~np.isin(correlation, correlation[kept & ~is_call])
+    unneeded &= ~np.isin(correlation, correlation[is_relevant & ~is_call])
     if len(columns["odd_number"]) or any(category == SYNC for category, _, _ in texts):
         unneeded[:] = False  # their arguments name calls
     if len(host):
         unneeded[[host[columns["start"][host].argmin()], host[columns["end"][host].argmax()]]] = False
-    return np.flatnonzero(kept & ~unneeded)
+    return np.flatnonzero(is_relevant & ~unneeded)
 
 
 def _row(file: str, number: int, event: Any, categories: Categories) -> KinetoRow | None:
@@ -267,14 +270,14 @@ def _row(file: str, number: int, event: Any, categories: Categories) -> KinetoRo
         _refuse(_place(file, number), event)
     if event.get("ph") != "X":
         return None
-    category, name, given = event.get("cat"), event.get("name"), event.get("args") or NOTHING
+    category, name, arguments = event.get("cat"), event.get("name"), event.get("args") or NOTHING
     if not (type(category) is str and type(name) is str):
         _refuse(_place(file, number), event)
-    known = categories[category]
-    if not known.applies_to(name):
+    rules = categories[category]
+    if not rules.applies_to(name):
         return None
-    if known.is_foreign:
-        if type(given) is not dict or "correlation" not in given:
+    if rules.is_foreign:
+        if type(arguments) is not dict or "correlation" not in arguments:
             return None
         category = "kernel"
     start: Any = event.get("ts")
@@ -285,14 +288,14 @@ def _row(file: str, number: int, event: Any, categories: Categories) -> KinetoRo
         and type(duration) in NUMBERS
         and -LARGEST_INTEGER <= start <= LARGEST_INTEGER
         and 0 <= duration <= LARGEST_INTEGER
-        and all(type(one) in LANE for one in lane)
-        and type(given) is dict
+        and all(type(part) in LANE for part in lane)
+        and type(arguments) is dict
     ):
         _refuse(_place(file, number), event)
     begin = round(float(start) * 1000)
-    correlation = given.get("correlation")
-    if known.is_call or (known.is_work and given.get("Collective name") is None):
-        given = NOTHING
+    correlation = arguments.get("correlation")
+    if rules.is_call or (rules.is_work and arguments.get("Collective name") is None):
+        arguments = NOTHING
     return KinetoRow(
         file,
         number,
@@ -302,8 +305,8 @@ def _row(file: str, number: int, event: Any, categories: Categories) -> KinetoRo
         begin,
         begin + round(float(duration) * 1000),
         correlation if isinstance(correlation, int | str) else None,
-        known.is_call,
-        given,
+        rules.is_call,
+        arguments,
     )
 
 

@@ -82,17 +82,17 @@ def sort_out(
         if not _communicates(row):
             compute.append(kernel)
             continue
-        own = claims.find(call)
-        operation = None if own else described(row)
-        if own or operation is not None or is_nccl(row.name):
+        claimed = claims.find(call)
+        operation = None if claimed else described(row)
+        if claimed or operation is not None or is_nccl(row.name):
             streams.add(row.lane)
-        for number in own or [row.number]:
+        for number in claimed or [row.number]:
             start, end = transfers.get(number, (row.start, row.end))
             transfers[number] = min(start, row.start), max(end, row.end)
-        carried.append((kernel, frozenset(own or [row.number])))
+        carried.append((kernel, frozenset(claimed or [row.number])))
         if operation is not None:
             operations.append((kernel, operation))
-        elif not own:
+        elif not claimed:
             unsized.append(kernel)
     return DeviceRows(transfers, len(streams), compute, carried, operations, unsized)
 
@@ -120,12 +120,15 @@ def without_launches(
     }
     again = {number for numbers in known.values() for number in numbers}
     counts[NO_LAUNCH] += len(again - matched.keys())
-    kept = {number: times for number, times in device.transfers.items() if number not in again}
+    transfers = {number: times for number, times in device.transfers.items() if number not in again}
     return replace(
         device,
-        transfers=kept | {row: device.transfers[number] for number, row in matched.items()},
-        carried=[(kernel, frozenset(matched.get(number, number) for number in own)) for kernel, own in device.carried],
-        described=[one for one in device.described if one[0].row.number not in again],
+        transfers=transfers | {row: device.transfers[number] for number, row in matched.items()},
+        carried=[
+            (kernel, frozenset(matched.get(number, number) for number in operations))
+            for kernel, operations in device.carried
+        ],
+        described=[pair for pair in device.described if pair[0].row.number not in again],
     )
 
 
@@ -136,7 +139,7 @@ def _kind(operation: RecordedOperation) -> Hashable:
 def _communicates(row: KinetoRow) -> bool:
     if row.category != "kernel":
         return copies_to_peer(row.name)
-    return row.given.get("Collective name") is not None or communicates(row.name)
+    return row.arguments.get("Collective name") is not None or communicates(row.name)
 
 
 def _launched(rows: ProfileRows) -> Iterator[tuple[LaunchedRow, KinetoRow | None]]:
@@ -182,7 +185,7 @@ class _Claims:
         for row in rows:
             if row.number in operations and row.name not in SYMMETRIC:
                 waiting.setdefault(row.lane, []).append(row.number)
-            elif row.name == PARAM_COMMS and row.given.get("Collective name") == "coalesced":
+            elif row.name == PARAM_COMMS and row.arguments.get("Collective name") == "coalesced":
                 wrappers.append(row)
                 self._wrapped[row.number] = waiting.pop(row.lane, [])
         self._wrappers = Enclosing(wrappers)

@@ -18,12 +18,12 @@ from topoflow.capture.torch_names import SYMMETRIC
 def symmetric(
     rows: Sequence[KinetoRow], groups: Mapping[str, tuple[int, ...]]
 ) -> list[tuple[KinetoRow, RecordedOperation]]:
-    """One operation for every such row, in the order of issue; what the row does not say is None."""
+    """Return an operation for every such row, in the order of issue; unknown fields are None."""
     name, group = next(iter(groups.items())) if len(groups) == 1 else ("", None)
-    found = []
+    operations = []
     for row in rows:
         if row.category == "cpu_op" and row.name in SYMMETRIC:
             operation = shaped(row, SYMMETRIC[row.name], None, name, group)
             even = () if operation.op == "all_to_all" else None
-            found.append((row, replace(operation, operator=row.name, splits_in=even, splits_out=even)))
-    return found
+            operations.append((row, replace(operation, operator=row.name, splits_in=even, splits_out=even)))
+    return operations

@@ -24,7 +24,7 @@ from topoflow.capture.formats.kineto.rows import SYNC, KinetoRow, ProfileRows
 from topoflow.capture.formats.kineto.spans import DeviceRows, LaunchedRow
 from topoflow.capture.torch_names import PARAM_COMMS
 
-CLOSE = 1_000  # ns: times are whole microseconds in some files
+TIME_TOLERANCE_NS = 1_000  # ns: times are whole microseconds in some files
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def waiters(rows: ProfileRows, operations: Sequence[KinetoRow], device: DeviceRo
     """Return what waited for ``operations``, which are among ``rows``, all in the order of their start."""
     if any(row.category == SYNC and row.name == STREAM_WAITS for row in rows.host):
         return _of_streams(rows, device)
-    found = Waiters()
+    waits = Waiters()
     lanes: dict[Any, list[LaunchedRow]] = defaultdict(list)
     for kernel in sorted(device.compute, key=lambda kernel: kernel.order):
         lanes[kernel.row.lane].append(kernel)
@@ -57,28 +57,30 @@ def waiters(rows: ProfileRows, operations: Sequence[KinetoRow], device: DeviceRo
         ends = [device.transfers[number][1] for number in wait.rows if number in device.transfers]
         if not ends:
             continue
-        end = max(ends) - CLOSE
+        end = max(ends) - TIME_TOLERANCE_NS
         next_ones = [(lanes[lane], bisect_left(times, wait.at)) for lane, times in launches.items()]
         first = [kernels[at] for kernels, at in next_ones if at < len(kernels) and kernels[at].row.start >= end]
         waiting = min(first, key=lambda kernel: kernel.order, default=None)
         if waiting is not None:
             number = waiting.row.number
-            found.kernels[number] = (*found.kernels.get(number, ()), *wait.rows)
+            waits.kernels[number] = (*waits.kernels.get(number, ()), *wait.rows)
         at = bisect_left(issues, wait.at)
         if at < len(operations) and (waiting is None or issues[at] < waiting.launch):
             number = operations[at].number
             if number in device.transfers and device.transfers[number][0] >= end:
-                found.operations[number] = (*found.operations.get(number, ()), *wait.rows)
-    return found
+                waits.operations[number] = (*waits.operations.get(number, ()), *wait.rows)
+    return waits
 
 
 def _of_streams(rows: ProfileRows, device: DeviceRows) -> Waiters:
-    found = Waiters()
-    for kernel, own, awaited in stream_waits(rows, device).kernels:
-        ended = sorted(number for number in awaited - own if device.transfers[number][1] - CLOSE <= kernel.start)
-        numbers, waiting = (own, found.operations) if own else ({kernel.number}, found.kernels)
+    waits = Waiters()
+    for kernel, operations, awaited in stream_waits(rows, device).kernels:
+        ended = sorted(
+            number for number in awaited - operations if device.transfers[number][1] - TIME_TOLERANCE_NS <= kernel.start
+        )
+        numbers, waiting = (operations, waits.operations) if operations else ({kernel.number}, waits.kernels)
         waiting.update({number: tuple(ended) for number in numbers})
-    return found
+    return waits
 
 
 def _waits(rows: Sequence[KinetoRow], operations: set[int]) -> list[Wait]:
@@ -89,7 +91,7 @@ def _waits(rows: Sequence[KinetoRow], operations: set[int]) -> list[Wait]:
     for row in rows:
         if row.name != PARAM_COMMS:
             continue
-        name, group = row.given.get("Collective name"), _hashable(row.given.get("Process Group Name"))
+        name, group = row.arguments.get("Collective name"), _hashable(row.arguments.get("Process Group Name"))
         if row.number in operations:
             units[group].append([row])
             latest.setdefault((group, row.lane), []).append(units[group][-1])
@@ -109,11 +111,11 @@ def _matched(calls: Sequence[KinetoRow], units: Sequence[Sequence[KinetoRow]]) -
     numbered: dict[Any, list[Sequence[KinetoRow]]] = defaultdict(list)
     for unit in units:
         for row in unit:
-            numbered[_hashable(row.given.get("Seq"))].append(unit)
-    found = []
+            numbered[_hashable(row.arguments.get("Seq"))].append(unit)
+    waits = []
     for index, call in enumerate(calls):
-        if call.given.get("Seq") is not None:
-            before = [unit for unit in numbered[_hashable(call.given["Seq"])] if unit[0].start < call.start]
+        if call.arguments.get("Seq") is not None:
+            before = [unit for unit in numbered[_hashable(call.arguments["Seq"])] if unit[0].start < call.start]
             unit = before[-1] if before else []
         elif len(calls) == len(units):
             unit = units[index]
@@ -121,8 +123,8 @@ def _matched(calls: Sequence[KinetoRow], units: Sequence[Sequence[KinetoRow]]) -
             issued = bisect_left(starts, call.start)
             unit = units[issued - 1] if issued else []
         if unit and unit[0].start < call.start:
-            found.append(Wait(call.start, tuple(row.number for row in unit)))
-    return found
+            waits.append(Wait(call.start, tuple(row.number for row in unit)))
+    return waits
 
 
 def _hashable(value: Any) -> Any:

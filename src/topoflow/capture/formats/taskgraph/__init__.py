@@ -133,8 +133,8 @@ def _task(record: Record, devices: Mapping[int, tuple[int, ...]], servers: int) 
         at = devices.get(device, ())
         expected = 1 if kind in COMPUTE else 2
         if len(at) != expected:
-            law = "a GPU" if expected == 1 else "a nominal link"
-            raise ValueError(f"{record.place}.deviceid: must be {law}, got {device}")
+            requirement = "a GPU" if expected == 1 else "a nominal link"
+            raise ValueError(f"{record.place}.deviceid: must be {requirement}, got {device}")
     return Task(record.place, record.unsigned64(6), kind, at, milliseconds * 1e-3, size, following)
 
 

@@ -48,16 +48,16 @@ class Record:
         return tuple(int(self._read(types.Uint64Flags, first + 8 * index)) for index in range(count))
 
     def records(self, slot: int, name: str) -> list[Record]:
-        """The vector of tables of ``slot``: each lies in the file once."""
+        """Return the vector of tables of ``slot``; each lies in the file once."""
         first, count = self._vector(slot, 4)
-        found = []
+        records = []
         for index in range(count):
             at = first + 4 * index
             target = at + int(self._read(types.UOffsetTFlags, at))
-            found.append(Record(f"{self.place}: {name}[{index}]", self.data, target))
-        if len({record.position for record in found}) < count:
+            records.append(Record(f"{self.place}: {name}[{index}]", self.data, target))
+        if len({record.position for record in records}) < count:
             raise ValueError(f"{self.place}: {name} must be different tables, got one twice")
-        return found
+        return records
 
     def _number(self, slot: int, flags: Any) -> Any:
         at = self._field(slot)

@@ -43,7 +43,7 @@ def place(packets: Index, rack: Index, seed: int) -> Index:
         numbers = np.flatnonzero(free)
         best_rack = by_room(rack[numbers])[0]
         size = power_of_two(min(len(best_rack), int(unmapped.sum())))
-        groups = grouped(kept(processes, unmapped), size)
+        groups = grouped(select_groups(processes, unmapped), size)
         chosen = groups.members[groups.inside.argmax()]
         cores = numbers[best_rack[:size]]
         core[chosen] = cores
@@ -59,7 +59,7 @@ def singles(packets: Index) -> ProcessGroups:
     return ProcessGroups(members, np.zeros(len(packets), np.int64), pairs, packets_of_pairs[tuple(pairs.T)])
 
 
-def kept(groups: ProcessGroups, mask: Mask) -> ProcessGroups:
+def select_groups(groups: ProcessGroups, mask: Mask) -> ProcessGroups:
     """Keep the groups in the ``mask`` [G], in their order."""
     number = np.cumsum(mask) - 1
     inside = mask[groups.pairs].all(axis=1)

@@ -43,8 +43,8 @@ def kinds(fabric: Fabric) -> list[Kind]:
 def order_name(what: str, group: Group, order: Group, number: int, servers: int) -> str:
     """Return the name of an order: ``ring +5`` or ``trees +1`` among all servers, ``rings of 8, +1`` among some."""
     step = stride(group, order)
-    which = f"+{step}" if step is not None else f"{number + 1}"
-    return f"{what} {which}" if len(group) == servers else f"{what.removesuffix('s')}s of {len(group)}, {which}"
+    label = f"+{step}" if step is not None else f"{number + 1}"
+    return f"{what} {label}" if len(group) == servers else f"{what.removesuffix('s')}s of {len(group)}, {label}"
 
 
 def _edges(order: Group) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ import pytest
 
 import topoflow
 from topoflow.cli import main
-from topoflow.cli.kept import new_folder
+from topoflow.cli.saved_results import new_folder
 from topoflow.search.base import Plan
 
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "fabric=ring")
