@@ -53,12 +53,12 @@ def main(fabric: int, messages: int, detours: int) -> None:
     world = place(traffic, network, name="random", routing=routing)
     placed, of_place = time.process_time(), memory()
     model = Packet(size=2048, buffer=28672, switch_latency=300e-9, credit_latency=300e-9)
-    (found,) = model.simulate([world], Run(threads=1))
+    (timeline,) = model.simulate([world], Run(threads=1))
     simulated = time.process_time()
     tables, name = world.graph.next_hops, f"addressed.{network.name}"
     assert tables is not None
-    assert found.ports is not None
-    hops = int(found.ports.packets.sum())
+    assert timeline.ports is not None
+    hops = int(timeline.ports.packets.sum())
     print(f"{name}.switches {len(network.nodes) - SERVERS}")
     print(f"{name}.links {network.links}")
     print(f"{name}.tables_mib {(tables.inside.nbytes + tables.outside.nbytes + tables.sets.links.nbytes) / 2**20:.1f}")
@@ -67,7 +67,7 @@ def main(fabric: int, messages: int, detours: int) -> None:
     print(f"{name}.{routing}.simulate_seconds {simulated - placed:.2f}")
     print(f"{name}.{routing}.packet_hops {hops}")
     print(f"{name}.{routing}.hops_per_packet {hops / (messages * 8):.3f}")
-    print(f"{name}.{routing}.makespan {found.makespan:.6g}")
+    print(f"{name}.{routing}.makespan {timeline.makespan:.6g}")
     print(f"{name}.place_memory_mib {of_place:.0f}")
     print(f"{name}.{routing}.memory_mib {memory():.0f}")
 

@@ -66,8 +66,8 @@ def run(ranks: int, folder: str | None) -> dict[str, float]:
 
 def main() -> None:
     """Print ``step.median_us.plain``, ``.recorded`` and ``.ratio`` or ``.added``, and so on."""
-    given = dict(argument.split("=") for argument in sys.argv[1:])
-    ranks, rounds = int(given.get("ranks", 2)), int(given.get("rounds", 3))
+    options = dict(argument.split("=") for argument in sys.argv[1:])
+    ranks, rounds = int(options.get("ranks", 2)), int(options.get("rounds", 3))
     plain, recorded = [], []
     for _ in range(rounds):
         plain.append(run(ranks, None))

@@ -71,23 +71,27 @@ def main(wheel: str, simumax: str, out: str) -> None:
     for gpu, peaks in PEAKS.items():
         training = json.loads(Path(simumax, f"{SIMUMAX[gpu]}.json").read_text())["accelerator"]
         moving = training["bandwidth"]["default"]
-        own = gpu in SAME_GPU
+        same_gpu = gpu in SAME_GPU
         table = {
             "gpu": gpu.upper(),
             "origin": (
                 f"aiconfigurator-core 0.12.0 (Apache-2.0), {system(gpu)}: GEMM, causal attention, NCCL all-gather"
-                + ("" if own else ", memory-bound kernels")
+                + ("" if same_gpu else ", memory-bound kernels")
                 + f"; SimuMax 4dcaae5 (Apache-2.0), configs/system/{SIMUMAX[gpu]}.json: backward kernels"
-                + (", scale of BF16 GEMM, memory-bound kernels" if own else "")
+                + (", scale of BF16 GEMM, memory-bound kernels" if same_gpu else "")
                 + (FLASH2_ORIGIN if gpu in OVERLAP else "")
                 + "; made by benchmarks/efficiency_tables.py"
             ),
-            "matmul": matmul(archive, gpu, peaks, forward_of(training) if own else {}),
+            "matmul": matmul(archive, gpu, peaks, forward_of(training) if same_gpu else {}),
             "attention": attention(archive, gpu, peaks),
             "flash2": FLASH2.get(gpu),
             "backward": backward(training),
-            "memory": moving["efficient_factor"] if own else number(archive, gpu, "mem_bw_empirical_scaling_factor"),
-            "launch_us": moving["latency_us"] if own else number(archive, gpu, "mem_empirical_constant_latency") * 1e6,
+            "memory": moving["efficient_factor"]
+            if same_gpu
+            else number(archive, gpu, "mem_bw_empirical_scaling_factor"),
+            "launch_us": moving["latency_us"]
+            if same_gpu
+            else number(archive, gpu, "mem_empirical_constant_latency") * 1e6,
             "links": links(archive, gpu, peaks["links"]),
             "overlap": OVERLAP.get(gpu, 1.0),
         }
@@ -102,16 +106,16 @@ def system(gpu: str) -> str:
 def text(table: dict[str, Any]) -> str:
     """JSON with one line for every list of numbers."""
     lines = json.dumps(table, indent=1)
-    return re.sub(r"\[[\d\s.,]*\]", lambda found: re.sub(r"\s+", " ", found[0]), lines) + "\n"
+    return re.sub(r"\[[\d\s.,]*\]", lambda match: re.sub(r"\s+", " ", match[0]), lines) + "\n"
 
 
 def rows_of(archive: zipfile.ZipFile, gpu: str, kind: str, name: str) -> list[list[dict[str, Any]]]:
     """Return the measured points of each framework, of its latest version."""
     latest: dict[str, str] = {}
     for path in archive.namelist():
-        found = re.fullmatch(rf"{FOLDER}/data/{system(gpu)}/{kind}/(\w+)/([\w.]+)/{name}_perf.parquet", path)
-        if found and version(found[2]) >= version(latest.get(found[1], "/0/").split("/")[-2]):
-            latest[found[1]] = path
+        match = re.fullmatch(rf"{FOLDER}/data/{system(gpu)}/{kind}/(\w+)/([\w.]+)/{name}_perf.parquet", path)
+        if match and version(match[2]) >= version(latest.get(match[1], "/0/").split("/")[-2]):
+            latest[match[1]] = path
     return [pq.read_table(io.BytesIO(archive.read(path))).to_pylist() for path in sorted(latest.values())]
 
 
@@ -169,18 +173,18 @@ def grid(
     if len(key) < len(axes):
         return [grid(reached, axes, (*key, size), scale) for size in axes[len(key)]]
     if key not in reached:
-        alike = [each for each in reached if all(size in axis for size, axis in zip(each, axes, strict=True))]
-        key = min(alike, key=lambda each: sum(abs(math.log(a / b)) for a, b in zip(each, key, strict=True)))
+        alike = [shape for shape in reached if all(size in axis for size, axis in zip(shape, axes, strict=True))]
+        key = min(alike, key=lambda shape: sum(abs(math.log(a / b)) for a, b in zip(shape, key, strict=True)))
     return float(f"{min(median(reached[key]) * scale, 1.0):.3g}")
 
 
 def multiplications(training: dict[str, Any]) -> dict[tuple[Any, ...], float]:
     """Return what SimuMax measured, by layout, rows, inputs and outputs."""
-    found: dict[tuple[Any, ...], float] = {}
+    shares: dict[tuple[Any, ...], float] = {}
     for name, share in training["op"]["matmul"]["accurate_efficient_factor"].items():
         m, k, n, layout = re.findall(r"m=(\d+), k=(\d+), n=(\d+), layout=(\w\w)", name)[0]
-        found[layout, int(m), int(k), int(n)] = share
-    return found
+        shares[layout, int(m), int(k), int(n)] = share
+    return shares
 
 
 def forward_of(training: dict[str, Any]) -> dict[tuple[int, ...], float]:
@@ -189,27 +193,27 @@ def forward_of(training: dict[str, Any]) -> dict[tuple[int, ...], float]:
 
 def backward(training: dict[str, Any]) -> dict[str, float]:
     """Efficiencies of backward kernels as parts of those forward, which layouts TN, NN and NT tell apart."""
-    found = multiplications(training)
+    shares = multiplications(training)
     factors: dict[str, list[float]] = defaultdict(list)
-    for (layout, m, k, n), share in found.items():
+    for (layout, m, k, n), share in shares.items():
         if layout == "TN":  # m rows of k inputs to n outputs
             for field, key in (("inputs", ("NN", m, n, k)), ("parameters", ("NT", n, m, k))):
-                if key in found:
-                    factors[field].append(found[key] / share)
+                if key in shares:
+                    factors[field].append(shares[key] / share)
     forward, back = (training["op"][name]["accurate_efficient_factor"] for name in ("sdp_fwd", "sdp_bwd"))
     factors["attention"] = [back[shape] / forward[shape] for shape in forward if shape in back]
     return {name: round(min(median(values), 1.0), 3) for name, values in factors.items()}
 
 
 def number(archive: zipfile.ZipFile, gpu: str, name: str) -> float:
-    found = re.search(rf"{name}: ([\d.e-]+)", archive.read(f"{FOLDER}/{system(gpu)}.yaml").decode())
-    assert found is not None
-    return float(found[1])
+    match = re.search(rf"{name}: ([\d.e-]+)", archive.read(f"{FOLDER}/{system(gpu)}.yaml").decode())
+    assert match is not None
+    return float(match[1])
 
 
 def links(archive: zipfile.ZipFile, gpu: str, peak: float) -> float:
     """Bus bandwidth of the largest all-gather among the GPUs of a host; message sizes count elements of 2 bytes."""
-    rows = [row for each in rows_of(archive, gpu, "comm", "nccl") for row in each]
+    rows = [row for table in rows_of(archive, gpu, "comm", "nccl") for row in table]
     rows = [
         row for row in rows if (row["op_name"], row["nccl_dtype"]) == ("all_gather", "half") and row["num_gpus"] <= 8
     ]

@@ -46,16 +46,16 @@ def measure(name: str, scenario: Scenario, job: EmulatedJob, shaped: bool = True
     fabric = scenario.fabric()
     (predicted,) = simulate([world_of(fabric, job)], Fluid())
     with tempfile.TemporaryDirectory() as folder:
-        found = emulate(fabric, job, scenario.orders, Path(folder), shaped)
+        measured = emulate(fabric, job, scenario.orders, Path(folder), shaped)
     used = predicted.link_bytes > 0
-    ratio = 100 * (found.timeline.link_bytes[used] / predicted.link_bytes[used] - 1)
-    time = found.timeline.makespan
-    reduce = np.median(found.reduce_times) / (predicted.task_finish[-1] - predicted.task_start[-1]) - 1
+    ratio = 100 * (measured.timeline.link_bytes[used] / predicted.link_bytes[used] - 1)
+    time = measured.timeline.makespan
+    reduce = np.median(measured.reduce_times) / (predicted.task_finish[-1] - predicted.task_start[-1]) - 1
     cells = [
         f"{scenario.plan.servers} | {scenario.plan.degree} | {name} | {predicted.makespan:.3f} | {time:.3f}",
         f"{100 * (time / predicted.makespan - 1):+.1f} % | {100 * reduce:+.1f} %",
         f"{ratio.min():+.1f} to {ratio.max():+.1f} %",
-        " ".join(f"{each:.2f}" for each in found.iteration_times),
+        " ".join(f"{seconds:.2f}" for seconds in measured.iteration_times),
     ]
     print("| " + " | ".join(cells) + " |", flush=True)
 

@@ -50,38 +50,38 @@ def batches(worlds: Sequence[World], device: DeviceMemory, count: int) -> None:
     say("batches.host.pack_ms_per_world", 1e3 * seconds(lambda: pack(worlds), cpu) / host)
     packed = {worlds[first].name: pack(worlds[first : first + size]) for first in range(0, host, size)}
     arrays = {name: batch.arrays for name, batch in packed.items()}
-    say("batches.host.mb", sum(each.nbytes for one in arrays.values() for each in one.values()) / 1e6)
+    say("batches.host.mb", sum(array.nbytes for batch in arrays.values() for array in batch.values()) / 1e6)
     if not device.on_cuda:
         return
     run = Run(device)
 
-    def pieces(given: Sequence[World], memory: int) -> Iterator[Sequence[World]]:
-        for first in range(0, len(given), size):
-            yield given[first : first + size]
+    def pieces(batch_worlds: Sequence[World], memory: int) -> Iterator[Sequence[World]]:
+        for first in range(0, len(batch_worlds), size):
+            yield batch_worlds[first : first + size]
 
-    def steps(given: Sequence[World], on: DeviceMemory) -> launch.Steps[list[World]]:
-        batch = packed[given[0].name]
+    def steps(batch_worlds: Sequence[World], memory: DeviceMemory) -> launch.Steps[list[World]]:
+        batch = packed[batch_worlds[0].name]
         batch.arrays["status"][:] = 0
-        yield from fluid._run(batch, on, run, 0.0)
-        return list(given)
+        yield from fluid._run(batch, memory, run, 0.0)
+        return list(batch_worlds)
 
     def simulate() -> None:
         launch.in_pieces(worlds, device, Silent(), pieces, steps)
 
-    for how in ("pageable", "pinned"):
-        through = replace(device, pins=how == "pinned")
+    for kind in ("pageable", "pinned"):
+        through = replace(device, pins=kind == "pinned")
 
         def copies(through: DeviceMemory = through) -> None:
-            for each in arrays.values():
-                on_device = through.put(each)
+            for array in arrays.values():
+                on_device = through.put(array)
                 for name in ("start", "finish"):
                     through.numpy(on_device[name])
 
         begin = time.perf_counter()
         copies()
         device.wait()
-        say(f"batches.copies.{how}.first_s", time.perf_counter() - begin)
-        say(f"batches.copies.{how}.s", seconds(copies, device))
+        say(f"batches.copies.{kind}.first_s", time.perf_counter() - begin)
+        say(f"batches.copies.{kind}.s", seconds(copies, device))
     for streams, name in ((1, "one_stream"), (2, "two_streams")):
         launch.STREAMS = streams
         say(f"batches.{name}.s", seconds(simulate, device))
@@ -92,28 +92,28 @@ def gradients(device: DeviceMemory) -> None:
     """Forward and backward passes of a sweep over a DLRM on a torus of 8 servers, on the device and the CPU."""
     world = topoflow.compare("workload.tables=16", servers=8, fabric="torus")[0].timeline.world
     rows = np.tile(world.capacity, (max(GRADIENTS), 1)) * np.random.default_rng(0).uniform(0.5, 2, (max(GRADIENTS), 1))
-    for where in {"cpu": DeviceMemory(torch.device("cpu")), "cuda": device}.values():
+    for memory in {"cpu": DeviceMemory(torch.device("cpu")), "cuda": device}.values():
         for count in GRADIENTS:
-            capacity = torch.tensor(rows[:count], requires_grad=True, device=where.torch)
-            latency = torch.tensor(np.tile(world.latency, (count, 1)), device=where.torch)
-            made: list[Any] = []
+            capacity = torch.tensor(rows[:count], requires_grad=True, device=memory.torch)
+            latency = torch.tensor(np.tile(world.latency, (count, 1)), device=memory.torch)
+            losses: list[Any] = []
 
-            def forward(capacity: Any = capacity, latency: Any = latency, made: list[Any] = made) -> None:
-                made[:] = [fluid.sweep(world.graph, capacity, latency).makespan.sum()]
+            def forward(capacity: Any = capacity, latency: Any = latency, losses: list[Any] = losses) -> None:
+                losses[:] = [fluid.sweep(world.graph, capacity, latency).makespan.sum()]
 
-            def both(forward: Callable[[], None] = forward, made: list[Any] = made) -> None:
+            def both(forward: Callable[[], None] = forward, losses: list[Any] = losses) -> None:
                 forward()
-                made[0].backward()
+                losses[0].backward()
 
-            one, two = seconds(forward, where), seconds(both, where)
-            say(f"gradients.{where.torch.type}.{count}.forward_s", one)
-            say(f"gradients.{where.torch.type}.{count}.backward_s", two - one)
+            forward_s, both_s = seconds(forward, memory), seconds(both, memory)
+            say(f"gradients.{memory.torch.type}.{count}.forward_s", forward_s)
+            say(f"gradients.{memory.torch.type}.{count}.backward_s", both_s - forward_s)
 
 
 def main(words: Sequence[str]) -> None:
-    given = {"worlds": "2048", "pieces": "8", "device": "cuda"} | dict(word.partition("=")[::2] for word in words)
-    device = DeviceMemory.named(given["device"])
-    batches(many_c(int(given["worlds"])), device, int(given["pieces"]))
+    options = {"worlds": "2048", "pieces": "8", "device": "cuda"} | dict(word.partition("=")[::2] for word in words)
+    device = DeviceMemory.named(options["device"])
+    batches(many_c(int(options["worlds"])), device, int(options["pieces"]))
     if device.on_cuda:
         gradients(device)
 

@@ -62,12 +62,12 @@ def main() -> None:
 
 def barriers(places: str) -> Counter[str]:
     """How often a warp waits at a barrier, by ``file:line<file:line of the caller<...``."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for line in places.splitlines():
         number, _, offsets = line.partition(" ")
         lines = re.findall(r" at (\w+\.h:\d+)", "\n".join(emulation.places(offsets)))
-        found["<".join(lines[:CALLERS])] += int(number)
-    return found
+        counts["<".join(lines[:CALLERS])] += int(number)
+    return counts
 
 
 def fluid(world: World, device: DeviceMemory) -> int:
@@ -86,24 +86,24 @@ def gradient(world: World) -> Callable[[], int]:
     rows = [torch.from_numpy(row[None].copy()).to("cuda") for row in (world.capacity, world.latency)]
     for row in rows:
         row.requires_grad_()
-    found = sweep(world.graph, *rows)
-    loss = found.finish.sum()
+    result = sweep(world.graph, *rows)
+    loss = result.finish.sum()
 
     def backward() -> int:
         loss.backward()
-        return len(np.unique(found.finish.detach().cpu().numpy()))
+        return len(np.unique(result.finish.detach().cpu().numpy()))
 
     return backward
 
 
 def ladder(device: DeviceMemory) -> Callable[[], int]:
     """Steps of one ladder of chains over placements of a DLRM; an event is a proposal."""
-    asked = job("topoopt", 4, SERVERS)
-    placed = choices(SERVERS, asked.strategy.placement.values())
-    model = Contention(asked.workload, asked.fabric, placed.holders, device=device)
-    known = budget(asked.workload, placed), moves(asked.workload, placed), shares(SearchSettings.acceptance, CHAINS)
-    walk = Tempering(model, *known, 7, 0)
-    hybrid = placed.placement(asked.workload, asked.strategy)
+    dlrm = job("topoopt", 4, SERVERS)
+    placed = choices(SERVERS, dlrm.strategy.placement.values())
+    model = Contention(dlrm.workload, dlrm.fabric, placed.holders, device=device)
+    settings = budget(dlrm.workload, placed), moves(dlrm.workload, placed), shares(SearchSettings.acceptance, CHAINS)
+    walk = Tempering(model, *settings, 7, 0)
+    hybrid = placed.placement(dlrm.workload, dlrm.strategy)
     start = walk.begin(np.tile(hybrid, (1, CHAINS, 1)), SearchSettings().kept)
     ladders = walk.ladders()
     ladders.resume({name: value for name, value in vars(start).items() if name != "step"})

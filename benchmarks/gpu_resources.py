@@ -36,21 +36,21 @@ def resources(file: str, architecture: str) -> Iterator[tuple[str, float]]:
         ptx, cubin = f"{folder}/kernel.ptx", f"{folder}/kernel.cubin"
         _run("nvcc", *FLAGS, f"-arch={architecture}", "-ptx", str(CSRC / "cuda" / f"{file}.cu"), "-o", ptx)
         threads = dict(ENTRY.findall(Path(ptx).read_text()))
-        said = _run("nvcc", f"-arch={architecture}", "-Xptxas=-v", "-cubin", ptx, "-o", cubin)
+        report = _run("nvcc", f"-arch={architecture}", "-Xptxas=-v", "-cubin", ptx, "-o", cubin)
         sizes = dict(SECTION.findall(_run("readelf", "--sections", "--wide", cubin)))
-    for symbol, found in taken(said).items():
+    for symbol, usage in taken(report).items():
         if symbol in threads:
-            found |= {
+            usage |= {
                 "instructions": int(sizes[symbol], 16) // INSTRUCTION,
                 "threads": int(threads[symbol]),
-                "occupancy": occupancy(int(found["registers"]), int(threads[symbol])),
+                "occupancy": occupancy(int(usage["registers"]), int(threads[symbol])),
             }
-            yield from ((f"resources.{file}.{_kernel(symbol)}.{what}", value) for what, value in found.items())
+            yield from ((f"resources.{file}.{_kernel(symbol)}.{metric}", value) for metric, value in usage.items())
 
 
-def taken(said: str) -> dict[str, dict[str, float]]:
+def taken(report: str) -> dict[str, dict[str, float]]:
     """By kernel, what ptxas says of it and of the functions that it calls: those come after it, and have own spills."""
-    _, *parts = re.split(r"Compiling entry function '(\w+)'", said)
+    _, *parts = re.split(r"Compiling entry function '(\w+)'", report)
     return {
         symbol: {
             "registers": int(re.findall(r"Used (\d+) registers", text)[0]),
@@ -83,7 +83,7 @@ def write(architecture: str = "sm_90", files: str = "") -> None:
     """Print the resources of all kernels, or of some files of csrc/cuda separated by commas."""
     if shutil.which("nvcc") is None:
         sys.exit("nvcc: must be on the path, got none")
-    for file in files.split(",") if files else sorted(each.stem for each in (CSRC / "cuda").glob("*.cu")):
+    for file in files.split(",") if files else sorted(path.stem for path in (CSRC / "cuda").glob("*.cu")):
         for name, value in resources(file, architecture):
             print(name, f"{value:g}", flush=True)
 

@@ -23,7 +23,7 @@ from measure import say
 from numpy.typing import NDArray
 
 TRACES = {"dev": ("v1.dev.txt", "v1.dev.c2100000.txt"), "test": ("v1.test.txt", "v1.test.c2591400.txt")}
-LEAST = 48  # machines
+MIN_MACHINES = 48  # machines
 USERS = "|"  # between the machines of two users
 
 
@@ -37,7 +37,7 @@ def groups(machines: Path, lifetimes: Path) -> Iterator[tuple[int, int]]:
                 raise ValueError(f"{lifetimes}: must have the times of {machines.name}, got {at} for {time}")
             for user in zip_users(types, lives):
                 for (_, lifetime), size in Counter(user).items():
-                    if size >= LEAST:
+                    if size >= MIN_MACHINES:
                         yield size, int(lifetime[1:])
 
 
@@ -55,9 +55,9 @@ def rank_correlation(first: NDArray[np.int64], second: NDArray[np.int64]) -> flo
 
 
 def _ranks(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-    _, which, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+    _, inverse, counts = np.unique(numbers, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
-    ranks: NDArray[np.float64] = (ends - (counts - 1) / 2)[which]
+    ranks: NDArray[np.float64] = (ends - (counts - 1) / 2)[inverse]
     return ranks
 
 

@@ -95,8 +95,8 @@ def hpcc(setting: Setting, pairs: Pairs) -> Answer:
     step = model.hpcc_step / ROUND_TRIP
     peer = Hpcc(Path(setting.program).resolve(), payload, model.hpcc_utilization, model.hpcc_stages, step)
     with tempfile.TemporaryDirectory() as folder:
-        found = peer.run(fat_tree(setting), pairs, setting.packets, Path(folder))
-    return Answer(found.finish * 1e6, 0, found.nodes)
+        answer = peer.run(fat_tree(setting), pairs, setting.packets, Path(folder))
+    return Answer(answer.finish * 1e6, 0, answer.nodes)
 
 
 def htsim(setting: Setting, pairs: Pairs, seed: int) -> Answer:
@@ -130,7 +130,7 @@ def model_of(setting: Setting) -> Packet:
     if setting.peer == "hpcc":
         return replace(usual, loss="none", control="hpcc", window="auto", buffer=BUFFER * 2**20 // 8)
     if is_nscc(Path(setting.program)):
-        low, high = (each * PACKET for each in NSCC_MARKS)
+        low, high = (mark * PACKET for mark in NSCC_MARKS)
         marks: dict[str, Any] = {"ecn_from": low, "ecn_to": high, "ecn_most": 1.0, "ecn_at": "departure"}
         draws = {"draws": setting.draws} if setting.draws else {}
         buffer = NSCC_DEPTH * PACKET
@@ -166,39 +166,39 @@ def ours(setting: Setting, pairs: Pairs, seed: int, nodes: list[list[int]]) -> A
     if nodes:
         world = on_paths(world, fabric, nodes)
     model = model_of(setting)
-    found = model.simulate([world], Run(threads=1))[0]
+    timeline = model.simulate([world], Run(threads=1))[0]
     back = numbers(world, layout_of(world.graph, model), model).control.back / 1e12
-    ports: Any = found.ports
-    return Answer((found.finish + back)[world.graph.bytes > 0] * 1e6, int(ports.lost.sum()), nodes)
+    ports: Any = timeline.ports
+    return Answer((timeline.finish + back)[world.graph.bytes > 0] * 1e6, int(ports.lost.sum()), nodes)
 
 
 def main() -> None:
-    asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
-    peer = next((name for name in ("htsim", "hpcc") if name in asked), "htsim")
-    program, cases = asked.pop(peer, ""), asked.pop("cases", ",".join(CASES)).split(",")
-    draws, slow = asked.pop("draws", ""), bool(int(asked.pop("slow", 0)))
-    servers, packets = int(asked.pop("servers", 16)), int(asked.pop("packets", 500))
-    window, seeds = int(asked.pop("window", 60)), int(asked.pop("seeds", 3))
-    if asked or not program or not set(cases) <= set(CASES):
-        law = f"htsim or hpcc must be a program, cases some of {', '.join(CASES)}"
-        sys.exit(f"{law}, got {' '.join(sys.argv[1:])}")
+    options = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
+    peer = next((name for name in ("htsim", "hpcc") if name in options), "htsim")
+    program, cases = options.pop(peer, ""), options.pop("cases", ",".join(CASES)).split(",")
+    draws, slow = options.pop("draws", ""), bool(int(options.pop("slow", 0)))
+    servers, packets = int(options.pop("servers", 16)), int(options.pop("packets", 500))
+    window, seeds = int(options.pop("window", 60)), int(options.pop("seeds", 3))
+    if options or not program or not set(cases) <= set(CASES):
+        message = f"htsim or hpcc must be a program, cases some of {', '.join(CASES)}"
+        sys.exit(f"{message}, got {' '.join(sys.argv[1:])}")
     for case in cases:
-        each = packets if case not in ("all_to_all", "incast") else max(1, packets // (servers - 1))
-        setting = Setting(peer, program, draws, slow, servers, each, window)
-        found: dict[str, list[Answer]] = {peer: [], "ours": []}
+        count = packets if case not in ("all_to_all", "incast") else max(1, packets // (servers - 1))
+        setting = Setting(peer, program, draws, slow, servers, count, window)
+        by_peer: dict[str, list[Answer]] = {peer: [], "ours": []}
         for seed in range(1, seeds + 1):
             pairs = pairs_of(case, servers, seed)
-            found[peer].append(theirs(setting, pairs, seed))
-            found["ours"].append(ours(setting, pairs, seed, found[peer][-1].nodes))
-        mean = {name: np.mean([answer.finish.mean() for answer in answers]) for name, answers in found.items()}
-        most = {name: np.mean([answer.finish.max() for answer in answers]) for name, answers in found.items()}
-        for name, answers in found.items():
+            by_peer[peer].append(theirs(setting, pairs, seed))
+            by_peer["ours"].append(ours(setting, pairs, seed, by_peer[peer][-1].nodes))
+        mean = {name: np.mean([answer.finish.mean() for answer in answers]) for name, answers in by_peer.items()}
+        last = {name: np.mean([answer.finish.max() for answer in answers]) for name, answers in by_peer.items()}
+        for name, answers in by_peer.items():
             print(f"{case}.{name}.mean_us {mean[name]:.1f}")
-            print(f"{case}.{name}.most_us {most[name]:.1f}")
+            print(f"{case}.{name}.most_us {last[name]:.1f}")
             if peer == "htsim":
                 print(f"{case}.{name}.trimmed {answers[-1].trimmed}")
         print(f"{case}.mean_over_{peer} {mean['ours'] / mean[peer]:.3f}")
-        print(f"{case}.most_over_{peer} {most['ours'] / most[peer]:.3f}", flush=True)
+        print(f"{case}.most_over_{peer} {last['ours'] / last[peer]:.3f}", flush=True)
 
 
 if __name__ == "__main__":

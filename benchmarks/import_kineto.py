@@ -27,14 +27,14 @@ STEP = re.compile(rb"ProfilerStep#(\d+)")
 
 def grow(profile: Path, megabytes: float, into: BinaryIO) -> None:
     data = read_bytes(profile)
-    found = event_list(data)
-    assert found is not None, f"{profile} is no Kineto profile"
-    events = data[found.start : found.end]
+    section = event_list(data)
+    assert section is not None, f"{profile} is no Kineto profile"
+    events = data[section.start : section.end]
     times = [int(value) for key, value in NUMBER.findall(events) if key == b"ts"]
     span = max(times) - min(filter(None, times)) + 1000
     steps = {int(number) for number in STEP.findall(events)} or {0}
     repetitions = max(1, round(megabytes * 1e6 / len(events)))
-    into.write(data[: found.start])
+    into.write(data[: section.start])
     for number in range(repetitions):
         moved = {b"ts": number * span}
 
@@ -45,7 +45,7 @@ def grow(profile: Path, megabytes: float, into: BinaryIO) -> None:
             return b"ProfilerStep#%d" % (int(match[1]) + number * (max(steps) - min(steps) + 1))
 
         into.write((b"," if number else b"") + STEP.sub(count, NUMBER.sub(move, events.rstrip())))
-    into.write(data[found.end :])
+    into.write(data[section.end :])
 
 
 def main(profile: str, megabytes: str = "300") -> None:

@@ -34,16 +34,16 @@ def measure(name: str, job: Job, *, runs: int) -> None:
     traffic = lower(job.workload, job.strategy)
     placer = Placer(job.fabric, LOWERING)
     first = milliseconds(new_placer)
-    taken = {
+    timings = {
         "lower_ms": [milliseconds(lambda: lower(job.workload, job.strategy)) for _ in range(runs)],
         "place_ms": [milliseconds(new_placer) for _ in range(runs)],
         "kept_ms": [milliseconds(lambda: placer.place(traffic, "world")) for _ in range(runs + 1)][1:],
     }
     print(f"lowering.{name}.tasks {placer.place(traffic, 'world').graph.tasks}")
     print(f"lowering.{name}.first_ms {first:.1f}")
-    for what, each in taken.items():
-        print(f"lowering.{name}.{what} {statistics.median(each):.1f}")
-        print(f"lowering.{name}.{what}.least {min(each):.1f}")
+    for stage, samples in timings.items():
+        print(f"lowering.{name}.{stage} {statistics.median(samples):.1f}")
+        print(f"lowering.{name}.{stage}.least {min(samples):.1f}")
 
 
 if __name__ == "__main__":

@@ -53,10 +53,10 @@ class Kernel:
 
 def repeated(seconds: Callable[[], float]) -> float:
     """The median of as many runs as fill ``SHORT``."""
-    taken = [seconds()]
-    while sum(taken) < SHORT:
-        taken.append(seconds())
-    return statistics.median(taken)
+    times = [seconds()]
+    while sum(times) < SHORT:
+        times.append(seconds())
+    return statistics.median(times)
 
 
 def in_turn(*clocks: Callable[[], float]) -> list[float]:
@@ -71,14 +71,14 @@ def on_gpu(work: Callable[[], object]) -> float:
     """The median wall time of ``work`` until the device is done, of ``ROUNDS``; one more before loads the kernels."""
     import torch
 
-    taken = []
+    times = []
     for _ in range(1 + ROUNDS):
         torch.cuda.synchronize()
         begin = time.perf_counter()
         work()
         torch.cuda.synchronize()
-        taken.append(time.perf_counter() - begin)
-    return statistics.median(taken[1:])
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times[1:])
 
 
 def difference(one: Floats, other: Floats) -> float:

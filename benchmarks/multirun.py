@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 SMALL = ("servers=4", "workload.tables=8", "workload.rows=1000", "fabric=fat_tree")
-HOW = {
+ARGUMENTS = {
     "comma": (),
     "batch": ("--multirun", "hydra/launcher=topoflow_batch", "hydra.sweep.dir=batch"),
     "files": ("--multirun", "hydra/launcher=topoflow_batch", "hydra.sweep.dir=files"),
@@ -73,10 +73,10 @@ RUN = "import resource, sys; exec(sys.argv.pop(1)); " + (
 )
 
 
-def seconds(how: str, points: int, folder: Path) -> tuple[float, float]:
+def seconds(mode: str, points: int, folder: Path) -> tuple[float, float]:
     """CPU seconds of one process with that many points, of its own and of the kernel."""
-    code = {"files": NOTHING, "floor": NOTHING, "disk": DISK}.get(how, COMPARE)
-    words = [*HOW[how], *SMALL, f"bandwidth_gbps=range(1,{points + 1})"]
+    code = {"files": NOTHING, "floor": NOTHING, "disk": DISK}.get(mode, COMPARE)
+    words = [*ARGUMENTS[mode], *SMALL, f"bandwidth_gbps=range(1,{points + 1})"]
     command = [sys.executable, "-c", RUN, code, *words]
     env = {**os.environ, "TOPOFLOW_RUNS": str(folder)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, check=True)
@@ -102,26 +102,26 @@ def in_process(points: int) -> None:
 
 
 def main(words: list[str]) -> None:
-    given = {key: int(value) for key, _, value in (word.partition("=") for word in words)}
-    if "process" in given:
-        in_process(given["process"])
+    options = {key: int(value) for key, _, value in (word.partition("=") for word in words)}
+    if "process" in options:
+        in_process(options["process"])
         return
-    points = {how: given.get("points", 1000) for how in ("comma", "batch", "files", "disk")}
-    points |= {how: given.get("basic", 50) for how in ("basic", "floor")}
-    each, own = {}, {}
+    points = {mode: options.get("points", 1000) for mode in ("comma", "batch", "files", "disk")}
+    points |= {mode: options.get("basic", 50) for mode in ("basic", "floor")}
+    total, overhead = {}, {}
     with tempfile.TemporaryDirectory() as name:
-        for how, count in points.items():
-            one, many = seconds(how, 1, Path(name)), seconds(how, count, Path(name))
-            own[how] = (many[0] - one[0]) / (count - 1)
-            each[how] = own[how] + (many[1] - one[1]) / (count - 1)
-            print(f"multirun.{how}.points {count}")
-            print(f"multirun.{how}.seconds_per_point {each[how]:.5f}")
-            print(f"multirun.{how}.without_the_kernel {own[how]:.5f}", flush=True)
-    print(f"multirun.batch_over_comma {each['batch'] / each['comma']:.3f}")
-    print(f"multirun.batch_over_comma.without_the_kernel {own['batch'] / own['comma']:.3f}")
+        for mode, count in points.items():
+            single, many = seconds(mode, 1, Path(name)), seconds(mode, count, Path(name))
+            overhead[mode] = (many[0] - single[0]) / (count - 1)
+            total[mode] = overhead[mode] + (many[1] - single[1]) / (count - 1)
+            print(f"multirun.{mode}.points {count}")
+            print(f"multirun.{mode}.seconds_per_point {total[mode]:.5f}")
+            print(f"multirun.{mode}.without_the_kernel {overhead[mode]:.5f}", flush=True)
+    print(f"multirun.batch_over_comma {total['batch'] / total['comma']:.3f}")
+    print(f"multirun.batch_over_comma.without_the_kernel {overhead['batch'] / overhead['comma']:.3f}")
     for floor in ("disk", "files", "floor"):
-        print(f"multirun.batch_over_comma_and_{floor} {each['batch'] / (each['comma'] + each[floor]):.3f}")
-    print(f"multirun.basic_over_batch {each['basic'] / each['batch']:.1f}")
+        print(f"multirun.batch_over_comma_and_{floor} {total['batch'] / (total['comma'] + total[floor]):.3f}")
+    print(f"multirun.basic_over_batch {total['basic'] / total['batch']:.1f}")
 
 
 if __name__ == "__main__":

@@ -84,10 +84,10 @@ class Row:
         """Return whether no coefficient was calibrated on it."""
         if self.nodes > 1:
             return self.network != "slingshot" or self.nodes > 8
-        seen = self.node in CALIBRATED_NODES or (self.node == "l40s" and self.per_node == 2)
+        calibrated = self.node in CALIBRATED_NODES or (self.node == "l40s" and self.per_node == 2)
         power = self.size.bit_length() - 1
         half = self.dtype_bytes == 2 and not self.version.startswith("2.23")
-        return not (seen and half and self.size == 2**power and power % 2 == 0)
+        return not (calibrated and half and self.size == 2**power and power % 2 == 0)
 
 
 def rows_of(path: Path, unsaid: Counter[str]) -> Iterator[Row]:
@@ -102,13 +102,13 @@ def rows_of(path: Path, unsaid: Counter[str]) -> Iterator[Row]:
         raise ValueError(f"{path}: must have the columns {', '.join(COLUMNS)}, got none named {', '.join(missing)}")
     for line, row in enumerate(reader, start=2):
         try:
-            said = row_of(row)
+            parsed = row_of(row)
         except ValueError as error:
             raise ValueError(f"{path}:{line}: {error}") from None
-        if isinstance(said, str):
-            unsaid[said] += 1
+        if isinstance(parsed, str):
+            unsaid[parsed] += 1
         else:
-            yield said
+            yield parsed
 
 
 def row_of(row: dict[str, str]) -> Row | str:
@@ -173,19 +173,19 @@ preset = cache(presets.preset)
 @cache
 def communicator(node: str, nodes: int, per_node: int, version: str, port: int) -> Communicator:
     """Return the ranks of a row; ``port`` replaces the rate of the preset's ports."""
-    made = preset(node)
+    machine = preset(node)
     if port:
-        made = replace(made, ports=tuple(replace(each, bandwidth=gbps(port)) for each in made.ports))
-    return Communicator(made, nodes * per_node, per_node, version)
+        machine = replace(machine, ports=tuple(replace(nic_port, bandwidth=gbps(port)) for nic_port in machine.ports))
+    return Communicator(machine, nodes * per_node, per_node, version)
 
 
 def error(row: Row) -> float:
     """Return |predicted / measured - 1|."""
     comm = communicator(row.node, row.nodes, row.per_node, row.version, row.port)
-    made = predict(
+    prediction = predict(
         comm, row.op, row.size, network=row.network, dtype_bytes=row.dtype_bytes, overrides=Overrides(row.algo)
     )
-    return abs(made.time / row.time - 1)
+    return abs(prediction.time / row.time - 1)
 
 
 Fit = dict[tuple[int, int, str], tuple[float, float]]  # nodes, GPUs per node, collective -> s and B/s
@@ -203,43 +203,43 @@ def fit_of(path: Path) -> Fit:
     }
 
 
-def line(name: str, found: dict[str, list[float]]) -> None:
+def line(name: str, errors: dict[str, list[float]]) -> None:
     for size_class in CLASSES:
-        if found[size_class]:
-            count = f"  # {len(found[size_class])} rows"
-            print(f"nccl.{name}.median_error.{size_class} {median(found[size_class]):.4f}{count}")
+        if errors[size_class]:
+            count = f"  # {len(errors[size_class])} rows"
+            print(f"nccl.{name}.median_error.{size_class} {median(errors[size_class]):.4f}{count}")
 
 
 def main(paths: list[Path], fit: Fit) -> None:
     unsaid: Counter[str] = Counter()
     rows = [row for path in paths for row in rows_of(path, unsaid)]
     by_group: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    said = 0
+    predicted = 0
     for row in rows:
         try:
-            found = error(row)
+            relative_error = error(row)
         except ValueError as refused:
             unsaid[str(refused)] += 1
             continue
-        said += 1
-        part, where = "held_out" if row.held_out else "calibrated", "between" if row.nodes > 1 else "inside"
+        predicted += 1
+        part, scope = "held_out" if row.held_out else "calibrated", "between" if row.nodes > 1 else "inside"
         cluster = f"{row.node}.{row.nodes}x{row.per_node}" if row.nodes > 1 else f"{row.node}.1"
         for kind in (
             "all",
             part,
-            f"{part}.{where}",
-            f"{part}.{where}.{row.op}",
+            f"{part}.{scope}",
+            f"{part}.{scope}.{row.op}",
             f"{part}.{cluster}",
             f"{part}.{cluster}.{row.op}",
         ):
             for size_class in row.size_classes:
-                by_group[kind][size_class].append(found)
+                by_group[kind][size_class].append(relative_error)
         fitted = fit.get((row.nodes, row.per_node, row.op)) if row.node == "hgx_h100" else None
         for size_class in row.size_classes if fitted else ():
             latency, rate = fitted or (0.0, 1.0)
-            by_group["both.ours"][size_class].append(found)
+            by_group["both.ours"][size_class].append(relative_error)
             by_group["both.autoparallel"][size_class].append(abs((latency + row.size / rate) / row.time - 1))
-    print(f"nccl.rows {said}")
+    print(f"nccl.rows {predicted}")
     print(f"nccl.unsaid {unsaid.total()}")
     for reason, count in unsaid.most_common():
         print(f"# {count} rows cannot be said: {reason}")

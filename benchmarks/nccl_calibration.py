@@ -54,14 +54,14 @@ Floats = NDArray[np.float64]
 
 def inside(values: Floats) -> Inside:
     """Return coefficients from a vector of them."""
-    found = dict(zip(COEFFICIENTS, values.tolist(), strict=True))
-    triples = {name: tuple(found[name, i] for i in range(PROTOCOLS)) for name in TRIPLES}
-    return Inside(**{name: triples.get(name, found[name, 0]) for name, _ in COEFFICIENTS})
+    coefficients = dict(zip(COEFFICIENTS, values.tolist(), strict=True))
+    triples = {name: tuple(coefficients[name, i] for i in range(PROTOCOLS)) for name in TRIPLES}
+    return Inside(**{name: triples.get(name, coefficients[name, 0]) for name, _ in COEFFICIENTS})
 
 
 def time(row: Row, comm: Communicator, choice: Choice, values: Floats) -> float:
-    found = terms(comm, row.op, row.size, choice, inside(values), NETWORKS["infiniband"])
-    return NcclPrediction(row.op, row.size, choice, found, comm.ranks).time
+    cost = terms(comm, row.op, row.size, choice, inside(values), NETWORKS["infiniband"])
+    return NcclPrediction(row.op, row.size, choice, cost, comm.ranks).time
 
 
 def fit(rows: list[Row]) -> Floats:
@@ -77,9 +77,9 @@ def fit(rows: list[Row]) -> Floats:
     bound = np.array([BOUNDS.get(coefficient, 0.0) for coefficient in COEFFICIENTS])
     free, weight, values = matrix.any(axis=0), np.ones(len(rows)), bound
     for _ in range(ROUNDS):
-        rest = target - matrix[:, ~free] @ bound[~free]
+        residual = target - matrix[:, ~free] @ bound[~free]
         values = bound.copy()
-        values[free] = np.linalg.lstsq(matrix[:, free] * weight[:, None], rest * weight, rcond=None)[0]
+        values[free] = np.linalg.lstsq(matrix[:, free] * weight[:, None], residual * weight, rcond=None)[0]
         below = free & (values < bound)
         free &= ~below
         if free[LL128] and values[LL128] > LL128_TO_LL * values[LL]:
@@ -98,11 +98,11 @@ def fit_network(rows: list[Row]) -> NetworkCoefficients:
     choices = [choose(comm, row.op, row.size) for comm, row in zip(comms, rows, strict=True)]
 
     def error(network: NetworkCoefficients) -> float:
-        found = [
+        costs = [
             terms(comm, row.op, row.size, choice, INSIDE[calibrated(comm)], network)
             for comm, row, choice in zip(comms, rows, choices, strict=True)
         ]
-        times = [NcclPrediction(r.op, r.size, c, t, 1).time for r, c, t in zip(rows, choices, found, strict=True)]
+        times = [NcclPrediction(r.op, r.size, c, t, 1).time for r, c, t in zip(rows, choices, costs, strict=True)]
         return sum(min(abs(math.log(t / row.time)), OUTLIER) for t, row in zip(times, rows, strict=True))
 
     best = NETWORKS["infiniband"]

@@ -43,11 +43,11 @@ def step(servers: int, size: float, share: float) -> Traffic:
 
 def networks(servers: int, demand: Demand) -> dict[str, tuple[Fabric, float, float]]:
     """Each network as it is built for a job, with its cost (USD) and power (W)."""
-    found = {}
+    by_fabric = {}
     for point in grid([f"fabric={','.join(FABRICS)}", f"servers={servers}"], check):
         fabric, prices = build(point, "fabric").build(servers, demand), build(point, "prices")
-        found[point.choices["fabric"]] = fabric, prices.cost(fabric.bill), prices.power(fabric.bill)
-    return found
+        by_fabric[point.choices["fabric"]] = fabric, prices.cost(fabric.bill), prices.power(fabric.bill)
+    return by_fabric
 
 
 def measure(servers: int, size: float, share: float) -> dict[str, Timeline]:
@@ -58,29 +58,29 @@ def measure(servers: int, size: float, share: float) -> dict[str, Timeline]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    given = dict(argument.partition("=")[::2] for argument in arguments)
-    if unknown := set(given) - {"servers", "sizes", "shares"}:
+    options = dict(argument.partition("=")[::2] for argument in arguments)
+    if unknown := set(options) - {"servers", "sizes", "shares"}:
         raise SystemExit(f"{min(unknown)}: no such key; must be one of servers, sizes, shares")
-    servers = int(given.get("servers", "16"))
+    servers = int(options.get("servers", "16"))
     for name, (_, cost, power) in networks(servers, step(servers, 1e6, 0.5).demand()).items():
         print(f"{name}.cost_usd {cost:.0f}\n{name}.power_w {power:.0f}")
-    for size in numbers(given, "sizes", SIZES):
-        for share in numbers(given, "shares", SHARES):
+    for size in numbers(options, "sizes", SIZES):
+        for share in numbers(options, "shares", SHARES):
             report(size, share, measure(servers, size, share))
 
 
-def report(size: float, share: float, found: Mapping[str, Timeline]) -> None:
-    where = f"{size:g}B.{share:g}"
-    for name, timeline in found.items():
-        print(f"{where}.{name}_s {timeline.makespan:.6g}", flush=True)
+def report(size: float, share: float, timelines: Mapping[str, Timeline]) -> None:
+    prefix = f"{size:g}B.{share:g}"
+    for name, timeline in timelines.items():
+        print(f"{prefix}.{name}_s {timeline.makespan:.6g}", flush=True)
         if timeline.slots is not None and timeline.slots.refused.any():
             refused = timeline.slots.refused.sum()
-            print(f"{where}.{name}_refused {refused / (refused + timeline.slots.hops):.3g}")
-    print(f"{where}.fastest {min(found, key=lambda name: found[name].makespan)}", flush=True)
+            print(f"{prefix}.{name}_refused {refused / (refused + timeline.slots.hops):.3g}")
+    print(f"{prefix}.fastest {min(timelines, key=lambda name: timelines[name].makespan)}", flush=True)
 
 
-def numbers(given: Mapping[str, str], key: str, default: Sequence[float]) -> list[float]:
-    return [float(each) for each in np.array(given[key].split(","))] if key in given else list(default)
+def numbers(options: Mapping[str, str], key: str, default: Sequence[float]) -> list[float]:
+    return [float(number) for number in np.array(options[key].split(","))] if key in options else list(default)
 
 
 if __name__ == "__main__":

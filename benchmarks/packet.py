@@ -68,9 +68,9 @@ def leaf_spine(leaves: int = 8, spines: int = 4, hosts: int = 4) -> World:
     up = 2 * servers + source // hosts * spines + spine
     down = 2 * servers + leaves * spines + target // hosts * spines + spine
     hops = np.stack([source, up, down, servers + target], axis=1)
-    taken = np.ones(hops.shape, bool)
-    taken[source // hosts == target // hosts, 1:3] = False
-    return world("leaf_spine", hops, taken, 2 * servers + 2 * leaves * spines, np.full(len(source), 1e6))
+    used = np.ones(hops.shape, bool)
+    used[source // hosts == target // hosts, 1:3] = False
+    return world("leaf_spine", hops, used, 2 * servers + 2 * leaves * spines, np.full(len(source), 1e6))
 
 
 def ring(hosts: int = 16) -> World:
@@ -87,11 +87,11 @@ def ring(hosts: int = 16) -> World:
     return World("ring", graph, np.full(hosts, BANDWIDTH), np.full(hosts, LINK))
 
 
-def world(name: str, hops: np.ndarray, taken: np.ndarray, links: int, sizes: np.ndarray) -> World:
-    """A message of each of ``sizes`` over its row of ``hops``, where they are ``taken``."""
+def world(name: str, hops: np.ndarray, used: np.ndarray, links: int, sizes: np.ndarray) -> World:
+    """A message of each of ``sizes`` over its row of ``hops``, where they are ``used``."""
     flows, nothing = len(sizes), np.zeros(0, np.int32)
-    offsets = np.concatenate([[0], np.cumsum(taken.sum(axis=1))])
-    paths = offsets.astype(np.int64), hops[taken].astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(used.sum(axis=1))])
+    paths = offsets.astype(np.int64), hops[used].astype(np.int32)
     graph = transfers(sizes, np.arange(flows), np.zeros(flows + 1, np.int64), nothing, paths)(links)
     return World(name, graph, np.full(links, BANDWIDTH), np.full(links, LINK))
 
@@ -138,47 +138,47 @@ def dragonfly(rounds: int = 20) -> World:
 LARGE: dict[str, Callable[[], World]] = {"dragonfly": dragonfly}
 
 
-def measure(asked: World, model: Packet) -> None:
-    layout = layout_of(asked.graph, model, asked.routing)
-    batch = pack([asked], [layout], [numbers(asked, layout, model)])
-    alone = [run(batch, model, 1) for _ in range(ROUNDS)]
-    best, state = min(each.cpu for each in alone), alone[0].state
+def measure(world: World, model: Packet) -> None:
+    layout = layout_of(world.graph, model, world.routing)
+    batch = pack([world], [layout], [numbers(world, layout, model)])
+    one_thread = [run(batch, model, 1) for _ in range(ROUNDS)]
+    best, state = min(sample.cpu for sample in one_thread), one_thread[0].state
     hops = int(batch.arrays["packets"].sum())
-    print(f"{asked.name}.packet_hops {hops}")
-    print(f"{asked.name}.makespan_ms {batch.arrays['finish'].max() / 1e9:.6f}")
-    print(f"{asked.name}.cpu_s {best:.3f}")
-    print(f"{asked.name}.million_packet_hops_per_s {hops / best / 1e6:.1f}")
-    print(f"{asked.name}.state_mb {state / 1e6:.2f}")
-    print(f"{asked.name}.arrays_mb {sum(array.nbytes for array in batch.arrays.values()) / 1e6:.2f}", flush=True)
+    print(f"{world.name}.packet_hops {hops}")
+    print(f"{world.name}.makespan_ms {batch.arrays['finish'].max() / 1e9:.6f}")
+    print(f"{world.name}.cpu_s {best:.3f}")
+    print(f"{world.name}.million_packet_hops_per_s {hops / best / 1e6:.1f}")
+    print(f"{world.name}.state_mb {state / 1e6:.2f}")
+    print(f"{world.name}.arrays_mb {sum(array.nbytes for array in batch.arrays.values()) / 1e6:.2f}", flush=True)
     if layout.ports >= 2 * PORTS_OF_A_THREAD:
         shared = [run(batch, model, 2) for _ in range(ROUNDS)]
-        ratio = min(each.elapsed for each in alone) / min(each.elapsed for each in shared)
-        print(f"{asked.name}.two_threads {ratio:.2f}", flush=True)
+        ratio = min(sample.elapsed for sample in one_thread) / min(sample.elapsed for sample in shared)
+        print(f"{world.name}.two_threads {ratio:.2f}", flush=True)
 
 
-def side_by_side(asked: World, count: int, device: DeviceMemory) -> None:
-    draw, layout = np.random.default_rng(SEED), layout_of(asked.graph, MODEL)
-    spread = [asked.latency * draw.uniform(0.8, 1.2, len(asked.latency)) for _ in range(count)]
-    worlds = [replace(asked, name=f"{asked.name} {i}", latency=latency) for i, latency in enumerate(spread)]
-    arrays = pack(worlds, [layout] * count, [numbers(each, layout, MODEL) for each in worlds]).arrays
+def side_by_side(world: World, count: int, device: DeviceMemory) -> None:
+    draw, layout = np.random.default_rng(SEED), layout_of(world.graph, MODEL)
+    spread = [world.latency * draw.uniform(0.8, 1.2, len(world.latency)) for _ in range(count)]
+    worlds = [replace(world, name=f"{world.name} {i}", latency=latency) for i, latency in enumerate(spread)]
+    arrays = pack(worlds, [layout] * count, [numbers(variant, layout, MODEL) for variant in worlds]).arrays
     if device.torch is not None:
         shared = {name: device.shared(len(arrays[name])) for name in SHARED}
         arrays = device.put({name: array for name, array in arrays.items() if name not in SHARED}) | shared
-    status, taken = np.asarray(arrays["status"]), []
+    status, times = np.asarray(arrays["status"]), []
     for _ in range(1 + ROUNDS):  # the first loads the kernel
         status[:] = 0
         device.wait()
         begin = time.perf_counter()
         _C.packets(arrays, MODEL.kernel(), device.memory, device.stream, 0, PORTS_OF_A_THREAD)
         device.wait()
-        taken.append(time.perf_counter() - begin)
+        times.append(time.perf_counter() - begin)
         if (status != _C.DONE).any():
-            raise RuntimeError(f"{asked.name}: all worlds must be simulated, got status {np.unique(status)}")
+            raise RuntimeError(f"{world.name}: all worlds must be simulated, got status {np.unique(status)}")
     hops = int(device.numpy(arrays["packets"]).sum())
-    print(f"{asked.name}.worlds {count}")
-    print(f"{asked.name}.worlds.packet_hops {hops}")
-    print(f"{asked.name}.worlds.seconds {min(taken[1:]):.3f}")
-    print(f"{asked.name}.worlds.million_packet_hops_per_s {hops / min(taken[1:]) / 1e6:.1f}", flush=True)
+    print(f"{world.name}.worlds {count}")
+    print(f"{world.name}.worlds.packet_hops {hops}")
+    print(f"{world.name}.worlds.seconds {min(times[1:]):.3f}")
+    print(f"{world.name}.worlds.million_packet_hops_per_s {hops / min(times[1:]) / 1e6:.1f}", flush=True)
 
 
 class Ran(NamedTuple):
@@ -191,32 +191,32 @@ def run(batch: PacketBatch, model: Packet, threads: int) -> Ran:
     batch.arrays["status"][:] = 0
     cpu, begin = time.process_time(), time.perf_counter()
     state = _C.packets(batch.arrays, model.kernel(), HOST_MEMORY, 0, threads, PORTS_OF_A_THREAD)
-    found = Ran(time.process_time() - cpu, time.perf_counter() - begin, state)
+    measurement = Ran(time.process_time() - cpu, time.perf_counter() - begin, state)
     if batch.arrays["status"].tolist() != [_C.DONE]:
         raise RuntimeError(f"{batch.worlds[0].name}: must be simulated, got status {batch.arrays['status']}")
-    return found
+    return measurement
 
 
 def main() -> None:
-    asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
-    names = asked.pop("cases", ",".join(CASES)).split(",")
-    device, worlds = asked.pop("device", "cpu"), asked.pop("worlds", None)
-    known = CASES if worlds else CASES | LARGE
-    if asked or not set(names) <= set(known):
-        sys.exit(f"cases: must be some of {', '.join(known)}, got {' '.join(sys.argv[1:])}")
+    options = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
+    names = options.pop("cases", ",".join(CASES)).split(",")
+    device, worlds = options.pop("device", "cpu"), options.pop("worlds", None)
+    cases = CASES if worlds else CASES | LARGE
+    if options or not set(names) <= set(cases):
+        sys.exit(f"cases: must be some of {', '.join(cases)}, got {' '.join(sys.argv[1:])}")
     if worlds is None and device != "cpu":
         sys.exit(f"worlds: must be the number of worlds on device={device}, got none")
     if worlds is not None and (not worlds.isdecimal() or int(worlds) < 1):
         sys.exit(f"worlds: must be a whole number of at least 1, got {worlds}")
     try:
-        where = DeviceMemory.named(device)
+        memory = DeviceMemory.named(device)
     except ValueError as error:
         sys.exit(str(error))
     for name in names:
         if worlds is None:
-            measure(known[name](), TAPERED if name in LARGE else MODEL)
+            measure(cases[name](), TAPERED if name in LARGE else MODEL)
         else:
-            side_by_side(CASES[name](), int(worlds), where)
+            side_by_side(CASES[name](), int(worlds), memory)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from test_packet_random import conserves, loses_nothing_silently, some_lossy_wor
 from topoflow.engine.base import Run, Timeline, World
 from topoflow.engine.packet import Packet
 
-TOGETHER = 100  # worlds of one launch
+WORLDS_PER_LAUNCH = 100  # worlds of one launch
 FOR_EVER = "every message must arrive"
 
 
@@ -46,28 +46,28 @@ class Counts:
 
 
 def main() -> None:
-    asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
-    worlds, first = int(asked.pop("worlds", "100000")), int(asked.pop("first", "0"))
-    counts = Counts(first, asked.pop("losses", "no") == "yes")
-    file = Path(asked.pop("progress")) if "progress" in asked else None
-    if asked:
+    options = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
+    worlds, first = int(options.pop("worlds", "100000")), int(options.pop("first", "0"))
+    counts = Counts(first, options.pop("losses", "no") == "yes")
+    file = Path(options.pop("progress")) if "progress" in options else None
+    if options:
         sys.exit(f"worlds, first, losses, progress: must be the only keys, got {' '.join(sys.argv[1:])}")
     if file is not None and file.exists():
         counts = continued(file, counts)
-    make, law = (some_lossy_worlds, loses_nothing_silently) if counts.losses else (some_worlds, conserves)
+    make, check = (some_lossy_worlds, loses_nothing_silently) if counts.losses else (some_worlds, conserves)
     while counts.worlds < worlds:
         begin = time.process_time()
-        each, model = make(first + counts.worlds // TOGETHER, TOGETHER)
-        for world, found in simulated(each, model):
-            if found is None:
+        batch, model = make(first + counts.worlds // WORLDS_PER_LAUNCH, WORLDS_PER_LAUNCH)
+        for world, timeline in simulated(batch, model):
+            if timeline is None:
                 counts.endless += 1
                 continue
-            law(world, model, found)
-            assert found.ports is not None
-            counts.packets += int(found.ports.latency.count.sum())
-            counts.lost += int(found.ports.lost.sum())
-            counts.packet_hops += int(found.ports.packets.sum())
-        counts.worlds += len(each)
+            check(world, model, timeline)
+            assert timeline.ports is not None
+            counts.packets += int(timeline.ports.latency.count.sum())
+            counts.lost += int(timeline.ports.lost.sum())
+            counts.packet_hops += int(timeline.ports.packets.sum())
+        counts.worlds += len(batch)
         counts.cpu_s += time.process_time() - begin
         if file is not None and counts.worlds % 1000 == 0:
             keep(file, counts)
@@ -85,11 +85,13 @@ def keep(file: Path, counts: Counts) -> None:
     written.replace(file)
 
 
-def continued(file: Path, asked: Counts) -> Counts:
-    found = Counts(**json.loads(file.read_text(encoding="utf-8")))
-    if (found.first, found.losses) != (asked.first, asked.losses):
-        sys.exit(f"{file}: must be of first={asked.first} losses={asked.losses}, got {found.first}, {found.losses}")
-    return found
+def continued(file: Path, expected: Counts) -> Counts:
+    counts = Counts(**json.loads(file.read_text(encoding="utf-8")))
+    if (counts.first, counts.losses) != (expected.first, expected.losses):
+        sys.exit(
+            f"{file}: must be of first={expected.first} losses={expected.losses}, got {counts.first}, {counts.losses}"
+        )
+    return counts
 
 
 def simulated(worlds: Sequence[World], model: Packet) -> Iterator[tuple[World, Timeline | None]]:

@@ -37,8 +37,8 @@ def main() -> None:
         )
         world = place(traffic, fabric, name="incast")
         for name, model in CONTROLS.items():
-            (found,) = model.simulate([world], Run(threads=1))
-            finish, ports = found.finish[world.graph.bytes > 0], found.ports
+            (timeline,) = model.simulate([world], Run(threads=1))
+            finish, ports = timeline.finish[world.graph.bytes > 0], timeline.ports
             assert ports is not None
             latency: Any = ports.latency
             print(f"{senders}.{name}.last_ms {finish.max() * 1e3:.3f}")

@@ -48,9 +48,9 @@ def ours(world: World, model: Packet) -> tuple[float, int, Floats]:
 
 
 def main() -> None:
-    asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
-    size = float(asked.pop("bytes", "100000"))
-    if asked:
+    options = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
+    size = float(options.pop("bytes", "100000"))
+    if options:
         sys.exit(f"bytes: must be the only key, got {' '.join(sys.argv[1:])}")
     missing = Ns3.missing()
     if missing is not None:

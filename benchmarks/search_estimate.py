@@ -42,7 +42,7 @@ SMALL = {  # so that a strategy is simulated in some milliseconds
 }
 FABRICS = ("topoopt", "fat_tree")
 ALL_REDUCES = ("hierarchical", "ring", "double_binary_tree", "hierarchical_tree", "halving_doubling", "swing")
-MOST = 32  # moves from the hybrid strategy
+MAX_MOVES = 32  # moves from the hybrid strategy
 
 
 def measure(workload: str, fabric: str, all_reduce: str, servers: int, strategies: int) -> None:
@@ -50,25 +50,28 @@ def measure(workload: str, fabric: str, all_reduce: str, servers: int, strategie
     (point,) = grid(keys, check)
     job = build(point, "workload").build()
     problem = Problem(job, build(point, "strategy").place(job, servers), build(point, "fabric"), all_reduce=all_reduce)
-    found = choices(servers, problem.start.placement.values())
+    layer_choices = choices(servers, problem.start.placement.values())
     judge, wiring = Judge(problem, Fluid(0.01), Run()), Wiring(problem.start, 1.0)
-    built, states = judge.fabric(wiring), random_states(problem, found, strategies)
-    asked = [(found.strategy(job, state, problem.start), wiring, built) for state in states]
-    times = np.array([judge.judge([one])[0].iteration_time for one in asked])
-    estimates = screen(problem, built, found).makespans(states)
+    built, states = judge.fabric(wiring), random_states(problem, layer_choices, strategies)
+    candidates = [(layer_choices.strategy(job, state, problem.start), wiring, built) for state in states]
+    times = np.array([judge.judge([candidate])[0].iteration_time for candidate in candidates])
+    estimates = screen(problem, built, layer_choices).makespans(states)
     path = f"search_estimate.{workload}.{fabric}.{all_reduce}"
     say(f"{path}.rank", float(np.corrcoef(ranks(times), ranks(estimates))[0, 1]))
     say(f"{path}.ratio", float(np.median(estimates / times)))
 
 
-def random_states(problem: Problem, found: Choices, count: int) -> NDArray[np.int32]:
+def random_states(problem: Problem, layer_choices: Choices, count: int) -> NDArray[np.int32]:
     """[count, Y]"""
-    proposed, most = moves(problem.workload, found), np.random.default_rng(0).integers(0, MOST + 1, count)
-    states = np.tile(found.placement(problem.workload, problem.start), (count, 1))
-    for step in range(MOST):
-        for number, drawn in enumerate(draw(0, 0, 0, step, count)):
-            if step < most[number]:
-                states[number] = propose(proposed, states[number], drawn).target
+    proposed, move_counts = (
+        moves(problem.workload, layer_choices),
+        np.random.default_rng(0).integers(0, MAX_MOVES + 1, count),
+    )
+    states = np.tile(layer_choices.placement(problem.workload, problem.start), (count, 1))
+    for step in range(MAX_MOVES):
+        for number, random_numbers in enumerate(draw(0, 0, 0, step, count)):
+            if step < move_counts[number]:
+                states[number] = propose(proposed, states[number], random_numbers).target
     return states
 
 

@@ -53,8 +53,8 @@ class Case:
         (point,) = grid([*self.keys], check)
         workload = build(point, "workload").build()
         start = build(point, "strategy").place(workload, point.config["servers"])
-        how = {"all_reduce": self.all_reduce, "routing": self.routing, "seed": seed}
-        return Problem(workload, start, build(point, "fabric"), build(point, "prices"), **how)
+        options = {"all_reduce": self.all_reduce, "routing": self.routing, "seed": seed}
+        return Problem(workload, start, build(point, "fabric"), build(point, "prices"), **options)
 
 
 LAYERS = ("workload.tables=1", "workload.dense_layers=2", "workload.feature_layers=1", "workload.batch_per_gpu=2048")
@@ -126,14 +126,14 @@ def measure_small(path: str, case: Case | RandomCase, seeds: int) -> Floats:
 def measure_large(path: str, case: Case, seeds: int, times: int) -> None:
     """Annealing runs once; its proposals are many."""
     cpu = time.process_time()
-    found = found_by(case, seeds)
+    makespans = found_by(case, seeds)
     say(f"{path}.cpu_seconds_per_search", (time.process_time() - cpu) / seeds)
-    say(f"{path}.best_seconds", float(found.min()))
+    say(f"{path}.best_seconds", float(makespans.min()))
     problem, cpu = case.problem(seeds), time.process_time()
     annealed = search(problem, SearchSettings(), within=Annealed.of(problem, times)).plan.iteration_time
     say(f"{path}.annealing.cpu_seconds", time.process_time() - cpu)
     say(f"{path}.annealing.seconds", annealed)
-    say_gaps(path, found / annealed - 1)
+    say_gaps(path, makespans / annealed - 1)
 
 
 def found_by(case: Case, seeds: int) -> Floats:
@@ -147,14 +147,17 @@ def say_gaps(path: str, gaps: Floats) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    parts = [each for each in arguments if each in PARTS] or list(PARTS)
-    chosen = settings([each for each in arguments if each not in parts], SETTINGS)
+    parts = [argument for argument in arguments if argument in PARTS] or list(PARTS)
+    chosen = settings([argument for argument in arguments if argument not in parts], SETTINGS)
     if "small" in parts:
         for name, case in SMALL.items():
             measure_small(f"search_gap.small.{name}", case, chosen["seeds"])
     if "random" in parts:
         cases = {number: RandomCase(number) for number in range(chosen["cases"])}
-        gaps = [measure_small(f"search_gap.random.{number}", each, chosen["seeds"]) for number, each in cases.items()]
+        gaps = [
+            measure_small(f"search_gap.random.{number}", random_case, chosen["seeds"])
+            for number, random_case in cases.items()
+        ]
         say_gaps("search_gap.random", np.concatenate(gaps))
     if "large" in parts:
         for name, large in LARGE.items():

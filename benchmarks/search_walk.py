@@ -85,8 +85,8 @@ def estimates(model: Contention, placement: np.ndarray, count: int) -> float:
 
 
 def main(arguments: list[str]) -> None:
-    named = [each for each in arguments if each.startswith("device=")]
-    chosen = settings([each for each in arguments if each not in named], SETTINGS)
+    named = [argument for argument in arguments if argument.startswith("device=")]
+    chosen = settings([argument for argument in arguments if argument not in named], SETTINGS)
     device = DeviceMemory.named(named[-1].partition("=")[2] if named else "cpu")
     for fabric, degree in FABRICS.items():
         measure(fabric, job(fabric, degree), device, **chosen)

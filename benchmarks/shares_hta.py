@@ -45,8 +45,8 @@ print(json.dumps({"busy": busy, "idle": float(parts["idle_time(us)"]), "compute"
 def document(file: Path) -> dict[str, Any]:
     """Return a profile, JSON or gzipped."""
     data = file.read_bytes()
-    found: dict[str, Any] = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-    return found
+    profile: dict[str, Any] = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+    return profile
 
 
 def is_row(event: dict[str, Any]) -> bool:

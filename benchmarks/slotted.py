@@ -69,10 +69,10 @@ def timed(batch: SlottedBatch, threads: int) -> tuple[float, float, int]:
     batch.arrays["status"][:] = 0
     cpu, wall = time.process_time(), time.perf_counter()
     state = _C.slots(batch.arrays, HOST_MEMORY, 0, threads)
-    found = time.process_time() - cpu, time.perf_counter() - wall, state
+    measurement = time.process_time() - cpu, time.perf_counter() - wall, state
     if (batch.arrays["status"] != _C.DONE).any():
         raise RuntimeError(f"worlds must be simulated to their end, got status {batch.arrays['status']}")
-    return found
+    return measurement
 
 
 def one_core(load: float) -> None:
@@ -100,14 +100,14 @@ def two_cores(worlds: int) -> None:
 
 def failures() -> None:
     """Cells between all pairs of racks without end: what a rack that works receives in an epoch, and of that before."""
-    whole = 0.0
+    full_rate = 0.0
     for name, failed in FAILURES.items():
         schedule = CircuitSchedule(RACKS, UPLINKS, failed)
         works = np.setdiff1d(np.arange(RACKS), failed.nodes).astype(np.int32)
-        source, target = (each.ravel() for each in np.meshgrid(works, works, indexing="ij"))
+        source, target = (axis.ravel() for axis in np.meshgrid(works, works, indexing="ij"))
         source, target = source[source != target], target[source != target]
         tasks = len(source)
-        one = Cells(
+        cells = Cells(
             name=name,
             schedule=schedule,
             slot=SLOT,
@@ -122,18 +122,18 @@ def failures() -> None:
             after=np.zeros(0, np.int32),
             until=EPOCHS * schedule.slots * SLOT,
         )
-        (found,) = simulate_cells([one], SlottedSettings(credits=None, seed=SEED))
-        rate = float(found.delivered.sum()) / len(works) / EPOCHS
-        whole = whole or rate
+        (result,) = simulate_cells([cells], SlottedSettings(credits=None, seed=SEED))
+        rate = float(result.delivered.sum()) / len(works) / EPOCHS
+        full_rate = full_rate or rate
         print(f"{name}.cells_per_rack_and_epoch {rate:.2f}")
-        print(f"{name}.share {rate / whole:.4f}", flush=True)
+        print(f"{name}.share {rate / full_rate:.4f}", flush=True)
 
 
 def main() -> None:
-    asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
-    loads, worlds = asked.pop("loads", "0.25,0.5,1"), int(asked.pop("worlds", "64"))
-    lose = asked.pop("failures", "no") == "yes"
-    if asked:
+    options = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
+    loads, worlds = options.pop("loads", "0.25,0.5,1"), int(options.pop("worlds", "64"))
+    lose = options.pop("failures", "no") == "yes"
+    if options:
         sys.exit(f"loads, worlds, failures: must be all that is given, got {' '.join(sys.argv[1:])}")
     for load in filter(None, loads.split(",")):
         one_core(float(load))

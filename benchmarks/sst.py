@@ -197,12 +197,12 @@ def handed(world: World, case: Case) -> World:
 def ours(world: World) -> tuple[Timeline, float, list[float]]:
     """A timeline, its CPU time, and s that runs take in which messages begin a little later."""
     begin = time.process_time()
-    (found,) = MODEL.simulate([world], Run(threads=1))
-    taken, graph, others = time.process_time() - begin, world.graph, []
+    (timeline,) = MODEL.simulate([world], Run(threads=1))
+    seconds, graph, variants = time.process_time() - begin, world.graph, []
     for seed in range(RUNS):
         later = np.random.default_rng(seed).integers(0, 3, graph.tasks) * 1e-9 * (graph.bytes > 0)
-        others.append(replace(world, graph=replace(graph, delay=graph.delay + later), seed=seed))
-    return found, taken, [each.makespan for each in MODEL.simulate(others, Run(threads=1))]
+        variants.append(replace(world, graph=replace(graph, delay=graph.delay + later), seed=seed))
+    return timeline, seconds, [variant.makespan for variant in MODEL.simulate(variants, Run(threads=1))]
 
 
 def theirs(program: Sst, case: Case, plan: DragonflyRoutes, routing: str, *, hosts: bool, seed: int = 0) -> Answer:
@@ -213,20 +213,20 @@ def theirs(program: Sst, case: Case, plan: DragonflyRoutes, routing: str, *, hos
 
 
 def main() -> None:
-    asked = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
-    program = asked.pop("sst", "sst")
-    cases = asked.pop("cases", ",".join(CASES)).split(",")
-    cables = asked.pop("cables", ",".join(map(str, CABLES))).split(",")
-    routings = asked.pop("routing", ",".join(ROUTINGS)).split(",")
-    hosts, seeds = asked.pop("hosts", "none"), asked.pop("seeds", "1")
-    known = {"cases": CASES, "cables": map(str, CABLES), "routing": ROUTINGS, "hosts": ("none", "firefly")}
-    for key, given in (("cases", cases), ("cables", cables), ("routing", routings), ("hosts", [hosts])):
-        names = [*known[key]]
-        if not {*given} <= {*names}:
-            sys.exit(f"{key}: must be of {', '.join(names)}, got {','.join(given)}")
+    options = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
+    program = options.pop("sst", "sst")
+    cases = options.pop("cases", ",".join(CASES)).split(",")
+    cables = options.pop("cables", ",".join(map(str, CABLES))).split(",")
+    routings = options.pop("routing", ",".join(ROUTINGS)).split(",")
+    hosts, seeds = options.pop("hosts", "none"), options.pop("seeds", "1")
+    allowed = {"cases": CASES, "cables": map(str, CABLES), "routing": ROUTINGS, "hosts": ("none", "firefly")}
+    for key, values in (("cases", cases), ("cables", cables), ("routing", routings), ("hosts", [hosts])):
+        names = [*allowed[key]]
+        if not {*values} <= {*names}:
+            sys.exit(f"{key}: must be of {', '.join(names)}, got {','.join(values)}")
     if not seeds.isdecimal() or int(seeds) < 1:
         sys.exit(f"seeds: must be a whole number of at least 1, got {seeds}")
-    if asked:
+    if options:
         sys.exit(f"sst, cases, cables, routing, hosts, seeds: must be the only keys, got {' '.join(sys.argv[1:])}")
     missing = Sst.missing(program)
     if missing is not None:
@@ -267,11 +267,14 @@ def compare(peer: Sst, name: str, cables: int, routing: str, *, hosts: bool) -> 
 def spread(peer: Sst, name: str, cables: int, routing: str, seeds: int, *, hosts: bool) -> None:
     case = CASES[name]
     world, plan = world_of(case, cables, routing, hosts=hosts)
-    found = MODEL.simulate([replace(world, seed=seed) for seed in range(seeds)], Run(threads=1))
-    others = [theirs(peer, case, plan, routing, hosts=hosts, seed=seed).makespan for seed in range(seeds)]
-    for who, taken in (("sst", np.array(others)), ("ours", np.array([each.makespan for each in found]))):
-        for what, value in (("mean", taken.mean()), ("least", taken.min()), ("most", taken.max())):
-            print(f"{name}.{cables}.{routing}.{who}_{what}_us {value * 1e6:.6g}", flush=True)
+    timelines = MODEL.simulate([replace(world, seed=seed) for seed in range(seeds)], Run(threads=1))
+    sst_makespans = [theirs(peer, case, plan, routing, hosts=hosts, seed=seed).makespan for seed in range(seeds)]
+    for simulator, makespans in (
+        ("sst", np.array(sst_makespans)),
+        ("ours", np.array([timeline.makespan for timeline in timelines])),
+    ):
+        for statistic, value in (("mean", makespans.mean()), ("least", makespans.min()), ("most", makespans.max())):
+            print(f"{name}.{cables}.{routing}.{simulator}_{statistic}_us {value * 1e6:.6g}", flush=True)
 
 
 if __name__ == "__main__":

@@ -46,28 +46,31 @@ def measure(name: str, job: Job, strategies: int, batch: int) -> None:
     say(f"{path}.tasks", worlds.world(job.strategy).graph.tasks)
     say(f"{path}.first_seconds", time.perf_counter() - begin)
     kinds = {"walk": walk(job, strategies), "random": random(job, strategies)}
-    for kind, asked in kinds.items():
+    for kind, candidates in kinds.items():
         begin = time.perf_counter()
-        expected = [by_tasks(job, strategy) for strategy in asked[:LONG_WAY]]
+        expected = [by_tasks(job, strategy) for strategy in candidates[:LONG_WAY]]
         long_way = (time.perf_counter() - begin) / len(expected)
-        cut = [asked[first : first + batch] for first in range(0, strategies, batch)]
-        for how, run in (("in_turn", in_turn), ("side_by_side", side_by_side)):
+        cut = [candidates[first : first + batch] for first in range(0, strategies, batch)]
+        for mode, run in (("in_turn", in_turn), ("side_by_side", side_by_side)):
             wall, cpu = time.perf_counter(), time.process_time()
-            found, taken = [], []
+            all_times, stamps = [], []
             for times in run(worlds, cut):
-                found += times
-                taken.append(time.perf_counter())
-            fastest = min(np.diff([wall, *taken]))
+                all_times += times
+                stamps.append(time.perf_counter())
+            fastest = min(np.diff([wall, *stamps]))
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-            say(f"{path}.{kind}.{how}.strategies_per_second", strategies / wall)
-            say(f"{path}.{kind}.{how}.fastest_batch.strategies_per_second", batch / fastest)
-            say(f"{path}.{kind}.{how}.cpu_seconds", cpu / strategies)
+            say(f"{path}.{kind}.{mode}.strategies_per_second", strategies / wall)
+            say(f"{path}.{kind}.{mode}.fastest_batch.strategies_per_second", batch / fastest)
+            say(f"{path}.{kind}.{mode}.cpu_seconds", cpu / strategies)
         cpu = time.process_time()
-        made = [worlds.world(strategy) for strategy in asked]
+        built = [worlds.world(strategy) for strategy in candidates]
         say(f"{path}.{kind}.making.cpu_seconds", (time.process_time() - cpu) / strategies)
-        say(f"{path}.{kind}.mean_tasks", float(np.mean([world.graph.tasks for world in made])))
+        say(f"{path}.{kind}.mean_tasks", float(np.mean([world.graph.tasks for world in built])))
         say(f"{path}.{kind}.long_way.strategies_per_second", 1 / long_way)
-        say(f"{path}.{kind}.difference_to_long_way", float(np.max(np.abs(np.divide(found[:LONG_WAY], expected) - 1))))
+        say(
+            f"{path}.{kind}.difference_to_long_way",
+            float(np.max(np.abs(np.divide(all_times[:LONG_WAY], expected) - 1))),
+        )
 
 
 class Worlds:
@@ -84,11 +87,11 @@ class Worlds:
 def walk(job: Job, count: int) -> list[Strategy]:
     """Each moves one layer of the one before."""
     draw, sets, layers = np.random.default_rng(0), choices(), list(job.strategy.placement)
-    placement, found = dict(job.strategy.placement), []
+    placement, strategies = dict(job.strategy.placement), []
     for step in range(count):
         placement = placement | {layers[draw.integers(len(layers))]: sets[draw.integers(len(sets))]}
-        found.append(Placement(f"step {step}", SERVERS, placement))
-    return found
+        strategies.append(Placement(f"step {step}", SERVERS, placement))
+    return strategies
 
 
 def random(job: Job, count: int) -> list[Strategy]:
@@ -103,18 +106,18 @@ def random(job: Job, count: int) -> list[Strategy]:
 
 
 def in_turn(worlds: Worlds, cut: list[list[Strategy]]) -> Iterator[list[float]]:
-    for asked in cut:
-        yield makespans([worlds.world(strategy) for strategy in asked])
+    for batch in cut:
+        yield makespans([worlds.world(strategy) for strategy in batch])
 
 
 def side_by_side(worlds: Worlds, cut: list[list[Strategy]]) -> Iterator[list[float]]:
     with ThreadPoolExecutor(max_workers=1) as pool:
         running = None
-        for asked in cut:
-            made = [worlds.world(strategy) for strategy in asked]
+        for batch in cut:
+            built = [worlds.world(strategy) for strategy in batch]
             if running is not None:
                 yield running.result()
-            running = pool.submit(makespans, made)
+            running = pool.submit(makespans, built)
         if running is not None:
             yield running.result()
 

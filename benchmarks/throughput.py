@@ -39,8 +39,8 @@ FAMILIES: dict[str, Callable[[], Sequence[Case]]] = {
     **CASES,
     "F": lambda: [random_world(seed) for seed in range(RANDOM_WORLDS)],
 }
-OTHERS = ("batch", "curve", "merge", "bound", "gpu")
-DEFAULT = (*FAMILIES, *(name for name in OTHERS if name != "gpu"))
+EXTRA_PARTS = ("batch", "curve", "merge", "bound", "gpu")
+DEFAULT = (*FAMILIES, *(name for name in EXTRA_PARTS if name != "gpu"))
 
 
 def main() -> None:
@@ -87,7 +87,7 @@ def settings(arguments: Sequence[str]) -> tuple[list[str], float]:
             merge = value
         else:
             raise ValueError(f"{key}: no such key; must be cases or fluid.merge")
-    known = (*FAMILIES, *OTHERS)
+    known = (*FAMILIES, *EXTRA_PARTS)
     for name in chosen:
         if name not in known:
             raise ValueError(f"cases: must be of {', '.join(known)}, got {name!r}")

@@ -13,9 +13,9 @@ A file with the columns of ``VTRAIN`` (vTrain, config/validation: GPTs under Meg
 each job: their ranking is compared too, by Kendall's tau of the pairs within a job.
 
 Collectives are those that NCCL chooses on the nodes of the row's GPU (``topoflow node``), joined by an ideal switch. In
-jobs of at most ``UNFOLDED`` GPUs each GPU is an endpoint, where a pipeline stage is a part of a node or experts are
-divided. In larger ones the GPUs of a node, or of a stage that is a part of one, are one endpoint; with divided experts
-these are servers, whose collectives take the time of their bytes.
+jobs of at most ``MAX_UNFOLDED_GPUS`` GPUs each GPU is an endpoint, where a pipeline stage is a part of a node or
+experts are divided. In larger ones the GPUs of a node, or of a stage that is a part of one, are one endpoint; with
+divided experts these are servers, whose collectives take the time of their bytes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ VTRAIN = {
 }
 CONFIGS = Path(__file__).resolve().parents[1] / "src" / "topoflow" / "configs"
 MERGE = 0.001  # of a transfer's duration, by which it may end early
-UNFOLDED = 64  # GPUs
+MAX_UNFOLDED_GPUS = 64  # GPUs
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Said:
+class Prediction:
     """A row with its prediction, and the defaults that were taken."""
 
     row: Row
@@ -249,8 +249,8 @@ class Said:
     @property
     def peak(self) -> float | None:
         """Return the published peak (B), which the notes have."""
-        found = re.search(r"peak (?:alloc )?([\d.]+) GiB", self.row["notes"])
-        return None if found is None else float(found[1]) * 2**30
+        match = re.search(r"peak (?:alloc )?([\d.]+) GiB", self.row["notes"])
+        return None if match is None else float(match[1]) * 2**30
 
     @property
     def ratio(self) -> float:
@@ -279,17 +279,17 @@ def main(arguments: Sequence[str]) -> None:
         peer = Calculon(Path(options["calculon"])) if "calculon" in options else None
     except ValueError as error:
         raise SystemExit(f"training.py: {error}") from None
-    said, unsaid, known = [], 0, dict[str, float]()
+    predictions, unsaid, cache = [], 0, dict[str, float]()
     for row in read(options["rows"]):
         try:
-            said.append(predict(row, options.get("efficiency", "measured"), known, peer))
-            print(said[-1].text, flush=True)
+            predictions.append(predict(row, options.get("efficiency", "measured"), cache, peer))
+            print(predictions[-1].text, flush=True)
         except ValueError as error:
             unsaid += 1
             print(f"not said: {row.name}: {error}", flush=True)
-    report("training", said, len(said) + unsaid)
-    report_ranking("training", said)
-    report_peer(said)
+    report("training", predictions, len(predictions) + unsaid)
+    report_ranking("training", predictions)
+    report_peer(predictions)
     names: Mapping[str, Callable[[Row], str]] = {
         "source": lambda row: row["source"],
         "gpu": lambda row: row["gpu"],
@@ -298,12 +298,12 @@ def main(arguments: Sequence[str]) -> None:
     }
     for column, name_of in names.items():
         groups = defaultdict(list)
-        for each in said:
-            groups[slug(name_of(each.row))].append(each)
+        for prediction in predictions:
+            groups[slug(name_of(prediction.row))].append(prediction)
         for name, group in sorted(groups.items()):
             if name:
                 report(f"training.{column}.{name}", group, len(group))
-    report_memory(said)
+    report_memory(predictions)
 
 
 def kind_of(row: Row) -> str:
@@ -318,28 +318,28 @@ def kind_of(row: Row) -> str:
     return "Megatron-Bridge" if "Megatron-Bridge" in source else "Megatron-LM"
 
 
-def report(path: str, said: Sequence[Said], rows: int) -> None:
+def report(path: str, predictions: Sequence[Prediction], rows: int) -> None:
     print(f"{path}.rows {rows}")
     if path == "training":
-        print(f"{path}.said {len(said)}")
-    if said:
-        print(f"{path}.median_error {median(each.error for each in said):.3f}")
-        print(f"{path}.median_ratio {median(each.ratio for each in said):.3f}")
-        print(f"{path}.within_20 {sum(each.error <= 0.2 for each in said) / len(said):.3f}")
+        print(f"{path}.said {len(predictions)}")
+    if predictions:
+        print(f"{path}.median_error {median(prediction.error for prediction in predictions):.3f}")
+        print(f"{path}.median_ratio {median(prediction.ratio for prediction in predictions):.3f}")
+        print(f"{path}.within_20 {sum(prediction.error <= 0.2 for prediction in predictions) / len(predictions):.3f}")
 
 
-def report_peer(said: Sequence[Said]) -> None:
+def report_peer(predictions: Sequence[Prediction]) -> None:
     """Print the errors and the ranking of Calculon, and ours, of the rows that it can say."""
-    both = [row for row in said if row.calculon is not None]
-    if not both:
+    compared = [row for row in predictions if row.calculon is not None]
+    if not compared:
         return
-    theirs = [replace(row, predicted=row.calculon) for row in both if row.calculon is not None]
-    for path, rows in (("training.calculon", theirs), ("training.beside_calculon", both)):
+    theirs = [replace(row, predicted=row.calculon) for row in compared if row.calculon is not None]
+    for path, rows in (("training.calculon", theirs), ("training.beside_calculon", compared)):
         report(path, rows, len(rows))
         report_ranking(path, rows)
 
 
-def report_ranking(path: str, said: Sequence[Said]) -> None:
+def report_ranking(path: str, predictions: Sequence[Prediction]) -> None:
     """Print Kendall's tau of the strategies of each job, over all pairs of its rows.
 
     Rows of a job with the same tensor degree and micro batch do the same work for a block and microbatch, in other
@@ -348,26 +348,30 @@ def report_ranking(path: str, said: Sequence[Said]) -> None:
     model of that work could rank.
     """
     jobs, works = defaultdict(list), defaultdict(list)
-    for each in said:
-        if each.row["source"] == "vTrain":
-            job = tuple(each.row[name] for name in ("model", "n_gpus", "global_batch", "seq"))
-            jobs[job].append(each)
-            works[(*job, each.row["tp"], each.row["micro_batch"])].append(each)
+    for prediction in predictions:
+        if prediction.row["source"] == "vTrain":
+            job = tuple(prediction.row[name] for name in ("model", "n_gpus", "global_batch", "seq"))
+            jobs[job].append(prediction)
+            works[(*job, prediction.row["tp"], prediction.row["micro_batch"])].append(prediction)
     if not any(len(job) > 1 for job in jobs.values()):
         return
-    fitted = {id(each): each.predicted / fmean(one.ratio for one in work) for work in works.values() for each in work}
-    agreed = tau(jobs.values(), lambda each: each.predicted)
+    fitted = {
+        id(prediction): prediction.predicted / fmean(member.ratio for member in work)
+        for work in works.values()
+        for prediction in work
+    }
+    agreed = tau(jobs.values(), lambda prediction: prediction.predicted)
     print(f"{path}.ranking.jobs {len(jobs)}")
     print(f"{path}.ranking.pairs {sum(len(job) * (len(job) - 1) // 2 for job in jobs.values())}")
     print(f"{path}.ranking.tau {agreed:.3f}")
     print(f"{path}.ranking.works {len(works)}")
-    print(f"{path}.ranking.tau_fitted {tau(jobs.values(), lambda each: fitted[id(each)]):.3f}")
+    print(f"{path}.ranking.tau_fitted {tau(jobs.values(), lambda prediction: fitted[id(prediction)]):.3f}")
     spread = (max(seconds) / min(seconds) for seconds in ([*map(block_seconds, work)] for work in works.values()))
     print(f"{path}.ranking.same_work {max(spread):.3f}")
-    print(f"{path}.mean_error {sum(each.error for each in said) / len(said):.3f}")
+    print(f"{path}.mean_error {sum(prediction.error for prediction in predictions) / len(predictions):.3f}")
 
 
-def tau(jobs: Iterable[Sequence[Said]], predicted: Callable[[Said], float]) -> float:
+def tau(jobs: Iterable[Sequence[Prediction]], predicted: Callable[[Prediction], float]) -> float:
     """Return Kendall's tau over all pairs within jobs."""
     agreed = [
         (predicted(one) - predicted(other)) * (one.measured - other.measured) > 0
@@ -377,26 +381,30 @@ def tau(jobs: Iterable[Sequence[Said]], predicted: Callable[[Said], float]) -> f
     return 2 * sum(agreed) / len(agreed) - 1
 
 
-def block_seconds(each: Said) -> float:
+def block_seconds(prediction: Prediction) -> float:
     """Return the measured seconds of a block and microbatch of 1F1B."""
-    pipeline, data, size, batch = (int(each.row[name]) for name in ("pp", "dp", "micro_batch", "global_batch"))
-    layers = int(each.row["model"].split()[1].rstrip(","))
-    return each.measured * pipeline / (layers * (batch // (data * size) + pipeline - 1))
+    pipeline, data, size, batch = (int(prediction.row[name]) for name in ("pp", "dp", "micro_batch", "global_batch"))
+    layers = int(prediction.row["model"].split()[1].rstrip(","))
+    return prediction.measured * pipeline / (layers * (batch // (data * size) + pipeline - 1))
 
 
-def report_memory(said: Sequence[Said]) -> None:
+def report_memory(predictions: Sequence[Prediction]) -> None:
     """Print the errors of published peaks, and the runs that are estimated to need more than a GPU has.
 
     The estimate of a run whose recomputation is not published means little.
     """
-    errors = [abs(each.needed / each.peak - 1) for each in said if each.peak is not None]
+    errors = [abs(prediction.needed / prediction.peak - 1) for prediction in predictions if prediction.peak is not None]
     print(f"training.memory.rows {len(errors)}")
     if errors:
         print(f"training.memory.median_error {median(errors):.3f}")
         print(f"training.memory.within_10 {sum(error <= 0.1 for error in errors) / len(errors):.3f}")
-    known = [each for each in said if each.row["recompute"].split(" ")[0] in RECOMPUTE]
-    print(f"training.memory.said_recompute {len(known)}")
-    print(f"training.memory.would_not_run {sum(each.needed > each.memory for each in known)}")
+    with_recompute = [
+        prediction for prediction in predictions if prediction.row["recompute"].split(" ")[0] in RECOMPUTE
+    ]
+    print(f"training.memory.said_recompute {len(with_recompute)}")
+    print(
+        f"training.memory.would_not_run {sum(prediction.needed > prediction.memory for prediction in with_recompute)}"
+    )
 
 
 def slug(text: str) -> str:
@@ -426,19 +434,19 @@ def vtrain_row(number: int, fields: Mapping[str, str]) -> Row:
     return Row(number, row | {"step_time_s": f"{float(fields['iteration time (ms)']) / 1000:.9f}"})
 
 
-def predict(row: Row, efficiency: str, known: dict[str, float], peer: Calculon | None) -> Said:
-    """Simulate a row, or take what is ``known`` of one that is alike.
+def predict(row: Row, efficiency: str, cache: dict[str, float], peer: Calculon | None) -> Prediction:
+    """Simulate a row, or return the time of an equal one from ``cache``.
 
     Raise ``ValueError`` with the reason why topoflow cannot say it.
     """
     if not re.fullmatch(r"\d*\.?\d+(e[-+]?\d+)?", row["step_time_s"]) or not float(row["step_time_s"]) > 0:
         raise ValueError(f"step_time_s: must be positive seconds, got {row['step_time_s']!r}")
-    given, defaults = with_defaults(row)
+    fields, defaults = with_defaults(row)
     machine = machine_of(row)
-    gpus, pipeline = whole(row, "n_gpus"), positive("pp", given["pp"])
+    gpus, pipeline = whole(row, "n_gpus"), positive("pp", fields["pp"])
     if gpus % pipeline:
         raise ValueError(f"pp: must divide the {gpus} GPUs, got {pipeline}")
-    gpu, rule = gpu_of(machine, efficiency), strategy_of(row, given)
+    gpu, rule = gpu_of(machine, efficiency), strategy_of(row, fields)
     design = network(machine, gpu, gpus, rule)
     per_server = design.degree if isinstance(design, IdealSwitch) else design.cluster.per_node if design.folded else 1
     servers = gpus // per_server
@@ -447,45 +455,47 @@ def predict(row: Row, efficiency: str, known: dict[str, float], peer: Calculon |
     job = (row["model"], row["seq"], dict(workload.precision), workload.batch_per_gpu)
     alike = repr((*job, machine, efficiency, gpus, rule))
     strategy = rule.place(workload, servers)
-    if alike not in known:
-        known[alike] = simulated(workload, strategy, design)
+    if alike not in cache:
+        cache[alike] = simulated(workload, strategy, design)
     needed = strategy.memory_per_gpu(workload)
     assert needed is not None
-    taken = (*defaults, *assumed(machine, row, gpus))
-    said = Said(row, known[alike], float(row["step_time_s"]), taken, needed, gpu.memory)
+    assumptions = (*defaults, *assumed(machine, row, gpus))
+    prediction = Prediction(row, cache[alike], float(row["step_time_s"]), assumptions, needed, gpu.memory)
     if peer is None or "experts" in (sizes := sizes_of(row["model"])):
-        return said
+        return prediction
     dense = Transformer(gpu, sequence=whole(row, "seq"), **sizes)
     try:
-        return replace(said, calculon=peer.iteration_time(machine.gpu, dense, rule, gpus, whole(row, "global_batch")))
+        return replace(
+            prediction, calculon=peer.iteration_time(machine.gpu, dense, rule, gpus, whole(row, "global_batch"))
+        )
     except ValueError:
-        return said
+        return prediction
 
 
 def with_defaults(row: Row) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the degrees and sizes of a row, and the defaults that were taken for those that it lacks, by name."""
     framework = framework_of(row)
-    found, taken = {}, []
+    fields, defaults = {}, []
     for name in ("tp", "pp", "cp", "ep", "vpp", "dp"):
-        found[name] = row[name] or "1"
+        fields[name] = row[name] or "1"
         if not row[name] and name != "dp":
-            taken.append(f"{name}=1")
-    found["micro_batch"] = row["micro_batch"]
+            defaults.append(f"{name}=1")
+    fields["micro_batch"] = row["micro_batch"]
     if not row["micro_batch"]:
-        found["micro_batch"] = "1"
+        fields["micro_batch"] = "1"
         if framework.local_batch:  # of one data rank, in as many microbatches as pipeline ranks
-            local = whole(row, "global_batch") // positive("dp", found["dp"])
-            found["micro_batch"] = str(max(local // positive("pp", found["pp"]), 1))
-        taken.append(f"micro_batch={found['micro_batch']}")
-    if found["vpp"] == "interleaved":
-        found["vpp"] = "2"  # torchtitan's schedule has two stages on each rank
-        taken.append("vpp=2")
+            local = whole(row, "global_batch") // positive("dp", fields["dp"])
+            fields["micro_batch"] = str(max(local // positive("pp", fields["pp"]), 1))
+        defaults.append(f"micro_batch={fields['micro_batch']}")
+    if fields["vpp"] == "interleaved":
+        fields["vpp"] = "2"  # torchtitan's schedule has two stages on each rank
+        defaults.append("vpp=2")
     recompute = row["recompute"].split(" ")[0]
     recompute = framework.recompute.get(recompute, recompute)
-    found["recompute"] = recompute if recompute in RECOMPUTE else "none"
-    if recompute != found["recompute"]:
-        taken.append(f"recompute=none for {row['recompute']!r}")
-    return found, tuple(taken)
+    fields["recompute"] = recompute if recompute in RECOMPUTE else "none"
+    if recompute != fields["recompute"]:
+        defaults.append(f"recompute=none for {row['recompute']!r}")
+    return fields, tuple(defaults)
 
 
 def whole(row: Row, name: str) -> int:
@@ -554,8 +564,8 @@ def sizes_of(model: str) -> dict[str, Any]:
     return sizes | {"layers": int(part[1])} | ({"dense_layers": 1} if sizes.get("dense_layers") else {})
 
 
-def strategy_of(row: Row, given: Mapping[str, str]) -> Parallel:
-    degrees = {name: positive(name, given[name]) for name in ("tp", "pp", "cp", "ep", "vpp", "micro_batch", "dp")}
+def strategy_of(row: Row, fields: Mapping[str, str]) -> Parallel:
+    degrees = {name: positive(name, fields[name]) for name in ("tp", "pp", "cp", "ep", "vpp", "micro_batch", "dp")}
     framework = framework_of(row)
     reduced_wide = row["precision"].startswith("amp")  # Composer's mixed_precision "DEFAULT": reduce_dtype float32
     return Parallel(
@@ -565,7 +575,7 @@ def strategy_of(row: Row, given: Mapping[str, str]) -> Parallel:
         expert=degrees["ep"],
         virtual=degrees["vpp"],
         micro_batch=degrees["micro_batch"],
-        recompute=given["recompute"],
+        recompute=fields["recompute"],
         zero=zero_of(row, degrees["pp"]),
         reduce_dtype="float32" if reduced_wide else framework.reduce_dtype,
         bucket_bytes=framework.bucket_bytes,
@@ -587,15 +597,15 @@ def framework_of(row: Row) -> Framework:
 def network(machine: Machine, gpu: Gpu, gpus: int, rule: Parallel) -> Attached | IdealSwitch:
     """Return nodes on an ideal switch, with their GPUs as endpoints or folded, else a switch for servers."""
     node, stage = load(machine.node), gpus // rule.pipeline
-    most = len(node.gpus)
-    whole_nodes = stage % min(gpus, most) == 0
-    if gpus <= UNFOLDED and not (whole_nodes and rule.expert == 1):
+    node_gpus = len(node.gpus)
+    whole_nodes = stage % min(gpus, node_gpus) == 0
+    if gpus <= MAX_UNFOLDED_GPUS and not (whole_nodes and rule.expert == 1):
         return Attached(IdealSwitch(machine.nic, 1, us(1)), Cluster(node, gpus))
-    per_node = max(each for each in range(1, most + 1) if stage % each == 0)
+    per_node = max(divisor for divisor in range(1, node_gpus + 1) if stage % divisor == 0)
     if rule.expert == 1:
         return Attached(IdealSwitch(machine.nic, 1, us(1)), Cluster(node, gpus, per_node), folded=True)
-    per_server = min(stage, 8 if most == 8 else 4)
-    rate = gpu.exchange_bandwidth if most > 8 else machine.nic
+    per_server = min(stage, 8 if node_gpus == 8 else 4)
+    rate = gpu.exchange_bandwidth if node_gpus > 8 else machine.nic
     return IdealSwitch(rate, per_server, us(1))
 
 

@@ -58,10 +58,10 @@ def main() -> None:
     dist.destroy_process_group()
 
 
-def profiled(**how: Any) -> profile:
+def profiled(**settings: Any) -> profile:
     """A profile of the next steps, on the CPU."""
     steps = schedule(wait=0, warmup=0, active=STEPS, repeat=1)
-    return profile(activities=[ProfilerActivity.CPU], record_shapes=True, schedule=steps, **how)
+    return profile(activities=[ProfilerActivity.CPU], record_shapes=True, schedule=steps, **settings)
 
 
 def train(model: nn.Module, profiler: Any) -> None:

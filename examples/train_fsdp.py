@@ -37,8 +37,8 @@ class Block(nn.Module):
         query, key, value = (
             part(y).unflatten(-1, (-1, self.size)).transpose(1, 2) for part in (self.query, self.key, self.value)
         )
-        seen = scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
-        x = x + self.out(seen.transpose(1, 2).flatten(-2))
+        attended = scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+        x = x + self.out(attended.transpose(1, 2).flatten(-2))
         y = self.norm_hidden(x)
         return x + self.down(silu(self.gate(y)) * self.up(y))
 

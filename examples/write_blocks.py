@@ -20,9 +20,9 @@ def main() -> None:
     parser.add_argument("ranks", type=int)
     parser.add_argument("level", type=int, help="how often blocks at the sphere are cut in eight")
     parser.add_argument("file", type=Path)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        write_blocks(given.file, sphere(given.ranks, given.level))
+        write_blocks(arguments.file, sphere(arguments.ranks, arguments.level))
     except (ValueError, OSError) as error:
         sys.exit(str(error))
 

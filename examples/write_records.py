@@ -70,15 +70,15 @@ def inspector(rank: int) -> list[dict[str, Any]]:
 
 def nccl_log(rank: int) -> list[str]:
     """The lines of ``NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL NCCL_DEBUG_FILE=nccl-log.%h.%p``."""
-    said, comm = f"s{rank}:7:7 [0] NCCL INFO", "comm 0x55d0a8"
+    prefix, comm = f"s{rank}:7:7 [0] NCCL INFO", "comm 0x55d0a8"
     opened = f"rank {rank} nranks {RANKS} cudaDev 0 nvmlDev 0 busId 1b000 commId 0x7f8c496ae9f661 - Init COMPLETE"
-    lines = [f"{said} ncclCommInitRank {comm} {opened}"]
+    lines = [f"{prefix} ncclCommInitRank {comm} {opened}"]
     for step in range(STEPS):
         calls = (("AllReduce", 1000, 0), (("Send", "Recv")[rank], 4096, 1 - rank))
         for function, elements, root in calls:
             buffers = "sendbuff 0x7fb201e00400 recvbuff 0x7fb201e00400"
             call = f"opCount {step:x} {buffers} count {elements} datatype 7 op 0 root {root}"
-            lines.append(f"{said} {function}: {call} {comm} [nranks={RANKS}] stream 0x558f83")
+            lines.append(f"{prefix} {function}: {call} {comm} [nranks={RANKS}] stream 0x558f83")
     return lines
 
 

@@ -307,8 +307,8 @@ def test_one_function_launches_kernels_and_one_gives_shared_memory() -> None:
     """
     files = [path for path in (ROOT / "csrc").rglob("*") if path.suffix in {".h", ".hpp", ".cpp", ".cu"}]
     for syntax in (r"<<<.+>>>\(", r"__shared__"):
-        found = [path.name for path in files for _ in re.findall(syntax, path.read_text())]
-        assert found == ["kernel.h"], syntax
+        names = [path.name for path in files for _ in re.findall(syntax, path.read_text())]
+        assert names == ["kernel.h"], syntax
 
 
 def test_one_header_includes_thrust_and_one_source_of_each_backend_includes_that() -> None:

@@ -42,10 +42,21 @@ def contents() -> list[Any]:
     keyed = [{(0, 1): 1.0}, {(0, 2): 1.0}, {(0, 1): 2.0}, {0: 1}, {1: 0}, {"a": {(0, 1): 1.0}}]
     sets = [{1, 2}, {1, 3}, b"", b"1", dict, One, Other]
     built = [kind(value) for kind in (One, Other) for value in (1, 2, large, changed, (One(1), One(2)), {(0,): One(1)})]
-    made = [
+    nested = [
         kind(value) for kind in (Ways, More) for value in (1, 2, large, changed, Ways(1), {1: 2, 3: 4}, {3: 4, 1: 2})
     ]
-    return [*plain, *arrays, *keyed, *sets, *built, *made, Ways(1, 1), More(1, 1), More(1, extra=1), Ways(1, second=1)]
+    return [
+        *plain,
+        *arrays,
+        *keyed,
+        *sets,
+        *built,
+        *nested,
+        Ways(1, 1),
+        More(1, 1),
+        More(1, extra=1),
+        Ways(1, second=1),
+    ]
 
 
 def test_contents_that_differ_have_different_digests() -> None:
@@ -54,8 +65,8 @@ def test_contents_that_differ_have_different_digests() -> None:
 
 
 def test_equal_contents_have_equal_digests() -> None:
-    for value, same in zip(contents(), contents(), strict=True):
-        assert digest(value) == digest(same)
+    for value, equal in zip(contents(), contents(), strict=True):
+        assert digest(value) == digest(equal)
     assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     assert digest({"xyz"[i] for i in (0, 1, 2)}) == digest({"xyz"[i] for i in (2, 1, 0)})
     assert digest(One(1, note="a")) == digest(One(1, note="b"))
@@ -82,7 +93,7 @@ def test_every_change_of_the_program_is_another_one_and_what_is_no_code_is_not(t
     (tmp_path / "engine" / "__pycache__" / "run.pyc").write_bytes(b"x")
     (tmp_path / "engine" / ".#run.py").symlink_to("nobody@nowhere")  # as an editor locks a file
     assert now() == first
-    seen = [first]
+    digests = [first]
     for change in (
         lambda: code.write_text("a = 2"),
         lambda: library.write_bytes(b"2"),
@@ -90,5 +101,5 @@ def test_every_change_of_the_program_is_another_one_and_what_is_no_code_is_not(t
         lambda: (tmp_path / "engine" / "more.py").touch(),
     ):
         change()
-        assert now() not in seen
-        seen.append(now())
+        assert now() not in digests
+        digests.append(now())

@@ -135,8 +135,8 @@ def test_a_block_that_is_not_run_says_why(page: Path) -> None:
 def columns_of(value: object) -> Iterator[str]:
     """The keys of JSON, down to those that a configuration or a layer names."""
     if isinstance(value, list):
-        for each in value[:1]:
-            yield from columns_of(each)
+        for element in value[:1]:
+            yield from columns_of(element)
     if isinstance(value, dict):
         for key, inner in value.items():
             yield key
@@ -151,16 +151,16 @@ def test_the_columns_of_every_file_are_documented(tmp_path: Path) -> None:
         "search workload=resnet50 servers=4 search.proposals=32 search.rounds=1 out=search",
         "inspect examples/ddp_4_ranks.jsonl.gz --out inspect",
     ):
-        done = shell(f"topoflow {command}", tmp_path)
-        assert done.returncode == 0, done.stderr
+        completed = shell(f"topoflow {command}", tmp_path)
+        assert completed.returncode == 0, completed.stderr
     documented = set(re.findall(r"`(\w+)`", (ROOT / "docs" / "results.md").read_text()))
     files = [path for folder in ("compare", "search", "inspect") for path in sorted((tmp_path / folder).iterdir())]
     ours = [path for path in files if path.name != "trace.json"]  # which is in the format of Perfetto
     files = [path for path in ours if path.suffix in (".json", ".parquet")]
     assert len(files) == 7
     for file in files:
-        found = list(columns_of(json.loads(file.read_text()))) if file.suffix == ".json" else read_schema(file).names
-        assert set(found) <= documented, f"{file.parent.name}/{file.name}: {sorted(set(found) - documented)}"
+        columns = list(columns_of(json.loads(file.read_text()))) if file.suffix == ".json" else read_schema(file).names
+        assert set(columns) <= documented, f"{file.parent.name}/{file.name}: {sorted(set(columns) - documented)}"
 
 
 @pytest.mark.parametrize("group", ["workload", "strategy", "fabric", "fidelity", "gpu", "prices"])

@@ -70,33 +70,33 @@ def values(path: Path) -> tuple[float, ...]:
     text = path.read_text()
     if path.suffix == ".md" and "results" not in path.parts:
         text = "\n".join([*(match[0] for match in FENCE.finditer(text)), *CITED.findall(text)])
-    return tuple(float(each) for each in ANY_NUMBER.findall(re.sub(r"(?<=\d),(?=\d{3})", "", text)))
+    return tuple(float(number) for number in ANY_NUMBER.findall(re.sub(r"(?<=\d),(?=\d{3})", "", text)))
 
 
-def is_covered(number: str, known: tuple[float, ...]) -> bool:
+def is_covered(number: str, covered: tuple[float, ...]) -> bool:
     decimals = len(number.partition(".")[2])
-    return any(round(value * scale, decimals) == float(number) for value in known for scale in (1, 100))
+    return any(round(value * scale, decimals) == float(number) for value in covered for scale in (1, 100))
 
 
 def uncovered(page: Path) -> list[str]:
     """Return the measured numbers of a page that nothing covers, each with the words before it."""
-    found = []
+    missing = []
     for section in sections(page.read_text()):
-        known = values(page)
+        covered = values(page)
         for path in named_files(page, section):
             if path.is_relative_to(ROOT / "tests") or "results" in path.parts or path.suffix == ".md":
-                known += values(path)
+                covered += values(path)
         prose = CITED.sub("", section)
         for match in NUMBER.finditer(prose):
-            if not is_covered(match[1].replace(",", ""), known):
-                found.append(" ".join(prose[max(0, match.start() - 40) : match.end() + 6].split()))
-    return found
+            if not is_covered(match[1].replace(",", ""), covered):
+                missing.append(" ".join(prose[max(0, match.start() - 40) : match.end() + 6].split()))
+    return missing
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_number_in_prose_comes_from_a_command(page: Path) -> None:
-    found = uncovered(page)
-    assert len(found) == UNCOVERED.get(str(page.relative_to(ROOT)), 0), "\n".join(found)
+    missing = uncovered(page)
+    assert len(missing) == UNCOVERED.get(str(page.relative_to(ROOT)), 0), "\n".join(missing)
 
 
 def test_a_new_number_without_a_command_is_found(tmp_path: Path) -> None:
@@ -115,14 +115,14 @@ def documents(page: str, sentence: str) -> bool:
 @pytest.mark.slow
 def test_the_pages_say_at_which_share_published_iterations_are_predicted() -> None:
     """59 to 73 % with rooflines and 87 to 95 % with measured kernels."""
-    runs = [each.values[0] for each in RUNS]
+    runs = [published.values[0] for published in RUNS]
     measured = replace(A100_80GB, efficiency="measured")
     kinds = ("selective", "full")
     shares = [
         [seconds(run, job(run, gpu), kind) / getattr(run, kind) for run in runs for kind in kinds]
         for gpu in (A100_80GB, measured)
     ]
-    roofline, kernels = (f"{100 * min(each):.0f} to {100 * max(each):.0f} %" for each in shares)
+    roofline, kernels = (f"{100 * min(series):.0f} to {100 * max(series):.0f} %" for series in shares)
     for page in ("README.md", "docs/accuracy.md"):
         assert documents(page, f"{roofline} of the measured time"), roofline
         assert documents(page, f"{kernels} with"), kernels
@@ -134,10 +134,10 @@ def test_the_pages_say_what_a_recorded_step_replays_in(
 ) -> None:
     """219.8 ms were recorded, and 219 ms are predicted."""
     trace = shared_data / "hta_single_rank" / "nccl_parser_config_nccl_data.json.gz"
-    done = topoflow_cli(
+    completed = topoflow_cli(
         "compare", "workload=captured", f"workload.trace={trace}", "fabric=ideal_switch", "degree=1", cwd=tmp_path
     )
-    found = re.search(r"ideal_switch +([\d.]+) ms +([\d.]+) ms", str(getattr(done, "stdout", "")))
-    assert found is not None
-    assert documents("README.md", f"a recorded ResNet-50 step of {found[2]} ms replays in {found[1]} ms")
-    assert documents("docs/accuracy.md", f"measured step of {found[2]} ms | {found[1]} ms at 100 Gb/s")
+    match = re.search(r"ideal_switch +([\d.]+) ms +([\d.]+) ms", str(getattr(completed, "stdout", "")))
+    assert match is not None
+    assert documents("README.md", f"a recorded ResNet-50 step of {match[2]} ms replays in {match[1]} ms")
+    assert documents("docs/accuracy.md", f"measured step of {match[2]} ms | {match[1]} ms at 100 Gb/s")

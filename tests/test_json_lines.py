@@ -60,23 +60,23 @@ def test_lines_read_as_the_standard_library_writes_them(rows: list[Any], times: 
 def test_what_json_does_not_have_is_refused_as_the_standard_library_does(bad: Any) -> None:
     with pytest.raises((ValueError, TypeError)) as expected:
         json.dumps(bad, allow_nan=False)
-    with pytest.raises(expected.type) as found:
+    with pytest.raises(expected.type) as actual:
         b"".join(json_lines([*range(2 * ROWS), bad]))
-    assert str(found.value) == str(expected.value)
+    assert str(actual.value) == str(expected.value)
 
 
 def test_a_part_is_written_before_the_rows_of_the_one_after_the_next_are_made() -> None:
-    made = 0
+    latest = 0
 
     def rows() -> Iterator[int]:
-        nonlocal made
+        nonlocal latest
         for row in range(10 * ROWS):
-            made = row
+            latest = row
             yield row
 
     for number, part in enumerate(json_lines(rows())):
         assert part.count(b"\n") == ROWS
-        assert made < (number + 2) * ROWS
+        assert latest < (number + 2) * ROWS
 
 
 def test_memory_does_not_grow_with_the_file() -> None:
@@ -94,7 +94,7 @@ def test_memory_does_not_grow_with_the_file() -> None:
 
 @pytest.mark.parametrize("name", ["caf\x85job", "a\u2028b", "a\u2029b"])
 def test_a_placement_is_read_back_whatever_ends_a_line_elsewhere(tmp_path: Path, name: str) -> None:
-    rows = [{"request": each, "servers": [0], "cluster_servers": 2} for each in (name, "other")]
+    rows = [{"request": request, "servers": [0], "cluster_servers": 2} for request in (name, "other")]
     file = tmp_path / "placements.jsonl"
     file.write_bytes(b"".join(json_lines(rows)))
     for row in rows:

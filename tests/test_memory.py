@@ -16,9 +16,9 @@ def test_what_is_free():
 
 
 def test_without_the_systems_word_it_is_what_the_machine_has(tmp_path, monkeypatch):
-    known = free_memory()
+    free = free_memory()
     monkeypatch.setattr(memory, "MEMINFO", tmp_path / "none")
-    assert free_memory() >= known
+    assert free_memory() >= free
 
 
 def test_only_what_does_not_fit_is_refused():

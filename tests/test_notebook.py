@@ -17,6 +17,6 @@ def test_the_notebook_runs() -> None:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     assert all(not cell.get("outputs") for cell in notebook.cells)
     nbclient.NotebookClient(notebook, timeout=200, kernel_name="python3").execute()
-    shown = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
-    assert all(shown), "every cell shows something"
-    assert "the fastest" in shown[0][0]["data"]["text/html"]
+    outputs = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(outputs), "every cell shows something"
+    assert "the fastest" in outputs[0][0]["data"]["text/html"]

@@ -34,22 +34,22 @@ def gpu(peer: SimGrid | None, merge: float, worlds: Sequence[World], path: str =
 
     Raises ``ValueError`` where there is no GPU, or topoflow._C was built without CUDA.
     """
-    where = DeviceMemory.named("cuda")
+    device = DeviceMemory.named("cuda")
     packed = pack(worlds).arrays
     arrays = {name: array for name, array in packed.items() if name not in SHARED}
 
     def put() -> dict[str, Any]:
-        return where.put(arrays) | {"status": where.shared(len(worlds)), "cancel": where.flag()}
+        return device.put(arrays) | {"status": device.shared(len(worlds)), "cancel": device.flag()}
 
     def launch(on_device: dict[str, Any]) -> None:
         on_device["status"].zero_()
-        _C.simulate(on_device, where.memory, where.stream, merge, 0)
+        _C.simulate(on_device, device.memory, device.stream, merge, 0)
 
     def round_trip() -> None:
         on_device = put()
         launch(on_device)
         for name in ("start", "finish"):
-            where.numpy(on_device[name])
+            device.numpy(on_device[name])
 
     resident = put()
     kernel = on_gpu(lambda: launch(resident))

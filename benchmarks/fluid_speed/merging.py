@@ -25,10 +25,10 @@ def merging(name: str, cases: Sequence[Case]) -> None:
     seconds = sum(repeated(lambda kernel=kernel: kernel.run().cpu) for kernel in kernels)
     for merge in MERGES:
         merged = [kernel.run(merge=merge) for kernel in kernels]
-        taken = sum(repeated(lambda kernel=kernel, merge=merge: kernel.run(merge=merge).cpu) for kernel in kernels)
+        duration = sum(repeated(lambda kernel=kernel, merge=merge: kernel.run(merge=merge).cpu) for kernel in kernels)
         pairs = list(zip(exact, merged, strict=True))
         path = f"fluid.merge.{merge}.{name}"
-        say(f"{path}.times_faster", seconds / taken)
+        say(f"{path}.times_faster", seconds / duration)
         say(f"{path}.largest_error", max(difference(one.finish, other.finish) for one, other in pairs))
         say(f"{path}.makespan_error", max(difference(one.finish.max(), other.finish.max()) for one, other in pairs))
 
@@ -71,7 +71,7 @@ def random_job(random: np.random.Generator, seed: int) -> World | None:
     }
     workload = {"workload": "dlrm"} if seed % 4 < 3 else {"workload": "moe", "strategy": "parallel"}
     try:
-        found = topoflow.compare(**keys, **workload, gpu="h100", rings="flows", seed=seed, fluid={"merge": 0})
+        results = topoflow.compare(**keys, **workload, gpu="h100", rings="flows", seed=seed, fluid={"merge": 0})
     except ValueError:  # a fabric of another degree or size
         return None
-    return found[0].timeline.world
+    return results[0].timeline.world

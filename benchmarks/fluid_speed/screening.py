@@ -38,15 +38,15 @@ def bound() -> None:
 
 def bound_on_gpu(cases: Sequence[Case], worlds: int = GPU_WORLDS) -> None:
     """``worlds`` of each case, with the links' numbers on the GPU. Raises ``ValueError`` where there is none."""
-    where = DeviceMemory.named("cuda")
+    device = DeviceMemory.named("cuda")
     import torch
 
     for case in cases:
         graph = condense(case.world.graph)
-        usual = torch.from_numpy(case.world.capacity).to(where.torch)
-        capacity = speeds(usual, torch.rand(worlds, 1, dtype=torch.float64, device=where.torch))
-        taken = on_gpu(lambda graph=graph, capacity=capacity: makespans(graph, capacity))
-        say(f"bound.gpu.{case.name}.worlds_per_second", worlds / taken)
+        usual = torch.from_numpy(case.world.capacity).to(device.torch)
+        capacity = speeds(usual, torch.rand(worlds, 1, dtype=torch.float64, device=device.torch))
+        duration = on_gpu(lambda graph=graph, capacity=capacity: makespans(graph, capacity))
+        say(f"bound.gpu.{case.name}.worlds_per_second", worlds / duration)
 
 
 def speeds(usual: Any, factor: Any) -> Any:

@@ -96,8 +96,8 @@ def report(name: str, results: Sequence[Result]) -> None:
     allowed = [HOP_BYTES * r.hops + TASK_BYTES * r.tasks for r in results]
     say(f"{path}.bytes_of_48_per_flow_hop_and_64_per_task", bytes / sum(allowed))
     if len(results) > 1:
-        each = statistics.fmean(r.bytes / most for r, most in zip(results, allowed, strict=True))
-        say(f"{path}.mean_over_worlds.bytes_of_48_per_flow_hop_and_64_per_task", each)
+        mean = statistics.fmean(r.bytes / limit for r, limit in zip(results, allowed, strict=True))
+        say(f"{path}.mean_over_worlds.bytes_of_48_per_flow_hop_and_64_per_task", mean)
 
 
 def progress(text: str) -> None:

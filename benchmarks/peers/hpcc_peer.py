@@ -83,20 +83,20 @@ class Hpcc(NamedTuple):
         rates = sorted({round(8 * bandwidth) for bandwidth in fabric.bandwidth.tolist()})
         maps = [f"{name}_MAP {len(rates)} {' '.join(f'{rate} 1000' for rate in rates)}" for name in ("KMIN", "KMAX")]
         maps.append(f"PMAX_MAP {len(rates)} {' '.join(f'{rate} 1' for rate in rates)}")
-        own = [f"PACKET_PAYLOAD_SIZE {self.payload}", f"U_TARGET {self.utilization}", f"MI_THRESH {self.stages}"]
-        own += [f"RATE_AI {round(8 * self.step)}bps", "MIN_RATE 1Mb/s", f"BUFFER_SIZE {BUFFER}"]
-        (folder / "config.txt").write_text(SETTINGS + "\n".join([*own, *maps, ""]))
+        settings = [f"PACKET_PAYLOAD_SIZE {self.payload}", f"U_TARGET {self.utilization}", f"MI_THRESH {self.stages}"]
+        settings += [f"RATE_AI {round(8 * self.step)}bps", "MIN_RATE 1Mb/s", f"BUFFER_SIZE {BUFFER}"]
+        (folder / "config.txt").write_text(SETTINGS + "\n".join([*settings, *maps, ""]))
         (folder / "topology.txt").write_text(topology(fabric))
-        flows = [f"{one} {other} 3 100 {packets * self.payload} 0" for one, other in pairs]
+        flows = [f"{source} {target} 3 100 {packets * self.payload} 0" for source, target in pairs]
         (folder / "flow.txt").write_text("\n".join([str(len(flows)), *flows, ""]))
         switches = range(fabric.servers, len(fabric.nodes))
         (folder / "trace.txt").write_text(f"{len(switches)}\n{' '.join(map(str, switches))}\n")
         command, libraries = [str(self.program), "config.txt"], {"LD_LIBRARY_PATH": str(self.program.parent.parent)}
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=os.environ | libraries)
+        completed = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=os.environ | libraries)
         times = folder / "fct.txt"
         rows = [line.split() for line in times.read_text().splitlines()] if times.exists() else []
-        if done.returncode or len(rows) != len(pairs) or (folder / "pfc.txt").stat().st_size:
-            raise RuntimeError(f"hpcc: {len(pairs)} messages must finish, got {len(rows)}: {done.stdout[-500:]}")
+        if completed.returncode or len(rows) != len(pairs) or (folder / "pfc.txt").stat().st_size:
+            raise RuntimeError(f"hpcc: {len(pairs)} messages must finish, got {len(rows)}: {completed.stdout[-500:]}")
         finish = {(server(int(row[0], 16)), server(int(row[1], 16))): int(row[6]) / NS for row in rows}
         through = switches_of(folder / "trace.bin")
         return Answer(
@@ -125,9 +125,9 @@ def switches_of(trace: Path) -> dict[tuple[int, int], list[int]]:
     """Return the switches that the first packet from one server to another went through."""
     ports = int(np.fromfile(trace, "<u4", 1)[0])
     records = np.fromfile(trace, RECORD, offset=4 + ports * PORT + 4)
-    first = records[(records["protocol"] == UDP) & (records["event"] == ENQUEUED) & (records["sequence"] == 0)]
-    found: dict[tuple[int, int], list[int]] = {}
-    for record in first[np.argsort(first["time"], kind="stable")].tolist():
+    first_packets = records[(records["protocol"] == UDP) & (records["event"] == ENQUEUED) & (records["sequence"] == 0)]
+    paths: dict[tuple[int, int], list[int]] = {}
+    for record in first_packets[np.argsort(first_packets["time"], kind="stable")].tolist():
         _, node, sip, dip, *_ = record
-        found.setdefault((server(sip), server(dip)), []).append(node)
-    return found
+        paths.setdefault((server(sip), server(dip)), []).append(node)
+    return paths

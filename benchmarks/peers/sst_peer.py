@@ -58,8 +58,8 @@ class Script:
             self._receives[b].append((a, int(np.ceil(size))))
 
     def compute(self, rank: Offsets, seconds: ArrayLike) -> None:
-        for each, time in zip(rank.tolist(), np.broadcast_to(seconds, len(rank)).tolist(), strict=True):
-            self._calls[each].append(("compute", 0, time))
+        for index, time in zip(rank.tolist(), np.broadcast_to(seconds, len(rank)).tolist(), strict=True):
+            self._calls[index].append(("compute", 0, time))
 
     @contextmanager
     def one_call(self) -> Iterator[None]:
@@ -70,12 +70,12 @@ class Script:
         for rank in range(self.ranks) if only is None else only.tolist():
             calls, receives, sends = self._calls[rank], self._receives[rank], self._sends[rank]
             if len(receives) + len(sends) == 1:
-                calls.extend(("recv", *each) for each in receives)
-                calls.extend(("send", *each) for each, _ in self._split(sends))
+                calls.extend(("recv", *receive) for receive in receives)
+                calls.extend(("send", *send) for send, _ in self._split(sends))
             elif receives or sends:
-                calls.extend(("irecv", *each) for each in receives)
+                calls.extend(("irecv", *receive) for receive in receives)
                 split = self._split(sends)
-                calls.extend(("send" if blocks or not receives else "isend", *each) for each, blocks in split)
+                calls.extend(("send" if blocks or not receives else "isend", *send) for send, blocks in split)
                 calls.extend([("waitall", 0, 0)] * bool(receives))
             self._receives[rank], self._sends[rank] = [], []
 
@@ -91,11 +91,11 @@ class Script:
         A call that receives is a command, too: it posts a buffer. Of messages that need no acknowledgement.
         """
         self.step()
-        found = []
+        times = []
         for calls in self._calls:
             sends = np.array([kind in ("send", "isend") for kind, _, _ in calls if kind not in ("compute", "waitall")])
-            found.append((AT_FIRST + np.flatnonzero(sends)) * COMMAND)
-        return found
+            times.append((AT_FIRST + np.flatnonzero(sends)) * COMMAND)
+        return times
 
     @property
     def most(self) -> int:
@@ -213,20 +213,20 @@ class Sst:
         (self.folder / "world.json").write_text(json.dumps(world))
         begin = resource.getrusage(resource.RUSAGE_CHILDREN)
         command = [self.program, NETWORK, f"--model-options={self.folder / 'world.json'}"]
-        done = subprocess.run(
+        completed = subprocess.run(
             command, capture_output=True, text=True, cwd=self.folder, env=os.environ | {"SST_SEED": str(seed)}
         )
         end = resource.getrusage(resource.RUSAGE_CHILDREN)
-        found = ENDED.search(done.stdout)
-        if done.returncode or found is None:
-            raise RuntimeError(f"{self.program.name}: {(done.stderr or done.stdout).strip()[-2000:]}")
+        match = ENDED.search(completed.stdout)
+        if completed.returncode or match is None:
+            raise RuntimeError(f"{self.program.name}: {(completed.stderr or completed.stdout).strip()[-2000:]}")
         finish = np.zeros(script.ranks)
         for line in Path(f"{log}.log").read_text().splitlines():
             _, rank, number, *_, ended, unit = line.split()
             if number == "1":
                 finish[int(rank)] = float(ended) * UNITS[unit]
         answer = Answer(
-            float(found[1]) * UNITS[found[2]], finish, end.ru_utime - begin.ru_utime + end.ru_stime - begin.ru_stime
+            float(match[1]) * UNITS[match[2]], finish, end.ru_utime - begin.ru_utime + end.ru_stime - begin.ru_stime
         )
         return counted(answer, statistics) if counts else answer
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # for tests.twins
-from tests.twins.tempering import Kept, draw, first_temperatures, kept, propose
+from tests.twins.tempering import BestStates, draw, first_temperatures, keep_best, propose
 from topoflow.engine.base import Floats, Run
 from topoflow.engine.screen.contention import Contention
 from topoflow.fabric.base import Fabric
@@ -74,23 +74,25 @@ class Annealing:
 
     def anneal(self, steps: int, share: Floats, keep: int) -> list[Numbers]:
         """The fastest states by the estimate, of different energies."""
-        energy, best = self.model.makespans(self.placement), Kept()
+        energy, best = self.model.makespans(self.placement), BestStates()
         for state, seconds in zip(self.placement, energy.tolist(), strict=True):
-            best = kept(best, seconds, state, keep)
+            best = keep_best(best, seconds, state, keep)
         cold, hot = np.inf, 0.0
         for step in range(steps):
-            drawn = draw(self.seed, self.round, 0, step, len(energy))
-            proposals = [propose(self.moves, *each) for each in zip(self.placement, drawn, strict=True)]
+            random_numbers = draw(self.seed, self.round, 0, step, len(energy))
+            proposals = [propose(self.moves, *pair) for pair in zip(self.placement, random_numbers, strict=True)]
             target = np.array([proposal.target for proposal in proposals])
-            found = self.model.makespans(target)
+            makespans = self.model.makespans(target)
             may = self.budget.fits(self.budget.used(target)) & (target != self.placement).any(axis=1)
             if step == 0:
-                slower = found - energy
+                slower = makespans - energy
                 cold, hot = first_temperatures(slower[may & (slower > 0)], share, float(energy.min()))
-            chance = np.array([proposal.ratio for proposal in proposals]) - np.log1p([-each.accept for each in drawn])
-            accepted = may & (found <= energy + hot * (cold / hot) ** (step / steps) * chance)
-            energy = np.where(accepted, found, energy)
+            chance = np.array([proposal.ratio for proposal in proposals]) - np.log1p(
+                [-numbers.accept for numbers in random_numbers]
+            )
+            accepted = may & (makespans <= energy + hot * (cold / hot) ** (step / steps) * chance)
+            energy = np.where(accepted, makespans, energy)
             self.placement = np.where(accepted[:, None], target, self.placement)
             for chain in np.flatnonzero(accepted).tolist():
-                best = kept(best, float(energy[chain]), self.placement[chain], keep)
+                best = keep_best(best, float(energy[chain]), self.placement[chain], keep)
         return [np.array(state, np.int32) for _, state in best]

@@ -38,34 +38,34 @@ def optimum(problem: Problem, settings: SearchSettings) -> Optimum:
         list(itertools.product(range(within.choices.count), repeat=len(within.workload.layers))), np.int32
     )
     states = states[within.budget.fits(within.budget.used(states))]
-    found = networks(problem, settings, strategies(within, states))
-    times = [makespans(problem, wiring, fabric, strategies(within, states)) for wiring, fabric in found]
+    candidates = networks(problem, settings, strategies(within, states))
+    times = [makespans(problem, wiring, fabric, strategies(within, states)) for wiring, fabric in candidates]
     best = min(range(len(times)), key=lambda number: times[number].min())
-    estimates = screen(problem, found[best][1], within.choices).makespans(states)
-    return Optimum(len(states), len(found), float(times[best].min()), float(times[best][estimates.argmin()]))
+    estimates = screen(problem, candidates[best][1], within.choices).makespans(states)
+    return Optimum(len(states), len(candidates), float(times[best].min()), float(times[best][estimates.argmin()]))
 
 
 def strategies(within: PlacementSpace, states: Numbers) -> Iterator[Strategy]:
     return (within.choices.strategy(within.workload, state, within.given) for state in states)
 
 
-def makespans(problem: Problem, wiring: Wiring, fabric: Fabric, asked: Iterator[Strategy]) -> Floats:
+def makespans(problem: Problem, wiring: Wiring, fabric: Fabric, candidates: Iterator[Strategy]) -> Floats:
     """s of each strategy on one network."""
     times: list[float] = []
-    while batch := list(itertools.islice(asked, BATCH)):
+    while batch := list(itertools.islice(candidates, BATCH)):
         judge = Judge(problem, Fluid(), Run(threads=1))
-        times += [each.iteration_time for each in judge.judge([(strategy, wiring, fabric) for strategy in batch])]
+        times += [plan.iteration_time for plan in judge.judge([(strategy, wiring, fabric) for strategy in batch])]
     return np.array(times)
 
 
-def networks(problem: Problem, settings: SearchSettings, asked: Iterator[Strategy]) -> list[tuple[Wiring, Fabric]]:
+def networks(problem: Problem, settings: SearchSettings, candidates: Iterator[Strategy]) -> list[tuple[Wiring, Fabric]]:
     """Each once."""
-    found: dict[object, tuple[Wiring, Fabric]] = {}
-    for strategy in asked:
+    built: dict[object, tuple[Wiring, Fabric]] = {}
+    for strategy in candidates:
         judge = Judge(problem, Fluid(), Run())
         for emphasis in settings.emphasis:
             wiring = Wiring(strategy, emphasis)
             fabric = judge.fabric(wiring)
             wires = (fabric.source, fabric.target, fabric.bandwidth, fabric.latency)
-            found.setdefault((*(array.tobytes() for array in wires), repr(fabric.channels)), (wiring, fabric))
-    return list(found.values())
+            built.setdefault((*(array.tobytes() for array in wires), repr(fabric.channels)), (wiring, fabric))
+    return list(built.values())

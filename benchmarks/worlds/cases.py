@@ -118,8 +118,8 @@ def on_tree(name: str, tree: FatTree, graph: Callable[[int], LoweredGraph]) -> C
 def dlrm(name: str, fabric: str, degree: int, servers: int = 128) -> Case:
     """A DLRM's training step on servers with ``degree`` interfaces of 100 Gb/s, as ``topoflow compare`` builds it."""
     settings = ["workload=dlrm", f"servers={servers}", f"fabric={fabric}", f"degree={degree}", "latency_us=0"]
-    (asked,) = Builder().build(grid(settings, check))
-    (case,) = asked.cases
+    (point,) = Builder().build(grid(settings, check))
+    (case,) = point.cases
     world = World(name, case.world.graph, case.world.capacity, case.world.latency)
     return Case(world, case.fabric.source, case.fabric.target)
 

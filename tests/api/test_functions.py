@@ -28,9 +28,9 @@ TABLES = ("workload.tables=4", "workload.rows=1000")
 INTERFACES = {"bandwidth": gbps(100), "degree": 4, "latency": us(1)}
 
 
-def rows(out: Path, what: str = "rows") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((out / "result.json").read_text())[what]
-    return found
+def rows(out: Path, key: str = "rows") -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = json.loads((out / "result.json").read_text())[key]
+    return records
 
 
 def test_the_examples_in_the_documentation_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,16 +57,16 @@ def test_a_comparison_has_the_numbers_of_the_command(tmp_path: Path) -> None:
 
 def test_a_search_has_the_plan_of_the_command(tmp_path: Path) -> None:
     keys = {"servers": 4, "search": {"proposals": 64, "rounds": 1, "emphasis": [1, 2]}}
-    found = topoflow.search(*TABLES, **keys)
+    result = topoflow.search(*TABLES, **keys)
     arguments = ["servers=4", "search.proposals=64", "search.rounds=1", "search.emphasis=[1,2]"]
     assert main(["search", *TABLES, *arguments, f"out={tmp_path / 'command'}"]) == 0
-    assert found.plan.to_json() == (tmp_path / "command" / "plan.json").read_text()
-    assert topoflow.load(tmp_path / "command") == topoflow.load(tmp_path / "command" / "plan.json") == found.plan
-    found.save(tmp_path / "python")
+    assert result.plan.to_json() == (tmp_path / "command" / "plan.json").read_text()
+    assert topoflow.load(tmp_path / "command") == topoflow.load(tmp_path / "command" / "plan.json") == result.plan
+    result.save(tmp_path / "python")
     for row in (of_python := rows(tmp_path / "python", "plans")) + (of_command := rows(tmp_path / "command", "plans")):
         row.pop("config")
     assert of_python == of_command
-    assert found.best.iteration_time == found.iteration_time == found.plan.iteration_time
+    assert result.best.iteration_time == result.iteration_time == result.plan.iteration_time
 
 
 def test_a_world_has_the_times_of_the_command(tmp_path: Path) -> None:

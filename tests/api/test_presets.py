@@ -62,9 +62,9 @@ def test_every_key_of_a_file_is_an_argument(verb: str, keys: type) -> None:
     groups = {group for entry in content["defaults"] if isinstance(entry, dict) for group in entry}
     expected = {*content, *groups, *options("fidelity"), *trackers()} - {"defaults", "hydra"}
     assert set(keys.__annotations__) == expected
-    shown = inspect.signature(getattr(functions, verb)).parameters
-    assert set(shown) == expected | {"settings", "observer"}
-    assert all(parameter.annotation != inspect.Parameter.empty for parameter in shown.values())
+    parameters = inspect.signature(getattr(functions, verb)).parameters
+    assert set(parameters) == expected | {"settings", "observer"}
+    assert all(parameter.annotation != inspect.Parameter.empty for parameter in parameters.values())
 
 
 def test_everything_public_is_there() -> None:

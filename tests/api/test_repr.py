@@ -25,7 +25,7 @@ def test_a_notebook_shows_each_as_a_table_and_a_name_as_text() -> None:
     trace = replace(topoflow.load("examples/ddp_4_ranks.jsonl.gz"), name="<b>job</b>")
     simulated = topoflow.simulate("examples/two_flows.json")
     search = topoflow.search("workload.tables=4", "workload.rows=1000", servers=4, search={"proposals": 8})
-    shown = {
+    objects = {
         "links</th><td>8 of 100 Gb/s, 1 us each at most": result.fabric,
         "busiest link</th><td>": result.timeline,
         "step time</th><td>": result,
@@ -33,6 +33,6 @@ def test_a_notebook_shows_each_as_a_table_and_a_name_as_text() -> None:
         "makespan</th><td>15 s": simulated,
         "topoopt": search,
     }
-    for text, thing in shown.items():
+    for text, thing in objects.items():
         assert text in thing._repr_html_()
     assert "<b>job" not in trace._repr_html_()

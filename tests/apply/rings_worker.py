@@ -35,7 +35,7 @@ Connection = tuple[str, str]
 
 def connections() -> dict[Connection, int]:
     """Bytes sent on every TCP connection of this process, by (own end, other end)."""
-    found = {}
+    sent = {}
     for number in os.listdir("/proc/self/fd"):
         try:
             if not os.readlink(f"/proc/self/fd/{number}").startswith("socket:"):
@@ -45,8 +45,8 @@ def connections() -> dict[Connection, int]:
                 info = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 512)
         except OSError:
             continue  # closed in the meantime, not connected, or not TCP
-        found[ends] = struct.unpack_from("Q", info, SENT)[0]
-    return found
+        sent[ends] = struct.unpack_from("Q", info, SENT)[0]
+    return sent
 
 
 def sent_to_ranks(before: dict[Connection, int], ranks: int) -> list[int]:
@@ -56,9 +56,9 @@ def sent_to_ranks(before: dict[Connection, int], ranks: int) -> list[int]:
     dist.all_gather_object(everybody, grown)
     owner = {ends: rank for rank, theirs in enumerate(everybody) for ends in theirs}
     sent = [0] * ranks
-    for (own, other), amount in grown.items():
-        if (other, own) in owner:
-            sent[owner[other, own]] += amount
+    for (local, remote), amount in grown.items():
+        if (remote, local) in owner:
+            sent[owner[remote, local]] += amount
     return sent
 
 
@@ -85,12 +85,14 @@ def bytes_take_the_strides(rank: int, ranks: int, _: Path) -> None:
     for _ in range(4):
         rings.all_reduce(tensor)
     sent = sent_to_ranks(before, ranks)
-    whole = 4 * 2 * (ranks - 1) / ranks * 4 * tensor.numel()
+    ring_bytes = 4 * 2 * (ranks - 1) / ranks * 4 * tensor.numel()
     for peer in range(ranks):
         weight = sum(w for s, w in zip(strides, weights, strict=True) if (rank + s) % ranks == peer)
         # Headers of messages, and the barriers and objects of this test.
-        assert abs(sent[peer] - weight * whole) < 0.01 * whole, f"{rank} -> {peer}: {sent[peer]} B of {whole * weight}"
-    assert abs(sum(sent) - whole) < 0.01 * whole
+        assert abs(sent[peer] - weight * ring_bytes) < 0.01 * ring_bytes, (
+            f"{rank} -> {peer}: {sent[peer]} B of {ring_bytes * weight}"
+        )
+    assert abs(sum(sent) - ring_bytes) < 0.01 * ring_bytes
 
 
 def sums_are_right(rank: int, ranks: int, _: Path) -> None:
@@ -100,8 +102,8 @@ def sums_are_right(rank: int, ranks: int, _: Path) -> None:
         check_sum(rings, count, ranks, torch.float32)
     for dtype in (torch.float64, torch.int32, torch.int64, torch.bfloat16, torch.float16):
         check_sum(rings, 4001, ranks, dtype)
-    whole = value(400, rank).view(20, 20)
-    half = whole.t()[::2]
+    full = value(400, rank).view(20, 20)
+    half = full.t()[::2]
     rings.all_reduce(half)
     expected = sum(value(400, r).view(20, 20).t()[::2] for r in range(ranks))
     assert torch.equal(half, expected)
@@ -128,7 +130,7 @@ def model() -> torch.nn.Module:
 def losses(trained: Any, rank: int, steps: int, accumulate: int = 1) -> list[float]:
     optimizer = torch.optim.SGD(trained.parameters(), lr=0.05)
     generator = torch.Generator().manual_seed(rank)
-    found = []
+    history = []
     for _ in range(steps):
         for part in range(accumulate):
             inputs = torch.randn(8, 33, generator=generator)
@@ -140,8 +142,8 @@ def losses(trained: Any, rank: int, steps: int, accumulate: int = 1) -> list[flo
                 loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        found.append(float(loss.detach()))
-    return found
+        history.append(float(loss.detach()))
+    return history
 
 
 def ddp_learns_the_same(rank: int, ranks: int, _: Path) -> None:
@@ -168,11 +170,11 @@ def fsdp_learns_the_same(rank: int, ranks: int, _: Path) -> None:
     """Uneven shards: no size is a multiple of the ranks'."""
 
     def sharded() -> Any:
-        made = model()
-        for layer in made:
+        module = model()
+        for layer in module:
             if isinstance(layer, torch.nn.Linear):
                 fully_shard(layer)
-        return fully_shard(made)
+        return fully_shard(module)
 
     plain = losses(sharded(), rank, 30)
     ours = sharded()
@@ -184,11 +186,11 @@ def a_script_follows_its_plan(rank: int, ranks: int, folder: Path) -> None:
     """Emulated: all layers of FSDP2, and models of DDP, take the rings of plan.json, whose groups are made once."""
 
     def sharded() -> Any:
-        made = model()
-        for layer in made:
+        module = model()
+        for layer in module:
             if isinstance(layer, torch.nn.Linear):
                 fsdp.fully_shard(layer)
-        return fsdp.fully_shard(made)
+        return fsdp.fully_shard(module)
 
     plain = losses(sharded(), rank, 10)
     before = len(dist.distributed_c10d._world.pg_map)
@@ -236,10 +238,10 @@ def a_subgroup_has_rings_of_its_own(rank: int, ranks: int, _: Path) -> None:
 
 def before_torch_2_12(rank: int, ranks: int, folder: Path) -> None:
     """Where ``new_group`` sorts its ranks, groups are made without it, and the bytes take the same strides."""
-    made = dist.new_group
+    new_group = dist.new_group
 
     def sorting(ranks: Any = None, **others: Any) -> Any:
-        return made(ranks, **others)
+        return new_group(ranks, **others)
 
     dist.new_group = sorting
     assert "sort_ranks" not in inspect.signature(groups.dist.new_group).parameters
@@ -247,7 +249,7 @@ def before_torch_2_12(rank: int, ranks: int, folder: Path) -> None:
         bytes_take_the_strides(rank, ranks, folder)
         sums_are_right(rank, ranks, folder)
     finally:
-        dist.new_group = made
+        dist.new_group = new_group
 
 
 def a_dead_rank_is_an_error(rank: int, ranks: int, _: Path) -> None:
@@ -272,7 +274,7 @@ def refusal(call: Callable[[], object]) -> str:
 
 
 def what_is_wrong_is_one_line(rank: int, ranks: int, folder: Path) -> None:
-    made = len(dist.distributed_c10d._world.pg_map)
+    groups_before = len(dist.distributed_c10d._world.pg_map)
     plan = folder / f"{rank}.json"
     plan.write_text("{}")
     wrong: dict[str, Callable[[], object]] = {
@@ -287,40 +289,40 @@ def what_is_wrong_is_one_line(rank: int, ranks: int, folder: Path) -> None:
         "orders: must be at least one": lambda: PermutedRings(orders=[]),
         f"{plan}.format: must": lambda: PermutedRings.from_plan(plan),
     }
-    for said, call in wrong.items():
+    for prefix, call in wrong.items():
         message = refusal(call)
-        assert message.startswith(said), message
+        assert message.startswith(prefix), message
         assert "\n" not in message
-    assert len(dist.distributed_c10d._world.pg_map) == made, "no group was made"
+    assert len(dist.distributed_c10d._world.pg_map) == groups_before, "no group was made"
     rings = PermutedRings([1])
     assert refusal(lambda: rings.register(model())).startswith("model: must be DistributedDataParallel")
 
 
 LAWS = {
-    law.__name__: law
-    for law in list(globals().values())
-    if inspect.isfunction(law) and len(inspect.signature(law).parameters) == 3
+    check.__name__: check
+    for check in list(globals().values())
+    if inspect.isfunction(check) and len(inspect.signature(check).parameters) == 3
 }
 
 
-def run(law: str, rank: int, ranks: int, folder: Path) -> None:
+def run(checks: str, rank: int, ranks: int, folder: Path) -> None:
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo", init_method=f"file://{folder / 'store'}", rank=rank, world_size=ranks, timeout=timedelta(seconds=60)
     )
-    for each in law.split(","):
-        LAWS[each](rank, ranks, folder)
+    for check in checks.split(","):
+        LAWS[check](rank, ranks, folder)
         dist.barrier()
     dist.destroy_process_group()
 
 
-def main(law: str, ranks: int, folder: Path) -> int:
+def main(checks: str, ranks: int, folder: Path) -> int:
     children = []
     for rank in range(ranks):
         child = os.fork()
         if child == 0:
             try:
-                run(law, rank, ranks, folder)
+                run(checks, rank, ranks, folder)
             except BaseException:
                 traceback.print_exc()
                 os._exit(1)
@@ -332,8 +334,8 @@ def main(law: str, ranks: int, folder: Path) -> int:
         children.remove(child)
         if status and not failed:  # the others may wait for it
             failed = 1
-            for other in children:
-                os.kill(other, signal.SIGKILL)
+            for sibling in children:
+                os.kill(sibling, signal.SIGKILL)
     return failed
 
 

@@ -30,16 +30,16 @@ def table(draw: st.DrawFn) -> Table:
 
 @given(table(), table())
 def test_moves_lead_from_one_table_to_the_other_without_using_a_port_twice(old: Table, new: Table) -> None:
-    there = set(old.pairs)
-    found = moves(old, new)
-    for move in found:
+    circuits = set(old.pairs)
+    steps = moves(old, new)
+    for move in steps:
         if move.what == "disconnect":
-            there.remove(move.pair)
+            circuits.remove(move.pair)
         else:
-            there.add(move.pair)
-        assert len({a for a, _ in there}) == len({b for _, b in there}) == len(there)
-    assert there == set(new.pairs)
-    assert len(found) == len(set(old.pairs) ^ set(new.pairs)), "a circuit of both tables is not touched"
+            circuits.add(move.pair)
+        assert len({a for a, _ in circuits}) == len({b for _, b in circuits}) == len(circuits)
+    assert circuits == set(new.pairs)
+    assert len(steps) == len(set(old.pairs) ^ set(new.pairs)), "a circuit of both tables is not touched"
 
 
 @given(table(), table())
@@ -49,29 +49,29 @@ def test_a_circuit_goes_down_for_the_next_one_that_comes_up(old: Table, new: Tab
     for move in moves(old, new):
         waiting.append(move)
         if move.what == "connect":
-            assert all(set(each.pair) & set(move.pair) for each in waiting)
+            assert all(set(earlier.pair) & set(move.pair) for earlier in waiting)
             waiting = []
 
 
 @given(table())
-def test_a_table_reads_back(found: Table) -> None:
-    assert from_json(to_json([found]), "circuits.json") == (found,)
-    rows = list(csv.DictReader(io.StringIO(to_csv([found]))))
-    assert [(int(row["in"]), int(row["out"])) for row in rows] == list(found.pairs)
+def test_a_table_reads_back(switch_table: Table) -> None:
+    assert from_json(to_json([switch_table]), "circuits.json") == (switch_table,)
+    rows = list(csv.DictReader(io.StringIO(to_csv([switch_table]))))
+    assert [(int(row["in"]), int(row["out"])) for row in rows] == list(switch_table.pairs)
 
 
 def test_tables_hold_the_circuits_of_the_plan() -> None:
     plan = topoopt_plan(5, 2)
-    for switch, found in zip(plan.circuits, tables(plan, PORTS), strict=True):
-        assert found.pairs == tuple((i + 1, PORTS + j + 1) for i, j in enumerate(switch) if j is not None)
+    for switch, switch_table in zip(plan.circuits, tables(plan, PORTS), strict=True):
+        assert switch_table.pairs == tuple((i + 1, PORTS + j + 1) for i, j in enumerate(switch) if j is not None)
 
 
 def test_the_next_job_is_set_up_on_panels_that_the_running_one_does_not_use() -> None:
     running, _ = look_ahead(topoopt_plan(5, 2), PORTS, "a")
     following, flips = look_ahead(topoopt_plan(5, 2), PORTS, "b")
-    assert not {each.switch for each in running} & {each.switch for each in following}
+    assert not {switch_table.switch for switch_table in running} & {switch_table.switch for switch_table in following}
     assert {(flip.server, flip.interface) for flip in flips} == {(i, k) for i in range(5) for k in range(2)}
-    assert {flip.panel for flip in flips} == {each.switch for each in following}
+    assert {flip.panel for flip in flips} == {switch_table.switch for switch_table in following}
 
 
 MOVES = [Move("disconnect", (1, 17)), Move("connect", (1, 13)), Move("connect", (5, 9))]
@@ -121,7 +121,7 @@ def test_an_adapter_has_the_published_form(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pairs", "law"),
+    ("pairs", "message"),
     [
         (((0, 9),), "within 1..8"),
         (((1, 8),), "within 9..16"),
@@ -129,8 +129,8 @@ def test_an_adapter_has_the_published_form(name: str) -> None:
         (((1, 9), (2, 9)), "used once"),
     ],
 )
-def test_a_wrong_table_is_one_line(pairs: tuple[tuple[int, int], ...], law: str) -> None:
-    with pytest.raises(ValueError, match=law):
+def test_a_wrong_table_is_one_line(pairs: tuple[tuple[int, int], ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Table("switch0", PORTS, pairs)
 
 
@@ -150,7 +150,7 @@ def test_the_command_writes_all_or_nothing(tmp_path: Path, capsys: pytest.Captur
         assert error.count("\n") == 1
         assert not out.exists()
     assert main(["apply", str(path), "--out", str(out)]) == 0
-    assert {each.name for each in out.iterdir()} == {"circuits.csv", "circuits.json", "switch0.tl1", "switch1.tl1"}
+    assert {file.name for file in out.iterdir()} == {"circuits.csv", "circuits.json", "switch0.tl1", "switch1.tl1"}
     again = tmp_path / "again"
     assert main(["apply", str(path), "--out", str(again), "--before", str(out / "circuits.json")]) == 0
     assert (again / "switch0.tl1").read_text() == ""

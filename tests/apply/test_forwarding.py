@@ -59,9 +59,9 @@ def plans(draw: st.DrawFn) -> Plan:
 
 def hosts_of(plan: Plan, partitions: bool) -> list[Host]:
     def interface(server: int, number: int) -> Interface:
-        own = f"eth{number}", f"02:00:00:00:{server:02x}:{number:02x}"
-        other = f"fwd{number}", f"02:00:00:01:{server:02x}:{number:02x}"
-        return Interface(*own, *(other if partitions else own))
+        direct = f"eth{number}", f"02:00:00:00:{server:02x}:{number:02x}"
+        relay = f"fwd{number}", f"02:00:00:01:{server:02x}:{number:02x}"
+        return Interface(*direct, *(relay if partitions else direct))
 
     return [
         Host(f"s{i}", f"10.0.0.{i + 1}", tuple(interface(i, k) for k in range(plan.degree)))
@@ -70,13 +70,13 @@ def hosts_of(plan: Plan, partitions: bool) -> list[Host]:
 
 
 def path_of_packet(
-    commands: Sequence[Sequence[Command]], hosts: Sequence[Host], found: Sequence[Wire], source: int, target: int
+    commands: Sequence[Sequence[Command]], hosts: Sequence[Host], all_wires: Sequence[Wire], source: int, target: int
 ) -> list[int]:
     """Follow one packet through what hosts were given, as Linux does: rules, tables, neighbours, flower."""
     ends = hosts[source].address, hosts[target].address
     at, entry, passed = source, "", [source]
     while at != target and len(passed) <= len(hosts):
-        of_host = [each.do for each in commands[at]]
+        of_host = [command.do for command in commands[at]]
         flower = [
             do
             for do in of_host
@@ -94,7 +94,7 @@ def path_of_packet(
             (mac,) = {do[5] for do in of_host if do[:4] == ("ip", "neigh", "replace", ends[1]) and do[7] == device}
         (wire,) = [
             wire
-            for wire in found
+            for wire in all_wires
             if wire.source == at and device in (wire.device, wire.relay_device) and mac in (wire.mac, wire.forward_mac)
         ]
         assert mac == (wire.mac if wire.target == target else wire.forward_mac), "others' packets go to the kernel"
@@ -106,13 +106,13 @@ def path_of_packet(
 @given(plans(), st.booleans(), st.sampled_from(["kernel", "flower"]))
 def test_every_packet_takes_the_path_of_its_pair(plan: Plan, partitions: bool, manner: str) -> None:
     fabric, hosts = forwarded(fabric_of(plan)), hosts_of(plan, partitions)
-    found = wires(plan, hosts)
-    commands = forwarding(fabric, hosts, found, manner)
+    all_wires = wires(plan, hosts)
+    commands = forwarding(fabric, hosts, all_wires, manner)
     for source in range(plan.servers):
         for target in set(range(plan.servers)) - {source}:
             (path,) = fabric.route(source, target)
             servers = [source, *(int(fabric.target[link]) for link in path)]
-            assert path_of_packet(commands, hosts, found, source, target) == servers
+            assert path_of_packet(commands, hosts, all_wires, source, target) == servers
             assert tuple(servers) in plan.routes["mp"][source][target]
 
 
@@ -132,7 +132,7 @@ def test_parallel_circuits_share_by_connection() -> None:
     plan = plan_of([1], 3, parallel=2)
     hosts = hosts_of(plan, False)
     commands = forwarding(forwarded(fabric_of(plan)), hosts, wires(plan, hosts))
-    (route,) = [each.do for each in commands[0] if each.do[:8] == ("ip", "route", "replace", *OWN)]
+    (route,) = [command.do for command in commands[0] if command.do[:8] == ("ip", "route", "replace", *OWN)]
     assert route[-10:] == ("nexthop", "dev", "eth0", "weight", "1", "nexthop", "dev", "eth1", "weight", "1")
 
 
@@ -146,7 +146,7 @@ def test_json_and_script_have_the_same_commands(tmp_path: Path) -> None:
         path.write_text(script(host, commands))
         shown = subprocess.run(["sh", path, "show"], capture_output=True, text=True, check=True).stdout.splitlines()
         plain = json.loads(json.dumps(as_json(host, commands)))
-        assert [" ".join(each["do"]).replace("sysctl -q", "sysctl") for each in plain["commands"]] == shown
+        assert [" ".join(command["do"]).replace("sysctl -q", "sysctl") for command in plain["commands"]] == shown
         refused = subprocess.run(["sh", path, "aply"], capture_output=True, text=True)
         assert refused.returncode == 2
         assert "show|apply|undo" in refused.stderr
@@ -204,10 +204,10 @@ def in_a_namespace(folder: Path, lines: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("own", OF_THE_HOST)
-def test_a_script_leaves_what_the_host_has_and_can_be_repeated_and_undone(own: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", OF_THE_HOST)
+def test_a_script_leaves_what_the_host_has_and_can_be_repeated_and_undone(name: str, tmp_path: Path) -> None:
     """In a namespace of its own: shown nothing changes, applied twice is once, undone is as before."""
-    in_a_namespace(tmp_path, OF_THE_HOST[own] + REPEATED)
+    in_a_namespace(tmp_path, OF_THE_HOST[name] + REPEATED)
 
 
 REFUSED = {
@@ -227,14 +227,14 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("own", "said"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_applied_is_undone_and_said(own: str, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("setup", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_applied_is_undone_and_said(setup: str, message: str, tmp_path: Path) -> None:
     lines = f"""
-    {own}
+    {setup}
     state > before
     if sh s0.sh apply 2> said; then exit 1; fi
     state | diff before -
-    grep -q {json.dumps(said)} said
+    grep -q {json.dumps(message)} said
     """
     in_a_namespace(tmp_path, lines)
 
@@ -244,7 +244,7 @@ def hosts_file(folder: Path, plan: Plan, **changes: object) -> Path:
         {
             "name": host.name,
             "address": host.address,
-            "interfaces": [{"device": each.device, "mac": each.mac} for each in host.interfaces],
+            "interfaces": [{"device": interface.device, "mac": interface.mac} for interface in host.interfaces],
         }
         for host in hosts_of(plan, False)
     ]

@@ -66,10 +66,10 @@ def test_under_torchrun(tmp_path: Path) -> None:
 @given(st.integers(0, 5000), st.sampled_from([1, 2, 4, 8]), st.lists(st.integers(1, 20), min_size=1, max_size=6))
 def test_shares_cover_a_tensor_once_as_weights_say(count: int, size: int, parts: list[int]) -> None:
     weights = shares([part / sum(parts) for part in parts], len(parts))
-    found = cuts(count, size, weights)
-    assert [first for first, _ in found] == [0, *(end for _, end in found[:-1])]
-    assert found[-1][1] == count
-    for (first, end), weight in zip(found, weights, strict=True):
+    ranges = cuts(count, size, weights)
+    assert [first for first, _ in ranges] == [0, *(end for _, end in ranges[:-1])]
+    assert ranges[-1][1] == count
+    for (first, end), weight in zip(ranges, weights, strict=True):
         assert first <= end
         assert abs((end - first) - weight * count) <= 128 / size + 1
         assert first * size % 128 == 0 or first == count

@@ -25,11 +25,11 @@ def test_occupancy_is_what_registers_and_threads_leave(registers: int, threads: 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the path")
 def test_the_kernel_of_the_bound_is_compiled_and_fits() -> None:
-    found = {name.removeprefix("resources.bound.RunBound."): value for name, value in resources("bound", "sm_90")}
-    assert found["threads"] == 256
-    assert 0 < found["registers"] <= 65_536 / found["threads"]
-    assert found["instructions"] > 0
-    assert found["occupancy"] == occupancy(int(found["registers"]), 256) > 0
+    usage = {name.removeprefix("resources.bound.RunBound."): value for name, value in resources("bound", "sm_90")}
+    assert usage["threads"] == 256
+    assert 0 < usage["registers"] <= 65_536 / usage["threads"]
+    assert usage["instructions"] > 0
+    assert usage["occupancy"] == occupancy(int(usage["registers"]), 256) > 0
 
 
 @pytest.mark.slow
@@ -39,13 +39,13 @@ def test_rates_take_neither_stack_nor_more_code_than_they_may() -> None:
         or "release 13.0" not in subprocess.run(["nvcc", "--version"], capture_output=True, text=True).stdout
     ):
         pytest.skip("needs nvcc 13.0: others count otherwise")
-    found = {name.removeprefix("resources.fluid.RunWorld."): value for name, value in resources("fluid", "sm_90")}
-    assert found["stack_bytes"] == found["spill_store_bytes"] == found["spill_load_bytes"] == 0
-    assert found["instructions"] <= 25_000
+    usage = {name.removeprefix("resources.fluid.RunWorld."): value for name, value in resources("fluid", "sm_90")}
+    assert usage["stack_bytes"] == usage["spill_store_bytes"] == usage["spill_load_bytes"] == 0
+    assert usage["instructions"] <= 25_000
 
 
 def test_spills_of_the_functions_that_a_kernel_calls_are_its_own() -> None:
-    said = """ptxas info    : Compiling entry function 'one' for 'sm_90'
+    report = """ptxas info    : Compiling entry function 'one' for 'sm_90'
 ptxas info    : Function properties for one
     56 bytes stack frame, 0 bytes spill stores, 4 bytes spill loads
 ptxas info    : Used 128 registers, used 0 barriers, 80 bytes cumulative stack size
@@ -56,7 +56,7 @@ ptxas info    : Function properties for two
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 40 registers, used 1 barriers, 80 bytes smem
 """
-    assert taken(said) == {
+    assert taken(report) == {
         "one": {"registers": 128, "stack_bytes": 80, "spill_store_bytes": 56, "spill_load_bytes": 52},
         "two": {"registers": 40, "stack_bytes": 0, "spill_store_bytes": 0, "spill_load_bytes": 0},
     }

@@ -41,11 +41,11 @@ def write(path: Path, factor: float, *more: tuple[object, ...]) -> Path:
 
 
 def test_errors_are_those_of_the_rows(tmp_path: Path) -> None:
-    found, _ = metrics(write(tmp_path / "rows.csv", 0.8))
-    assert found["nccl.rows"] == 3
+    values, _ = metrics(write(tmp_path / "rows.csv", 0.8))
+    assert values["nccl.rows"] == 3
     for name in ("large", "small", "from_64KiB", "below_64KiB"):
-        assert found[f"nccl.median_error.{name}"] == pytest.approx(0.25)
-        assert found[f"nccl.held_out.hgx_h100.2x8.median_error.{name}"] == pytest.approx(0.25)
+        assert values[f"nccl.median_error.{name}"] == pytest.approx(0.25)
+        assert values[f"nccl.held_out.hgx_h100.2x8.median_error.{name}"] == pytest.approx(0.25)
 
 
 def test_a_fit_is_judged_on_the_rows_that_it_has(tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_a_fit_is_judged_on_the_rows_that_it_has(tmp_path: Path) -> None:
 
 def test_rows_that_cannot_be_said_are_counted_and_named(tmp_path: Path) -> None:
     more = [("Gaudi 3", 1, 8, "", "all_reduce", 8, 1.0, ""), ("H100", 2, 8, "pigeons", "all_reduce", 8, 1.0, "")]
-    found, text = metrics(write(tmp_path / "rows.csv", 1.0, *more))
-    assert (found["nccl.rows"], found["nccl.unsaid"]) == (3, 2)
+    values, text = metrics(write(tmp_path / "rows.csv", 1.0, *more))
+    assert (values["nccl.rows"], values["nccl.unsaid"]) == (3, 2)
     assert "1 rows cannot be said: no node with Gaudi 3" in text
     assert "1 rows cannot be said: network: pigeons" in text
 
@@ -77,9 +77,9 @@ def test_rows_that_cannot_be_said_are_counted_and_named(tmp_path: Path) -> None:
 def test_hosts_of_a_rack_are_one_node(tmp_path: Path) -> None:
     time_us = predict(Communicator(preset("gb300_nvl72"), 36), "all_reduce", 2**30).time * 1e6
     row = ("GB300", 9, 4, "NVLink5, one NVL72", "all_reduce", 2**30, time_us, "")
-    found, _ = metrics(write(tmp_path / "rows.csv", 1.0, row))
-    assert found["nccl.rows"] == 4
-    assert found["nccl.held_out.gb300_nvl72.1.median_error.large"] == pytest.approx(0.0)
+    values, _ = metrics(write(tmp_path / "rows.csv", 1.0, row))
+    assert values["nccl.rows"] == 4
+    assert values["nccl.held_out.gb300_nvl72.1.median_error.large"] == pytest.approx(0.0)
 
 
 def test_the_rate_of_ports_is_that_of_the_row(tmp_path: Path) -> None:
@@ -113,13 +113,13 @@ def test_a_file_with_other_columns_is_refused_in_one_line(tmp_path: Path) -> Non
 @pytest.mark.skipif(not DATA.exists(), reason="the measurements are not here")
 def test_measurements_that_nothing_was_calibrated_on_are_as_near_as_the_accuracy_page_says() -> None:
     files = [DATA / name for name in ("aiconfigurator_one_host.csv.gz", "nccl_tests.csv", "alps_gh200_all_reduce.csv")]
-    found, _ = metrics(*files)
-    assert found["nccl.rows"] == 14537
-    assert found["nccl.held_out.inside.median_error.large"] < 0.065
-    assert found["nccl.held_out.inside.median_error.from_64KiB"] < 0.08
-    assert found["nccl.held_out.inside.median_error.below_64KiB"] < 0.06
-    assert found["nccl.held_out.between.median_error.large"] < 0.06
-    assert found["nccl.held_out.between.median_error.small"] < 0.1
+    values, _ = metrics(*files)
+    assert values["nccl.rows"] == 14537
+    assert values["nccl.held_out.inside.median_error.large"] < 0.065
+    assert values["nccl.held_out.inside.median_error.from_64KiB"] < 0.08
+    assert values["nccl.held_out.inside.median_error.below_64KiB"] < 0.06
+    assert values["nccl.held_out.between.median_error.large"] < 0.06
+    assert values["nccl.held_out.between.median_error.small"] < 0.1
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the measurements are not here")
@@ -137,7 +137,7 @@ def test_the_coefficients_are_those_that_the_calibration_prints(capsys: pytest.C
 @pytest.mark.skipif(not DATA.exists(), reason="the measurements are not here")
 def test_the_network_is_that_which_the_calibration_prints(capsys: pytest.CaptureFixture[str]) -> None:
     nccl_calibration.main([DATA / "alps_gh200_all_reduce.csv"])
-    found = dict(line.rsplit(" ", 1) for line in capsys.readouterr().out.splitlines())
+    printed = dict(line.rsplit(" ", 1) for line in capsys.readouterr().out.splitlines())
     shipped = NETWORKS["slingshot"]
     for name, value in (("hop.0", shipped.hop[0]), ("message", shipped.message), ("efficiency", shipped.efficiency)):
-        assert float(found[f"nccl.network.slingshot.{name}"]) == pytest.approx(value, rel=0.006)
+        assert float(printed[f"nccl.network.slingshot.{name}"]) == pytest.approx(value, rel=0.006)

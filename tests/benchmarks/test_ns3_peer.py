@@ -17,17 +17,17 @@ SPEEDS = [1.25e9, 12.5e9]  # B/s
 
 def world_of(paths: Sequence[np.ndarray], sizes: np.ndarray, capacity: np.ndarray, latency: np.ndarray) -> World:
     """Messages that are ready at the beginning."""
-    tasks, each = len(paths), np.arange(len(paths), dtype=np.int32)
+    tasks, numbers = len(paths), np.arange(len(paths), dtype=np.int32)
     graph = LoweredGraph(
         delay=np.zeros(tasks),
         bytes=sizes.astype(float),
         release=np.zeros(tasks),
-        path=each,
+        path=numbers,
         after_offsets=np.zeros(tasks + 1, np.int64),
         after=np.zeros(0, np.int32),
         path_offsets=offsets(np.array([len(path) for path in paths])),
         path_links=np.concatenate(paths).astype(np.int32),
-        owner=each,
+        owner=numbers,
         owners=tasks,
         links=len(capacity),
     )
@@ -49,8 +49,8 @@ def incast(_: np.random.Generator) -> World:
 
 
 def ours(world: World) -> Floats:
-    found: Floats = MODEL.simulate([world], Run(threads=1))[0].finish
-    return found
+    finish: Floats = MODEL.simulate([world], Run(threads=1))[0].finish
+    return finish
 
 
 @pytest.mark.slow  # compiling against ns-3's headers takes ten seconds
@@ -60,9 +60,9 @@ def test_packets_arrive_when_those_of_ns3_do(make: Callable[[np.random.Generator
     exact = []
     for seed in range(20):
         world = make(np.random.default_rng(seed))
-        apart = np.abs(ns3.run(world, MODEL.size).finish - ours(world)).max()
-        assert apart <= MODEL.size / world.capacity.min()
-        exact.append(apart <= 1e-12)
+        difference = np.abs(ns3.run(world, MODEL.size).finish - ours(world)).max()
+        assert difference <= MODEL.size / world.capacity.min()
+        exact.append(difference <= 1e-12)
     assert np.mean(exact) >= 0.9
 
 

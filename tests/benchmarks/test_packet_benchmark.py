@@ -28,7 +28,7 @@ def test_every_case_whose_instructions_are_counted_is_simulated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             ["cases=rings"],
@@ -43,7 +43,7 @@ def test_every_case_whose_instructions_are_counted_is_simulated() -> None:
         (["cases=ring", "device=gpu", "worlds=2"], "device: must be one of"),
     ],
 )
-def test_a_wrong_argument_is_one_line(monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str) -> None:
+def test_a_wrong_argument_is_one_line(monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
     monkeypatch.setattr(sys, "argv", ["packet.py", *arguments])
-    with pytest.raises(SystemExit, match="^" + re.escape(said)):
+    with pytest.raises(SystemExit, match="^" + re.escape(message)):
         packet.main()

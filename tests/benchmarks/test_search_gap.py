@@ -27,18 +27,18 @@ LONGER = {
 def test_a_search_with_the_defaults_is_close_to_the_optimum_and_never_faster(name: str) -> None:
     case = {**CASES, **LONGER}[name]
     best = optimum(case.problem(0), SearchSettings())
-    found = found_by(case, seeds=2)
+    times = found_by(case, seeds=2)
     assert best.placements >= 4**3
-    assert (found >= best.seconds * (1 - 1e-9)).all()
-    assert (found <= best.seconds * (1 + CLOSE)).all()
+    assert (times >= best.seconds * (1 - 1e-9)).all()
+    assert (times <= best.seconds * (1 + CLOSE)).all()
 
 
 @pytest.mark.slow
 def test_chains_that_descend_together_find_more_than_chains_apart() -> None:
     """89 layers, nearly all of which have to move, with as many proposals; the mean of three seeds."""
     case = LARGE["candle.fat_tree.16"]
-    together, apart = (
+    together, separate = (
         np.mean([search(case.problem(seed), SearchSettings(patience=steps)).plan.iteration_time for seed in range(3)])
         for steps in (20, 0)
     )
-    assert together < apart / 1.1
+    assert together < separate / 1.1

@@ -19,17 +19,17 @@ def kinds(script: Script, folder: Path) -> list[list[int]]:
     """Of the calls of each rank, by their lengths in the format of SIRIUS."""
     script.write(folder / "trace", 12_000)
     length = {INIT: 24, FINALIZE: 24, SEND: 52, RECV: 52, IRECV: 60}
-    found = []
+    by_rank = []
     for rank in range(script.ranks):
-        rest, calls = (folder / f"trace.{rank}").read_bytes(), []
-        while rest:
-            calls.append(struct.unpack("<I", rest[:4])[0])
+        data, calls = (folder / f"trace.{rank}").read_bytes(), []
+        while data:
+            calls.append(struct.unpack("<I", data[:4])[0])
             if calls[-1] == WAITALL:
-                rest = rest[28 + 8 * struct.unpack("<I", rest[12:16])[0] :]
+                data = data[28 + 8 * struct.unpack("<I", data[12:16])[0] :]
             else:
-                rest = rest[length[calls[-1]] :]
-        found.append(calls)
-    return found
+                data = data[length[calls[-1]] :]
+        by_rank.append(calls)
+    return by_rank
 
 
 def test_a_rank_posts_its_receives_sends_and_waits_for_all(tmp_path: Path) -> None:
@@ -55,20 +55,20 @@ def test_a_host_hands_its_nic_a_command_each_2_ns() -> None:
     script.step()
     script.compute(ranks([0]), 1e-6)
     script.send(ranks([0]), ranks([2]), 100.0)
-    found = [np.rint(times * 1e9).tolist() for times in script.handed()]
-    assert found == [[12, 14], [14], [10]]
+    times_ns = [np.rint(times * 1e9).tolist() for times in script.handed()]
+    assert times_ns == [[12, 14], [14], [10]]
 
 
 def test_a_rank_computes_until_its_next_call() -> None:
     """In whole ns: Ember cuts the rest off."""
-    found = trace([("compute", 0, 1e-6), ("compute", 0, 0.0), ("send", 1, 5)], 10)
-    (begin,) = struct.unpack("<d", found[28:36])
+    data = trace([("compute", 0, 1e-6), ("compute", 0, 0.0), ("send", 1, 5)], 10)
+    (begin,) = struct.unpack("<d", data[28:36])
     assert int(begin * 1e9) == 1000
 
 
 def test_a_program_that_is_none_is_one_line() -> None:
-    law = "must be the program of SST 16 with merlin, firefly and Ember"
-    assert Sst.missing("/nowhere/sst") == f"sst: {law}, got '/nowhere/sst', which is none"
+    message = "must be the program of SST 16 with merlin, firefly and Ember"
+    assert Sst.missing("/nowhere/sst") == f"sst: {message}, got '/nowhere/sst', which is none"
 
 
 @pytest.mark.parametrize("name", ["allpingpong", "random", "sweep3d"])
@@ -78,7 +78,7 @@ def test_a_comparison_gives_what_the_benchmark_gives(name: str, cables: int) -> 
     world, _ = sst.world_of(sst.CASES[name], cables, "minimal", hosts=True)
     motif, model = sst.CASES[name].motif, sst.MODEL
     sizes = {key: getattr(motif, key) for key in ("bytes", "cells", "iterations")}
-    (found,) = topoflow.compare(
+    (result,) = topoflow.compare(
         "workload=motif",
         "workload.library=firefly",
         f"workload.name={name}",
@@ -89,4 +89,4 @@ def test_a_comparison_gives_what_the_benchmark_gives(name: str, cables: int) -> 
         *(f"packet.{key}={getattr(model, key)}" for key in ("model", "size", "buffer", "setup", "match")),
         *(f"packet.{key}={getattr(model, key)}" for key in ("switch_latency", "credit_latency", "nic_latency")),
     )
-    assert found.iteration_time == sst.MODEL.simulate([world], sst.Run(threads=1))[0].makespan
+    assert result.iteration_time == sst.MODEL.simulate([world], sst.Run(threads=1))[0].makespan

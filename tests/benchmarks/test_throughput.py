@@ -12,7 +12,7 @@ from fluid_speed.screening import bound_on_gpu
 from fluid_speed.speed import measure, report
 from measure import ROUNDS, Kernel, difference, in_turn
 from peers.simgrid_peer import SimGrid
-from throughput import DEFAULT, FAMILIES, OTHERS, settings
+from throughput import DEFAULT, EXTRA_PARTS, FAMILIES, settings
 from worlds.cases import all_to_all, ring_all_reduce
 from worlds.random_worlds import random_world
 
@@ -40,7 +40,7 @@ def test_a_wrong_argument_is_told_with_its_law_and_value(argument: str, message:
 
 
 def test_all_cases_but_the_gpu_run_by_default() -> None:
-    assert settings([]) == ([name for name in (*FAMILIES, *OTHERS) if name != "gpu"], 0.0)
+    assert settings([]) == ([name for name in (*FAMILIES, *EXTRA_PARTS) if name != "gpu"], 0.0)
     assert settings(["cases=D,curve", "fluid.merge=0.001"]) == (["D", "curve"], 0.001)
     assert "gpu" not in DEFAULT
 
@@ -91,31 +91,31 @@ def test_memory_is_that_of_all_arrays_and_of_the_state() -> None:
 def test_without_a_peer_there_is_no_ratio(capsys: pytest.CaptureFixture[str]) -> None:
     cases = [random_world(0), random_world(1)]
     report("F", [measure(case, None, 0.0) for case in cases])
-    told = lines(capsys.readouterr().out)
-    assert told["fluid.F.worlds"] == 2
-    assert told["fluid.F.tasks"] == sum(case.world.graph.tasks for case in cases)
-    assert told["fluid.F.worlds_per_second"] > 0
-    assert told["fluid.F.sensitivity"] < 1e-12
-    assert not any("simgrid" in path or "difference" in path for path in told)
+    metrics = lines(capsys.readouterr().out)
+    assert metrics["fluid.F.worlds"] == 2
+    assert metrics["fluid.F.tasks"] == sum(case.world.graph.tasks for case in cases)
+    assert metrics["fluid.F.worlds_per_second"] > 0
+    assert metrics["fluid.F.sensitivity"] < 1e-12
+    assert not any("simgrid" in path or "difference" in path for path in metrics)
 
 
 @pytest.mark.slow
 def test_beside_a_peer_there_is_a_ratio_and_a_difference(simgrid: SimGrid, capsys: pytest.CaptureFixture[str]) -> None:
     report("C", [measure(all_to_all("C", 4, ecmp=True, uneven=True), simgrid, 0.0)])
-    told = lines(capsys.readouterr().out)
-    ratio = told["fluid.C.worlds_per_second"] / told["fluid.C.simgrid_worlds_per_second"]
-    assert told["fluid.C.ratio_to_simgrid"] == pytest.approx(ratio, rel=1e-3)
-    assert told["fluid.C.largest_difference"] < 1e-9
-    assert told["fluid.C.largest_difference_to_simgrid_as_it_comes"] < 1e-6
+    metrics = lines(capsys.readouterr().out)
+    ratio = metrics["fluid.C.worlds_per_second"] / metrics["fluid.C.simgrid_worlds_per_second"]
+    assert metrics["fluid.C.ratio_to_simgrid"] == pytest.approx(ratio, rel=1e-3)
+    assert metrics["fluid.C.largest_difference"] < 1e-9
+    assert metrics["fluid.C.largest_difference_to_simgrid_as_it_comes"] < 1e-6
 
 
 def test_merging_is_compared_with_the_exact_answer(capsys: pytest.CaptureFixture[str]) -> None:
     merging("C", [all_to_all("C", 4, ecmp=True, uneven=True)])
-    told = lines(capsys.readouterr().out)
+    metrics = lines(capsys.readouterr().out)
     for merge in MERGES:
-        assert told[f"fluid.merge.{merge}.C.times_faster"] > 0
-        assert told[f"fluid.merge.{merge}.C.largest_error"] < 10 * merge
-        assert told[f"fluid.merge.{merge}.C.makespan_error"] <= told[f"fluid.merge.{merge}.C.largest_error"]
+        assert metrics[f"fluid.merge.{merge}.C.times_faster"] > 0
+        assert metrics[f"fluid.merge.{merge}.C.largest_error"] < 10 * merge
+        assert metrics[f"fluid.merge.{merge}.C.makespan_error"] <= metrics[f"fluid.merge.{merge}.C.largest_error"]
 
 
 def test_equal_flows_merge_without_an_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,11 +139,11 @@ def test_a_gpu_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     case = all_to_all("C", 2, ecmp=False, uneven=True)
     gpu(None, 0.0, [case.world] * 3)
     bound_on_gpu([case], worlds=5)
-    told = lines(capsys.readouterr().out)
-    assert told.pop("fluid.gpu.worlds") == 3
-    assert sorted(told) == [
+    metrics = lines(capsys.readouterr().out)
+    assert metrics.pop("fluid.gpu.worlds") == 3
+    assert sorted(metrics) == [
         "bound.gpu.C.worlds_per_second",
         "fluid.gpu.with_copies.worlds_per_second",
         "fluid.gpu.worlds_per_second",
     ]
-    assert min(told.values()) > 0
+    assert min(metrics.values()) > 0

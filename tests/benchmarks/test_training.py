@@ -11,7 +11,7 @@ BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "training.py"
 COLUMNS = (
     "source,model,gpu,n_gpus,tp,pp,dp,cp,ep,vpp,zero,micro_batch,global_batch,seq,precision,recompute,step_time_s,notes"
 )
-SAID = '"one",MPT-125m,a100_40gb,8,1,1,8,1,1,1,3 (FSDP),2,32,512,bf16,none,0.05,'
+PREDICTED_ROW = '"one",MPT-125m,a100_40gb,8,1,1,8,1,1,1,3 (FSDP),2,32,512,bf16,none,0.05,'
 IN_A_SERVER = '"two","Llama3-8B, 4 layers",B200,8,2,2,2,1,1,1,1,,8,1024,FP8,per recipe,0.05,'
 UNSAID = [
     '"two",Falcon-180B,H100,8,1,1,8,1,8,1,1,1,8,1024,BF16,none,1,',
@@ -30,7 +30,7 @@ def run(tmp_path: Path, *lines: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_rows_are_said_with_their_defaults_or_named_with_the_reason(tmp_path: Path) -> None:
-    done = run(tmp_path, COLUMNS, SAID, IN_A_SERVER, *UNSAID)
+    done = run(tmp_path, COLUMNS, PREDICTED_ROW, IN_A_SERVER, *UNSAID)
     assert done.stderr == ""
     assert done.returncode == 0
     lines = done.stdout.splitlines()
@@ -57,7 +57,7 @@ def test_rows_are_said_with_their_defaults_or_named_with_the_reason(tmp_path: Pa
 
 
 def test_a_file_without_a_column_is_refused_in_one_line(tmp_path: Path) -> None:
-    done = run(tmp_path, COLUMNS.replace(",zero", ""), SAID)
+    done = run(tmp_path, COLUMNS.replace(",zero", ""), PREDICTED_ROW)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "rows.csv: must have the columns source, model, " in done.stderr

@@ -19,18 +19,18 @@ from topoflow.search import alternate
 from topoflow.study.figures.points import PointFile
 
 
-def kill_at(owner: Any, name: str, number: int, what: str) -> None:
+def kill_at(owner: Any, name: str, number: int, pattern: str) -> None:
     """Kill this process after a function was called so many times, with arguments that have this text."""
     called: Callable[..., Any] = getattr(owner, name)
     calls = 0
 
     def counting(*arguments: Any, **keywords: Any) -> Any:
         nonlocal calls
-        found = called(*arguments, **keywords)
-        calls += what in repr(arguments)
+        result = called(*arguments, **keywords)
+        calls += pattern in repr(arguments)
         if calls == number:
             os.kill(os.getpid(), signal.SIGKILL)
-        return found
+        return result
 
     setattr(owner, name, counting)
 
@@ -52,8 +52,8 @@ def killed(words: list[str], moment: str, number: int) -> None:
         progress.LEAST_INTERVAL = 0.0  # every line is written, on the fastest machine, too
         progress.SHARE = 10**12
         alternate.SAVE_EVERY = 0.0 if moment == "stretch" else float("inf")  # else at the ends of rounds alone
-        owner, name, what = POINTS[moment]
-        kill_at(owner, name, number, what)
+        owner, name, pattern = POINTS[moment]
+        kill_at(owner, name, number, pattern)
         os._exit(main(words))
     _, status = os.waitpid(child, 0)
     if not os.WIFSIGNALED(status):

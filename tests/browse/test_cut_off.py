@@ -40,10 +40,10 @@ CASES = {  # name: what is run, when it is killed, and what its page has to say
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of each case, its run killed."""
     root = tmp_path_factory.mktemp("killed")
-    asked = [[[*words, f"out={root / name}"], moment, number] for name, (words, moment, number, _) in CASES.items()]
+    jobs = [[[*words, f"out={root / name}"], moment, number] for name, (words, moment, number, _) in CASES.items()]
     program = Path(__file__).with_name("killed.py")
-    done = subprocess.run([sys.executable, str(program), json.dumps(asked)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    completed = subprocess.run([sys.executable, str(program), json.dumps(jobs)], capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stderr
     return root
 
 
@@ -53,7 +53,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_that_was_killed_is_shown(name: str, folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words, _, _, said = CASES[name]
+    words, _, _, expected = CASES[name]
     folder = folders / name
     before = contents(folder)
     run = run_at(folder, name)
@@ -61,13 +61,13 @@ def test_a_run_that_was_killed_is_shown(name: str, folders: Path, capsys: pytest
     assert (run.state, run.verb) == ("cut off", words[0])
     assert shlex.split(run.again.partition(" && ")[2]) == ["topoflow", *words, f"out={folder}"]
     assert main(["report", str(folder)]) == 0
-    shown = capsys.readouterr().out
-    assert "was cut off" in shown
-    assert said in shown
+    printed = capsys.readouterr().out
+    assert "was cut off" in printed
+    assert expected in printed
     after = contents(folder)
     page = after.pop("report.html").decode()
     assert after == before, "a page replaces nothing"
-    for line in shown.splitlines()[:2]:
+    for line in printed.splitlines()[:2]:
         assert line in unescape(page)
     (folder / "report.html").unlink()
 
@@ -77,17 +77,17 @@ def test_a_run_that_was_killed_is_continued(name: str, folders: Path, tmp_path: 
     """Nothing is lost and nothing is twice: it finds what it would have found."""
     words, folder = CASES[name][0], folders / name
     assert main(["report", str(folder)]) == 0
-    left = (folder / "report.html").read_bytes()
+    partial = (folder / "report.html").read_bytes()
     assert main([*words, f"out={folder}"]) == 0
     assert main([*words, f"out={tmp_path / name}"]) == 0
     assert not (folder / progress.NAME).exists()
-    found, whole = contents(folder), contents(tmp_path / name)
-    assert found.keys() >= whole.keys()
-    assert found["report.html"] != left, "the report of the run replaces that of what was left"
-    compared = [each for each in whole if each.endswith(("plan.json", "rows.csv"))]
+    continued, complete = contents(folder), contents(tmp_path / name)
+    assert continued.keys() >= complete.keys()
+    assert continued["report.html"] != partial, "the report of the run replaces that of what was left"
+    compared = [file for file in complete if file.endswith(("plan.json", "rows.csv"))]
     assert compared
-    for each in compared:
-        assert found[each] == whole[each]
+    for file in compared:
+        assert continued[file] == complete[file]
     run = run_at(folder, name)
     assert run is not None
     assert run.state == "finished"
@@ -116,7 +116,7 @@ def test_a_result_that_was_kept_without_pictures_has_a_page(
 
 
 @pytest.mark.parametrize(
-    ("make", "law"),
+    ("make", "message"),
     [
         (lambda path: None, "no such folder"),
         (lambda path: path.write_text(""), "a file"),
@@ -124,11 +124,11 @@ def test_a_result_that_was_kept_without_pictures_has_a_page(
     ],
 )
 def test_what_is_no_run_is_one_line(
-    make: Callable[[Path], object], law: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    make: Callable[[Path], object], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make(tmp_path / "x")
     assert main(["report", str(tmp_path / "x")]) == 2
     error = capsys.readouterr().err
     assert error.startswith("topoflow report: folder: must ")
-    assert error.endswith(f"{law}\n")
+    assert error.endswith(f"{message}\n")
     assert error.count("\n") == 1

@@ -40,7 +40,7 @@ Damage = Callable[[Dice, Path, Path], None]  # to a file; the folder outside of 
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sound_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished comparison, a search and a figure that were cut off, a study, and a job of Hydra."""
     root = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
@@ -77,11 +77,11 @@ def cut(dice: Dice, path: Path, outside: Path) -> None:
 
 def flipped(dice: Dice, path: Path, outside: Path) -> None:
     def change(data: bytes) -> bytes:
-        found = bytearray(data)
+        content = bytearray(data)
         for _ in range(dice.choice([1, 1, 20])):
-            if found:
-                found[dice.randrange(len(found))] ^= 1 << dice.randrange(8)
-        return bytes(found)
+            if content:
+                content[dice.randrange(len(content))] ^= 1 << dice.randrange(8)
+        return bytes(content)
 
     rewritten(path, change)
 
@@ -134,9 +134,9 @@ def folder_replaced(dice: Dice, path: Path, outside: Path) -> None:
 KINDS: list[Damage] = [cut, flipped, hostile_number, hostile_number, replaced, replaced, touched, folder_replaced]
 
 
-def damaged(dice: Dice, whole: Path, root: Path, outside: Path, number: int) -> None:
+def damaged(dice: Dice, sound_runs: Path, root: Path, outside: Path, number: int) -> None:
     """Put a copy of a run into ``root``, with one or two kinds of damage, some with an odd name."""
-    source = dice.choice(sorted(whole.iterdir()))
+    source = dice.choice(sorted(sound_runs.iterdir()))
     name = dice.choice(NAMES) + b"%d" % number if dice.random() < 0.3 else b"run%d" % number
     run = Path(os.fsdecode(os.path.join(os.fsencode(root), name)))
     shutil.copytree(source, run)
@@ -164,7 +164,7 @@ def check_pages(served: Served) -> dict[str, str]:
     assert status == 200
     status, _, text = served.ask("/live")
     assert status == 200
-    rows = {each["name"]: each["html"] for each in json.loads(text)["rows"]}
+    rows = {entry["name"]: entry["html"] for entry in json.loads(text)["rows"]}
     assert set(SOUND) <= set(rows)
     for name in SOUND:
         assert "<td>torus</td><td data-value='2.0'>2 s</td>" in rows[name]
@@ -181,12 +181,12 @@ def check_pages(served: Served) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS // 8))
-def test_one_damaged_run_hides_no_other(seed: int, whole: Path, outside: Path, tmp_path: Path) -> None:
+def test_one_damaged_run_hides_no_other(seed: int, sound_runs: Path, outside: Path, tmp_path: Path) -> None:
     root = tmp_path / "runs"
     for name in SOUND:
         write_run(root / name, "topoflow compare", [row("torus", 2.0, 5.0)])
     for number in range(40):
-        damaged(random.Random(f"{seed} {number}"), whole, root, outside, number)
+        damaged(random.Random(f"{seed} {number}"), sound_runs, root, outside, number)
     with Served.of(root) as served:
         check_pages(served)
         served.process.terminate()
@@ -195,7 +195,7 @@ def test_one_damaged_run_hides_no_other(seed: int, whole: Path, outside: Path, t
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "law"),
+    ("file", "content", "message"),
     [
         ("result.json", '{"rows": [{"iteration_time": 1%s}]}' % (400 * "0"), "a whole number of 401 digits"),
         ("result.json", "{", "result.json: must be JSON"),
@@ -205,7 +205,9 @@ def test_one_damaged_run_hides_no_other(seed: int, whole: Path, outside: Path, t
         ("study.db", 1000 * "x", "study.db: must be the study of Optuna that topoflow keeps"),
     ],
 )
-def test_a_run_that_cannot_be_shown_is_a_row_that_says_why(file: str, content: str, law: str, tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_shown_is_a_row_that_says_why(
+    file: str, content: str, message: str, tmp_path: Path
+) -> None:
     for name in SOUND:
         write_run(tmp_path / name, "topoflow compare", [row("torus", 2.0, 5.0)])
     path = tmp_path / "bad" / file
@@ -214,10 +216,10 @@ def test_a_run_that_cannot_be_shown_is_a_row_that_says_why(file: str, content: s
     with Served.of(tmp_path) as served:
         rows = check_pages(served)
         if file not in ("checkpoint.jsonl", "study.db"):  # whose points no list shows
-            assert law in rows["bad"]
+            assert message in rows["bad"]
             assert "unreadable" in rows["bad"]
         assert f"Not shown: {tmp_path / 'bad' / file}" in served.ask("/run/bad")[2]
-        assert law in served.ask("/run/bad")[2]
+        assert message in served.ask("/run/bad")[2]
 
 
 def test_a_study_whose_rows_claim_more_than_memory_has_is_damaged(tmp_path: Path) -> None:

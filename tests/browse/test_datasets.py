@@ -67,9 +67,9 @@ def ask(server: Server, path: str, host: str = "localhost") -> tuple[int, str, s
 
 
 def test_datasets_are_listed_with_how_much_is_written(root: Path, server: Server) -> None:
-    found = found_in(root)
-    assert [run.name for run in found.runs] == ["one"], "what is in a dataset is no run"
-    assert set(found.datasets) == {
+    listing = found_in(root)
+    assert [run.name for run in listing.runs] == ["one"], "what is in a dataset is no run"
+    assert set(listing.datasets) == {
         "all.parquet",
         "sweeps/<a*>.parquet",
         "part.parquet",
@@ -132,10 +132,10 @@ def test_a_dataset_that_grows_has_another_page(tmp_path: Path) -> None:
 
     dataset, _ = drawn(tmp_path / "d.parquet", 7, 5000)  # two files
     last = dataset.path(dataset.written[-1][0])
-    kept = last.read_bytes()
+    content = last.read_bytes()
     last.unlink()
     assert "4,096 of the 5,000 points" in dataset_page(dataset)
-    last.write_bytes(kept)
+    last.write_bytes(content)
     assert "5,000 of the 5,000 points" in dataset_page(dataset)
 
 

@@ -99,11 +99,11 @@ def test_runs_are_sorted_filtered_and_compared(browser: Any, address: str, root:
     assert set(names(page)) == {"slow", "fast"}, "it is filtered as before"
     click(page, "#compare")
     until(page, "return window.topoflow?.ready === true && Boolean(document.getElementById('pair'))")
-    drawn = page.execute_script("return topoflow.charts[0].source.data")
-    assert sorted(zip(drawn["fabric"], drawn["right"], strict=True)) == [
+    points = page.execute_script("return topoflow.charts[0].source.data")
+    assert sorted(zip(points["fabric"], points["right"], strict=True)) == [
         ("fat_tree", 4000), ("ring", 3000), ("torus", 1000), ("torus", 2000)
     ]  # fmt: skip
-    assert {"key", "degree"} <= {each.text for each in page.find_elements(By.CSS_SELECTOR, "th, td")}
+    assert {"key", "degree"} <= {cell.text for cell in page.find_elements(By.CSS_SELECTOR, "th, td")}
     check_contrast(page)
     check_console(page)
 

@@ -34,15 +34,15 @@ def test_a_file_that_was_cut_off_anywhere_has_its_whole_lines(tmp_path: Path) ->
         log.record(step, {"first/progress": step / 5, "first/time": 1.0 - step / 10})
     log.rows([{"world": "a", "iteration_time": 1.0}])
     log._file.close()
-    whole = (tmp_path / NAME).read_bytes()
-    for end in range(len(whole)):
-        (tmp_path / NAME).write_bytes(whole[:end])
-        found = read(tmp_path)
-        lines = whole[:end].count(b"\n") + (end < len(whole) and whole[end : end + 1] == b"\n")
-        assert (found is None) == (lines == 0)
-        if found is not None:
-            assert len(found.lines) == lines
-            assert [values["time"] for _, _, values in found.values] == [1.0, 0.9, 0.8, 0.7, 0.6][: lines - 1]
+    content = (tmp_path / NAME).read_bytes()
+    for end in range(len(content)):
+        (tmp_path / NAME).write_bytes(content[:end])
+        recorded = read(tmp_path)
+        lines = content[:end].count(b"\n") + (end < len(content) and content[end : end + 1] == b"\n")
+        assert (recorded is None) == (lines == 0)
+        if recorded is not None:
+            assert len(recorded.lines) == lines
+            assert [values["time"] for _, _, values in recorded.values] == [1.0, 0.9, 0.8, 0.7, 0.6][: lines - 1]
 
 
 @pytest.mark.usefixtures("no_interval")
@@ -53,16 +53,16 @@ def test_a_run_that_continues_another_appends(tmp_path: Path) -> None:
         with (tmp_path / NAME).open("ab") as file:
             file.write(b'{"at": 1, "sta')  # cut off
         log._file.close()
-    found = read(tmp_path)
-    assert found is not None
-    assert [values["time"] for _, _, values in found.values] == [0.0, 1.0, 2.0]
-    times = [at for at, _, _ in found.values]
+    recorded = read(tmp_path)
+    assert recorded is not None
+    assert [values["time"] for _, _, values in recorded.values] == [0.0, 1.0, 2.0]
+    times = [at for at, _, _ in recorded.values]
     assert times == sorted(times), "the time that all of them worked"
     other = ProgressLog.begin(tmp_path, verb="search", command="topoflow search seed=1")
     other._file.close()
-    found = read(tmp_path)
-    assert found is not None
-    assert found.values == []
+    recorded = read(tmp_path)
+    assert recorded is not None
+    assert recorded.values == []
 
 
 def test_the_file_is_there_as_long_as_the_run_is_not_finished(tmp_path: Path) -> None:
@@ -73,10 +73,10 @@ def test_the_file_is_there_as_long_as_the_run_is_not_finished(tmp_path: Path) ->
     log = ProgressLog.begin(tmp_path, command="a")
     (tmp_path / "checkpoint").write_text("1")
     log.end(failed=True)
-    kept = (tmp_path / NAME).read_bytes()
-    assert b'"end": "stopped"' in kept
+    content = (tmp_path / NAME).read_bytes()
+    assert b'"end": "stopped"' in content
     ProgressLog.begin(tmp_path, command="b").end(failed=True)
-    assert (tmp_path / NAME).read_bytes() == kept, "what failed at once leaves what was there"
+    assert (tmp_path / NAME).read_bytes() == content, "what failed at once leaves what was there"
 
 
 def test_a_disk_that_takes_no_line_has_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,11 +95,11 @@ def test_a_process_that_was_killed_lives_no_more(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"begun\n"
-        found = read(tmp_path)
-        assert found is not None
-        assert found.lives
+        recorded = read(tmp_path)
+        assert recorded is not None
+        assert recorded.lives
         process.kill()
         process.wait()
-    found = read(tmp_path)
-    assert found is not None
-    assert not found.lives
+    recorded = read(tmp_path)
+    assert recorded is not None
+    assert not recorded.lives

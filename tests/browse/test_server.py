@@ -46,9 +46,9 @@ class Served:
             line = process.stdout.readline()
             if "127.0.0.1" not in line:  # "has no runs yet"
                 line = process.stdout.readline()
-            found = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=(\S+) until Ctrl-C", line)
-            assert found is not None, line
-            served = cls(process, root, int(found[1]), found[2])
+            match = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=(\S+) until Ctrl-C", line)
+            assert match is not None, line
+            served = cls(process, root, int(match[1]), match[2])
             _, headers, _ = served.ask(f"/?token={served.token}")
             served.cookie = headers["Set-Cookie"].partition(";")[0]
             try:
@@ -108,20 +108,20 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(root: Path) -> Iterator[Served]:
-    with Served.of(root) as found:
-        yield found
+    with Served.of(root) as server:
+        yield server
 
 
 def test_all_runs_are_listed_the_latest_first(served: Served) -> None:
     status, _, text = served.ask("/live")
     assert status == 200
-    found = {each["name"]: each["html"] for each in json.loads(text)["rows"]}
-    assert set(found) == {"slow", "fast", "multirun/0", "cut"}
-    assert "<td>torus</td><td data-value='2.0'>2 s</td>" in found["slow"], "what it recommends, not the bound"
-    assert "&lt;b&gt;degree=4&lt;/b&gt;" in found["slow"], "text of a file is no HTML"
-    assert "<td>torus</td><td data-value='1.0'>1 s</td>" in found["fast"]
-    assert "cut off" in found["cut"]
-    assert "data-value='0.25'" in found["cut"]
+    rows = {listed["name"]: listed["html"] for listed in json.loads(text)["rows"]}
+    assert set(rows) == {"slow", "fast", "multirun/0", "cut"}
+    assert "<td>torus</td><td data-value='2.0'>2 s</td>" in rows["slow"], "what it recommends, not the bound"
+    assert "&lt;b&gt;degree=4&lt;/b&gt;" in rows["slow"], "text of a file is no HTML"
+    assert "<td>torus</td><td data-value='1.0'>1 s</td>" in rows["fast"]
+    assert "cut off" in rows["cut"]
+    assert "data-value='0.25'" in rows["cut"]
     times = [run.changed for run in found_in(served.root).runs]
     assert times == sorted(times, reverse=True)
 
@@ -228,17 +228,17 @@ def test_a_page_that_is_open_is_sent_what_changed(tmp_path: Path) -> None:
     with Served.of(tmp_path) as served:
 
         def look(address: str) -> tuple[list[str], list[str], bool, str]:
-            found = json.loads(served.ask(address)[2])
-            return sorted(each["name"] for each in found["rows"]), found["gone"], found["whole"], found["live"]
+            answer = json.loads(served.ask(address)[2])
+            return sorted(listed["name"] for listed in answer["rows"]), answer["gone"], answer["whole"], answer["live"]
 
-        rows, gone, whole, live = look("/live")
-        assert (rows, gone, whole) == (["a", "b", "c"], [], True)
+        rows, removed, complete, live = look("/live")
+        assert (rows, removed, complete) == (["a", "b", "c"], [], True)
         assert look(live) == ([], [], False, live)
         write_run(tmp_path / "d", "topoflow compare d", [])
         (tmp_path / "a" / "result.json").unlink()
         (tmp_path / "a" / "report.html").unlink()
-        rows, gone, whole, later = look(live)
-        assert (rows, gone, whole) == (["d"], ["a"], False)
+        rows, removed, complete, later = look(live)
+        assert (rows, removed, complete) == (["d"], ["a"], False)
         assert look(later) == ([], [], False, later)
         assert look(live)[:3] == (["d"], ["a"], False), "another page may be open"
         for other in ("/live?since=1", "/live?since=99999999999999999999", "/live?since=x"):
@@ -250,8 +250,8 @@ def test_many_clients_at_once_are_answered(served: Served) -> None:
     silent = [socket.create_connection(("127.0.0.1", served.port), timeout=120) for _ in range(300)]
     with ThreadPoolExecutor(200) as pool:
         assert set(pool.map(lambda _: served.ask("/live")[0], range(200))) == {200}
-    for each in silent:
-        each.close()
+    for connection in silent:
+        connection.close()
 
 
 def test_nothing_is_written_or_run(served: Served) -> None:
@@ -264,12 +264,14 @@ def test_nothing_is_written_or_run(served: Served) -> None:
 
 def test_the_port_of_another_program_is_named(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", str(served.root), "--port", str(served.port)]) == 2
-    law = f"port: must be free, as another --port or --port 0 for any, got {served.port}, which another program uses"
-    assert capsys.readouterr().err == f"topoflow serve: {law}\n"
+    message = (
+        f"port: must be free, as another --port or --port 0 for any, got {served.port}, which another program uses"
+    )
+    assert capsys.readouterr().err == f"topoflow serve: {message}\n"
 
 
 @pytest.mark.parametrize(
-    ("words", "law"),
+    ("words", "message"),
     [
         (["{}/absent"], "folder: must be one with runs (written with out=), got {}/absent, no such folder"),
         (["{}/secret.json"], "folder: must be one with runs (written with out=), got {}/secret.json, a file"),
@@ -279,10 +281,10 @@ def test_the_port_of_another_program_is_named(served: Served, capsys: pytest.Cap
     ],
 )  # fmt: skip
 def test_what_cannot_be_served_is_one_line(
-    words: list[str], law: str, root: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", *(word.replace("{}", str(root.parent)) for word in words)]) == 2
-    assert capsys.readouterr().err == f"topoflow serve: {law.replace('{}', str(root.parent))}\n"
+    assert capsys.readouterr().err == f"topoflow serve: {message.replace('{}', str(root.parent))}\n"
 
 
 def test_ctrl_c_ends_an_empty_server(tmp_path: Path) -> None:

@@ -47,9 +47,9 @@ events = st.fixed_dictionaries(
 
 
 def listed(events: list[Any], indent: int | None = None, **around: Any) -> event_list.EventList:
-    found = event_list.event_list(json.dumps({**around, "traceEvents": events}, indent=indent).encode())
-    assert found is not None
-    return found
+    parsed = event_list.event_list(json.dumps({**around, "traceEvents": events}, indent=indent).encode())
+    assert parsed is not None
+    return parsed
 
 
 def outcome(events: list[Any] | event_list.EventList) -> tuple[list[KinetoRow], Counter[str], str]:
@@ -101,9 +101,9 @@ def test_a_text_is_taken_if_it_is_json(events: list[Any], choose: st.DataObject)
         is_json = True
     except ValueError:
         is_json = False
-    found = event_list.EventList({}, f"[{text}]".encode(), 1, len(text.encode()) + 1)
+    parsed = event_list.EventList({}, f"[{text}]".encode(), 1, len(text.encode()) + 1)
     with nullcontext() if is_json else pytest.raises(orjson.JSONDecodeError):
-        found.columns(lambda category, name: True)
+        parsed.columns(lambda category, name: True)
 
 
 def test_a_list_without_utf8_or_of_endless_brackets_is_no_json() -> None:

@@ -38,15 +38,15 @@ def sent(trace: Trace, rank: int, op: str) -> list[tuple[int | None, int, str]]:
 
 
 def test_every_format_has_an_example() -> None:
-    own = {"recording"}  # which any job writes: tests/capture/recordings.py
-    assert {*TRACES} == {*known_formats()} - own
+    recorded = {"recording"}  # which any job writes: tests/capture/recordings.py
+    assert {*TRACES} == {*known_formats()} - recorded
 
 
 @pytest.mark.parametrize("name", TRACES)
 def test_only_the_importer_of_its_format_takes_a_file(name: str) -> None:
     for path in TRACES[name]:
         source = InputFile(str(path), read_bytes(path))
-        assert [each for each, module in known_formats().items() if module.matches(source)] == [name]
+        assert [format_name for format_name, module in known_formats().items() if module.matches(source)] == [name]
 
 
 @pytest.mark.parametrize("name", TRACES)
@@ -133,6 +133,6 @@ def module(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded

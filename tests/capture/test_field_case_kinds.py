@@ -227,8 +227,8 @@ def test_a_file_that_is_cut_off_keeps_its_whole_steps(
     folder = write(ring, tmp_path)
     data = (folder / "rank1.json").read_bytes()
     if packed:
-        whole = gzip.compress(data)
-        (folder / "rank1.json.gz").write_bytes(whole[: int(share * len(whole))])
+        compressed = gzip.compress(data)
+        (folder / "rank1.json.gz").write_bytes(compressed[: int(share * len(compressed))])
         (folder / "rank1.json").unlink()
     else:
         (folder / "rank1.json").write_bytes(data[: int(share * len(data))])
@@ -291,21 +291,23 @@ def test_a_job_without_marks_of_steps_says_that_an_iteration_is_what_repeats(
 def test_a_profile_without_launches_counts_each_operation_once(shared_data: Path, tmp_path: Path) -> None:
     """Kernels say themselves what they do; so do the rows of the host."""
     files = [shared_data / "megatron_tp2" / f"kineto_rank{rank}.pt.trace.json.gz" for rank in (0, 1)]
-    whole = [list(load(files).communications(rank)) for rank in (0, 1)]
+    complete = [list(load(files).communications(rank)) for rank in (0, 1)]
     for rank, file in enumerate(files):
         profile = json.loads(gzip.decompress(file.read_bytes()))
         profile["traceEvents"] = [row for row in profile["traceEvents"] if row.get("cat") != "cuda_runtime"]
         (tmp_path / f"rank{rank}.json").write_text(json.dumps(profile))
     trace = load([tmp_path])
     for rank in (0, 1):
-        found = list(trace.communications(rank))
-        assert [(event.op, event.bytes) for event in found] == [(event.op, event.bytes) for event in whole[rank]]
-        lengths = [(event.end or 0) - (event.start or 0) for event in found]
-        assert lengths == pytest.approx([(event.end or 0) - (event.start or 0) for event in whole[rank]])
+        communications = list(trace.communications(rank))
+        assert [(event.op, event.bytes) for event in communications] == [
+            (event.op, event.bytes) for event in complete[rank]
+        ]
+        lengths = [(event.end or 0) - (event.start or 0) for event in communications]
+        assert lengths == pytest.approx([(event.end or 0) - (event.start or 0) for event in complete[rank]])
 
 
 @pytest.mark.parametrize(
-    ("change", "law"),
+    ("change", "message"),
     [
         ({"world_size": 8}, "must be of one job, got world sizes"),
         ({"rank": 0}, "must be of different ranks, got rank 0 twice"),
@@ -313,11 +315,11 @@ def test_a_profile_without_launches_counts_each_operation_once(shared_data: Path
     ],
 )
 def test_ranks_that_disagree_about_the_job_are_refused_in_one_line(
-    change: dict[str, int], law: str, ring: list[Profile], tmp_path: Path
+    change: dict[str, int], message: str, ring: list[Profile], tmp_path: Path
 ) -> None:
     profiles = copy.deepcopy(ring)
     profiles[1]["distributedInfo"] |= change
-    with pytest.raises(ValueError, match=law) as refused:
+    with pytest.raises(ValueError, match=message) as refused:
         load([write(profiles, tmp_path)])
     assert "rank1.json" in str(refused.value)
     assert "\n" not in str(refused.value)

@@ -17,9 +17,9 @@ HEAD: dict[str, Any] = {"version": "0.0.4"}
 
 def node(number: int, kind: int, *after: int, micros: int = 0, **attributes: tuple[str, Any]) -> Any:
     """A node of the graph; attributes are (kind, value)."""
-    made = [messages.attribute(name, *value) for name, value in attributes.items()]
+    attrs = [messages.attribute(name, *value) for name, value in attributes.items()]
     described = {"id": number, "name": f"n{number}", "type": kind, "data_deps": after, "duration_micros": micros}
-    return messages.message_classes()["Node"](**described, attr=made)
+    return messages.message_classes()["Node"](**described, attr=attrs)
 
 
 def write(path: Path, *nodes: Any) -> Path:
@@ -119,7 +119,7 @@ def test_what_a_node_depends_on_is_what_it_follows_through_nodes_that_do_nothing
 
 
 @pytest.mark.parametrize(
-    ("nodes", "law"),
+    ("nodes", "message"),
     [
         ([reduce(1, 2), reduce(2, 1)], "node 1: dependencies must have no circle"),
         ([reduce(1), reduce(1)], "node 1: id must be given once"),
@@ -132,11 +132,11 @@ def test_what_a_node_depends_on_is_what_it_follows_through_nodes_that_do_nothing
         ([node(1, messages.COMPUTE, micros=1)], "must hold a communication"),
     ],
 )
-def test_what_is_wrong_is_one_line(nodes: list[Any], law: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_one_line(nodes: list[Any], message: str, tmp_path: Path) -> None:
     path = write(tmp_path / "x.0.et", *nodes)
     with pytest.raises(ValueError, match=r"^[^\n]*$") as error:
         load([path])
-    assert law in str(error.value)
+    assert message in str(error.value)
     assert str(path) in str(error.value)
 
 

@@ -67,17 +67,17 @@ def _shrunk_kineto(path: Path) -> dict[str, Any]:
     """The collectives of a profile with their launches and kernels, and every 20th other row."""
     document = read_json(path)
     events = document["traceEvents"]
-    wanted = ("record_param_comms", "c10d::", "nccl", "ProfilerStep")
-    kept = [event for event in events if str(event.get("name")).startswith(wanted)][:30]
-    correlations = {event["args"].get("correlation") for event in kept if event.get("cat") == "kernel"}
-    kept += [e for e in events if e.get("cat") == "cuda_runtime" and e["args"].get("correlation") in correlations]
-    return {**document, "traceEvents": kept + events[::20][:20], "deviceProperties": []}
+    prefixes = ("record_param_comms", "c10d::", "nccl", "ProfilerStep")
+    selected = [event for event in events if str(event.get("name")).startswith(prefixes)][:30]
+    correlations = {event["args"].get("correlation") for event in selected if event.get("cat") == "kernel"}
+    selected += [e for e in events if e.get("cat") == "cuda_runtime" and e["args"].get("correlation") in correlations]
+    return {**document, "traceEvents": selected + events[::20][:20], "deviceProperties": []}
 
 
 def _shrunk_execution_trace(path: Path) -> dict[str, Any]:
     document = read_json(path)
-    wanted = ("record_param_comms", "## process_group", "ProfilerStep")
-    nodes = [node for node in document["nodes"] if node["name"].startswith(wanted)]
+    prefixes = ("record_param_comms", "## process_group", "ProfilerStep")
+    nodes = [node for node in document["nodes"] if node["name"].startswith(prefixes)]
     return {**document, "nodes": nodes[:14]}
 
 
@@ -119,19 +119,19 @@ def samples(documents: Samples, task_graphs: dict[str, Path], tmp_path_factory: 
     all_reduce = Communication("all_reduce", (0, 1), "float32", 64, 64, group_name="0", after=(0,))
     trace = Trace("toy", 2, 1, {r: (ComputeSpan("f", 0.0, 0.1, 0.1), all_reduce) for r in (0, 1)}, {"0": (0, 1)})
     write(trace, folder / "toy.jsonl")
-    found = Samples((name, json.dumps(document).encode()) for name, document in documents.items())
-    found["task graph"] = task_graphs["100vgg_16"].read_bytes()
-    found["nccl"] = NCCL
-    found["nccl log"] = "\n".join(line for rank in range(4) for line in lines_of(rank)).encode()
-    found["recording"] = text_of([*training(3), {"kind": "later", "event": 1, "end": 9}, {"kind": "ended"}]).encode()
-    found["jsonl"] = (folder / "toy.jsonl").read_bytes()
+    contents = Samples((name, json.dumps(document).encode()) for name, document in documents.items())
+    contents["task graph"] = task_graphs["100vgg_16"].read_bytes()
+    contents["nccl"] = NCCL
+    contents["nccl log"] = "\n".join(line for rank in range(4) for line in lines_of(rank)).encode()
+    contents["recording"] = text_of([*training(3), {"kind": "later", "event": 1, "end": 9}, {"kind": "ended"}]).encode()
+    contents["jsonl"] = (folder / "toy.jsonl").read_bytes()
     examples = Path(__file__).resolve().parents[2] / "examples" / "traces"
-    found["flight recorder"] = (examples / "flight_recorder_0").read_bytes()
-    found["inspector"] = (examples / "inspector-s0-pid7.log").read_bytes()
-    found["chakra"] = (examples / "chakra.0.et").read_bytes()
-    found["simgrid"] = (examples / "simgrid_ring.txt").read_bytes()
-    found["groups"] = (examples / "comm_group.json").read_bytes()
-    return found
+    contents["flight recorder"] = (examples / "flight_recorder_0").read_bytes()
+    contents["inspector"] = (examples / "inspector-s0-pid7.log").read_bytes()
+    contents["chakra"] = (examples / "chakra.0.et").read_bytes()
+    contents["simgrid"] = (examples / "simgrid_ring.txt").read_bytes()
+    contents["groups"] = (examples / "comm_group.json").read_bytes()
+    return contents
 
 
 def test_every_format_has_a_sample_here(samples: Samples, tmp_path: Path) -> None:
@@ -186,19 +186,19 @@ def test_flipped_and_cut_bytes_are_refused_or_harmless(
     must_be_trace_or_value_error([path])
 
 
-def _places(value: Any, wanted: Callable[[Any], bool]) -> list[tuple[Any, Any]]:
+def _places(value: Any, matches: Callable[[Any], bool]) -> list[tuple[Any, Any]]:
     """(container, key) of everything in a document."""
-    found: list[tuple[Any, Any]] = []
+    places: list[tuple[Any, Any]] = []
     stack = [value]
     while stack:
         container = stack.pop()
         keys = list(container) if isinstance(container, dict) else range(len(container))
         for key in keys:
-            if wanted(container[key]):
-                found.append((container, key))
+            if matches(container[key]):
+                places.append((container, key))
             if isinstance(container[key], (dict, list)):
                 stack.append(container[key])
-    return found
+    return places
 
 
 def mutate(document: Any, choose: st.DataObject) -> None:

@@ -115,14 +115,14 @@ def sent(trace: Trace, rank: int) -> list[tuple[str, tuple[int, ...], int, int |
 
 
 def expected(rank: int, work: Work) -> list[tuple[str, tuple[int, ...], int, int | None]]:
-    found = []
+    operations = []
     for name, _, groups in work:
         group = next(members for members in groups if rank in members)
         op = {"allreduce": "all_reduce"}.get(name, name)
         size = 96 * (len(group) if name == "all_gather" else 1)
         if len(group) > 1:
-            found.append((op, group, size, group[-1] if name == "broadcast" else None))
-    return found
+            operations.append((op, group, size, group[-1] if name == "broadcast" else None))
+    return operations
 
 
 @pytest.mark.parametrize("form", [FORMS[name] for name in FORMS if name != "1.0.1 of torch 2.0"], ids=str)
@@ -255,7 +255,7 @@ def test_a_kernel_takes_its_dur_where_the_linker_says_no_more(tmp_path: Path) ->
         if node.get("cat") == "kernel":
             node["dur"] = node.pop("exclusive_dur")
             del node["inclusive_dur"]
-    older, newer = (load(write(tmp_path, {0: each})) for each in (content, linked(kernels=True)))
+    older, newer = (load(write(tmp_path, {0: trace_file})) for trace_file in (content, linked(kernels=True)))
     assert older.ranks == newer.ranks
 
 

@@ -23,8 +23,8 @@ def example(rank: int) -> dict[str, Any]:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found: dict[str, Any] = module.flight_recorder(rank)
-    return found
+    record: dict[str, Any] = module.flight_recorder(rank)
+    return record
 
 
 def write(folder: Path, dumps: list[dict[str, Any]], pack: Callable[[Any], bytes]) -> Path:
@@ -43,7 +43,7 @@ def test_json_and_pickles_say_the_same(pack: Callable[[Any], bytes], tmp_path: P
     assert (trace.world_size, trace.iterations, trace.groups) == (2, 3, {"0": (0, 1)})
     for rank, (op, peer) in enumerate((("send", 1), ("recv", 0))):
         assert [(e.op, e.bytes, e.peer, e.iteration) for e in trace.communications(rank)] == [
-            each for step in range(3) for each in (("all_reduce", 4000, None, step), (op, 16384, peer, step))
+            operation for step in range(3) for operation in (("all_reduce", 4000, None, step), (op, 16384, peer, step))
         ]
 
 
@@ -96,7 +96,7 @@ DEEP = b"N" + 200_000 * b"\x85"  # a tuple of a tuple of a tuple ..
 
 
 @pytest.mark.parametrize(
-    ("content", "law"),
+    ("content", "message"),
     [
         (by_hand(DEEP), "version: must be a string, got values within values without end"),
         (by_hand(b"]q\x00h\x00a"), r"version: must be a string, got \[\[...\]\]"),
@@ -111,10 +111,10 @@ DEEP = b"N" + 200_000 * b"\x85"  # a tuple of a tuple of a tuple ..
         (by_hand(text("2.1"))[:-1], "must be a pickle of plain data"),
     ],
 )
-def test_a_hostile_pickle_is_one_line(content: bytes, law: str, tmp_path: Path) -> None:
+def test_a_hostile_pickle_is_one_line(content: bytes, message: str, tmp_path: Path) -> None:
     """Depth without end, a list that holds itself, keys that no stack can hash, places and names that are not there."""
     (tmp_path / "rank_0").write_bytes(content)
-    with pytest.raises(ValueError, match=law) as error:
+    with pytest.raises(ValueError, match=message) as error:
         load([tmp_path / "rank_0"])
     assert "\n" not in str(error.value)
 
@@ -141,7 +141,7 @@ def changed(entry: int, **values: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("dump", "law"),
+    ("dump", "message"),
     [
         (changed(1, profiling_name="nccl:send"), "entries[1].profiling_name: must name both ends"),
         (changed(1, profiling_name="nccl:send 1->0"), "must begin with the place of rank 0"),
@@ -157,10 +157,10 @@ def changed(entry: int, **values: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_is_wrong_is_one_line(dump: dict[str, Any], law: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_one_line(dump: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^[^\n]*$") as error:
         load([write(tmp_path, [dump, example(1)], as_json)])
-    assert law in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_file_without_a_rank_in_its_name_is_refused(tmp_path: Path) -> None:

@@ -55,8 +55,8 @@ def lines_of(rank: int, verbose: bool = True) -> list[dict[str, Any]]:
 
 
 def write(folder: Path, lines: list[list[dict[str, Any]]]) -> Path:
-    for rank, own in enumerate(lines):
-        (folder / f"host-pid{rank}.log").write_text("".join(f"{json.dumps(line)}\n" for line in own))
+    for rank, rank_lines in enumerate(lines):
+        (folder / f"host-pid{rank}.log").write_text("".join(f"{json.dumps(line)}\n" for line in rank_lines))
     return folder
 
 
@@ -64,10 +64,12 @@ def test_groups_sizes_and_times_are_those_of_the_communicators(tmp_path: Path) -
     trace = load([write(tmp_path, [lines_of(rank) for rank in range(4)])])
     assert (trace.world_size, trace.iterations) == (4, 2)
     for rank in range(4):
-        found = [(event.op, event.group, event.bytes_in, event.bytes_out) for event in trace.communications(rank)]
-        once = [("all_gather", ORDERS[name], 1000, 4000) for name in ("0x1", "0x2")]
+        communications = [
+            (event.op, event.group, event.bytes_in, event.bytes_out) for event in trace.communications(rank)
+        ]
+        gathers = [("all_gather", ORDERS[name], 1000, 4000) for name in ("0x1", "0x2")]
         mine = [("reduce_scatter", (1, 3), 2000, 1000)] if rank in (1, 3) else []
-        assert found == [*once, *mine] * 2, "in the order of their times, not that of the file"
+        assert communications == [*gathers, *mine] * 2, "in the order of their times, not that of the file"
     first = next(trace.communications(0))
     assert first.start == pytest.approx(5e-6)
     assert first.end == pytest.approx(57e-6)
@@ -86,9 +88,9 @@ def test_calls_that_a_rank_lacks_are_left_out_on_the_others(tmp_path: Path) -> N
     lines[2].remove(lost)
     trace = load([write(tmp_path, lines)])
     for rank in range(4):
-        found = [(event.op, event.group) for event in trace.communications(rank)]
-        assert found.count(("all_gather", ORDERS["0x1"])) == 1
-        assert found.count(("all_gather", ORDERS["0x2"])) == 2
+        communications = [(event.op, event.group) for event in trace.communications(rank)]
+        assert communications.count(("all_gather", ORDERS["0x1"])) == 1
+        assert communications.count(("all_gather", ORDERS["0x2"])) == 2
     assert any(note.startswith("3 operations are missing in the files of other members") for note in trace.notes)
 
 
@@ -144,7 +146,7 @@ def changed(part: str, **values: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("lines", "law"),
+    ("lines", "message"),
     [
         (
             changed("metadata", inspector_output_format_version="v9"),
@@ -156,7 +158,7 @@ def changed(part: str, **values: Any) -> list[dict[str, Any]]:
         (changed("header", id="0x9"), "all ranks of communicator 0x9 must have a file, got those of 1 of 4"),
     ],
 )
-def test_what_is_wrong_is_one_line(lines: list[dict[str, Any]], law: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_one_line(lines: list[dict[str, Any]], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^[^\n]*$") as error:
         load([write(tmp_path, [lines, *(lines_of(rank) for rank in (1, 2, 3))])])
-    assert law in str(error.value)
+    assert message in str(error.value)

@@ -26,10 +26,10 @@ def test_without_repetition_there_is_one_iteration() -> None:
 
 @given(period=st.lists(st.integers(0, 3), min_size=1, max_size=12), times=st.integers(2, 6))
 def test_repetitions_of_one_sequence_are_all_found(period: list[int], times: int) -> None:
-    found = by_repetition(period * times)
-    assert found[0] == 0
+    iterations = by_repetition(period * times)
+    assert iterations[0] == 0
     # a period that itself repeats is split further, never merged
-    assert (found[-1] + 1) % times == 0
+    assert (iterations[-1] + 1) % times == 0
 
 
 @given(sequences)

@@ -433,12 +433,12 @@ def test_every_kernel_comes_in_and_its_time_once(rows: list[tuple[int, int, int,
     with TemporaryDirectory() as folder:
         trace = profile(Path(folder), *events)
     # times are relative to the first row, the graph's launch at 1 us
-    found = Counter(
+    imported = Counter(
         (round((e.start or 0) * 1e6) + 1, round((e.end or 0) * 1e6) + 1)
         for e in trace.ranks[0]
         if isinstance(e, Communication) or e.communicates
     )
-    assert found == sent
+    assert imported == sent
     computed = sum(e.seconds for e in computes(trace, False))
     assert computed * 1e6 == pytest.approx(len(busy | {500}))
 

@@ -21,21 +21,21 @@ FILES = 150
 
 def changed(dice: random.Random, lines: list[str]) -> list[str]:
     """Lines of a trace, a few of them lost, twice, elsewhere, or with another number."""
-    found = list(lines)
+    damaged = list(lines)
     for _ in range(dice.choice([1, 2, 3])):
-        at, other = dice.randrange(len(found)), dice.randrange(len(found))
+        at, other = dice.randrange(len(damaged)), dice.randrange(len(damaged))
         match dice.randrange(4):
             case 0:
-                del found[at]
+                del damaged[at]
             case 1:
-                found.insert(other, found[at])
+                damaged.insert(other, damaged[at])
             case 2:
-                found[at], found[other] = found[other], found[at]
+                damaged[at], damaged[other] = damaged[other], damaged[at]
             case 3:
-                words = found[at].split()
+                words = damaged[at].split()
                 words[dice.randrange(len(words))] = dice.choice(["0", "1", "3", "1e30", "99999999999", "-1"])
-                found[at] = " ".join(words)
-    return found
+                damaged[at] = " ".join(words)
+    return damaged
 
 
 def test_what_an_import_writes_can_be_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,7 +44,7 @@ def test_one_rank_with_a_layout_replays_as_all_ranks_do(topoflow_cli: Command, t
 
 
 @pytest.mark.parametrize(
-    ("arguments", "what"),
+    ("arguments", "message"),
     [
         (
             ("--layout", "tp=2,dp=3", "--rank", 6),
@@ -56,12 +56,12 @@ def test_one_rank_with_a_layout_replays_as_all_ranks_do(topoflow_cli: Command, t
     ],
 )
 def test_a_layout_that_contradicts_the_files_is_one_line(
-    topoflow_cli: Command, tmp_path: Path, arguments: tuple[object, ...], what: str
+    topoflow_cli: Command, tmp_path: Path, arguments: tuple[object, ...], message: str
 ) -> None:
     jsonl.write(job(), tmp_path / "all.jsonl")
     done = topoflow_cli("capture", "import", tmp_path / "all.jsonl", *arguments, "--out", tmp_path / "out.jsonl")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert what in done.stderr
+    assert message in done.stderr
     assert not (tmp_path / "out.jsonl").exists()
 
 

@@ -173,15 +173,17 @@ def test_times_and_sizes_of_one_rank_are_joined_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "law"),
+    ("sizes", "message"),
     [
         ((ALL_REDUCE, ALL_REDUCE), "must record the same collectives of rank 0, got 1 and 2"),
         ((replace(ALL_REDUCE, op="broadcast"),), "must be the same, got all_reduce and broadcast"),
         ((replace(ALL_REDUCE, group=(1, 0)),), r"group must be the same, got \(0, 1\) and \(1, 0\)"),
     ],
 )
-def test_files_of_one_rank_that_contradict_each_other_are_named(sizes: tuple[RecordedOperation, ...], law: str) -> None:
-    with pytest.raises(ValueError, match=r"rank0.json.* and rank0.json.*: " + law):
+def test_files_of_one_rank_that_contradict_each_other_are_named(
+    sizes: tuple[RecordedOperation, ...], message: str
+) -> None:
+    with pytest.raises(ValueError, match=r"rank0.json.* and rank0.json.*: " + message):
         merged(part(0, UNSIZED), part(0, *sizes, timed=False))
 
 
@@ -193,7 +195,7 @@ def test_unknown_sizes_are_an_error_and_never_a_guess() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "law"),
+    ("change", "message"),
     [
         ({"bytes_out": 32}, "all_reduce of 2 ranks must have fitting sizes, got 64 B in and 32 B out"),
         ({"op": "all_gather"}, "all_gather of 2 ranks must have fitting sizes"),
@@ -209,8 +211,8 @@ def test_unknown_sizes_are_an_error_and_never_a_guess() -> None:
         ({"op": "broadcast", "root": 5}, "root must be a rank of its group, got 5"),
     ],
 )
-def test_an_operation_that_breaks_a_law_is_named(change: dict[str, object], law: str) -> None:
-    with pytest.raises(ValueError, match="rank0.json: event 0: " + law):
+def test_an_operation_that_breaks_a_law_is_named(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match="rank0.json: event 0: " + message):
         merged(part(0, replace(ALL_REDUCE, **change)))
 
 

@@ -97,12 +97,12 @@ def changed(kind: str, **values: Any) -> list[dict[str, Any]]:
     """The lines of rank 0, of which the first of ``kind`` has other values; None drops one."""
     lines = lines_of(0)
     at = next(number for number, line in enumerate(lines) if line["event"] == kind)
-    found = {name: value for name, value in (lines[at] | values).items() if value is not None}
-    return [*lines[:at], found, *lines[at + 1 :]]
+    replaced = {name: value for name, value in (lines[at] | values).items() if value is not None}
+    return [*lines[:at], replaced, *lines[at + 1 :]]
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (changed("start", version=2), "nccl-rank-0.jsonl:1: version: must be 1, got 2"),
         (changed("start", rank=None), "rank: must be given: the launcher"),
@@ -113,10 +113,10 @@ def changed(kind: str, **values: Any) -> list[dict[str, Any]]:
         (changed("comm", rank=1), "all ranks of communicator 0000000000000001 must have a file"),
     ],
 )
-def test_what_is_wrong_is_one_line(tmp_path: Path, lines: list[dict[str, Any]], said: str) -> None:
+def test_what_is_wrong_is_one_line(tmp_path: Path, lines: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(ValueError, match=r"^[^\n]*$") as error:
         load([write(tmp_path, {0: lines})])
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_log_that_was_cut_in_its_first_line_says_so(tmp_path: Path) -> None:
@@ -136,17 +136,17 @@ def test_ranks_that_were_killed_are_cut_to_the_iterations_that_all_recorded(tmp_
     seed = random.SystemRandom().randrange(2**32)
     draw = random.Random(seed)
     iterations = 12
-    whole = {rank: lines_of(rank, iterations) for rank in range(5)}
+    complete_lines = {rank: lines_of(rank, iterations) for rank in range(5)}
     (tmp_path / "whole").mkdir()
-    complete = load([write(tmp_path / "whole", whole)])
+    complete = load([write(tmp_path / "whole", complete_lines)])
     for case in range(40):
-        kept = {rank: lines[: draw.randint(len(lines) // 2, len(lines))] for rank, lines in whole.items()}
+        cut = {rank: lines[: draw.randint(len(lines) // 2, len(lines))] for rank, lines in complete_lines.items()}
         folder = tmp_path / str(case)
         folder.mkdir()
-        write(folder, kept)
+        write(folder, cut)
         with (folder / "nccl-rank-2.jsonl").open("a") as file:
             file.write(draw.choice(("", '{"event":"coll","id":12')))
-        calls = {rank: sum(line["event"] in ("coll", "p2p") for line in lines) for rank, lines in kept.items()}
+        calls = {rank: sum(line["event"] in ("coll", "p2p") for line in lines) for rank, lines in cut.items()}
         common = min(number // (3 if rank in (1, 3) else 2) for rank, number in calls.items())
         trace = load([folder])
         assert trace.iterations == common, f"seed {seed}, case {case}: {calls}"
@@ -166,8 +166,8 @@ def test_communicators_of_unknown_size_need_the_files_of_all_ranks(tmp_path: Pat
             for line in lines_of(rank)
         ]
 
-    known = load([write(tmp_path)])
-    assert load([write(tmp_path, {rank: without_sizes(rank) for rank in range(5)})]).ranks == known.ranks
+    trace = load([write(tmp_path)])
+    assert load([write(tmp_path, {rank: without_sizes(rank) for rank in range(5)})]).ranks == trace.ranks
     (tmp_path / "nccl-rank-4.jsonl").unlink()
     with pytest.raises(ValueError, match="all ranks of the job must have a file") as error:
         load([tmp_path])

@@ -15,9 +15,11 @@ WORLD, PAIR = "0x5f0", "0x7a0"  # addresses; another on each rank
 
 def opened(rank: int, comm: str, place: int, ranks: int, key: str) -> str:
     """Return the line of a communicator as NCCL 2.21 prints it; without ``key`` as 2.14 does."""
-    known = f" commId {key}" if key else ""
-    what = f"comm {comm}{rank} rank {place} nranks {ranks} cudaDev {rank} nvmlDev {rank} busId 1{rank}000{known}"
-    return f"gpu-0:{41 + rank}:{51 + rank} [{rank}] NCCL INFO ncclCommInitRank {what} - Init COMPLETE"
+    comm_id = f" commId {key}" if key else ""
+    description = (
+        f"comm {comm}{rank} rank {place} nranks {ranks} cudaDev {rank} nvmlDev {rank} busId 1{rank}000{comm_id}"
+    )
+    return f"gpu-0:{41 + rank}:{51 + rank} [{rank}] NCCL INFO ncclCommInitRank {description} - Init COMPLETE"
 
 
 def called(rank: int, function: str, count: int, datatype: int, comm: str, ranks: int, root: int = 0) -> str:

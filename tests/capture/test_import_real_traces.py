@@ -74,17 +74,17 @@ def test_megatron_agrees_with_the_communicators_that_chakra_extracted(megatron: 
 def test_an_execution_trace_tells_the_same_collectives_as_the_profile(megatron: Trace, shared_data: Path) -> None:
     alone = load([shared_data / "megatron_tp2" / f"pytorch_et_{rank}.json.gz" for rank in (0, 1)])
     for rank in (0, 1):
-        told = [
+        operations = [
             (event.op, event.group, event.group_name, event.dtype, event.bytes) for event in alone.communications(rank)
         ]
-        assert told == [(e.op, e.group, e.group_name, e.dtype, e.bytes) for e in megatron.communications(rank)]
+        assert operations == [(e.op, e.group, e.group_name, e.dtype, e.bytes) for e in megatron.communications(rank)]
         assert all(event.issue is None and event.start is None for event in alone.communications(rank))
 
 
 def test_a_folder_of_all_that_was_recorded_is_the_same_job(megatron: Trace, shared_data: Path) -> None:
-    whole = load([shared_data / "megatron_tp2"])
-    assert whole.ranks == megatron.ranks
-    assert "chakra.0.et is made of other traces of its rank and is passed over" in whole.notes
+    from_folder = load([shared_data / "megatron_tp2"])
+    assert from_folder.ranks == megatron.ranks
+    assert "chakra.0.et is made of other traces of its rank and is passed over" in from_folder.notes
 
 
 def test_collectives_of_two_ranks_end_together_on_one_clock(megatron: Trace, joined: Trace) -> None:
@@ -112,8 +112,8 @@ def test_a_kernel_starts_after_its_issue_and_ends_after_its_start(
 
 def test_kernel_times_are_those_of_the_profile(megatron: Trace) -> None:
     # shared facts of this capture: its 13 kernels take 269 us on rank 0 and 48.4 ms on rank 1, which waits for rank 0
-    taken = [sum((e.end or 0) - (e.start or 0) for e in megatron.communications(rank)) for rank in (0, 1)]
-    assert taken == [pytest.approx(269e-6, abs=1e-6), pytest.approx(48.4e-3, abs=0.1e-3)]
+    seconds = [sum((e.end or 0) - (e.start or 0) for e in megatron.communications(rank)) for rank in (0, 1)]
+    assert seconds == [pytest.approx(269e-6, abs=1e-6), pytest.approx(48.4e-3, abs=0.1e-3)]
 
 
 def test_compute_spans_are_compact_and_never_busier_than_they_are_long(

@@ -28,13 +28,17 @@ def test_a_ring_is_read_line_by_line() -> None:
     assert isinstance(first, ComputeSpan)
     assert first.work is not None
     assert first.work[0].flops == 2e9
-    assert [(each.op, each.peer, each.tag, each.bytes) for each in messages if isinstance(each, Communication)] == [
+    assert [
+        (message.op, message.peer, message.tag, message.bytes)
+        for message in messages
+        if isinstance(message, Communication)
+    ] == [
         ("recv", 0, 1, 64_000),  # 8,000 doubles
         ("recv", 2, 2, 64_000),
         ("send", 2, 1, 64_000),
         ("send", 0, 2, 64_000),
     ]
-    assert all(each.after == (0,) for each in messages)
+    assert all(message.after == (0,) for message in messages)
     assert second.after == (0,), "computes while messages are under way"
     assert isinstance(reduce, Communication)
     assert (reduce.op, reduce.bytes, sorted(reduce.after or ())) == ("all_reduce", 8000, [1, 2, 3, 4, 5])
@@ -64,7 +68,7 @@ def test_many_messages_are_joined(tmp_path: Path) -> None:
         waited, todo = set(), [len(events) - 1]
         while todo:
             waited.add(event := todo.pop())
-            todo += [each for each in events[event].after or () if each not in waited]
+            todo += [earlier for earlier in events[event].after or () if earlier not in waited]
         assert waited == set(range(len(events)))
 
 
@@ -101,7 +105,7 @@ def test_a_file_may_name_those_of_the_ranks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "law"),
+    ("lines", "message"),
     [
         (["0 init", "1 init", "0 init"], "trace.txt:3: must be of different ranks, got rank 0 twice"),
         (["0 init", "1 init", "0 jump 3"], "trace.txt:3: action must be one of init, finalize, "),
@@ -115,12 +119,12 @@ def test_a_file_may_name_those_of_the_ranks(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_one_line(
-    lines: list[str], law: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    lines: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = trace_of(tmp_path, *lines)
     assert main(["compare", "workload=captured", f"workload.trace={path}", "fabric=ring"]) == 2
     error = capsys.readouterr().err
-    assert law in error
+    assert message in error
     assert error.count("\n") == 1
 
 
@@ -130,10 +134,10 @@ def test_two_files_of_one_rank_and_servers_for_other_ranks_are_refused(
     files = [trace_of(tmp_path, "0 init", "0 compute 1", name=name) for name in ("a", "b")]
     with pytest.raises(ValueError, match="must be of different ranks, got rank 0 twice"):
         load(files)
-    given = ["workload=captured", f"workload.trace={RING}", "fabric=fosquare", "servers=3"]
-    assert main(["compare", *given]) == 2
+    arguments = ["workload=captured", f"workload.trace={RING}", "fabric=fosquare", "servers=3"]
+    assert main(["compare", *arguments]) == 2
     assert "the trace has 4 ranks, 1 per server, so 4 servers, got 3" in capsys.readouterr().err
-    assert main(["compare", *given[:3], "workload.compute=recorded"]) == 2
+    assert main(["compare", *arguments[:3], "workload.compute=recorded"]) == 2
     assert "workload.compute: must be roofline, as simgrid_ring has no times" in capsys.readouterr().err
 
 
@@ -141,13 +145,13 @@ def test_the_traces_of_simgrid_are_read(shared_data: Path, tmp_path: Path) -> No
     with tarfile.open(shared_data / "mpi_simgrid_ti_32" / "replay_small_actions.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     folder = tmp_path / "examples" / "smpi" / "replay"
-    found = {path.name: load([path]) for path in [*folder.glob("actions_*.txt"), folder / "split_traces"]}
-    assert len(found) == 12
-    assert {name: trace.world_size for name, trace in found.items() if trace.world_size != 3} == {
+    traces = {path.name: load([path]) for path in [*folder.glob("actions_*.txt"), folder / "split_traces"]}
+    assert len(traces) == 12
+    assert {name: trace.world_size for name, trace in traces.items() if trace.world_size != 3} == {
         **dict.fromkeys(("actions_allgatherv.txt", "actions_gather.txt", "actions_reducescatter.txt"), 4),
         "split_traces": 2,
     }
-    exchange = next(found["actions_alltoallv.txt"].communications(1))
+    exchange = next(traces["actions_alltoallv.txt"].communications(1))
     assert exchange.splits_in == (80, 1, 40)
 
 
@@ -162,10 +166,10 @@ ROWS = {
 @pytest.mark.parametrize("action", ROWS)
 def test_a_folder_of_files_of_ranks_says_the_same_as_a_file_of_all(action: str, tmp_path: Path) -> None:
     lines = {rank: [f"{rank} init", f"{rank} {action} {ROWS[action]}", f"{rank} finalize"] for rank in range(3)}
-    whole = load([trace_of(tmp_path, *(line for own in lines.values() for line in own))])
+    from_one_file = load([trace_of(tmp_path, *(line for rank_lines in lines.values() for line in rank_lines))])
     folder = tmp_path / "ranks"
     folder.mkdir()
-    for rank, own in lines.items():
-        trace_of(folder, *own, name=f"rank-{rank}.txt")
-    assert load([folder]).ranks == whole.ranks
-    assert load(sorted(folder.iterdir())).ranks == whole.ranks
+    for rank, rank_lines in lines.items():
+        trace_of(folder, *rank_lines, name=f"rank-{rank}.txt")
+    assert load([folder]).ranks == from_one_file.ranks
+    assert load(sorted(folder.iterdir())).ranks == from_one_file.ranks

@@ -183,9 +183,9 @@ def test_arguments_are_where_torch_has_them() -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("torch.distributed._symmetric_memory")
     schemas = {schema.name: schema for schema in torch._C._jit_get_all_schemas()}
-    known = [name for name in SYMMETRIC if name in schemas]  # the NVSHMEM operators came later than the others
-    assert ALL_REDUCE in known
-    for name in known:
+    available = [name for name in SYMMETRIC if name in schemas]  # the NVSHMEM operators came later than the others
+    assert ALL_REDUCE in available
+    for name in available:
         signature, arguments = SYMMETRIC[name], schemas[name].arguments
         assert arguments[signature.group].name == "group_name"
         assert signature.other is None or arguments[signature.other].name == "root"

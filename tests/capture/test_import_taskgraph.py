@@ -179,7 +179,7 @@ def test_a_barrier_of_one_server_is_left_out_and_counted(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("tasks", "law"),
+    ("tasks", "message"),
     [
         (
             [task(1, 0, 100, (2,)), task(2, 1, 100, (1,))],
@@ -196,9 +196,9 @@ def test_a_barrier_of_one_server_is_left_out_and_counted(tmp_path: Path) -> None
     ],
 )
 def test_a_graph_that_breaks_a_law_is_refused(
-    tmp_path: Path, tasks: list[dict[int, tuple[str, object]]], law: str
+    tmp_path: Path, tasks: list[dict[int, tuple[str, object]]], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=r"toy.fbuf: " + law):
+    with pytest.raises(ValueError, match=r"toy.fbuf: " + message):
         load_graph(tmp_path, tasks)
 
 

@@ -64,15 +64,15 @@ def test_the_time_of_a_step_is_that_of_the_undamaged_profile(
     kernels = [[row for row in rows if row["cat"] == "kernel"] for rows in ranks]
     per_step = len(kernels[0]) // STEPS
     safe = range(per_step * (whole - 1), per_step * (whole + 1))
-    exposed = [[row for at, row in enumerate(own) if at not in safe] for own in kernels]
+    exposed = [[row for at, row in enumerate(rank_kernels) if at not in safe] for rank_kernels in kernels]
     expected = Counter[str]()
     with TemporaryDirectory() as folder:
         write_profiles(Path(folder), ranks)
         undamaged = representative(load([Path(folder)])).seconds
-        for rank, at, kind in sorted(damages, key=lambda one: [*NOTED].index(one[2])):
-            left = [row for row in kernels[rank] if any(row is other for other in exposed[rank])]
-            if left:
-                damage(ranks[rank], left[at % len(left)], kind, kernels[rank])
+        for rank, at, kind in sorted(damages, key=lambda entry: [*NOTED].index(entry[2])):
+            remaining = [row for row in kernels[rank] if any(row is candidate for candidate in exposed[rank])]
+            if remaining:
+                damage(ranks[rank], remaining[at % len(remaining)], kind, kernels[rank])
                 expected.update(NOTED[kind])
         write_profiles(Path(folder), ranks)
         trace = load([Path(folder)])

@@ -42,10 +42,10 @@ def test_windows_that_begin_and_end_anywhere_give_whole_steps_of_all_ranks(cuts:
     end = 32 - max(late for _, late in cuts)
     common = program(0, steps=8)[first:end]
     for rank in ALL:
-        kept = [event.bytes for event in trace.communications(rank)]
+        sizes = [event.bytes for event in trace.communications(rank)]
         recorded = [event.bytes_in for event in program(rank, steps=8)]
-        assert " ".join(map(str, kept)) in " ".join(map(str, recorded)), "a window has no gaps"
-        assert len(kept) >= len(common), "what all ranks recorded is kept"
+        assert " ".join(map(str, sizes)) in " ".join(map(str, recorded)), "a window has no gaps"
+        assert len(sizes) >= len(common), "what all ranks recorded is kept"
     if any(CUT in note for note in trace.notes):  # else each file numbers its own iterations
         assert trace.iterations >= len(common) // 4
         for rank in ALL:
@@ -91,7 +91,9 @@ def test_a_job_that_hangs_keeps_what_it_completed_and_names_the_rank_that_is_mis
     recorded = hanging(groups, stuck, begun, ahead)
     parts = [RankRecord("file", rank, tuple(recorded.get(rank, [])), "test", world_size=4) for rank in ALL]
     waiting = any(
-        not operation.completed and stuck in (operation.group or ()) for own in recorded.values() for operation in own
+        not operation.completed and stuck in (operation.group or ())
+        for operations in recorded.values()
+        for operation in operations
     )
     completed = {rank: sum(operation.completed for operation in recorded.get(rank, [])) for rank in ALL}
     if not waiting:

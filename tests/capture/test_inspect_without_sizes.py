@@ -37,14 +37,14 @@ def steps(rank: int, *, with_sizes: bool) -> list[dict[str, Any]]:
         begin = 10_000 * step
         rows.append(row("user_annotation", f"ProfilerStep#{step}", begin, 10_000, 1))
         for index, name in enumerate(OPERATORS):
-            at, own = begin + 10 + 3_000 * index, 2_000 + 500 * rank
+            at, gemm_time = begin + 10 + 3_000 * index, 2_000 + 500 * rank
             for offset, stream, kernel, length in (
-                (0, 7, "gemm", own),
-                (5, 9, "ncclDevKernel", 2_900 - own),
+                (0, 7, "gemm", gemm_time),
+                (5, 9, "ncclDevKernel", 2_900 - gemm_time),
             ):
                 correlation = 100 * step + 10 * index + stream
                 rows.append(row("cuda_runtime", "cudaLaunchKernel", at + offset + 1, 1, 1, correlation=correlation))
-                started = at + 10 if stream == 7 else at + 10 + own
+                started = at + 10 if stream == 7 else at + 10 + gemm_time
                 rows.append(row("kernel", kernel, started, length, stream, correlation=correlation))
             shapes = {**SHAPES, "Input Dims": DIMS.get(name, SHAPES["Input Dims"])} if with_sizes else {}
             rows.append(row("cpu_op", name, at + 4, 5, 1, **shapes))
@@ -66,39 +66,39 @@ def inspected(folder: Path) -> Summary:
 
 
 def test_sizes_change_no_share_of_time_and_no_straggler(tmp_path: Path) -> None:
-    known = inspected(write(tmp_path / "known", sized=(0, 1)))
+    sized = inspected(write(tmp_path / "known", sized=(0, 1)))
     unknown = inspected(write(tmp_path / "unknown", sized=()))
-    assert unknown.shares == known.shares
-    assert unknown.stragglers == known.stragglers == (1,)
-    assert unknown.iteration_time == known.iteration_time
+    assert unknown.shares == sized.shares
+    assert unknown.stragglers == sized.stragglers == (1,)
+    assert unknown.iteration_time == sized.iteration_time
     assert unknown.shares[1].waiting == 0
     assert unknown.shares[0].waiting == pytest.approx(3 * 500 / 10_000, rel=0.02)
 
 
 def test_unknown_sizes_are_counted_and_never_zero(tmp_path: Path) -> None:
-    known = inspected(write(tmp_path / "known", sized=(0, 1)))
+    sized = inspected(write(tmp_path / "known", sized=(0, 1)))
     unknown = inspected(write(tmp_path / "unknown", sized=()))
-    assert known.replayable
+    assert sized.replayable
     assert not unknown.replayable
-    assert {line.op: line.count for line in unknown.collectives} == {line.op: line.count for line in known.collectives}
+    assert {line.op: line.count for line in unknown.collectives} == {line.op: line.count for line in sized.collectives}
     assert {(line.bytes_per_iteration, line.bus_bandwidth) for line in unknown.collectives} == {(None, None)}
     assert any(note.startswith("18 operations record no size") for note in unknown.notes)
-    assert None not in {line.bytes_per_iteration for line in known.collectives}
+    assert None not in {line.bytes_per_iteration for line in sized.collectives}
 
 
 def test_sizes_of_one_rank_are_kept(tmp_path: Path) -> None:
     summary = inspected(write(tmp_path / "some", sized=(0,)))
     all_known = inspected(write(tmp_path / "known", sized=(0, 1)))
-    known = {line.op: line.bytes_per_iteration for line in summary.collectives if line.dtype}
-    assert known == {line.op: line.bytes_per_iteration for line in all_known.collectives}
+    sizes = {line.op: line.bytes_per_iteration for line in summary.collectives if line.dtype}
+    assert sizes == {line.op: line.bytes_per_iteration for line in all_known.collectives}
     assert summary.stragglers == (1,)
 
 
 def test_operations_of_an_unknown_group_keep_their_time(tmp_path: Path) -> None:
-    known = inspected(write(tmp_path / "known", sized=(0, 1)))
+    sized = inspected(write(tmp_path / "known", sized=(0, 1)))
     unknown = inspected(write(tmp_path / "unknown", sized=(), groups=2))
-    assert [share.communication for share in unknown.shares] == [share.communication for share in known.shares]
-    assert [share.host_idle for share in unknown.shares] == [share.host_idle for share in known.shares]
+    assert [share.communication for share in unknown.shares] == [share.communication for share in sized.shares]
+    assert [share.host_idle for share in unknown.shares] == [share.host_idle for share in sized.shares]
     assert {share.waiting for share in unknown.shares} == {None}
     assert not unknown.replayable
     assert sum(one.count for one in unknown.unsized) == 18

@@ -124,7 +124,7 @@ def changed(row: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("header", "event", "law"),
+    ("header", "event", "message"),
     [
         (changed(HEADER, version=2), EVENT, r"t.jsonl:1: version: must be 1, .* got 2"),
         (changed(HEADER, world_size="gone"), EVENT, r"t.jsonl:1: world_size: must be given"),
@@ -151,11 +151,11 @@ def changed(row: dict[str, Any], **fields: Any) -> dict[str, Any]:
     ],
 )
 def test_an_error_names_the_line_field_law_and_value(
-    tmp_path: Path, header: dict[str, Any], event: dict[str, Any], law: str
+    tmp_path: Path, header: dict[str, Any], event: dict[str, Any], message: str
 ) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text(f"{json.dumps(header)}\n{json.dumps(event)}\n")
-    with pytest.raises(ValueError, match=law):
+    with pytest.raises(ValueError, match=message):
         read(path)
 
 

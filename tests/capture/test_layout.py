@@ -19,10 +19,10 @@ MESH = MeshLayout({"tp": 2, "pp": 3, "dp": 4})
 
 def groups_of(layout: MeshLayout, rank: int) -> list[tuple[int, ...]]:
     """Return the groups of a rank along every set of axes."""
-    here = layout.position(rank)
+    position = layout.position(rank)
     axes = range(len(layout.sizes))
     return [
-        layout.box([range(layout.sizes[axis]) if axis in spanned else [here[axis]] for axis in axes])
+        layout.box([range(layout.sizes[axis]) if axis in spanned else [position[axis]] for axis in axes])
         for count in range(1, len(layout.sizes) + 1)
         for spanned in combinations(axes, count)
     ]
@@ -57,9 +57,9 @@ def test_every_rank_gets_the_groups_that_it_has() -> None:
 
 
 def test_ranks_that_stand_for_others_give_the_job_of_all_ranks() -> None:
-    whole = {rank: [ComputeSpan("c", None, None, 1.0), *map(reduce, groups_of(MESH, rank))] for rank in range(24)}
-    part = trace(MESH, {0: whole[0]})
-    every = replace(part, ranks={rank: tuple(events) for rank, events in whole.items()})
+    all_ranks = {rank: [ComputeSpan("c", None, None, 1.0), *map(reduce, groups_of(MESH, rank))] for rank in range(24)}
+    part = trace(MESH, {0: all_ranks[0]})
+    every = replace(part, ranks={rank: tuple(events) for rank, events in all_ranks.items()})
     assert recorded_iteration(part).ranks == recorded_iteration(every).ranks
     assert replayed(part)[1] == replayed(every)[1]
 
@@ -99,14 +99,16 @@ def test_a_rank_of_each_stage_is_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("layout", "group", "what"),
+    ("layout", "group", "expected"),
     [
         (MeshLayout({"dp": 4, "tp": 2}), (0, 1), "layout.dp: groups must span the axis"),
         (MeshLayout({"tp": 2, "dp": 4}), (0, 3), "layout: tp=2,dp=4 must have the groups of rank 0 as sub-meshes"),
     ],
 )
-def test_groups_that_contradict_the_layout_are_refused(layout: MeshLayout, group: tuple[int, ...], what: str) -> None:
-    with pytest.raises(ValueError, match=rf"^{what}"):
+def test_groups_that_contradict_the_layout_are_refused(
+    layout: MeshLayout, group: tuple[int, ...], expected: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"^{expected}"):
         Mirrors(layout, {0: [reduce(group)]})
 
 

@@ -18,10 +18,10 @@ def test_the_axes_of_any_mesh_follow_from_the_groups_along_them() -> None:
     for _ in range(200):
         mesh = MeshLayout({f"axis{axis}": random.randint(2, 5) for axis in range(random.randint(2, 4))})
         rank = random.randrange(mesh.world_size)
-        here = mesh.position(rank)
+        position = mesh.position(rank)
         axes = range(len(mesh.sizes))
         groups = [
-            mesh.box([range(mesh.sizes[axis]) if axis in spanned else [here[axis]] for axis in axes])
+            mesh.box([range(mesh.sizes[axis]) if axis in spanned else [position[axis]] for axis in axes])
             for count in range(1, len(mesh.sizes))
             for spanned in combinations(axes, count)
         ]

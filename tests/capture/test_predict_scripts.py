@@ -35,7 +35,7 @@ def test_a_script_for_gpus_runs_where_there_is_none(topoflow_cli: Command, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("script", "what"),
+    ("script", "message"),
     [
         ("import torch\nx = torch.randn(8)\nx[x > 0].sum()\n", "returns a shape that depends on values"),
         ("import sys\nsys.exit(3)\n", "the script ended with status 3"),
@@ -44,7 +44,7 @@ def test_a_script_for_gpus_runs_where_there_is_none(topoflow_cli: Command, tmp_p
     ],
 )
 def test_a_script_that_cannot_be_predicted_is_one_line(
-    topoflow_cli: Command, tmp_path: Path, script: str, what: str
+    topoflow_cli: Command, tmp_path: Path, script: str, message: str
 ) -> None:
     (tmp_path / "script.py").write_text(script)
     out = tmp_path / "out.jsonl"
@@ -53,7 +53,7 @@ def test_a_script_that_cannot_be_predicted_is_one_line(
     line = done.stderr.splitlines()[-1]
     assert line.startswith("topoflow capture: ")
     assert "must run as rank 0, got " in line
-    assert what in line
+    assert message in line
     assert not out.exists()
 
 

@@ -72,15 +72,15 @@ def test_what_depends_on_values_ends_the_prediction(tmp_path) -> None:
 
 def test_memory_is_what_is_alive_at_once(tmp_path) -> None:
     with Memory() as memory, Shapes(Mailbox(tmp_path, 0, lambda rank: rank), memory):
-        kept = torch.zeros(1000)
-        view = kept.view(10, 100)
+        tensor = torch.zeros(1000)
+        view = tensor.view(10, 100)
         torch.zeros(500)
         assert (memory.now, memory.peak) == (4000, 6000)
-        kept.untyped_storage().resize_(0)
+        tensor.untyped_storage().resize_(0)
         assert memory.now == 0
-        kept.untyped_storage().resize_(4000)
+        tensor.untyped_storage().resize_(4000)
         memory.begin()
-        del kept, view
+        del tensor, view
         assert (memory.now, memory.peak) == (0, 4000)
 
 

@@ -93,23 +93,23 @@ def test_the_default_stream_waits_for_what_is_sent_on_it() -> None:
 
 def before(events: Sequence[Event], position: int) -> set[int]:
     """Return everything that an event follows, at any distance."""
-    found: set[int] = set()
+    ancestors: set[int] = set()
     reached = [position]
-    for one in reached:
-        new = {*(events[one].after or ())} - found
-        found |= new
+    for current in reached:
+        new = {*(events[current].after or ())} - ancestors
+        ancestors |= new
         reached += new
-    return found
+    return ancestors
 
 
 @pytest.mark.slow  # a process that imports torch
 def test_fsdp2_gathers_a_layer_while_the_one_before_computes(tmp_path) -> None:
     trace = predicted(tmp_path, "fsdp", 4)
     events = trace.ranks[0]
-    own = recorded_iteration(trace).ranks[0]
-    gathers = [at for at in own if isinstance(events[at], Communication) and events[at].op == "all_gather"]
+    iteration = recorded_iteration(trace).ranks[0]
+    gathers = [at for at in iteration if isinstance(events[at], Communication) and events[at].op == "all_gather"]
     layers = gathers[: len(gathers) // 2]  # of the forward pass
-    computes = [at for at in own if isinstance(events[at], ComputeSpan)]
+    computes = [at for at in iteration if isinstance(events[at], ComputeSpan)]
     assert len(layers) == 5
     for gathered, following, late in zip(layers, layers[1:], layers[3:], strict=False):
         (own_compute,) = [at for at in computes if gathered < at < following]

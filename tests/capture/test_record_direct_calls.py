@@ -92,23 +92,23 @@ def rows(folder: Path, name: str, seed: int, before: str) -> list[dict[str, Any]
     """Return the rows of the job, completed by what became known later."""
     (folder / "job.py").write_text(JOB)
     run = RUN.format(before, ["run", "--out", name, "job.py", str(seed)])
-    done = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, cwd=folder, timeout=200)
-    assert done.returncode == 0, done.stderr
-    assert "recording stopped" not in done.stderr
-    told: list[dict[str, Any]] = []
+    completed = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, cwd=folder, timeout=200)
+    assert completed.returncode == 0, completed.stderr
+    assert "recording stopped" not in completed.stderr
+    recorded: list[dict[str, Any]] = []
     events = []
     for line in (folder / name / "rank0.jsonl").read_text().splitlines()[1:]:
         row = json.loads(line)
         if row["kind"] == "later":
             events[row["event"]] |= {key: value for key, value in row.items() if key not in ("kind", "event")}
         else:
-            told.append(row)
+            recorded.append(row)
             if row["kind"] in ("compute", "communication"):
                 events.append(row)
-    return told
+    return recorded
 
 
-def law(told: list[dict[str, Any]]) -> list[Any]:
+def rows_without_times(recorded: list[dict[str, Any]]) -> list[Any]:
     """Return all rows without times.
 
     An operator's call ends before the wait for it begins. So spans that computed nothing are between both: they are
@@ -117,7 +117,7 @@ def law(told: list[dict[str, Any]]) -> list[Any]:
     follows: list[frozenset[int]] = []
     communications = 0
     without_times = []
-    for row in told:
+    for row in recorded:
         if row["kind"] in ("compute", "communication"):
             behind = frozenset().union(*(follows[position] for position in row["after"]))
             if row["kind"] == "communication":
@@ -132,8 +132,8 @@ def law(told: list[dict[str, Any]]) -> list[Any]:
             row = row | {"after": sorted(behind)}
         if row["kind"] not in ("state", "group"):
             without_times.append({key: row[key] for key in row if key not in TIMES})
-    states = [row for row in told if row["kind"] == "state"]
-    groups = [row for row in told if row["kind"] == "group"]
+    states = [row for row in recorded if row["kind"] == "state"]
+    groups = [row for row in recorded if row["kind"] == "group"]
     return [*without_times, states[-1], sorted(groups, key=lambda row: row["name"])]
 
 
@@ -143,5 +143,5 @@ def test_direct_calls_have_the_rows_of_operators(tmp_path: Path) -> None:
     print(f"seed {seed}")
     direct = rows(tmp_path, "direct", seed, "pass")
     by_operator = rows(tmp_path, "by_operator", seed, "c10d.METHODS.clear()")
-    assert law(direct) == law(by_operator), f"seed {seed}"
+    assert rows_without_times(direct) == rows_without_times(by_operator), f"seed {seed}"
     assert len(direct) < len(by_operator)  # spans between calls and their waits

@@ -35,9 +35,9 @@ def launcher() -> Iterator[subprocess.Popen[str]]:
         process.stdin.close()
 
 
-def run(launcher: subprocess.Popen[str], folder: Path, how: str, fault: str, out: Path, captured: bool) -> Outcome:
+def run(launcher: subprocess.Popen[str], folder: Path, ending: str, fault: str, out: Path, captured: bool) -> Outcome:
     """Run the job in ``folder``; return what its ranks did."""
-    script = [str(JOBS / "ends.py"), how, fault, str(out)]
+    script = [str(JOBS / "ends.py"), ending, fault, str(out)]
     job = {"folder": str(folder), "out": str(out) if captured else "", "script": script}
     launcher.stdin.write(json.dumps(job) + "\n")
     launcher.stdin.flush()
@@ -73,28 +73,28 @@ def place(folder: Path, fault: str) -> Iterator[Path]:
         subprocess.run(["umount", "-l", disk], check=True)
 
 
-@pytest.mark.parametrize(("how", "fault"), [*product(ENDS, FAULTS), *product(OTHER_ENDS, ["none"])])
+@pytest.mark.parametrize(("ending", "fault"), [*product(ENDS, FAULTS), *product(OTHER_ENDS, ["none"])])
 def test_a_captured_job_ends_as_it_ends_alone(
-    how: str, fault: str, launcher: subprocess.Popen[str], tmp_path: Path
+    ending: str, fault: str, launcher: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     alone, captured = tmp_path / "alone", tmp_path / "captured"
     alone.mkdir()
     captured.mkdir()
-    expected = run(launcher, alone, how, "limited" if fault == "limited" else "none", alone / "out", False)
+    expected = run(launcher, alone, ending, "limited" if fault == "limited" else "none", alone / "out", False)
     with place(captured, fault) as out:
-        assert run(launcher, captured, how, fault, out, True) == expected
+        assert run(launcher, captured, ending, fault, out, True) == expected
         for rank in range(2):
             errors = (captured / f"{rank}.err").read_text()
-            said = [line for line in errors.splitlines() if line.startswith("topoflow.capture: ")]
-            dead = how == "killed" and rank == 1
+            messages = [line for line in errors.splitlines() if line.startswith("topoflow.capture: ")]
+            dead = ending == "killed" and rank == 1
             if fault == "none":
-                assert len(said) == (rank == 0 and how in ("well", "os._exit0", "killed"))
+                assert len(messages) == (rank == 0 and ending in ("well", "os._exit0", "killed"))
             elif not (dead and fault in ("removed", "filled", "limited")):
-                assert len(said) == 1, errors
+                assert len(messages) == 1, errors
         if fault == "none":
             trace = load([out])
             assert (trace.iterations, sorted(trace.ranks)) == (6, [0, 1])
-            assert any("cut off or failed" in note for note in trace.notes) == (how not in ("well", "os._exit0"))
+            assert any("cut off or failed" in note for note in trace.notes) == (ending not in ("well", "os._exit0"))
 
 
 def test_a_job_that_is_restarted_is_recorded_anew(tmp_path: Path) -> None:

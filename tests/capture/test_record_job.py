@@ -118,11 +118,11 @@ def test_scripts_without_iterations_are_cut_to_what_all_ranks_got_to(tmp_path) -
 @pytest.mark.parametrize("cut", range(1, 200, 7))
 def test_a_file_is_read_wherever_a_kill_has_cut_it(cut: int, tmp_path) -> None:
     folder = write(tmp_path, {0: [*training(6), ENDED], 1: [*training(6), ENDED]})
-    whole = load([folder])
+    complete = load([folder])
     path = folder / "rank1.jsonl"
     path.write_text(path.read_text()[:-cut])
     trace = load([folder])
-    assert trace.ranks[0] == whole.ranks[0][: trace.iterations]
+    assert trace.ranks[0] == complete.ranks[0][: trace.iterations]
     assert trace.iterations >= 6 - (cut + 171) // 172 - 1
 
 
@@ -206,8 +206,8 @@ def test_a_wrong_call_is_one_line(rank, message, tmp_path, monkeypatch, capfd) -
 def test_a_module_that_is_not_there_is_one_line(module, tmp_path, monkeypatch, capfd) -> None:
     monkeypatch.setattr("sys.path", [*os.sys.path])
     assert main(["run", "--out", str(tmp_path / "out"), "-m", module]) == 2
-    law = "-m: must be a module in this folder or installed"
-    assert capfd.readouterr().err == f"topoflow.capture: {law}, got {module}\n"
+    message = "-m: must be a module in this folder or installed"
+    assert capfd.readouterr().err == f"topoflow.capture: {message}, got {module}\n"
     assert not (tmp_path / "out").exists()
 
 

@@ -53,11 +53,11 @@ def rows() -> list[Any]:
 
 @pytest.fixture
 def recording(clocks: Clocks, rows: list[Any]) -> Recording:
-    told = Recording(
+    recorder = Recording(
         rows.append, clock=lambda: round(clocks.wall * SECOND), busy=lambda: round(clocks.processor * SECOND)
     )
-    told.rows = rows
-    return told
+    recorder.rows = rows
+    return recorder
 
 
 def trace(recording: Recording) -> Trace:
@@ -88,19 +88,19 @@ def test_compute_is_processor_time_between_communications(clocks, recording) -> 
 
 def test_compute_follows_what_the_thread_waited_for(clocks, recording) -> None:
     clocks.compute(1.0)
-    one = issue(recording, REDUCE)  # event 1, after 0
+    issued = issue(recording, REDUCE)  # event 1, after 0
     clocks.compute(1.0)
     issue(recording, OTHER)  # event 3, another communicator: after 2 only
     clocks.compute(1.0)  # event 4, not waited for anything: after 2
     recording.pause()
     clocks.sleep(3.0)
-    recording.done(one)
-    recording.waited(one)
+    recording.done(issued)
+    recording.waited(issued)
     recording.resume()
     clocks.compute(1.0)  # event 5
-    told = events(recording)
-    assert [event.after for event in told] == [(), (0,), (0,), (2,), (2,), (1, 4)]
-    assert told[1].end == 6.0
+    recorded = events(recording)
+    assert [event.after for event in recorded] == [(), (0,), (0,), (2,), (2,), (1, 4)]
+    assert recorded[1].end == 6.0
 
 
 def test_a_communicator_works_in_order(clocks, recording) -> None:
@@ -138,19 +138,19 @@ def test_set_up_steps_and_the_rest_are_told_apart(clocks, recording) -> None:
         recording.enter("forward")
         recording.step()
     issue(recording, REDUCE)  # an evaluation
-    told = trace(recording)
-    assert [event.iteration for event in told.ranks[0]] == [-1, -1, 0, 0, 0, 1, 1, 1]
-    assert told.iterations == 2
-    assert told.notes == ("1 communications after the last optimizer step belong to no iteration and are left out",)
+    recorded = trace(recording)
+    assert [event.iteration for event in recorded.ranks[0]] == [-1, -1, 0, 0, 0, 1, 1, 1]
+    assert recorded.iterations == 2
+    assert recorded.notes == ("1 communications after the last optimizer step belong to no iteration and are left out",)
 
 
 def test_a_script_without_optimizer_is_one_iteration_from_its_first_communication(clocks, recording) -> None:
     clocks.compute(1.0)
     issue(recording, REDUCE)
     clocks.compute(1.0)
-    told = trace(recording)
-    assert [event.iteration for event in told.ranks[0]] == [-1, 0, 0]
-    assert told.notes == ("no optimizer took a step: the script is one iteration",)
+    recorded = trace(recording)
+    assert [event.iteration for event in recorded.ranks[0]] == [-1, 0, 0]
+    assert recorded.notes == ("no optimizer took a step: the script is one iteration",)
 
 
 def test_what_a_stage_receives_for_its_first_forward_pass_belongs_to_iteration_0(clocks, recording) -> None:

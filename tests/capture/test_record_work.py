@@ -168,16 +168,18 @@ def recorded(folder: Path, kind: str) -> tuple[Trace, list[str]]:
 
 @pytest.mark.slow
 def test_repeated_iterations_have_the_traffic_and_the_work_of_full_counting(tmp_path) -> None:
-    whole, all_counted = recorded(tmp_path, "all")
+    full, all_counted = recorded(tmp_path, "all")
     trace, states = recorded(tmp_path, "steady")
     growing, growing_states = recorded(tmp_path, "growing")
     assert all_counted == growing_states == ["counted"] * 8
     # AdamW makes its state in the first iteration, and DDP its buckets anew in the second
     assert states == ["counted"] * 4 + ["repeated"] * 4
     for iteration in range(8):
-        expected, got = ([e for e in t.ranks[0] if e.iteration == iteration] for t in (whole, trace))
-        assert sent(got) == sent(expected)
-        assert [getattr(event, "work", None) for event in got] == [getattr(event, "work", None) for event in expected]
+        expected, actual = ([e for e in t.ranks[0] if e.iteration == iteration] for t in (full, trace))
+        assert sent(actual) == sent(expected)
+        assert [getattr(event, "work", None) for event in actual] == [
+            getattr(event, "work", None) for event in expected
+        ]
         larger = [event for event in growing.ranks[0] if event.iteration == iteration]
         assert flops(larger) * 16 == pytest.approx(flops(expected) * (16 + iteration), rel=1e-9)
 

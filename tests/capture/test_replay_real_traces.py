@@ -32,7 +32,7 @@ def files(
     """Return the files of a job by name."""
     megatron = shared_data / "megatron_tp2"
     chakra = "chakra_et/astra_sim_microbench.tar.xz", "chakra_et/mlcommons_feeder_2024-06.tar.gz"
-    known: dict[str, Callable[[], list[Path]]] = {
+    sources: dict[str, Callable[[], list[Path]]] = {
         "resnet50_ddp": lambda: [shared_data / "hta_single_rank" / "nccl_parser_config_nccl_data.json.gz"],
         "megatron_tp2": lambda: [megatron / f"kineto_rank{rank}.pt.trace.json.gz" for rank in (0, 1)],
         "megatron_tp2_folder": lambda: [megatron],
@@ -50,7 +50,7 @@ def files(
         "feeder": lambda: [unpacked(chakra[1]) / "tests" / "data"],
         "vgg_task_graph": lambda: [task_graphs["100vgg_16"]],
     }
-    return lambda name: known[name]()
+    return lambda name: sources[name]()
 
 
 PROFILES = ("resnet50_ddp", "megatron_tp2", "megatron_tp2_folder", "dlrm_8_gpus")

@@ -84,7 +84,7 @@ def test_there_and_back_is_the_same_job() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trace", "ranks", "what"),
+    ("trace", "ranks", "message"),
     [
         (job(), 9, r"^workload\.ranks: must be 2 ranks, those of a replica \(tp=2,dp=4\), twice or more, got 9$"),
         (job(), 2, r"^workload\.ranks: must be 2 ranks, .* twice or more, got 2$"),
@@ -98,8 +98,8 @@ def test_there_and_back_is_the_same_job() -> None:
         (job(collective("broadcast", (0, 2, 4, 6), 40, 40, root=6)), 4, "root of broadcast must be among"),
     ],
 )
-def test_what_cannot_be_rescaled_is_refused(trace: Trace, ranks: int, what: str) -> None:
-    with pytest.raises(ValueError, match=what):
+def test_what_cannot_be_rescaled_is_refused(trace: Trace, ranks: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         rescaled(trace, ranks)
 
 

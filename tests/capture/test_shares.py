@@ -137,8 +137,8 @@ def test_shares_are_the_unions_of_the_device_rows_of_a_profile(file: str, shared
     assert share.exposed is not None
     events = json.loads(gzip.decompress((shared_data / file).read_bytes()))["traceEvents"]
     rows = [row for row in events if row.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
-    (own,) = trace.ranks.values()
-    origin = min(row["ts"] for row in rows) - min(event.start for event in own if event.start is not None) * 1e6
+    (imported,) = trace.ranks.values()
+    origin = min(row["ts"] for row in rows) - min(event.start for event in imported if event.start is not None) * 1e6
     window = origin + period.begin * 1e6, origin + period.end * 1e6
     communication = union([row for row in rows if row["name"].startswith("nccl")], *window)
     compute = union([row for row in rows if not row["name"].startswith("nccl")], *window)

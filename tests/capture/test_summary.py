@@ -24,14 +24,14 @@ def iterations(group: tuple[int, ...], begin: float, count: int = 3) -> tuple[Ev
     return tuple(events)
 
 
-@pytest.mark.parametrize("apart", [0.0, 0.7, 50.0])
-def test_every_rank_has_its_shares_though_groups_do_not_wait_for_each_other(apart: float) -> None:
+@pytest.mark.parametrize("delay", [0.0, 0.7, 50.0])
+def test_every_rank_has_its_shares_though_groups_do_not_wait_for_each_other(delay: float) -> None:
     pairs = ((0, 1), (2, 3))
-    ranks = {rank: iterations(pair, place * apart) for place, pair in enumerate(pairs) for rank in pair}
+    ranks = {rank: iterations(pair, place * delay) for place, pair in enumerate(pairs) for rank in pair}
     summary = summarize(Trace("pairs", 4, 3, ranks))
     assert [share.rank for share in summary.shares] == [0, 1, 2, 3]
     assert all(share.exposed is not None and 0 < share.exposed < 1 for share in summary.shares)
-    if apart != 0.7:
+    if delay != 0.7:
         assert [share.communication for share in summary.shares] == pytest.approx([0.5] * 4)
 
 

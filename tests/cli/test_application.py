@@ -67,8 +67,8 @@ def swept(commands: Commands, folder: Path) -> Path:
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((folder / "result.json").read_text())["rows"]
-    return found
+    records: list[dict[str, Any]] = json.loads((folder / "result.json").read_text())["rows"]
+    return records
 
 
 def test_the_jobs_of_a_multirun_are_the_rows_of_a_comparison(swept: Path) -> None:
@@ -76,8 +76,8 @@ def test_the_jobs_of_a_multirun_are_the_rows_of_a_comparison(swept: Path) -> Non
     assert len(together) == 8
     for number, row in enumerate(together):
         (alone,) = rows(swept / "basic" / str(number))
-        same = set(row) - {"world", "overrides", "config"}
-        assert {key: alone[key] for key in same} == {key: row[key] for key in same}
+        compared = set(row) - {"world", "overrides", "config"}
+        assert {key: alone[key] for key in compared} == {key: row[key] for key in compared}
         assert alone["config"]["bandwidth_gbps"] == row["config"]["bandwidth_gbps"]
 
 
@@ -88,22 +88,24 @@ def test_one_batch_leaves_the_files_of_jobs_one_after_the_other(swept: Path) -> 
         if file.suffix == ".log":
             assert (swept / "batch" / file.name).read_text().count("\n") >= 1
             continue
-        basic, batch = ((swept / which / file).read_text() for which in ("basic", "batch"))
+        basic, batch = ((swept / launcher / file).read_text() for launcher in ("basic", "batch"))
         if file.name == "hydra.yaml":
-            basic, batch = (_without_launcher(text, which) for text, which in ((basic, "basic"), (batch, "batch")))
+            basic, batch = (
+                _without_launcher(text, launcher) for text, launcher in ((basic, "basic"), (batch, "batch"))
+            )
         assert batch == basic, file
 
 
-def _without_launcher(text: str, which: str) -> str:
+def _without_launcher(text: str, directory: str) -> str:
     """``hydra.yaml`` but for what was asked for differently."""
     config = yaml.safe_load(text)["hydra"]
     config["launcher"]["_target_"] = config["runtime"]["choices"]["hydra/launcher"] = ""
-    config["overrides"]["hydra"] = [each for each in config["overrides"]["hydra"] if "launcher" not in each]
+    config["overrides"]["hydra"] = [override for override in config["overrides"]["hydra"] if "launcher" not in override]
     return (
         yaml.dump(config, sort_keys=False)
-        .replace(f"/{which}/", "/")
-        .replace(f"dir={which}", "")
-        .replace(f"dir: {which}\n", "")
+        .replace(f"/{directory}/", "/")
+        .replace(f"dir={directory}", "")
+        .replace(f"dir: {directory}\n", "")
     )
 
 
@@ -144,24 +146,24 @@ def test_a_folder_of_the_user_has_files_like_those_of_topoflow(commands: Command
     ]:
         ((code, _, error),) = commands(["compare", *words, *small])
         assert code == 0, error
-        found = rows(folder / "user" / ("0" if "-m" in words else ""))
-        assert [row["fabric"] for row in found] == expected
-        assert {row["config"]["servers"] for row in found} == {4}
+        results = rows(folder / "user" / ("0" if "-m" in words else ""))
+        assert [row["fabric"] for row in results] == expected
+        assert {row["config"]["servers"] for row in results} == {4}
         if "gpu=tiny" in words:
-            assert {row["config"]["gpu"]["name"] for row in found} == {"Tiny"}
+            assert {row["config"]["gpu"]["name"] for row in results} == {"Tiny"}
         if "fidelity=rough" in words:
-            assert [row["config"]["rough"]["merge"] for row in found] == [0.01]
+            assert [row["config"]["rough"]["merge"] for row in results] == [0.01]
 
 
 def test_configurations_are_printed_as_by_hydra(commands: Commands, mine: Path) -> None:
-    asked = ["compare", "--config-dir", "mine", "fabric=thin", "+workload.note=1", "~fail.rings"]
+    arguments = ["compare", "--config-dir", "mine", "fabric=thin", "+workload.note=1", "~fail.rings"]
     job, part, info, words = commands(
-        [*asked, "--cfg", "job"],
-        [*asked, "--cfg", "all", "--package", "fabric", "--resolve"],
+        [*arguments, "--cfg", "job"],
+        [*arguments, "--cfg", "all", "--package", "fabric", "--resolve"],
         ["compare", "-cd", "mine", "--info", "searchpath"],
         ["compare", "-sc", "install=bash"],
     )
-    assert {each[0] for each in (job, part, info, words)} == {0}
+    assert {outcome[0] for outcome in (job, part, info, words)} == {0}
     config = yaml.safe_load(job[1])
     assert config["workload"]["note"] == 1
     assert "rings" not in config["fail"]
@@ -229,13 +231,19 @@ def test_what_is_wrong_is_a_line(words: list[str], message: str, commands: Comma
 
 @pytest.mark.parametrize("launcher", ["basic", "topoflow_batch"])
 def test_a_job_that_is_wrong_costs_no_other_its_result(launcher: str, commands: Commands, folder: Path) -> None:
-    where = f"partly_{launcher}"
-    given = ["fabric=ring", "servers=2,4", "fail.servers=[3]", f"hydra/launcher={launcher}", f"hydra.sweep.dir={where}"]
-    ((code, _, error),) = commands(["compare", "-m", *given, *SMALL[1:]])
+    directory = f"partly_{launcher}"
+    arguments = [
+        "fabric=ring",
+        "servers=2,4",
+        "fail.servers=[3]",
+        f"hydra/launcher={launcher}",
+        f"hydra.sweep.dir={directory}",
+    ]
+    ((code, _, error),) = commands(["compare", "-m", *arguments, *SMALL[1:]])
     assert code == 2
     assert "fail.servers: must be within 0..1, got 3" in error.splitlines()[-1]
-    assert not (folder / where / "0" / "result.json").exists()
-    assert len(rows(folder / where / "1")) == 1
+    assert not (folder / directory / "0" / "result.json").exists()
+    assert len(rows(folder / directory / "1")) == 1
 
 
 def test_hydra_finds_the_launcher_of_an_installation_which_refuses_what_has_no_batch(tmp_path: Path) -> None:
@@ -292,9 +300,9 @@ def test_a_script_of_the_user_compares_a_part_of_its_own_configuration(
     words = [sys.executable, "train.py", "-m", "nodes=4,8"]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=240)
     assert done.returncode == 0, done.stderr
-    said = [line for line in done.stdout.splitlines() if not line.startswith("[")]
-    assert said[0::2] == ["train 0 3", "train 1 3"]
+    printed = [line for line in done.stdout.splitlines() if not line.startswith("[")]
+    assert printed[0::2] == ["train 0 3", "train 1 3"]
     keys = ("gpu=h100", "bandwidth_gbps=200", "fabric=fat_tree", "fabric.oversubscription=2", "servers=4,8", "seed=3")
     ((code, _, error),) = commands(["compare", *keys, "hydra.run.dir=typed"])
     assert code == 0, error
-    assert [float(line) for line in said[1::2]] == [row["iteration_time"] for row in rows(folder / "typed")]
+    assert [float(line) for line in printed[1::2]] == [row["iteration_time"] for row in rows(folder / "typed")]

@@ -75,13 +75,19 @@ def test_the_grid_is_the_product_of_what_is_swept(tmp_path: Path, capsys: pytest
 
 def test_jobs_of_a_sweep_have_different_titles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A motif is called by its name, and what else of a workload is swept follows."""
-    asked = ("workload=motif", "workload.name=bcast,reduce", "workload.bytes=4,4096", "servers=4", "fabric=leaf_spine")
-    assert main(["compare", *asked, f"out={tmp_path}"]) == 0
-    said, page = capsys.readouterr().out, (tmp_path / "report.html").read_text()
+    arguments = (
+        "workload=motif",
+        "workload.name=bcast,reduce",
+        "workload.bytes=4,4096",
+        "servers=4",
+        "fabric=leaf_spine",
+    )
+    assert main(["compare", *arguments, f"out={tmp_path}"]) == 0
+    printed, page = capsys.readouterr().out, (tmp_path / "report.html").read_text()
     for name in ("bcast", "reduce"):
         for size in (4, 4096):
             job = f"{name} on 4 servers, workload.bytes={size}"
-            for text in (said, page):
+            for text in (printed, page):
                 assert f"{job}, strategy ranks" in text
                 assert f"{job}: leaf_spine takes" in text
     assert {row["workload"] for row in json.loads((tmp_path / "result.json").read_text())["rows"]} == {
@@ -225,7 +231,7 @@ def test_a_wrong_key_or_value_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize(
-    ("command", "where"),
+    ("command", "place"),
     [
         ("compare fabric=fat_tree,torus degree=1,2 servers=4", " (at fabric=torus,degree=1)"),
         ("compare workload=transformer strategy=parallel strategy.tensor=1,5", " (at strategy.tensor=5)"),
@@ -235,13 +241,13 @@ def test_a_wrong_key_or_value_is_one_line_and_exit_code_2(
     ],
 )
 def test_of_several_points_the_impossible_one_is_named(
-    command: str, where: str, capsys: pytest.CaptureFixture[str]
+    command: str, place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(command.split()) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    law, at, point = line.partition(" (at ")
-    assert ": must " in law
-    assert at + point == where
+    message, at, point = line.partition(" (at ")
+    assert ": must " in message
+    assert at + point == place
 
 
 def test_out_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -320,14 +326,14 @@ def test_what_fails_makes_an_iteration_slower_by_how_much_a_row_says(tmp_path: P
     out = tmp_path / "out"
     arguments = ["fabric=topoopt", "servers=8", "fail.fibers=[],[0]", "fail.servers=[],[3]", f"out={out}", *SMALL[1:]]
     assert main(["compare", *arguments]) == 0
-    whole, server, fiber, both = json.loads((out / "result.json").read_text())["rows"]
-    assert [row["servers"] for row in (whole, server, fiber, both)] == [8, 7, 8, 7]
-    assert fiber["iteration_time"] > whole["iteration_time"]
-    assert fiber["cost_usd"] == whole["cost_usd"], "what has failed was bought"
+    intact, server, fiber, both = json.loads((out / "result.json").read_text())["rows"]
+    assert [row["servers"] for row in (intact, server, fiber, both)] == [8, 7, 8, 7]
+    assert fiber["iteration_time"] > intact["iteration_time"]
+    assert fiber["cost_usd"] == intact["cost_usd"], "what has failed was bought"
 
 
 @pytest.mark.parametrize(
-    ("given", "law"),
+    ("argument", "message"),
     [
         ("fail.links=[999]", "fail.links: must be within 0.."),
         ("fail.fibers=[-1]", "fail.fibers: must be within 0.."),
@@ -338,9 +344,9 @@ def test_what_fails_makes_an_iteration_slower_by_how_much_a_row_says(tmp_path: P
         ("fail=all", "fail: must be a mapping with the keys links, fibers, servers, each, rings, got all"),
     ],
 )
-def test_what_cannot_fail_is_one_line(given: str, law: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "fabric=topoopt", given, *SMALL]) == 2
-    assert law in capsys.readouterr().err
+def test_what_cannot_fail_is_one_line(argument: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "fabric=topoopt", argument, *SMALL]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_without_pyarrow_all_but_the_parquet_tables_is_written(

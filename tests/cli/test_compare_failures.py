@@ -20,22 +20,22 @@ FAILS = ("fail.each=fiber,server", "fail.each=fiber", "fail.each=[fiber,server]"
 
 
 def rows(out: Path, key: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((out / "result.json").read_text())[key]
-    return found
+    records: list[dict[str, Any]] = json.loads((out / "result.json").read_text())[key]
+    return records
 
 
 @pytest.mark.slow
 def test_a_failure_of_each_is_the_failure_of_that_one(tmp_path: Path) -> None:
-    each, one = tmp_path / "each", tmp_path / "one"
+    each_folder, one_folder = tmp_path / "each", tmp_path / "one"
     common = ["fabric=topoopt", "degree=3", *SMALL]
-    assert main(["compare", *common, "fail.each=fiber", f"out={each}"]) == 0
-    failures = rows(each, "failures")
+    assert main(["compare", *common, "fail.each=fiber", f"out={each_folder}"]) == 0
+    failures = rows(each_folder, "failures")
     numbers = ",".join(f"[{failure['number']}]" for failure in failures)
-    assert main(["compare", *common, f"fail.fibers={numbers}", f"out={one}"]) == 0
-    assert [row["iteration_time"] for row in rows(one, "rows")] == [row["iteration_time"] for row in failures]
-    (whole,) = rows(each, "rows")
+    assert main(["compare", *common, f"fail.fibers={numbers}", f"out={one_folder}"]) == 0
+    assert [row["iteration_time"] for row in rows(one_folder, "rows")] == [row["iteration_time"] for row in failures]
+    (intact,) = rows(each_folder, "rows")
     for failure in failures:
-        assert failure["slowdown"] == pytest.approx(failure["iteration_time"] / whole["iteration_time"])
+        assert failure["slowdown"] == pytest.approx(failure["iteration_time"] / intact["iteration_time"])
 
 
 def test_every_fiber_of_a_network_fails_once(tmp_path: Path) -> None:
@@ -53,14 +53,14 @@ def test_every_fiber_of_a_network_fails_once(tmp_path: Path) -> None:
 
 def test_fibers_and_servers_fail_in_one_world() -> None:
     """What is swept is what fails in it, so that nothing is simulated or listed twice."""
-    both, fibers = (topoflow.compare("fabric=topoopt,ring", each, *SMALL) for each in FAILS[:2])
+    both, fibers = (topoflow.compare("fabric=topoopt,ring", argument, *SMALL) for argument in FAILS[:2])
     listed = topoflow.compare("fabric=topoopt,ring", FAILS[2], *SMALL)
-    assert [each.settings.world for each in both] == ["fabric=topoopt", "fabric=ring"]
-    assert [[one.what for one in each.failures] for each in both] == [["fiber", "server"]] * 2
-    assert [each.row for each in both] == [each.row for each in fibers] == [each.row for each in listed]
-    for each, alone, same in zip(both, fibers, listed, strict=True):
-        assert each.failures[0].all_slowdowns.tolist() == alone.failures[0].all_slowdowns.tolist()
-        assert each.failures[1].all_slowdowns.tolist() == same.failures[1].all_slowdowns.tolist()
+    assert [result.settings.world for result in both] == ["fabric=topoopt", "fabric=ring"]
+    assert [[failure.what for failure in result.failures] for result in both] == [["fiber", "server"]] * 2
+    assert [result.row for result in both] == [result.row for result in fibers] == [result.row for result in listed]
+    for result, of_fibers, of_list in zip(both, fibers, listed, strict=True):
+        assert result.failures[0].all_slowdowns.tolist() == of_fibers.failures[0].all_slowdowns.tolist()
+        assert result.failures[1].all_slowdowns.tolist() == of_list.failures[1].all_slowdowns.tolist()
     assert "(2)" not in repr(both)
 
 
@@ -90,14 +90,14 @@ def test_what_cuts_a_server_off_has_no_slowdown_and_is_counted(
 
 
 def test_failures_are_simulated_in_the_fidelity_of_the_comparison(tmp_path: Path) -> None:
-    found = {}
+    times = {}
     for fidelity in ("bound", "fluid"):
         out = tmp_path / fidelity
         assert main(["compare", "fabric=topoopt", "fail.each=fiber", f"fidelity={fidelity}", f"out={out}", *SMALL]) == 0
-        found[fidelity] = [row["iteration_time"] for row in rows(out, "failures")]
-    pairs = list(zip(found["bound"], found["fluid"], strict=True))
-    assert all(least <= time * (1 + 1e-9) for least, time in pairs)
-    assert any(least < time for least, time in pairs)
+        times[fidelity] = [row["iteration_time"] for row in rows(out, "failures")]
+    pairs = list(zip(times["bound"], times["fluid"], strict=True))
+    assert all(bound <= time * (1 + 1e-9) for bound, time in pairs)
+    assert any(bound < time for bound, time in pairs)
 
 
 @pytest.mark.parametrize("failed", ["[15]", "[13,14,15]"])
@@ -113,7 +113,7 @@ def test_a_job_continues_on_whole_replicas(failed: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "law"),
+    ("arguments", "message"),
     [
         (["fail.each=switch"], "fail.each: must be fiber, server, both as a list, or null, got 'switch'"),
         (["fail.each=fiber", "fail.fibers=[1]"], "fail.each: must be without fail.fibers, as each fails by itself"),
@@ -131,11 +131,11 @@ def test_a_job_continues_on_whole_replicas(failed: str, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_fail_each_by_itself_is_one_line(
-    given: list[str], law: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sizes = SMALL[:1] if "workload" in " ".join(given) else SMALL
-    assert main(["compare", "fabric=topoopt", *sizes, *given, f"out={tmp_path / 'out'}"]) == 2
+    sizes = SMALL[:1] if "workload" in " ".join(arguments) else SMALL
+    assert main(["compare", "fabric=topoopt", *sizes, *arguments, f"out={tmp_path / 'out'}"]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"topoflow compare: {law}")
+    assert error.startswith(f"topoflow compare: {message}")
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()

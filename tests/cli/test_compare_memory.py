@@ -19,8 +19,8 @@ MOE = ("workload=moe", "strategy=parallel", "servers=4", "strategy.tensor=4", "g
 
 
 def rows(out: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((out / "result.json").read_text())["rows"]
-    return found
+    records: list[dict[str, Any]] = json.loads((out / "result.json").read_text())["rows"]
+    return records
 
 
 def test_memory_per_gpu_is_what_the_strategy_needs_on_the_fullest(tmp_path: Path) -> None:

@@ -52,8 +52,8 @@ def simulated(trace: Trace, folder: Path) -> tuple[topoflow.Results, str]:
 def test_what_is_assumed_and_how_long_it_took_is_printed_and_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole = job(size=1000)
-    result, printed, page = compared(replace(whole, ranks={1: whole.ranks[1]}), tmp_path, capsys)
+    recorded_job = job(size=1000)
+    result, printed, page = compared(replace(recorded_job, ranks={1: recorded_job.ranks[1]}), tmp_path, capsys)
     assert {row["recorded_time"] for row in result["rows"]} == {6.0}
     for note in (
         "captured on 2 servers: iteration 1 (of 3, the first is 0) is replayed, which took 6 s when it was recorded",
@@ -70,11 +70,11 @@ def test_what_is_assumed_and_how_long_it_took_is_printed_and_kept(
 def test_inspect_says_the_same_as_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results, printed = simulated(job(size=1000), tmp_path)
     assert main(["inspect", str(tmp_path / "toy.jsonl.gz"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["iteration_time"] == results[0].row.recorded_time
-    assert [line["bytes_per_iteration"] for line in found["collectives"]] == [1000]
-    assert found["notes"]
-    assert all(f"captured on 2 servers: {note}" in printed for note in found["notes"])
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["iteration_time"] == results[0].row.recorded_time
+    assert [line["bytes_per_iteration"] for line in summary["collectives"]] == [1000]
+    assert summary["notes"]
+    assert all(f"captured on 2 servers: {note}" in printed for note in summary["notes"])
 
 
 @pytest.mark.parametrize("size", [0, 1000])
@@ -93,9 +93,11 @@ def test_a_job_that_sends_nothing_says_so(tmp_path: Path) -> None:
 
 
 def test_compute_that_nobody_recorded_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    whole = job(size=1000)
-    reduces = {rank: tuple(e for e in events if isinstance(e, Communication)) for rank, events in whole.ranks.items()}
-    result, printed, page = compared(replace(whole, ranks=reduces), tmp_path, capsys)
+    recorded_job = job(size=1000)
+    reduces = {
+        rank: tuple(e for e in events if isinstance(e, Communication)) for rank, events in recorded_job.ranks.items()
+    }
+    result, printed, page = compared(replace(recorded_job, ranks=reduces), tmp_path, capsys)
     assert {(row["compute_time"], row["network_time"]) for row in result["rows"]} == {(None, None)}
     assert sum(NO_COMPUTE in note for note in result["notes"]) == 1
     assert NO_COMPUTE in printed

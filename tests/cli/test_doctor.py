@@ -29,28 +29,28 @@ def test_the_facts_are_those_of_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TOPOFLOW_RUNS", str(tmp_path / "kept"))
-    found = page(capsys)
-    assert found["topoflow"].startswith(f"{__version__} in ")
-    assert found["Python"].endswith(sys.executable)
-    assert ("CUDA for sm_" in found["kernels"]) == _C.has_cuda
-    assert _C.__file__ in found["kernels"]
-    assert found["user"].split()[0] == str(os.geteuid())
-    assert found["emulate"].startswith("can run") == (why_not() is None)
-    assert (Path(found["configurations"]) / "compare.yaml").is_file()
-    assert found["runs"] == f"{tmp_path / 'kept'} (TOPOFLOW_RUNS), not there yet"
+    facts = page(capsys)
+    assert facts["topoflow"].startswith(f"{__version__} in ")
+    assert facts["Python"].endswith(sys.executable)
+    assert ("CUDA for sm_" in facts["kernels"]) == _C.has_cuda
+    assert _C.__file__ in facts["kernels"]
+    assert facts["user"].split()[0] == str(os.geteuid())
+    assert facts["emulate"].startswith("can run") == (why_not() is None)
+    assert (Path(facts["configurations"]) / "compare.yaml").is_file()
+    assert facts["runs"] == f"{tmp_path / 'kept'} (TOPOFLOW_RUNS), not there yet"
     installed = {distribution.metadata["Name"] for distribution in metadata.distributions()}
-    assert ("is missing" in found["[pandas]"]) == ("pandas" not in installed)
-    assert not {"[test]", "[docs]", "[lint]"} & set(found)
+    assert ("is missing" in facts["[pandas]"]) == ("pandas" not in installed)
+    assert not {"[test]", "[docs]", "[lint]"} & set(facts)
 
 
 def test_a_machine_that_has_nothing_is_said_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = page(capsys)
-    assert found["GPUs"] == "none: no program nvidia-smi"
-    assert found["chromium"] == "none: no program chromium"
-    assert "must find ip" in found["emulate"]
+    facts = page(capsys)
+    assert facts["GPUs"] == "none: no program nvidia-smi"
+    assert facts["chromium"] == "none: no program chromium"
+    assert "must find ip" in facts["emulate"]
 
 
 def test_a_program_that_fails_is_a_line(
@@ -59,11 +59,11 @@ def test_a_program_that_fails_is_a_line(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho no driver >&2\nexit 9\n")
     (tmp_path / "chromium").write_text("#!/bin/sh\nprintf 'A\\033[1m\\nB\\n'\n")
-    for each in tmp_path.iterdir():
-        each.chmod(0o755)
-    found = page(capsys)
-    assert found["GPUs"] == "unknown: nvidia-smi ended with 9, no driver"
-    assert found["chromium"] == "A\\x1b[1m; B"
+    for program in tmp_path.iterdir():
+        program.chmod(0o755)
+    facts = page(capsys)
+    assert facts["GPUs"] == "unknown: nvidia-smi ended with 9, no driver"
+    assert facts["chromium"] == "A\\x1b[1m; B"
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")

@@ -51,8 +51,8 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(
 
 
 def test_every_verb_is_here() -> None:
-    shown = subprocess.run([sys.executable, "-m", "topoflow", "--help"], capture_output=True, text=True, check=True)
-    verbs = {line.split()[0] for line in shown.stdout.splitlines() if line.startswith("    ") and line[4] != " "}
+    usage = subprocess.run([sys.executable, "-m", "topoflow", "--help"], capture_output=True, text=True, check=True)
+    verbs = {line.split()[0] for line in usage.stdout.splitlines() if line.startswith("    ") and line[4] != " "}
     assert verbs == set(WRONG)
 
 

@@ -36,9 +36,9 @@ def test_names_in_a_trace_are_printed_as_they_are_written(tmp_path: Path, capsys
         ["compare", "workload=captured", f"workload.trace={path}", "strategy=as_captured", "servers=2", "fabric=ring"],
     ):
         assert main(command) == 0
-        said = capsys.readouterr().out
-        assert said.replace("\n", "").isprintable()
-        assert "[/red]\\x1b[31m\\u202e" in said or command[0] == "compare"
+        printed = capsys.readouterr().out
+        assert printed.replace("\n", "").isprintable()
+        assert "[/red]\\x1b[31m\\u202e" in printed or command[0] == "compare"
 
 
 def test_a_trace_of_no_rank_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,9 +61,9 @@ def test_a_link_to_itself_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixtur
         ["compare", "servers=2", "fabric=ring", f"out={loop}"],
     ):
         assert main(command) == 2
-        said = capsys.readouterr().err
-        assert said.count("\n") == 1
-        assert str(loop) in said
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert str(loop) in error
 
 
 def test_a_pipe_or_a_device_is_neither_read_nor_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,15 +86,15 @@ def test_an_argument_of_any_text_is_one_line(capsys: pytest.CaptureFixture[str])
     for words in (["\x1b[31m" * 99], ["inspect", "x", "--\x1b]0;a\x07\n"], ["capture", "\u202e" * 400]):
         with pytest.raises(SystemExit):
             main(words)
-        said = capsys.readouterr().err
-        assert said.startswith("topoflow")
-        assert said.count("\n") == 1
-        assert said.rstrip("\n").isprintable()
-        assert len(said) <= LONGEST_LINE + 1
+        error = capsys.readouterr().err
+        assert error.startswith("topoflow")
+        assert error.count("\n") == 1
+        assert error.rstrip("\n").isprintable()
+        assert len(error) <= LONGEST_LINE + 1
 
 
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "message"),
     [
         ("servers=1000000000000", "servers: must fit in the "),
         ("workload.tables=1000000000000", "dlrm.tables: must fit in the "),
@@ -104,16 +104,16 @@ def test_an_argument_of_any_text_is_one_line(capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_what_fits_in_no_memory_is_refused_before_it_is_made(
-    key: str, said: str, capsys: pytest.CaptureFixture[str]
+    key: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["compare", "fabric=ring", *([] if "servers" in key else ["servers=2"]), key]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def run(*arguments: str, **how: Any) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, whose streams and folder can be any."""
     command = [str(Path(sys.executable).parent / "topoflow"), *arguments]
-    return subprocess.run(command, **{"stderr": subprocess.PIPE, "text": True, "timeout": 120, **how})
+    return subprocess.run(command, **{"stderr": subprocess.PIPE, "text": True, "timeout": 120, **options})
 
 
 def test_a_name_that_the_terminal_cannot_show_is_written_as_an_escape(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_full_or_broken_disk_is_reported_with_the_name_of_the_file(
         write_atomically(path, b"after")
     assert error.value.filename == str(path)
     assert read_bytes(path) == b"before"
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
 def test_an_error_is_one_printable_line_of_bounded_length() -> None:
@@ -173,7 +173,7 @@ def test_an_error_is_one_printable_line_of_bounded_length() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["compare", "--multirun", "hydra.sweeper=1"], "hydra.sweeper: must be a configuration with _target_"),
         (["compare", "hydra.sweeper=1"], "hydra.sweeper: must be a configuration with _target_"),
@@ -194,7 +194,7 @@ def test_an_error_is_one_printable_line_of_bounded_length() -> None:
     ],
 )
 def test_what_a_key_or_its_file_has_wrong_is_said_with_its_place(
-    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own" / "fabric").mkdir(parents=True)
@@ -205,7 +205,7 @@ def test_what_a_key_or_its_file_has_wrong_is_said_with_its_place(
     assert main([*words, *shared, "servers=4", "workload.tables=2", *rows]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert said in error
+    assert message in error
 
 
 def test_a_key_that_is_written_as_a_flag_is_shown_without_dashes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,11 +226,11 @@ def test_nothing_is_left_on_a_disk_that_was_full_from_the_start(arguments: list[
         pytest.skip("no disk can be mounted here")
     try:
         (tmp_path / "other").write_bytes(bytes(16_384))
-        done = run(*arguments, f"out={tmp_path / 'out'}", stdout=subprocess.PIPE)
-        left = [each.name for each in tmp_path.iterdir()]
+        completed = run(*arguments, f"out={tmp_path / 'out'}", stdout=subprocess.PIPE)
+        remaining = [entry.name for entry in tmp_path.iterdir()]
     finally:
         subprocess.run(["umount", tmp_path], check=True)
-    assert (done.returncode, left) == (2, ["other"])
+    assert (completed.returncode, remaining) == (2, ["other"])
 
 
 def test_a_full_disk_under_a_multirun_has_a_name(tmp_path: Path) -> None:

@@ -15,13 +15,13 @@ from topoflow.cli import main
 
 def inspect_json(capsys: pytest.CaptureFixture[str], *paths: Path) -> dict[str, Any]:
     assert main(["inspect", *map(str, paths), "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+    summary: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return summary
 
 
-def line(found: dict[str, Any], **wanted: object) -> dict[str, Any]:
+def line(summary: dict[str, Any], **values: object) -> dict[str, Any]:
     """The one line of collectives with these values."""
-    lines = [item for item in found["collectives"] if all(item[key] == value for key, value in wanted.items())]
+    lines = [item for item in summary["collectives"] if all(item[key] == value for key, value in values.items())]
     assert len(lines) == 1, lines
     return dict(lines[0])
 
@@ -32,42 +32,42 @@ def resnet(shared_data: Path) -> Path:
 
 
 def test_resnet50_reduces_its_parameters_once_a_step(resnet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = inspect_json(capsys, resnet)
-    assert (found["iterations"], found["ranks"], found["world_size"]) == (3, 1, 2)
-    reduced = line(found, op="all_reduce", group_size=2, dtype="float32")
+    summary = inspect_json(capsys, resnet)
+    assert (summary["iterations"], summary["ranks"], summary["world_size"]) == (3, 1, 2)
+    reduced = line(summary, op="all_reduce", group_size=2, dtype="float32")
     assert reduced["count"] == 5  # buckets in each of 3 steps
     assert reduced["bytes_per_iteration"] == 4 * 25_557_032  # fp32 parameters of ResNet-50
-    assert 0 < found["exposed_share"] <= found["communication_share"] < 1
+    assert 0 < summary["exposed_share"] <= summary["communication_share"] < 1
 
 
 def test_dlrm_exchanges_five_times_and_reduces_three_times(
     dlrm_traces: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = inspect_json(capsys, *dlrm_traces)
-    assert (found["ranks"], found["world_size"]) == (8, 8)
-    assert sum(item["count"] for item in found["collectives"] if item["op"] == "all_to_all") == 5
-    assert sum(item["count"] for item in found["collectives"] if item["op"] == "all_reduce") == 3
-    assert found["groups"][0]["ranks"] == list(range(8))
+    summary = inspect_json(capsys, *dlrm_traces)
+    assert (summary["ranks"], summary["world_size"]) == (8, 8)
+    assert sum(item["count"] for item in summary["collectives"] if item["op"] == "all_to_all") == 5
+    assert sum(item["count"] for item in summary["collectives"] if item["op"] == "all_reduce") == 3
+    assert summary["groups"][0]["ranks"] == list(range(8))
 
 
 def test_megatron_reduces_activations_between_its_two_ranks(
     shared_data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = shared_data / "megatron_tp2"
-    found = inspect_json(capsys, *(folder / f"kineto_rank{rank}.pt.trace.json.gz" for rank in (0, 1)))
-    reduced = line(found, op="all_reduce", group_size=2, dtype="float32")
+    summary = inspect_json(capsys, *(folder / f"kineto_rank{rank}.pt.trace.json.gz" for rank in (0, 1)))
+    reduced = line(summary, op="all_reduce", group_size=2, dtype="float32")
     assert reduced["count"] == 13
     # 10 of 6144 and 3 of 512 fp32 elements, in one iteration
-    assert reduced["bytes_per_iteration"] * found["iterations"] == 4 * (10 * 6144 + 3 * 512)
+    assert reduced["bytes_per_iteration"] * summary["iterations"] == 4 * (10 * 6144 + 3 * 512)
 
 
 def test_vgg16_task_graph_reduces_what_is_published(
     task_graphs: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = inspect_json(capsys, task_graphs["100vgg_16"])
-    reduced = line(found, op="all_reduce", group_size=16)
+    summary = inspect_json(capsys, task_graphs["100vgg_16"])
+    reduced = line(summary, op="all_reduce", group_size=16)
     assert (reduced["count"], reduced["bytes_per_iteration"]) == (32, 1_157_409_952)
-    assert found["communication_share"] is None  # a task graph has no times of its transfers
+    assert summary["communication_share"] is None  # a task graph has no times of its transfers
 
 
 def test_a_person_gets_tables_a_heat_map_and_pictures(

@@ -55,13 +55,13 @@ def test_the_handlers_before_are_restored():
 
 def test_a_timer_of_the_program_continues():
     """As that of a test's time limit: nobody else may stop it."""
-    left = signal.setitimer(signal.ITIMER_REAL, 100)[0]
+    remaining = signal.setitimer(signal.ITIMER_REAL, 100)[0]
     try:
         with interrupts():
             pass
         assert signal.getitimer(signal.ITIMER_REAL)[0] > 50
     finally:
-        signal.setitimer(signal.ITIMER_REAL, left)
+        signal.setitimer(signal.ITIMER_REAL, remaining)
 
 
 def test_another_error_in_its_place_is_an_interruption_too(monkeypatch, capsys):

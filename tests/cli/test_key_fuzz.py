@@ -148,15 +148,15 @@ def keys() -> dict[str, list[str]]:
             if isinstance(value, dict):
                 yield from within(value, f"{at}{key}.")
 
-    found = {}
+    by_verb = {}
     with initialize_config_module("topoflow.configs", version_base="1.3"):
         for verb in VERBS:
             name = "compare" if verb == "experiment" else verb
-            known = dict.fromkeys(within(OmegaConf.to_container(compose(name))))
+            verb_keys = dict.fromkeys(within(OmegaConf.to_container(compose(name))))
             for group in GROUPS.get(verb, JOB_GROUPS):
                 for option in options(group):
                     config = compose(name, overrides=[f"{group}={option}"])
-                    known |= dict.fromkeys(within({group: OmegaConf.to_container(config)[group]}))
+                    verb_keys |= dict.fromkeys(within({group: OmegaConf.to_container(config)[group]}))
             more = [
                 "series",
                 "experiment.x",
@@ -165,8 +165,8 @@ def keys() -> dict[str, list[str]]:
                 "",
                 "é",
             ]
-            found[verb] = [*known, *more]
-    return found
+            by_verb[verb] = [*verb_keys, *more]
+    return by_verb
 
 
 @pytest.fixture(scope="module")
@@ -180,9 +180,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     (folder / "loop").symlink_to("loop")
     (folder / "hollow").mkdir()
     os.mkfifo(folder / "pipe")
-    made = [str(path) for path in folder.iterdir()]
+    paths = [str(path) for path in folder.iterdir()]
     good = [str(TRACE), str(EXAMPLES / "traces"), str(EXAMPLES / "traces" / "kineto_rank0.json.gz"), str(WORLD)]
-    return [*made, *good, "x" * 300]
+    return [*paths, *good, "x" * 300]
 
 
 def outcome(arguments: list[str]) -> tuple[int, str]:
@@ -198,16 +198,16 @@ def outcome(arguments: list[str]) -> tuple[int, str]:
 
 def check_answer_or_line(arguments: list[str]) -> None:
     """The law of every verb."""
-    code, said = outcome(arguments)
+    code, printed = outcome(arguments)
     assert code in (0, 2)
-    if said.startswith(FAILED_JOB):
+    if printed.startswith(FAILED_JOB):
         assert any(key in argument for argument in arguments for key in HYDRA)
-        said = said.partition("\n")[2]
+        printed = printed.partition("\n")[2]
     if code == 2:
-        assert said.count("\n") == 1
-        assert len(said) <= LONGEST_LINE + 1
-        assert said.rstrip("\n").isprintable()
-        assert said.startswith("topoflow")
+        assert printed.count("\n") == 1
+        assert len(printed) <= LONGEST_LINE + 1
+        assert printed.rstrip("\n").isprintable()
+        assert printed.startswith("topoflow")
 
 
 fuzz = settings(
@@ -244,14 +244,14 @@ def test_any_keys_and_values_are_an_answer_or_one_line(
 ) -> None:
     verb = data.draw(st.sampled_from(list(VERBS)))
     monkeypatch.chdir(tmp_path)  # where what some value names as a file or a folder is made
-    given = [argument.replace("OUT", str(tmp_path / "out")) for argument in VERBS[verb]]
+    arguments = [argument.replace("OUT", str(tmp_path / "out")) for argument in VERBS[verb]]
     for _ in range(data.draw(st.integers(1, 2))):
         key = data.draw(st.sampled_from(keys[verb]))
         change = data.draw(st.sampled_from(("{}",) * 20 + CHANGES))
-        given.append(f"{change.format(key)}={data.draw(st.sampled_from(VALUES))}")
-    if any(each.lstrip("+") in ("out=/", "hydra.run.dir=/") for each in given):
+        arguments.append(f"{change.format(key)}={data.draw(st.sampled_from(VALUES))}")
+    if any(argument.lstrip("+") in ("out=/", "hydra.run.dir=/") for argument in arguments):
         return  # that is a folder, and allowed
-    check_answer_or_line([verb, *given])
+    check_answer_or_line([verb, *arguments])
 
 
 @pytest.mark.parametrize("verb", ["compare", "search", "experiment", "simulate"])
@@ -259,10 +259,12 @@ def test_any_keys_and_values_are_an_answer_or_one_line(
     "argument", ["servers=glob(r*)", "fabric=glob(r*,exclude=*)", "device=glob(*)", "seed=choice()"]
 )
 def test_a_sweep_of_nothing_is_a_line(verb: str, argument: str) -> None:
-    given = [each.replace("OUT", "out") for each in VERBS[verb] if each.partition("=")[0] != argument.partition("=")[0]]
-    code, said = outcome([verb, *given, argument])
-    assert (code, said.count("\n")) == (2, 1)
-    assert said.startswith(f"topoflow {verb}: ")
+    arguments = [
+        word.replace("OUT", "out") for word in VERBS[verb] if word.partition("=")[0] != argument.partition("=")[0]
+    ]
+    code, printed = outcome([verb, *arguments, argument])
+    assert (code, printed.count("\n")) == (2, 1)
+    assert printed.startswith(f"topoflow {verb}: ")
 
 
 @pytest.mark.parametrize("verb", ["compare", "search"])
@@ -274,6 +276,6 @@ def test_a_sweep_of_nothing_is_a_line(verb: str, argument: str) -> None:
     ],
 )
 def test_what_a_key_cannot_be_is_a_line_that_begins_with_it(verb: str, argument: str) -> None:
-    code, said = outcome([verb, argument])
-    assert (code, said.count("\n")) == (2, 1)
-    assert said.startswith(f"topoflow {verb}: {argument.partition('=')[0]}: ")
+    code, printed = outcome([verb, argument])
+    assert (code, printed.count("\n")) == (2, 1)
+    assert printed.startswith(f"topoflow {verb}: {argument.partition('=')[0]}: ")

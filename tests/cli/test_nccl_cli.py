@@ -66,9 +66,9 @@ def test_a_slow_run_names_its_limits_and_how_many_ports_seem_to_work(
 
 
 def test_the_log_gives_the_version_the_type_and_the_times(tmp_path: Path) -> None:
-    found = read(log(tmp_path / "run.log", 1.0))
-    assert (found.op, found.ranks, found.version, found.dtype) == ("all_reduce", 16, "2.26.2", "float")
-    assert list(found.times) == list(SIZES)
+    measured = read(log(tmp_path / "run.log", 1.0))
+    assert (measured.op, measured.ranks, measured.version, measured.dtype) == ("all_reduce", 16, "2.26.2", "float")
+    assert list(measured.times) == list(SIZES)
 
 
 @pytest.mark.parametrize(

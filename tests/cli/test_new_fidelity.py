@@ -93,13 +93,13 @@ def run(house: Path, *commands: tuple[str, ...]) -> list[str]:
 
 
 def rows(out: Path, key: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((out / "result.json").read_text())[key]
-    return found
+    records: list[dict[str, Any]] = json.loads((out / "result.json").read_text())[key]
+    return records
 
 
 def test_a_comparison_has_it_with_its_settings_and_for_failures(house: Path, tmp_path: Path) -> None:
     swept = ("fidelity=serial,fluid,bound", "serial.slowdown=1,2", "fabric=fat_tree")
-    told = run(
+    lines = run(
         house,
         ("compare", *swept, f"out={tmp_path / 'swept'}", *SMALL),
         ("compare", "fidelity=serial", "fabric=topoopt", "fail.each=fiber", f"out={tmp_path / 'each'}", *SMALL),
@@ -108,28 +108,28 @@ def test_a_comparison_has_it_with_its_settings_and_for_failures(house: Path, tmp
         ("compare", "fidelity=bound", "serial.slowdown=0", "fabric=fat_tree", *SMALL),
         ("compare", "fidelity=serial", "serial.slowdwn=2", "fabric=fat_tree", *SMALL),
     )
-    assert [line for line in told if line.startswith("rc")] == ["rc 0", "rc 0", "rc 0", "rc 2", "rc 2", "rc 2"]
-    assert [line for line in told if not line.startswith("rc")] == [
+    assert [line for line in lines if line.startswith("rc")] == ["rc 0", "rc 0", "rc 0", "rc 2", "rc 2", "rc 2"]
+    assert [line for line in lines if not line.startswith("rc")] == [
         "topoflow compare: fabric: must keep its circuits, got sip_ml",
         "topoflow compare: serial.slowdown: must be at least 1, got 0",
         "topoflow compare: serial.slowdwn: no such key; did you mean serial.slowdown?",
     ]
     (once, twice, *fluid_and_bound) = [row["iteration_time"] for row in rows(tmp_path / "swept", "rows")]
     assert twice == pytest.approx(2 * once)
-    fluid, same, bound, also = fluid_and_bound
-    assert (fluid, bound) == (same, also)
+    fluid, fluid_again, bound, also = fluid_and_bound
+    assert (fluid, bound) == (fluid_again, also)
     assert bound <= fluid < once
     for kind in ("each", "links"):
-        (whole,) = rows(tmp_path / kind, "rows")
-        assert whole["fidelity"] == "serial"
-        assert whole["iteration_time"] > fluid
-    failed = [each["iteration_time"] for each in rows(tmp_path / "each", "failures")]
-    assert failed == pytest.approx([whole["iteration_time"]] * len(failed), rel=0.2)
+        (result,) = rows(tmp_path / kind, "rows")
+        assert result["fidelity"] == "serial"
+        assert result["iteration_time"] > fluid
+    failed = [failure["iteration_time"] for failure in rows(tmp_path / "each", "failures")]
+    assert failed == pytest.approx([result["iteration_time"]] * len(failed), rel=0.2)
     assert len(set(failed)) > 1
 
 
 def test_a_search_a_figure_a_cluster_and_a_world_of_a_file_have_it(house: Path, tmp_path: Path) -> None:
-    asked = ("fidelity=serial", "serial.slowdown=2")
+    settings = ("fidelity=serial", "serial.slowdown=2")
     searched = ("search", *SMALL, "search.proposals=16", "search.rounds=1", "search.chains=4")
     figure = ("experiment", "topoopt_fig12", "servers=4", "workload.tables=4", "workload.batch_per_gpu=64", "degree=2")
     figure = (*figure, "seed=0", "series=TopoOpt")
@@ -141,15 +141,15 @@ def test_a_search_a_figure_a_cluster_and_a_world_of_a_file_have_it(house: Path, 
         "tasks": [{"id": size, "type": "transfer", "path": [0], "bytes": size} for size in (100, 300)],
     }
     (tmp_path / "world.json").write_text(json.dumps(world))
-    told = run(
+    lines = run(
         house,
-        (*searched, *asked, f"out={tmp_path / 'search'}"),
-        (*figure, *asked, f"out={tmp_path / 'figure'}"),
+        (*searched, *settings, f"out={tmp_path / 'search'}"),
+        (*figure, *settings, f"out={tmp_path / 'figure'}"),
         (*figure, "fluid.merge=0", f"out={tmp_path / 'fluid'}"),
-        (*shared, *asked, f"out={tmp_path / 'shared'}"),
-        ("simulate", f"world={tmp_path / 'world.json'}", *asked, f"out={tmp_path / 'world'}"),
+        (*shared, *settings, f"out={tmp_path / 'shared'}"),
+        ("simulate", f"world={tmp_path / 'world.json'}", *settings, f"out={tmp_path / 'world'}"),
     )
-    assert told == ["rc 0"] * 5
+    assert lines == ["rc 0"] * 5
     plan = json.loads((tmp_path / "search" / "plan.json").read_text())
     assert plan["fidelity"] == "serial"
     assert plan["iteration_time"] > plan["bound"]

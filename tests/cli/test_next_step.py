@@ -26,5 +26,5 @@ REPLAY = "topoflow compare workload=captured workload.trace="
 )
 def test_the_last_line_says_what_to_try_next(arguments, words, tmp_path, capsys) -> None:
     out = str(tmp_path / "out")
-    assert main([each.format(out=out) for each in arguments]) == 0
+    assert main([argument.format(out=out) for argument in arguments]) == 0
     assert words.format(out=out) in capsys.readouterr().out.splitlines()[-1]

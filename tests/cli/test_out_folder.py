@@ -29,10 +29,10 @@ NAMES = {"experiment": "experiment topoopt_fig14"}
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One that each verb has written."""
-    made = {verb: tmp_path_factory.mktemp("out") / verb for verb in WRITERS}
-    for verb, out in made.items():
+    by_verb = {verb: tmp_path_factory.mktemp("out") / verb for verb in WRITERS}
+    for verb, out in by_verb.items():
         assert main([verb, *WRITERS[verb], f"out={out}"]) == 0
-    return made
+    return by_verb
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -48,9 +48,9 @@ def test_the_result_of_another_verb_is_left_alone(
             continue
         before = contents(out)
         assert main([verb, *WRITERS[verb], f"out={out}"]) == 2
-        law = f"out: must be a new folder or one of an earlier `topoflow {NAMES.get(verb, verb)}`"
-        got = f"got {out} with the result of `topoflow {NAMES.get(other, other)}`"
-        assert capsys.readouterr().err == f"topoflow {verb}: {law}, {got}\n"
+        message = f"out: must be a new folder or one of an earlier `topoflow {NAMES.get(verb, verb)}`"
+        value = f"got {out} with the result of `topoflow {NAMES.get(other, other)}`"
+        assert capsys.readouterr().err == f"topoflow {verb}: {message}, {value}\n"
         assert contents(out) == before
 
 
@@ -60,9 +60,9 @@ def test_the_folder_of_another_figure_is_left_alone(
     out = folders["experiment"]
     before = contents(out)
     assert main(["experiment", "motion_bill", f"out={out}"]) == 2
-    law = "out: must be a new folder or one of an earlier `topoflow experiment motion_bill`"
-    got = f"got {out} with the result of `topoflow experiment topoopt_fig14`"
-    assert capsys.readouterr().err == f"topoflow experiment: {law}, {got}\n"
+    message = "out: must be a new folder or one of an earlier `topoflow experiment motion_bill`"
+    value = f"got {out} with the result of `topoflow experiment topoopt_fig14`"
+    assert capsys.readouterr().err == f"topoflow experiment: {message}, {value}\n"
     assert contents(out) == before
     (tmp_path / "checkpoint.jsonl").write_bytes(before["checkpoint.jsonl"])  # cut off: of some figure
     assert main(["experiment", *WRITERS["experiment"], f"out={tmp_path}"]) == 0
@@ -127,9 +127,9 @@ def test_two_runs_that_start_in_one_moment_have_folders_of_their_own(flag: str, 
     runs = [started(tmp_path, *words, f"fabric={fabric}") for fabric in fabrics]
     errors = [run.communicate(timeout=200)[1] for run in runs]
     assert [run.returncode for run in runs] == [0, 0], errors
-    kept = {path.parent: json.loads(path.read_text()) for path in tmp_path.rglob("result.json")}
-    assert sorted(row["fabric"] for result in kept.values() for row in result["rows"]) == sorted(fabrics)
-    for folder, result in kept.items():
+    results = {path.parent: json.loads(path.read_text()) for path in tmp_path.rglob("result.json")}
+    assert sorted(row["fabric"] for result in results.values() for row in result["rows"]) == sorted(fabrics)
+    for folder, result in results.items():
         (fabric,) = (row["fabric"] for row in result["rows"])
         assert f"fabric={fabric}" in (folder / ".hydra" / "overrides.yaml").read_text()
     assert len(list(tmp_path.iterdir())) == 2
@@ -145,8 +145,8 @@ def test_a_folder_that_another_run_writes_is_refused(flag: str, key: str, launch
     with locked(tmp_path / "same"):
         run = started(tmp_path, *words)
         _, error = run.communicate(timeout=200)
-    law = f"{key}: must be written by one run at a time, got same, where another is writing"
-    assert (run.returncode, error) == (2, f"topoflow compare: {law}\n")
+    message = f"{key}: must be written by one run at a time, got same, where another is writing"
+    assert (run.returncode, error) == (2, f"topoflow compare: {message}\n")
     assert contents(tmp_path / "same") == {"result.json": before.encode()}
 
 

@@ -18,8 +18,8 @@ SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "workload.batch
 
 
 def rows(out: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((out / "result.json").read_text())["rows"]
-    return found
+    records: list[dict[str, Any]] = json.loads((out / "result.json").read_text())["rows"]
+    return records
 
 
 def test_a_comparison_agrees_with_fluid_and_counts_what_ports_did(tmp_path: Path) -> None:
@@ -36,19 +36,19 @@ def test_a_comparison_agrees_with_fluid_and_counts_what_ports_did(tmp_path: Path
         assert (port["packets"] > 0) == (port["bytes"] > 0)
         assert port["idle_intervals"] >= port["idle_1us"] >= port["idle_1ms"]
     latencies = parquet.read_table(tmp_path / "latencies.parquet").to_pylist()
-    for of in ("packet", "message"):
-        own = [one for one in latencies if one["of"] == of]
-        assert all(one["low"] < one["high"] and one["count"] > 0 for one in own)
+    for kind in ("packet", "message"):
+        selected = [interval for interval in latencies if interval["of"] == kind]
+        assert all(interval["low"] < interval["high"] and interval["count"] > 0 for interval in selected)
     page = (tmp_path / "report.html").read_text()
     assert "What packets and ports saw" in page
     assert page.count(f"<td>{packet['world']}</td>") == 1  # the fluid world has no packets
     sent = sum(port["packets"] for port in ports if port["src"].startswith("server"))
-    assert sum(one["count"] for one in latencies if one["of"] == "packet") == sent
+    assert sum(interval["count"] for interval in latencies if interval["of"] == "packet") == sent
 
 
 def test_a_sprayed_job_is_about_as_fast_as_the_fluid_says(tmp_path: Path) -> None:
-    asked = ("fidelity=fluid,packet", "fabric=fat_tree", "routing=spray", "packet.draws=packet", f"out={tmp_path}")
-    assert main(["compare", *asked, *SMALL]) == 0
+    arguments = ("fidelity=fluid,packet", "fabric=fat_tree", "routing=spray", "packet.draws=packet", f"out={tmp_path}")
+    assert main(["compare", *arguments, *SMALL]) == 0
     fluid, packet = rows(tmp_path)
     assert packet["iteration_time"] == pytest.approx(fluid["iteration_time"], rel=0.02)
 
@@ -113,14 +113,14 @@ def test_a_world_of_a_file_has_it(tmp_path: Path) -> None:
         "tasks": [{"id": size, "type": "transfer", "path": [0], "bytes": size} for size in (100, 300)],
     }
     (tmp_path / "world.json").write_text(json.dumps(world))
-    asked = ("fidelity=packet", "packet.size=100", "packet.flit=10", f"out={tmp_path / 'out'}")
-    assert main(["simulate", f"world={tmp_path / 'world.json'}", *asked]) == 0
+    arguments = ("fidelity=packet", "packet.size=100", "packet.flit=10", f"out={tmp_path / 'out'}")
+    assert main(["simulate", f"world={tmp_path / 'world.json'}", *arguments]) == 0
     with (tmp_path / "out" / "flows.csv").open(newline="") as file:  # one packet of 100 B a second, in turns
         assert [float(row["finish"]) for row in csv.DictReader(file)] == [1.0, 4.0]
 
 
 @pytest.mark.parametrize(
-    ("asked", "law"),
+    ("arguments", "message"),
     [
         (["fabric=leaf_spine", "packet.buffer=1000"], "packet.buffer: must be a whole number within 4096.."),
         (["fabric=sip_ml"], "fabric: must keep its circuits with fidelity=packet, got sip_ml"),
@@ -137,30 +137,34 @@ def test_a_world_of_a_file_has_it(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_simulated_is_one_line(asked: list[str], law: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "fidelity=packet", *SMALL, *asked]) == 2
+def test_what_cannot_be_simulated_is_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", "fidelity=packet", *SMALL, *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert law in line
+    assert message in line
 
 
 def test_a_job_of_many_equal_rounds_is_reported_without_times_that_nobody_knows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Written round by round or once: the same numbers, but a task of many rounds is in no timeline."""
-    asked = ("compare", "workload=motif", "workload.name=allpingpong", "workload.iterations=6", "servers=8")
+    arguments = ("compare", "workload=motif", "workload.name=allpingpong", "workload.iterations=6", "servers=8")
     fabric = ("fabric=dragonfly", "routing=minimal")
-    assert main([*asked, *fabric, "fidelity=packet", f"out={tmp_path / 'written'}"]) == 0
+    assert main([*arguments, *fabric, "fidelity=packet", f"out={tmp_path / 'written'}"]) == 0
     monkeypatch.setattr("topoflow.papers.dragonfly.motifs.motif.MAX_TASKS", 0)
-    assert main([*asked, *fabric, "fidelity=packet", f"out={tmp_path / 'once'}"]) == 0
+    assert main([*arguments, *fabric, "fidelity=packet", f"out={tmp_path / 'once'}"]) == 0
     (written,), (once,) = rows(tmp_path / "written"), rows(tmp_path / "once")
     assert {**once, "config": None} == {**written, "config": None}
-    found = json.loads((tmp_path / "once" / "result.json").read_text())
-    assert any("tasks of 6 equal rounds are listed once" in note for note in found["notes"])
+    result = json.loads((tmp_path / "once" / "result.json").read_text())
+    assert any("tasks of 6 equal rounds are listed once" in note for note in result["notes"])
     names = [{path.name for path in (tmp_path / run).glob("*.png")} for run in ("written", "once")]
     assert names[0] - names[1] == {"ports_completion.png"}, "its messages have no times"
     trace = json.loads((tmp_path / "once" / "trace.json").read_text())
     assert not [event for event in trace["traceEvents"] if event["ph"] == "X"]
     capsys.readouterr()
-    assert main([*asked, "fabric=fat_tree", "fidelity=fluid", f"out={tmp_path / 'fluid'}"]) != 0
-    law = "workload.iterations: must be few enough to write all tasks of a job with fidelity=fluid, got 6 of 16 tasks"
-    assert law in capsys.readouterr().err
+    assert main([*arguments, "fabric=fat_tree", "fidelity=fluid", f"out={tmp_path / 'fluid'}"]) != 0
+    message = (
+        "workload.iterations: must be few enough to write all tasks of a job with fidelity=fluid, got 6 of 16 tasks"
+    )
+    assert message in capsys.readouterr().err

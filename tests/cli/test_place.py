@@ -61,11 +61,11 @@ def test_a_result_without_a_folder_is_kept(
 ) -> None:
     monkeypatch.setenv("TOPOFLOW_RUNS", str(tmp_path))
     assert main(["place", *SMALL, "policy=first_fit"]) == 0
-    (kept,) = tmp_path.glob("*-place/result.json")
-    assert f"The result is kept in {kept.parent}." in " ".join(capsys.readouterr().out.split())
-    found = json.loads(kept.read_text())
-    assert len(found["rows"]) == 2 * 6
-    assert found["source"] == "requests of csv", "no study is named that these requests are not of"
+    (result_file,) = tmp_path.glob("*-place/result.json")
+    assert f"The result is kept in {result_file.parent}." in " ".join(capsys.readouterr().out.split())
+    result = json.loads(result_file.read_text())
+    assert len(result["rows"]) == 2 * 6
+    assert result["source"] == "requests of csv", "no study is named that these requests are not of"
 
 
 def points(*arguments: str) -> list[PlacedRequests]:
@@ -75,8 +75,8 @@ def points(*arguments: str) -> list[PlacedRequests]:
 def test_clusters_and_policies_see_the_same_requests() -> None:
     placed = points(*SMALL)
     assert len(placed) == 4
-    requests = [[outcome.request for outcome in each.schedule.outcomes] for each in placed]
-    assert all(each == requests[0] for each in requests)
+    requests = [[outcome.request for outcome in point.schedule.outcomes] for point in placed]
+    assert all(order == requests[0] for order in requests)
 
 
 def test_pods_of_a_real_cluster(shared_data: Path) -> None:

@@ -38,13 +38,13 @@ def test_what_place_writes_compare_reads(tmp_path: Path) -> None:
     (placed,) = place(grid(arguments, check, CONFIG), Silent())
     several = next(line for line in placed.placements if len(line["servers"]) > 4)
     file = written(tmp_path, *placed.placements)
-    (found,) = results(f"placement={file}", f"request={several['request']}")
-    assert found.own_servers.tolist() == list(several["servers"])
-    assert found.fabric.servers == 12
-    sends = found.world.graph.bytes > 0
-    assert set(found.world.graph.source[sends].tolist()) == set(several["servers"])
-    assert found.flow_matrix.shape == (len(several["servers"]),) * 2
-    assert found.flow_matrix.sum() == found.world.graph.bytes.sum()
+    (result,) = results(f"placement={file}", f"request={several['request']}")
+    assert result.own_servers.tolist() == list(several["servers"])
+    assert result.fabric.servers == 12
+    sends = result.world.graph.bytes > 0
+    assert set(result.world.graph.source[sends].tolist()) == set(several["servers"])
+    assert result.flow_matrix.shape == (len(several["servers"]),) * 2
+    assert result.flow_matrix.sum() == result.world.graph.bytes.sum()
 
 
 def test_a_job_in_one_group_is_faster_than_over_three(tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ def test_a_job_in_one_group_is_faster_than_over_three(tmp_path: Path) -> None:
 
 def test_all_servers_of_a_cluster_are_a_job_of_its_own(tmp_path: Path) -> None:
     file = written(tmp_path, {"request": 7, "cluster_servers": 8, "servers": list(range(8))})
-    (placed,), (own,) = results(f"placement={file}"), results("servers=8")
-    assert placed.row == own.row
+    (placed,), (alone,) = results(f"placement={file}"), results("servers=8")
+    assert placed.row == alone.row
 
 
 ROW = {"request": "a", "cluster_servers": 8, "servers": [1, 2]}

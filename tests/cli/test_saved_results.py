@@ -30,8 +30,8 @@ def test_a_comparison_is_kept_as_numbers_in_a_folder_that_it_names(
     (row,) = json.loads((folder / "result.json").read_text())["rows"]
     printed = capsys.readouterr().out.splitlines()[-1]
     assert printed.startswith(f"The result is kept in {folder}. ")
-    (same,) = topoflow.compare(*SMALL)
-    assert row["iteration_time"] == same.iteration_time
+    (repeated,) = topoflow.compare(*SMALL)
+    assert row["iteration_time"] == repeated.iteration_time
     assert len([*runs.iterdir()]) == 1, "Python has the result in its hands"
 
 

@@ -28,8 +28,8 @@ FILES = {"checkpoint.npz", "plan.json", "report.html", "result.json"}
 
 
 def rows(out: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((out / "result.json").read_text())["plans"]
-    return found
+    records: list[dict[str, Any]] = json.loads((out / "result.json").read_text())["plans"]
+    return records
 
 
 def test_a_search_writes_a_plan_numbers_and_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,8 +75,8 @@ def test_what_is_interrupted_goes_on_to_the_plan_of_an_unbroken_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """SIGINT while chains walk; the same command again."""
-    whole, broken = ([f"out={tmp_path / name}", "seed=7", "search.chains=1", *SMALL] for name in ("whole", "broken"))
-    assert main(["search", *whole]) == 0
+    unbroken, broken = ([f"out={tmp_path / name}", "seed=7", "search.chains=1", *SMALL] for name in ("whole", "broken"))
+    assert main(["search", *unbroken]) == 0
     interrupted_at: list[Checkpoint] = []
 
     def save_and_interrupt(path: Path, key: dict[str, str], checkpoint: Checkpoint) -> None:
@@ -91,14 +91,14 @@ def test_what_is_interrupted_goes_on_to_the_plan_of_an_unbroken_search(
     monkeypatch.setattr(alternate, "save", save_and_interrupt)
     capsys.readouterr()
     assert main(["search", *broken]) == 130
-    kept = tmp_path / "broken" / "checkpoint.npz"
-    told = f"topoflow search: interrupted; the search is kept in {kept}, the same command resumes it\n"
-    assert capsys.readouterr().err == told
+    checkpoint_file = tmp_path / "broken" / "checkpoint.npz"
+    message = f"topoflow search: interrupted; the search is kept in {checkpoint_file}, the same command resumes it\n"
+    assert capsys.readouterr().err == message
     assert not (tmp_path / "broken" / "plan.json").exists()
     assert main(["search", *broken]) == 0
-    (there,) = interrupted_at
-    said = f"Continuing from round {there.round + 1}, {there.history.made} proposals, in {kept}."
-    assert said in capsys.readouterr().out
+    (saved,) = interrupted_at
+    continuation = f"Continuing from round {saved.round + 1}, {saved.history.made} proposals, in {checkpoint_file}."
+    assert continuation in capsys.readouterr().out
     assert (tmp_path / "broken" / "plan.json").read_bytes() == (tmp_path / "whole" / "plan.json").read_bytes()
 
 
@@ -119,10 +119,10 @@ def test_several_searches_have_a_folder_each_and_the_objective_chooses(tmp_path:
     out = tmp_path / "out"
     swept = ["fabric=topoopt,ideal_switch", "bandwidth_gbps=25,100", "search.objective=pareto"]
     assert main(["search", f"out={out}", *swept, *SMALL]) == 0
-    found = rows(out)
-    assert len(found) == 4
-    bought = [row for row in found if "fabric=topoopt" in str(row["search"])]  # nobody can buy an ideal switch
-    for row in found:
+    plans = rows(out)
+    assert len(plans) == 4
+    bought = [row for row in plans if "fabric=topoopt" in str(row["search"])]  # nobody can buy an ideal switch
+    for row in plans:
         plan = Plan.from_json((out / str(row["search"]) / "plan.json").read_text())
         assert plan.iteration_time == row["iteration_time"]
         beaten = [
@@ -144,9 +144,9 @@ def test_several_networks_are_no_slower_than_each_alone_and_their_restarts_resum
         alone[fabric] = rows(tmp_path / fabric)[0]["iteration_time"]
     both = ["search", f"out={tmp_path / 'both'}", f"fabric={','.join(fabrics)}", *SMALL]
     assert main(both) == 0
-    found = {str(row["search"]): row["iteration_time"] for row in rows(tmp_path / "both")}
+    together = {str(row["search"]): row["iteration_time"] for row in rows(tmp_path / "both")}
     for fabric in fabrics:
-        assert found[f"fabric={fabric}"] <= alone[fabric]
+        assert together[f"fabric={fabric}"] <= alone[fabric]
     assert list((tmp_path / "both").glob("*/checkpoint_others.npz")), "nothing began again"
     plans = [path.read_bytes() for path in sorted((tmp_path / "both").glob("*/plan.json"))]
     assert main(both) == 0  # from its checkpoints, also those of the restarts

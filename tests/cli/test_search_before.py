@@ -82,8 +82,8 @@ def test_an_objective_that_needs_a_price_needs_a_bill_of_materials(
 ) -> None:
     monkeypatch.setattr("topoflow.fabric.topoopt.TopoOpt._bill", lambda *_: ())
     assert main(["search", *SMALL, f"search.objective={objective}"]) == 2
-    law = "search.objective: must be time where a network has no bill of materials, as topoopt, got"
-    assert law in capsys.readouterr().err
+    message = "search.objective: must be time where a network has no bill of materials, as topoopt, got"
+    assert message in capsys.readouterr().err
     with pytest.raises(AssertionError, match="searched"):
         main(["search", *SMALL, "search.objective=time"])
 

@@ -21,16 +21,16 @@ EXPLORING = {
 SIMULATING = {"activity": "simulating", "round": 9, "time": 58.47e-3, "best": 57e-3, "acceptance": 0.0, "rate": 0.0}
 
 
-@pytest.mark.parametrize("found", [EXPLORING, SIMULATING])
-def test_a_search_is_one_line_of_80_letters(found: dict[str, Any]) -> None:
+@pytest.mark.parametrize("values", [EXPLORING, SIMULATING])
+def test_a_search_is_one_line_of_80_letters(values: dict[str, Any]) -> None:
     terminal = SearchTerminal()
     terminal.stage("topoopt")
     terminal.advance(120, 250)
-    terminal.record(**found)
+    terminal.record(**values)
     text = io.StringIO()
     Console(file=text, width=80).print(terminal._progress.get_renderable())
     assert text.getvalue().count("\n") == 1
-    assert line(found) in text.getvalue()
+    assert line(values) in text.getvalue()
 
 
 def test_what_is_simulated_has_no_evaluations_per_second() -> None:

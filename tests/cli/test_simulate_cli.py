@@ -63,16 +63,16 @@ def test_an_error_is_one_line_and_leaves_nothing_behind(topoflow_cli: Cli, tmp_p
 
 
 def test_a_run_that_works_says_so_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    out, seen = tmp_path / "out", []
+    out, records = tmp_path / "out", []
 
-    def simulated(*given: Any) -> Any:
-        seen.extend(map(json.loads, (out / "progress.jsonl").read_text().splitlines()))
-        return simulate(*given)
+    def simulated(*arguments: Any) -> Any:
+        records.extend(map(json.loads, (out / "progress.jsonl").read_text().splitlines()))
+        return simulate(*arguments)
 
     monkeypatch.setattr("topoflow.cli.simulate.simulate", simulated)
     words = ["simulate", f"world={ROOT / 'examples' / 'two_flows.json'}", f"out={out}"]
     assert main(words) == 0
-    assert (seen[0]["verb"], seen[0]["command"]) == ("simulate", f"topoflow {' '.join(words)}")
+    assert (records[0]["verb"], records[0]["command"]) == ("simulate", f"topoflow {' '.join(words)}")
     assert sorted(path.name for path in out.iterdir()) == ["flows.csv", "links.csv"]  # it is gone when they are there
 
 

@@ -40,26 +40,30 @@ def fitted() -> Calibration:
 
 
 def test_rows_that_were_held_out_are_predicted_better_than_before() -> None:
-    found = fitted()
-    assert found.held_out == found.rows == len(SIZES) * 2
-    assert found.error < 0.05 < found.prior_error
-    assert found.network.efficiency == pytest.approx(0.7, rel=0.1)
+    calibration = fitted()
+    assert calibration.held_out == calibration.rows == len(SIZES) * 2
+    assert calibration.error < 0.05 < calibration.prior_error
+    assert calibration.network.efficiency == pytest.approx(0.7, rel=0.1)
 
 
 def test_rows_of_the_shipped_coefficients_move_nothing() -> None:
     comm = Communicator(preset("hgx_h100"), 16)
     rows = [Measured(comm, "all_reduce", size, 4, predict(comm, "all_reduce", size).time) for size in SIZES]
-    found = fit(rows, "infiniband", ["a.log"])
-    assert (found.inside, found.network, found.error) == (INSIDE["hopper"], NETWORKS["infiniband"], 0.0)
+    calibration = fit(rows, "infiniband", ["a.log"])
+    assert (calibration.inside, calibration.network, calibration.error) == (
+        INSIDE["hopper"],
+        NETWORKS["infiniband"],
+        0.0,
+    )
 
 
 def test_a_file_is_read_as_it_was_written_and_used(tmp_path: Path) -> None:
-    found, path = fitted(), tmp_path / "cluster.json"
-    found.write(path)
-    assert read(path) == found
+    calibration, path = fitted(), tmp_path / "cluster.json"
+    calibration.write(path)
+    assert read(path) == calibration
     assert Nccl(calibration=str(path)).coefficients(Communicator(preset("hgx_h100"), 8)) == (
-        found.inside,
-        found.network,
+        calibration.inside,
+        calibration.network,
     )
     with pytest.raises(ValueError, match=r"nccl.network: must be left out with nccl.calibration"):
         Nccl(calibration=str(path), network="slingshot")
@@ -119,9 +123,9 @@ def test_logs_in_json_are_those_that_nccl_tests_writes(tmp_path: Path) -> None:
     log = {"version": 1, "args": ["./build/all_gather_perf", "-g", "8"], "nccl_version": 22807, "results": rows}
     path = tmp_path / "log.json"
     path.write_text(json.dumps(log | {"config": {"devices": [{"rank": rank} for rank in range(8)]}}))
-    found = read_log(path)
-    assert (found.op, found.ranks, found.version, found.dtype) == ("all_gather", 8, "2.28.7", "float")
-    assert found.times == {1024: 1.05e-5, 2048: 1.05e-5}
+    parsed = read_log(path)
+    assert (parsed.op, parsed.ranks, parsed.version, parsed.dtype) == ("all_gather", 8, "2.28.7", "float")
+    assert parsed.times == {1024: 1.05e-5, 2048: 1.05e-5}
 
 
 @pytest.mark.parametrize(

@@ -46,13 +46,13 @@ def bytes_between(op: str, comm: Communicator, size: int) -> float:
 def test_no_collective_takes_less_than_its_launch_and_its_bytes_over_a_port(name: str, op: str) -> None:
     for comm in clusters(name):
         for size in SIZES:
-            made = predict(comm, op, size)
-            assert made.time > made.terms["launch"] > 1e-6
+            prediction = predict(comm, op, size)
+            assert prediction.time > prediction.terms["launch"] > 1e-6
             if comm.nodes > 1:
-                assert made.time >= bytes_between(op, comm, size) / sum(comm.ports)
-            elif made.choice.algorithm != "nvls":  # NVSwitches reduce
-                assert made.time >= size * bus_factor(op, comm.ranks) / comm.link_rate
-            assert made.busbw == pytest.approx(made.algbw * bus_factor(op, comm.ranks))
+                assert prediction.time >= bytes_between(op, comm, size) / sum(comm.ports)
+            elif prediction.choice.algorithm != "nvls":  # NVSwitches reduce
+                assert prediction.time >= size * bus_factor(op, comm.ranks) / comm.link_rate
+            assert prediction.busbw == pytest.approx(prediction.algbw * bus_factor(op, comm.ranks))
 
 
 def random_node(draw: random.Random) -> Node:
@@ -82,13 +82,13 @@ def test_the_laws_hold_on_random_nodes(round: int) -> None:
     comm = Communicator(node, len(node.gpus) * nodes, version=draw.choice(VERSIONS))
     for op in OPERATIONS:
         for size in SIZES[::4]:
-            made = predict(comm, op, size, network=draw.choice(list(NETWORKS)))
-            assert made.time > made.terms["launch"], seed
+            prediction = predict(comm, op, size, network=draw.choice(list(NETWORKS)))
+            assert prediction.time > prediction.terms["launch"], seed
             if nodes > 1:
-                assert made.time >= bytes_between(op, comm, size) / sum(comm.ports), seed
-            elif made.choice.algorithm != "nvls":
-                assert made.time >= size * bus_factor(op, comm.ranks) / comm.link_rate, seed
-            assert 1 <= made.choice.channels <= 64, seed
+                assert prediction.time >= bytes_between(op, comm, size) / sum(comm.ports), seed
+            elif prediction.choice.algorithm != "nvls":
+                assert prediction.time >= size * bus_factor(op, comm.ranks) / comm.link_rate, seed
+            assert 1 <= prediction.choice.channels <= 64, seed
 
 
 @pytest.mark.parametrize("name", NVIDIA)
@@ -97,8 +97,8 @@ def test_a_larger_buffer_takes_longer_with_the_same_algorithm_and_protocol(name:
     for comm in clusters(name):
         times: dict[tuple[str, str], list[float]] = {}
         for size in SIZES:
-            for made in estimates(comm, op, size, 4, Overrides()):
-                times.setdefault((made.algorithm, made.protocol), []).append(time(comm, op, size, made))
+            for choice in estimates(comm, op, size, 4, Overrides()):
+                times.setdefault((choice.algorithm, choice.protocol), []).append(time(comm, op, size, choice))
         assert times
         for several in times.values():
             assert all(shorter <= longer * (1 + 1e-12) for shorter, longer in pairwise(several))
@@ -124,8 +124,8 @@ def made_for(comm: Communicator, op: str, size: int) -> list[Choice]:
 
 
 def time(comm: Communicator, op: str, size: int, choice: Choice) -> float:
-    found = terms(comm, op, size, choice, INSIDE[calibrated(comm)], NETWORKS["infiniband"])
-    return NcclPrediction(op, size, choice, found, comm.ranks).time
+    cost_terms = terms(comm, op, size, choice, INSIDE[calibrated(comm)], NETWORKS["infiniband"])
+    return NcclPrediction(op, size, choice, cost_terms, comm.ranks).time
 
 
 @pytest.mark.parametrize("name", NVIDIA)
@@ -134,11 +134,11 @@ def test_the_choice_has_the_least_estimate_of_what_may_run(name: str, version: s
     for comm in clusters(name, version):
         for op in REDUCING:
             for size in SIZES[::5]:
-                made = choose(comm, op, size)
-                all_made = list(estimates(comm, op, size, 4, Overrides()))
-                assert made in all_made
-                assert made.estimate == min(each.estimate for each in all_made)
-                assert 1 <= made.channels <= 64
+                choice = choose(comm, op, size)
+                all_choices = list(estimates(comm, op, size, 4, Overrides()))
+                assert choice in all_choices
+                assert choice.estimate == min(option.estimate for option in all_choices)
+                assert 1 <= choice.channels <= 64
 
 
 def test_the_estimate_is_that_of_the_tuner() -> None:
@@ -166,8 +166,8 @@ def test_an_override_names_the_algorithm_that_runs(name: str) -> None:
                 with pytest.raises(ValueError, match=f"nothing may run {op}: {algorithm}"):
                     choose(comm, op, 1024, overrides=overrides)
             else:
-                made = choose(comm, op, 1024, overrides=overrides)
-                assert (made.algorithm, made.protocol) == (algorithm, "Simple")
+                choice = choose(comm, op, 1024, overrides=overrides)
+                assert (choice.algorithm, choice.protocol) == (algorithm, "Simple")
 
 
 def test_an_override_with_a_caret_excludes() -> None:
@@ -187,11 +187,11 @@ def test_where_switches_reduce_the_buffer_crosses_the_ports_of_a_node_once(name:
     if algo == "CollNetDirect" and not comm.node.switched:
         return
     for size in SIZES:
-        made = predict(comm, "all_reduce", size, overrides=Overrides(algo))
-        assert made.time >= size / sum(comm.ports)
+        prediction = predict(comm, "all_reduce", size, overrides=Overrides(algo))
+        assert prediction.time >= size / sum(comm.ports)
         if algo:
-            assert made.terms["NIC"] == pytest.approx(size / sum(comm.ports) / NETWORKS["infiniband"].efficiency)
-            assert made.time > predict(comm, "all_reduce", size // 2, overrides=Overrides(algo)).time
+            assert prediction.terms["NIC"] == pytest.approx(size / sum(comm.ports) / NETWORKS["infiniband"].efficiency)
+            assert prediction.time > predict(comm, "all_reduce", size // 2, overrides=Overrides(algo)).time
 
 
 @pytest.mark.parametrize("name", ["dgx_a100", "hgx_h100", "hgx_h200"])
@@ -218,8 +218,8 @@ def test_fewer_channels_are_never_faster(name: str) -> None:
     for ranks in (8, 32):
         for size in SIZES[::3]:
             times = [
-                predict(Communicator(node, ranks, max_channels=most), "all_gather", size, overrides=ring).time
-                for most in (1, 2, 8, 64)
+                predict(Communicator(node, ranks, max_channels=max_channels), "all_gather", size, overrides=ring).time
+                for max_channels in (1, 2, 8, 64)
             ]
             assert all(few >= many * (1 - 1e-12) for few, many in pairwise(times))
 
@@ -281,8 +281,8 @@ def test_ll128_crosses_c2c_from_the_version_on_that_enables_it() -> None:
 def test_pat_runs_with_one_gpu_per_node() -> None:
     comm = Communicator(preset("hgx_h100"), 16, 1)
     assert comm.nodes == 16
-    made = predict(comm, "all_gather", 2**20, overrides=Overrides("PAT"))
-    assert made.choice.algorithm == "pat"
+    prediction = predict(comm, "all_gather", 2**20, overrides=Overrides("PAT"))
+    assert prediction.choice.algorithm == "pat"
 
 
 def test_a_version_takes_the_tables_that_it_has() -> None:
@@ -294,7 +294,7 @@ def test_a_version_takes_the_tables_that_it_has() -> None:
 def test_two_nodes_use_a_tree_where_a_ring_would_cross_each_port_twice() -> None:
     """Two nodes exchange the buffer once each way; a ring sends it 2 (n - 1) / n times."""
     comm = Communicator(preset("gh200"), 8, version="2.23")
-    made = predict(comm, "all_reduce", 2**32, network="slingshot")
-    assert made.choice.algorithm == "tree"
-    assert made.limit == "NIC"
-    assert made.terms["NIC"] == pytest.approx(2**32 / (4 * 25e9 * NETWORKS["slingshot"].efficiency))
+    prediction = predict(comm, "all_reduce", 2**32, network="slingshot")
+    assert prediction.choice.algorithm == "tree"
+    assert prediction.limit == "NIC"
+    assert prediction.terms["NIC"] == pytest.approx(2**32 / (4 * 25e9 * NETWORKS["slingshot"].efficiency))

@@ -81,12 +81,12 @@ def test_a_stream_takes_the_planned_hops_at_the_rate_of_the_links(tmp_path: Path
     (tmp_path / "stream.py").write_text(STREAM)
     code = sandbox.start(tmp_path, network, [sys.executable, str(tmp_path / "stream.py"), str(tmp_path)], {})
     assert code == 0, (tmp_path / "job.log").read_text()
-    found = json.loads((tmp_path / "counted.json").read_text())
-    received = {server: found["counted"][str(server)] for server in range(3)}
+    counts = json.loads((tmp_path / "counted.json").read_text())
+    received = {server: counts["counted"][str(server)] for server in range(3)}
     for server, device in ((1, "from0"), (2, "from1")):
         assert 500_000 < received[server][device][0] < 1.03 * 500_000
     assert received[0]["from2"][0] < 0.03 * 500_000
-    assert found["took"] > 0.9 * (500_000 - 2 * 9014) / 1e6  # the bucket holds two packets at first
+    assert counts["took"] > 0.9 * (500_000 - 2 * 9014) / 1e6  # the bucket holds two packets at first
 
 
 @needs_namespaces
@@ -95,17 +95,17 @@ def test_nothing_is_left_of_a_run_that_was_killed(tmp_path: Path) -> None:
 
     def there() -> list[str]:
         commands = (["ip", "netns", "list"], ["ip", "-o", "link"], ["ip", "rule"])
-        return [subprocess.run(each, capture_output=True, text=True, check=True).stdout for each in commands]
+        return [subprocess.run(command, capture_output=True, text=True, check=True).stdout for command in commands]
 
     def processes() -> list[int]:
-        found = []
+        pids = []
         for entry in Path("/proc").iterdir():
             try:
                 if entry.name.isdecimal() and str(tmp_path).encode() in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
+                    pids.append(int(entry.name))
             except OSError:
                 continue
-        return found
+        return pids
 
     before = there()
     program = textwrap.dedent(f"""
@@ -160,12 +160,12 @@ def test_a_ddp_job_sends_what_was_predicted_where_it_was_predicted(tmp_path: Pat
     fabric = scenario.fabric()
     job = EmulatedJob(4_000_000, tuple((i, (i + 2) % 4, 500_000) for i in range(4)), 2)
     (predicted,) = simulate([world_of(fabric, job)], Fluid())
-    found = emulate(fabric, job, scenario.orders, tmp_path, observer=watching)
+    measured = emulate(fabric, job, scenario.orders, tmp_path, observer=watching)
     assert watching.advances[-1] == (job.iterations + 1, job.iterations + 1)  # one is to warm up
-    assert np.allclose(found.timeline.link_bytes, predicted.link_bytes, rtol=0.03)
-    assert min(found.iteration_times) > 0.95 * predicted.makespan
-    assert len(found.iteration_times) == 2
-    tasks = found.timeline
+    assert np.allclose(measured.timeline.link_bytes, predicted.link_bytes, rtol=0.03)
+    assert min(measured.iteration_times) > 0.95 * predicted.makespan
+    assert len(measured.iteration_times) == 2
+    tasks = measured.timeline
     assert np.all(tasks.task_finish >= tasks.task_start)
     assert tasks.task_finish.max() == tasks.makespan
 
@@ -233,9 +233,9 @@ def test_a_ring_that_a_failure_cuts_goes_round_and_costs_what_it_should() -> Non
     """Eight servers, two interfaces: the ring +1 less 0 to 1 takes other circuits, which then carry more."""
     plan = topoopt_plan(8, 2)
     job = EmulatedJob(8_000_000)
-    whole, failed = (Scenario(plan, RATE, failed).fabric() for failed in (None, (0, 1)))
-    times = [simulate([world_of(fabric, job)], Fluid())[0].makespan for fabric in (whole, failed)]
-    assert failed.links == whole.links - 1
+    intact, failed = (Scenario(plan, RATE, failed).fabric() for failed in (None, (0, 1)))
+    times = [simulate([world_of(fabric, job)], Fluid())[0].makespan for fabric in (intact, failed)]
+    assert failed.links == intact.links - 1
     assert times[1] > 1.2 * times[0]
 
 

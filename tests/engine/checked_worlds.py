@@ -28,7 +28,7 @@ def main(device: str, first: int, count: int) -> None:
     run = Run(DeviceMemory.named(device), threads=2)
     ran = 0
     for seed in range(first, first + count, BATCH):
-        graphs = [tied_world(each) for each in range(seed, min(seed + BATCH, first + count))]
+        graphs = [tied_world(number) for number in range(seed, min(seed + BATCH, first + count))]
         faster = 10 ** np.random.default_rng(seed).uniform(0, 1, SPEEDS)
         worlds = [replace(world, capacity=world.capacity * factor) for world in graphs for factor in faster]
         timelines = Fluid().simulate(worlds, run)

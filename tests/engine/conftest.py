@@ -112,7 +112,7 @@ def draw_square(draw: np.random.Generator, *, most_cells: int = 20) -> Cells:
     pause = int(draw.integers(1, 4)), int(draw.integers(1, 4))
     ends = {name: draw.integers(0, len(node), world.tasks) for name in ("source", "target")}
     ends["target"] = np.where(ends["target"] == ends["source"], (ends["source"] + 1) % len(node), ends["target"])
-    sends = {name: np.where(world.cells > 0, each, -1).astype(np.int32) for name, each in ends.items()}
+    sends = {name: np.where(world.cells > 0, end, -1).astype(np.int32) for name, end in ends.items()}
     arrive = int(draw.integers(1, 3_000)), int(draw.integers(1, 3_000))
     return replace(world, schedule=square, node=node.astype(np.int32), arrive=arrive, pause=pause, **sends)
 
@@ -126,8 +126,8 @@ def random_rotors() -> Callable[..., Cells]:
 def draw_rotors(draw: np.random.Generator, *, most_cells: int = 40) -> Cells:
     world = draw_cells(draw, most_cells=most_cells)
     nodes, cells = world.schedule.nodes, int(draw.choice([1, 2, 3, 10]))
-    each = int(draw.integers(1, max(world.slot // cells, 2)))
-    arrive = int(draw.integers(each, max(world.slot - each * (cells - 1), each) + 1)), each
+    cell_time = int(draw.integers(1, max(world.slot // cells, 2)))
+    arrive = int(draw.integers(cell_time, max(world.slot - cell_time * (cells - 1), cell_time) + 1)), cell_time
     rotors = Rotors(nodes, int(draw.integers(1, nodes + 1)), cells)
     return replace(world, schedule=rotors, arrive=arrive)
 
@@ -147,12 +147,12 @@ def draw_staggered(draw: np.random.Generator, *, most_cells: int = 40) -> Cells:
     source = draw.integers(0, len(node), world.tasks)
     target = (source + draw.integers(1, len(node), world.tasks)) % len(node)
     ends = {"source": source, "target": np.where(draw.random(world.tasks) < 0.3, (source == 0).astype(int), target)}
-    each = int(draw.integers(1, max(world.slot // cells, 2)))
+    cell_time = int(draw.integers(1, max(world.slot // cells, 2)))
     return replace(
         world,
         schedule=rotors,
         node=node,
-        arrive=(each, each),
+        arrive=(cell_time, cell_time),
         pause=(int(draw.integers(1, 4)), 1),
         low_latency=(world.cells > 0) & (draw.random(world.tasks) < draw.choice([0.0, 0.5, 1.0])),
         **{name: np.where(world.cells > 0, end, -1).astype(np.int32) for name, end in ends.items()},
@@ -183,7 +183,7 @@ def draw_cells(draw: np.random.Generator, *, most_nodes: int = 7, most_cells: in
         target=np.where(cells > 0, target, -1).astype(np.int32),
         delay=draw.choice([0, 0, 70, 100_000], tasks),
         release=draw.choice([0, 0, 333, 5_000], tasks),
-        after_offsets=row_offsets([len(each) for each in after]),
+        after_offsets=row_offsets([len(predecessors) for predecessors in after]),
         after=np.concatenate(after).astype(np.int32),
         until=NEVER if draw.random() < 0.8 else int(draw.integers(1, 60_000)),
         window=int(draw.integers(1, 60_000)),

@@ -84,8 +84,8 @@ def with_failures(draw: np.random.Generator, world: Cells, protocol: str = "") -
     lost = ~reach[ends]
     if isinstance(schedule, Staggered) and world.low_latency is not None:
         lost = np.where(world.low_latency, ~schedule.reach(world.pause[0])[ends], lost)
-    left = {name: np.where(lost, -1, getattr(world, name)).astype(np.int32) for name in ("source", "target")}
-    return replace(world, schedule=schedule, cells=np.where(lost, 0, world.cells).astype(np.int32), **left)
+    surviving = {name: np.where(lost, -1, getattr(world, name)).astype(np.int32) for name in ("source", "target")}
+    return replace(world, schedule=schedule, cells=np.where(lost, 0, world.cells).astype(np.int32), **surviving)
 
 
 def check_twin(
@@ -100,8 +100,8 @@ def check_twin(
         world = with_failures(draw, world)
     twin = reference(world, model)
     twin.run()
-    (found,) = run_cells([world], model)
-    assert_equal(found, twin)
+    (results,) = run_cells([world], model)
+    assert_equal(results, twin)
 
 
 def of_seeds(
@@ -117,9 +117,9 @@ def of_seeds(
         )
 
 
-def assert_equal(found: SlottedResults, twin: Reference) -> None:
-    """In every cell and slot. ``twin`` has run, ``found`` has a log."""
-    world = found.world
+def assert_equal(results: SlottedResults, twin: Reference) -> None:
+    """In every cell and slot. ``twin`` has run, ``results`` have a log."""
+    world = results.world
     logged = {name: np.full(int(world.cells.sum()), -1) for name in ("through", "sent", "sent_on")}
     first = offsets(world.cells)
     for hop in twin.hops:
@@ -129,21 +129,21 @@ def assert_equal(found: SlottedResults, twin: Reference) -> None:
         if again:
             logged["through"][at] = hop.source
     for name, expected in logged.items():
-        assert getattr(found.log, name).tolist() == expected.tolist(), name
-    assert found.start.tolist() == [NEVER if time is None else time for time in twin.start]
-    assert found.finish.tolist() == [NEVER if time is None else time for time in twin.finish]
-    assert found.delivered.tolist() == [flow.delivered for flow in twin.flow]
-    assert found.reorder.tolist() == [flow.reorder for flow in twin.flow]
-    assert found.fullest.tolist() == twin.fullest
-    epochs, *waiting = found.sampled.T.tolist()
+        assert getattr(results.log, name).tolist() == expected.tolist(), name
+    assert results.start.tolist() == [NEVER if time is None else time for time in twin.start]
+    assert results.finish.tolist() == [NEVER if time is None else time for time in twin.finish]
+    assert results.delivered.tolist() == [flow.delivered for flow in twin.flow]
+    assert results.reorder.tolist() == [flow.reorder for flow in twin.flow]
+    assert results.fullest.tolist() == twin.fullest
+    epochs, *waiting = results.sampled.T.tolist()
     assert list(zip(*waiting, strict=True)) == [twin.waiting.get(epoch, (0, 0)) for epoch in epochs]
     busy = {epoch for epoch, (cells, _) in twin.waiting.items() if cells}
     assert max(twin.waiting, default=0) >= _C.MOST_SAMPLES or busy <= set(epochs), "only what is empty is left out"
-    assert (found.received, found.hops) == (twin.received, len(twin.hops))
-    assert has_ended(found) == (not twin.left)
+    assert (results.received, results.hops) == (twin.received, len(twin.hops))
+    assert has_ended(results) == (not twin.left)
 
 
-def has_ended(found: SlottedResults) -> bool:
+def has_ended(results: SlottedResults) -> bool:
     """Whether every task has finished, or lost some of its cells and got the others."""
-    lost = (found.dropped > 0) & (found.delivered + found.dropped == found.world.cells)
-    return bool(((found.finish < NEVER) | lost).all())
+    lost = (results.dropped > 0) & (results.delivered + results.dropped == results.world.cells)
+    return bool(((results.finish < NEVER) | lost).all())

@@ -23,8 +23,8 @@ TIMING: dict[str, Any] = {"arrive": (900, 1400), "pause": (2, 3)}  # ps and slot
 
 
 def simulated(world: Cells, loss: str = "none") -> SlottedResults:
-    (found,) = simulate_cells([world], SlottedSettings(loss=loss), Run(threads=1), log=True)
-    return found
+    (results,) = simulate_cells([world], SlottedSettings(loss=loss), Run(threads=1), log=True)
+    return results
 
 
 def alone(world: Cells, loss: str) -> Cells:
@@ -35,9 +35,9 @@ def alone(world: Cells, loss: str) -> Cells:
     return replace(world, pace=min(world.pace, world.slot // 8 + 1), release=world.release // 8, **none)
 
 
-def log_of(found: SlottedResults) -> SlotLog:
-    assert found.log is not None
-    return found.log
+def log_of(results: SlottedResults) -> SlotLog:
+    assert results.log is not None
+    return results.log
 
 
 @settings(max_examples=150)
@@ -50,10 +50,10 @@ def test_the_kernel_is_exactly_the_twin(
     world, model = alone(random_square(draw), loss), SlottedSettings(seed=seed, loss=loss)
     twin = AckNackReference(world, model)
     twin.run()
-    (found,) = run_cells([world], model)
-    assert_equal(found, twin)
-    assert found.refused.tolist() == twin.refused
-    assert found.dropped.tolist() == twin.lost
+    (results,) = run_cells([world], model)
+    assert_equal(results, twin)
+    assert results.refused.tolist() == twin.refused
+    assert results.dropped.tolist() == twin.lost
     assert sum(map(sum, twin.refused)) == twin.sent - len(twin.hops), "what is sent is accepted or refused"
 
 
@@ -71,65 +71,65 @@ def test_every_packet_comes_once_or_is_counted_as_lost_and_an_output_has_one_in_
     lost = 0
     for begin in range(first, first + count, 500):
         worlds = [alone(random_square(np.random.default_rng(seed)), loss) for seed in range(begin, begin + 500)]
-        for found in run_cells(worlds, SlottedSettings(seed=begin, loss=loss)):
-            check(found)
-            check_losses(found)
-            lost += int(found.dropped.sum())
+        for results in run_cells(worlds, SlottedSettings(seed=begin, loss=loss)):
+            check(results)
+            check_losses(results)
+            lost += int(results.dropped.sum())
     assert (lost > 0) == (loss == "drop")
 
 
-def check_losses(found: SlottedResults) -> None:
+def check_losses(results: SlottedResults) -> None:
     """What came and what was lost is all; a message that lost a packet never finishes, others do."""
-    if found.world.until == NEVER:
-        assert (found.delivered + found.dropped == found.world.cells).all()
-        assert ((found.finish == NEVER) == (found.dropped > 0)).all()
-        assert has_ended(found)
+    if results.world.until == NEVER:
+        assert (results.delivered + results.dropped == results.world.cells).all()
+        assert ((results.finish == NEVER) == (results.dropped > 0)).all()
+        assert has_ended(results)
 
 
-def check(found: SlottedResults) -> None:
-    world, log = found.world, log_of(found)
+def check(results: SlottedResults) -> None:
+    world, log = results.world, log_of(results)
     square = world.schedule
     assert isinstance(square, Square)
     task = np.repeat(np.arange(world.tasks), world.cells)
     source, target = world.node[world.source[task]], world.node[world.target[task]]
     if world.until == NEVER:
         sent, cross = np.bincount(task, log.sent >= 0, world.tasks), np.bincount(task, source != target, world.tasks)
-        assert ((sent <= cross) & (sent >= cross - found.dropped)).all(), "what is not sent stays, or is lost"
+        assert ((sent <= cross) & (sent >= cross - results.dropped)).all(), "what is not sent stays, or is lost"
         assert ((log.sent_on >= 0) == (log.through >= 0)).all()
     again, went = log.sent_on >= 0, log.sent >= 0
-    went &= again | (found.dropped[task] == 0)  # where one that was lost has come to, is not logged
+    went &= again | (results.dropped[task] == 0)  # where one that was lost has come to, is not logged
     to = np.where(again, log.through, target)
     slots = np.concatenate([log.sent[went], log.sent_on[again]])
     ends = np.concatenate([source[went], log.through[again]]), np.concatenate([to[went], target[again]])
     if world.until == NEVER:
         size = square.servers_per_rack
-        (rack, place), (other, there) = (divmod(each, size) for each in ends)
+        (rack, place), (other, other_place) = (divmod(end, size) for end in ends)
         near = rack == other
-        assert (near | (place == there)).all(), "a switch joins a rack, or a place of all racks"
-        for kind, most, of_kind in ((0, square.intra, near), (1, square.inter, ~near)):
+        assert (near | (place == other_place)).all(), "a switch joins a rack, or a place of all racks"
+        for kind, limit, of_kind in ((0, square.intra, near), (1, square.inter, ~near)):
             for node in ends:
                 met = np.bincount(slots[of_kind] * square.nodes + node[of_kind])
-                assert met.max(initial=0) <= most
+                assert met.max(initial=0) <= limit
             waited = again & ((source // size == log.through // size) == (kind == 0))
             assert (log.sent_on[waited] - log.sent[waited] >= world.pause[kind]).all()
-    assert found.hops == np.count_nonzero(log.sent >= 0) + np.count_nonzero(again)
+    assert results.hops == np.count_nonzero(log.sent >= 0) + np.count_nonzero(again)
 
 
 def test_a_packet_alone_takes_the_slots_and_flights_that_its_path_has() -> None:
     """Near: the next slot and its flight. Corner to corner: the first flight and buffering fill whole slots."""
     square = Square(3, 3, 2, 1, 6)
-    found = simulated(burst(square, np.array([0, 0, 0]), np.array([1, 3, 4]), 1, [1, 10_001, 20_001], **TIMING))
-    assert found.finish[:2].tolist() == [1_000 + 900, 11_000 + 1_400]
-    assert found.finish[2] in (21_000 + 2 * SLOT + 1_400, 21_000 + 3 * SLOT + 900)
-    assert found.refused.sum() == 0
+    results = simulated(burst(square, np.array([0, 0, 0]), np.array([1, 3, 4]), 1, [1, 10_001, 20_001], **TIMING))
+    assert results.finish[:2].tolist() == [1_000 + 900, 11_000 + 1_400]
+    assert results.finish[2] in (21_000 + 2 * SLOT + 1_400, 21_000 + 3 * SLOT + 900)
+    assert results.refused.sum() == 0
 
 
 def test_all_that_meet_at_an_output_are_refused_but_one_and_take_turns() -> None:
     """Five servers of a rack send one packet each to the sixth by one transceiver: 4 + 3 + 2 + 1 refusals."""
     source = np.arange(1, 6)
-    found = simulated(burst(Square(1, 6, 1, 1, 2), source, np.zeros(5, int), 1, **TIMING))
-    assert found.refused.tolist()[0] == [4 + 3 + 2 + 1, 0]
-    assert sorted(found.finish.tolist()) == [900 + slot * SLOT for slot in range(5)]
+    results = simulated(burst(Square(1, 6, 1, 1, 2), source, np.zeros(5, int), 1, **TIMING))
+    assert results.refused.tolist()[0] == [4 + 3 + 2 + 1, 0]
+    assert sorted(results.finish.tolist()) == [900 + slot * SLOT for slot in range(5)]
     long = simulated(burst(Square(1, 6, 1, 1, 2), source, np.zeros(5, int), 50, **TIMING))
     assert np.ptp(long.finish) <= 5 * SLOT, "as fair as turns are"
 
@@ -137,8 +137,8 @@ def test_all_that_meet_at_an_output_are_refused_but_one_and_take_turns() -> None
 def test_a_burst_that_finds_a_full_buffer_loses_what_has_no_room_and_the_rest_comes() -> None:
     """A server has 9 packets at once for one transceiver with room for 4: 5 are lost. Without loss all 9 come."""
     world = burst(Square(1, 2, 1, 1, 4), np.array([0]), np.array([1]), 9, 1, **TIMING)
-    found = simulated(world, "drop")
-    assert (found.delivered[0], found.dropped[0], found.finish[0]) == (4, 5, NEVER)
+    results = simulated(world, "drop")
+    assert (results.delivered[0], results.dropped[0], results.finish[0]) == (4, 5, NEVER)
     assert simulated(world).delivered[0] == 9
 
 
@@ -158,8 +158,8 @@ def test_a_switch_does_not_know_that_the_server_which_forwards_is_full() -> None
 def test_who_waits_for_a_message_that_may_be_lost_is_an_error_in_a_line() -> None:
     world = burst(Square(1, 2, 1, 1, 4), np.array([0, 1]), np.array([1, 0]), 9, **TIMING)
     world = replace(world, after_offsets=np.array([0, 0, 1]), after=np.array([0], np.int32))
-    law = r"^burst: slotted.loss must be none where tasks wait for others, got drop and tasks that lost packets$"
-    with pytest.raises(ValueError, match=law):
+    message = r"^burst: slotted.loss must be none where tasks wait for others, got drop and tasks that lost packets$"
+    with pytest.raises(ValueError, match=message):
         simulated(world, "drop")
 
 
@@ -167,8 +167,8 @@ def test_saturated_switches_carry_what_theory_knows_of_fifo_buffers() -> None:
     """2 - sqrt(2) of all slots in the limit of many members. Source: Karol, Hluchyj, Morgan, "Input versus output
     queueing on a space-division packet switch", IEEE Transactions on Communications 35(12), 1987: 0.5858; N=8: 0.6184.
     """
-    draw, members, each = np.random.default_rng(1), 64, 1500
-    source = np.repeat(np.arange(members), each)
+    draw, members, per_member = np.random.default_rng(1), 64, 1500
+    source = np.repeat(np.arange(members), per_member)
     target = (source + draw.integers(1, members, len(source))) % members
     world = burst(Square(1, members, 1, 1, 2), source, target, 1, **TIMING)
     sent = np.sort(log_of(simulated(world)).sent)
@@ -179,6 +179,6 @@ def test_saturated_switches_carry_what_theory_knows_of_fifo_buffers() -> None:
 def test_a_permutation_within_a_rack_uses_every_transceiver_and_is_never_refused() -> None:
     servers = np.arange(12)
     world = burst(Square(3, 4, 3, 1, 6), servers, servers // 4 * 4 + (servers + 1) % 4, 300, **TIMING)
-    found = simulated(world)
-    assert found.refused.sum() == 0
-    assert found.epochs <= 300 / 3 + 3
+    results = simulated(world)
+    assert results.refused.sum() == 0
+    assert results.epochs <= 300 / 3 + 3

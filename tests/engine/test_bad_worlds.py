@@ -25,7 +25,7 @@ def zeros(length: int, dtype: type) -> np.ndarray:
     return np.broadcast_to(np.zeros(1, dtype), (length,))
 
 
-WHOLE = np.int32
+INTEGERS = np.int32
 LAST = 2**63 - 1
 
 
@@ -48,11 +48,15 @@ def several(**changed: Any) -> Alternatives:
         ("path_limit", np.array([1e300, np.inf]), "path_limit[0]: must be at most 1e+18, got 1e+300"),
         ("path_limit", np.array([1.0, 1.0]), "path_limit[1]: a path without links must have none, got 1.0"),
         ("path_limit", np.array([1.0]), "path_limit: expected [P] = [2], got [1]"),
-        ("path_links", np.array([1, 1], WHOLE), "path_links: path 0 must cross a link at most once, got link 1 again"),
-        ("path_links", np.array([0, 2], WHOLE), "path_links[1]: must be in 0..1, got 2"),
+        (
+            "path_links",
+            np.array([1, 1], INTEGERS),
+            "path_links: path 0 must cross a link at most once, got link 1 again",
+        ),
+        ("path_links", np.array([0, 2], INTEGERS), "path_links[1]: must be in 0..1, got 2"),
         ("path_offsets", np.array([0, 3, 2]), "path_offsets: must rise from 0 to 2, got 0 to 2"),
-        ("path", np.array([0, 2, -1], WHOLE), "path[1]: must be in -1..1, got 2"),
-        ("path", np.array([-1, 1, -1], WHOLE), "path[0]: a task with bytes must have a path, got -1"),
+        ("path", np.array([0, 2, -1], INTEGERS), "path[1]: must be in -1..1, got 2"),
+        ("path", np.array([-1, 1, -1], INTEGERS), "path[0]: a task with bytes must have a path, got -1"),
         (
             "path",
             np.array([0.0, 1.0, -1.0]),
@@ -63,14 +67,18 @@ def several(**changed: Any) -> Alternatives:
         ("bytes", np.array([np.nan, 1.0, 1.0]), "bytes[0]: must be finite, got nan"),
         ("delay", np.array([0.0, -1.0, 0.0]), "delay[1]: must not be negative, got -1.0"),
         ("release", np.array([0.0, 0.0]), "release: expected [T] = [3], got [2]"),
-        ("owner", np.array([0, 1, 3], WHOLE), "owner[2]: must be in 0..2, got 3"),
+        ("owner", np.array([0, 1, 3], INTEGERS), "owner[2]: must be in 0..2, got 3"),
         ("owners", -1, f"owners: must be a whole number within 0..{LAST}, got -1"),
         ("links", 2.0, f"links: must be a whole number within 0..{LAST}, got 2.0"),
         ("rounds", 0, f"rounds: must be a whole number within 1..{LAST}, got 0"),
-        ("after", np.array([0], WHOLE), "after_offsets: must rise from 0 to 1, got 0 to 0"),
+        ("after", np.array([0], INTEGERS), "after_offsets: must rise from 0 to 1, got 0 to 0"),
         ("after_offsets", np.array([0, 1, 1, 1]), "after_offsets: must rise from 0 to 0, got 0 to 1"),
-        ("carried", np.zeros((2, 1), WHOLE), "rounds: must be at least 2 where tasks wait for the round before, got 1"),
-        ("ends", np.zeros((3, 2), WHOLE), "ends: expected [3, T] = [3, 3], got [3, 2]"),
+        (
+            "carried",
+            np.zeros((2, 1), INTEGERS),
+            "rounds: must be at least 2 where tasks wait for the round before, got 1",
+        ),
+        ("ends", np.zeros((3, 2), INTEGERS), "ends: expected [3, T] = [3, 3], got [3, 2]"),
         ("ends", np.array([[0, 1, -1], [1, 1, 0], [0, 0, 0]]), "ends[1][2]: a task must have both ends or none, got 0"),
         ("alternatives", several(offsets=[0, 3, 3]), "alternatives.offsets[1]: a path must have an alternative, got 3"),
         ("alternatives", several(links=[0, 2]), "alternatives.links[1]: must be in 0..1, got 2"),
@@ -94,8 +102,8 @@ def test_a_graph_that_breaks_a_law_cannot_be_built(field, value, message, make_w
 
 def test_a_send_to_itself_over_circuits_that_change_is_refused():
     keys = ["fabric=sip_ml", "servers=4", "degree=2", "workload=all_to_all", "workload.bytes=1000"]
-    (asked,) = Builder().build(grid(keys, check))
-    world = asked.cases[0].world
+    (point,) = Builder().build(grid(keys, check))
+    world = point.cases[0].world
     assert world.changes_circuits
     send = int(np.flatnonzero(world.graph.path >= 0)[0])
     ends = world.graph.ends.copy()
@@ -127,7 +135,7 @@ def test_a_world_that_breaks_a_law_cannot_be_built(field, value, message, make_w
 
 
 @pytest.mark.parametrize(
-    ("change", "what"),
+    ("change", "message"),
     [
         ({"path_links": zeros(LARGE, np.int32), "path_offsets": np.array([0, LARGE])}, "hops"),
         ({"path_offsets": zeros(LARGE + 1, np.int64)}, "paths"),
@@ -136,18 +144,18 @@ def test_a_world_that_breaks_a_law_cannot_be_built(field, value, message, make_w
         ({"links": LARGE}, "links"),
     ],
 )
-def test_a_world_that_32_bits_cannot_number_is_refused_at_once(change, what, make_world):
+def test_a_world_that_32_bits_cannot_number_is_refused_at_once(change, message, make_world):
     world = make_world([{"path": [0], "bytes": 1}], [1], name="w")
-    with pytest.raises(ValueError, match=rf"^graph: must have less than 2\^31 {what}, got {LARGE}$"):
+    with pytest.raises(ValueError, match=rf"^graph: must have less than 2\^31 {message}, got {LARGE}$"):
         replace(world.graph, **change)
 
 
 @pytest.mark.parametrize(
     ("tasks", "change"),
     [
-        (0, {"path_links": np.arange(4, dtype=WHOLE), "path_offsets": np.array([0, 4])}),
+        (0, {"path_links": np.arange(4, dtype=INTEGERS), "path_offsets": np.array([0, 4])}),
         (0, {"path_offsets": np.zeros(5, np.int64)}),
-        (2, {"after": np.zeros(4, WHOLE), "after_offsets": np.array([0, 0, 4])}),
+        (2, {"after": np.zeros(4, INTEGERS), "after_offsets": np.array([0, 0, 4])}),
         (4, {}),
     ],
     ids=["hops", "paths", "dependencies", "tasks"],

@@ -80,17 +80,19 @@ def test_the_bound_is_fluid_where_no_two_transfers_share_a_link_at_a_time(data, 
     graph, links = world.graph, world.graph.links
     paths = len(graph.path_offsets) - 1
     owner = np.repeat(np.arange(paths), np.diff(graph.path_offsets))
-    apart = replace(graph, path_links=(graph.path_links + links * owner).astype(np.int32), links=links * max(paths, 1))
+    separate = replace(
+        graph, path_links=(graph.path_links + links * owner).astype(np.int32), links=links * max(paths, 1)
+    )
     copies = max(paths, 1)
-    alone = World("apart", apart, np.tile(world.capacity, copies), np.tile(world.latency, copies))
+    alone = World("apart", separate, np.tile(world.capacity, copies), np.tile(world.latency, copies))
     order = np.arange(graph.tasks)
     chain = replace(
         graph, after_offsets=np.maximum(np.arange(graph.tasks + 1) - 1, 0), after=order[:-1].astype(np.int32)
     )
-    for each in (alone, replace(world, graph=chain)):
-        expected, found = run(each), Bound().simulate([each])[0]
-        np.testing.assert_allclose(found.finish, expected.finish, rtol=1e-9)
-        np.testing.assert_allclose(found.makespan, expected.makespan, rtol=1e-9)
+    for variant in (alone, replace(world, graph=chain)):
+        expected, timeline = run(variant), Bound().simulate([variant])[0]
+        np.testing.assert_allclose(timeline.finish, expected.finish, rtol=1e-9)
+        np.testing.assert_allclose(timeline.makespan, expected.makespan, rtol=1e-9)
 
 
 @LAW
@@ -98,10 +100,10 @@ def test_the_bound_is_fluid_where_no_two_transfers_share_a_link_at_a_time(data, 
 def test_the_kernel_agrees_with_the_twin(data, device, make_world):
     world = data.draw(worlds(make_world))
     start, finish, makespan = twin(world)
-    found = Bound().simulate([world], Run(DeviceMemory.named(device)))[0]
-    np.testing.assert_allclose(found.start, start, rtol=1e-12)
-    np.testing.assert_allclose(found.finish, finish, rtol=1e-12)
-    np.testing.assert_allclose(found.makespan, makespan, rtol=1e-12)
+    timeline = Bound().simulate([world], Run(DeviceMemory.named(device)))[0]
+    np.testing.assert_allclose(timeline.start, start, rtol=1e-12)
+    np.testing.assert_allclose(timeline.finish, finish, rtol=1e-12)
+    np.testing.assert_allclose(timeline.makespan, makespan, rtol=1e-12)
     np.testing.assert_allclose(bound.makespans(world.graph, world.capacity[None], world.latency[None]), makespan, 1e-12)
 
 
@@ -171,8 +173,8 @@ def test_a_ring_is_one_node_between_its_joins():
 
 
 def test_rings_of_a_job_are_one_node_each_between_the_times_inside_its_servers():
-    (asked,) = Builder().build(grid(["workload=dlrm", "servers=8", "fabric=fat_tree"], check))
-    (case,) = asked.cases
+    (point,) = Builder().build(grid(["workload=dlrm", "servers=8", "fabric=fat_tree"], check))
+    (case,) = point.cases
     world = World("dlrm", case.world.graph, *(links[0] for links in nearby(case.world, 1)))
     arrays = bound.condense(world.graph).arrays
     rings = np.count_nonzero(case.job.traffic.is_collective)
@@ -180,8 +182,8 @@ def test_rings_of_a_job_are_one_node_each_between_the_times_inside_its_servers()
     assert set(arrays["steps"]) == {14}
     # Before and after a ring: a time inside the servers, and a join.
     assert len(arrays["node_cost"]) == len(case.job.traffic) + 4 * rings
-    found = bound.makespans(world.graph, world.capacity[None], world.latency[None])
-    assert found[0] == pytest.approx(twin(world)[2], 1e-12)
+    makespans = bound.makespans(world.graph, world.capacity[None], world.latency[None])
+    assert makespans[0] == pytest.approx(twin(world)[2], 1e-12)
 
 
 @pytest.mark.parametrize("change", ["start time", "awaited from outside", "waits for outside", "a slower send"])
@@ -199,8 +201,8 @@ def test_what_is_no_ring_any_more_is_not_folded(change):
         at = int(graph.after_offsets[waiter])
         after_offsets = graph.after_offsets + (np.arange(graph.tasks + 1) > waiter)
         graph = replace(graph, after=np.insert(graph.after, at, awaited), after_offsets=after_offsets)
-    found = bound.makespans(graph, world.capacity[None], world.latency[None])
-    assert found[0] == pytest.approx(twin(replace(world, graph=graph))[2], rel=1e-12)
+    makespans = bound.makespans(graph, world.capacity[None], world.latency[None])
+    assert makespans[0] == pytest.approx(twin(replace(world, graph=graph))[2], rel=1e-12)
     assert len(bound.condense(graph).arrays["node_cost"]) > 1 + 2 * 3
 
 
@@ -209,17 +211,17 @@ def test_worlds_side_by_side_do_not_see_each_other(count):
     world = collective("all_reduce", "halving_doubling")
     capacity, latency = nearby(world, 40)
     condensed = bound.condense(world.graph)
-    found = bound.makespans(condensed, capacity[:count], latency[:count], threads=2)
+    makespans = bound.makespans(condensed, capacity[:count], latency[:count], threads=2)
     alone = [bound.makespans(condensed, capacity[k : k + 1], latency[k : k + 1], threads=1)[0] for k in range(count)]
-    assert found.tolist() == alone
+    assert makespans.tolist() == alone
 
 
 def test_timelines_come_in_the_order_of_the_worlds(watching):
-    one, other = collective("all_reduce", "ring"), collective("all_to_all", "direct")
-    mixed = [one, other, replace(one, name="slower", capacity=one.capacity / 2)]
-    found = bound.Bound().simulate(mixed, Run(threads=2, observer=watching))
-    assert [timeline.name for timeline in found] == [world.name for world in mixed]
-    assert [timeline.makespan for timeline in found] == [Bound().simulate([world])[0].makespan for world in mixed]
+    all_reduce, all_to_all = collective("all_reduce", "ring"), collective("all_to_all", "direct")
+    mixed = [all_reduce, all_to_all, replace(all_reduce, name="slower", capacity=all_reduce.capacity / 2)]
+    timelines = bound.Bound().simulate(mixed, Run(threads=2, observer=watching))
+    assert [timeline.name for timeline in timelines] == [world.name for world in mixed]
+    assert [timeline.makespan for timeline in timelines] == [Bound().simulate([world])[0].makespan for world in mixed]
     assert watching.advances == [(2, 3), (3, 3)]
     assert Bound().simulate([]) == []
 
@@ -227,9 +229,9 @@ def test_timelines_come_in_the_order_of_the_worlds(watching):
 def test_a_batch_cut_into_pieces_gives_the_same_answer(monkeypatch):
     world = collective("all_reduce", "ring")
     batch = [replace(world, capacity=capacity) for capacity in nearby(world, 5)[0]]
-    whole = Bound().simulate(batch)
+    uncut = Bound().simulate(batch)
     monkeypatch.setattr(DeviceMemory, "memory", 2 * 16 * world.graph.tasks)
-    assert [timeline.makespan for timeline in Bound().simulate(batch)] == [timeline.makespan for timeline in whole]
+    assert [timeline.makespan for timeline in Bound().simulate(batch)] == [timeline.makespan for timeline in uncut]
 
 
 def test_graphs_that_cannot_be_written_to_are_fine(make_world):
@@ -301,6 +303,6 @@ def nearly_rings(draw, make_world):
 @given(data=st.data())
 def test_collapsing_changes_no_bound_of_what_is_a_ring_or_nearly_one(data, make_world):
     world = data.draw(nearly_rings(make_world))
-    found = bound.makespans(world.graph, world.capacity[None], world.latency[None])
-    assert found[0] == pytest.approx(twin(world)[2], rel=1e-12)
+    makespans = bound.makespans(world.graph, world.capacity[None], world.latency[None])
+    assert makespans[0] == pytest.approx(twin(world)[2], rel=1e-12)
     event("steps of rings that are one node", str(bound.condense(world.graph).arrays["steps"].tolist()))

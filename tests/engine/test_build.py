@@ -59,8 +59,8 @@ def test_cuda_is_built_only_where_nvcc_is():
     ],
 )
 def test_cuda_is_compiled_for_the_gpus_of_the_machine_or_with_ptx_for_all(gpus, compiled, tmp_path):
-    known = "\n".join(f"compute_{number}" for number in (75, 80, 86, 90, 100))
-    programs = {"nvcc": known, "nvidia-smi": None if gpus is None else "\n".join(gpus)}
+    architectures = "\n".join(f"compute_{number}" for number in (75, 80, 86, 90, 100))
+    programs = {"nvcc": architectures, "nvidia-smi": None if gpus is None else "\n".join(gpus)}
     for name, text in programs.items():
         (tmp_path / name).write_text("#!/bin/sh\nexit 1\n" if text is None else f"#!/bin/sh\ncat <<END\n{text}\nEND\n")
         (tmp_path / name).chmod(0o755)

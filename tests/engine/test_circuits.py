@@ -25,12 +25,12 @@ def demand(servers: int, kind: int, random: np.random.Generator) -> np.ndarray:
 def test_the_kernel_chooses_as_its_plain_twin(servers: int, degree: int, discount: float) -> None:
     random = np.random.default_rng(servers * degree)
     for kind in (EVEN, WIDE, STEPS, NONE) * 5:
-        wanted = demand(servers, kind, random)
-        found = choose_circuits(wanted, degree, discount)
-        assert np.array_equal(found, circuit_heuristic.choose_circuits(wanted, degree, discount))
+        traffic = demand(servers, kind, random)
+        circuits = choose_circuits(traffic, degree, discount)
+        assert np.array_equal(circuits, circuit_heuristic.choose_circuits(traffic, degree, discount))
 
 
 def test_a_choice_leaves_the_demand_as_it_is() -> None:
-    wanted = np.ones((4, 4))
-    choose_circuits(wanted, 2, 0.5)
-    assert (wanted == 1).all()
+    traffic = np.ones((4, 4))
+    choose_circuits(traffic, 2, 0.5)
+    assert (traffic == 1).all()

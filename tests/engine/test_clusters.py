@@ -82,21 +82,21 @@ def digest_of(kind: str, folder: Path) -> str:
 )
 def test_a_worker_that_is_killed_changes_no_byte(kind: str, module: str, tmp_path: Path) -> None:
     pytest.importorskip(module, reason=f"needs the extra {kind}")
-    there = digest_of(kind, tmp_path)
+    remote = digest_of(kind, tmp_path)
     assert (tmp_path / "killed").exists()
-    assert there == digest_of("local", tmp_path)
+    assert remote == digest_of("local", tmp_path)
 
 
 @pytest.mark.slow
 def test_of_all_worlds_in_flight_the_one_that_kills_its_worker_is_named(tmp_path: Path) -> None:
     """All chunks in flight are lost with a pool of processes; the last try of each is alone."""
-    done = run(tmp_path, "processes", str(tmp_path), "always")
-    law = r"ValueError: executor: world 5 has lost its worker 4 times, the last time by BrokenProcessPool: .*"
-    assert re.fullmatch(law, done.stderr.splitlines()[-1]), done.stderr
+    completed = run(tmp_path, "processes", str(tmp_path), "always")
+    message = r"ValueError: executor: world 5 has lost its worker 4 times, the last time by BrokenProcessPool: .*"
+    assert re.fullmatch(message, completed.stderr.splitlines()[-1]), completed.stderr
 
 
 @pytest.mark.parametrize(
-    ("kind", "settings", "law"),
+    ("kind", "settings", "message"),
     [
         (Ray, {"address": "ray"}, "executor.address: must be HOST:PORT, auto or null, got 'ray'"),
         (Processes, {"count": 0}, "executor.count: must be positive, got 0"),
@@ -106,8 +106,8 @@ def test_of_all_worlds_in_flight_the_one_that_kills_its_worker_is_named(tmp_path
         (Slurm, {"system": "pbs"}, "executor.system: must be one of slurm, local, got 'pbs'"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_in_one_line(kind: Any, settings: dict[str, Any], law: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(law)}$"):
+def test_settings_that_cannot_be_are_refused_in_one_line(kind: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         kind(**settings)
 
 
@@ -117,10 +117,10 @@ def test_where_a_package_is_missing_its_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     workers = kind().workers("cpu", None, tmp_path)
-    law = (
+    message = (
         rf"executor: must be local where {module} is not installed \(pip install 'topoflow\[{kind.__name__.lower()}\]'"
     )
-    with pytest.raises(ValueError, match=law):
+    with pytest.raises(ValueError, match=message):
         workers.executor  # noqa: B018
 
 

@@ -59,9 +59,9 @@ def test_duplicates_can_be_merged_at_any_time(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_task_that_sent_nothing_has_a_path_without_links() -> None:
-    whole = CrossedLinks(graph().path)
+    crossed = CrossedLinks(graph().path)
     way = RoutesAtTime(np.arange(TASKS + 1), np.zeros(TASKS, np.int32), None, np.zeros(TASKS))
-    whole.add(way, Sent(np.array([1, 3], np.int32), np.array([0.0, 2.0])))
-    found = whole.as_static_graph(graph(), LINKS)
-    assert found.path.tolist() == list(range(TASKS))
-    assert np.diff(found.path_offsets).tolist() == [0, 0, 0, 1, 0]
+    crossed.add(way, Sent(np.array([1, 3], np.int32), np.array([0.0, 2.0])))
+    static = crossed.as_static_graph(graph(), LINKS)
+    assert static.path.tolist() == list(range(TASKS))
+    assert np.diff(static.path_offsets).tolist() == [0, 0, 0, 1, 0]

@@ -37,16 +37,16 @@ FAKE = DeviceMemory(torch.device("cpu"))
 @pytest.fixture
 def puts(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
     """The names of the arrays of every copy to the device."""
-    seen: list[set[str]] = []
+    recorded: list[set[str]] = []
     put = DeviceMemory.put
 
     def counted(device: DeviceMemory, arrays: Any) -> dict[str, Any]:
         if device.torch is not None:
-            seen.append(set(arrays))
+            recorded.append(set(arrays))
         return put(device, arrays)
 
     monkeypatch.setattr(DeviceMemory, "put", counted)
-    return seen
+    return recorded
 
 
 @pytest.mark.parametrize("fidelity", [Fluid(), Fluid(0.01), Bound()], ids=repr)
@@ -54,13 +54,13 @@ def test_graphs_stay_on_the_device_between_the_launches_of_a_run(
     fidelity: Fidelity, make_world: Callable[..., World], puts: list[set[str]]
 ) -> None:
     world = make_world([{"path": [0], "bytes": 10}, {"path": [0, 1], "bytes": 20, "after": [0]}], [3.0, 7.0])
-    batches = [[replace(world, capacity=world.capacity * k) for k in (one, one + 1)] for one in (1, 3, 5)]
+    batches = [[replace(world, capacity=world.capacity * k) for k in (factor, factor + 1)] for factor in (1, 3, 5)]
     expected = [fidelity.simulate(batch, Run()) for batch in batches]
     run = Run(FAKE)
-    found = [fidelity.simulate(batch, run) for batch in batches]
+    timelines = [fidelity.simulate(batch, run) for batch in batches]
     assert sum("path_links" in names for names in puts) == 1
     assert sum("capacity" in names for names in puts) == 3
-    for ours, theirs in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
+    for ours, theirs in zip(itertools.chain(*timelines), itertools.chain(*expected), strict=True):
         assert ours.finish.tobytes() == theirs.finish.tobytes()
         assert ours.makespan == theirs.makespan
     other = make_world([{"path": [0], "bytes": 10}], [3.0])
@@ -70,11 +70,11 @@ def test_graphs_stay_on_the_device_between_the_launches_of_a_run(
 
 def test_a_world_that_stops_early_stops_there_on_any_device(make_world: Callable[..., World]) -> None:
     world = make_world([{"path": [0], "bytes": 10}, {"path": [0], "bytes": 90}], [10.0])
-    early, whole = (
+    early, unbroken = (
         Fluid().simulate([replace(world, until=until), world], Run(device))
         for until, device in ((5.0, DeviceMemory()), (5.0, FAKE))
     )
-    for stopped, full in (early, whole):
+    for stopped, full in (early, unbroken):
         np.testing.assert_allclose(stopped.finish, [2, np.inf])
         np.testing.assert_allclose(full.finish, [2, 10])
 
@@ -84,13 +84,13 @@ def test_every_verb_runs_its_batches_on_the_device(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, puts: list[set[str]]
 ) -> None:
     monkeypatch.setattr(DeviceMemory, "named", lambda name: FAKE if name == "cuda" else DeviceMemory())
-    found = []
+    outputs = []
     for device in ("cpu", "cuda"):
         puts.clear()
         assert main([*VERBS[verb], f"device={device}", "threads=1", f"out={tmp_path / device}"]) == 0
         assert any("path_links" in names for names in puts) == (device == "cuda")
-        found.append(answers(tmp_path / device))
-    assert found[0] == found[1]
+        outputs.append(answers(tmp_path / device))
+    assert outputs[0] == outputs[1]
 
 
 def answers(out: Path) -> list[Any]:
@@ -125,7 +125,7 @@ def test_auto_is_the_gpu_if_there_is_one_else_the_cpu(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize("verb", VERBS)
 def test_what_is_no_device_or_number_of_threads_is_one_line(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = ["out=none"] if verb == "experiment" else []
-    for key, law in (
+    for key, message in (
         ("device=tpu", "must be one of auto, cpu, cuda, cuda:N"),
         ("device=cuda:x", "must be one of auto, cpu, cuda, cuda:N"),
         ("device='cuda:1,cpu'", "must be cuda:N for each of several"),
@@ -134,12 +134,12 @@ def test_what_is_no_device_or_number_of_threads_is_one_line(verb: str, capsys: p
     ):
         assert main([*VERBS[verb], key, *out]) == 2
         name = key.partition("=")[0]
-        assert capsys.readouterr().err.startswith(f"topoflow {verb}: {name}: {law}, got ")
+        assert capsys.readouterr().err.startswith(f"topoflow {verb}: {name}: {message}, got ")
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the devices that are asked for; all are the CPU."""
+def device_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record the names of the devices that a run asks for; all are the CPU."""
     names: list[str] = []
 
     def named(name: str) -> DeviceMemory:
@@ -151,15 +151,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_several_gpus_are_one_value(verb: str, tmp_path: Path, asked: list[str]) -> None:
+def test_several_gpus_are_one_value(verb: str, tmp_path: Path, device_names: list[str]) -> None:
     assert main([*VERBS[verb], "device=cuda:0,cuda:1", "threads=1", f"out={tmp_path / 'out'}"]) == 0
-    assert {*asked} - {"cpu"} == {"cuda:0,cuda:1"}
+    assert {*device_names} - {"cpu"} == {"cuda:0,cuda:1"}
 
 
-def test_several_gpus_are_one_value_in_python_too(asked: list[str]) -> None:
+def test_several_gpus_are_one_value_in_python_too(device_names: list[str]) -> None:
     topoflow.compare(*SMALL, fabric="ring", device="cuda:0,cuda:1")
     topoflow.compare(*SMALL, "device=cuda:0,cuda:1", fabric="ring")
-    assert {*asked} - {"cpu"} == {"cuda:0,cuda:1"}
+    assert {*device_names} - {"cpu"} == {"cuda:0,cuda:1"}
 
 
 @pytest.mark.filterwarnings("error")  # it is in no other line
@@ -171,8 +171,10 @@ def test_what_torch_says_of_the_driver_is_part_of_the_error(monkeypatch: pytest.
     monkeypatch.setattr(_C, "has_cuda", True)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "is_available", none)
-    law = "a GPU that torch sees, got none. CUDA initialization: The NVIDIA driver is too old (found version 11040)."
-    with pytest.raises(ValueError, match=f"^device: cuda:3 needs {re.escape(law)}$"):
+    message = (
+        "a GPU that torch sees, got none. CUDA initialization: The NVIDIA driver is too old (found version 11040)."
+    )
+    with pytest.raises(ValueError, match=f"^device: cuda:3 needs {re.escape(message)}$"):
         DeviceMemory.named("cuda:3")
     assert DeviceMemory.named("auto") == DeviceMemory()
 
@@ -183,8 +185,8 @@ def test_an_old_gpu_is_refused_with_those_that_are_not(monkeypatch: pytest.Monke
     monkeypatch.setattr(_C, "architectures", [800, 900], raising=False)
     for name, value in (("is_available", True), ("device_count", 1), ("get_device_capability", (7, 5))):
         monkeypatch.setattr(torch.cuda, name, lambda *_, value=value: value)
-    law = "a GPU that topoflow._C is built for, sm_80, sm_90, got sm_75; run `CUDAARCHS=75 pip install .`"
-    with pytest.raises(ValueError, match=f"^device: cuda:0 needs {re.escape(law)}$"):
+    message = "a GPU that topoflow._C is built for, sm_80, sm_90, got sm_75; run `CUDAARCHS=75 pip install .`"
+    with pytest.raises(ValueError, match=f"^device: cuda:0 needs {re.escape(message)}$"):
         DeviceMemory.named("cuda:0")
     with pytest.raises(ValueError, match=r"^device: cuda:1 needs more GPUs than torch sees, got 1$"):
         DeviceMemory.named("cuda:1")

@@ -127,13 +127,13 @@ def test_the_error_of_the_first_wrong_item_is_raised(workers: int, wrong: int) -
 
 
 def test_an_item_that_loses_its_worker_again_and_again_is_named_in_one_line() -> None:
-    law = r"^executor: number 0 has lost its worker 4 times, the last time by BrokenExecutor: it was killed$"
+    message = r"^executor: number 0 has lost its worker 4 times, the last time by BrokenExecutor: it was killed$"
     executor = Inline([True] * 99, 1)
-    with pytest.raises(ValueError, match=law):
+    with pytest.raises(ValueError, match=message):
         list(do_all(Squaring(), [0], Run(workers=Workers(executor))))
     assert len(executor.chunks) == MAX_LOSSES + 1
-    law = r"^executor: number 1 has lost .* by MemoryError: to square them$"
-    with ThreadPoolExecutor(1) as threads, pytest.raises(ValueError, match=law):
+    message = r"^executor: number 1 has lost .* by MemoryError: to square them$"
+    with ThreadPoolExecutor(1) as threads, pytest.raises(ValueError, match=message):
         list(do_all(Squaring(most=0), [1], Run(workers=Workers(threads))))
 
 
@@ -174,8 +174,8 @@ def test_progress_counts_items_of_all_workers_and_never_falls(watching: Any) -> 
 
 
 def test_a_worker_with_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = iter(["ours", "theirs"])
-    monkeypatch.setattr(executors, "sources", lambda: next(seen))
+    versions = iter(["ours", "theirs"])
+    monkeypatch.setattr(executors, "sources", lambda: next(versions))
     with (
         ThreadPoolExecutor(1) as executor,
         pytest.raises(ValueError, match=r"executor: \S+ has another version of top"),
@@ -197,7 +197,7 @@ def worlds() -> list[tuple[World, Any]]:
 def same(one: Any, other: Any) -> bool:
     if is_dataclass(one):
         assert type(one) is type(other)
-        return all(same(getattr(one, each.name), getattr(other, each.name)) for each in fields(one) if each.compare)
+        return all(same(getattr(one, field.name), getattr(other, field.name)) for field in fields(one) if field.compare)
     if isinstance(one, np.ndarray):
         return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
     if isinstance(one, list):
@@ -213,10 +213,10 @@ def test_timelines_have_the_same_bytes_for_any_executor(open_: Callable[[], Exec
     """Also with packets, and where circuits change, so that a timeline has a world of its own."""
     with open_() as executor:
         for world, fidelity in worlds():
-            (here,) = simulate([world], fidelity)
-            (there,) = simulate([world], fidelity, Run(workers=Workers(executor)))
-            assert same(here, there), world.name
-            assert same([here.start, here.finish], [there.start, there.finish]), world.name
+            (local,) = simulate([world], fidelity)
+            (remote,) = simulate([world], fidelity, Run(workers=Workers(executor)))
+            assert same(local, remote), world.name
+            assert same([local.start, local.finish], [remote.start, remote.finish]), world.name
 
 
 def test_a_process_that_is_killed_changes_no_byte() -> None:
@@ -236,10 +236,10 @@ def test_a_process_that_is_killed_changes_no_byte() -> None:
     assert not before, "the test kills a process of its own"
     world, fidelity = worlds()[0]
     batch = [world] * 40
-    here = simulate(batch, fidelity)
-    there = simulate(batch, fidelity, Run(observer=Killer(), workers=Workers(open_, shortest_chunk=0.0)))
+    local = simulate(batch, fidelity)
+    remote = simulate(batch, fidelity, Run(observer=Killer(), workers=Workers(open_, shortest_chunk=0.0)))
     assert len(opened) == 2
-    assert all(map(same, here, there))
+    assert all(map(same, local, remote))
 
 
 def workers_of(process: int) -> list[int]:

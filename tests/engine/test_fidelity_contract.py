@@ -95,9 +95,9 @@ def test_a_fidelity_is_a_frozen_dataclass_with_the_name_of_its_package(fidelity:
 def test_timelines_come_in_the_order_of_the_worlds_and_say_of_which_they_are(
     fidelity: Fidelity, worlds: list[World]
 ) -> None:
-    found = fidelity.simulate(worlds, Run())
-    assert [timeline.world for timeline in found] == worlds
-    for world, timeline in zip(worlds, found, strict=True):
+    timelines = fidelity.simulate(worlds, Run())
+    assert [timeline.world for timeline in timelines] == worlds
+    for world, timeline in zip(worlds, timelines, strict=True):
         assert timeline.start.shape == timeline.finish.shape == (world.graph.tasks,)
         assert timeline.task_start.shape == timeline.task_finish.shape == (world.graph.owners,)
         assert (timeline.finish >= timeline.start).all()
@@ -110,9 +110,9 @@ def test_worlds_do_not_influence_each_other(fidelity: Fidelity, worlds: list[Wor
     together = fidelity.simulate(worlds, Run())
     shuffled = fidelity.simulate(worlds[::-1], Run(threads=1))[::-1]
     alone = [fidelity.simulate([world], Run())[0] for world in worlds]
-    for each in zip(together, shuffled, alone, strict=True):
-        assert len({timeline.finish.tobytes() for timeline in each}) == 1
-        assert len({timeline.makespan for timeline in each}) == 1
+    for versions in zip(together, shuffled, alone, strict=True):
+        assert len({timeline.finish.tobytes() for timeline in versions}) == 1
+        assert len({timeline.makespan for timeline in versions}) == 1
 
 
 @EVERY
@@ -179,9 +179,9 @@ def test_a_world_with_circuits_that_change_runs_or_is_refused_by_field(
     world = place(job, fabric, name="changing")
     refusal = fidelity.refuses(world)
     if refusal is None:
-        (found,) = simulate([world], fidelity)
-        assert found.world.graph.tasks == world.graph.tasks
-        assert found.link_bytes.sum() == pytest.approx(3e9)
+        (timeline,) = simulate([world], fidelity)
+        assert timeline.world.graph.tasks == world.graph.tasks
+        assert timeline.link_bytes.sum() == pytest.approx(3e9)
         return
     assert "\n" not in refusal
     assert refusal.startswith("fabric: must ")
@@ -192,23 +192,23 @@ def test_a_world_with_circuits_that_change_runs_or_is_refused_by_field(
 
 @EVERY
 def test_a_fidelity_that_keeps_the_bound_is_never_below_it(fidelity: Fidelity, worlds: list[World]) -> None:
-    those = [world for world in worlds if fidelity.keeps_bound(world)]
-    for found, bound in zip(fidelity.simulate(those, Run()), Bound().simulate(those), strict=True):
-        assert found.makespan >= bound.makespan * (1 - 1e-9)
+    bounded = [world for world in worlds if fidelity.keeps_bound(world)]
+    for timeline, bound in zip(fidelity.simulate(bounded, Run()), Bound().simulate(bounded), strict=True):
+        assert timeline.makespan >= bound.makespan * (1 - 1e-9)
 
 
 def test_a_lower_bound_is_never_above_the_fidelity_that_it_names(worlds: list[World]) -> None:
-    times = {each.name: np.array([found.makespan for found in simulate(worlds, each)]) for each in FIDELITIES}
-    bounds = [each for each in FIDELITIES if each.lower_bound_of]
+    times = {model.name: np.array([timeline.makespan for timeline in simulate(worlds, model)]) for model in FIDELITIES}
+    bounds = [model for model in FIDELITIES if model.lower_bound_of]
     assert bounds
     for bound in bounds:
         assert (times[bound.name] <= times[bound.lower_bound_of] * (1 + 1e-9)).all()
 
 
 def test_worlds_of_several_fidelities_are_given_back_in_their_order(worlds: list[World], watching: Any) -> None:
-    asked = [(world, fidelity) for world in worlds for fidelity in FIDELITIES]
-    found = simulate_each(asked, Run(observer=watching))
-    for (world, fidelity), timeline in zip(asked, found, strict=True):
+    pairs = [(world, fidelity) for world in worlds for fidelity in FIDELITIES]
+    timelines = simulate_each(pairs, Run(observer=watching))
+    for (world, fidelity), timeline in zip(pairs, timelines, strict=True):
         assert timeline.finish.tobytes() == fidelity.simulate([world], Run())[0].finish.tobytes()
     assert watching.advances == sorted(watching.advances)
-    assert watching.advances[-1] == (len(asked), len(asked))
+    assert watching.advances[-1] == (len(pairs), len(pairs))

@@ -25,16 +25,16 @@ def test_a_world_is_simulated_exactly_as_in_the_fidelity_that_is_chosen() -> Non
     slotted = Slotted(protocol="ideal", seed=3)
     chosen = [slotted, Fluid(), slotted]
     assert [model.chosen(world) for world in worlds] == chosen
-    for found, world, fidelity in zip(simulate(worlds, model), worlds, chosen, strict=True):
+    for timeline, world, fidelity in zip(simulate(worlds, model), worlds, chosen, strict=True):
         (alone,) = simulate([world], fidelity)
-        assert np.array_equal(found.finish, alone.finish)
+        assert np.array_equal(timeline.finish, alone.finish)
 
 
 def test_networks_of_several_kinds_are_one_comparison_that_names_the_fidelity_of_each() -> None:
-    found = topoflow.compare(
+    results = topoflow.compare(
         workload="dlrm", servers=8, fabric=["sirius", "fosquare", "fat_tree"], fidelity="fitting", bandwidth_gbps=100
     )
-    rows = {result.row.fabric: result for result in found}
+    rows = {result.row.fabric: result for result in results}
     assert {name: result.row.fidelity for name, result in rows.items()} == {
         "sirius": "slotted",
         "fosquare": "slotted",

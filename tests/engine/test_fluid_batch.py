@@ -83,11 +83,11 @@ def test_threads_and_the_order_of_the_worlds_do_not_change_a_bit_either(batch):
 
 @pytest.mark.parametrize("memory", [1, 20_000, 10**6])
 def test_a_batch_cut_into_pieces_gives_the_same_answer(batch, memory, device, monkeypatch):
-    whole = Fluid().simulate(batch, Run(DeviceMemory.named(device)))
+    uncut = Fluid().simulate(batch, Run(DeviceMemory.named(device)))
     monkeypatch.setattr(DeviceMemory, "memory", memory)
     cut = Fluid().simulate(batch, Run(DeviceMemory.named(device)))
     assert [timeline.name for timeline in cut] == [world.name for world in batch]
-    assert np.array_equal(finishes(cut), finishes(whole))
+    assert np.array_equal(finishes(cut), finishes(uncut))
 
 
 def test_pieces_keep_every_world_once_and_in_order(batch):

@@ -16,7 +16,7 @@ def star(flows: int) -> World:
     Capacities and sizes have few values, so that many flows end at once.
     """
     random = np.random.default_rng(flows)
-    own = random.choice([1.0, 1.5, 2.0, 2.5, 4.0, 9.0], flows)
+    private = random.choice([1.0, 1.5, 2.0, 2.5, 4.0, 9.0], flows)
     graph = LoweredGraph(
         delay=np.zeros(flows),
         bytes=random.choice([3.0, 5.0, 8.0], flows),
@@ -30,25 +30,25 @@ def star(flows: int) -> World:
         owners=flows,
         links=flows + 1,
     )
-    return World(f"star of {flows}", graph, np.append(own, 1.6 * flows), np.zeros(flows + 1))
+    return World(f"star of {flows}", graph, np.append(private, 1.6 * flows), np.zeros(flows + 1))
 
 
 def ends(world: World) -> np.ndarray:
     """[T] s, by filling the shared link up to one level: a flow gets that, or what its own link has."""
-    own, shared = world.capacity[:-1], world.capacity[-1]
-    left, end, now = world.graph.bytes.copy(), np.zeros(len(own)), 0.0
-    while (flowing := left > 0).any():
-        caps = np.sort(own[flowing])
+    private, shared = world.capacity[:-1], world.capacity[-1]
+    remaining, end, now = world.graph.bytes.copy(), np.zeros(len(private)), 0.0
+    while (flowing := remaining > 0).any():
+        caps = np.sort(private[flowing])
         below = np.append(0, np.cumsum(caps))[:-1]
         levels = (shared - below) / np.arange(len(caps), 0, -1)
         fits = np.flatnonzero(levels <= caps)
         level = levels[fits[0]] if fits.size else np.inf
-        rate = np.where(flowing, np.minimum(own, level), 1)
-        step = (left[flowing] / rate[flowing]).min()
+        rate = np.where(flowing, np.minimum(private, level), 1)
+        step = (remaining[flowing] / rate[flowing]).min()
         now += step
-        left = np.where(flowing, left - step * rate, 0)
-        left[left < 1e-9] = 0
-        end[flowing & (left == 0)] = now
+        remaining = np.where(flowing, remaining - step * rate, 0)
+        remaining[remaining < 1e-9] = 0
+        end[flowing & (remaining == 0)] = now
     return end
 
 

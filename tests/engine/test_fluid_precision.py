@@ -40,21 +40,21 @@ def test_within_the_range_rates_are_those_of_the_oracle(spread, device, make_wor
                 task["weight"] = draw.uniform(0.01, 1, len(path)).tolist()
             tasks.append(task)
         world = make_world(tasks, np.maximum(capacity, 1e18 / spread).tolist(), name=f"seed {seed}")
-        (found,) = Fluid().simulate([world], Run(DeviceMemory.named(device)))
-        np.testing.assert_allclose(found.finish, reference.simulate(world).finish, rtol=3e-11, err_msg=world.name)
+        (timeline,) = Fluid().simulate([world], Run(DeviceMemory.named(device)))
+        np.testing.assert_allclose(timeline.finish, reference.simulate(world).finish, rtol=3e-11, err_msg=world.name)
 
 
 @pytest.mark.parametrize(
-    ("tasks", "capacity", "got"),
+    ("tasks", "capacity", "value"),
     [
         ([{}, {"path": [0], "bytes": 1, "limit": 1e-9}], [1e18], "got 1e-09 B/s for task 1"),
         ([{"path": [0], "bytes": 1}, {"path": [0, 1], "bytes": 1}], [1e9, 1e-4], "got 0.0001 B/s for task 1"),
         ([{"path": [0], "bytes": 1, "limit": 1e18}], [1.0], "got 1 B/s for task 0"),
     ],
 )
-def test_numbers_too_far_apart_are_refused_with_the_task(tasks, capacity, got, make_world):
+def test_numbers_too_far_apart_are_refused_with_the_task(tasks, capacity, value, make_world):
     world = make_world(tasks, capacity, name="w")
-    with pytest.raises(ValueError, match=f"^w: {re.escape(LAW)}, .* B/s, with fidelity=fluid, {re.escape(got)}$"):
+    with pytest.raises(ValueError, match=f"^w: {re.escape(LAW)}, .* B/s, with fidelity=fluid, {re.escape(value)}$"):
         Fluid().simulate([make_world([{"path": [0], "bytes": 1}], [1.0]), world])
     assert np.isfinite(Bound().simulate([world])[0].makespan), "other fidelities have other ranges"
 
@@ -68,8 +68,8 @@ def test_links_that_no_path_crosses_and_links_without_bandwidth_do_not_count(mak
 
 def test_a_weight_that_is_too_small_is_refused_with_the_task(make_world):
     tasks = [{"path": [0], "bytes": 1}, {"path": [0, 1], "bytes": 1, "weight": [1, SMALLEST_WEIGHT / 2]}]
-    law = "the share of a flow on a link must be at least 1e-06 with fidelity=fluid, got 5e-07 for task 1"
-    with pytest.raises(ValueError, match=f"^w: {re.escape(law)}$"):
+    message = "the share of a flow on a link must be at least 1e-06 with fidelity=fluid, got 5e-07 for task 1"
+    with pytest.raises(ValueError, match=f"^w: {re.escape(message)}$"):
         Fluid().simulate([make_world(tasks, [1, 1], name="w")])
 
 

@@ -18,7 +18,7 @@ from topoflow.engine.fluid import Fluid
 def random_world(seed: int) -> World:
     """Paths with several flows, weights, limits, capacities of one size or of twelve orders, sizes equal or not."""
     random = np.random.default_rng(seed)
-    links, paths, tasks = (int(random.integers(1, most)) for most in (30, 60, 120))
+    links, paths, tasks = (int(random.integers(1, limit)) for limit in (30, 60, 120))
     crossed = [random.choice(links, size=random.integers(1, min(links, 6) + 1), replace=False) for _ in range(paths)]
     after = [np.unique(random.integers(0, task, min(task, random.integers(0, 3)))) for task in range(tasks)]
     hops = sum(map(len, crossed))
@@ -81,16 +81,16 @@ def test_a_paused_world_is_where_its_twin_is(seed):
 @pytest.mark.parametrize("seed", range(36))
 def test_stop_and_continue_is_the_unbroken_run(seed):
     world = with_latency(random_world(seed))
-    whole = Fluid().simulate([world])[0]
+    unbroken = Fluid().simulate([world])[0]
     finish, rest, task = np.full(world.graph.tasks, np.inf), world, np.arange(world.graph.tasks)
     for until in instants(world, 6):
         paused = fluid.pause(rest, until)
         finish[task] = np.minimum(finish[task], paused.finish)
-        rest, kept = resume(rest, paused)
-        task = task[kept]
+        rest, remaining = resume(rest, paused)
+        task = task[remaining]
     if len(task):
         finish[task] = Fluid().simulate([rest])[0].finish
-    np.testing.assert_allclose(finish, whole.finish, rtol=1e-9)
+    np.testing.assert_allclose(finish, unbroken.finish, rtol=1e-9)
 
 
 def test_a_world_ends_to_the_bit_as_alone_in_a_batch_with_worlds_that_have_weights_or_limits(device):

@@ -59,12 +59,12 @@ def scaled(world: World, factor: float) -> World:
 
 def sensitivity(world: World) -> float:
     """Return how far ends move, relative to the makespan, where sizes differ by 1e-12: chains may amplify it."""
-    exact, most = Fluid().simulate([world])[0], 0.0
+    exact, largest = Fluid().simulate([world])[0], 0.0
     for seed in range(3):
         nudge = 1 + np.random.default_rng(seed).uniform(-1e-12, 1e-12, world.graph.tasks)
         nudged = Fluid().simulate([replace(world, graph=replace(world.graph, bytes=world.graph.bytes * nudge))])[0]
-        most = max(most, float(np.abs(nudged.finish - exact.finish).max()) / exact.makespan)
-    return most
+        largest = max(largest, float(np.abs(nudged.finish - exact.finish).max()) / exact.makespan)
+    return largest
 
 
 @pytest.mark.parametrize("first", range(0, 200, 50))

@@ -56,8 +56,8 @@ def worlds(draw, make_world):
 
 
 def rates_of(tasks, capacity):
-    paths, weights, most = ([task[field] for task in tasks] for field in ("path", "weight", "limit"))
-    return reference.max_min(paths, capacity, weights, most)
+    paths, weights, rate_limits = ([task[field] for task in tasks] for field in ("path", "weight", "limit"))
+    return reference.max_min(paths, capacity, weights, rate_limits)
 
 
 @LAW

@@ -63,12 +63,13 @@ def worlds(make_world: Callable[..., World]) -> list[World]:
         after = [number - 2] if number > 1 else []
         return {"path": random.permutation(4)[:2].tolist(), "bytes": 1e5 * random.random(), "after": after}
 
-    made = [
+    originals = [
         make_world([task(number) for number in range(tasks)], 1e9 * (1 + random.random(4)), [1e-6] * 4)
         for tasks in (3, 7, 5)
     ]
     return [
-        replace(made[k % 3], name=f"world {k}", capacity=made[k % 3].capacity * (1 + 0.1 * (k // 3))) for k in range(11)
+        replace(originals[k % 3], name=f"world {k}", capacity=originals[k % 3].capacity * (1 + 0.1 * (k // 3)))
+        for k in range(11)
     ]
 
 
@@ -81,7 +82,7 @@ def accepted(name: str, worlds: list[World]) -> Fidelity:
 
 
 def digests(timelines: list[Timeline]) -> list[tuple[str, bytes, bytes]]:
-    return [(each.name, each.start.tobytes(), each.finish.tobytes()) for each in timelines]
+    return [(timeline.name, timeline.start.tobytes(), timeline.finish.tobytes()) for timeline in timelines]
 
 
 @dataclass(frozen=True)
@@ -96,17 +97,17 @@ class Call:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     """All that follow."""
-    seen: list[Call] = []
+    launches: list[Call] = []
 
-    def listening(arrays: dict[str, Any], *how: Any, name: str, kernel: Any, array: str, position: int) -> Any:
+    def listening(arrays: dict[str, Any], *arguments: Any, name: str, kernel: Any, array: str, position: int) -> Any:
         if isinstance(arrays[array], torch.Tensor):  # the host computes times of bound when they are read
-            seen.append(Call(name, arrays[array].device.index, how[position]))
-        return kernel(arrays, *how)
+            launches.append(Call(name, arrays[array].device.index, arguments[position]))
+        return kernel(arrays, *arguments)
 
     for name, array, position in (("simulate", "order", 1), ("bound", "makespan", 1), ("packets", "order", 2)):
         call = partial(listening, name=name, kernel=getattr(_C, name), array=array, position=position)
         monkeypatch.setattr(_C, name, call)
-    return seen
+    return launches
 
 
 @EVERY
@@ -143,18 +144,18 @@ def test_the_next_piece_is_copied_while_a_kernel_runs(
     count = len(list(pieces(worlds, 1000)))
     kernel, put, copied, changed = _C.simulate, DeviceMemory.put, [], threading.Condition()
 
-    def waiting(arrays: dict[str, Any], *how: Any) -> Any:
+    def waiting(arrays: dict[str, Any], *arguments: Any) -> Any:
         with changed:
             number = [array is arrays["capacity"] for array in copied].index(True)
             assert changed.wait_for(lambda: len(copied) > min(number + 1, count - 1), timeout=60)
-        return kernel(arrays, *how)
+        return kernel(arrays, *arguments)
 
     def copying(device: DeviceMemory, arrays: dict[str, Any]) -> dict[str, Any]:
-        found = put(device, arrays)
+        on_device = put(device, arrays)
         with changed:
-            copied.extend([found["capacity"]] if "capacity" in found else [])
+            copied.extend([on_device["capacity"]] if "capacity" in on_device else [])
             changed.notify_all()
-        return found
+        return on_device
 
     monkeypatch.setattr(_C, "simulate", waiting)
     monkeypatch.setattr(DeviceMemory, "put", copying)
@@ -173,13 +174,13 @@ def test_of_several_pieces_with_an_error_that_of_the_first_is_raised(
     kernel, others = _C.simulate, threading.Semaphore(0)
     first = dead[0].graph.tasks
 
-    def waiting(arrays: dict[str, Any], *how: Any) -> Any:
+    def waiting(arrays: dict[str, Any], *arguments: Any) -> Any:
         if len(arrays["start"]) == first:
             assert others.acquire(timeout=60)
-            return kernel(arrays, *how)
-        found = kernel(arrays, *how)
+            return kernel(arrays, *arguments)
+        result = kernel(arrays, *arguments)
         others.release()
-        return found
+        return result
 
     monkeypatch.setattr(_C, "simulate", waiting)
     with pytest.raises(ValueError, match=r"^world 0: every flow must get bandwidth, got none for task 0$"):
@@ -222,28 +223,28 @@ def test_a_world_that_has_ended_is_seen_while_another_runs_and_what_is_raised_th
 
 def test_arrays_come_by_dlpack_on_the_callers_stream(make_world: Callable[..., World], calls: list[Call]) -> None:
     graph = make_world([{"path": [0], "bytes": 10.0}], [1.0]).graph
-    asked: list[int] = []
+    streams: list[int] = []
 
     class Foreign:
         def __init__(self, tensor: Any) -> None:
             self.tensor = tensor
 
-        def __dlpack__(self, *, stream: int | None = None, **how: object) -> object:
-            asked.append(stream or 0)
-            return self.tensor.__dlpack__(stream=stream, **how)
+        def __dlpack__(self, *, stream: int | None = None, **options: object) -> object:
+            streams.append(stream or 0)
+            return self.tensor.__dlpack__(stream=stream, **options)
 
         def __dlpack_device__(self) -> tuple[int, int]:
-            found: tuple[int, int] = self.tensor.__dlpack_device__()
-            return found
+            dlpack_device: tuple[int, int] = self.tensor.__dlpack_device__()
+            return dlpack_device
 
     for stream in (torch.cuda.Stream(), torch.cuda.Stream()):
         with torch.cuda.stream(stream):
             capacity = torch.full((3, 1), 5.0, dtype=torch.float64, device="cuda")
-            found = fluid.sweep(graph, Foreign(capacity)).makespan, bound.makespans(graph, Foreign(capacity))
-            assert found[0].tolist() == found[1].tolist() == [2.0, 2.0, 2.0]
-        assert asked == [stream.cuda_stream] * 2
+            makespans = fluid.sweep(graph, Foreign(capacity)).makespan, bound.makespans(graph, Foreign(capacity))
+            assert makespans[0].tolist() == makespans[1].tolist() == [2.0, 2.0, 2.0]
+        assert streams == [stream.cuda_stream] * 2
         assert [call.stream for call in calls] == [stream.cuda_stream] * 2
-        asked.clear()
+        streams.clear()
         calls.clear()
 
 
@@ -265,8 +266,8 @@ def test_a_batch_that_the_memory_does_not_hold_is_cut(
     calls.clear()
     # a world of packets has 8 KiB of latencies, and as many of a period
     monkeypatch.setenv("CUDA_EMULATION_MEMORY", str(2**16 if fidelity == "packet" else 2**15))
-    found = digests(model.simulate(many, Run(DeviceMemory.named("cuda"))))
-    assert [each[1:] for each in found] == [each[1:] for each in expected] * 20
+    results = digests(model.simulate(many, Run(DeviceMemory.named("cuda"))))
+    assert [digest[1:] for digest in results] == [digest[1:] for digest in expected] * 20
     assert len(calls) > 1
     monkeypatch.setenv("CUDA_EMULATION_MEMORY", "100")
     with pytest.raises(ValueError, match=r"^world \d+ 0: must fit in the memory of cuda:0, got CUDA out of memory"):
@@ -327,9 +328,9 @@ def test_a_fault_names_the_worlds_and_leaves_the_cpu(tmp_path: Path) -> None:
 @pytest.mark.skipif(not EMULATED, reason="a real GPU has one architecture: the emulated one is set to sm_75")
 def test_a_gpu_that_is_too_old_is_refused_with_those_that_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_EMULATION_ARCHITECTURE", "75")
-    law = "needs a GPU that topoflow._C is built for, sm_90, got sm_75; run `CUDAARCHS=75 pip install .`"
+    message = "needs a GPU that topoflow._C is built for, sm_90, got sm_75; run `CUDAARCHS=75 pip install .`"
     for name in ("cuda", "cuda:1"):
-        with pytest.raises(ValueError, match=f"^device: {name} {re.escape(law)}$"):
+        with pytest.raises(ValueError, match=f"^device: {name} {re.escape(message)}$"):
             DeviceMemory.named(name)
     assert DeviceMemory.named("auto") == DeviceMemory()
 

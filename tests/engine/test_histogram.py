@@ -28,15 +28,15 @@ def test_a_quantile_is_above_the_exact_one_by_a_range_at_most(values: Floats, sh
 
 @given(VALUES)
 def test_median_99_percent_and_longest_ascend(values: Floats) -> None:
-    found = histogram(values)
-    assert found.quantile(0.5) <= found.quantile(0.99) <= found.largest == found.quantile(1.0)
+    counts = histogram(values)
+    assert counts.quantile(0.5) <= counts.quantile(0.99) <= counts.largest == counts.quantile(1.0)
 
 
 @given(st.floats(1e-9, 1.0), st.integers(1, 100))
 def test_of_equal_values_all_quantiles_are_the_value(value: float, count: int) -> None:
     """So the mean is not above them, as the middle of a range was."""
-    found = histogram(np.full(count, value))
-    assert {found.quantile(share) for share in (0.0, 0.5, 0.99, 1.0)} == {value}
+    counts = histogram(np.full(count, value))
+    assert {counts.quantile(share) for share in (0.0, 0.5, 0.99, 1.0)} == {value}
 
 
 def test_without_values_quantiles_are_0() -> None:

@@ -35,14 +35,14 @@ def test_a_fault_names_the_worlds_that_ran_and_the_next_run_works(
 ) -> None:
     kernel = _C.simulate
 
-    def fault(arrays: dict[str, Any], *how: Any) -> int:
+    def fault(arrays: dict[str, Any], *arguments: Any) -> int:
         status = np.asarray(arrays["status"])
         status[:] = [_C.DONE, _C.RUNNING, _C.PENDING, _C.RUNNING, _C.DONE]
         raise _C.Fault("an illegal memory access was encountered")
 
     monkeypatch.setattr(_C, "simulate", fault)
-    law = "must run world 2, world 4 without a fault, got an illegal memory access was encountered$"
-    with pytest.raises(ValueError, match=law):
+    message = "must run world 2, world 4 without a fault, got an illegal memory access was encountered$"
+    with pytest.raises(ValueError, match=message):
         Fluid().simulate(worlds, Run(device))
     monkeypatch.setattr(_C, "simulate", kernel)
     assert Fluid().simulate(worlds, Run())[0].makespan == pytest.approx(10)
@@ -50,16 +50,16 @@ def test_a_fault_names_the_worlds_that_ran_and_the_next_run_works(
 
 def with_room_for(tasks: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A device whose memory holds no more than this many tasks' answers; the size of each array that was asked for."""
-    zeros, asked = DeviceMemory.zeros, []
+    zeros, sizes = DeviceMemory.zeros, []
 
     def limited(device: DeviceMemory, *shape: int, dtype: str = "float64") -> Any:
-        asked.append(int(np.prod(shape)))
-        if device.torch is not None and asked[-1] > tasks:
-            raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {8 * asked[-1]} bytes")
+        sizes.append(int(np.prod(shape)))
+        if device.torch is not None and sizes[-1] > tasks:
+            raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {8 * sizes[-1]} bytes")
         return zeros(device, *shape, dtype=dtype)
 
     monkeypatch.setattr(DeviceMemory, "zeros", limited)
-    return asked
+    return sizes
 
 
 @pytest.mark.parametrize("fidelity", [Fluid(), Bound()], ids=repr)
@@ -67,10 +67,10 @@ def test_a_batch_that_the_memory_does_not_hold_is_cut(
     fidelity: Any, worlds: list[World], monkeypatch: pytest.MonkeyPatch, watching: Any
 ) -> None:
     expected = fidelity.simulate(worlds)
-    asked = with_room_for(4, monkeypatch)
-    found = fidelity.simulate(worlds, Run(FAKE, observer=watching))
-    assert max(asked) > 4
-    for ours, theirs in zip(found, expected, strict=True):
+    sizes = with_room_for(4, monkeypatch)
+    timelines = fidelity.simulate(worlds, Run(FAKE, observer=watching))
+    assert max(sizes) > 4
+    for ours, theirs in zip(timelines, expected, strict=True):
         assert ours.name == theirs.name
         assert ours.finish.tobytes() == theirs.finish.tobytes()
     done = [count for count, _ in watching.advances]

@@ -51,8 +51,8 @@ def networks(configured: Callable[..., Any]) -> list[World]:
     """A job on networks of every kind: single paths, several, slots, and circuits that change."""
     plain = [FatTree(1.25e9, 2, 1e-6), Torus(1.25e9, 4, 1e-6, [2, 2, 2])]
     worlds = [
-        place(JOB, each.build(8, Demand(8)), name="w", routing=routing)
-        for each in plain
+        place(JOB, design.build(8, Demand(8)), name="w", routing=routing)
+        for design in plain
         for routing in ("ecmp", "spray")
     ]
     for name in ("sirius", "fosquare", "rotornet", "opera", "sip_ml"):
@@ -111,13 +111,13 @@ def mutate(draw: np.random.Generator, world: World) -> World:
             if name != "graph":
                 world = replace(world, **{name: mutated(draw, getattr(world, name))})
         elif part == "graph" or world.graph.alternatives is None:
-            kept = ("alternatives", "next_hops", "named")
-            name = draw.choice([each.name for each in fields(world.graph) if each.name not in kept])
+            fixed = ("alternatives", "next_hops", "named")
+            name = draw.choice([field.name for field in fields(world.graph) if field.name not in fixed])
             graph = replace(world.graph, **{name: mutated(draw, getattr(world.graph, name))})
             world = replace(world, graph=graph)
         else:
             several = world.graph.alternatives
-            name = draw.choice([each.name for each in fields(several)])
+            name = draw.choice([field.name for field in fields(several)])
             several = replace(several, **{name: mutated(draw, getattr(several, name))})
             world = replace(world, graph=replace(world.graph, alternatives=several))
     return world
@@ -139,14 +139,14 @@ def check_simulated(world: World, fidelity: Fidelity) -> bool:
         return False
     horizon = HORIZON if not isinstance(fidelity, Fluid | Bound) else world.until
     try:
-        (found,) = fidelity.simulate([replace(world, until=min(world.until, horizon))], Run(threads=1))
+        (timeline,) = fidelity.simulate([replace(world, until=min(world.until, horizon))], Run(threads=1))
     except ValueError as error:
         check_message(error)
         return False
-    assert not np.isnan(found.finish).any()
-    assert (found.finish >= found.start).all()
+    assert not np.isnan(timeline.finish).any()
+    assert (timeline.finish >= timeline.start).all()
     if fidelity == Fluid() and world.until == np.inf and not world.changes_circuits:
-        np.testing.assert_allclose(found.finish, reference.simulate(world).finish, rtol=1e-9)
+        np.testing.assert_allclose(timeline.finish, reference.simulate(world).finish, rtol=1e-9)
     return True
 
 

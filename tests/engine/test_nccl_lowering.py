@@ -63,9 +63,9 @@ def test_calls_take_as_long_as_one_after_the_other(gpus: int, per_node: int, op:
     """As one task of all bytes; the latency of a path between nodes, of two links of 1 us, counts once in it."""
     fabric, group = ideal("hgx_h100", gpus, per_node), tuple(range(gpus))
     for size in SIZES[:3]:
-        apart = [Collective(op, size, group, after=(number - 1,) if number else ()) for number in range(5)]
+        separate = [Collective(op, size, group, after=(number - 1,) if number else ()) for number in range(5)]
         together = seconds(fabric, Collective(op, 5 * size, group, calls=5))
-        assert together == pytest.approx(seconds(fabric, *apart), rel=1e-9, abs=4 * 2e-6 if gpus != 8 else 0)
+        assert together == pytest.approx(seconds(fabric, *separate), rel=1e-9, abs=4 * 2e-6 if gpus != 8 else 0)
         assert together > seconds(fabric, Collective(op, 5 * size, group))
 
 
@@ -75,8 +75,8 @@ def test_a_send_waits_for_its_launch_and_then_takes_its_bytes(target: int) -> No
     assert wait > 9e-6  # of the launch
     for size in SIZES:
         rate = 50e9 if target >= 8 else 450e9
-        found = seconds(ideal("hgx_h100", 16), Transfer(size, 0, target))
-        assert found == pytest.approx(wait + size / rate, rel=1e-9)
+        simulated = seconds(ideal("hgx_h100", 16), Transfer(size, 0, target))
+        assert simulated == pytest.approx(wait + size / rate, rel=1e-9)
 
 
 @pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
@@ -90,11 +90,11 @@ def test_a_collective_alone_between_nodes_is_never_slower_than_predicted(
     fabric = ideal(node, gpus, per_node)
     for size in SIZES:
         time, chosen = predicted(node, gpus, op, size, per_node)
-        found = seconds(fabric, Collective(op, size, tuple(range(gpus))))
+        simulated = seconds(fabric, Collective(op, size, tuple(range(gpus))))
         if chosen in ("tree", "nvls_tree"):
-            assert 0.75 * time < found <= time * (1 + 1e-9)
+            assert 0.75 * time < simulated <= time * (1 + 1e-9)
         else:
-            assert found == pytest.approx(time, rel=1e-9)
+            assert simulated == pytest.approx(time, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["ring", "tree", "pat", "p2p"])
@@ -145,9 +145,9 @@ def test_an_all_reduce_by_switches_alone_takes_the_time_that_nccl_predicts(node:
     gpus = 4 * len(preset(node).gpus)
     comm, nccl = Communicator(preset(node), gpus, collnet=True), Nccl(algo=algo, collnet=True)
     for size in SIZES:
-        made = predict(comm, "all_reduce", size, network=network_of(comm.node), overrides=Overrides(algo))
-        found = seconds(ideal(node, gpus), Collective("all_reduce", size, tuple(range(gpus))), nccl=nccl)
-        assert found == pytest.approx(made.time, rel=1e-9)
+        prediction = predict(comm, "all_reduce", size, network=network_of(comm.node), overrides=Overrides(algo))
+        simulated = seconds(ideal(node, gpus), Collective("all_reduce", size, tuple(range(gpus))), nccl=nccl)
+        assert simulated == pytest.approx(prediction.time, rel=1e-9)
 
 
 def test_settings_of_nccl_are_obeyed() -> None:
@@ -170,14 +170,14 @@ def test_a_collective_is_not_faster_than_its_launch_nor_than_its_bytes_over_a_po
         members = tuple(np.repeat(np.arange(nodes), used).tolist())
         size = float(2 ** generator.uniform(0, 34))
         for op in ("all_gather", "reduce_scatter", "all_to_all"):
-            found = flows(node, Nccl(), op, size, members)
-            assert found.wait > 5e-6
+            lowered = flows(node, Nccl(), op, size, members)
+            assert lowered.wait > 5e-6
             if nodes > 1:
                 ranks = nodes * used
-                between = [flow for flow in found.flows if members[flow.source] != members[flow.target]]
+                between = [flow for flow in lowered.flows if members[flow.source] != members[flow.target]]
                 sent = np.bincount([members[flow.source] for flow in between], [flow.bytes for flow in between])
-                least = (nodes - 1) / nodes * size * (used if op == "all_to_all" else 1)
-                assert sent.min() >= least * (1 - 1e-6) * (ranks > 1)
+                bound = (nodes - 1) / nodes * size * (used if op == "all_to_all" else 1)
+                assert sent.min() >= bound * (1 - 1e-6) * (ranks > 1)
 
 
 def test_nccl_needs_nodes() -> None:
@@ -202,8 +202,8 @@ def test_a_folded_collective_takes_as_long_as_those_of_all_gpus(
         for first in range(side_by_side)
     ]
     unfolded = seconds(gpus, *(Collective(op, size, group) for group in groups))
-    whole = Collective(op, size * side_by_side, tuple(range(nodes)), local=local)
-    assert seconds(folded, whole) == pytest.approx(unfolded, rel=1e-9)
+    full_group = Collective(op, size * side_by_side, tuple(range(nodes)), local=local)
+    assert seconds(folded, full_group) == pytest.approx(unfolded, rel=1e-9)
 
 
 def test_a_folded_network_has_the_bandwidth_of_all_gpus_of_a_node() -> None:

@@ -97,9 +97,9 @@ def random_world(draw: np.random.Generator, routing: str) -> World:
     fabric = random_fabric(draw)
     tasks: list[Any] = []
     for number in range(int(draw.integers(1, 20))):
-        source, target = (int(each) for each in draw.integers(0, fabric.servers, 2))
+        source, target = (int(server) for server in draw.integers(0, fabric.servers, 2))
         size = float(draw.choice([1.0, 64.0, 500.5, 4096.0, 10_000.0]))
-        after = tuple({int(each) for each in draw.integers(0, number, draw.integers(0, 2))} if number else ())
+        after = tuple({int(task) for task in draw.integers(0, number, draw.integers(0, 2))} if number else ())
         transfer = Transfer(size, source, target if draw.random() < 0.7 else 0, after)
         tasks.append(transfer if draw.random() < 0.7 else computes(draw, after))
     traffic = Traffic.from_tasks("random", fabric.servers, tasks)
@@ -135,8 +135,8 @@ def test_worlds_by_paths_and_by_address_may_be_in_one_batch(device: str, seed: i
     draw = np.random.default_rng(seed)
     worlds = [random_world(draw, routing) for routing in ("ecmp", "minimal", "adaptive_local", "ecmp")]
     model, run = model_of(draw), Run(DeviceMemory.named(device), threads=1)
-    for world, found in zip(worlds, model.simulate(worlds, run), strict=True):
-        assert found.finish.tolist() == model.simulate([world], run)[0].finish.tolist()
+    for world, timeline in zip(worlds, model.simulate(worlds, run), strict=True):
+        assert timeline.finish.tolist() == model.simulate([world], run)[0].finish.tolist()
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
@@ -177,14 +177,14 @@ def test_tables_of_a_dragonfly_lead_along_the_paths_that_it_lists(seed: int) -> 
 
 
 def walked(tables: NextHops, source: int, target: int, cable: int) -> list[int]:
-    found, size = [int(tables.up[source])], tables.routers_per_group
-    there = int(tables.router[target])
-    while (here := int(tables.target[found[-1]])) != there:
-        if here // size == there // size:
-            found.append(int(tables.inside[here, there % size]))
+    path, size = [int(tables.up[source])], tables.routers_per_group
+    goal = int(tables.router[target])
+    while (router := int(tables.target[path[-1]])) != goal:
+        if router // size == goal // size:
+            path.append(int(tables.inside[router, goal % size]))
         else:
-            found.append(int(tables.outside[here, there // size, cable]))
-    return [*found, int(tables.down[target])]
+            path.append(int(tables.outside[router, goal // size, cable]))
+    return [*path, int(tables.down[target])]
 
 
 @pytest.mark.parametrize("make", FABRICS)
@@ -201,25 +201,25 @@ def test_every_entry_of_the_tables_leads_on_along_a_shortest_path(
     fabric = make(draw)
     tables, shortest = tables_of(fabric), ShortestPaths(fabric.nodes, fabric.source, fabric.target)
     for source, target in draw.integers(0, fabric.servers, (12, 2)).tolist():
-        there = int(tables.router[target])
-        cable, place = int(draw.integers(tables.cables)), there % tables.routers_per_group
-        found, group = [int(tables.up[source])], there // tables.routers_per_group
-        while (here := int(tables.target[found[-1]])) != there:
-            own = tables.group[here] == group
-            entry = int(tables.inside[here, place] if own else tables.outside[here, group, cable])
+        goal = int(tables.router[target])
+        cable, place = int(draw.integers(tables.cables)), goal % tables.routers_per_group
+        path, group = [int(tables.up[source])], goal // tables.routers_per_group
+        while (router := int(tables.target[path[-1]])) != goal:
+            same_group = tables.group[router] == group
+            entry = int(tables.inside[router, place] if same_group else tables.outside[router, group, cable])
             links = [entry] if entry >= 0 else links_of(tables, entry)
-            assert set(tables.source[links].tolist()) == {here}
-            found.append(int(draw.choice(links)))
+            assert set(tables.source[links].tolist()) == {router}
+            path.append(int(draw.choice(links)))
         levels = iter(tables.levels.direct)
-        assert all(level in levels for level in tables.level[found[1:]].tolist())
+        assert all(level in levels for level in tables.level[path[1:]].tolist())
         if make is not random_dragonfly:
-            assert len(found) + 1 == (shortest.hops(source, target) if source != target else 2)
+            assert len(path) + 1 == (shortest.hops(source, target) if source != target else 2)
 
 
 def links_of(tables: NextHops, entry: int) -> list[int]:
     begin, links = tables.sets
-    found: list[int] = links[begin[-2 - entry] : begin[-1 - entry]].tolist()
-    return found
+    members: list[int] = links[begin[-2 - entry] : begin[-1 - entry]].tolist()
+    return members
 
 
 @pytest.mark.parametrize("make", FABRICS)
@@ -258,19 +258,19 @@ def test_virtual_channels_are_as_many_as_the_papers_need_and_fewer_are_refused(
         world = place(traffic, fabric, name="one", routing=routing)
         Packet(virtual_channels=needed).simulate([world])
         if needed > 1:
-            law = rf"^packet.virtual_channels: must be at least {needed} with routing={routing}, got {needed - 1}"
-            with pytest.raises(ValueError, match=law):
+            message = rf"^packet.virtual_channels: must be at least {needed} with routing={routing}, got {needed - 1}"
+            with pytest.raises(ValueError, match=message):
                 Packet(virtual_channels=needed - 1).simulate([world])
 
 
 def test_what_climbs_a_tree_is_spread_over_all_cores() -> None:
     """Each of 16 servers of a pod sends 400 packets to another pod: each of 16 cores gets a 16th of them."""
     fabric = FatTree(B, 1, 1e-7, 8).build(128, Demand(128))
-    found = one_by_one(
+    timeline = one_by_one(
         fabric, [(source, 16 + source) for source in range(16)], 2048.0 * 400, "minimal", Packet(size=2048)
     )
     tables = tables_of(fabric)
-    to_core = found.link_bytes[(tables.level == 2) & (tables.group[np.maximum(tables.source, 0)] == 0)]
+    to_core = timeline.link_bytes[(tables.level == 2) & (tables.group[np.maximum(tables.source, 0)] == 0)]
     assert to_core / (2048 * 400 * 16) == pytest.approx(np.full(16, 1 / 16), abs=0.012)  # 4 standard deviations
 
 
@@ -290,7 +290,7 @@ def test_110592_endpoints_need_megabytes_not_a_path_per_pair() -> None:
     sizes = {"nodes": 24, "routers": 48, "groups": 96, "global_links": 12}
     tables = Dragonfly(B, 1, 0.0, **sizes).plan(110_592).next_hops()
     arrays = (tables.router, tables.up, tables.down, tables.inside, tables.outside, tables.source, tables.level)
-    assert sum(each.nbytes for each in arrays) < 32 * 2**20
+    assert sum(array.nbytes for array in arrays) < 32 * 2**20
     assert np.count_nonzero(tables.level == GLOBAL) == 2 * 54_720
     assert np.count_nonzero((tables.level == LOCAL) | (tables.level == DOWN)) == 327_168  # electrical ports of switches
 
@@ -308,18 +308,18 @@ def test_packets_cross_networks_of_100000_servers_by_tables_of_megabytes(design:
     servers = 100_000
     fabric = design.build(servers, Demand(servers))
     ends = np.random.default_rng(0).permutation(servers)[:400].reshape(-1, 2).tolist()
-    found = one_by_one(fabric, [(source, target) for source, target in ends], 4096.0, "minimal", Packet(size=2048))
+    timeline = one_by_one(fabric, [(source, target) for source, target in ends], 4096.0, "minimal", Packet(size=2048))
     tables = tables_of(fabric)
     assert tables.inside.nbytes + tables.outside.nbytes + tables.sets.links.nbytes < 48 * 2**20
     for level in (UP, DOWN):
-        assert found.link_bytes[tables.level == level].sum() == 200 * 4096
-    assert found.link_bytes.sum() <= 200 * 4096 * cables
+        assert timeline.link_bytes[tables.level == level].sum() == 200 * 4096
+    assert timeline.link_bytes.sum() <= 200 * 4096 * cables
 
 
 def one_by_one(fabric: Fabric, pairs: list[tuple[int, int]], size: float, routing: str, model: Packet) -> Timeline:
     traffic = Traffic.from_tasks("pairs", fabric.servers, [Transfer(size, *pair) for pair in pairs])
-    (found,) = model.simulate([place(traffic, fabric, name="pairs", routing=routing)])
-    return found
+    (timeline,) = model.simulate([place(traffic, fabric, name="pairs", routing=routing)])
+    return timeline
 
 
 @pytest.mark.parametrize("routing", ["minimal", "adaptive_local", "ugal"])  # an idle network has no reason to detour
@@ -328,9 +328,9 @@ def test_one_packet_takes_the_closed_form(routing: str) -> None:
     model = Packet(size=2048, flit=32, switch_latency=300e-9)
     source, target = 0, fabric.servers - 1
     hops = np.count_nonzero(as_routes(fabric.route).links(*np.array([[source], [target], [0]])) != NO_LINK)
-    found = one_by_one(fabric, [(source, target)], 2048.0, routing, model)
+    timeline = one_by_one(fabric, [(source, target)], 2048.0, routing, model)
     expected = 2048 / B + (hops - 1) * (32 / B + 300e-9) + hops * 150e-9
-    assert found.makespan == pytest.approx(expected, abs=1e-11)
+    assert timeline.makespan == pytest.approx(expected, abs=1e-11)
 
 
 @pytest.mark.parametrize("routing", ["adaptive_local", "ugal"])
@@ -365,16 +365,16 @@ def test_what_compares_free_space_stays_direct_until_the_buffer_is_half_full() -
     far = int(tables.outside[int(tables.router[0]), 2, 0])  # first link of the route by way of the third group
     for compares, around in (("occupied", True), ("free", False)):
         model = Packet(size=2048, buffer=2**20, compares=compares)
-        found = one_by_one(fabric, pairs, size, "adaptive_local", model)
-        assert (found.link_bytes[far] > 0) == around
+        timeline = one_by_one(fabric, pairs, size, "adaptive_local", model)
+        assert (timeline.link_bytes[far] > 0) == around
 
 
 def test_cables_between_two_groups_share_what_is_drawn() -> None:
     fabric = dragonfly(4, 4, 2, 4)
     pairs = [(source, 16 + source) for source in range(16)]
-    found = one_by_one(fabric, pairs, 2048.0 * 200, "minimal", Packet(size=2048))
+    timeline = one_by_one(fabric, pairs, 2048.0 * 200, "minimal", Packet(size=2048))
     tables = tables_of(fabric)
-    over = found.link_bytes[(tables.level == GLOBAL) & (tables.source < 4)] / (2048 * 200 * 16)
+    over = timeline.link_bytes[(tables.level == GLOBAL) & (tables.source < 4)] / (2048 * 200 * 16)
     assert over == pytest.approx(np.full(4, 0.25), abs=0.03)  # 3,200 draws: 4 standard deviations of a share
 
 
@@ -414,7 +414,7 @@ def test_worlds_by_paths_and_by_address_share_a_batch() -> None:
     draw = np.random.default_rng(1)
     worlds = [random_world(draw, routing) for routing in ("minimal", "ecmp", "ugal", "spray", "valiant_group")]
     model = Packet(size=2048)
-    for world, found in zip(worlds, model.simulate(worlds, Run(threads=2)), strict=True):
+    for world, timeline in zip(worlds, model.simulate(worlds, Run(threads=2)), strict=True):
         (alone,) = model.simulate([world])
-        assert found.finish.tobytes() == alone.finish.tobytes()
-        assert found.link_bytes.tobytes() == alone.link_bytes.tobytes()
+        assert timeline.finish.tobytes() == alone.finish.tobytes()
+        assert timeline.link_bytes.tobytes() == alone.link_bytes.tobytes()

@@ -34,20 +34,20 @@ def crowded(draw: np.random.Generator, routing: str, model: Packet) -> World:
 
 def model_of(draw: np.random.Generator, routing: str) -> Packet:
     """Any transport with buffers of few packets, and of 16 channels or as few as there must be."""
-    found = random_transport(draw)
-    size = max(found.size, 256)
-    found = replace(
-        found,
+    model = random_transport(draw)
+    size = max(model.size, 256)
+    model = replace(
+        model,
         size=size,
-        flit=found.flit if size == found.size else 32,
+        flit=model.flit if size == model.size else 32,
         buffer=int(size * draw.choice([1, 1.5, 4])),
         virtual_channels="auto" if draw.random() < 0.7 else 16,
         eager=None,
-        draws="packet" if found.draws == "in_turn" else found.draws,
+        draws="packet" if model.draws == "in_turn" else model.draws,
         compares=str(draw.choice(["occupied", "free"])),
         threshold=float(draw.choice([0.5, 1.0, 2.0])),
     )
-    return replace(found, control="swift", window="auto") if refuses_hpcc(found, routing) else found
+    return replace(model, control="swift", window="auto") if refuses_hpcc(model, routing) else model
 
 
 def refuses_hpcc(model: Packet, routing: str) -> bool:
@@ -59,8 +59,8 @@ def with_transfers(fabric: Fabric, transfers: list[Transfer], routing: str) -> W
 
 
 def simulated(world: World, model: Packet) -> Timeline:
-    (found,) = model.simulate([world])
-    return found
+    (timeline,) = model.simulate([world])
+    return timeline
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
@@ -122,11 +122,11 @@ def test_ports_that_never_fill_lose_nothing_and_are_as_lossless_ones(routing: st
     draw = np.random.default_rng(seed)
     model = Packet(size=2048, buffer=2**24)
     world = crowded(draw, routing, model)
-    found, lossless = simulated(world, replace(model, loss="drop")), simulated(world, model)
-    assert found.ports is not None
-    assert found.ports.lost.sum() == 0
-    assert found.finish.tolist() == lossless.finish.tolist()
-    assert found.link_bytes.tolist() == lossless.link_bytes.tolist()
+    lossy, lossless = simulated(world, replace(model, loss="drop")), simulated(world, model)
+    assert lossy.ports is not None
+    assert lossy.ports.lost.sum() == 0
+    assert lossy.finish.tolist() == lossless.finish.tolist()
+    assert lossy.link_bytes.tolist() == lossless.link_bytes.tolist()
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
@@ -135,13 +135,13 @@ def test_what_was_sent_was_delivered_or_lost_and_every_byte_arrives_once(routing
     """All 24 servers of three groups send to one of them."""
     fabric = dragonfly(2, 4, 3, 2)
     transfers = [Transfer(50_000.0, source, 0) for source in range(1, fabric.servers)]
-    found = simulated(
+    timeline = simulated(
         with_transfers(fabric, transfers, routing), replace(NDP, loss=loss, control="none", buffer=4 * 2048)
     )
-    assert found.ports is not None
-    flows = found.ports.flows
+    assert timeline.ports is not None
+    flows = timeline.ports.flows
     assert flows is not None
-    assert flows.lost.sum() == found.ports.lost.sum() > 0
+    assert flows.lost.sum() == timeline.ports.lost.sum() > 0
     assert (flows.sent == flows.delivered + flows.lost).all()
     assert flows.sent_bytes.tolist() == (flows.delivered_bytes + flows.lost_bytes).tolist()
     assert flows.delivered_bytes.tolist() == [50_000] * len(transfers)
@@ -161,7 +161,9 @@ def test_routers_that_adapt_relieve_a_cable_that_loses_packets(routing: str) -> 
     """All 32 servers of one of 9 groups send to the next one, which one cable joins, and by 7 others."""
     fabric = dragonfly(4, 8, 9, 1)
     transfers = [Transfer(65_536.0, server, server + 32) for server in range(32)]
-    direct, adaptive = (simulated(with_transfers(fabric, transfers, each), NDP) for each in ("minimal", routing))
+    direct, adaptive = (
+        simulated(with_transfers(fabric, transfers, routing_name), NDP) for routing_name in ("minimal", routing)
+    )
     assert direct.makespan >= 32 * 65_536 / B
     assert 4 < direct.makespan / adaptive.makespan <= 8
     assert direct.ports is not None
@@ -177,16 +179,16 @@ def test_idle_routes_are_the_mean_of_the_paths_that_a_dragonfly_lists(seed: int)
     if fabric.servers < 2:
         return
     ends = [draw.choice(fabric.servers, 2, replace=False).tolist() for _ in range(5)]
-    each = draw.random(fabric.links)
+    weights = draw.random(fabric.links)
     graph = with_transfers(fabric, [Transfer(1.0, *pair) for pair in ends], "minimal").graph
     crossed = CrossedLinks.by_address(graph, "minimal")
-    sums = crossed.sums(each[crossed.link])[graph.path]
+    sums = crossed.sums(weights[crossed.link])[graph.path]
     routes = as_routes(fabric.route)
-    for (source, target), found in zip(ends, sums, strict=True):
+    for (source, target), total in zip(ends, sums, strict=True):
         pair = np.array([[source], [target]])
         number = np.arange(int(routes.choices(*pair)[0, 0]))
         rows = routes.links(*np.repeat(pair, len(number), axis=1), number)
-        assert found == pytest.approx(np.where(rows == NO_LINK, 0.0, each[rows]).sum() / len(number))
+        assert total == pytest.approx(np.where(rows == NO_LINK, 0.0, weights[rows]).sum() / len(number))
 
 
 @settings(max_examples=20)
@@ -196,7 +198,7 @@ def test_idle_routes_by_a_middle_are_no_longer_than_routes_may_be(seed: int) -> 
     world = random_world(draw, VALIANT)
     hops = world.graph.next_hops
     assert hops is not None
-    direct, around = (CrossedLinks.by_address(world.graph, each).count for each in ("minimal", VALIANT))
+    direct, around = (CrossedLinks.by_address(world.graph, routing_name).count for routing_name in ("minimal", VALIANT))
     assert (around <= max_hops(hops, VALIANT)).all()
     assert (direct <= max_hops(hops, "minimal")).all()
     assert (direct >= 2).all()

@@ -54,18 +54,18 @@ def test_a_long_message_takes_a_request_and_an_answer_more(
 ) -> None:
     """A flit there, a flit back on equal links, and the message, one after the other; a short message asks nobody."""
     hops = len(speeds)
-    there, back = list(range(hops)), list(range(2 * hops - 1, hops - 1, -1))
+    forward, backward = list(range(hops)), list(range(2 * hops - 1, hops - 1, -1))
     links = [*speeds, *speeds], [5e-7, 1e-7, 2e-7][:hops] * 2
     model = Packet(switching=switching, switch_latency=1e-7, nic_latency=1.5e-7)
-    steps = [there, back, there]
+    steps = [forward, backward, forward]
     tasks = [{"path": path, "bytes": size, "after": [i - 1] if i else []}
              for i, (path, size) in enumerate(zip(steps, [32, 32, 9000], strict=True))]  # fmt: skip
-    asked = make_world(messages([there], 9000), *links)
-    found = run(asked, replace(model, eager=8999))
-    ports: Any = found.ports
-    assert found.makespan == pytest.approx(run(make_world(tasks, *links), model).makespan, **EXACT)
-    assert ports.message_latency.largest == pytest.approx(found.makespan, **EXACT)
-    assert run(asked, replace(model, eager=9000)).makespan == run(asked, model).makespan < found.makespan
+    world = make_world(messages([forward], 9000), *links)
+    timeline = run(world, replace(model, eager=8999))
+    ports: Any = timeline.ports
+    assert timeline.makespan == pytest.approx(run(make_world(tasks, *links), model).makespan, **EXACT)
+    assert ports.message_latency.largest == pytest.approx(timeline.makespan, **EXACT)
+    assert run(world, replace(model, eager=9000)).makespan == run(world, model).makespan < timeline.makespan
 
 
 @pytest.mark.parametrize(("speeds", "slowest"), [([C, C / 4], C / 4), ([C / 4, C], C / 4), ([C, C / 4, C], C / 4)])
@@ -75,23 +75,23 @@ def test_a_switch_between_two_speeds_sends_without_a_gap(
     """A fast link begins when it cannot run dry; a message of n packets takes n of the slowest link's times."""
     world = make_world(messages([list(range(len(speeds)))], 100 * 4096), speeds)
     heads = sum(32 / speed for speed in speeds) + 4096 / slowest
-    found = run(world).makespan
-    assert 100 * 4096 / slowest <= found <= 100 * 4096 / slowest + heads
+    makespan = run(world).makespan
+    assert 100 * 4096 / slowest <= makespan <= 100 * 4096 / slowest + heads
 
 
 def test_a_packet_is_whole_flits_and_a_message_whole_bytes(make_world: MakeWorld) -> None:
-    found = run(make_world(messages([[0]], 4096 + 32.5), [C]))
-    assert found.makespan == pytest.approx((4096 + 64) * 80e-12, **EXACT)  # 33 B are two flits
-    assert found.link_bytes.tolist() == [4129]
+    timeline = run(make_world(messages([[0]], 4096 + 32.5), [C]))
+    assert timeline.makespan == pytest.approx((4096 + 64) * 80e-12, **EXACT)  # 33 B are two flits
+    assert timeline.link_bytes.tolist() == [4129]
 
 
 @pytest.mark.parametrize("inputs", [2, 5, 70])
 def test_round_robin_gives_equal_inputs_equal_shares(make_world: MakeWorld, inputs: int) -> None:
     """Of n messages over n inputs none ends more than n packets before the last; 70 are more than a word has bits."""
     world = make_world(messages([[i, inputs] for i in range(inputs)], 40 * 4096), [C] * (inputs + 1))
-    found = run(world)
-    assert found.makespan == pytest.approx(40 * inputs * PACKET + FLIT, **EXACT)
-    assert np.ptp(found.finish) <= inputs * PACKET
+    timeline = run(world)
+    assert timeline.makespan == pytest.approx(40 * inputs * PACKET + FLIT, **EXACT)
+    assert np.ptp(timeline.finish) <= inputs * PACKET
 
 
 def test_round_robin_favours_the_near(make_world: MakeWorld) -> None:
@@ -169,11 +169,11 @@ def test_heads_of_line_block_only_where_an_input_has_one_queue(make_world: MakeW
     output 4, which waits for those of three other inputs. All buffers hold all packets.
     """
     tasks = messages([[i, 4] for i in range(4)] + [[0, 5]], 16 * 4096)
-    found = run(make_world(tasks, [C] * 6), Packet(queues=queues)).finish[4]
+    finish = run(make_world(tasks, [C] * 6), Packet(queues=queues)).finish[4]
     if queues == "input":
-        assert found >= 3.5 * 16 * PACKET
+        assert finish >= 3.5 * 16 * PACKET
     else:
-        assert found == pytest.approx(2 * 16 * PACKET + FLIT, **EXACT)
+        assert finish == pytest.approx(2 * 16 * PACKET + FLIT, **EXACT)
 
 
 @pytest.mark.parametrize("buffer", [1, 2, 3, 5, 9, 30])
@@ -181,9 +181,9 @@ def test_a_credit_loop_sends_at_most_a_buffer_each_round_trip(make_world: MakeWo
     """min(C, B / R): R is a packet's time, a flit's, the latency there and back, and that of credits."""
     latency, credit = 1e-6, 3e-7
     world = make_world(messages([[0, 1]], 2000 * 4096), [C, C], [latency, 0.0])
-    found = run(world, Packet(buffer=buffer * 4096, credit_latency=credit)).makespan
+    makespan = run(world, Packet(buffer=buffer * 4096, credit_latency=credit)).makespan
     round_trip = PACKET + FLIT + 2 * latency + credit
-    assert 2000 * 4096 / found == pytest.approx(min(C, buffer * 4096 / round_trip), rel=0.01)
+    assert 2000 * 4096 / makespan == pytest.approx(min(C, buffer * 4096 / round_trip), rel=0.01)
 
 
 def circle(make_world: MakeWorld, servers: int, hops: int) -> World:
@@ -195,8 +195,10 @@ def circle(make_world: MakeWorld, servers: int, hops: int) -> World:
 def test_a_circle_of_full_buffers_is_named(make_world: MakeWorld) -> None:
     world = circle(make_world, 5, 4)
     model = Packet(buffer=4096, virtual_channels=1)
-    law = r"^world: buffers must not wait for each other in a circle, got that of (link [0-4](, )?){3} and 2 more with"
-    with pytest.raises(ValueError, match=law):
+    message = (
+        r"^world: buffers must not wait for each other in a circle, got that of (link [0-4](, )?){3} and 2 more with"
+    )
+    with pytest.raises(ValueError, match=message):
         run(world, model)
 
 
@@ -224,7 +226,7 @@ def test_large_messages_agree_with_fluid(make_world: MakeWorld, paths: list[list
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "law"),
+    ("key", "value", "message"),
     [
         ("size", 0, "must be a whole number within 1..16777216, got 0"),
         ("size", 100, "must be a multiple of the 32 B of a flit, got 100"),
@@ -240,15 +242,15 @@ def test_large_messages_agree_with_fluid(make_world: MakeWorld, paths: list[list
         ("nic_latency", float("nan"), "must be within 0 and 9007.2 s, got nan"),
     ],
 )
-def test_a_wrong_setting_is_named(key: str, value: Any, law: str) -> None:
-    with pytest.raises(ValueError, match=f"^packet.{key}: {law}$"):
+def test_a_wrong_setting_is_named(key: str, value: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^packet.{key}: {message}$"):
         Packet(**{key: value})
 
 
 def test_paths_of_which_only_the_union_is_known_are_refused(make_world: MakeWorld) -> None:
     world = make_world([{"path": [0, 1], "bytes": 100, "weight": [0.5, 0.5]}], [C, C])
-    law = "routing: paths must be known one by one with fidelity=packet, got only their union in world"
-    assert Packet().refuses(world) == law
+    message = "routing: paths must be known one by one with fidelity=packet, got only their union in world"
+    assert Packet().refuses(world) == message
 
 
 def permutation(routing: str, seed: int, packets: int = 64) -> World:
@@ -273,14 +275,14 @@ def test_sprayed_packets_share_all_spines() -> None:
 
 def test_a_message_that_draws_keeps_its_path() -> None:
     """Links between switches carry whole messages; which ones depends on the seed, and on nothing else."""
-    model, found = Packet(draws="message"), []
+    model, counts = Packet(draws="message"), []
     for seed in range(8):
         ports: Any = run(permutation("spray", seed), model).ports
         assert not np.any(ports.packets % 64)
-        found.append(ports.packets.tolist())
+        counts.append(ports.packets.tolist())
     again: Any = run(permutation("spray", 3), model).ports
-    assert again.packets.tolist() == found[3]
-    assert len({tuple(packets) for packets in found}) == 8
+    assert again.packets.tolist() == counts[3]
+    assert len({tuple(packets) for packets in counts}) == 8
 
 
 def test_packets_of_one_entropy_keep_their_path() -> None:
@@ -294,15 +296,15 @@ def test_packets_of_one_entropy_keep_their_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "law"),
+    ("change", "message"),
     [
         ({"entropies": 3}, "must be a power of two or null, got 3"),
         ({"entropies": 4, "draws": "in_turn"}, "must be null with packet.draws=in_turn, got 4"),
         ({"entropies": 4, "model": "sst"}, "must be null with packet.model=sst, got 4"),
     ],
 )
-def test_entropies_that_nothing_draws_by_are_refused(change: dict[str, Any], law: str) -> None:
-    with pytest.raises(ValueError, match=f"packet.entropies: {law}"):
+def test_entropies_that_nothing_draws_by_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"packet.entropies: {message}"):
         Packet(**change)
 
 
@@ -314,23 +316,23 @@ def test_packets_in_turn_take_every_path_once_before_any_path_again() -> None:
     assert np.any(sprayed.packets % 16)
     fabric = FatTree(C, 1, 0.0, radix=4).build(16, Demand(16))
     traffic = Traffic.from_tasks("one", 16, [Transfer(64 * 4096, 0, 15)])
-    found: Any = run(place(traffic, fabric, name="one", routing="spray", seed=0), Packet(draws="in_turn")).ports
-    assert sorted(found.packets[found.packets > 0].tolist()) == [16] * 8 + [32] * 4 + [64] * 2
+    one_message: Any = run(place(traffic, fabric, name="one", routing="spray", seed=0), Packet(draws="in_turn")).ports
+    assert sorted(one_message.packets[one_message.packets > 0].tolist()) == [16] * 8 + [32] * 4 + [64] * 2
 
 
 def test_a_message_leaves_by_all_of_its_interfaces(make_world: MakeWorld) -> None:
     """Two paths without a common link: half of the packets each, at the same time."""
     world = make_world([{"path": [0, 1], "bytes": 400 * 4096, "weight": [0.5, 0.5]}], [C, C])
     both = Alternatives(np.array([0, 2]), np.array([0, 1, 2]), np.array([0, 1], np.int32), np.array([0.5, 0.5]))
-    found = run(replace(world, graph=replace(world.graph, alternatives=both)))
-    ports: Any = found.ports
+    timeline = run(replace(world, graph=replace(world.graph, alternatives=both)))
+    ports: Any = timeline.ports
     assert ports.packets.sum() == 400
-    assert found.makespan == pytest.approx(ports.packets.max() * PACKET, **EXACT)
-    assert found.makespan < 0.6 * 400 * PACKET
+    assert timeline.makespan == pytest.approx(ports.packets.max() * PACKET, **EXACT)
+    assert timeline.makespan < 0.6 * 400 * PACKET
 
 
 @pytest.mark.parametrize(
-    ("change", "law"),
+    ("change", "message"),
     [
         ({"capacity": 1e-6}, "the time of a packet on a link must be at most 9007199254740992 ps, got"),
         ({"latency": 1e5}, "the latency of a link must be at most 9007199254740992 ps, got"),
@@ -338,19 +340,21 @@ def test_a_message_leaves_by_all_of_its_interfaces(make_world: MakeWorld) -> Non
         ({"bytes": 1e17}, "a message must be at most 9007199254740992 B, got"),
     ],
 )
-def test_what_cannot_be_said_in_picoseconds_is_named(make_world: MakeWorld, change: dict[str, float], law: str) -> None:
+def test_what_cannot_be_said_in_picoseconds_is_named(
+    make_world: MakeWorld, change: dict[str, float], message: str
+) -> None:
     size, capacity, latency = (
         change.get(key, usual) for key, usual in (("bytes", 1.0), ("capacity", C), ("latency", 0.0))
     )
     world = make_world([{"path": [0], "bytes": size}], [capacity], [latency])
-    with pytest.raises(ValueError, match=rf"^world: {law}"):
+    with pytest.raises(ValueError, match=rf"^world: {message}"):
         run(world)
 
 
 def test_what_comes_after_until_is_left_out(make_world: MakeWorld) -> None:
     world = make_world([*messages([[0]], 4096), {"delay": 5.0, "after": [0]}], [C])
-    found = run(replace(world, until=1.0))
-    assert found.finish.tolist() == [pytest.approx(PACKET), np.inf]
+    timeline = run(replace(world, until=1.0))
+    assert timeline.finish.tolist() == [pytest.approx(PACKET), np.inf]
 
 
 def test_tasks_that_wait_in_a_circle_are_named(make_world: MakeWorld) -> None:
@@ -375,23 +379,23 @@ def test_the_most_over_time_is_the_most_of_all(make_world: MakeWorld, samples: i
     """Of each port, in at least half as many intervals as there may be; they cover the run and no more."""
     ports = 40
     sends = messages([[i, ports] for i in range(ports)], 20 * 4096)
-    found = run(make_world(sends, [C] * (ports + 1), [5e-7] * (ports + 1)), Packet(samples=samples))
-    seen: Any = found.ports
+    timeline = run(make_world(sends, [C] * (ports + 1), [5e-7] * (ports + 1)), Packet(samples=samples))
+    seen: Any = timeline.ports
     assert sorted(seen.queues.link.tolist()) == list(range(ports))  # those with buffers; the last one delivers
     assert seen.queues.depth.max(axis=1).tolist() == seen.fullest[seen.queues.link].tolist()
     assert samples / 2 <= seen.queues.depth.shape[1] <= samples
-    assert 0 <= seen.queues.depth.shape[1] * seen.queues.interval - found.makespan < seen.queues.interval
+    assert 0 <= seen.queues.depth.shape[1] * seen.queues.interval - timeline.makespan < seen.queues.interval
 
 
 def test_what_waits_grows_by_what_comes_and_does_not_go(make_world: MakeWorld) -> None:
     """Two senders at C share a link of C: a buffer at the end of each first link fills at C / 2, and is full then."""
     buffer = 64 * 4096
-    found = run(make_world(messages([[0, 2], [1, 2]], MB), [C] * 3, [1e-7] * 3), Packet(buffer=buffer))
-    seen: Any = found.ports
-    end = np.arange(1, seen.queues.depth.shape[1] + 1) * seen.queues.interval
+    timeline = run(make_world(messages([[0, 2], [1, 2]], MB), [C] * 3, [1e-7] * 3), Packet(buffer=buffer))
+    ports: Any = timeline.ports
+    end = np.arange(1, ports.queues.depth.shape[1] + 1) * ports.queues.interval
     expected = np.minimum(buffer, C / 2 * end)
     sending = end < MB / C  # the senders send until half of it has gone
-    assert np.abs(seen.queues.depth - expected)[:, sending].max() <= 3 * 4096
+    assert np.abs(ports.queues.depth - expected)[:, sending].max() <= 3 * 4096
 
 
 def test_queues_are_empty_when_all_has_been_sent(make_world: MakeWorld) -> None:
@@ -399,12 +403,12 @@ def test_queues_are_empty_when_all_has_been_sent(make_world: MakeWorld) -> None:
     incast = messages([[i, 8] for i in range(8)], 20 * 4096)
     world = make_world([*incast, {"delay": 1e-3, "after": list(range(8))}], [C] * 9, [5e-7] * 9)
     for model in (Packet(), Packet(loss="drop", buffer=4 * 4096), Packet(loss="trim", control="pulls")):
-        found = run(world, model)
-        seen: Any = found.ports
-        after = np.arange(seen.queues.depth.shape[1]) * seen.queues.interval > found.finish[:8].max() + 1e-6
+        timeline = run(world, model)
+        ports: Any = timeline.ports
+        after = np.arange(ports.queues.depth.shape[1]) * ports.queues.interval > timeline.finish[:8].max() + 1e-6
         assert after.any()
-        assert not seen.queues.depth[:, after].any()
-        assert (seen.queues.depth[:, 0] > 0).any()
+        assert not ports.queues.depth[:, after].any()
+        assert (ports.queues.depth[:, 0] > 0).any()
 
 
 def test_what_depths_over_time_need_is_known_before(make_world: MakeWorld) -> None:

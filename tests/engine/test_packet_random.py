@@ -71,26 +71,26 @@ def random_world(draw: np.random.Generator, *, one_interface: bool = False) -> W
     return World("random", graph, draw.choice(speeds, links), latency, seed=int(draw.integers(2**63)))
 
 
-def alternatives(draw: np.random.Generator, rows: Rows, kept: int) -> Alternatives:
-    """Of each path up to four: others that cross the same links or some of them, the first ``kept`` ones as it does."""
-    found, shares = [], []
+def alternatives(draw: np.random.Generator, rows: Rows, prefix_length: int) -> Alternatives:
+    """Return up to three other ways of each path: its first ``prefix_length`` links, and some of its others."""
+    paths, shares = [], []
     for row in rows:
-        others = draw.integers(0, 4) if len(row) else 0
-        found.append([row, *(other_way(draw, row, kept) for _ in range(others))])
-        share = draw.random(len(found[-1])) + 0.1
+        count = draw.integers(0, 4) if len(row) else 0
+        paths.append([row, *(other_way(draw, row, prefix_length) for _ in range(count))])
+        share = draw.random(len(paths[-1])) + 0.1
         shares.append(share / share.sum())
-    each = [row for several in found for row in several]
+    flat = [row for several in paths for row in several]
     return Alternatives(
-        np.cumsum([0, *map(len, found)]).astype(np.int64),
-        np.cumsum([0, *map(len, each)]).astype(np.int64),
-        np.concatenate(each).astype(np.int32),
+        np.cumsum([0, *map(len, paths)]).astype(np.int64),
+        np.cumsum([0, *map(len, flat)]).astype(np.int64),
+        np.concatenate(flat).astype(np.int32),
         np.concatenate(shares),
     )
 
 
-def other_way(draw: np.random.Generator, row: np.ndarray, kept: int) -> np.ndarray:
-    rest = draw.permutation(row[kept:])
-    return np.concatenate([row[:kept], rest[: draw.integers(1, len(rest) + 1)] if len(rest) else rest])
+def other_way(draw: np.random.Generator, row: np.ndarray, prefix_length: int) -> np.ndarray:
+    rest = draw.permutation(row[prefix_length:])
+    return np.concatenate([row[:prefix_length], rest[: draw.integers(1, len(rest) + 1)] if len(rest) else rest])
 
 
 def union_of(rows: Rows, several: Alternatives | None) -> PathSet:
@@ -106,7 +106,7 @@ def union_of(rows: Rows, several: Alternatives | None) -> PathSet:
 def random_model(draw: np.random.Generator) -> Packet:
     flit = int(draw.choice([1, 32, 256]))
     size = flit * int(draw.integers(1, 9)) if draw.random() < 0.5 else 4096
-    found = Packet(
+    model = Packet(
         size=size,
         flit=flit,
         buffer="auto" if draw.random() < 0.2 else int(size * draw.choice([1, 1.5, 4])),
@@ -123,7 +123,7 @@ def random_model(draw: np.random.Generator) -> Packet:
         samples=int(draw.spawn(1)[0].choice([0, 1, 2, 3, 7, 64])),  # whatever else is drawn
     )
     entropies = [None, None, 1, 4][draw.spawn(1)[0].integers(4)]
-    return replace(found, entropies=entropies) if found.draws == "packet" else found
+    return replace(model, entropies=entropies) if model.draws == "packet" else model
 
 
 def random_transport(draw: np.random.Generator) -> Packet:
@@ -141,7 +141,7 @@ def random_transport(draw: np.random.Generator) -> Packet:
         draws = str(more.choice(["reps", "flowlet"]))
     # what was trimmed is pulled without a window, too
     pulls_next = (control == "pulls" and loss != "trim") or control in WINDOWED
-    found = replace(
+    model = replace(
         usual,
         queues="virtual_output",
         draws=draws,
@@ -166,7 +166,7 @@ def random_transport(draw: np.random.Generator) -> Packet:
         hpcc_stages=int(more.integers(0, 6)),
         hpcc_step=int(more.choice([1, 80, 3000])),
     )
-    return found if found.has_transport else replace(found, loss="drop")
+    return model if model.has_transport else replace(model, loss="drop")
 
 
 def twin_of(world: World, model: Packet) -> Simulation:
@@ -202,20 +202,20 @@ def compare(world: World, model: Packet, run: Run) -> bool:
         with pytest.raises(ValueError, match=r"must not wait for each other in a circle, got that of link"):
             model.simulate([world], run)
         return False
-    (found,) = model.simulate([world], run)
-    assert found.finish.tolist() == seconds(expected.finish)
-    assert found.start.tolist() == seconds(expected.start)
+    (timeline,) = model.simulate([world], run)
+    assert timeline.finish.tolist() == seconds(expected.finish)
+    assert timeline.start.tolist() == seconds(expected.start)
     layout = layout_of(world.graph, model, world.routing)
-    of_ports: Any = found.ports
+    of_ports: Any = timeline.ports
     end = max((time for time in expected.finish if time is not None), default=0)
     for link, port in zip(layout.port_link.tolist(), expected.ports, strict=True):
         assert of_ports.active[link] == (port.active - max(port.free - end, 0) * model.is_sst) / SECOND
         assert of_ports.stalled[link] == port.stalled / SECOND
-        assert (found.link_bytes[link], of_ports.packets[link]) == (port.bytes, port.packets)
-        rest = end - port.free
-        assert of_ports.idle_intervals[link] == port.idle_intervals + (rest > 0)
-        assert of_ports.idle_1us[link] == port.idle_1us + (rest > MICROSECOND)
-        assert of_ports.idle_1ms[link] == port.idle_1ms + (rest > MILLISECOND)
+        assert (timeline.link_bytes[link], of_ports.packets[link]) == (port.bytes, port.packets)
+        idle = end - port.free
+        assert of_ports.idle_intervals[link] == port.idle_intervals + (idle > 0)
+        assert of_ports.idle_1us[link] == port.idle_1us + (idle > MICROSECOND)
+        assert of_ports.idle_1ms[link] == port.idle_1ms + (idle > MILLISECOND)
     fullest = np.zeros(world.graph.links)
     if model.loses:
         fullest[layout.port_link] = np.array(twin.most, float) * model.flit
@@ -224,9 +224,9 @@ def compare(world: World, model: Packet, run: Run) -> bool:
     assert of_ports.fullest.tolist() == fullest.tolist()
     agree_over_time(of_ports, layout, twin, model, end)
     agree(of_ports.latency, expected.latencies)
-    for seen, of_twin in ((of_ports.lost, twin.lost), (of_ports.marked, twin.marked)):
-        assert seen[layout.port_link].tolist() == of_twin
-        assert seen.sum() == sum(of_twin)
+    for of_kernel, of_twin in ((of_ports.lost, twin.lost), (of_ports.marked, twin.marked)):
+        assert of_kernel[layout.port_link].tolist() == of_twin
+        assert of_kernel.sum() == sum(of_twin)
     if isinstance(twin, TransportSimulation):
         for name, counts in (("sent", twin.sent), ("delivered", twin.delivered), ("lost", twin.dropped)):
             assert getattr(of_ports.flows, name).tolist() == counts.packets
@@ -270,16 +270,16 @@ def agree_over_time(ports: Ports, layout: PortLayout, twin: Simulation, model: P
     assert depth.max(axis=1)[alone].tolist() == ports.fullest[alone].tolist()
 
 
-def agree(found: Histogram, values: list[int]) -> None:
+def agree(histogram: Histogram, values: list[int]) -> None:
     """A histogram in s of values in ps."""
-    assert found.count.sum() == len(values)
-    assert found.largest == max(values, default=0) / SECOND
-    assert found.total == sum(values) / SECOND
-    for low, high, count in zip(found.low, found.high, found.count, strict=True):
-        assert count == sum(low <= each / SECOND < high for each in values)
+    assert histogram.count.sum() == len(values)
+    assert histogram.largest == max(values, default=0) / SECOND
+    assert histogram.total == sum(values) / SECOND
+    for low, high, count in zip(histogram.low, histogram.high, histogram.count, strict=True):
+        assert count == sum(low <= value / SECOND < high for value in values)
     for share in (0.5, 0.99) if values else ():
         exact = np.quantile(values, share, method="inverted_cdf") / SECOND
-        assert exact <= found.quantile(share) <= 17 / 16 * exact + 1 / SECOND
+        assert exact <= histogram.quantile(share) <= 17 / 16 * exact + 1 / SECOND
 
 
 @settings(max_examples=150)
@@ -333,8 +333,8 @@ def test_worlds_that_share_their_paths_may_send_other_bytes(seed: int) -> None:
     sends = [np.where(draw.random(world.graph.tasks) < 0.5, size * world.graph.bytes, 0.0) for size in (1, 2, 3)]
     worlds = [replace(world, graph=replace(world.graph, bytes=bytes)) for bytes in [*sends, world.graph.bytes]]
     together = model.simulate(worlds, Run(threads=1))
-    for found, alone in zip(together, worlds, strict=True):
-        assert found.finish.tolist() == model.simulate([alone], Run(threads=1))[0].finish.tolist()
+    for timeline, alone in zip(together, worlds, strict=True):
+        assert timeline.finish.tolist() == model.simulate([alone], Run(threads=1))[0].finish.tolist()
 
 
 @settings(max_examples=200)
@@ -358,11 +358,11 @@ def test_virtual_channels_leave_no_circle(seed: int) -> None:
 @given(st.integers(0, 2**32 - 1))
 def test_every_byte_arrives_once_and_never_before_the_bound(seed: int) -> None:
     worlds, model = some_worlds(seed, 1)
-    (found,) = model.simulate(worlds, Run(threads=1))
-    conserves(worlds[0], model, found)
+    (timeline,) = model.simulate(worlds, Run(threads=1))
+    conserves(worlds[0], model, timeline)
     if worlds[0].graph.alternatives is None:  # else packets are not spread as evenly as a fluid
         (bound,) = Bound().simulate(worlds)
-        assert bound.makespan <= found.makespan * (1 + 1e-9) + 1e-11  # latencies are whole picoseconds
+        assert bound.makespan <= timeline.makespan * (1 + 1e-9) + 1e-11  # latencies are whole picoseconds
 
 
 def some_lossy_worlds(seed: int, count: int) -> tuple[list[World], Packet]:
@@ -372,13 +372,13 @@ def some_lossy_worlds(seed: int, count: int) -> tuple[list[World], Packet]:
     return worlds, replace(random_transport(draw), virtual_channels="auto")
 
 
-def loses_nothing_silently(world: World, model: Packet, found: Timeline) -> None:
+def loses_nothing_silently(world: World, model: Packet, timeline: Timeline) -> None:
     """What was sent was delivered or lost, of each message and in total, packets and bytes; each byte arrives once.
 
     Messages, ports and receivers count by themselves.
     """
-    assert np.isfinite(found.finish).all()
-    ports: Any = found.ports
+    assert np.isfinite(timeline.finish).all()
+    ports: Any = timeline.ports
     flows = ports.flows
     bytes = np.where(crosses(world), np.ceil(world.graph.bytes), 0).astype(int)
     assert flows.delivered_bytes.tolist() == bytes.tolist()
@@ -393,11 +393,11 @@ def loses_nothing_silently(world: World, model: Packet, found: Timeline) -> None
     if world.graph.alternatives is None:  # what a link carried: at most what was sent by it, at least what arrived
         least, most = np.zeros(world.graph.links, int), np.zeros(world.graph.links, int)
         for task, path in enumerate(world.graph.path.tolist()):
-            own = world.graph.path_links[slice(*world.graph.path_offsets[path : path + 2])] if path >= 0 else []
-            least[own] += flows.delivered_bytes[task]
-            most[own] += flows.sent_bytes[task]
-        assert (least <= found.link_bytes).all()
-        assert (found.link_bytes <= most).all()
+            links = world.graph.path_links[slice(*world.graph.path_offsets[path : path + 2])] if path >= 0 else []
+            least[links] += flows.delivered_bytes[task]
+            most[links] += flows.sent_bytes[task]
+        assert (least <= timeline.link_bytes).all()
+        assert (timeline.link_bytes <= most).all()
 
 
 def some_worlds(seed: int, count: int) -> tuple[list[World], Packet]:
@@ -407,23 +407,23 @@ def some_worlds(seed: int, count: int) -> tuple[list[World], Packet]:
     return worlds, replace(random_model(draw), virtual_channels="auto")
 
 
-def conserves(world: World, model: Packet, found: Timeline) -> None:
+def conserves(world: World, model: Packet, timeline: Timeline) -> None:
     """Every byte and packet arrives once, no buffer holds more than its size, and ports do one thing at a time."""
-    assert np.isfinite(found.finish).all()
+    assert np.isfinite(timeline.finish).all()
     least, most = np.zeros(world.graph.links), np.zeros(world.graph.links)  # what must and what may cross each link
     sizes = np.ceil(world.graph.bytes)
     for path, size in zip(world.graph.path.tolist(), sizes.tolist(), strict=True):
         if path >= 0:
-            own = slice(world.graph.path_offsets[path], world.graph.path_offsets[path + 1])
-            hops, weight = world.graph.path_links[own], world.graph.path_weight[own]
+            hop_range = slice(world.graph.path_offsets[path], world.graph.path_offsets[path + 1])
+            hops, weight = world.graph.path_links[hop_range], world.graph.path_weight[hop_range]
             least[hops[weight > 1 - 1e-9]] += size
             most[hops] += size
-    assert (found.link_bytes >= least).all()
-    assert (found.link_bytes <= most).all()
-    ports: Any = found.ports
+    assert (timeline.link_bytes >= least).all()
+    assert (timeline.link_bytes <= most).all()
+    ports: Any = timeline.ports
     assert ports.latency.count.sum() == np.ceil(sizes[crosses(world)] / model.size).sum()
     assert ports.message_latency.count.sum() == np.count_nonzero(sizes[crosses(world)])
-    assert (ports.active + ports.stalled <= found.makespan * (1 + 1e-9)).all()
+    assert (ports.active + ports.stalled <= timeline.makespan * (1 + 1e-9)).all()
     layout = layout_of(world.graph, model)
     room = np.zeros(world.graph.links)
     buffer = numbers(world, layout, model).buffer.astype(float) * model.flit

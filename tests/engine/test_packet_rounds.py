@@ -60,9 +60,9 @@ def written(graph: LoweredGraph) -> LoweredGraph:
     """All rounds one after the other: a task waits for itself in the round before, too."""
     rounds, tasks, count = graph.rounds, graph.tasks, len(graph.after)
     assert graph.carried is not None
-    own = np.repeat(np.arange(tasks), np.diff(graph.after_offsets))
+    successor = np.repeat(np.arange(tasks), np.diff(graph.after_offsets))
     later = np.concatenate([graph.carried[0], np.arange(tasks)]), np.concatenate([graph.carried[1], np.arange(tasks)])
-    task = [own + r * tasks for r in range(rounds)] + [later[0] + r * tasks for r in range(1, rounds)]
+    task = [successor + r * tasks for r in range(rounds)] + [later[0] + r * tasks for r in range(1, rounds)]
     earlier = [graph.after[:count] + r * tasks for r in range(rounds)]
     earlier += [later[1] + (r - 1) * tasks for r in range(1, rounds)]
     total = rounds * tasks
@@ -81,21 +81,21 @@ def written(graph: LoweredGraph) -> LoweredGraph:
     )
 
 
-def agree(one: Timeline, all_of: Timeline) -> None:
+def agree(once: Timeline, all_of: Timeline) -> None:
     """One written once, the other round by round."""
-    tasks = one.world.graph.tasks
-    assert one.start.tolist() == all_of.start[:tasks].tolist()
-    assert one.finish.tolist() == all_of.finish[-tasks:].tolist()
-    assert one.link_bytes.tolist() == all_of.link_bytes.tolist()
-    assert one.makespan == all_of.makespan
-    ports: Any = one.ports
+    tasks = once.world.graph.tasks
+    assert once.start.tolist() == all_of.start[:tasks].tolist()
+    assert once.finish.tolist() == all_of.finish[-tasks:].tolist()
+    assert once.link_bytes.tolist() == all_of.link_bytes.tolist()
+    assert once.makespan == all_of.makespan
+    ports: Any = once.ports
     for name, expected in vars(all_of.ports).items():
-        found = getattr(ports, name)
+        actual = getattr(ports, name)
         if isinstance(expected, np.ndarray):
-            assert found.tolist() == expected.tolist(), name
+            assert actual.tolist() == expected.tolist(), name
         elif expected is not None:
             for field, numbers in vars(expected).items():
-                assert np.array_equal(getattr(found, field), numbers), (name, field)
+                assert np.array_equal(getattr(actual, field), numbers), (name, field)
 
 
 @pytest.mark.parametrize("case", CASES_OF)
@@ -108,8 +108,8 @@ def test_rounds_are_as_if_they_were_written_one_after_the_other(device: str, cas
     world = repeated(draw, world)
     run = Run(DeviceMemory.named(device), threads=1)
     all_of = replace(world, graph=written(world.graph))
-    (found,), (expected,) = model.simulate([world], run), model.simulate([all_of], run)
-    agree(found, expected)
+    (timeline,), (expected,) = model.simulate([world], run), model.simulate([all_of], run)
+    agree(timeline, expected)
 
 
 @settings(max_examples=30)
@@ -119,9 +119,9 @@ def test_a_kernel_of_rounds_is_exactly_the_twin_of_all_of_them(device: str, seed
     world, model = by_path(draw)
     world = repeated(draw, world)
     expected = by_twin(replace(world, graph=written(world.graph)), model)
-    (found,) = model.simulate([world], Run(DeviceMemory.named(device), threads=1))
-    assert found.start.tolist() == seconds(expected.start[: world.graph.tasks])
-    assert found.finish.tolist() == seconds(expected.finish[-world.graph.tasks :])
+    (timeline,) = model.simulate([world], Run(DeviceMemory.named(device), threads=1))
+    assert timeline.start.tolist() == seconds(expected.start[: world.graph.tasks])
+    assert timeline.finish.tolist() == seconds(expected.finish[-world.graph.tasks :])
 
 
 @pytest.mark.parametrize("rounds", [1, 5])
@@ -132,22 +132,22 @@ def test_tasks_that_take_no_time_change_no_other(device: str, wide: bool, rounds
     between = [Compute(0.0, None, (0 if wide else i,)) for i in range(many)]
     between.append(Compute(0.0, None, tuple(range(1, many + 1)) if wide else (many,)))
     answer, last = Transfer(5000.0, 9, 0), many + 2
-    kept = np.array([0, last])
+    ends = np.array([0, last])
 
     def simulated(tasks: list[Task]) -> Timeline:
         world = place(Traffic.from_tasks("pair", 24, tasks), network, name="pair", routing="adaptive_local")
         if rounds > 1:
             carried = np.array([[0], [len(tasks) - 1]], np.int32)
             world = replace(world, graph=replace(world.graph, rounds=rounds, carried=carried))
-        (found,) = Packet(size=2048, nic_latency=1e-8).simulate([world], Run(DeviceMemory.named(device), threads=1))
-        return found
+        (timeline,) = Packet(size=2048, nic_latency=1e-8).simulate([world], Run(DeviceMemory.named(device), threads=1))
+        return timeline
 
     direct = simulated([Transfer(3000.0, 0, 9), replace(answer, after=(0,))])
-    found = simulated([Transfer(3000.0, 0, 9), *between, replace(answer, after=(last - 1,))])
-    assert found.start[kept].tolist() == direct.start.tolist()
-    assert found.finish[kept].tolist() == direct.finish.tolist()
-    assert (found.start[1:last] == direct.start[1]).all()
-    assert (found.finish[1:last] == direct.finish[0]).all()
+    timeline = simulated([Transfer(3000.0, 0, 9), *between, replace(answer, after=(last - 1,))])
+    assert timeline.start[ends].tolist() == direct.start.tolist()
+    assert timeline.finish[ends].tolist() == direct.finish.tolist()
+    assert (timeline.start[1:last] == direct.start[1]).all()
+    assert (timeline.finish[1:last] == direct.finish[0]).all()
 
 
 @pytest.mark.parametrize("bytes", [3000.0, 60_000.0])
@@ -155,8 +155,8 @@ def test_tasks_that_take_no_time_change_no_other(device: str, wide: bool, rounds
 def test_credits_that_nobody_takes_need_no_slots_for_every_round(device: str, routing: str, bytes: float) -> None:
     """Two servers of a large network: each round has routes of its own, by channels that no later one crosses."""
     network = dragonfly(2, 4, 30, 2)
-    there = network.servers - 1
-    tasks = [Transfer(bytes, 0, there), Transfer(bytes, there, 0, after=(0,))]
+    far = network.servers - 1
+    tasks = [Transfer(bytes, 0, far), Transfer(bytes, far, 0, after=(0,))]
     world = place(Traffic.from_tasks("pair", network.servers, tasks), network, name="pair", routing=routing)
     carried = np.array([[0], [1]], np.int32)
     world = replace(world, graph=replace(world.graph, rounds=400, carried=carried))
@@ -164,10 +164,10 @@ def test_credits_that_nobody_takes_need_no_slots_for_every_round(device: str, ro
         Packet(size=2048, nic_latency=1e-8, samples=0, draws="message"),
         Run(DeviceMemory.named(device), threads=1),
     )
-    (found,), (expected,) = (
-        model.simulate([each], run) for each in (world, replace(world, graph=written(world.graph)))
+    (timeline,), (expected,) = (
+        model.simulate([variant], run) for variant in (world, replace(world, graph=written(world.graph)))
     )
-    agree(found, expected)
+    agree(timeline, expected)
 
 
 @pytest.mark.parametrize("case", CASES_OF)
@@ -195,18 +195,18 @@ def test_what_has_not_ended_by_then_has_no_end(seed: int) -> None:
     assert (whole.finish[~ended] >= part.world.until).all()
 
 
-@pytest.mark.parametrize("fidelity", [Fluid(), Bound(), Slotted()], ids=lambda each: each.name)
+@pytest.mark.parametrize("fidelity", [Fluid(), Bound(), Slotted()], ids=lambda model: model.name)
 def test_fidelities_that_need_every_task_say_so(fidelity: Fidelity) -> None:
     world = repeated(np.random.default_rng(0), random_world(np.random.default_rng(5)))
-    law = f"must be few enough to write all tasks of a job with fidelity={fidelity.name}"
-    with pytest.raises(ValueError, match=f"workload.iterations: {law}, got [2-5] of [0-9]+ tasks in random"):
+    message = f"must be few enough to write all tasks of a job with fidelity={fidelity.name}"
+    with pytest.raises(ValueError, match=f"workload.iterations: {message}, got [2-5] of [0-9]+ tasks in random"):
         simulate([world], fidelity)
 
 
 def test_jobs_that_share_a_cluster_need_every_task() -> None:
     world = repeated(np.random.default_rng(0), random_world(np.random.default_rng(5)))
-    law = "must be few enough to write all tasks of a job that shares a cluster"
-    with pytest.raises(ValueError, match=f"workload.iterations: {law}, got [2-5] of [0-9]+ tasks"):
+    message = "must be few enough to write all tasks of a job that shares a cluster"
+    with pytest.raises(ValueError, match=f"workload.iterations: {message}, got [2-5] of [0-9]+ tasks"):
         side_by_side([world.graph, world.graph])
 
 

@@ -125,13 +125,13 @@ def test_packets_of_a_message_follow_each_other_without_a_gap(packets: int, rest
 def test_a_nic_sends_its_messages_one_after_the_other(count: int, flits: int) -> None:
     """The next is set up when the last packet of that before is in the buffer; the link sends one after the other."""
     world = world_of(FABRIC, [Transfer(32.0 * flits, 0, 1)] * count)
-    leaves, found = 0, []
+    leaves, leave_times = 0, []
     for number in range(count):
         offered = NIC + (number + 1) * SETUP
         leaves = offered + FLIT if number == 0 or leaves + flits * FLIT <= offered else leaves + flits * FLIT
-        found.append(leaves)
+        leave_times.append(leaves)
     # Where the link is free before the next message comes, it looks for one at the end of the packet, and then waits.
-    expected = [delivered(each - FLIT, 2) + MATCH + NIC for each in found]
+    expected = [delivered(time - FLIT, 2) + MATCH + NIC for time in leave_times]
     assert finishes(world) == expected
 
 
@@ -147,63 +147,63 @@ def test_messages_of_a_flit_pass_long_ones() -> None:
 def test_an_output_takes_a_packet_after_the_other(flits: int, inputs: int) -> None:
     """Packets from several inputs at one moment are delivered in the order of ports, a packet's time apart."""
     fabric = dragonfly(inputs + 1, 1, 1, 1)
-    world = world_of(fabric, [Transfer(32.0 * flits, each, inputs) for each in range(inputs)])
+    world = world_of(fabric, [Transfer(32.0 * flits, sender, inputs) for sender in range(inputs)])
     first = delivered(0, 2)
-    assert finishes(world, NETWORK) == [first + each * flits * FLIT for each in range(inputs)]
+    assert finishes(world, NETWORK) == [first + place * flits * FLIT for place in range(inputs)]
 
 
 def test_who_was_granted_least_recently_is_the_next() -> None:
     """Two inputs to one output: packets of both in turns, so that both messages end a packet apart."""
     fabric = dragonfly(3, 1, 1, 1)
-    found = finishes(world_of(fabric, [Transfer(40 * 2048.0, each, 2) for each in (0, 1)]), NETWORK)
-    assert found == [delivered(0, 2) + each * FULL * FLIT for each in (78, 79)]
+    times = finishes(world_of(fabric, [Transfer(40 * 2048.0, sender, 2) for sender in (0, 1)]), NETWORK)
+    assert times == [delivered(0, 2) + packets * FULL * FLIT for packets in (78, 79)]
 
 
 def test_the_first_packet_of_an_input_blocks_those_behind_it() -> None:
     """Input 0 sends to output 4, of which it gets a quarter, and then to output 5, which nobody else uses."""
     fabric = dragonfly(6, 1, 1, 1)
-    tasks = [Transfer(16 * 2048.0, each, 4) for each in range(4)] + [Transfer(16 * 2048.0, 0, 5)]
-    found = finishes(world_of(fabric, tasks), NETWORK)
-    assert found[4] >= delivered(0, 2) + (3.9 * 15 + 15) * FULL * FLIT
-    assert found[4] <= delivered(0, 2) + (4 * 16 + 16) * FULL * FLIT
+    tasks = [Transfer(16 * 2048.0, sender, 4) for sender in range(4)] + [Transfer(16 * 2048.0, 0, 5)]
+    times = finishes(world_of(fabric, tasks), NETWORK)
+    assert times[4] >= delivered(0, 2) + (3.9 * 15 + 15) * FULL * FLIT
+    assert times[4] <= delivered(0, 2) + (4 * 16 + 16) * FULL * FLIT
 
 
 @pytest.mark.parametrize("packets", [1, 2, 3, 5, 6, 14])
 def test_a_credit_loop_sends_at_most_a_buffer_each_round_trip(packets: int) -> None:
     """B / R: to the next input, an edge, back, and a flit; room is free when the head has gone."""
     fabric, sent = dragonfly(1, 2, 1, 1), 400
-    (found,) = finishes(world_of(fabric, [Transfer(sent * 2048.0, 0, 1)]), replace(NETWORK, buffer=packets * 2048))
+    (finish,) = finishes(world_of(fabric, [Transfer(sent * 2048.0, 0, 1)]), replace(NETWORK, buffer=packets * 2048))
     round_trip = OUTPUT + LINK + INPUT + CREDIT + 1.5 * FLIT
     period = max(FULL * FLIT, round_trip / packets)
-    assert (found - delivered(0, 3)) / (sent - 1) == pytest.approx(period, rel=0.005)
+    assert (finish - delivered(0, 3)) / (sent - 1) == pytest.approx(period, rel=0.005)
 
 
 @pytest.mark.parametrize("samples", [1, 5, 64])
 def test_queues_fill_to_what_was_ever_taken_and_empty_again(samples: int) -> None:
     """Five senders to one: the depths over time have the peak of each buffer, and nothing when all has been sent."""
     fabric = dragonfly(3, 2, 1, 1)
-    world = world_of(fabric, [*(Transfer(40 * 2048.0, each, 5) for each in range(5)), Compute(1e-3, None)])
-    found = run(world, replace(NETWORK, samples=samples))
-    ports: Any = found.ports
+    world = world_of(fabric, [*(Transfer(40 * 2048.0, sender, 5) for sender in range(5)), Compute(1e-3, None)])
+    timeline = run(world, replace(NETWORK, samples=samples))
+    ports: Any = timeline.ports
     assert ports.queues.depth.max(axis=1).tolist() == ports.fullest[ports.queues.link].tolist()
     assert ports.fullest.max() == 14 * 2048
     assert samples / 2 <= ports.queues.depth.shape[1] <= samples
     ends = np.arange(1, ports.queues.depth.shape[1] + 1) * ports.queues.interval
-    assert not ports.queues.depth[:, ends - ports.queues.interval > found.finish[:5].max() + 1e-6].any()
-    assert 0 <= ends[-1] - found.makespan < ports.queues.interval
+    assert not ports.queues.depth[:, ends - ports.queues.interval > timeline.finish[:5].max() + 1e-6].any()
+    assert 0 <= ends[-1] - timeline.makespan < ports.queues.interval
 
 
 def crossed(world: World, model: Packet = NETWORK) -> np.ndarray:
     """Packets over each link."""
     ports: Any = run(world, model).ports
-    found: np.ndarray = ports.packets
-    return found
+    packets: np.ndarray = ports.packets
+    return packets
 
 
 def levels_of(fabric: Fabric) -> np.ndarray:
     route: Any = fabric.route
-    found: np.ndarray = route.next_hops().level
-    return found
+    levels: np.ndarray = route.next_hops().level
+    return levels
 
 
 @pytest.mark.parametrize("cables", [1, 2, 3])
@@ -213,12 +213,12 @@ def test_a_source_has_its_cable_whatever_the_load(cables: int, routing: str) -> 
     fabric = dragonfly(3, 2, 3, cables)
     route: Any = fabric.route
     tables = route.next_hops()
-    senders = [each for each in range(6) if each % cables == 0]
-    world = world_of(fabric, [Transfer(8 * 2048.0, each, 6 + each) for each in senders], routing)
-    taken = np.flatnonzero((crossed(world) > 0) & (levels_of(fabric) == GLOBAL) & (tables.source < 2))
-    first = {int(each) for each in tables.outside[:2, 1:, 0].ravel() if tables.level[each] == GLOBAL}
-    assert set(taken.tolist()) <= first
-    assert len(taken) > 0
+    senders = [sender for sender in range(6) if sender % cables == 0]
+    world = world_of(fabric, [Transfer(8 * 2048.0, sender, 6 + sender) for sender in senders], routing)
+    used = np.flatnonzero((crossed(world) > 0) & (levels_of(fabric) == GLOBAL) & (tables.source < 2))
+    first = {int(link) for link in tables.outside[:2, 1:, 0].ravel() if tables.level[link] == GLOBAL}
+    assert set(used.tolist()) <= first
+    assert len(used) > 0
 
 
 def test_an_idle_network_is_crossed_directly() -> None:
@@ -235,7 +235,7 @@ def test_a_full_output_sends_packets_around(threshold: float, goes_around: bool)
     """Two groups send to one server of a third, each as much as its link down takes, so that buffers fill back to the
     outputs of both. None goes around where the other output would need a thousand million times the room."""
     fabric = dragonfly(4, 1, 5, 1)
-    world = world_of(fabric, [Transfer(100 * 2048.0, each, 16) for each in range(8)], "adaptive_local")
+    world = world_of(fabric, [Transfer(100 * 2048.0, sender, 16) for sender in range(8)], "adaptive_local")
     packets = crossed(world, replace(NETWORK, threshold=threshold))[levels_of(fabric) == GLOBAL]
     assert (packets.sum() > 800) == goes_around
 
@@ -243,7 +243,7 @@ def test_a_full_output_sends_packets_around(threshold: float, goes_around: bool)
 def test_an_output_that_is_only_busy_sends_nothing_around() -> None:
     """A crossbar passes no more to an output than its link takes, so the buffer before it stays empty."""
     fabric = dragonfly(4, 1, 5, 1)
-    world = world_of(fabric, [Transfer(100 * 2048.0, each, 16 + each) for each in range(4)], "adaptive_local")
+    world = world_of(fabric, [Transfer(100 * 2048.0, sender, 16 + sender) for sender in range(4)], "adaptive_local")
     assert crossed(world)[levels_of(fabric) == GLOBAL].sum() == 400
 
 
@@ -252,8 +252,8 @@ def test_with_several_cables_the_next_one_is_taken_unless_the_own_has_more_room(
     fabric = dragonfly(1, 2, 2, 2)
     route: Any = fabric.route
     tables = route.next_hops()
-    found = crossed(world_of(fabric, [Transfer(1.0, 0, 2)], "adaptive_local"))
-    (link,) = np.flatnonzero((found > 0) & (tables.level == GLOBAL))
+    packets = crossed(world_of(fabric, [Transfer(1.0, 0, 2)], "adaptive_local"))
+    (link,) = np.flatnonzero((packets > 0) & (tables.level == GLOBAL))
     first = tables.outside[0, 1, 1]
     behind = first if tables.level[first] == GLOBAL else tables.outside[1, 1, 1]
     assert link == behind
@@ -264,25 +264,25 @@ def test_channels_rise_as_far_as_the_dragonfly_has_them(routing: str) -> None:
     """minimal: 2; the others: 3. One more after a link between groups, and at a middle router inside a group."""
     fabric = dragonfly(2, 4, 4, 2)
     draw = np.random.default_rng(3)
-    tasks = [Transfer(4096.0, *(int(each) for each in draw.integers(0, fabric.servers, 2))) for _ in range(200)]
+    tasks = [Transfer(4096.0, *(int(server) for server in draw.integers(0, fabric.servers, 2))) for _ in range(200)]
     twin: Any = twin_of(world_of(fabric, tasks, routing), NETWORK)
     assert isinstance(twin, SstSimulation)
     assert twin.channels == (2 if routing == "minimal" else 3)
-    seen: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    routes: dict[tuple[int, int], list[tuple[int, int]]] = {}
     come = twin.come
 
     def watch(packet: Any, port: int, virtual: int, now: int) -> None:
-        seen.setdefault((packet.task, packet.number), []).append((twin.level[port], virtual))
+        routes.setdefault((packet.task, packet.number), []).append((twin.level[port], virtual))
         come(packet, port, virtual, now)
 
     twin.come = watch
     assert not twin.run().buffered
-    for route in seen.values():
+    for route in routes.values():
         levels = [level for level, _ in route]
         around = [level == GLOBAL for level in levels[:-1]]
         if levels == [UP, LOCAL, LOCAL]:  # by a middle router
             around = [False, True]
-        assert [virtual for _, virtual in route] == [sum(around[:each]) for each in range(len(route))]
+        assert [virtual for _, virtual in route] == [sum(around[:hop]) for hop in range(len(route))]
         assert max(virtual for _, virtual in route) < twin.channels
 
 
@@ -311,7 +311,7 @@ def test_the_ports_of_a_router_are_those_of_endpoints_of_its_group_and_between_g
     hops = layout.next_hops
     assert sorted(layout.first_seen.tolist()) == list(range(layout.ports))
     gates = {
-        (group, int(WIRINGS[wiring](*(np.array(each) for each in (group, other, turn)), 4))): other
+        (group, int(WIRINGS[wiring](*(np.array(index) for index in (group, other, turn)), 4))): other
         for group in range(4)
         for other in range(4)
         for turn in range(cables)
@@ -323,7 +323,7 @@ def test_the_ports_of_a_router_are_those_of_endpoints_of_its_group_and_between_g
         assert hops.level[inputs].tolist() == sorted(hops.level[inputs].tolist())
         up, local, far = (np.array(inputs)[hops.level[inputs] == level] for level in (UP, LOCAL, GLOBAL))
         assert up.tolist() == hops.up[2 * router : 2 * router + 2].tolist()
-        assert hops.source[local].tolist() == [3 * group + each for each in range(3) if each != place]
+        assert hops.source[local].tolist() == [3 * group + neighbour for neighbour in range(3) if neighbour != place]
         ports = [port for port in range(3 * cables) if port // plan.global_ports == place]
         assert (hops.source[far] // 3).tolist() == [gates[group, port] for port in ports]
 
@@ -336,9 +336,9 @@ def random_world(draw: np.random.Generator, routing: str) -> World:
     fabric = Dragonfly(speed, 1, latency, *sizes).build(servers, Demand(servers))
     tasks: list[Task] = []
     for number in range(int(draw.integers(1, 25))):
-        source, target = (int(each) for each in draw.integers(0, servers, 2))
+        source, target = (int(server) for server in draw.integers(0, servers, 2))
         size = float(draw.choice([1.0, 64.0, 500.5, 4096.0, 20_000.0]))
-        after = tuple({int(each) for each in draw.integers(0, number, draw.integers(0, 2))} if number else ())
+        after = tuple({int(task) for task in draw.integers(0, number, draw.integers(0, 2))} if number else ())
         transfer = Transfer(size, source, target if draw.random() < 0.6 else 0, after)
         tasks.append(transfer if draw.random() < 0.7 else computes(draw, after))
     return world_of(fabric, tasks, routing, int(draw.integers(2**63)))
@@ -372,33 +372,33 @@ def test_every_byte_arrives_once(routing: str, seed: int) -> None:
     """Through one link up and one down, and as often between routers as a route allows; buffers hold what they may."""
     draw = np.random.default_rng(seed)
     world, model = random_world(draw, routing), random_model(draw)
-    found = run(world, model)
+    timeline = run(world, model)
     sends = (world.graph.path >= 0) & (np.diff(np.append(world.graph.path_offsets, 0))[world.graph.path] > 0)
     sizes = np.ceil(world.graph.bytes) * sends
     hops: Any = world.graph.next_hops
-    ports: Any = found.ports
+    ports: Any = timeline.ports
     packets = int(np.ceil(sizes / model.size).sum())
     for level in (UP, DOWN):
-        assert found.link_bytes[hops.level == level].sum() == sizes.sum()
+        assert timeline.link_bytes[hops.level == level].sum() == sizes.sum()
         assert ports.packets[hops.level == level].sum() == packets
-    most = {LOCAL: 1, GLOBAL: 1} if routing == "minimal" else {LOCAL: 3, GLOBAL: 2}
-    assert ports.packets[hops.level == GLOBAL].sum() <= most[GLOBAL] * packets
-    assert ports.packets[hops.level == LOCAL].sum() <= (most[LOCAL] + 1) * packets
+    limit = {LOCAL: 1, GLOBAL: 1} if routing == "minimal" else {LOCAL: 3, GLOBAL: 2}
+    assert ports.packets[hops.level == GLOBAL].sum() <= limit[GLOBAL] * packets
+    assert ports.packets[hops.level == LOCAL].sum() <= (limit[LOCAL] + 1) * packets
     assert ports.latency.count.sum() == packets
-    assert np.isfinite(found.finish).all()
-    assert (ports.active + ports.stalled <= found.makespan * (1 + 1e-9)).all()
+    assert np.isfinite(timeline.finish).all()
+    assert (ports.active + ports.stalled <= timeline.makespan * (1 + 1e-9)).all()
     assert (ports.fullest <= (3 * model.buffer)).all()
 
 
 def test_no_answer_depends_on_threads_or_on_other_worlds() -> None:
     draw = np.random.default_rng(7)
-    worlds = [random_world(draw, ROUTINGS[each % 3]) for each in range(12)]
+    worlds = [random_world(draw, ROUTINGS[index % 3]) for index in range(12)]
     model = random_model(draw)
     alone = [run(world, model) for world in worlds]
     for threads, order in ((2, 1), (3, -1)):
         together = model.simulate(worlds[::order], Run(threads=threads))[::order]
-        for one, other in zip(alone, together, strict=True):
-            assert one.finish.tobytes() == other.finish.tobytes()
+        for single, batched in zip(alone, together, strict=True):
+            assert single.finish.tobytes() == batched.finish.tobytes()
 
 
 def refused() -> Iterator[tuple[dict[str, Any], str]]:
@@ -424,12 +424,12 @@ def test_worlds_that_it_does_not_have_are_refused() -> None:
     fabric = dragonfly(2, 2, 3, 1)
     sends = [Transfer(100.0, 0, 5)]
     assert SST.refuses(world_of(fabric, sends)) is None
-    law = "routing: must be one of minimal, valiant_group, adaptive_local with packet.model=sst"
+    message = "routing: must be one of minimal, valiant_group, adaptive_local with packet.model=sst"
     for routing in ("ugal", "ecmp"):
-        assert SST.refuses(world_of(fabric, sends, routing)) == f"{law}, got {routing} in sst"
+        assert SST.refuses(world_of(fabric, sends, routing)) == f"{message}, got {routing} in sst"
     plus = DragonflyPlus(12.5e9, 1, 1e-7, 2, 2, 2, 3, 1).build(12, Demand(12))
-    law = "fabric: must be a dragonfly with packet.model=sst"
-    assert SST.refuses(world_of(plus, sends)) == f"{law}, got dragonfly_plus"
+    message = "fabric: must be a dragonfly with packet.model=sst"
+    assert SST.refuses(world_of(plus, sends)) == f"{message}, got dragonfly_plus"
     with pytest.raises(ValueError, match=r"^sst.latency: must be more than 0 with packet.model=sst, got 0 ps$"):
         run(world_of(dragonfly(2, 2, 3, 1, latency=0.0), sends), replace(NETWORK, switch_latency=0.0))
 
@@ -437,12 +437,12 @@ def test_worlds_that_it_does_not_have_are_refused() -> None:
 def test_a_world_beyond_memory_is_refused_before_it_starts() -> None:
     """With what it would take; that is what the kernel takes, but for its tasks."""
     fabric = dragonfly(2, 3, 4, 1)
-    world = world_of(fabric, [Transfer(1e6, each, 23 - each) for each in range(12)], "adaptive_local")
+    world = world_of(fabric, [Transfer(1e6, sender, 23 - sender) for sender in range(12)], "adaptive_local")
     layout = layout_of(world.graph, SST, world.routing)
     prepared = Prepared(world, layout, numbers(world, layout, SST), is_sst=True)
     batch = pack([world], [layout], [prepared.amounts])
-    taken = _C.packets(batch.arrays, SST.kernel(), HOST_MEMORY, 0, 1, PORTS_OF_A_THREAD)
-    assert prepared.state == pytest.approx(taken, rel=0.05)
+    state = _C.packets(batch.arrays, SST.kernel(), HOST_MEMORY, 0, 1, PORTS_OF_A_THREAD)
+    assert prepared.state == pytest.approx(state, rel=0.05)
     large = world_of(fabric, [Transfer(1e13, 0, 23)], "adaptive_local")
     with pytest.raises(
         ValueError, match=r"^packet.buffer: a world's buffers must take at most 32 GiB, got \d+\.\d GiB"

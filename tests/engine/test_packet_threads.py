@@ -40,17 +40,17 @@ def same_bytes(worlds: Sequence[World], model: Packet, most: int = 4) -> None:
     """Of every port, buffer and task, of all latencies, and how worlds ended; with 1 to ``most`` threads for each."""
     alone = simulated(worlds, model, 1)
     assert (alone.arrays["status"] != _C.RUNNING).all()
-    for each in range(2, most + 1):
-        shared = simulated(worlds, model, each * len(worlds))
+    for threads in range(2, most + 1):
+        shared = simulated(worlds, model, threads * len(worlds))
         for name in (*ANSWERS, "latencies", "message_latencies"):
-            assert shared.arrays[name].tobytes() == alone.arrays[name].tobytes(), (name, each)
+            assert shared.arrays[name].tobytes() == alone.arrays[name].tobytes(), (name, threads)
 
 
 def coarse_model(draw: np.random.Generator) -> Packet:
     """Of packets that are not so small that windows are many: threads meet in each."""
-    found = random_model(draw)
-    size = found.size * 256 if found.size < 256 else found.size
-    return replace(found, size=size, buffer="auto" if found.buffer == "auto" else 2 * size)
+    model = random_model(draw)
+    size = model.size * 256 if model.size < 256 else model.size
+    return replace(model, size=size, buffer="auto" if model.buffer == "auto" else 2 * size)
 
 
 @settings(max_examples=60)
@@ -172,7 +172,7 @@ def test_parts_whose_threads_never_come_are_done_by_those_that_do() -> None:
     """Four parts and one thread: OpenMP gives no more. So no thread is waited for that has not begun a part."""
     seeds = range(8)
     program = [sys.executable, "-c", PROGRAM, str(Path(__file__).parents[2]), *map(str, seeds)]
-    found = subprocess.run(
+    completed = subprocess.run(
         program, env=os.environ | {"OMP_THREAD_LIMIT": "1"}, capture_output=True, text=True, timeout=120
     )
-    assert found.stdout.split() == [answers(seed, 1) for seed in seeds], found.stderr
+    assert completed.stdout.split() == [answers(seed, 1) for seed in seeds], completed.stderr

@@ -56,10 +56,10 @@ def incast(make_world: MakeWorld, senders: int, size: float) -> World:
 def test_a_dropped_packet_comes_a_timeout_later(make_world: MakeWorld) -> None:
     """Three packets come to a queue that holds one: two are dropped, then one of these again."""
     model = Packet(loss="drop", buffer=4096, timeout=50e-6)
-    found = run(incast(make_world, 3, 4096), model)
+    timeline = run(incast(make_world, 3, 4096), model)
     alone = FLIT + PACKET + 2 * LATENCY
-    assert sorted(found.finish) == pytest.approx([alone, alone + 50e-6, alone + 100e-6], **EXACT)
-    ports: Any = found.ports
+    assert sorted(timeline.finish) == pytest.approx([alone, alone + 50e-6, alone + 100e-6], **EXACT)
+    ports: Any = timeline.ports
     assert ports.lost.tolist() == [0, 0, 0, 3]
     assert ports.packets.sum() == 3 + 3 + 3  # the first links carry each packet again that is lost
 
@@ -68,20 +68,20 @@ def test_a_dropped_packet_comes_a_timeout_later(make_world: MakeWorld) -> None:
 def test_a_trimmed_packet_comes_a_round_trip_later(make_world: MakeWorld, control: str) -> None:
     """A flit goes on to the receiver, a flit comes back, and the packet comes again."""
     model = Packet(loss="trim", control=control, buffer=4096)
-    found = run(incast(make_world, 2, 4096), model)
+    timeline = run(incast(make_world, 2, 4096), model)
     one_way = 2 * (FLIT + LATENCY)
     alone = FLIT + PACKET + 2 * LATENCY
-    assert sorted(found.finish) == pytest.approx([alone, 2 * one_way + alone], **EXACT)
+    assert sorted(timeline.finish) == pytest.approx([alone, 2 * one_way + alone], **EXACT)
 
 
 @pytest.mark.parametrize("senders", [2, 8, 70])
 def test_pulls_end_an_incast_near_its_bound(make_world: MakeWorld, senders: int) -> None:
     """All but the packets of the first round trip come as fast as the last link takes them; queues stay short."""
-    found = run(incast(make_world, senders, 200 * 4096), NDP)
+    timeline = run(incast(make_world, senders, 200 * 4096), NDP)
     bound = senders * 200 * PACKET
     round_trip = 4 * (FLIT + LATENCY) + 2 * PACKET
-    assert bound < found.makespan <= bound + 2 * round_trip
-    ports: Any = found.ports
+    assert bound < timeline.makespan <= bound + 2 * round_trip
+    ports: Any = timeline.ports
     assert ports.fullest.max() == NDP.buffer  # full at the beginning, and never more
     assert ports.latency.quantile(0.5) <= 2 * LATENCY + FLIT + PACKET + 8 * PACKET
 
@@ -102,9 +102,9 @@ def test_a_receiver_pulls_at_the_rate_of_all_its_interfaces(
         world = replace(world, graph=replace(world.graph, ends=ends_of(range(senders), [senders] * senders)))
     else:
         world = replace(world, graph=spread(world.graph, senders, interfaces))
-    found = run(world, replace(NDP, buffer=64 * 4096))
+    timeline = run(world, replace(NDP, buffer=64 * 4096))
     bound = senders * packets * PACKET / interfaces
-    assert bound <= found.makespan <= 1.12 * bound  # one interface has more to come than the others at times
+    assert bound <= timeline.makespan <= 1.12 * bound  # one interface has more to come than the others at times
     amounts = numbers(world, layout_of(world.graph, NDP), NDP)
     assert amounts.control.pull.tolist() == [math.ceil(4096 * 80 / interfaces)] * senders
     assert len(set(amounts.control.puller.tolist())) == 1
@@ -206,7 +206,7 @@ def test_none_is_marked_below_kmin_and_all_above_kmax(make_world: MakeWorld, at:
         assert marks(world, ecn_at=at, ecn_from=0, ecn_to=threshold, ecn_most=0) == as_many
     deep = incast(make_world, 6, 200 * 4096)
     low, high = 100_000, 900_000
-    most, least = (marks(deep, ecn_at=at, ecn_from=each, ecn_to=each) for each in (low, high - 1))
+    most, least = (marks(deep, ecn_at=at, ecn_from=mark, ecn_to=mark) for mark in (low, high - 1))
     assert 0 < least < most
     assert marks(deep, ecn_at=at, ecn_from=low, ecn_to=high, ecn_most=0) == least
     assert least < marks(deep, ecn_at=at, ecn_from=low, ecn_to=high, ecn_most=1) < most
@@ -243,9 +243,9 @@ def test_a_rate_falls_by_half_and_comes_back_by_halves() -> None:
 def test_windows_end_an_incast_near_its_bound_with_waits_near_their_target(make_world: MakeWorld, loss: str) -> None:
     """The link is always busy, and most packets wait for about as long as the target says, which is a round trip."""
     world = incast(make_world, 8, 20e6)
-    found = run(world, replace(NSCC, loss=loss, target=4e-6))
-    ports: Any = found.ports
-    assert 160e6 / C < found.makespan < 1.03 * 160e6 / C
+    timeline = run(world, replace(NSCC, loss=loss, target=4e-6))
+    ports: Any = timeline.ports
+    assert 160e6 / C < timeline.makespan < 1.03 * 160e6 / C
     assert ports.latency.quantile(0.5) - FLIT - PACKET - 2 * LATENCY < 8e-6
 
 
@@ -279,10 +279,10 @@ def test_hpcc_uses_its_share_of_a_link_and_keeps_queues_near_zero(
 ) -> None:
     """Once the first windows have left, a few packets wait at most, and half of them for one other at most."""
     size = 40e6 / senders
-    found = run(incast(make_world, senders, size), replace(HPCC, hpcc_utilization=utilization))
-    ports: Any = found.ports
-    assert utilization * found.makespan == pytest.approx(senders * size / C, rel=0.06)
-    assert found.makespan >= senders * size / C
+    timeline = run(incast(make_world, senders, size), replace(HPCC, hpcc_utilization=utilization))
+    ports: Any = timeline.ports
+    assert utilization * timeline.makespan == pytest.approx(senders * size / C, rel=0.06)
+    assert timeline.makespan >= senders * size / C
     assert ports.latency.quantile(0.5) <= (2 * LATENCY + FLIT + 2 * PACKET) * 17 / 16
     late = ports.queues.depth[:, ports.queues.depth.shape[1] // 4 :]
     assert late.max() <= 8 * 4096
@@ -337,8 +337,8 @@ def stride(slow: int | None = None) -> World:
 
 def shared_link(world: World) -> int:
     """Return a link that packets of several messages cross, as one of several equal ones."""
-    found: Any = run(world, Packet()).ports
-    return int(np.flatnonzero((found.packets > 400) & (found.packets < 600) & (found.packets != 500))[0])
+    ports: Any = run(world, Packet()).ports
+    return int(np.flatnonzero((ports.packets > 400) & (ports.packets < 600) & (ports.packets != 500))[0])
 
 
 def test_without_marks_recycled_entropies_spread_packets_as_drawn_ones_do() -> None:
@@ -385,30 +385,30 @@ def test_a_flowlet_keeps_its_path_until_its_message_has_paused() -> None:
     traffic = Traffic.from_tasks("one", 16, [Transfer(64 * 4096.0, 0, 15)])
     world = place(traffic, fabric, name="one", routing="spray", seed=1)
     limit = np.where(np.diff(world.graph.path_offsets), 4.096e9, np.inf)
-    apart = replace(world, graph=replace(world.graph, path_limit=limit))
+    paced = replace(world, graph=replace(world.graph, path_limit=limit))
 
     def paths(world: World, gap: float) -> int:
         ports: Any = run(world, Packet(draws="flowlet", flowlet_gap=gap)).ports
         return int((ports.packets > 0).sum() - 2) // 2  # of links besides those of the servers
 
-    assert paths(world, 1e-6) == paths(apart, 2e-6) == 1
-    assert paths(world, 0) == paths(apart, 1e-6) == 8
+    assert paths(world, 1e-6) == paths(paced, 2e-6) == 1
+    assert paths(world, 0) == paths(paced, 1e-6) == 8
 
 
 def test_sprayed_packets_that_are_lost_take_other_paths() -> None:
     fabric = LeafSpine(C, 1, 5e-7, 4).build(16, Demand(16))
     tasks = [Transfer(100 * 4096.0, host, 15) for host in range(15)]
     world = place(Traffic.from_tasks("incast", 16, tasks), fabric, name="incast", routing="spray", seed=1)
-    found = run(world, NDP)
-    ports: Any = found.ports
-    assert 1500 * PACKET < found.makespan < 1.02 * 1500 * PACKET
+    timeline = run(world, NDP)
+    ports: Any = timeline.ports
+    assert 1500 * PACKET < timeline.makespan < 1.02 * 1500 * PACKET
     assert ports.latency.count.sum() == 1500
     assert ports.lost.sum() > 0
 
 
 def test_hpcc_is_refused_where_packets_of_a_message_take_several_paths() -> None:
-    law = "packet.draws: must be message with packet.control=hpcc and several paths, as in stride"
-    assert HPCC.refuses(stride()) == f"{law}, got packet"
+    message = "packet.draws: must be message with packet.control=hpcc and several paths, as in stride"
+    assert HPCC.refuses(stride()) == f"{message}, got packet"
     assert replace(HPCC, draws="message").refuses(stride()) is None
 
 
@@ -417,13 +417,13 @@ def test_hpcc_is_refused_where_packets_of_a_message_take_several_paths() -> None
 def test_what_was_sent_was_delivered_or_lost(seed: int) -> None:
     (world,), model = some_lossy_worlds(seed, 1)
     try:
-        found = run(world, model)
+        timeline = run(world, model)
     except ValueError as error:
         if "every message must arrive" in str(error):  # two messages lose each other's packets for ever
             return
         raise
-    loses_nothing_silently(world, model, found)
-    ports: Any = found.ports
+    loses_nothing_silently(world, model, timeline)
+    ports: Any = timeline.ports
     if model.ecn_from is None:
         assert not ports.marked.any()
     if model.loses and model.buffer != "auto":
@@ -432,7 +432,7 @@ def test_what_was_sent_was_delivered_or_lost(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "law"),
+    ("change", "message"),
     [
         ({"loss": "red"}, "loss: must be one of none, drop, trim, got 'red'"),
         ({"control": "tcp"}, "control: must be one of none, dcqcn, pulls, nscc, swift, hpcc, got 'tcp'"),
@@ -465,8 +465,8 @@ def test_what_was_sent_was_delivered_or_lost(seed: int) -> None:
         ),
     ],
 )
-def test_a_wrong_setting_is_named(change: dict[str, Any], law: str) -> None:
-    with pytest.raises(ValueError, match=rf"^packet\.{law}$"):
+def test_a_wrong_setting_is_named(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=rf"^packet\.{message}$"):
         Packet(**change)
 
 
@@ -474,10 +474,10 @@ def test_a_message_that_leaves_by_several_interfaces_is_refused(make_world: Make
     world = make_world([{"path": [0, 1], "bytes": 100, "weight": [0.5, 0.5]}], [C, C])
     both = Alternatives(np.array([0, 2]), np.array([0, 1, 2]), np.array([0, 1], np.int32), np.array([0.5, 0.5]))
     world = replace(world, graph=replace(world.graph, alternatives=both))
-    law = "where a message leaves by several interfaces of its server, as in world, got"
+    message = "where a message leaves by several interfaces of its server, as in world, got"
     assert Packet().refuses(world) is None
-    assert NDP.refuses(world) == f"packet.loss: must be none {law} trim"
-    assert replace(NDP, loss="none").refuses(world) == f"packet.control: must be none {law} pulls"
-    assert Packet(draws="flowlet").refuses(world) == f"packet.draws: must be packet {law} flowlet"
-    assert Packet(window="auto").refuses(world) == f"packet.window: must be null {law} auto"
-    assert Packet(ecn_from=5000).refuses(world) == f"packet.ecn_from: must be null {law} 5000"
+    assert NDP.refuses(world) == f"packet.loss: must be none {message} trim"
+    assert replace(NDP, loss="none").refuses(world) == f"packet.control: must be none {message} pulls"
+    assert Packet(draws="flowlet").refuses(world) == f"packet.draws: must be packet {message} flowlet"
+    assert Packet(window="auto").refuses(world) == f"packet.window: must be null {message} auto"
+    assert Packet(ecn_from=5000).refuses(world) == f"packet.ecn_from: must be null {message} 5000"

@@ -186,10 +186,10 @@ def queued(
 ) -> Timeline:
     """Collectives on one communicator, each of what is computed at that time."""
     columns, earlier = Columns(), np.array([-1])
-    for number, (each, seconds) in enumerate(zip(tasks, ready, strict=True)):
+    for number, (bucket, seconds) in enumerate(zip(tasks, ready, strict=True)):
         delay = columns.compute(Label(f"delay {number}"), np.array([-1]), seconds)
-        row = columns.row(Operation.of(each))
-        task = columns.collective(Label(f"bucket {number}"), np.array([row]), each.bytes)
+        row = columns.row(Operation.of(bucket))
+        task = columns.collective(Label(f"bucket {number}"), np.array([row]), bucket.bytes)
         columns.wait(task, delay)
         columns.queue(task, earlier)
         earlier = task
@@ -232,8 +232,8 @@ def test_phases_of_queued_collectives_overlap_and_each_phase_is_in_order(
             after = max(between, after) + behind
     tasks = [collective(op, servers, bytes=size, local=local) for op, size, _ in buckets]
     ready = [seconds for _, _, seconds in buckets]
-    found = queued(switch(servers), tasks, ready, "hierarchical", rings, local * side_by_side)
-    assert found.makespan == pytest.approx(after, rel=1e-9)
+    timeline = queued(switch(servers), tasks, ready, "hierarchical", rings, local * side_by_side)
+    assert timeline.makespan == pytest.approx(after, rel=1e-9)
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "halving_doubling", "double_binary_tree"])
@@ -249,17 +249,17 @@ def test_groups_side_by_side_reduce_inside_and_then_by_the_algorithm(algorithm: 
     both = collective("all_reduce", 4, bytes=2 * S, local=4)
     between = run(switch(4), collective("all_reduce", 4, bytes=2 * S), all_reduce=algorithm)
     traffic = replace(Traffic.from_tasks("t", 4, [both], 200e9), ranks_per_server=8)
-    found = simulate(place(traffic, switch(4), name="world", all_reduce=algorithm))
+    timeline = simulate(place(traffic, switch(4), name="world", all_reduce=algorithm))
     if algorithm != "double_binary_tree":  # cuts each group's part into chunks
-        assert found.makespan == pytest.approx(between.makespan + 2 * 3 / 4 * S / 200e9, rel=1e-9)
-    np.testing.assert_allclose(found.link_bytes, between.link_bytes, rtol=1e-9)
+        assert timeline.makespan == pytest.approx(between.makespan + 2 * 3 / 4 * S / 200e9, rel=1e-9)
+    np.testing.assert_allclose(timeline.link_bytes, between.link_bytes, rtol=1e-9)
 
 
 @pytest.mark.parametrize("algorithm", names("all_reduce"))
 def test_ranks_of_one_server_reduce_inside_it_by_any_algorithm(algorithm: str) -> None:
     traffic = replace(Traffic.from_tasks("t", 1, [collective("all_reduce", 1, local=4)], 200e9), ranks_per_server=4)
-    found = simulate(place(traffic, switch(1), name="world", all_reduce=algorithm))
-    assert found.makespan == pytest.approx(2 * 3 / 4 * S / 200e9)
+    timeline = simulate(place(traffic, switch(1), name="world", all_reduce=algorithm))
+    assert timeline.makespan == pytest.approx(2 * 3 / 4 * S / 200e9)
 
 
 def test_a_collective_is_queued_after_one_that_it_waits_for() -> None:
@@ -327,13 +327,13 @@ def test_a_connection_keeps_its_path_and_connections_spread_evenly() -> None:
     fabric = planes(4)
     one = place(Traffic.from_tasks("t", 2, (Transfer(S, 0, 1), Transfer(2 * S, 0, 1))), fabric, name="world")
     assert one.graph.path[0] == one.graph.path[1]
-    taken = [
+    paths = [
         tuple(place(Traffic.from_tasks("t", 2, (Transfer(S, 0, 1),)), fabric, name="world", seed=seed).graph.path_links)
         for seed in range(400)
     ]
     # 400 draws from 4 paths: 100 each, standard deviation sqrt(400 * 1/4 * 3/4) = 8.7
-    assert all(60 < count < 140 for count in Counter(taken).values())
-    assert len(set(taken)) == 4
+    assert all(60 < count < 140 for count in Counter(paths).values())
+    assert len(set(paths)) == 4
 
 
 @given(st.integers(0, 2**64 - 1), st.permutations(range(6)))
@@ -396,8 +396,8 @@ def test_the_worlds_of_any_collective_are_valid_and_send_what_the_op_needs(
     timeline = simulate(world)
     assert timeline.task_start[1] == 1.0
     # Whoever contributes must send at least its part to another server, whichever algorithm.
-    least = 0.0 if n == 1 else size / n / local * (n - 1)
-    assert timeline.link_bytes[:9].sum() >= least * (1 - 1e-9)
+    bound = 0.0 if n == 1 else size / n / local * (n - 1)
+    assert timeline.link_bytes[:9].sum() >= bound * (1 - 1e-9)
 
 
 def test_buckets_of_one_group_share_the_paths_of_its_ring() -> None:
@@ -456,6 +456,6 @@ def test_endpoints_are_those_of_the_paths(rings: str) -> None:
     assert np.all(graph.channel[sends] >= 0)
     for end in (graph.source, graph.target, graph.channel):
         assert np.all(end[~sends] == -1)
-    own = np.flatnonzero(graph.owner == 4)  # an uneven all-to-all
-    pairs = {(int(graph.source[task]), int(graph.target[task])) for task in own if sends[task]}
+    exchange = np.flatnonzero(graph.owner == 4)  # an uneven all-to-all
+    pairs = {(int(graph.source[task]), int(graph.target[task])) for task in exchange if sends[task]}
     assert pairs == {(0, 1), (3, 0), (1, 3)}

@@ -30,19 +30,21 @@ FABRICS = (*SHARING, "sip_ml", "ocs_reconfig")
 def numbers(world: World) -> str:
     """Return a digest of all numbers of a world: its arrays, and those of its graph and fabric."""
     parts = [part for part in (world, world.graph, world.fabric) if part is not None]
-    values = [{each.name: getattr(part, each.name) for each in fields(part)} for part in parts]
+    values = [{field.name: getattr(part, field.name) for field in fields(part)} for part in parts]
     plain = (np.ndarray, int, float)
-    return digest([{name: value for name, value in one.items() if isinstance(value, plain)} for one in values])
+    return digest(
+        [{name: value for name, value in part_values.items() if isinstance(value, plain)} for part_values in values]
+    )
 
 
 @pytest.mark.parametrize("fabric", FABRICS)
 def test_a_world_is_what_is_placed_alone(fabric: str) -> None:
-    asked = Builder().build(grid([f"fabric={fabric}", *JOB], check))
-    cases = [case for each in asked for case in each.cases]
+    points = Builder().build(grid([f"fabric={fabric}", *JOB], check))
+    cases = [case for point in points for case in point.cases]
     alone = [
-        Placer(case.fabric, lowering_of(each.point)).place(case.job.traffic, case.world.name)
-        for each in asked
-        for case in each.cases
+        Placer(case.fabric, lowering_of(point.point)).place(case.job.traffic, case.world.name)
+        for point in points
+        for case in point.cases
     ]
     digests = [numbers(world) for world in alone]
     assert len({*digests}) == len(alone)
@@ -54,5 +56,5 @@ def test_a_world_is_what_is_placed_alone(fabric: str) -> None:
 
 def test_other_jobs_and_other_ways_to_place_them_have_their_own() -> None:
     words = ["fabric=fat_tree", "workload.tables=4,8", "all_reduce=ring,swing", "seed=0,1", "routing=ecmp,spray"]
-    asked = Builder().build(grid([*words, "workload.rows=1000", "servers=8"], check))
-    assert len({id(each.cases[0].world.graph) for each in asked}) == len(asked) == 16
+    points = Builder().build(grid([*words, "workload.rows=1000", "servers=8"], check))
+    assert len({id(point.cases[0].world.graph) for point in points}) == len(points) == 16

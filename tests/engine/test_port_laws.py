@@ -81,10 +81,10 @@ def check_places(op: str, name: str, places: list[tuple[int, int]]) -> None:
         for size in sizes(name)
         for bandwidth in (LOCALS if local > 1 else LOCALS[:1])
     ]
-    found = Fluid().simulate([world(op, name, *point) for point in points])
-    for (servers, local, size, bandwidth), timeline in zip(points, found, strict=True):
-        wanted = least(op, name, servers, local, bandwidth) * size
-        assert timeline.makespan >= wanted * (1 - ROUNDING), (servers, local, size, bandwidth)
+    timelines = Fluid().simulate([world(op, name, *point) for point in points])
+    for (servers, local, size, bandwidth), timeline in zip(points, timelines, strict=True):
+        bound = least(op, name, servers, local, bandwidth) * size
+        assert timeline.makespan >= bound * (1 - ROUNDING), (servers, local, size, bandwidth)
 
 
 @pytest.mark.parametrize("ranks", [FEW, pytest.param(ALL, marks=SLOW)], ids=["few", "all"])
@@ -130,16 +130,16 @@ def test_trees_inside_a_server_are_no_faster_than_on_a_switch_and_little_slower_
     chunks: int, most: float, ranks
 ) -> None:
     """A tree's edges share a port at all times here; on a switch, while they send: the more chunks, the more alike."""
-    found = compared("all_reduce", "double_binary_tree", 2 * chunks * 2.0**19, ranks)
-    assert 1 - ROUNDING <= min(found) <= max(found) <= most + ROUNDING
+    ratios = compared("all_reduce", "double_binary_tree", 2 * chunks * 2.0**19, ranks)
+    assert 1 - ROUNDING <= min(ratios) <= max(ratios) <= most + ROUNDING
 
 
 @pytest.mark.parametrize("local", FEW)
 @pytest.mark.parametrize(("op", "name"), [run for run in RUNS if algorithms()[run[1]].streams])
 def test_rings_as_flows_inside_a_server_take_as_long_as_in_steps(op: str, name: str, local: int) -> None:
     steps, flows = (world(op, name, 1, local, 1e6, NETWORK, rings) for rings in ("steps", "flows"))
-    found = Fluid().simulate([steps, flows])
-    assert found[0].makespan == pytest.approx(found[1].makespan, rel=1e-12)
+    timelines = Fluid().simulate([steps, flows])
+    assert timelines[0].makespan == pytest.approx(timelines[1].makespan, rel=1e-12)
 
 
 @st.composite

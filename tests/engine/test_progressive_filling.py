@@ -17,7 +17,7 @@ WORLDS = 60
 def random_world(seed: int) -> World:
     """Flows that come within a second: some leave soon, the others stay for minutes."""
     random = np.random.default_rng(seed)
-    links, paths, tasks = (int(random.integers(1, most)) for most in (40, 60, 200))
+    links, paths, tasks = (int(random.integers(1, limit)) for limit in (40, 60, 200))
     crossed = [random.choice(links, size=random.integers(1, min(links, 6) + 1), replace=False) for _ in range(paths)]
     hops = sum(map(len, crossed))
     graph = LoweredGraph(

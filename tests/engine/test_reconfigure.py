@@ -82,13 +82,13 @@ def test_what_would_be_sampled_almost_for_ever_is_an_error(forwarding: bool, end
 
 
 def test_rounding_does_not_choose_between_demands_that_are_alike() -> None:
-    how = ring_of_three().control
-    assert isinstance(how, DemandDriven)
+    control = ring_of_three().control
+    assert isinstance(control, DemandDriven)
     even, none = np.full((16, 16), 1e9), np.zeros((16, 16), np.int64)
     noise = 1 + np.random.default_rng(0).uniform(-1e-15, 1e-15, even.shape)
-    expected = reconfigure._other_circuits(even, none, 2, how)
-    np.testing.assert_array_equal(reconfigure._other_circuits(even * noise, none, 2, how), expected)
-    assert (reconfigure._other_circuits(even * (1 + 1e6 * (noise - 1)), none, 2, how) != expected).any()
+    expected = reconfigure._other_circuits(even, none, 2, control)
+    np.testing.assert_array_equal(reconfigure._other_circuits(even * noise, none, 2, control), expected)
+    assert (reconfigure._other_circuits(even * (1 + 1e6 * (noise - 1)), none, 2, control) != expected).any()
 
 
 def test_what_begins_between_two_looks_waits_for_the_next() -> None:
@@ -164,10 +164,10 @@ def ran(request: pytest.FixtureRequest, dlrm: Traffic) -> Ran:
 
 def test_circuits_that_never_change_are_a_network_like_any_other(dlrm: Traffic) -> None:
     world, fabric = on(dlrm, "ocs_reconfig", "fabric.interval=1000")
-    ran, whole = reconfigure.simulate(world), Fluid().simulate([replace(world, fabric=None)])[0]
-    np.testing.assert_allclose(ran.timeline.finish, whole.finish, rtol=1e-9)
-    np.testing.assert_allclose(ran.timeline.start, whole.start, rtol=1e-9)
-    np.testing.assert_allclose(ran.timeline.link_bytes, whole.link_bytes, rtol=1e-9)
+    ran, static = reconfigure.simulate(world), Fluid().simulate([replace(world, fabric=None)])[0]
+    np.testing.assert_allclose(ran.timeline.finish, static.finish, rtol=1e-9)
+    np.testing.assert_allclose(ran.timeline.start, static.start, rtol=1e-9)
+    np.testing.assert_allclose(ran.timeline.link_bytes, static.link_bytes, rtol=1e-9)
     np.testing.assert_allclose(ran.timeline.world.fabric.bandwidth, fabric.bandwidth, rtol=1e-9)
 
 
@@ -257,7 +257,7 @@ def test_a_network_that_stays_is_refused(dlrm: Traffic) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "law"),
+    ("changed", "message"),
     [
         ({"pause": 1.0}, r"ocs_reconfig\.interval: must be finite and longer than the pause of 1 s, got 1"),
         ({"pause": -1.0}, r"ocs_reconfig\.pause: must not be negative, got -1.0"),
@@ -266,6 +266,6 @@ def test_a_network_that_stays_is_refused(dlrm: Traffic) -> None:
         ({"start": "random"}, r"ocs_reconfig\.start: must be one of job, even, got 'random'"),
     ],
 )
-def test_a_design_that_cannot_be_is_an_error_with_its_law(changed: dict[str, object], law: str) -> None:
-    with pytest.raises(ValueError, match=law):
+def test_a_design_that_cannot_be_is_an_error_with_its_law(changed: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         ring_of_three(**changed)

@@ -152,9 +152,9 @@ def test_tasks_of_a_resource_never_overlap(model: str, device: str) -> None:
         graph, finish = world.graph, MODELS[model](world, device)
         assert graph.resource is not None
         for resource in range(3):
-            own = np.flatnonzero(graph.resource == resource)
-            own = own[np.argsort(finish[own])]
-            assert (finish[own[1:]] - graph.delay[own[1:]] >= finish[own[:-1]] * (1 - 1e-9)).all()
+            tasks = np.flatnonzero(graph.resource == resource)
+            tasks = tasks[np.argsort(finish[tasks])]
+            assert (finish[tasks[1:]] - graph.delay[tasks[1:]] >= finish[tasks[:-1]] * (1 - 1e-9)).all()
 
 
 def test_a_batch_with_worlds_without_resources_changes_no_bit(device: str) -> None:
@@ -178,15 +178,15 @@ def test_a_paused_job_is_where_its_twin_is() -> None:
 def test_a_job_in_steps_of_time_is_the_unbroken_run(interval: float) -> None:
     for seed in SEEDS:
         world = random_job(seed)
-        graph, whole = world.graph, Fluid().simulate([world])[0]
+        graph, unbroken = world.graph, Fluid().simulate([world])[0]
         tasks = Stepwise(world.name, graph, 0.0, merge=0.0, cancel=np.zeros(1, np.int32))
         routes = RoutesAtTime(graph.path_offsets, graph.path_links, None, np.zeros(graph.links))
         step = 0
         while not tasks.has_finished:
             step += 1
             tasks.advance(routes, world.capacity, 0.0, step * interval)
-        np.testing.assert_allclose(tasks.start, whole.start, rtol=1e-9, err_msg=world.name)
-        np.testing.assert_allclose(tasks.finish, whole.finish, rtol=1e-9, err_msg=world.name)
+        np.testing.assert_allclose(tasks.start, unbroken.start, rtol=1e-9, err_msg=world.name)
+        np.testing.assert_allclose(tasks.finish, unbroken.finish, rtol=1e-9, err_msg=world.name)
 
 
 def test_jobs_side_by_side_have_resources_of_their_own() -> None:

@@ -41,14 +41,14 @@ def circle(bandwidth: Sequence[float], latency: Sequence[float]) -> Fabric:
     return replace(ring, bandwidth=np.array(bandwidth), latency=np.array(latency))
 
 
-def world(fabric: Fabric, rings: str, *tasks: Task, local_bandwidth: float = 300e9, **how: str) -> World:
+def world(fabric: Fabric, rings: str, *tasks: Task, local_bandwidth: float = 300e9, **options: str) -> World:
     return place(
-        Traffic.from_tasks("t", fabric.servers, tasks, local_bandwidth), fabric, name=rings, rings=rings, **how
+        Traffic.from_tasks("t", fabric.servers, tasks, local_bandwidth), fabric, name=rings, rings=rings, **options
     )
 
 
-def both(fabric: Fabric, *tasks: Task, **how: str) -> tuple[Timeline, Timeline]:
-    steps, flows = Fluid().simulate([world(fabric, rings, *tasks, **how) for rings in ("steps", "flows")])
+def both(fabric: Fabric, *tasks: Task, **options: str) -> tuple[Timeline, Timeline]:
+    steps, flows = Fluid().simulate([world(fabric, rings, *tasks, **options) for rings in ("steps", "flows")])
     return steps, flows
 
 
@@ -124,8 +124,8 @@ def test_a_real_job_takes_the_same_time_in_steps_and_as_flows_to_a_thousandth(jo
 def test_the_delay_of_a_flow_is_no_faster_in_the_bound_than_in_fluid(job) -> None:
     traffic, fabrics = job(8)
     worlds = [world(fabric, "flows", *traffic.tasks, all_reduce="hierarchical") for fabric in fabrics.values()]
-    for least, timeline in zip(Bound().simulate(worlds), Fluid().simulate(worlds), strict=True):
-        assert least.makespan <= timeline.makespan * (1 + 1e-9)
+    for bound, timeline in zip(Bound().simulate(worlds), Fluid().simulate(worlds), strict=True):
+        assert bound.makespan <= timeline.makespan * (1 + 1e-9)
 
 
 def test_a_job_of_128_servers_is_tens_of_thousands_of_flows(job) -> None:

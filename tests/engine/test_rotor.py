@@ -26,10 +26,10 @@ TIMING = {"arrive": (150, 50)}  # ps: a gap of 100, then a cell each 50
 def test_every_switch_is_a_matching_in_every_slot_and_a_cycle_joins_every_pair_once(nodes: int) -> None:
     draw = np.random.default_rng(nodes)
     for switches in range(1, nodes + 1):
-        whole = Rotors(nodes, switches, 4)
-        assert (joined_in_a_cycle(whole) == 1 - np.eye(nodes)).all()
-        assert (whole.cycle - 1) * switches < nodes
-        failed = random_failed_rotors(draw, whole)
+        intact = Rotors(nodes, switches, 4)
+        assert (joined_in_a_cycle(intact) == 1 - np.eye(nodes)).all()
+        assert (intact.cycle - 1) * switches < nodes
+        failed = random_failed_rotors(draw, intact)
         assert (joined_in_a_cycle(failed) == failed.joined()).all()
 
 
@@ -64,12 +64,12 @@ def test_the_kernel_is_exactly_the_twin(
 def test_every_cell_comes_once_by_one_detour_at_most_and_no_link_or_store_has_more_than_it_can(
     random_rotors: Callable[..., Cells], run_cells: Callable[..., list[SlottedResults]], first: int, count: int
 ) -> None:
-    for found in of_seeds(first, count, random_rotors, run_cells):
-        check(found)
+    for results in of_seeds(first, count, random_rotors, run_cells):
+        check(results)
 
 
-def check(found: SlottedResults) -> None:
-    world, log = found.world, found.log
+def check(results: SlottedResults) -> None:
+    world, log = results.world, results.log
     rotors = world.schedule
     assert isinstance(rotors, Rotors)
     assert log is not None
@@ -77,8 +77,8 @@ def check(found: SlottedResults) -> None:
     source, target = world.node[world.source[task]], world.node[world.target[task]]
     went, again = log.sent >= 0, log.sent_on >= 0
     if world.until == NEVER:
-        assert has_ended(found)
-        assert (found.delivered == world.cells).all()
+        assert has_ended(results)
+        assert (results.delivered == world.cells).all()
         assert (went == (source != target)).all()
         assert (again == (log.through >= 0)).all()
         to = np.where(again, log.through, target)
@@ -89,19 +89,19 @@ def check(found: SlottedResults) -> None:
         assert rotors.joined()[ends].all(), "nothing is sent where a part has failed"
         carried = np.bincount((slots * rotors.nodes + ends[0]) * rotors.switches + switch)
         assert carried.max(initial=0) <= rotors.cells
-    assert found.hops == np.count_nonzero(went) + np.count_nonzero(again)
+    assert results.hops == np.count_nonzero(went) + np.count_nonzero(again)
     waited = log.sent_on[again] - log.sent[again]
     assert ((waited > 0) & (waited <= rotors.cycle)).all(), "what is stored leaves when its node is next joined"
-    assert found.fullest.max(initial=0) <= rotors.cells * (rotors.nodes - 1), "K for each destination"
+    assert results.fullest.max(initial=0) <= rotors.cells * (rotors.nodes - 1), "K for each destination"
 
 
 def hops_per_slot(world: Cells) -> float:
     """The share of what links can carry that they carry."""
-    (found,) = simulate_cells([world], SlottedSettings(), Run(threads=1))
+    (results,) = simulate_cells([world], SlottedSettings(), Run(threads=1))
     rotors = world.schedule
     assert isinstance(rotors, Rotors)
     links = rotors.nodes * (rotors.nodes - 1) / rotors.cycle  # in a slot, on average
-    return found.hops / (found.epochs * links * rotors.cells)
+    return results.hops / (results.epochs * links * rotors.cells)
 
 
 @pytest.mark.parametrize(("nodes", "switches"), [(16, 4), (17, 3)])
@@ -109,13 +109,13 @@ def test_uniform_traffic_goes_directly_and_gets_every_slot(nodes: int, switches:
     source, target = np.nonzero(~np.eye(nodes, dtype=bool))
     rotors = Rotors(nodes, switches, 20)
     world = burst(rotors, source, target, 20 * 30, **TIMING)
-    (found,) = simulate_cells([world], SlottedSettings(), Run(threads=1), log=True)
-    assert found.log is not None
+    (results,) = simulate_cells([world], SlottedSettings(), Run(threads=1), log=True)
+    assert results.log is not None
     begin, end = 5 * rotors.cycle, 25 * rotors.cycle  # all are there, and not yet few
-    slots = np.concatenate([found.log.sent, found.log.sent_on[found.log.through >= 0]])
+    slots = np.concatenate([results.log.sent, results.log.sent_on[results.log.through >= 0]])
     assert np.count_nonzero((slots >= begin) & (slots < end)) == 20 * nodes * (nodes - 1) * 20
-    steady = (found.log.sent >= begin) & (found.log.sent < end)
-    assert (found.log.through[steady] == -1).all(), "nobody has room for others while all have cells for all"
+    steady = (results.log.sent >= begin) & (results.log.sent < end)
+    assert (results.log.through[steady] == -1).all(), "nobody has room for others while all have cells for all"
 
 
 # 17 nodes, 5 switches with 3, 4, 4, 4 and 1 of the 16 matchings.
@@ -127,10 +127,10 @@ FAILED = {
 }
 
 
-@pytest.mark.parametrize("what", FAILED)
-def test_a_failure_takes_the_share_of_the_bandwidth_that_the_part_had(what: str) -> None:
+@pytest.mark.parametrize("part", FAILED)
+def test_a_failure_takes_the_share_of_the_bandwidth_that_the_part_had(part: str) -> None:
     """Uniform traffic without end: every link that is left is full, and carries what is for its other end."""
-    failed, share = FAILED[what]
+    failed, share = FAILED[part]
     carried = []
     for rotors in (Rotors(17, 5, 20), Rotors(17, 5, 20, failed)):
         works = np.ones(17, bool)
@@ -138,14 +138,14 @@ def test_a_failure_takes_the_share_of_the_bandwidth_that_the_part_had(what: str)
         source, target = np.nonzero(~np.eye(17, dtype=bool) & works & works[:, None])
         cycles = 20
         world = burst(rotors, source, target, 20 * 2 * cycles, **TIMING)
-        (found,) = simulate_cells(
+        (results,) = simulate_cells(
             [replace(world, until=cycles * rotors.cycle * SLOT)], SlottedSettings(), Run(threads=1), log=True
         )
-        assert found.log is not None
-        steady = found.log.sent >= 4 * rotors.cycle  # all cells are there
+        assert results.log is not None
+        steady = results.log.sent >= 4 * rotors.cycle  # all cells are there
         carried.append(np.count_nonzero(steady))
-        assert (found.log.through[steady] == -1).all(), "nobody has room for others while all have cells for all"
-        assert (found.log.sent_on < 4 * rotors.cycle).all()
+        assert (results.log.through[steady] == -1).all(), "nobody has room for others while all have cells for all"
+        assert (results.log.sent_on < 4 * rotors.cycle).all()
         assert carried[-1] == 20 * (cycles - 4) * rotors.joined().sum()
     assert carried[1] / carried[0] == pytest.approx(share, rel=1e-12)
 
@@ -160,10 +160,10 @@ def test_a_permutation_over_a_switch_that_failed_gets_what_detours_leave() -> No
     usable = [s for s in range(1, 16) if s // 4 != 1 and (5 - s) % 16 // 4 != 1 and (5 - s) % 16]
     assert len(usable) == 8
     world = burst(rotors, nodes, (nodes + 5) % 16, 20 * len(usable) // 2 * cycles, **TIMING)
-    (found,) = simulate_cells([world], SlottedSettings(), Run(threads=1), log=True)
-    assert found.log is not None
-    assert (found.log.through >= 0).all()
-    assert found.epochs / rotors.cycle == pytest.approx(cycles, rel=0.05)
+    (results,) = simulate_cells([world], SlottedSettings(), Run(threads=1), log=True)
+    assert results.log is not None
+    assert (results.log.through >= 0).all()
+    assert results.epochs / rotors.cycle == pytest.approx(cycles, rel=0.05)
 
 
 def test_what_cannot_be_sent_is_a_status_that_names_the_queue() -> None:
@@ -181,8 +181,8 @@ def test_a_cell_gets_its_turn_on_each_link_that_is_left(switch: int, transceiver
     """Two slots in a cycle, two free links in each: turns that change with the slot would leave out one for ever."""
     rotors = Rotors(8, 4, 1, FailedRotors(switches=(switch,), transceivers=((0, transceiver),)))
     world = burst(rotors, np.array([0]), np.array([target]), 1, **TIMING)
-    (found,) = simulate_cells([world], SlottedSettings(), Run(threads=1))
-    assert has_ended(found)
+    (results,) = simulate_cells([world], SlottedSettings(), Run(threads=1))
+    assert has_ended(results)
 
 
 @pytest.mark.parametrize("cells", [1, 20])
@@ -191,19 +191,19 @@ def test_a_permutation_gets_half_of_the_bandwidth(cells: int) -> None:
     nodes, cycles = np.arange(16), 100
     world = burst(Rotors(16, 4, cells), nodes, (nodes + 5) % 16, cells * 8 * cycles, **TIMING)
     assert hops_per_slot(world) > 0.95
-    (found,) = simulate_cells([world], SlottedSettings(), Run(threads=1))
-    assert found.epochs / 4 == pytest.approx(cycles, rel=0.05)
+    (results,) = simulate_cells([world], SlottedSettings(), Run(threads=1))
+    assert results.epochs / 4 == pytest.approx(cycles, rel=0.05)
 
 
 def test_a_cell_alone_waits_for_its_link_or_takes_an_earlier_detour() -> None:
     """At the beginning of slot 1: to the node that a switch joins now it comes by the first cell of the slot."""
     rotors = Rotors(8, 2, 4)  # slot 1: i -> i + 1, i + 5
     now, later = (burst(rotors, np.array([0]), np.array([node]), 1, 1, **TIMING) for node in (5, 3))
-    found = simulate_cells([now, later], SlottedSettings(), Run(threads=1), log=True)
-    assert found[0].finish[0] == SLOT + 150 + 1
-    assert found[1].log is not None
-    direct = found[1].log.through[0] == -1
-    assert found[1].finish[0] // SLOT == (3 if direct else 2)
+    results = simulate_cells([now, later], SlottedSettings(), Run(threads=1), log=True)
+    assert results[0].finish[0] == SLOT + 150 + 1
+    assert results[1].log is not None
+    direct = results[1].log.through[0] == -1
+    assert results[1].finish[0] // SLOT == (3 if direct else 2)
     assert not direct, "1 is joined to 3 in slot 2, 0 only in slot 3"
 
 

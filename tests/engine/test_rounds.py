@@ -38,8 +38,8 @@ def crossing(seed: int, *, hops: int = 4, paths: int = 24, links: int = 12) -> W
 
 
 def both(worlds: list[World], gpu: DeviceMemory, *, merge: float = 0.0) -> list[tuple[np.ndarray, np.ndarray]]:
-    found = zip(Fluid(merge).simulate(worlds, Run(gpu)), Fluid(merge).simulate(worlds), strict=True)
-    return [(on_gpu.finish, on_cpu.finish) for on_gpu, on_cpu in found]
+    pairs = zip(Fluid(merge).simulate(worlds, Run(gpu)), Fluid(merge).simulate(worlds), strict=True)
+    return [(on_gpu.finish, on_cpu.finish) for on_gpu, on_cpu in pairs]
 
 
 @pytest.fixture(scope="module")

@@ -62,11 +62,11 @@ def test_bytes_in_are_bytes_out_at_every_node(name: str, routing: str, run: Run)
     np.add.at(excess, fabric.source, carried)
     np.subtract.at(excess, fabric.target, carried)
     servers = np.arange(fabric.servers)
-    asked = flow_matrix(placed.graph, servers)
-    wanted = np.zeros(len(fabric.nodes))
-    wanted[:16] = asked.sum(axis=1) - asked.sum(axis=0)
-    np.testing.assert_allclose(excess, wanted, atol=1e-6 * S)
-    np.testing.assert_allclose(asked, flow_matrix(world(fabric, "ecmp", *tasks).graph, servers), rtol=1e-12)
+    sent = flow_matrix(placed.graph, servers)
+    expected = np.zeros(len(fabric.nodes))
+    expected[:16] = sent.sum(axis=1) - sent.sum(axis=0)
+    np.testing.assert_allclose(excess, expected, atol=1e-6 * S)
+    np.testing.assert_allclose(sent, flow_matrix(world(fabric, "ecmp", *tasks).graph, servers), rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", FABRICS)
@@ -96,7 +96,7 @@ def test_where_there_is_one_path_spraying_is_hashing() -> None:
 
 def crossed(subflows: list[Subflow]) -> list[tuple[int, float]]:
     """Links and their shares of the bytes of one flow over all ``subflows``, in order."""
-    rows, shares = padded([subflow.links for subflow in subflows]), np.array([each.weight for each in subflows])
+    rows, shares = padded([subflow.links for subflow in subflows]), np.array([subflow.weight for subflow in subflows])
     hops = union(rows, np.zeros(len(rows), np.int64), shares, 1)
     return list(zip(hops.links.tolist(), hops.weights.tolist(), strict=True))
 

@@ -39,10 +39,10 @@ def test_the_shares_of_a_connection_are_of_different_paths_and_sum_to_one(name: 
 def test_a_connection_is_routed_the_same_whatever_others_there_are(name: str) -> None:
     choices, connections = some_connections(1, 50, 1000)
     routing = routing_named(name)
-    whole = routing.split(choices, connections, 7)
+    together = routing.split(choices, connections, 7)
     for one in range(50):
         alone = routing.split(choices[[one]], Connections(*(field[[one]] for field in connections)), 7)
-        assert alone.number.tolist() == whole.number[whole.connection == one].tolist()
+        assert alone.number.tolist() == together.number[together.connection == one].tolist()
 
 
 def test_a_hash_is_that_of_splitmix64_in_whole_numbers() -> None:

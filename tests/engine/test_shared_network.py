@@ -42,12 +42,12 @@ def switch(bandwidth: float = 100.0) -> Fabric:
 def jobs(configured: Callable[..., Any]) -> list[Traffic]:
     """A DLRM, another one and a data-parallel BERT of two blocks, 4 servers each of 16, anywhere."""
     sizes = ["workload=dlrm", "workload.tables=4", "workload.rows=1000"], ["workload=bert", "workload.layers=2"]
-    made = []
+    lowered = []
     for overrides in (sizes[0], sizes[0], sizes[1]):
         workload = configured("workload", *overrides).build()
-        made.append(lower(workload, configured("strategy", *overrides).place(workload, 4)))
+        lowered.append(lower(workload, configured("strategy", *overrides).place(workload, 4)))
     places = allocate([4, 4, 4], 16, how="random", seed=5)
-    return [on_servers(traffic, servers, 16) for traffic, servers in zip(made, places, strict=True)]
+    return [on_servers(traffic, servers, 16) for traffic, servers in zip(lowered, places, strict=True)]
 
 
 def tree(oversubscription: int = 1, bandwidth: float = 1e9) -> Fabric:
@@ -99,7 +99,7 @@ def test_jobs_that_share_no_link_do_not_see_each_other(jobs: list[Traffic]) -> N
 
 
 def test_jobs_that_share_links_are_slower_where_the_tree_is_thin(jobs: list[Traffic]) -> None:
-    full, thin = (shared(placed_all(jobs, tree(each)), rounds=3) for each in (1, 2))
+    full, thin = (shared(placed_all(jobs, tree(taper)), rounds=3) for taper in (1, 2))
     alone = dedicated(placed_all(jobs, tree()))
     assert np.mean(np.concatenate(full)) >= np.mean(np.concatenate(alone)) * 0.99
     assert max(times.max() for times in thin) > max(times.max() for times in alone)
@@ -120,8 +120,8 @@ def test_graphs_side_by_side_run_as_they_do_alone(jobs: list[Traffic]) -> None:
     worlds = [placed(job, ideal) for job in jobs]
     graph = side_by_side([world.graph for world in worlds])
     together = Fluid().simulate([World("together", graph, ideal.bandwidth, ideal.latency)])[0]
-    apart = np.concatenate([timeline.finish for timeline in Fluid().simulate(worlds)])
-    np.testing.assert_allclose(together.finish, apart, rtol=1e-9)
+    separate = np.concatenate([timeline.finish for timeline in Fluid().simulate(worlds)])
+    np.testing.assert_allclose(together.finish, separate, rtol=1e-9)
 
 
 def test_an_error_of_several_jobs_names_the_job_and_its_task() -> None:

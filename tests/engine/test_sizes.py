@@ -62,7 +62,7 @@ def test_rings_and_concurrent_sends_are_at_most_as_many_as_are_counted_before_th
 def test_a_job_of_1024_servers_is_a_small_world_by_default(keys: tuple[str, ...]) -> None:
     """Screened or exact: 2 s and 0.2 GB. In steps it is 6 to 200 million sends."""
     (point,) = grid(["fabric=ideal_switch", "fidelity=bound", *keys], check)
-    ((case,),) = [each.cases for each in Builder().build([point])]
+    ((case,),) = [built.cases for built in Builder().build([point])]
     assert (point.config["rings"], case.lowering.rings, case.settings.config["rings"]) == ("auto", "flows", "flows")
     assert case.world.graph.tasks < 10 * len(case.job.traffic)
     (note,) = case.settings.notes
@@ -84,20 +84,20 @@ def compared(*keys: str) -> Results:
 def test_what_was_decided_is_stored_and_printed() -> None:
     """Networks differ in their rings, but the job decides: all are simulated in the same way."""
     fabrics = "fabric=fat_tree,ring,topoopt"
-    found, asked = compared(fabrics), compared(fabrics, "rings=flows")
-    assert "dlrm on 4 servers: rings=flows was chosen" in repr(found)
-    assert "was chosen" not in repr(asked)
-    assert [(each.row.rings, each.settings.config["rings"]) for each in found] == [("flows", "flows")] * 3
-    assert [each.row for each in found] == [each.row for each in asked]
+    chosen, explicit = compared(fabrics), compared(fabrics, "rings=flows")
+    assert "dlrm on 4 servers: rings=flows was chosen" in repr(chosen)
+    assert "was chosen" not in repr(explicit)
+    assert [(result.row.rings, result.settings.config["rings"]) for result in chosen] == [("flows", "flows")] * 3
+    assert [result.row for result in chosen] == [result.row for result in explicit]
 
 
 def test_a_small_job_is_simulated_in_steps_and_exactly() -> None:
     fabrics = "fabric=fat_tree,ring"
-    found, asked = compared(fabrics), compared(fabrics, "rings=steps", "fluid.merge=0")
-    assert "was chosen" not in repr(found)
-    assert [each.row for each in found] == [each.row for each in asked]
-    assert [each.settings.config for each in found] == [each.settings.config for each in asked]
-    assert {each.row.rings for each in found} == {"steps"}
+    chosen, explicit = compared(fabrics), compared(fabrics, "rings=steps", "fluid.merge=0")
+    assert "was chosen" not in repr(chosen)
+    assert [result.row for result in chosen] == [result.row for result in explicit]
+    assert [result.settings.config for result in chosen] == [result.settings.config for result in explicit]
+    assert {result.row.rings for result in chosen} == {"steps"}
 
 
 def test_merge_is_decided_by_the_concurrent_sends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,10 +106,10 @@ def test_merge_is_decided_by_the_concurrent_sends(monkeypatch: pytest.MonkeyPatc
     assert Fluid(0.5).decided(MAX_EXACT + 1) == Fluid(0.5)
     monkeypatch.setattr(fluid, "MAX_EXACT", 20)  # 4 tables on 4 servers: 24 transfers
     keys = ("fabric=fat_tree", "rings=flows", "bandwidth_gbps=10")
-    (found,), (asked,) = compared(*keys), compared(*keys, f"fluid.merge={MERGE}")
-    assert any(note.startswith(f"fluid.merge={MERGE} was chosen") for note in found.settings.notes)
-    assert found.settings.config == asked.settings.config
-    assert found.row == asked.row
+    (chosen,), (explicit,) = compared(*keys), compared(*keys, f"fluid.merge={MERGE}")
+    assert any(note.startswith(f"fluid.merge={MERGE} was chosen") for note in chosen.settings.notes)
+    assert chosen.settings.config == explicit.settings.config
+    assert chosen.row == explicit.row
 
 
 def test_a_world_that_knows_no_job_is_merged_by_its_own_sends(monkeypatch: pytest.MonkeyPatch) -> None:

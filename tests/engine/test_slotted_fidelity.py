@@ -43,28 +43,28 @@ def world(job: Traffic = JOB, design: Sirius = DESIGN, rings: str = "steps") -> 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_tasks_wait_for_each_other_and_nothing_is_faster_than_the_bound(protocol: str) -> None:
     model = Slotted(protocol)
-    (found,) = simulate([world()], model)
-    graph = found.world.graph
+    (timeline,) = simulate([world()], model)
+    graph = timeline.world.graph
     waiter = np.repeat(np.arange(graph.tasks), np.diff(graph.after_offsets))
-    assert (found.start[waiter] >= found.finish[graph.after] - 1e-15).all()
-    assert (found.finish - found.start >= graph.delay - 1e-12).all()
-    np.testing.assert_allclose(found.link_bytes, link_bytes(graph), rtol=1e-12)
+    assert (timeline.start[waiter] >= timeline.finish[graph.after] - 1e-15).all()
+    assert (timeline.finish - timeline.start >= graph.delay - 1e-12).all()
+    np.testing.assert_allclose(timeline.link_bytes, link_bytes(graph), rtol=1e-12)
     wide = replace(world(), capacity=world().capacity * 2)  # racks may use all of their uplinks, where no cell detours
-    assert Bound().simulate([wide])[0].makespan <= found.makespan * (1 + 1e-9)
-    assert found.slots is not None
-    assert found.slots.received == pytest.approx(graph.bytes.sum())
+    assert Bound().simulate([wide])[0].makespan <= timeline.makespan * (1 + 1e-9)
+    assert timeline.slots is not None
+    assert timeline.slots.received == pytest.approx(graph.bytes.sum())
 
 
 def test_a_job_runs_on_what_failures_leave_and_takes_longer() -> None:
-    whole, lost = (
+    intact, lost = (
         simulate([world(design=design)], Slotted())[0]
         for design in (
             replace(DESIGN, uplinks=2),
             replace(DESIGN, uplinks=2, failed_racks=(0, 5), failed_gratings=((0, 1),), failed_transceivers=((1, 0),)),
         )
     )
-    assert lost.world.graph.tasks == whole.world.graph.tasks
-    assert whole.makespan < lost.makespan < np.inf
+    assert lost.world.graph.tasks == intact.world.graph.tasks
+    assert intact.makespan < lost.makespan < np.inf
 
 
 def test_credits_are_of_the_cable_to_a_rack_and_servers_with_uplinks_of_their_own_have_none() -> None:
@@ -77,27 +77,27 @@ def test_credits_are_of_the_cable_to_a_rack_and_servers_with_uplinks_of_their_ow
 def test_a_cable_of_a_server_is_never_faster_than_it_is() -> None:
     """3 MB at 5 GB/s, and the cells that are on their way when the last leaves the server."""
     job = Traffic.from_tasks("one", 16, [Transfer(3e6, 0, 8)])
-    (found,) = simulate([world(job)], Slotted("ideal"))
-    assert 3e6 / 5e9 <= found.makespan <= 3e6 / 5e9 * 1.02
+    (timeline,) = simulate([world(job)], Slotted("ideal"))
+    assert 3e6 / 5e9 <= timeline.makespan <= 3e6 / 5e9 * 1.02
 
 
 def test_what_stays_in_a_rack_does_not_cross_gratings() -> None:
     job = Traffic.from_tasks("near", 16, [Transfer(1e5, 0, 1)])
-    (found,) = simulate([world(job)], Slotted())
-    assert found.slots is not None
-    assert found.slots.hops == 0
+    (timeline,) = simulate([world(job)], Slotted())
+    assert timeline.slots is not None
+    assert timeline.slots.hops == 0
 
 
 def test_batches_answer_as_worlds_do_alone_and_in_any_number_of_threads() -> None:
     worlds = [replace(world(), seed=seed, name=f"seed {seed}") for seed in range(5)]
     together = Slotted().simulate(worlds, Run(threads=3))
-    for each, found in zip(worlds, together, strict=True):
-        assert Slotted().simulate([each], Run(threads=1))[0].finish.tobytes() == found.finish.tobytes()
-    assert len({found.makespan for found in together}) > 1
+    for single, timeline in zip(worlds, together, strict=True):
+        assert Slotted().simulate([single], Run(threads=1))[0].finish.tobytes() == timeline.finish.tobytes()
+    assert len({timeline.makespan for timeline in together}) > 1
 
 
 def test_latency_is_waited_once() -> None:
-    near, far = (simulate([world(design=replace(DESIGN, latency=each))], Slotted())[0] for each in (0.0, 1e-6))
+    near, far = (simulate([world(design=replace(DESIGN, latency=latency))], Slotted())[0] for latency in (0.0, 1e-6))
     assert far.makespan > near.makespan + 4e-6
 
 
@@ -105,17 +105,17 @@ def test_packets_that_a_server_stores_for_long_are_no_lack_of_progress() -> None
     """The one that sends, and the one that forwards."""
     design = FOSquare(6.25e9, 5, 0.0, buffering=5e-3)
     job = Traffic.from_tasks("stored", 4, [Transfer(6000.0, 0, 3)])
-    (found,) = simulate([place(job, design.build(4, job.demand()), name="fosquare")], Slotted())
-    assert 10e-3 < found.makespan < 10.1e-3
+    (timeline,) = simulate([place(job, design.build(4, job.demand()), name="fosquare")], Slotted())
+    assert 10e-3 < timeline.makespan < 10.1e-3
 
 
 def test_what_it_cannot_say_is_refused_in_a_line() -> None:
     model = Slotted()
     other = place(JOB, FatTree(1e9, 4, 0.0).build(16, JOB.demand()), name="other")
-    law = "fabric: must have slots with fidelity=slotted, as two racks of sirius, fosquare, rotornet or opera have"
-    assert model.refuses(other) == f"{law}, got fat_tree with servers=16"
-    law = "slotted.loss: must be none with fabric=sirius, as racks that follow a schedule promise room"
-    assert Slotted(loss="drop").refuses(world()) == law
+    message = "fabric: must have slots with fidelity=slotted, as two racks of sirius, fosquare, rotornet or opera have"
+    assert model.refuses(other) == f"{message}, got fat_tree with servers=16"
+    message = "slotted.loss: must be none with fabric=sirius, as racks that follow a schedule promise room"
+    assert Slotted(loss="drop").refuses(world()) == message
     graph = replace(world().graph, ends=None)
     assert str(model.refuses(replace(world(), graph=graph))).startswith("rings: must be steps with fidelity=slotted")
     fabric = DESIGN.build(16, JOB.demand())
@@ -131,7 +131,7 @@ def test_more_cells_than_have_numbers_are_refused_in_a_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "law"),
+    ("settings", "message"),
     [
         ({"queue": 1}, "slotted.queue: must be a whole number within 2..16, got 1"),
         ({"queue": 17}, "slotted.queue: must be a whole number within 2..16, got 17"),
@@ -142,7 +142,7 @@ def test_more_cells_than_have_numbers_are_refused_in_a_line() -> None:
         ({"seed": -1}, "slotted.seed: must be a whole number within 0..4294967295, got -1"),
     ],
 )
-def test_wrong_settings_are_one_line(settings: dict[str, object], law: str) -> None:
+def test_wrong_settings_are_one_line(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
         Slotted(**settings)
-    assert str(error.value) == law
+    assert str(error.value) == message

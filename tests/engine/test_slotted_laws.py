@@ -20,24 +20,24 @@ from topoflow.fabric.circuits.schedule import EMPTY, CircuitSchedule, Failed
 
 
 def simulated(world: Cells, protocol: str, queue: int = 4) -> SlottedResults:
-    (found,) = simulate_cells([world], SlottedSettings(protocol, queue, None, seed=1), Run(threads=1))
-    return found
+    (results,) = simulate_cells([world], SlottedSettings(protocol, queue, None, seed=1), Run(threads=1))
+    return results
 
 
 def used(world: Cells, protocol: str, queue: int = 4) -> float:
     """The share of all slots, but those of nodes to themselves, in which a cell is sent."""
-    found, nodes = simulated(world, protocol, queue), world.schedule.nodes
-    return found.hops / (found.epochs * nodes * (nodes - 1))
+    results, nodes = simulated(world, protocol, queue), world.schedule.nodes
+    return results.hops / (results.epochs * nodes * (nodes - 1))
 
 
 @pytest.mark.parametrize("nodes", range(2, 20))
 def test_a_schedule_has_no_contention_and_joins_every_pair_once_an_epoch(nodes: int) -> None:
     draw = np.random.default_rng(nodes)
     for uplinks in range(1, nodes + 1):
-        whole = CircuitSchedule(nodes, uplinks)
-        check_schedule(whole)
-        assert (whole.joined() == 1 - np.eye(nodes)).all()
-        check_schedule(random_failed(draw, whole))
+        intact = CircuitSchedule(nodes, uplinks)
+        check_schedule(intact)
+        assert (intact.joined() == 1 - np.eye(nodes)).all()
+        check_schedule(random_failed(draw, intact))
 
 
 def check_schedule(schedule: CircuitSchedule) -> None:
@@ -45,15 +45,15 @@ def check_schedule(schedule: CircuitSchedule) -> None:
     assert (schedule.slots - 1) * uplinks < nodes <= schedule.slots * uplinks, "no epoch could be shorter"
     joined = np.zeros((nodes, nodes), int)
     for slot in range(schedule.slots):
-        taken = set()
+        occupied = set()
         for node in range(nodes):
             for uplink in range(uplinks):
                 target = schedule.target(node, uplink, slot)
                 if target == EMPTY:
                     continue
                 port = (target, node // schedule.slots)  # a receiver for the grating from each group
-                assert port not in taken
-                taken.add(port)
+                assert port not in occupied
+                occupied.add(port)
                 joined[node, target] += 1
                 assert schedule.slot(node, target) == slot
     assert (joined == schedule.joined()).all()
@@ -76,20 +76,20 @@ def test_every_cell_comes_once_by_one_detour_at_most_and_no_two_meet(
         queue = int(draws[0].integers(2, 17))
         failed = zip(draws[::2], worlds[::2], strict=True)
         worlds = [*worlds[1::2], *(with_failures(draw, world, protocol) for draw, world in failed)]
-        for found in run_cells(worlds, SlottedSettings(protocol, queue, seed=begin)):
-            check_conservation(found)
-            check_queues(found, queue)
+        for results in run_cells(worlds, SlottedSettings(protocol, queue, seed=begin)):
+            check_conservation(results)
+            check_queues(results, queue)
 
 
-def check_conservation(found: SlottedResults) -> None:
-    world, log = found.world, found.log
+def check_conservation(results: SlottedResults) -> None:
+    world, log = results.world, results.log
     assert log is not None
     schedule, through, sent, sent_on = world.schedule, log.through, log.sent, log.sent_on
     task = np.repeat(np.arange(world.tasks), world.cells)
     source, target = world.node[world.source[task]], world.node[world.target[task]]
     if world.until == NEVER:
-        assert (found.delivered == world.cells).all()
-        assert has_ended(found)
+        assert (results.delivered == world.cells).all()
+        assert has_ended(results)
         assert ((sent >= 0) == (source != target)).all(), "only what stays in a rack is not sent"
         assert ((sent_on >= 0) == (through >= 0)).all()
     again = sent_on >= 0
@@ -104,12 +104,12 @@ def check_conservation(found: SlottedResults) -> None:
         assert (slots % schedule.slots == (ends[1] - ends[0]) % schedule.slots).all(), "as the schedule has it"
         port = (slots * schedule.nodes + ends[1]) * schedule.nodes + ends[0] // schedule.slots
         assert len(np.unique(port)) == len(port), "two cells at one port in one slot"
-    assert found.hops == np.count_nonzero(went) + np.count_nonzero(again)
+    assert results.hops == np.count_nonzero(went) + np.count_nonzero(again)
 
 
-def check_queues(found: SlottedResults, queue: int) -> None:
+def check_queues(results: SlottedResults, queue: int) -> None:
     """No node ever has more than ``queue`` cells for a destination: those that came, less those that left before."""
-    world, log = found.world, found.log
+    world, log = results.world, results.log
     assert log is not None
     task = np.repeat(np.arange(world.tasks), world.cells)
     (detours,) = np.nonzero(log.through >= 0)
@@ -142,8 +142,8 @@ def test_uniform_traffic_gets_what_detours_allow_and_a_queue_of_two_is_short() -
 
 def test_without_detours_a_pair_has_one_cell_an_epoch_and_uniform_traffic_all_slots() -> None:
     nodes = np.arange(16)
-    found = simulated(burst(CircuitSchedule(16, 4), nodes, (nodes + 5) % 16, 500), "direct")
-    assert found.epochs == pytest.approx(500, abs=2)
+    results = simulated(burst(CircuitSchedule(16, 4), nodes, (nodes + 5) % 16, 500), "direct")
+    assert results.epochs == pytest.approx(500, abs=2)
     source, target = np.nonzero(~np.eye(16, dtype=bool))
     assert used(burst(CircuitSchedule(16, 4), source, target, 500), "direct") > 0.99
 
@@ -157,25 +157,25 @@ FAILED = {
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("what", FAILED)
-def test_a_failure_takes_the_share_of_the_bandwidth_that_the_part_had(protocol: str, what: str) -> None:
+@pytest.mark.parametrize("part", FAILED)
+def test_a_failure_takes_the_share_of_the_bandwidth_that_the_part_had(protocol: str, part: str) -> None:
     """Uniform traffic without end: what is left of the slots is used as all are before.
 
     Source: Sirius 4.5, "only result in a proportional loss of network bandwidth": a node 1 / N of that of others.
     """
-    failed, share = FAILED[what]
-    found = {}
+    failed, share = FAILED[part]
+    rates = {}
     for schedule in (CircuitSchedule(16, 4), CircuitSchedule(16, 4, failed)):
         reach = schedule.joined() if protocol == "direct" else np.ones((16, 16), bool)
         reach = reach & ~np.eye(16, dtype=bool)
         reach[list(schedule.failed.nodes)] = reach[:, list(schedule.failed.nodes)] = False
         source, target = np.nonzero(reach)
         world = replace(burst(schedule, source, target, 2000), until=400 * schedule.slots * SLOT)
-        each = simulated(world, protocol)
-        assert each.hops / each.epochs / schedule.joined().sum() > 0.96
-        found[schedule] = each.hops / each.epochs
-    whole, less = found.values()
-    assert less / whole == pytest.approx(share, rel=0.02)
+        results = simulated(world, protocol)
+        assert results.hops / results.epochs / schedule.joined().sum() > 0.96
+        rates[schedule] = results.hops / results.epochs
+    intact, less = rates.values()
+    assert less / intact == pytest.approx(share, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -197,17 +197,17 @@ def test_what_cannot_be_sent_is_a_status_that_names_the_queue(protocol: str, fai
 def test_samples_of_what_waits_are_evenly_spread_over_any_time(epochs: int) -> None:
     source, target = np.nonzero(~np.eye(8, dtype=bool))
     schedule = CircuitSchedule(8, 2)
-    found = simulated(
+    results = simulated(
         replace(burst(schedule, source, target, epochs), until=epochs * schedule.slots * SLOT), "request_grant"
     )
-    numbers, all_, most = found.sampled.T
-    apart = -(-epochs // 512)
+    numbers, all_, fullest = results.sampled.T
+    spacing = -(-epochs // 512)
     assert (np.diff(numbers) == numbers[1] - numbers[0]).all()
     assert numbers[0] == 0
-    assert apart <= numbers[1] < 2 * apart + 1
-    assert (all_ >= most).all()
-    assert (most[3:] > 0).all()
-    assert most.max() <= found.fullest.max()
+    assert spacing <= numbers[1] < 2 * spacing + 1
+    assert (all_ >= fullest).all()
+    assert (fullest[3:] > 0).all()
+    assert fullest.max() <= results.fullest.max()
 
 
 @pytest.mark.parametrize("queue", [2, 4, 8, 16])
@@ -236,9 +236,9 @@ def test_waiting_without_detours_is_that_of_a_queue_with_one_service_an_epoch(lo
     source = draw.integers(0, 12, count)
     target = (source + draw.integers(1, 12, count)) % 12
     world = burst(schedule, source, target, 1, release)
-    found = simulated(world, "direct")
+    results = simulated(world, "direct")
     slots = (target - source) % schedule.slots + 1
-    waited = found.finish - release - slots * SLOT
+    waited = results.finish - release - slots * SLOT
     assert waited.mean() / epoch == pytest.approx(0.5 + load / 2 / (1 - load), rel=0.03)
 
 
@@ -262,8 +262,8 @@ def test_with_detours_each_hop_waits_as_theory_has_it(load: float) -> None:
     source = draw.integers(0, nodes, count)
     target = (source + draw.integers(1, nodes, count)) % nodes
     world = burst(schedule, source, target, 1, release)
-    (found,) = simulate_cells([world], SlottedSettings("ideal", 16, None, seed=1), Run(threads=1), log=True)
-    log, middle = found.log, slice(count // 10, count * 9 // 10)
+    (results,) = simulate_cells([world], SlottedSettings("ideal", 16, None, seed=1), Run(threads=1), log=True)
+    log, middle = results.log, slice(count // 10, count * 9 // 10)
     assert log is not None
     first = ((log.sent + 1) * SLOT - release)[middle].mean() / epoch
     second = (log.sent_on - log.sent)[middle][log.sent_on[middle] >= 0].mean() / schedule.slots
@@ -281,11 +281,11 @@ def test_an_empty_network_costs_a_request_an_answer_and_two_hops(
     world = burst(schedule, np.array([0]), np.array([5]), 1, SLOT)
     epoch = schedule.slots
     for protocol, first in (("request_grant", 3), ("ideal", 1), ("direct", 1)):
-        (found,) = run_cells([world], SlottedSettings(protocol, 4, seed=1))
-        slot, then = int(found.log.sent[0]), int(found.log.sent_on[0])
+        (results,) = run_cells([world], SlottedSettings(protocol, 4, seed=1))
+        slot, relay_slot = int(results.log.sent[0]), int(results.log.sent_on[0])
         assert slot // epoch == first
-        assert then == -1 or then // epoch in (first, first + 1)
-        assert protocol != "direct" or then == -1
+        assert relay_slot == -1 or relay_slot // epoch in (first, first + 1)
+        assert protocol != "direct" or relay_slot == -1
 
 
 def test_queues_are_never_longer_than_their_limit(run_cells: Callable[..., list[SlottedResults]]) -> None:
@@ -293,10 +293,10 @@ def test_queues_are_never_longer_than_their_limit(run_cells: Callable[..., list[
     source = np.arange(1, 12)
     for queue in (2, 4, 9):
         world = burst(CircuitSchedule(12, 4), source, np.zeros(11), 300)
-        (found,) = run_cells([world], SlottedSettings("request_grant", queue, None, seed=3))
-        logged = [found.log.through, found.log.sent, found.log.sent_on]
+        (results,) = run_cells([world], SlottedSettings("request_grant", queue, None, seed=3))
+        logged = [results.log.through, results.log.sent, results.log.sent_on]
         for node in range(1, 12):
-            through, sent, sent_on = (each[logged[0] == node] for each in logged)
+            through, sent, sent_on = (column[logged[0] == node] for column in logged)
             came = np.sort(sent + 1)
             left = np.searchsorted(np.sort(sent_on), came - 1, side="right")  # before the next slot begins
             assert (np.arange(1, len(came) + 1) - left).max() <= queue
@@ -312,9 +312,9 @@ def test_a_server_has_as_many_cells_under_way_to_its_rack_as_it_has_credits(
     the cell before it left over; then its credit is back.
     """
     world = burst(CircuitSchedule(12, 3), np.array([0]), np.array([7]), 120)
-    (found,) = run_cells([world], SlottedSettings(protocol, 4, credits, seed=2))
-    assert 120 / credits <= found.epochs <= 120 / credits * most + 5
-    leaves = np.bincount(found.log.sent // world.schedule.slots)
+    (results,) = run_cells([world], SlottedSettings(protocol, 4, credits, seed=2))
+    assert 120 / credits <= results.epochs <= 120 / credits * most + 5
+    leaves = np.bincount(results.log.sent // world.schedule.slots)
     assert leaves.max() <= credits
 
 
@@ -330,9 +330,9 @@ def test_a_short_flow_does_not_wait_for_what_came_before_to_the_same_server(
     world = replace(world, pace=epoch // 2, release=release, cells=cells)  # two cells an epoch; nine or more come
     took = {}
     for cable in CABLES:
-        (found,) = run_cells([world], SlottedSettings("request_grant", 4, None, cable, seed=2))
-        took[cable] = (found.finish[-1] - release[-1]) / epoch
-        assert found.finish.max() == pytest.approx(3004 * world.pace, rel=0.01), "the cable is never idle"
+        (results,) = run_cells([world], SlottedSettings("request_grant", 4, None, cable, seed=2))
+        took[cable] = (results.finish[-1] - release[-1]) / epoch
+        assert results.finish.max() == pytest.approx(3004 * world.pace, rel=0.01), "the cable is never idle"
     assert took["turns"] < 4 * 10 / 2 + 12, "four rounds of at most ten others and some epochs to get there"
     assert took["arrival"] > 10 * took["turns"]
 

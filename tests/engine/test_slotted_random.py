@@ -34,8 +34,8 @@ def random_settings(draw: np.random.Generator) -> SlottedSettings:
 def compare(world: Cells, model: SlottedSettings, run_cells: Callable[..., list[SlottedResults]]) -> None:
     twin = Reference(world, model)
     twin.run()
-    (found,) = run_cells([world], model)
-    assert_equal(found, twin)
+    (results,) = run_cells([world], model)
+    assert_equal(results, twin)
 
 
 @settings(max_examples=150)
@@ -83,16 +83,16 @@ def test_worlds_of_several_protocols_in_one_batch_are_as_alone(
 
 def test_words_are_those_of_the_generator_that_was_published() -> None:
     """Source: Random123's known answers for philox4x32-10."""
-    most = 2**32 - 1
+    largest = 2**32 - 1
     assert philox((0, 0, 0, 0), (0, 0)) == (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)
-    assert philox((most,) * 4, (most,) * 2) == (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)
+    assert philox((largest,) * 4, (largest,) * 2) == (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)
 
 
 @pytest.mark.parametrize(("n", "m"), [(4, 8), (3, 5), (1, 127), (50, 127)])
 def test_two_numbers_from_one_word_are_every_pair_as_often(n: int, m: int) -> None:
-    each = 64
-    words = [(2 * i + 1) * WORD // (2 * n * m * each) for i in range(n * m * each)]
-    found = np.zeros((n, m), int)
+    repeats = 64
+    words = [(2 * i + 1) * WORD // (2 * n * m * repeats) for i in range(n * m * repeats)]
+    counts = np.zeros((n, m), int)
     for word in words:
-        found[two_below(word, n, m)] += 1
-    assert np.abs(found - each).max() <= 1
+        counts[two_below(word, n, m)] += 1
+    assert np.abs(counts - repeats).max() <= 1

@@ -15,14 +15,14 @@ CSRC = Path(__file__).parents[2] / "csrc"
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("g++") is None:
         pytest.skip("needs g++")
-    found = tmp_path_factory.mktemp("stages") / "stages"
+    binary = tmp_path_factory.mktemp("stages") / "stages"
     source = Path(__file__).with_name("stages.cpp")
     flags = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", *filter(None, [request.param])]
-    built = subprocess.run(["g++", *flags, f"-I{CSRC}", str(source), "-o", str(found)], capture_output=True, text=True)
+    built = subprocess.run(["g++", *flags, f"-I{CSRC}", str(source), "-o", str(binary)], capture_output=True, text=True)
     if built.returncode != 0 and "tsan" in built.stderr:
         pytest.skip("needs the library of g++'s thread sanitizer")
     assert built.returncode == 0, built.stderr
-    return found
+    return binary
 
 
 @pytest.mark.parametrize(("threads", "pieces"), [(1, 3), (2, 2), (2, 3), (3, 1), (4, 2), (4, 4)])

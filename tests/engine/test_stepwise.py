@@ -94,11 +94,11 @@ class Twin:
         self.start[self.task[new]] = paused.start[new] + zero
         self.waited[self.task[new]] = (paused.start + graph.delay + wait)[new] + zero
         self.finish[self.task] = paused.finish + zero
-        rest, kept = resume(world, paused)
-        begun = np.isfinite(paused.start[kept])
-        release = np.where(begun, 0.0, self.rest.graph.release[kept])
+        rest, remaining = resume(world, paused)
+        begun = np.isfinite(paused.start[remaining])
+        release = np.where(begun, 0.0, self.rest.graph.release[remaining])
         self.rest = replace(rest, graph=replace(rest.graph, release=release))
-        self.task, self.now = self.task[kept], until
+        self.task, self.now = self.task[remaining], until
 
 
 @pytest.mark.parametrize("merge", [0.0, 0.01, 0.3])
@@ -127,10 +127,10 @@ def test_a_step_runs_what_can_move_as_it_runs_in_the_whole(seed: int, merge: flo
 @pytest.mark.parametrize("seed", range(12))
 def test_over_ways_that_stay_pieces_are_the_unbroken_run(seed: int) -> None:
     world = job(seed)
-    own = routes(np.split(world.graph.path_links, world.graph.path_offsets[1:-1]))
+    fixed = routes(np.split(world.graph.path_links, world.graph.path_offsets[1:-1]))
     steps = Stepwise("job", world.graph, 0.0, merge=0.0, cancel=np.zeros(1, np.int32))
     for step in range(1000):
-        steps.advance(own, world.capacity, LATENCY, (step + 1) * 0.037)
+        steps.advance(fixed, world.capacity, LATENCY, (step + 1) * 0.037)
     np.testing.assert_allclose(steps.finish, reference.simulate(world).finish, rtol=1e-9)
 
 

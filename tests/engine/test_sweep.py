@@ -43,11 +43,11 @@ def timelines(graph, capacity, latency, merge):
 
 @pytest.mark.parametrize("merge", [0.0, 0.01])
 def test_a_sweep_is_the_same_worlds_to_the_byte(graph, links, merge):
-    found, expected = fluid.sweep(graph, *links, merge=merge), timelines(graph, *links, merge)
-    assert found.start.tobytes() == np.stack([timeline.start for timeline in expected]).tobytes()
-    assert found.finish.tobytes() == np.stack([timeline.finish for timeline in expected]).tobytes()
-    assert found.makespan.tolist() == [timeline.makespan for timeline in expected]
-    assert found.status.tolist() == [_C.DONE] * WORLDS
+    swept, expected = fluid.sweep(graph, *links, merge=merge), timelines(graph, *links, merge)
+    assert swept.start.tobytes() == np.stack([timeline.start for timeline in expected]).tobytes()
+    assert swept.finish.tobytes() == np.stack([timeline.finish for timeline in expected]).tobytes()
+    assert swept.makespan.tolist() == [timeline.makespan for timeline in expected]
+    assert swept.status.tolist() == [_C.DONE] * WORLDS
 
 
 def test_without_latency_it_is_zero(graph, links):
@@ -70,30 +70,30 @@ def test_the_number_of_threads_and_the_order_do_not_change_a_bit(graph, links):
 
 def listen(monkeypatch, name):
     """The arrays that a kernel will have been called with."""
-    kernel, given = getattr(_C, name), []
+    kernel, calls = getattr(_C, name), []
 
-    def listening(arrays, *how):
-        given.append(arrays)
-        return kernel(arrays, *how)
+    def listening(arrays, *arguments):
+        calls.append(arrays)
+        return kernel(arrays, *arguments)
 
     monkeypatch.setattr(_C, name, listening)
-    return given
+    return calls
 
 
 def test_tensors_come_and_go_without_a_copy(graph, links, monkeypatch):
     capacity, latency = (torch.from_numpy(rows) for rows in links)
     of_fluid, of_bound = listen(monkeypatch, "simulate"), listen(monkeypatch, "bound")
-    found, bounds = fluid.sweep(graph, capacity, latency), bound.makespans(graph, capacity, latency)
+    swept, bounds = fluid.sweep(graph, capacity, latency), bound.makespans(graph, capacity, latency)
     for arrays in (of_fluid[0], of_bound[0]):
         assert arrays["capacity"].data_ptr() == capacity.data_ptr()
         assert arrays["latency"].data_ptr() == latency.data_ptr()
     for name in ("start", "finish", "status"):
-        answer = getattr(found, name)
+        answer = getattr(swept, name)
         assert isinstance(answer, torch.Tensor)
         assert answer.device == capacity.device
         assert answer.data_ptr() == of_fluid[0][name].data_ptr()
     assert bounds.data_ptr() == of_bound[0]["makespan"].data_ptr()
-    assert np.array_equal(found.makespan.numpy(), fluid.sweep(graph, *links).makespan)
+    assert np.array_equal(swept.makespan.numpy(), fluid.sweep(graph, *links).makespan)
     assert np.array_equal(bounds.numpy(), bound.makespans(graph, *links))
 
 
@@ -102,15 +102,15 @@ def test_what_speaks_dlpack_comes_back_as_a_tensor(graph, links):
         def __init__(self, array: np.ndarray) -> None:
             self.array = array
 
-        def __dlpack__(self, **how: object) -> object:
-            return self.array.__dlpack__(**how)
+        def __dlpack__(self, **options: object) -> object:
+            return self.array.__dlpack__(**options)
 
         def __dlpack_device__(self) -> tuple[int, int]:
             return self.array.__dlpack_device__()
 
-    found = fluid.sweep(graph, *map(Foreign, links))
-    assert isinstance(found.finish, torch.Tensor)
-    assert np.array_equal(found.finish.numpy(), fluid.sweep(graph, *links).finish)
+    swept = fluid.sweep(graph, *map(Foreign, links))
+    assert isinstance(swept.finish, torch.Tensor)
+    assert np.array_equal(swept.finish.numpy(), fluid.sweep(graph, *links).finish)
 
 
 def test_numbers_that_cannot_be_written_to_are_fine(graph, links):
@@ -122,18 +122,18 @@ def test_numbers_that_cannot_be_written_to_are_fine(graph, links):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_world_that_cannot_end_says_why_and_takes_for_ever(kind, make_world):
     graph = make_world([{"path": [0], "bytes": 1}, {"path": [1], "bytes": 2}, {"after": [0]}], [1, 1]).graph
-    found = fluid.sweep(graph, kind([[1.0, 1.0], [0.0, 1.0], [2.0, 1.0]]))
-    assert found.status.tolist() == [_C.DONE, _C.STARVED, _C.DONE]
-    assert found.finish.tolist() == [[1, 2, 1], [np.inf, 2, np.inf], [0.5, 2, 0.5]]
-    assert found.makespan.tolist() == [2, np.inf, 2]
+    swept = fluid.sweep(graph, kind([[1.0, 1.0], [0.0, 1.0], [2.0, 1.0]]))
+    assert swept.status.tolist() == [_C.DONE, _C.STARVED, _C.DONE]
+    assert swept.finish.tolist() == [[1, 2, 1], [np.inf, 2, np.inf], [0.5, 2, 0.5]]
+    assert swept.makespan.tolist() == [2, np.inf, 2]
 
 
 def test_a_circle_is_a_status_too(make_world):
     world = make_world([{"delay": 1}, {}, {"after": [1]}], [])
     circle = replace(world.graph, after_offsets=np.array([0, 0, 1, 2]), after=np.array([2, 1], np.int32))
-    found = fluid.sweep(circle, np.zeros((2, 0)))
-    assert found.status.tolist() == [_C.DEADLOCK] * 2
-    assert found.finish.tolist() == [[1, np.inf, np.inf]] * 2
+    swept = fluid.sweep(circle, np.zeros((2, 0)))
+    assert swept.status.tolist() == [_C.DEADLOCK] * 2
+    assert swept.finish.tolist() == [[1, np.inf, np.inf]] * 2
 
 
 @pytest.mark.parametrize("run", [fluid.sweep, bound.makespans])
@@ -142,8 +142,8 @@ def test_nothing_to_run_is_no_error(run, kind, make_world):
     some, none = make_world([{"delay": 2}], [1]).graph, make_world([], [1]).graph
 
     def makespans(graph, capacity):
-        found = run(graph, kind(capacity).reshape(-1, 1))
-        return (found if run is bound.makespans else found.makespan).tolist()
+        result = run(graph, kind(capacity).reshape(-1, 1))
+        return (result if run is bound.makespans else result.makespan).tolist()
 
     assert makespans(some, []) == []
     assert makespans(none, [1.0, 2.0]) == [0, 0]
@@ -199,7 +199,7 @@ def test_tensors_on_a_gpu_stay_there(graph, links):
         pytest.skip("needs a GPU and topoflow._C built with nvcc")
     with torch.cuda.stream(torch.cuda.Stream()):
         capacity, latency = (torch.from_numpy(rows).cuda() for rows in links)
-        found, bounds = fluid.sweep(graph, capacity, latency), bound.makespans(graph, capacity, latency)
-    assert found.finish.is_cuda
-    np.testing.assert_allclose(found.finish.cpu(), fluid.sweep(graph, *links).finish, rtol=1e-9)
+        swept, bounds = fluid.sweep(graph, capacity, latency), bound.makespans(graph, capacity, latency)
+    assert swept.finish.is_cuda
+    np.testing.assert_allclose(swept.finish.cpu(), fluid.sweep(graph, *links).finish, rtol=1e-9)
     np.testing.assert_allclose(bounds.cpu(), bound.makespans(graph, *links), rtol=1e-12)

@@ -71,6 +71,6 @@ def test_a_dragonfly_needs_few_virtual_channels() -> None:
     """Those that exclude every deadlock. Source: 2 for minimal, 3 for Valiant routes in Kim et al., ISCA 2008, IV-C."""
     assert layout_of(next_group("ecmp").graph, Packet()).channels_needed <= 2
     everybody = [Transfer(1.0, one, other) for one in range(72) for other in range(72) if one != other]
-    for routing, most in (("ecmp", 2), ("valiant", 4)):
+    for routing, limit in (("ecmp", 2), ("valiant", 4)):
         world = place(Traffic.from_tasks("all", 72, everybody), DRAGONFLY, name="all", routing=routing)
-        assert layout_of(world.graph, Packet()).channels_needed <= most
+        assert layout_of(world.graph, Packet()).channels_needed <= limit

@@ -15,8 +15,8 @@ from tests.twins import fluid as reference
 from topoflow.engine.fluid import Fluid
 from topoflow.worldfile.world_file import read
 
-HERE = Path(__file__).resolve().parent
-EXAMPLE = HERE.parent.parent / "examples" / "two_flows.json"
+FOLDER = Path(__file__).resolve().parent
+EXAMPLE = FOLDER.parent.parent / "examples" / "two_flows.json"
 US = 1e-6
 Json = dict[str, Any]
 
@@ -104,8 +104,8 @@ def test_splits_and_members_that_share_a_node(tmp_path: Path) -> None:
             task("h", "all_reduce", group=[0, 1], bytes=1e6, local=2, algorithm="hierarchical", after=["uneven"]),
         ],
     }
-    found = flows(tmp_path, world)
-    assert found == {"uneven": (0.0, pytest.approx(21 * US)), "h": (pytest.approx(21 * US), pytest.approx(53 * US))}
+    times = flows(tmp_path, world)
+    assert times == {"uneven": (0.0, pytest.approx(21 * US)), "h": (pytest.approx(21 * US), pytest.approx(53 * US))}
 
 
 def test_a_hierarchical_all_reduce_over_links_inside_servers_is_three_phases_of_tasks(tmp_path: Path) -> None:
@@ -122,8 +122,8 @@ def test_a_hierarchical_all_reduce_over_links_inside_servers_is_three_phases_of_
     second = [row["id"] for row in tasks[2:]]
     tasks += [task(f"gather {g}", "all_gather", group=g, bytes=1e6, after=second) for g in inside]
     links = [row for g in inside for row in pair(*g, 100e9)] + [row for g in between for row in pair(*g, 50e9)]
-    found = flows(tmp_path, {"links": links, "tasks": tasks})
-    assert [finish for _, finish in found.values()] == pytest.approx([5 * US] * 2 + [15 * US] * 2 + [20 * US] * 2)
+    times = flows(tmp_path, {"links": links, "tasks": tasks})
+    assert [finish for _, finish in times.values()] == pytest.approx([5 * US] * 2 + [15 * US] * 2 + [20 * US] * 2)
 
 
 def test_computes_of_a_server_run_one_at_a_time_in_the_order_of_the_file(tmp_path: Path) -> None:
@@ -148,9 +148,9 @@ def test_computes_of_a_server_run_one_at_a_time_in_the_order_of_the_file(tmp_pat
 
 def test_rows_come_in_the_order_of_the_file_whatever_depends_on_what(tmp_path: Path) -> None:
     tasks = [task(name, "compute", seconds=1, after=[name + 1] if name < 5 else []) for name in range(6)]
-    found = flows(tmp_path, {"links": [], "tasks": tasks})
-    assert list(found) == ["0", "1", "2", "3", "4", "5"]
-    assert found["0"] == (5.0, 6.0)
+    times = flows(tmp_path, {"links": [], "tasks": tasks})
+    assert list(times) == ["0", "1", "2", "3", "4", "5"]
+    assert times["0"] == (5.0, 6.0)
 
 
 def test_the_shortest_path_of_the_lowest_links_is_taken(tmp_path: Path) -> None:
@@ -171,9 +171,9 @@ def test_a_transfer_over_several_paths_is_one_flow(tmp_path: Path) -> None:
             task("then", "transfer", path=[2], bytes=60, after=["both"]),
         ],
     }
-    found = flows(tmp_path, world)
-    assert found["both"] == (0.0, pytest.approx(2.275, rel=1e-12))
-    assert found["then"] == (pytest.approx(2.275), pytest.approx(2.275 + 1.3, rel=1e-12))
+    times = flows(tmp_path, world)
+    assert times["both"] == (0.0, pytest.approx(2.275, rel=1e-12))
+    assert times["then"] == (pytest.approx(2.275), pytest.approx(2.275 + 1.3, rel=1e-12))
 
 
 def test_a_limit_is_kept_and_leaves_the_rest_to_others(tmp_path: Path) -> None:
@@ -194,8 +194,8 @@ def test_a_transfer_to_oneself_and_a_group_of_one_take_no_time(tmp_path: Path) -
         task("one", "all_reduce", group=[1], bytes=1e6),
         task("empty", "all_reduce", group=[0, 1], bytes=0),
     ]
-    found = flows(tmp_path, {"links": star(2), "tasks": tasks})
-    assert set(found.values()) == {(0.0, 0.0)}
+    times = flows(tmp_path, {"links": star(2), "tasks": tasks})
+    assert set(times.values()) == {(0.0, 0.0)}
 
 
 def test_an_empty_world_ends_at_once(tmp_path: Path) -> None:
@@ -238,15 +238,15 @@ def worlds(draw: st.DrawFn) -> Json:
 @given(worlds())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_kernel_and_twin_agree_on_any_world_file(tmp_path: Path, world: Json) -> None:
-    found = flows(tmp_path, world)
+    times = flows(tmp_path, world)
     for row in world["tasks"]:
-        start, finish = found[str(row["id"])]
-        assert start >= max([row["start"], *(found[str(name)][1] for name in row["after"])]) * (1 - 1e-12)
+        start, finish = times[str(row["id"])]
+        assert start >= max([row["start"], *(times[str(name)][1] for name in row["after"])]) * (1 - 1e-12)
         assert finish >= start
 
 
 def test_the_example_of_the_readme(tmp_path: Path) -> None:
     # "long" begins at 2 s, waits 1 s, has sent 300 B when "short" joins at 6 s; 50 B/s each until "short" is done after
     # 4 s; then long has 1000 - 300 - 200 = 500 B left: 5 s
-    found = flows(tmp_path, json.loads(EXAMPLE.read_text()))
-    assert found == {"forward": (0.0, 2.0), "long": (2.0, 15.0), "short": (5.0, 10.0)}
+    times = flows(tmp_path, json.loads(EXAMPLE.read_text()))
+    assert times == {"forward": (0.0, 2.0), "long": (2.0, 15.0), "short": (5.0, 10.0)}

@@ -197,8 +197,8 @@ def test_an_unreachable_node_is_named_with_its_task(tmp_path: Path) -> None:
 
 def test_a_limit_inside_a_node_is_refused(tmp_path: Path) -> None:
     inside = {"id": "t", "type": "transfer", "src": "a", "dst": "a", "bytes": 1, "limit": 5}
-    law = "must be of a transfer between two servers"
-    assert error(tmp_path, {"links": [ONE_WAY], "tasks": [inside]}) == f"world.json: task t.limit: {law}, got 5.0"
+    message = "must be of a transfer between two servers"
+    assert error(tmp_path, {"links": [ONE_WAY], "tasks": [inside]}) == f"world.json: task t.limit: {message}, got 5.0"
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_random_bytes_are_an_error(tmp_path: Path, content: bytes) -> None:
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Every place in a JSON value."""
     keys = value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-    return [found for key in keys for found in [(*at, key), *places(value[key], (*at, key))]]
+    return [place for key in keys for place in [(*at, key), *places(value[key], (*at, key))]]
 
 
 JUNK = st.one_of(

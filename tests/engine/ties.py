@@ -152,8 +152,12 @@ def all_to_all_in_a_fat_tree(random: Random) -> World:
     tasks, up = Tasks(), 2 * count
     for source in range(count):
         for target in random.permutation(count)[: int(random.integers(1, count + 1))].tolist():
-            here, there, spine = source // hosts, target // hosts, int(random.integers(uplinks))
-            between = [up + here * uplinks + spine, up + (leaves + there) * uplinks + spine] if here != there else []
+            source_pod, target_pod, spine = source // hosts, target // hosts, int(random.integers(uplinks))
+            between = (
+                [up + source_pod * uplinks + spine, up + (leaves + target_pod) * uplinks + spine]
+                if source_pod != target_pod
+                else []
+            )
             if source != target:
                 tasks.add([source, *between, count + target], size * int(random.integers(1, 3)))
     return tasks.world("all-to-all in a fat-tree", np.full(2 * count + 2 * leaves * uplinks, speed(random)))

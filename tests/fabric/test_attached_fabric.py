@@ -51,8 +51,8 @@ def test_every_path_is_a_chain_of_links_between_its_gpus(
     number = np.random.default_rng(0).integers(0, 2**30, len(source)) % count
     rows = routes.links(source, target, number)
     hop = rows != NO_LINK
-    for first, last, row, here in zip(source.tolist(), target.tolist(), rows, hop, strict=True):
-        links = row[here]
+    for first, last, row, hops in zip(source.tolist(), target.tolist(), rows, hop, strict=True):
+        links = row[hops]
         ends = [first, *fabric.target[links].tolist()]
         assert fabric.source[links].tolist() == ends[:-1]
         assert ends[-1] == last

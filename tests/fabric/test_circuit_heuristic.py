@@ -16,16 +16,16 @@ CASES = [
 def demand(servers: int, seed: int) -> np.ndarray:
     """Some pairs want much, some little, half of them nothing."""
     random = np.random.default_rng(seed)
-    wanted = np.where(random.random((servers, servers)) < 0.5, 0.0, 10 ** random.uniform(0, 9, (servers, servers)))
-    np.fill_diagonal(wanted, 0)
-    return wanted
+    sent = np.where(random.random((servers, servers)) < 0.5, 0.0, 10 ** random.uniform(0, 9, (servers, servers)))
+    np.fill_diagonal(sent, 0)
+    return sent
 
 
-def matrix(servers: int, wanted: dict[tuple[int, int], float]) -> np.ndarray:
-    found = np.zeros((servers, servers))
-    for pair, bytes_ in wanted.items():
-        found[pair] = bytes_
-    return found
+def matrix(servers: int, entries: dict[tuple[int, int], float]) -> np.ndarray:
+    filled = np.zeros((servers, servers))
+    for pair, bytes_ in entries.items():
+        filled[pair] = bytes_
+    return filled
 
 
 def test_a_pair_with_more_than_twice_the_demand_gets_the_second_circuit_first() -> None:
@@ -70,18 +70,18 @@ def test_no_server_has_more_circuits_than_interfaces_and_only_one_has_fewer(
 def test_connecting_lets_every_server_reach_every_other_with_as_many_circuits_each(
     servers: int, degree: int, discount: float, seed: int
 ) -> None:
-    wanted = demand(servers, seed)
-    before = choose_circuits(wanted, degree, discount)
-    after = connect(before, wanted)
+    demands = demand(servers, seed)
+    before = choose_circuits(demands, degree, discount)
+    after = connect(before, demands)
     assert networkx.is_strongly_connected(networkx.from_numpy_array(after, create_using=networkx.DiGraph))
     assert (after >= 0).all()
     assert (after.sum(0) <= degree).all()
     assert (after.sum(1) <= degree).all()
     assert (after.sum(0) >= before.sum(0)).all()
-    assert np.array_equal(connect(after, wanted), after), "what is connected stays as it is"
+    assert np.array_equal(connect(after, demands), after), "what is connected stays as it is"
 
 
 def test_of_two_parts_the_circuits_with_the_least_demand_are_crossed() -> None:
-    wanted = matrix(4, {(0, 1): 9, (1, 0): 8, (2, 3): 5, (3, 2): 6})
-    circuits = connect(choose_circuits(wanted, 1, 0.5), wanted)
+    demands = matrix(4, {(0, 1): 9, (1, 0): 8, (2, 3): 5, (3, 2): 6})
+    circuits = connect(choose_circuits(demands, 1, 0.5), demands)
     assert np.argwhere(circuits).tolist() == [[0, 1], [1, 3], [2, 0], [3, 2]]  # 1 to 0 and 2 to 3 have gone

@@ -127,7 +127,7 @@ def test_another_seed_is_another_expander() -> None:
 
 
 @pytest.mark.parametrize(
-    ("design", "servers", "law"),
+    ("design", "servers", "message"),
     [
         (Expander(B, 3, 0.0, 0), 5, r"servers \* degree must be even, a cable has two ends, got 5 \* 3"),
         (Expander(B, 4, 0.0, 0), 4, r"expander\.degree: must be less than the 4 servers, got 4"),
@@ -137,6 +137,8 @@ def test_another_seed_is_another_expander() -> None:
         (Ring(B, 2, 0.0), 0, r"ring\.servers: must be positive, got 0"),
     ],
 )
-def test_a_direct_fabric_that_cannot_be_is_an_error_with_its_law(design: FabricDesign, servers: int, law: str) -> None:
-    with pytest.raises(ValueError, match=law):
+def test_a_direct_fabric_that_cannot_be_is_an_error_with_its_law(
+    design: FabricDesign, servers: int, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
         build(design, servers)

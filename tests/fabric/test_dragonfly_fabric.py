@@ -61,9 +61,9 @@ def test_the_absolute_wiring_leads_to_groups_in_the_order_of_their_numbers(sizes
     fabric = build(nodes * routers * groups, **dict(zip(FIELDS, sizes, strict=True)), wiring="absolute")
     leads: dict[int, list[int]] = {}
     for source, target in zip(fabric.source.tolist(), fabric.target.tolist(), strict=True):
-        own, other = ((end - fabric.servers) // routers for end in (source, target))
-        if min(source, target) >= fabric.servers and own != other:
-            leads.setdefault(source - fabric.servers, []).append(other)
+        source_group, target_group = ((end - fabric.servers) // routers for end in (source, target))
+        if min(source, target) >= fabric.servers and source_group != target_group:
+            leads.setdefault(source - fabric.servers, []).append(target_group)
     count = global_links * (groups - 1)
     for group in range(groups):
         others = [other for other in range(groups) if other != group] * global_links
@@ -131,12 +131,12 @@ def test_a_dragonfly_of_110592_servers_is_built_and_routed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "law"),
+    ("sizes", "message"),
     [
         ({"groups": 2, "routers": 2, "nodes": 1}, r"dragonfly\.groups: must hold 5 servers, got 2 of 2 routers with 1"),
         ({"routers": 0}, r"dragonfly\.routers: must be positive, got 0"),
     ],
 )
-def test_a_dragonfly_that_cannot_be_is_an_error_with_its_law(sizes: dict[str, int], law: str) -> None:
-    with pytest.raises(ValueError, match=law):
+def test_a_dragonfly_that_cannot_be_is_an_error_with_its_law(sizes: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         build(5, **sizes)

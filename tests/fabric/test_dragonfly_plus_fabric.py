@@ -84,7 +84,7 @@ def test_paths_inside_a_group_take_every_spine_and_between_groups_every_cable() 
 
 
 @pytest.mark.parametrize(
-    ("sizes", "law"),
+    ("sizes", "message"),
     [
         (
             {"groups": 2, "leaves": 2, "nodes": 1},
@@ -94,6 +94,6 @@ def test_paths_inside_a_group_take_every_spine_and_between_groups_every_cable() 
         ({"global_links": 0}, r"dragonfly_plus\.global_links: must be positive, got 0"),
     ],
 )
-def test_a_dragonfly_plus_that_cannot_be_is_an_error_with_its_law(sizes: dict[str, int], law: str) -> None:
-    with pytest.raises(ValueError, match=law):
+def test_a_dragonfly_plus_that_cannot_be_is_an_error_with_its_law(sizes: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         build(5, **sizes)

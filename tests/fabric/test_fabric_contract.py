@@ -48,9 +48,9 @@ def build(configured: Callable[..., Any], tmp_path_factory: pytest.TempPathFacto
     file.write_text(json.dumps(two_switches()))
 
     def make(name: str, servers: int, *overrides: str) -> Fabric:
-        given = [f"fabric={name}", f"servers={servers}", *overrides]
-        given += [f"fabric.file={file}"] if name == "links" else []
-        fabric = configured("fabric", *given).build(servers, demand(servers))
+        arguments = [f"fabric={name}", f"servers={servers}", *overrides]
+        arguments += [f"fabric.file={file}"] if name == "links" else []
+        fabric = configured("fabric", *arguments).build(servers, demand(servers))
         assert isinstance(fabric, Fabric)
         return fabric
 
@@ -92,8 +92,8 @@ def test_routes_that_say_they_are_minimal_are_shortest_paths(
         shortest = ShortestPaths(fabric.nodes, fabric.source, fabric.target)
         minimal = as_routes(fabric.route).has_equal_lengths()
         for source, target in itertools.permutations(range(servers), 2):
-            hops, least = {len(path) for path in fabric.route(source, target)}, shortest.hops(source, target)
-            assert hops == {least} if minimal else min(hops) >= least
+            hops, distance = {len(path) for path in fabric.route(source, target)}, shortest.hops(source, target)
+            assert hops == {distance} if minimal else min(hops) >= distance
 
 
 @pytest.mark.parametrize(("name", "servers", "overrides"), VARIANTS)
@@ -107,10 +107,10 @@ def test_routes_of_arrays_are_those_of_each_pair(
         pair = np.repeat(np.arange(len(count)), count)
         number = np.arange(len(pair)) - (np.cumsum(count) - count)[pair]
         rows = routes.links(source[pair], target[pair], number)
-        found = [tuple(row[row != NO_LINK].tolist()) for row in rows]
-        assert found == [path for ends in zip(source, target, strict=True) for path in fabric.route(*map(int, ends))]
+        paths = [tuple(row[row != NO_LINK].tolist()) for row in rows]
+        assert paths == [path for ends in zip(source, target, strict=True) for path in fabric.route(*map(int, ends))]
         lengths = mean_lengths(routes, source, target)
-        np.testing.assert_allclose(lengths * count, np.bincount(pair, list(map(len, found))), rtol=1e-12)
+        np.testing.assert_allclose(lengths * count, np.bincount(pair, list(map(len, paths))), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "servers"), NAMES_AND_SIZES)
@@ -181,6 +181,6 @@ def test_one_server_needs_no_path(build: Build, name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in FABRICS if name != "links"])
 @pytest.mark.parametrize("field", ["degree", "bandwidth_gbps"])
 def test_no_interface_or_no_bandwidth_is_an_error_that_names_the_field(build: Build, name: str, field: str) -> None:
-    law = rf"{name}\.{field.removesuffix('_gbps')}: must be positive, got 0"
-    with pytest.raises(Exception, match=law):  # Hydra wraps the ValueError of the design
+    message = rf"{name}\.{field.removesuffix('_gbps')}: must be positive, got 0"
+    with pytest.raises(Exception, match=message):  # Hydra wraps the ValueError of the design
         build(name, 16, f"{field}=0")

@@ -46,17 +46,19 @@ def between_switches(fabric: Fabric) -> list[int]:
 def test_every_route_leads_over_what_is_left_and_keeps_what_was_whole(fabric: Fabric) -> None:
     links = range(0, fabric.links, 5) if fabric.name == "topoopt" else between_switches(fabric)[::7]
     for link in links:
-        left = without(fabric, links=[link])
-        number = {old: new for new, old in enumerate(each for each in range(fabric.links) if each != link)}
+        degraded = without(fabric, links=[link])
+        number = {
+            old: new for new, old in enumerate(candidate for candidate in range(fabric.links) if candidate != link)
+        }
         for source, target in itertools.permutations(range(12), 2):
-            before, paths = fabric.route(source, target), left.route(source, target)
+            before, paths = fabric.route(source, target), degraded.route(source, target)
             assert paths
             for path in paths:
-                nodes = [source, *left.target[list(path)].tolist()]
-                assert left.source[list(path)].tolist() == nodes[:-1]
+                nodes = [source, *degraded.target[list(path)].tolist()]
+                assert degraded.source[list(path)].tolist() == nodes[:-1]
                 assert nodes[-1] == target
             if any(link not in path for path in before):
-                assert list(paths) == [tuple(number[each] for each in path) for path in before if link not in path]
+                assert list(paths) == [tuple(number[hop] for hop in path) for path in before if link not in path]
 
 
 def test_parallel_circuits_go_on_when_one_fiber_fails() -> None:
@@ -89,31 +91,31 @@ def test_the_last_ring_of_a_group_is_recovered() -> None:
 
 def test_a_server_that_fails_takes_its_links_and_leaves_its_rings() -> None:
     fabric = topoopt()
-    left = without(fabric, servers=[4])
-    assert left.servers == 11
-    assert "server 4" not in left.nodes
-    assert ends(left) == [pair for pair in ends(fabric) if "server 4" not in pair]
-    assert list(left.channels.rings) == [tuple(range(11))]
-    for before, after in zip(fabric.channels.rings[EVERYONE], left.channels.rings[tuple(range(11))], strict=True):
-        assert [left.nodes[server] for server in after] == [fabric.nodes[s] for s in before if s != 4]
+    degraded = without(fabric, servers=[4])
+    assert degraded.servers == 11
+    assert "server 4" not in degraded.nodes
+    assert ends(degraded) == [pair for pair in ends(fabric) if "server 4" not in pair]
+    assert list(degraded.channels.rings) == [tuple(range(11))]
+    for before, after in zip(fabric.channels.rings[EVERYONE], degraded.channels.rings[tuple(range(11))], strict=True):
+        assert [degraded.nodes[server] for server in after] == [fabric.nodes[s] for s in before if s != 4]
 
 
 def test_nothing_that_failed_is_nothing_that_changed() -> None:
-    fabric, left = topoopt(), without(topoopt())
-    assert ends(left) == ends(fabric)
-    assert left.bandwidth.tolist() == fabric.bandwidth.tolist()
+    fabric, degraded = topoopt(), without(topoopt())
+    assert ends(degraded) == ends(fabric)
+    assert degraded.bandwidth.tolist() == fabric.bandwidth.tolist()
     pairs = list(itertools.permutations(range(12), 2))
-    assert [left.route(*pair) for pair in pairs] == [fabric.route(*pair) for pair in pairs]
+    assert [degraded.route(*pair) for pair in pairs] == [fabric.route(*pair) for pair in pairs]
 
 
 def test_a_circle_of_cables_goes_the_other_way_round() -> None:
     fabric = Ring(10.0, 2, 1e-6).build(6, Demand(6))
-    left = without(fabric, links=[0, 1])  # the cable of servers 0 and 1
-    assert [len(path) for path in left.route(0, 1)] == [5]
+    degraded = without(fabric, links=[0, 1])  # the cable of servers 0 and 1
+    assert [len(path) for path in degraded.route(0, 1)] == [5]
 
 
 @pytest.mark.parametrize(
-    ("failure", "law"),
+    ("failure", "message"),
     [
         ({"links": [99]}, r"links: must be within 0\.\.23 of ideal_switch, got 99"),
         ({"servers": range(12)}, r"servers: must leave one of the 12 of ideal_switch, got 12"),
@@ -121,9 +123,9 @@ def test_a_circle_of_cables_goes_the_other_way_round() -> None:
         ({"rings": "repair"}, r"rings: must be one of recover, drop, got 'repair'"),
     ],
 )
-def test_what_cannot_fail_is_an_error_with_its_law(failure: dict[str, object], law: str) -> None:
+def test_what_cannot_fail_is_an_error_with_its_law(failure: dict[str, object], message: str) -> None:
     fabric = IdealSwitch(10.0, 2, 1e-6).build(12, Demand(12))
-    with pytest.raises(ValueError, match=law):
+    with pytest.raises(ValueError, match=message):
         without(fabric, **failure)
 
 

@@ -167,7 +167,7 @@ def test_the_ideal_switch_is_two_hops_wide_and_billed_as_a_full_fat_tree() -> No
 
 
 @pytest.mark.parametrize(
-    ("design", "law"),
+    ("design", "message"),
     [
         (lambda: FatTree(B, 4, 0.0, radix=7), r"fat_tree\.radix: must be even, got 7"),
         (
@@ -184,7 +184,7 @@ def test_the_ideal_switch_is_two_hops_wide_and_billed_as_a_full_fat_tree() -> No
         (lambda: IdealSwitch(float("nan"), 1, 0.0), r"ideal_switch\.bandwidth: must be positive, got nan"),
     ],
 )
-def test_a_switched_fabric_that_cannot_be_is_an_error_with_its_law(design: object, law: str) -> None:
+def test_a_switched_fabric_that_cannot_be_is_an_error_with_its_law(design: object, message: str) -> None:
     assert callable(design)
-    with pytest.raises(ValueError, match=law):
+    with pytest.raises(ValueError, match=message):
         design()

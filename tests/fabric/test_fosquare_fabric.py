@@ -54,7 +54,7 @@ def test_servers_that_share_neither_rack_nor_place_have_two_paths_over_their_cor
 
 
 @pytest.mark.parametrize(
-    ("fields", "law"),
+    ("fields", "message"),
     [
         ({"inter": 5}, "fosquare.inter: must leave one of the 5 transceivers for the rack, got 5"),
         ({"inter": 0}, "fosquare.inter: must be positive, got 0"),
@@ -63,10 +63,10 @@ def test_servers_that_share_neither_rack_nor_place_have_two_paths_over_their_cor
         ({"gap": -1.0}, "fosquare.gap: must not be negative, got -1.0"),
     ],
 )
-def test_wrong_fields_are_one_line(fields: dict[str, float], law: str) -> None:
+def test_wrong_fields_are_one_line(fields: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
         FOSquare(6.25e9, 5, 0.0, **fields)
-    assert str(error.value) == law
+    assert str(error.value) == message
 
 
 def test_servers_must_fill_the_racks() -> None:

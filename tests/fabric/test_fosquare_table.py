@@ -25,21 +25,21 @@ def built(design: FabricDesign, servers: int) -> Fabric:
 
 
 def graph(fabric: Fabric) -> networkx.Graph:
-    found = networkx.Graph()
+    network = networkx.Graph()
     for source, target in zip(fabric.source.tolist(), fabric.target.tolist(), strict=True):
-        found.add_edge(source, target, capacity=1)
-    return found
+        network.add_edge(source, target, capacity=1)
+    return network
 
 
 def cut(fabric: Fabric) -> int:
     """Cables between the first and the second half of the servers, their own cables not among them."""
-    found, half = graph(fabric), fabric.servers // 2
+    network, half = graph(fabric), fabric.servers // 2
     for server in range(fabric.servers):
-        for switch in found[server]:
-            if fabric.has_switches and len(found[server]) == 1:
-                found[server][switch]["capacity"] = fabric.servers
-        found.add_edge("first" if server < half else "second", server)  # without a capacity: any
-    return int(networkx.minimum_cut_value(found, "first", "second"))
+        for switch in network[server]:
+            if fabric.has_switches and len(network[server]) == 1:
+                network[server][switch]["capacity"] = fabric.servers
+        network.add_edge("first" if server < half else "second", server)  # without a capacity: any
+    return int(networkx.minimum_cut_value(network, "first", "second"))
 
 
 def switches(fabric: Fabric) -> networkx.Graph:
@@ -103,12 +103,12 @@ def test_a_torus_has_the_diameter_of_the_table_where_its_side_is_odd(side: int) 
 def test_de_bruijn_has_the_diameter_and_the_degree_of_the_table_and_less_to_cut(d: int, k: int) -> None:
     """Degree D are cables that leave a node, and as many come. The table's cut, 2 log_d M, is not that of these."""
     nodes = d**k
-    found = networkx.DiGraph((node, node * d % nodes + step) for node in range(nodes) for step in range(d))
-    assert networkx.diameter(found) == k
-    assert {each for _, each in found.out_degree} == {d}
+    network = networkx.DiGraph((node, node * d % nodes + step) for node in range(nodes) for step in range(d))
+    assert networkx.diameter(network) == k
+    assert {out_degree for _, out_degree in network.out_degree} == {d}
     if nodes % 2 == 0:
-        cables = found.to_undirected()
+        cables = network.to_undirected()
         cables.remove_edges_from(list(networkx.selfloop_edges(cables)))
         halves = combinations(range(1, nodes), nodes // 2)
-        least = min(networkx.cut_size(cables, half) for half in halves)
-        assert least == {8: 3, 16: 6}[nodes] < 2 * k
+        narrowest = min(networkx.cut_size(cables, half) for half in halves)
+        assert narrowest == {8: 3, 16: 6}[nodes] < 2 * k

@@ -70,14 +70,14 @@ def test_all_ports_of_all_switches_are_bought() -> None:
 
 
 @pytest.mark.parametrize(
-    ("design", "law"),
+    ("design", "message"),
     [
         ({"dims": [2, 2]}, r"hyperx\.dims: must hold 17 servers, got \[2, 2\] of 4 servers each"),
         ({"dims": [2, 0]}, r"hyperx\.dims\[1\]: must be positive, got 0"),
         ({"servers_per_switch": 0}, r"hyperx\.servers_per_switch: must be positive, got 0"),
     ],
 )
-def test_a_hyperx_that_cannot_be_is_an_error_with_its_law(design: dict[str, object], law: str) -> None:
+def test_a_hyperx_that_cannot_be_is_an_error_with_its_law(design: dict[str, object], message: str) -> None:
     keys = {"servers_per_switch": 4} | design
-    with pytest.raises(ValueError, match=law):
+    with pytest.raises(ValueError, match=message):
         HyperX(B, 4, 1e-6, **keys).build(17, Demand(17))

@@ -23,14 +23,14 @@ def routes(nodes: int, ends: Ends, limit: int) -> KShortestPaths:
 def test_they_are_loopless_and_as_long_as_yen_s(ends: set[tuple[int, int]], limit: int) -> None:
     links = sorted({(0, 6), *ends})
     expected = islice(networkx.shortest_simple_paths(networkx.DiGraph(links), 0, 6), limit)
-    found = routes(7, links, limit)(0, 6)
-    assert len(set(found)) == len(found)
-    for path in found:
+    paths = routes(7, links, limit)(0, 6)
+    assert len(set(paths)) == len(paths)
+    for path in paths:
         nodes = [0, *(links[link][1] for link in path)]
         assert [links[link][0] for link in path] == nodes[:-1]
         assert nodes[-1] == 6
         assert len(set(nodes)) == len(nodes)
-    assert [len(path) for path in found] == [len(path) - 1 for path in expected]
+    assert [len(path) for path in paths] == [len(path) - 1 for path in expected]
 
 
 def test_a_bridge_is_the_only_path_however_many_ways_lead_nowhere() -> None:

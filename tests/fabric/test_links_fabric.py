@@ -54,9 +54,9 @@ def test_hosts_are_the_given_ones_else_the_files_else_all_in_order(tmp_path: Pat
 
 def test_nodes_that_may_be_switches_are_not_taken_for_servers(tmp_path: Path) -> None:
     file = write(tmp_path / "bare.json", {"links": PAIR})
-    law = f"fabric.hosts: must say which of the 3 nodes of {file} are the 2 servers"
+    message = f"fabric.hosts: must say which of the 3 nodes of {file} are the 2 servers"
     for hosts in (None, []):
-        with pytest.raises(ValueError, match=re.escape(law)):
+        with pytest.raises(ValueError, match=re.escape(message)):
             build(file, 2, hosts)
 
 
@@ -80,7 +80,7 @@ def test_two_directions_share_a_cable_and_parallel_links_do_not(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("content", "law"),
+    ("content", "message"),
     [
         ("{", "must be JSON, got Expecting"),
         ("[]", "must be an object with 'links', got list"),
@@ -114,20 +114,20 @@ def test_two_directions_share_a_cable_and_parallel_links_do_not(tmp_path: Path) 
     ],
 )
 def test_a_wrong_json_list_is_one_line_with_file_place_law_and_value(
-    tmp_path: Path, content: object, law: str | None
+    tmp_path: Path, content: object, message: str | None
 ) -> None:
     file = write(tmp_path / "net.json", content)
-    if law is None:
+    if message is None:
         assert build(file, 2).servers == 2
         return
-    with pytest.raises(ValueError, match=re.escape(law)) as error:
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
         build(file, 2)
     assert str(error.value).startswith(file)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("content", "law"),
+    ("content", "message"),
     [
         ("", "line 1: columns must be src,dst,bandwidth,latency, got ''"),
         ("src,dst,bandwidth\na,b,1", "line 1: columns must be src,dst,bandwidth,latency, got 'src,dst,bandwidth'"),
@@ -140,9 +140,9 @@ def test_a_wrong_json_list_is_one_line_with_file_place_law_and_value(
         ('src,dst,bandwidth,latency\n"a,b,1,0', "must be CSV, got "),
     ],
 )
-def test_a_wrong_csv_list_is_one_line_with_file_place_law_and_value(tmp_path: Path, content: str, law: str) -> None:
+def test_a_wrong_csv_list_is_one_line_with_file_place_law_and_value(tmp_path: Path, content: str, message: str) -> None:
     file = write(tmp_path / "net.csv", content)
-    with pytest.raises(ValueError, match=re.escape(law)) as error:
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
         build(file, 2)
     assert str(error.value).startswith(file)
 

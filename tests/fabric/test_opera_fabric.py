@@ -72,15 +72,15 @@ def test_a_job_on_what_is_left_takes_longer_and_all_of_it_comes() -> None:
         design = replace(SMALL, bulk=bulk)
         for failed in ({}, {"failed_switches": (1,)}, {"failed_racks": (3, 4, 5, 6), "failed_transceivers": ((0, 1),)}):
             placed = place(job, replace(design, **failed).build(20, job.demand()), name="opera")
-            (found,) = simulate([placed], Slotted())
-            assert found.slots is not None
-            assert found.slots.received == pytest.approx(found.world.graph.bytes.sum())
-            took.append(found.makespan)
+            (timeline,) = simulate([placed], Slotted())
+            assert timeline.slots is not None
+            assert timeline.slots.received == pytest.approx(timeline.world.graph.bytes.sum())
+            took.append(timeline.makespan)
         assert took[0] < min(took[1:])
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "law"),
+    ("field", "value", "message"),
     [
         ("gap", 1.0, "opera.gap: must be at least 0 and less than the slot of 0.0001 s, got 1 s"),
         ("slot", float("nan"), "opera.slot: must be positive, got nan"),
@@ -99,10 +99,10 @@ def test_a_job_on_what_is_left_takes_longer_and_all_of_it_comes() -> None:
         ),
     ],
 )
-def test_wrong_settings_are_one_line(field: str, value: float, law: str) -> None:
+def test_wrong_settings_are_one_line(field: str, value: float, message: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
         build(replace(SMALL, **{field: value}), 16)
-    assert str(error.value) == law
+    assert str(error.value) == message
 
 
 def test_racks_that_only_a_path_too_long_for_a_slot_joins_are_refused() -> None:

@@ -41,8 +41,8 @@ def test_one_group_of_everyone_gets_the_degrees_of_algorithm_1(
 ) -> None:
     mp, everyone = random_mp(servers, seed, density), tuple(range(servers))
     reduced = 2 * (servers - 1) * buffer
-    whole = reduced + mp.sum()
-    rings = max(1, ceil(degree * reduced / whole - 1e-9)) if whole > 0 else degree  # line 2
+    total = reduced + mp.sum()
+    rings = max(1, ceil(degree * reduced / total - 1e-9)) if total > 0 else degree  # line 2
     shares = share_ports(degree, {everyone: buffer}, mp)
     assert shares.groups == Counter({everyone: rings})
     assert shares.mp == [degree - rings] * servers  # line 3
@@ -136,8 +136,8 @@ def test_parts_are_the_connected_components(pieces: list[list[int]]) -> None:
     for piece in pieces:
         graph.add_edges_from(pairwise(piece))
     part = parts(16, map(tuple, pieces))
-    found = {frozenset(np.flatnonzero(part == number).tolist()) for number in part.tolist()}
-    assert found == {frozenset(component) for component in networkx.connected_components(graph)}
+    groups = {frozenset(np.flatnonzero(part == number).tolist()) for number in part.tolist()}
+    assert groups == {frozenset(component) for component in networkx.connected_components(graph)}
 
 
 def test_bytes_too_few_to_be_scaled_are_not_matched() -> None:

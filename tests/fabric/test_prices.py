@@ -135,7 +135,7 @@ def test_a_component_without_a_price_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tariff", "law"),
+    ("tariff", "message"),
     [
         ({"per_meter": 1.0}, r"prices\.usd\.fiber: must be one of each, per_gbps, by_gbps, got per_meter"),
         ({"each": 1.0, "per_gbps": 1.0}, r"must be one of each, per_gbps, by_gbps, got each, per_gbps"),
@@ -145,6 +145,6 @@ def test_a_component_without_a_price_is_named() -> None:
         ({"per_gbps": {10: 5.0}}, r"prices\.usd\.fiber\.per_gbps: must be a number"),
     ],
 )
-def test_a_tariff_that_says_nothing_is_an_error_with_its_law(tariff: dict[str, float], law: str) -> None:
-    with pytest.raises(ValueError, match=law):
+def test_a_tariff_that_says_nothing_is_an_error_with_its_law(tariff: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Prices({"fiber": tariff}, {})

@@ -54,7 +54,7 @@ def test_the_closed_form_is_the_mean_of_simulated_runs(interval: float, restart:
 @given(saving=st.floats(0.1, 1e3), mtbf=st.floats(100.0, 1e7), factor=st.sampled_from([0.25, 0.5, 0.8, 1.3, 2.0, 4.0]))
 def test_no_other_interval_between_checkpoints_is_better(saving: float, mtbf: float, factor: float) -> None:
     best = best_interval(saving, mtbf)
-    share, other = (share_of_training(each, saving, 0.0, 1 / mtbf) for each in (best, factor * best))
+    share, other = (share_of_training(interval, saving, 0.0, 1 / mtbf) for interval in (best, factor * best))
     assert other <= share * 1.002  # Daly's interval is a series of three terms
 
 

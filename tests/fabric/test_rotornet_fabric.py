@@ -61,10 +61,10 @@ def test_a_job_on_what_is_left_takes_longer_and_all_of_it_comes() -> None:
     took = []
     for failed in ({}, {"failed_switches": (1,)}, {"failed_racks": (3,), "failed_transceivers": ((5, 1), (6, 2))}):
         placed = place(job, replace(SMALL, **failed).build(16, job.demand()), name="rotornet")
-        (found,) = simulate([placed], Slotted())
-        assert found.slots is not None
-        assert found.slots.received == pytest.approx(found.world.graph.bytes.sum())
-        took.append(found.makespan)
+        (timeline,) = simulate([placed], Slotted())
+        assert timeline.slots is not None
+        assert timeline.slots.received == pytest.approx(timeline.world.graph.bytes.sum())
+        took.append(timeline.makespan)
     assert took[0] < min(took[1:])
 
 
@@ -76,20 +76,20 @@ def test_a_message_takes_a_slot_of_its_link_and_detours_share_a_larger_one() -> 
     design = replace(SMALL, bandwidth=1.25e9, degree=2, uplinks=2)
     for frames, slots in ((20, 2), (400, 14)):
         job = Traffic.from_tasks("one", 8, [Transfer(9000.0 * frames, 0, 5)])
-        (found,) = simulate([place(job, design.build(8, job.demand()), name="rotornet")], Slotted())
-        assert found.makespan <= slots * 200e-6
-        assert found.makespan >= 9000 * frames / 2.5e9
+        (timeline,) = simulate([place(job, design.build(8, job.demand()), name="rotornet")], Slotted())
+        assert timeline.makespan <= slots * 200e-6
+        assert timeline.makespan >= 9000 * frames / 2.5e9
 
 
 def test_a_job_runs_and_waits_for_slots() -> None:
     job = Traffic.from_tasks("job", 16, [Collective("all_reduce", 4e6, tuple(range(16))), Transfer(1e6, 0, 9, (0,))])
-    (found,) = simulate([place(job, SMALL.build(16, job.demand()), name="rotornet")], Slotted())
-    assert found.slots is not None
-    assert found.slots.received == pytest.approx(found.world.graph.bytes.sum())
+    (timeline,) = simulate([place(job, SMALL.build(16, job.demand()), name="rotornet")], Slotted())
+    assert timeline.slots is not None
+    assert timeline.slots.received == pytest.approx(timeline.world.graph.bytes.sum())
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "law"),
+    ("field", "value", "message"),
     [
         ("gap", 1.0, "rotornet.gap: must be at least 0 and less than the slot of 0.0002 s, got 1 s"),
         ("slot", float("inf"), "rotornet.slot: must be positive, got inf"),
@@ -111,10 +111,10 @@ def test_a_job_runs_and_waits_for_slots() -> None:
         ("cell", 10**6, "rotornet.cell: must be such that 1 to 255 fill the 225000 B of a slot, got 1000000"),
     ],
 )
-def test_wrong_settings_are_one_line(field: str, value: float, law: str) -> None:
+def test_wrong_settings_are_one_line(field: str, value: float, message: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
         build(replace(SMALL, **{field: value}), 8)
-    assert str(error.value) == law
+    assert str(error.value) == message
 
 
 def test_servers_that_fill_no_racks_are_refused() -> None:

@@ -32,7 +32,7 @@ def test_the_papers_network() -> None:
     fabric = build(PAPER, 3072)
     assert PAPER.uplink_bandwidth == pytest.approx(50e9 / 8)
     assert (PAPER.transceivers, control(fabric).cell, control(fabric).schedule.nodes) == (12, 562, 128)
-    assert [replace(PAPER, overprovision=each).schedule(3072).slots for each in (1.0, 1.5, 2.0)] == [16, 11, 8]
+    assert [replace(PAPER, overprovision=factor).schedule(3072).slots for factor in (1.0, 1.5, 2.0)] == [16, 11, 8]
     rack = fabric.bandwidth[2 * 3072 :]
     assert rack == pytest.approx(12 * 50e9 / 8 * 0.9 / 2)
 
@@ -63,16 +63,16 @@ def test_what_is_bought() -> None:
 
 def test_what_failed_carries_nothing_and_servers_are_on_racks_that_work() -> None:
     """9 working racks of 12 in groups of 2: each lost what it had with the three others."""
-    whole, design = replace(SMALL, servers_per_rack=2), replace(SMALL, servers_per_rack=2, failed_racks=(0, 4, 7))
+    intact, design = replace(SMALL, servers_per_rack=2), replace(SMALL, servers_per_rack=2, failed_racks=(0, 4, 7))
     fabric = build(design, 18)
     assert control(fabric).nodes_of(18).tolist() == [rack for rack in (1, 2, 3, 5, 6, 8, 9, 10, 11) for _ in range(2)]
-    rack = build(whole, 24).bandwidth[-1]
+    rack = build(intact, 24).bandwidth[-1]
     assert fabric.bandwidth[36:] == pytest.approx(rack * 8 / 11)
     omitted = build(replace(design, omit_failed=True, uplinks=3, overprovision=1), 18)
-    alone = build(replace(whole, uplinks=3, overprovision=1), 18)
+    alone = build(replace(intact, uplinks=3, overprovision=1), 18)
     assert control(omitted).schedule == control(alone).schedule, "what the failed ones had is regained"
     assert (omitted.bandwidth == alone.bandwidth).all()
-    lost = build(replace(whole, failed_transceivers=((1, 0),), failed_gratings=((2, 3),)), 24)
+    lost = build(replace(intact, failed_transceivers=((1, 0),), failed_gratings=((2, 3),)), 24)
     share = lost.bandwidth[48:].reshape(-1, 2) / rack * 11
     assert share[:, 0].round(6).tolist() == [10, 10, 11, 11, 9, 9, *[11] * 6]
     assert share[:, 1].round(6).tolist() == [10, 10, 11, 11, 11, 11, 9, 9, *[11] * 4]
@@ -83,7 +83,7 @@ def test_one_rack_needs_no_schedule() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "law"),
+    ("field", "value", "message"),
     [
         ("uplinks", 6, "sirius.uplinks: must divide the 8 racks, got 6"),
         ("servers_per_rack", 3, "sirius.servers_per_rack: must divide the 8 servers, got 3"),
@@ -109,7 +109,7 @@ def test_one_rack_needs_no_schedule() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_one_line(field: str, value: object, law: str) -> None:
+def test_what_cannot_be_is_one_line(field: str, value: object, message: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
         build(replace(SMALL, **{field: value}), 8)
-    assert str(error.value) == law
+    assert str(error.value) == message

@@ -56,8 +56,8 @@ def test_a_field_has_the_laws_of_a_field(q: int) -> None:
 
 
 def test_prime_powers_are_those_of_primes() -> None:
-    found = [q for q in range(1, 50) if prime_power(q) is not None]
-    assert found == [2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 17, 19, 23, 25, 27, 29, 31, 32, 37, 41, 43, 47, 49]
+    orders = [q for q in range(1, 50) if prime_power(q) is not None]
+    assert orders == [2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 17, 19, 23, 25, 27, 29, 31, 32, 37, 41, 43, 47, 49]
 
 
 def test_sizes_that_are_not_given_are_the_smallest_balanced_ones() -> None:
@@ -76,7 +76,7 @@ def test_100000_servers_need_3362_routers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("q", "nodes", "law"),
+    ("q", "nodes", "message"),
     [
         (6, None, r"slim_fly\.q: must be a power of a prime and at least 3, got 6"),
         (2, None, r"slim_fly\.q: must be a power of a prime and at least 3, got 2"),
@@ -85,6 +85,6 @@ def test_100000_servers_need_3362_routers() -> None:
         (3, 0, r"slim_fly\.nodes: must be positive, got 0"),
     ],
 )
-def test_a_slim_fly_that_cannot_be_is_an_error_with_its_law(q: int, nodes: int | None, law: str) -> None:
-    with pytest.raises(ValueError, match=law):
+def test_a_slim_fly_that_cannot_be_is_an_error_with_its_law(q: int, nodes: int | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         build(19, q, nodes)

@@ -88,9 +88,9 @@ def test_each_stride_carries_its_share_on_any_fabric(fabric: str) -> None:
             sent[source, target] += size
     total = sum(result.traffic.demand().all_reduce.values())
     gpus = 4 * SERVERS  # consecutive ones on a server, of which the last sends to the next server
-    each = 2 * (gpus - 1) / gpus * total / 2
+    share = 2 * (gpus - 1) / gpus * total / 2
     assert {(target - source) % SERVERS for source, target in sent} == {1, 3}
-    assert list(sent.values()) == pytest.approx([each] * 2 * SERVERS)
+    assert list(sent.values()) == pytest.approx([share] * 2 * SERVERS)
 
 
 def problem(**keys: Any) -> Problem:
@@ -103,17 +103,17 @@ def test_a_search_permutes_rings_over_switches_and_says_what_that_is_worth() -> 
     """The natural ring takes one rail, several rings can take both; the same job on an ideal switch gains nothing."""
     quick = SearchSettings(proposals=0, chains=1, rounds=2, decide=1)
     assert search(replace(problem(), design=IdealSwitch(1e9, 2, 1e-6)), quick).unpermuted is None
-    found = search(problem(), quick)
-    assert found.unpermuted is not None
-    assert found.best.iteration_time < 0.7 * found.unpermuted.iteration_time
-    (ring,) = found.plan.rings
+    result = search(problem(), quick)
+    assert result.unpermuted is not None
+    assert result.best.iteration_time < 0.7 * result.unpermuted.iteration_time
+    (ring,) = result.plan.rings
     assert ring.strides == (1, 3), "the fewest rings that take both"
-    assert set(ring.orders) == set(found.fabric.channels.rings[ring.group])
-    assert found.plan.iteration_time == found.best.iteration_time
+    assert set(ring.orders) == set(result.fabric.channels.rings[ring.group])
+    assert result.plan.iteration_time == result.best.iteration_time
 
 
 @pytest.mark.parametrize(
-    ("strides", "said"),
+    ("strides", "message"),
     [
         ("[2]", "strides: must be co-prime with the servers of a group that all-reduces (16) and less, got [2]"),
         ("[17]", "strides: must be co-prime with the servers of a group that all-reduces (16) and less, got [17]"),
@@ -122,8 +122,8 @@ def test_a_search_permutes_rings_over_switches_and_says_what_that_is_worth() -> 
         ("[]", "strides: must be a list of whole numbers of at least 1, or null, got []"),
     ],
 )
-def test_wrong_strides_are_one_line(topoflow_cli: Callable[..., Any], strides: str, said: str) -> None:
+def test_wrong_strides_are_one_line(topoflow_cli: Callable[..., Any], strides: str, message: str) -> None:
     ran = topoflow_cli("compare", "fabric=leaf_spine", f"strides={strides}")
     assert ran.returncode != 0
-    assert ran.stderr.strip().endswith(said)
+    assert ran.stderr.strip().endswith(message)
     assert ran.stderr.count("\n") == 1

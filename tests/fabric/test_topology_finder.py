@@ -116,7 +116,7 @@ def test_matched_pairs_count_half_the_next_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "law"),
+    ("make", "message"),
     [
         (lambda: Demand(3), r"demand\.servers: must be the 4 of the network, got 3"),
         (lambda: Demand.from_matrix(np.full((4, 4), -1.0), {}), r"demand\.bytes: must not be negative, got -1\.0"),
@@ -136,6 +136,8 @@ def test_matched_pairs_count_half_the_next_time() -> None:
         (lambda: Demand(4, {(0, 1): -1.0}), r"demand\.all_reduce of 2 servers: must not be negative, got -1\.0"),
     ],
 )
-def test_a_demand_that_is_not_one_of_the_servers_is_an_error_with_its_law(make: Callable[[], Demand], law: str) -> None:
-    with pytest.raises(ValueError, match=law):
+def test_a_demand_that_is_not_one_of_the_servers_is_an_error_with_its_law(
+    make: Callable[[], Demand], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
         find_topology(4, 2, make())

@@ -97,10 +97,10 @@ def test_routes_exist_for_all_pairs_and_use_only_circuits_that_exist(
     fabric = build(servers, degree, demand, paths=paths, routes=named, collective=collective)
     routes = (fabric.route, fabric.for_reductions.route)
     for (source, target), route in itertools.product(itertools.permutations(range(servers), 2), routes):
-        found = route(source, target)
-        assert 1 <= len(found) <= paths
-        assert len(set(found)) == len(found)
-        for path in found:
+        alternatives = route(source, target)
+        assert 1 <= len(alternatives) <= paths
+        assert len(set(alternatives)) == len(alternatives)
+        for path in alternatives:
             nodes = [source, *fabric.target[list(path)].tolist()]
             assert fabric.source[list(path)].tolist() == nodes[:-1]
             assert nodes[-1] == target
@@ -141,8 +141,10 @@ def test_where_there_are_few_strides_rings_are_laid_twice() -> None:
 
 @pytest.mark.parametrize(("optics", "ports"), [("patch_panel", 1008), ("ocs", 384)])
 def test_an_optical_switch_has_a_port_for_every_server(optics: str, ports: int) -> None:
-    law = rf"topoopt\.servers: must be at most the {ports} ports of an optical switch \({optics}: topoopt\.ports\), got"
-    with pytest.raises(ValueError, match=law):
+    message = (
+        rf"topoopt\.servers: must be at most the {ports} ports of an optical switch \({optics}: topoopt\.ports\), got"
+    )
+    with pytest.raises(ValueError, match=message):
         build(ports + 1, 4, Demand(ports + 1), optics=optics)
     assert build(4, 2, Demand(4), ports=4).servers == 4
     with pytest.raises(ValueError, match=r"topoopt\.servers: must be at most the 4 ports"):
@@ -150,7 +152,7 @@ def test_an_optical_switch_has_a_port_for_every_server(optics: str, ports: int) 
 
 
 @pytest.mark.parametrize(
-    ("options", "law"),
+    ("options", "message"),
     [
         ({"degree": 1009}, r"topoopt\.degree: must be at most the 1008 ports of an optical switch"),
         ({"degree": 400, "optics": "ocs"}, r"topoopt\.degree: must be at most the 384 ports of an optical switch"),
@@ -168,6 +170,6 @@ def test_an_optical_switch_has_a_port_for_every_server(optics: str, ports: int) 
         ({"optics": "mirror"}, r"topoopt\.optics: must be one of patch_panel, ocs, got 'mirror'"),
     ],
 )
-def test_a_wrong_setting_is_an_error_with_its_law(options: dict[str, Any], law: str) -> None:
-    with pytest.raises(ValueError, match=law):
+def test_a_wrong_setting_is_an_error_with_its_law(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         TopoOpt(**({"bandwidth": B, "degree": 4, "latency": 0.0, "paths": 4} | options))

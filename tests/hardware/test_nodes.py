@@ -17,7 +17,7 @@ HEAD = '<system version="1"><cpu numaid="0" arch="x86_64" vendor="GenuineIntel">
 GPU = '<pci busid="0000:0{}:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16"><gpu dev="0" sm="90">'
 NVLINK = '<nvlink target="0000:ff:00.0" count="18" tclass="0x068000"/>'
 NIC = '<pci busid="0000:05:00.0" class="0x020700"><nic><net name="mlx5_0" speed="400000"/></nic></pci>'
-WHOLE = (
+COMPLETE = (
     HEAD + GPU.format(1) + NVLINK + "</gpu></pci>" + GPU.format(2) + NVLINK + "</gpu></pci>" + NIC + "</cpu></system>"
 )
 
@@ -66,24 +66,24 @@ def test_every_topology_file_loads(path: Path) -> None:
 @pytest.mark.parametrize(("file", "name"), [("azure_ndv4-topo.xml", "dgx_a100"), ("azure_ndv5-topo.xml", "hgx_h100")])
 def test_the_file_of_a_machine_agrees_with_its_preset(file: str, name: str) -> None:
     """A cloud's file has the PCIe tree; NVLinks and speeds of ports are left to NCCL."""
-    read, made = topology(file), preset(name)
+    read, shipped = topology(file), preset(name)
     for kind in ("GPU", "NIC", "PCI", "CPU"):
-        assert len(read.of_kind(kind)) == len(made.of_kind(kind))
-    for mine, other in zip(read.gpus, made.gpus, strict=True):
-        assert [port.nic for port in read.ports_of(mine)] == [port.nic for port in made.ports_of(other)]
+        assert len(read.of_kind(kind)) == len(shipped.of_kind(kind))
+    for mine, counterpart in zip(read.gpus, shipped.gpus, strict=True):
+        assert [port.nic for port in read.ports_of(mine)] == [port.nic for port in shipped.ports_of(counterpart)]
         for nic in read.of_kind("NIC"):
-            assert read.path_kind(mine, nic) == made.path_kind(other, nic)
+            assert read.path_kind(mine, nic) == shipped.path_kind(counterpart, nic)
             assert [link.bandwidth for link in read.path(mine, nic)] == pytest.approx(
-                [link.bandwidth for link in made.path(other, nic)]
+                [link.bandwidth for link in shipped.path(counterpart, nic)]
             )
-    assert read.cpu == made.cpu
+    assert read.cpu == shipped.cpu
 
 
 def test_a_dump_of_nccl_agrees_with_the_nvlinks_of_its_preset() -> None:
-    read, made = topology("simccl_8A100_4CX6.xml"), preset("dgx_a100")
-    assert (read.gpu, read.sm, read.switched) == (made.gpu, made.sm, made.switched)
-    assert read.nvlink_bandwidth(read.gpus[0]) == made.nvlink_bandwidth(made.gpus[0])
-    assert {port.bandwidth for port in read.ports} == {port.bandwidth for port in made.ports}
+    read, shipped = topology("simccl_8A100_4CX6.xml"), preset("dgx_a100")
+    assert (read.gpu, read.sm, read.switched) == (shipped.gpu, shipped.sm, shipped.switched)
+    assert read.nvlink_bandwidth(read.gpus[0]) == shipped.nvlink_bandwidth(shipped.gpus[0])
+    assert {port.bandwidth for port in read.ports} == {port.bandwidth for port in shipped.ports}
 
 
 def test_a_graph_of_channels_is_no_topology() -> None:
@@ -93,8 +93,8 @@ def test_a_graph_of_channels_is_no_topology() -> None:
 
 def test_a_file_that_is_cut_off_anywhere_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "cut.xml"
-    for length in range(len(WHOLE) - 1):
-        path.write_text(WHOLE[:length])
+    for length in range(len(COMPLETE) - 1):
+        path.write_text(COMPLETE[:length])
         with pytest.raises(ValueError, match=r"cut\.xml") as refused:
             Node.from_nccl_xml(path)
         assert "\n" not in str(refused.value)
@@ -119,8 +119,8 @@ def test_a_file_that_is_cut_off_anywhere_is_refused_in_one_line(tmp_path: Path) 
 )
 def test_nonsense_in_a_file_is_named_in_one_line(tmp_path: Path, old: str, new: str, field: str) -> None:
     path = tmp_path / "bad.xml"
-    text = WHOLE.replace(old, new)
-    assert text != WHOLE
+    text = COMPLETE.replace(old, new)
+    assert text != COMPLETE
     path.write_text(text if new != "<system2" else text.replace("</system>", "</system2>"))
     with pytest.raises(ValueError, match=f"bad.xml.*{re.escape(field)}") as refused:
         Node.from_nccl_xml(path)
@@ -129,7 +129,7 @@ def test_nonsense_in_a_file_is_named_in_one_line(tmp_path: Path, old: str, new: 
 
 def test_a_whole_file_has_its_nvlinks_and_the_speed_of_its_port(tmp_path: Path) -> None:
     path = tmp_path / "whole.xml"
-    path.write_text(WHOLE)
+    path.write_text(COMPLETE)
     node = Node.from_nccl_xml(path)
     assert node.notes == ()
     assert [node.nvlink_bandwidth(gpu) for gpu in node.gpus] == [450e9, 450e9]

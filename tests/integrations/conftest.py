@@ -17,9 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def cmake() -> str:
     """The cmake of this environment, or that of the machine."""
-    found = shutil.which("cmake", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
-    assert found, "the tests of integrations/nccl need cmake; pip install '.[test]' brings it"
-    return found
+    path = shutil.which("cmake", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    assert path, "the tests of integrations/nccl need cmake; pip install '.[test]' brings it"
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -56,10 +56,10 @@ def work() -> None:
     dist.init_process_group("nccl")
     rank, ranks = dist.get_rank(), dist.get_world_size()
 
-    def check(tensor: torch.Tensor, what: str) -> None:
+    def check(tensor: torch.Tensor, name: str) -> None:
         expected = torch.arange(tensor.numel(), device="cuda") % 101 * (ranks * (ranks + 1) // 2)
         wrong = int((tensor.long() != expected).sum())
-        assert wrong == 0, f"{what}: {wrong} of {tensor.numel()} sums are wrong on rank {rank}"
+        assert wrong == 0, f"{name}: {wrong} of {tensor.numel()} sums are wrong on rank {rank}"
 
     def fresh(count: int) -> torch.Tensor:
         return (torch.arange(count, device="cuda") % 101 * (rank + 1)).float()
@@ -135,17 +135,17 @@ def main(libraries: Path, out: Path, ranks: int, strides: str) -> int:
         except subprocess.TimeoutExpired:
             process.kill()
     codes = [process.wait() for process in processes]
-    found: dict[str, Any] = {"exit": codes, "seconds": round(time.perf_counter() - start, 1)}
-    found["output"] = [(out / f"out-{rank}.txt").read_text()[-1500:] for rank in range(ranks) if codes[rank]]
+    summary: dict[str, Any] = {"exit": codes, "seconds": round(time.perf_counter() - start, 1)}
+    summary["output"] = [(out / f"out-{rank}.txt").read_text()[-1500:] for rank in range(ranks) if codes[rank]]
     traces = [out / f"nccl-rank-{rank}.jsonl" for rank in range(ranks)]
     named = False
     if all(path.exists() for path in traces):
         offsets, algorithms = sent_by_offset([read_trace(path) for path in traces])
-        wanted = {int(stride) % ranks for stride in strides.split(",")}
-        equal = sum(offsets.values()) / len(wanted)
-        named = set(offsets) == wanted and all(abs(sent - equal) < 0.02 * equal for sent in offsets.values())
-        found |= {"bytes_by_offset": dict(offsets), "algorithms": dict(algorithms), "strides_are_the_peers": named}
-    print(json.dumps(found, indent=1))
+        expected = {int(stride) % ranks for stride in strides.split(",")}
+        equal = sum(offsets.values()) / len(expected)
+        named = set(offsets) == expected and all(abs(sent - equal) < 0.02 * equal for sent in offsets.values())
+        summary |= {"bytes_by_offset": dict(offsets), "algorithms": dict(algorithms), "strides_are_the_peers": named}
+    print(json.dumps(summary, indent=1))
     return 0 if named and not any(codes) else 1
 
 

@@ -29,10 +29,10 @@ def run(program: Path, *arguments: object, **variables: str) -> subprocess.Compl
 
 
 def profile(
-    build: Path, folder: Path | None, law: str, version: int = 6, **variables: str
+    build: Path, folder: Path | None, check: str, version: int = 6, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     variables |= {} if folder is None else {"TOPOFLOW_NCCL_TRACE": str(folder)}
-    return run(build / "tests" / "profiler_test", build / "libnccl-profiler-topoflow.so", version, law, **variables)
+    return run(build / "tests" / "profiler_test", build / "libnccl-profiler-topoflow.so", version, check, **variables)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -56,8 +56,8 @@ def test_every_event_is_a_line_in_every_version_of_the_interface(
     assert first.get("ranks") == (8 if version >= 4 else None), "older versions do not say how many"
     assert (first["name"], second["name"], second["comm"]) == ('data "parallel"\n', "", 2)
     coll = next(e for e in events if e["event"] == "coll")
-    kept = ("sequence", "count", "function", "type", "algorithm", "protocol", "channels")
-    assert [coll[name] for name in kept] == [7, 1000, "AllReduce", "ncclFloat32", "RING", "SIMPLE", 2]
+    fields = ("sequence", "count", "function", "type", "algorithm", "protocol", "channels")
+    assert [coll[name] for name in fields] == [7, 1000, "AllReduce", "ncclFloat32", "RING", "SIMPLE", 2]
     proxies = {e["peer"]: e for e in events if e["event"] == "proxy" and (e["bytes"] or e["peer"] == 5)}
     # Two steps of 500 B; a step that reports after the operation has ended counts for nothing.
     assert (proxies[4]["bytes"], proxies[4]["steps"], proxies[4]["send"]) == (1000, 2, True)
@@ -152,7 +152,7 @@ def test_a_folder_that_cannot_take_the_file_is_said_once(nccl_build: Build, tmp_
     """No folder named, a missing one, a name too long, and one that has this rank's file: that is not overwritten."""
     build = nccl_build("address")
     (tmp_path / "nccl-rank-0.jsonl").write_text("kept")
-    for folder, said in (
+    for folder, message in (
         (None, "must name a folder"),
         (tmp_path / "missing", "No such file"),
         (Path("/" + "x/" * 2040), "File name too long"),
@@ -161,7 +161,7 @@ def test_a_folder_that_cannot_take_the_file_is_said_once(nccl_build: Build, tmp_
         ran = profile(build, folder, "events", RANK="0")
         assert (ran.returncode, ran.stdout) == (0, "mask 0\n")
         assert ran.stderr.count("\n") == 1
-        assert said in ran.stderr
+        assert message in ran.stderr
     assert (tmp_path / "nccl-rank-0.jsonl").read_text() == "kept"
 
 
@@ -183,21 +183,21 @@ def costs(
 
 def test_large_all_reduces_take_rings_with_nccls_own_costs(nccl_build: Build) -> None:
     build = nccl_build("address")
-    asked = {"TOPOFLOW_NCCL_RINGS": "1,3", "TOPOFLOW_NCCL_WEIGHTS": ".75,.25", "TOPOFLOW_NCCL_THRESHOLD": "1000"}
+    variables = {"TOPOFLOW_NCCL_RINGS": "1,3", "TOPOFLOW_NCCL_WEIGHTS": ".75,.25", "TOPOFLOW_NCCL_THRESHOLD": "1000"}
     nothing = [[10.0 * a + p + 1 for p in range(3)] for a in range(7)]
     ignored = [-1.0] * 3
     ring = [ignored, [11.0, 12.0, 13.0], *[ignored] * 5]
-    assert costs(build, 4, 250, True, **asked) == (0, ring)  # the smallest share of 1,000 B
-    assert costs(build, 4, 249, True, **asked) == (0, nothing)
-    assert costs(build, 0, 10**6, True, **asked) == (0, nothing), "a broadcast"
+    assert costs(build, 4, 250, True, **variables) == (0, ring)  # the smallest share of 1,000 B
+    assert costs(build, 4, 249, True, **variables) == (0, nothing)
+    assert costs(build, 0, 10**6, True, **variables) == (0, nothing), "a broadcast"
     assert costs(build, 4, 10**6, True) == (0, nothing), "no rings are asked for"
     without = [nothing[0], ignored, *nothing[2:]]
-    assert costs(build, 4, 10**6, False, **asked) == (0, without), "where NCCL has no ring, it chooses"
-    assert costs(build, 4, 10**6, True, differ=True, **asked) == (0, nothing), "ranks have different settings"
-    assert costs(build, 4, 10**6, True, program="tuner_test_alone", **asked) == (0, nothing), "nothing is spread"
-    more = asked | {"TOPOFLOW_NCCL_PROTOCOL": "Simple", "TOPOFLOW_NCCL_CHANNELS": "3"}
+    assert costs(build, 4, 10**6, False, **variables) == (0, without), "where NCCL has no ring, it chooses"
+    assert costs(build, 4, 10**6, True, differ=True, **variables) == (0, nothing), "ranks have different settings"
+    assert costs(build, 4, 10**6, True, program="tuner_test_alone", **variables) == (0, nothing), "nothing is spread"
+    more = variables | {"TOPOFLOW_NCCL_PROTOCOL": "Simple", "TOPOFLOW_NCCL_CHANNELS": "3"}
     assert costs(build, 4, 10**6, True, **more) == (3, [ignored, [-1.0, -1.0, 13.0], *[ignored] * 5])
-    wrong = asked | {"TOPOFLOW_NCCL_PROTOCOL": "simple", "TOPOFLOW_NCCL_CHANNELS": "0"}
+    wrong = variables | {"TOPOFLOW_NCCL_PROTOCOL": "simple", "TOPOFLOW_NCCL_CHANNELS": "0"}
     assert costs(build, 4, 10**6, True, **wrong) == (0, ring)
 
 

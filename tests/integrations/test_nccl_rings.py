@@ -46,9 +46,9 @@ def run(program: Path, *arguments: str, **variables: str) -> subprocess.Complete
 @pytest.mark.parametrize("sanitizer", SANITIZERS)
 def test_laws_of_spread_all_reduces(nccl_build: Build, sanitizer: str) -> None:
     program = nccl_build(sanitizer) / "tests" / "rings_test"
-    for law, variables in LAWS.items():
-        ran = run(program, law, **RINGS | variables)
-        assert ran.returncode == 0, f"{law}: {ran.stderr}"
+    for check, variables in LAWS.items():
+        ran = run(program, check, **RINGS | variables)
+        assert ran.returncode == 0, f"{check}: {ran.stderr}"
 
 
 def test_an_order_is_listed_node_by_node(nccl_build: Build) -> None:
@@ -187,20 +187,20 @@ DIFFERENT = {
 def test_the_setting_and_the_rank_that_differ_are_named(nccl_build: Build) -> None:
     usual = "1,3;;1;1"
     for name, other in [*DIFFERENT.items(), ("TOPOFLOW_NCCL_RINGS", NO_SETTINGS)]:
-        answers, said = run_jobs(nccl_build("address"), [[usual] * 4, [usual, usual, other, usual]])
+        answers, errors = run_jobs(nccl_build("address"), [[usual] * 4, [usual, usual, other, usual]])
         assert answers == ["rings", "own"], name
-        assert said.count("\n") == 1
+        assert errors.count("\n") == 1
         has = "none" if other == NO_SETTINGS else "another value"
         value = RINGS.get(name, "none")
-        assert f"topoflow: {name}: must be the same on all ranks of a communicator, got {value} on rank 0 and" in said
-        assert f"{has} on rank 2 (1 of 4 ranks differ from rank 0)" in said
+        assert f"topoflow: {name}: must be the same on all ranks of a communicator, got {value} on rank 0 and" in errors
+        assert f"{has} on rank 2 (1 of 4 ranks differ from rank 0)" in errors
 
 
 def test_ranks_that_wait_for_another_to_compare_its_settings_say_so(nccl_build: Build) -> None:
-    answers, said = run_jobs(nccl_build("address"), [["1,3;;1;1"] * 3 + ["~1,3;;1;1"]])
+    answers, errors = run_jobs(nccl_build("address"), [["1,3;;1;1"] * 3 + ["~1,3;;1;1"]])
     assert answers == ["rings"]
-    assert said.count("\n") == 1
-    assert "have compared their settings for 1 s: is this library preloaded on all of them?" in said
+    assert errors.count("\n") == 1
+    assert "have compared their settings for 1 s: is this library preloaded on all of them?" in errors
 
 
 BAD = {
@@ -245,10 +245,10 @@ def test_a_ring_of_other_nodes_leaves_the_communicator_alone(nccl_build: Build, 
 
 def test_the_interface_is_that_of_a_real_header(tmp_path: Path) -> None:
     """Every function and constant of nccl_abi.h, compared by the compiler; nvidia-nccl-cu13 brings nccl.h."""
-    found = importlib.util.find_spec("nvidia.nccl") if importlib.util.find_spec("nvidia") else None
+    spec = importlib.util.find_spec("nvidia.nccl") if importlib.util.find_spec("nvidia") else None
     folders = [
         os.environ.get("NCCL_INCLUDE_DIR"),
-        *(f"{path}/include" for path in (found and found.submodule_search_locations) or ()),
+        *(f"{path}/include" for path in (spec and spec.submodule_search_locations) or ()),
     ]
     header = next((Path(folder) for folder in folders if folder and (Path(folder) / "nccl.h").exists()), None)
     if header is None:

@@ -139,10 +139,10 @@ def pointed_at(browser: Any, chart: str, x: float, y: float, click: bool = False
     _move(browser, 1, 1)
     until(browser, f"return !(() => {{ {TIPS} }})()")
     _move(browser, round(across), round(down))
-    said = str(until(browser, TIPS))
+    tooltip = str(until(browser, TIPS))
     if click:
         _move(browser, round(across), round(down), click)
-    return said
+    return tooltip
 
 
 def _move(browser: Any, across: int, down: int, click: bool = False) -> None:

@@ -127,8 +127,8 @@ class ToyJob:
 def prices_of(fabric: Fabric, cost: float) -> Prices:
     """Prices by which the parts of ``fabric``, all of one kind, cost ``cost`` USD and draw a tenth of that in W."""
     (item,) = fabric.bill
-    each = cost / item.count
-    return Prices({item.component: {"each": each}}, {item.component: {"each": each / 10}})
+    unit_cost = cost / item.count
+    return Prices({item.component: {"each": unit_cost}}, {item.component: {"each": unit_cost / 10}})
 
 
 class Page(HTMLParser):
@@ -235,10 +235,10 @@ def make_outcome() -> Callable[..., Result]:
         if cost is not None and not fabric.bill:
             fabric = replace(fabric, bill=(Item("nic_port", fabric.servers),))
         world = place(traffic, fabric, name=name)
-        whole = simulate(world)
+        intact = simulate(world)
         prices = None if cost is None else prices_of(fabric, cost)
         case = Case(settings, ToyJob(traffic, strategy=strategy), fabric, Lowering(all_reduce="ring"), world, prices)
-        return Result(case, whole, (failures_of(fabric, whole.makespan),))
+        return Result(case, intact, (failures_of(fabric, intact.makespan),))
 
     return make
 

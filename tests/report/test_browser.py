@@ -93,8 +93,8 @@ def folder(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_page_draws_without_an_error_and_loads_nothing(browser: Any, folder: Path) -> None:
     page = opened(browser, folder / "report.html")
     check_quiet(page)
-    drawn = page.execute_script("return topoflow.charts.map((each) => each.id)")
-    assert set(drawn) == {"bars", "scatter", "parallel", "timeline", "network"}
+    charts = page.execute_script("return topoflow.charts.map((each) => each.id)")
+    assert set(charts) == {"bars", "scatter", "parallel", "timeline", "network"}
     assert (folder / "report.html").stat().st_size < 3e6
 
 
@@ -122,19 +122,21 @@ def test_every_task_that_ran_is_drawn_and_says_what_it_waited_for(browser: Any, 
     for number, name in enumerate(names):
         tasks = Tasks.of(labels[name])
         waited = dict(zip(tasks.number.tolist(), tasks.waited_for.tolist(), strict=True))
-        drawn = page.execute_async_script(DRAW_TIMELINE, number)
+        rectangles = page.execute_async_script(DRAW_TIMELINE, number)
         world = labels[name].settings.world
         ran = {row["task"]: row for row in rows if row["world"] == world and row["finish"] is not None}
-        assert {each["task"] for each in drawn} == set(ran)
-        assert {each["count"] for each in drawn} == {1}
-        for each in drawn:
-            before = waited[each["task"]]
-            wanted = "the start of the step" if before == NOTHING else ran[before]["name"] or f"task {before}"
-            assert each["waited"] == wanted
-    for each in {each["task"]: each for each in drawn}.values():  # of the last world, with the mouse
-        said = pointed_at(page, "timeline", each["x"], each["y"])
-        assert ran[each["task"]]["name"] in said
-        assert f"waited for: {each['waited']}" in said
+        assert {rectangle["task"] for rectangle in rectangles} == set(ran)
+        assert {rectangle["count"] for rectangle in rectangles} == {1}
+        for rectangle in rectangles:
+            before = waited[rectangle["task"]]
+            expected = "the start of the step" if before == NOTHING else ran[before]["name"] or f"task {before}"
+            assert rectangle["waited"] == expected
+    for rectangle in {
+        rectangle["task"]: rectangle for rectangle in rectangles
+    }.values():  # of the last world, with the mouse
+        tooltip = pointed_at(page, "timeline", rectangle["x"], rectangle["y"])
+        assert ran[rectangle["task"]]["name"] in tooltip
+        assert f"waited for: {rectangle['waited']}" in tooltip
 
 
 def test_rows_are_sorted_filtered_and_linked(browser: Any, folder: Path, report: Report) -> None:
@@ -151,11 +153,11 @@ def test_rows_are_sorted_filtered_and_linked(browser: Any, folder: Path, report:
     for ascending in (True, False):
         head.send_keys(Keys.ENTER)
         ids = [row.get_attribute("id") for row in page.find_elements(By.CSS_SELECTOR, "table.sortable tbody tr")]
-        times = [report.rows[int(each.removeprefix("row-"))].iteration_time for each in ids]
+        times = [report.rows[int(identifier.removeprefix("row-"))].iteration_time for identifier in ids]
         assert times == sorted(times, reverse=not ascending)
     page.find_element(By.ID, "filter").send_keys("star 4")
-    shown = [row for row in page.find_elements(By.CSS_SELECTOR, "table.sortable tbody tr") if row.is_displayed()]
-    assert [row.get_attribute("id") for row in shown] == ["row-3"]
+    visible = [row for row in page.find_elements(By.CSS_SELECTOR, "table.sortable tbody tr") if row.is_displayed()]
+    assert [row.get_attribute("id") for row in visible] == ["row-3"]
 
 
 def test_the_keyboard_reaches_everything(browser: Any, folder: Path) -> None:
@@ -214,18 +216,18 @@ def test_any_number_is_shown_against_another_and_the_front_is_joined(
     page = opened(browser, folder / "report.html")
     chart = "const chart = topoflow.charts.find((each) => each.id === 'scatter');"
     points = f"{chart} const {{ x, y }} = chart.source.data; return x.map((each, n) => [each, y[n]])"
-    priced = [[each.cost, each.iteration_time] for each in report.ranking if each.cost is not None]
+    priced = [[entry.cost, entry.iteration_time] for entry in report.ranking if entry.cost is not None]
     assert page.execute_script(points) == pytest.approx(np.array(priced))
     lines = page.execute_script(
         f"{chart} return chart.figure.renderers.filter((each) => each.glyph.type === 'Line')"
         ".map(({ data_source: { data } }) => data.x.map((each, n) => [each, data.y[n]]))"
     )
-    front = [[[each.cost, each.iteration_time] for each in reversed(frontier(job))] for job in report.jobs]
+    front = [[[entry.cost, entry.iteration_time] for entry in reversed(frontier(job))] for job in report.jobs]
     assert lines == front
     for key, field in (("across", "bandwidth"), ("up", "bandwidth_tax")):
         Select(page.find_element("id", key)).select_by_value(field)
-    shown = [[each.row.bandwidth, each.row.bandwidth_tax] for each in report.ranking]
-    assert page.execute_script(points) == pytest.approx(np.array(shown))
+    values = [[entry.row.bandwidth, entry.row.bandwidth_tax] for entry in report.ranking]
+    assert page.execute_script(points) == pytest.approx(np.array(values))
 
 
 def test_links_say_what_they_carry(browser: Any, folder: Path, report: Report) -> None:
@@ -236,8 +238,8 @@ def test_links_say_what_they_carry(browser: Any, folder: Path, report: Report) -
         for link in range(fabric.links):
             ends = f"{fabric.nodes[fabric.source[link]]} to {fabric.nodes[fabric.target[link]]}"
             x, y = page.execute_script(LINK, link)
-            said = pointed_at(page, "network", x, y)
-            assert f"link: {ends} carried: {human(float(world.timeline.link_bytes[link]), 'B')}" in said
+            tooltip = pointed_at(page, "network", x, y)
+            assert f"link: {ends} carried: {human(float(world.timeline.link_bytes[link]), 'B')}" in tooltip
 
 
 def test_links_say_what_they_carry_in_a_part_of_the_step(browser: Any, folder: Path, report: Report) -> None:
@@ -245,35 +247,37 @@ def test_links_say_what_they_carry_in_a_part_of_the_step(browser: Any, folder: P
 
     page = opened(browser, folder / "report.html")
     slider, part = page.find_element("id", "network-time"), page.find_element("id", "network-part")
-    shown = "return topoflow.charts.find((each) => each.id === 'network').source.data"
+    script = "return topoflow.charts.find((each) => each.id === 'network').source.data"
     for number, world in enumerate(wirings(report)):
         page.execute_async_script(DRAW_NETWORK, number)
         load = bytes_over_time(world.timeline, world.iteration_time)
         assert load is not None
         slider.send_keys(Keys.HOME)
         assert part.text == slider.get_attribute("aria-valuetext") == "whole step"
-        whole = page.execute_script(shown)
+        whole_step = page.execute_script(script)
         for bin in range(BINS):
             slider.send_keys(Keys.ARROW_RIGHT)
             assert part.text == slider.get_attribute("aria-valuetext")
             ends = [float(end.split()[0]) * UNITS[end.split()[1]] for end in part.text.split(" to ")]
             assert ends == pytest.approx([world.iteration_time * edge / BINS for edge in (bin, bin + 1)], rel=1e-3)
             possible = world.fabric.bandwidth * world.iteration_time / BINS
-            used = [float(text.removesuffix(" %")) for text in page.execute_script(shown)["used"]]
+            used = [float(text.removesuffix(" %")) for text in page.execute_script(script)["used"]]
             np.testing.assert_allclose(used, 100 * load[bin] / possible, atol=0.1 + 1e-9)  # steps of 1/1000
         link = int(load[-1].argmax())
-        said = pointed_at(page, "network", *page.execute_script(LINK, link))
-        assert f"carried: {human(float(load[-1, link]), 'B')}"[:12] in said
+        tooltip = pointed_at(page, "network", *page.execute_script(LINK, link))
+        assert f"carried: {human(float(load[-1, link]), 'B')}"[:12] in tooltip
         slider.send_keys(Keys.HOME)
-        assert page.execute_script(shown) == whole
+        assert page.execute_script(script) == whole_step
 
 
 def test_a_fabric_has_one_colour(browser: Any, folder: Path, report: Report) -> None:
     page = opened(browser, folder / "report.html")
     looks = {name: look.colour for name, look in fabric_looks(report.fabrics).items()}
     assert page.execute_script("return page.fabrics") == looks
-    drawn = page.execute_script("return topoflow.charts.find((each) => each.id === 'scatter').source.data.colour")
-    assert set(drawn) <= set(looks.values())
+    point_colours = page.execute_script(
+        "return topoflow.charts.find((each) => each.id === 'scatter').source.data.colour"
+    )
+    assert set(point_colours) <= set(looks.values())
 
 
 def test_a_cell_says_how_much_waited_at_a_port(
@@ -283,22 +287,26 @@ def test_a_cell_says_how_much_waited_at_a_port(
     from selenium.webdriver.common.keys import Keys
 
     designs = {"dragonfly": DRAGONFLY, "ring": Ring(1.25e9, 2, 1e-7)}
-    seen = Report(tuple(simulated(make_outcome, name, design) for name, design in designs.items()), "")
-    write(seen, tmp_path / "out", lambda done: None)
+    by_packets = Report(tuple(simulated(make_outcome, name, design) for name, design in designs.items()), "")
+    write(by_packets, tmp_path / "out", lambda done: None)
     page = opened(browser, tmp_path / "out" / "report.html")
     check_quiet(page)
     check_keyboard(page)
     rows = parquet.read_table(tmp_path / "out" / "queues.parquet").to_pylist()
-    drawn = page.execute_script("return page.queues")
-    assert [each["label"] for each in drawn] == list(seen.labels(seen.outcomes))
-    for number, (world, shown) in enumerate(zip(seen.outcomes, drawn, strict=True)):
-        own = [row for row in rows if row["world"] == world.settings.world]
-        assert np.array(shown["depth"]).max() == max(row["depth"] for row in own) == world.timeline.ports.fullest.max()
+    panels = page.execute_script("return page.queues")
+    assert [panel["label"] for panel in panels] == list(by_packets.labels(by_packets.outcomes))
+    for number, (world, panel) in enumerate(zip(by_packets.outcomes, panels, strict=True)):
+        selected = [row for row in rows if row["world"] == world.settings.world]
+        assert (
+            np.array(panel["depth"]).max()
+            == max(row["depth"] for row in selected)
+            == world.timeline.ports.fullest.max()
+        )
         page.find_element("id", "queues-world").send_keys(Keys.DOWN if number else Keys.HOME)
-        until(page, CELLS, len(np.flatnonzero(shown["depth"])))
-        assert human(np.array(shown["depth"]).max(), "B") in page.find_element("id", "queues-scale").text
-        for port, name in list(enumerate(shown["names"]))[:3]:
-            at = int(np.argmax(shown["depth"][port]))
-            middle = 1e6 * (at + 0.5) * shown["interval"]
-            said = pointed_at(page, "queues", middle, len(shown["names"]) - port)
-            assert f"port: {name} most waiting: {human(shown['depth'][port][at], 'B')}" in said
+        until(page, CELLS, len(np.flatnonzero(panel["depth"])))
+        assert human(np.array(panel["depth"]).max(), "B") in page.find_element("id", "queues-scale").text
+        for port, name in list(enumerate(panel["names"]))[:3]:
+            at = int(np.argmax(panel["depth"][port]))
+            middle = 1e6 * (at + 0.5) * panel["interval"]
+            tooltip = pointed_at(page, "queues", middle, len(panel["names"]) - port)
+            assert f"port: {name} most waiting: {human(panel['depth'][port][at], 'B')}" in tooltip

@@ -53,11 +53,11 @@ def test_a_fabric_has_the_same_colour_in_any_two_reports(one: list[str], other: 
 @given(names=NAMES)
 @settings(max_examples=200)
 def test_colours_of_a_report_are_apart_and_can_be_seen_on_white_and_on_dark(names: list[str]) -> None:
-    found = fabric_colours(names)
-    assert list(found) == list(dict.fromkeys(names))
-    assert all(min(contrast(colour, WHITE), contrast(colour, DARK)) >= MIN_CONTRAST for colour in found.values())
-    assert all(dist(oklab(a), oklab(b)) >= MIN_DISTANCE for a, b in combinations(found.values(), 2))
-    assert fabric_colours(reversed(names)) == found
+    chosen = fabric_colours(names)
+    assert list(chosen) == list(dict.fromkeys(names))
+    assert all(min(contrast(colour, WHITE), contrast(colour, DARK)) >= MIN_CONTRAST for colour in chosen.values())
+    assert all(dist(oklab(a), oklab(b)) >= MIN_DISTANCE for a, b in combinations(chosen.values(), 2))
+    assert fabric_colours(reversed(names)) == chosen
 
 
 def test_colours_of_many_names_take_time_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,8 +72,8 @@ def test_colours_of_many_names_take_time_in_proportion(monkeypatch: pytest.Monke
     counts = []
     for names in (500, 1000, 2000):
         tried = 0
-        found = fabric_colours(f"fabric {number}" for number in range(names))
-        assert all(min(contrast(colour, WHITE), contrast(colour, DARK)) >= MIN_CONTRAST for colour in found.values())
+        chosen = fabric_colours(f"fabric {number}" for number in range(names))
+        assert all(min(contrast(colour, WHITE), contrast(colour, DARK)) >= MIN_CONTRAST for colour in chosen.values())
         counts.append(tried)
     assert counts[2] - counts[1] < 3 * (counts[1] - counts[0])
 
@@ -109,9 +109,11 @@ def test_what_servers_do_can_be_seen_on_white_and_on_dark() -> None:
 def test_series_of_a_figure_have_the_colours_of_their_fabrics() -> None:
     fabrics = {"Ours": "topoopt", "Fat-tree": "fat_tree", "Oversub. Fat-tree": "fat_tree"}
     looks = series_looks(["Fat-tree", "Oversub. Fat-tree", "measured", "Ours"], fabrics)
-    own = {name: look.colour for name, look in fabric_looks(["topoopt", "fat_tree"]).items()}
-    assert {name: looks[name].colour for name in fabrics} == {name: own[fabric] for name, fabric in fabrics.items()}
-    assert looks["measured"].colour not in own.values()
+    by_fabric = {name: look.colour for name, look in fabric_looks(["topoopt", "fat_tree"]).items()}
+    assert {name: looks[name].colour for name in fabrics} == {
+        name: by_fabric[fabric] for name, fabric in fabrics.items()
+    }
+    assert looks["measured"].colour not in by_fabric.values()
     assert looks["Fat-tree"].hatch != looks["Oversub. Fat-tree"].hatch
     assert len({(look.colour, str(look.line), look.marker) for look in looks.values()}) == 4
 
@@ -126,8 +128,8 @@ def test_series_of_one_fabric_are_told_apart_by_colour() -> None:
 def test_lines_and_bars_are_drawn_in_the_colours_of_fabrics() -> None:
     fabrics = {"Ours": "topoopt", "Theirs": "torus"}
     lines = draw_lines("", {"": dict.fromkeys(fabrics, ([1, 2], [1, 2]))}, Axis("x"), Axis("y"), fabrics)
-    found = {str(line.get_label()): str(line.get_color()) for line in lines.axes[0].lines}
-    assert found == {name: FABRICS[fabric] for name, fabric in fabrics.items()}
+    drawn_colours = {str(line.get_label()): str(line.get_color()) for line in lines.axes[0].lines}
+    assert drawn_colours == {name: FABRICS[fabric] for name, fabric in fabrics.items()}
     bars = draw_bars("", {"": {name: {"a": 1.0} for name in fabrics}}, Axis("y"), fabrics=fabrics)
     drawn = [bar.get_facecolor() for bar in bars.axes[0].patches]
     assert [tuple(round(255 * part) for part in colour[:3]) for colour in drawn] == [

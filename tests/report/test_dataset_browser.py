@@ -23,14 +23,14 @@ def test_the_page_of_a_dataset_draws_and_a_click_names_the_command_of_a_world(br
     dataset, rows = drawn(tmp_path / "d.parquet", 3, 400)
     reader = Reader(dataset)
     (tmp_path / "d.html").write_text(dataset_page(reader, parts(reader)), encoding="utf-8")
-    shown = opened(browser, tmp_path / "d.html")
-    check_quiet(shown)
-    assert set(shown.execute_script("return topoflow.charts.map((each) => each.id)")) == {"scatter", "parallel"}
-    check_contrast(shown)
-    check_keyboard(shown)
-    shown.execute_script("choose(7)")
-    number = shown.execute_script("return page.rows[7].id").removeprefix("point-")
-    said = shown.execute_script("return document.getElementById('config').textContent")
+    page = opened(browser, tmp_path / "d.html")
+    check_quiet(page)
+    assert set(page.execute_script("return topoflow.charts.map((each) => each.id)")) == {"scatter", "parallel"}
+    check_contrast(page)
+    check_keyboard(page)
+    page.execute_script("choose(7)")
+    number = page.execute_script("return page.rows[7].id").removeprefix("point-")
+    configuration = page.execute_script("return document.getElementById('config').textContent")
     row = rows[int(number)]
-    assert f"bandwidth_gbps={row['swept.bandwidth_gbps']:.0f}" in said
-    assert f"workload.tables={row['swept.workload.tables']:.0f}" in said
+    assert f"bandwidth_gbps={row['swept.bandwidth_gbps']:.0f}" in configuration
+    assert f"workload.tables={row['swept.workload.tables']:.0f}" in configuration

@@ -22,8 +22,8 @@ def lines(history: SearchHistory) -> Mapping[str, np.ndarray]:
 
 def test_history_shows_every_step_and_simulation(make_history: Make) -> None:
     history = make_history(steps=40, chains=4, rounds=2)
-    drawn = histories.draw(history, START).axes[0].get_lines()
-    points = {tuple(np.round(at, 6)) for line in drawn for at in np.asarray(line.get_xydata())}
+    curves = histories.draw(history, START).axes[0].get_lines()
+    points = {tuple(np.round(at, 6)) for line in curves for at in np.asarray(line.get_xydata())}
     assert {tuple(np.round(at, 6)) for at in zip(history.proposals, 1e3 * history.best, strict=True)} <= points
     assert len(lines(history)["simulated candidates"]) == 4
     best = lines(history)["start, and best so far (simulated)"]
@@ -42,14 +42,14 @@ def test_a_search_that_tried_nothing_has_no_history_to_draw(make_history: Make) 
     quiet = replace(make_history(), steps=np.zeros((0, len(COLUMNS))))
     assert quiet.searched, "candidates were simulated"
     assert not replace(
-        quiet, rounds=tuple(replace(each, strategies=(), topologies=()) for each in quiet.rounds)
+        quiet, rounds=tuple(replace(search_round, strategies=(), topologies=()) for search_round in quiet.rounds)
     ).searched
 
 
 def test_rounds_with_another_topology_are_marked(make_history: Make) -> None:
-    drawn = lines(make_history(rounds=3))
-    assert drawn["end of a round with a new topology"][0, 0] == 160.0
-    assert drawn["end of a round that kept its topology"][0, 0] == 320.0
+    plotted = lines(make_history(rounds=3))
+    assert plotted["end of a round with a new topology"][0, 0] == 160.0
+    assert plotted["end of a round that kept its topology"][0, 0] == 320.0
 
 
 @pytest.mark.parametrize("steps", [1, 20_000])

@@ -36,9 +36,9 @@ def test_no_two_nodes_are_drawn_on_each_other(design: Design, servers: int) -> N
 @pytest.mark.parametrize("servers", [6, 16, 128, 1024])
 def test_links_of_a_torus_are_along_the_lines_of_a_grid(servers: int) -> None:
     fabric = built(Torus, servers)
-    found = layout(fabric)
-    assert found.shape == "grid"
-    along = np.abs(found.place[fabric.source] - found.place[fabric.target])
+    drawing = layout(fabric)
+    assert drawing.shape == "grid"
+    along = np.abs(drawing.place[fabric.source] - drawing.place[fabric.target])
     assert (along.min(axis=1) < 1e-9).all()
 
 
@@ -46,12 +46,12 @@ def test_links_of_a_torus_are_along_the_lines_of_a_grid(servers: int) -> None:
 @pytest.mark.parametrize("design", [Torus, HyperX])
 def test_a_link_of_a_grid_goes_round_the_nodes_between_its_ends(design: Design, servers: int) -> None:
     fabric = built(design, servers)
-    found = layout(fabric)
+    drawing = layout(fabric)
     lattice = np.arange(fabric.servers if design is Torus else len(fabric.nodes) - fabric.servers)
     lattice += len(fabric.nodes) - len(lattice)
-    step = np.diff(np.unique(found.place[lattice, 0].round(9))).min()
-    for link, curve in enumerate(curves(found, fabric, 41)):
-        others = found.place[np.setdiff1d(lattice, [fabric.source[link], fabric.target[link]])]
+    step = np.diff(np.unique(drawing.place[lattice, 0].round(9))).min()
+    for link, curve in enumerate(curves(drawing, fabric, 41)):
+        others = drawing.place[np.setdiff1d(lattice, [fabric.source[link], fabric.target[link]])]
         near = np.hypot(*(curve[:, None] - others[None]).transpose(2, 0, 1)).min()
         assert near > 0.02 * step
 
@@ -64,9 +64,9 @@ def test_rings_are_circles() -> None:
 @pytest.mark.parametrize("design", [Dragonfly, DragonflyPlus, SlimFly])
 def test_switches_of_a_group_are_nearer_to_their_middle_than_to_any_other(design: Design, servers: int) -> None:
     fabric = built(design, servers)
-    found = layout(fabric)
-    assert found.shape == "groups"
-    place = found.place[fabric.servers :]
+    drawing = layout(fabric)
+    assert drawing.shape == "groups"
+    place = drawing.place[fabric.servers :]
     names = [name.rpartition(" ")[2].rpartition(".")[0] for name in fabric.nodes[fabric.servers :]]
     group = np.unique(names, return_inverse=True)[1]
     middle = np.array([place[group == number].mean(axis=0) for number in range(group.max() + 1)])

@@ -68,34 +68,36 @@ def test_all_that_ran_is_within_a_rectangle_and_no_rectangle_shows_what_did_not_
 ) -> None:
     servers = (1, 16, 100, 1024)[seed % 4]
     tasks, window = trace(seed, servers, 400), view(seed)
-    found = page.execute_script(LEVEL, tasks, servers, by_kind, window)
-    low, high = (window[side] * found["height"] for side in ("low", "high"))
-    of: dict[tuple[int, int], list[Plain]] = {}
-    for each in found["rectangles"]:
-        for server in range(each["from"], each["to"]):
-            of.setdefault((found["kinds"][each["lane"]], server), []).append(each)
+    level = page.execute_script(LEVEL, tasks, servers, by_kind, window)
+    low, high = (window[side] * level["height"] for side in ("low", "high"))
+    by_lane: dict[tuple[int, int], list[Plain]] = {}
+    for rectangle in level["rectangles"]:
+        for server in range(rectangle["from"], rectangle["to"]):
+            by_lane.setdefault((level["kinds"][rectangle["lane"]], server), []).append(rectangle)
     ran: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for kind, on, *span in zip(*(tasks[key] for key in ("kind", "on", "start", "finish")), strict=True):
         if span[1] < window["left"] or span[0] > window["right"]:
             continue
         for server in tasks["groups"][on] or [servers]:
             ran.setdefault((kind, server), []).append((span[0], span[1]))
-            lane, band = found["kinds"].index(kind), found["rows"] * 1.04
-            at = lane * band + server + 0.5 if by_kind else server + 0.06 + 0.88 * (lane + 0.5) / len(found["kinds"])
-            if found["block"] == 1 and not low <= at <= high:
+            lane, band = level["kinds"].index(kind), level["rows"] * 1.04
+            at = lane * band + server + 0.5 if by_kind else server + 0.06 + 0.88 * (lane + 0.5) / len(level["kinds"])
+            if level["block"] == 1 and not low <= at <= high:
                 continue
-            if found["block"] > 1 and (low, high) != (0, found["height"]):
+            if level["block"] > 1 and (low, high) != (0, level["height"]):
                 continue
-            drawn = of.get((kind, server), [])
-            assert any(each["start"] <= span[0] and span[1] <= each["finish"] for each in drawn)
-    for each in found["rectangles"]:
-        kind = found["kinds"][each["lane"]]
-        spans = sorted(span for server in range(each["from"], each["to"]) for span in ran.get((kind, server), []))
-        inside = [span for span in spans if each["start"] <= span[0] and span[1] <= each["finish"]]
-        assert (inside[0][0], max(end for _, end in inside)) == (each["start"], each["finish"])
-        end = each["start"]
+            drawn = by_lane.get((kind, server), [])
+            assert any(rectangle["start"] <= span[0] and span[1] <= rectangle["finish"] for rectangle in drawn)
+    for rectangle in level["rectangles"]:
+        kind = level["kinds"][rectangle["lane"]]
+        spans = sorted(
+            span for server in range(rectangle["from"], rectangle["to"]) for span in ran.get((kind, server), [])
+        )
+        inside = [span for span in spans if rectangle["start"] <= span[0] and span[1] <= rectangle["finish"]]
+        assert (inside[0][0], max(end for _, end in inside)) == (rectangle["start"], rectangle["finish"])
+        end = rectangle["start"]
         for start, finish in inside:
-            assert start - end <= 4 * found["step"]  # what is not there is narrower than four pixels
+            assert start - end <= 4 * level["step"]  # what is not there is narrower than four pixels
             end = max(end, finish)
 
 
@@ -111,10 +113,10 @@ def test_each_task_has_a_rectangle_of_its_own_where_it_is_wide_enough(page: Any,
         "groups": [[0], [1], [0, 1, 2, 3], [0, 2]],
     }
     window = {"left": 0, "right": 4 * span, "low": 0, "high": 1, "width": 1000, "height": 600}
-    found = page.execute_script(LEVEL, tasks, 4, by_kind, window)
-    assert found["block"] == 1
-    assert {each["count"] for each in found["rectangles"]} == {1}
-    number = [sum(each["task"] == task for each in found["rectangles"]) for task in range(4)]
+    level = page.execute_script(LEVEL, tasks, 4, by_kind, window)
+    assert level["block"] == 1
+    assert {rectangle["count"] for rectangle in level["rectangles"]} == {1}
+    number = [sum(rectangle["task"] == task for rectangle in level["rectangles"]) for task in range(4)]
     assert number == ([1, 1, 1, 2] if by_kind else [1, 1, 4, 2])  # by kind, neighbours are one rectangle
 
 
@@ -124,7 +126,7 @@ def test_ten_thousand_collectives_on_a_thousand_servers_are_few_rectangles(page:
     start = [10**5 * number for number in range(collectives)]
     tasks = {
         "start": start,
-        "finish": [each + 8 * 10**4 for each in start],
+        "finish": [time + 8 * 10**4 for time in start],
         "kind": [0] * collectives,
         "on": [number % 9 for number in range(collectives)],
         "kinds": ["all_reduce"],
@@ -132,6 +134,6 @@ def test_ten_thousand_collectives_on_a_thousand_servers_are_few_rectangles(page:
     }
     for width in (10**9, 10**7):
         window = {"left": 0, "right": width, "low": 0, "high": 1, "width": 1000, "height": 600}
-        found = page.execute_script(LEVEL, tasks, servers, by_kind, window)
-        assert 0 < len(found["rectangles"]) <= MAX_RECTANGLES
-        assert found["step"] <= 8 * width / 1000  # some pixels
+        level = page.execute_script(LEVEL, tasks, servers, by_kind, window)
+        assert 0 < len(level["rectangles"]) <= MAX_RECTANGLES
+        assert level["step"] <= 8 * width / 1000  # some pixels

@@ -37,13 +37,13 @@ def ran(seed: int) -> Timeline:
 def crossing(timeline: Timeline) -> list[list[tuple[int, float]]]:
     """Of every link the tasks that send over it, each with its bytes there."""
     graph = timeline.world.graph
-    found: list[list[tuple[int, float]]] = [[] for _ in range(graph.links)]
+    senders: list[list[tuple[int, float]]] = [[] for _ in range(graph.links)]
     for task in np.flatnonzero((graph.path >= 0) & (graph.bytes > 0)).tolist():
         hops = range(*graph.path_offsets[graph.path[task] : graph.path[task] + 2].tolist())
         for hop in hops:
             weight = 1.0 if graph.path_weight is None else float(graph.path_weight[hop])
-            found[graph.path_links[hop]].append((task, weight * float(graph.bytes[task])))
-    return found
+            senders[graph.path_links[hop]].append((task, weight * float(graph.bytes[task])))
+    return senders
 
 
 @LAW
@@ -65,7 +65,7 @@ def test_each_part_has_the_bytes_of_each_transfer_that_flow_in_it(seed: int) -> 
     load = bytes_over_time(timeline, end, PARTS)
     assert load is not None
     begin, finish = flowing(timeline, end)
-    wanted = np.zeros_like(load)
+    expected = np.zeros_like(load)
     for link, transfers in enumerate(crossing(timeline)):
         for task, sent in transfers:
             for part in range(PARTS):
@@ -73,8 +73,8 @@ def test_each_part_has_the_bytes_of_each_transfer_that_flow_in_it(seed: int) -> 
                 inside = max(0.0, min(high, finish[task]) - max(low, begin[task]))
                 took = finish[task] - begin[task]  # 0: less than what a float can add to the time
                 at_once = begin[task] <= high and (begin[task] > low or part == 0)
-                wanted[part, link] += sent * inside / took if took > 0 else sent * at_once
-    np.testing.assert_allclose(load, wanted, rtol=1e-6, atol=1e-6 * timeline.link_bytes.max(initial=1.0))
+                expected[part, link] += sent * inside / took if took > 0 else sent * at_once
+    np.testing.assert_allclose(load, expected, rtol=1e-6, atol=1e-6 * timeline.link_bytes.max(initial=1.0))
 
 
 @LAW
@@ -90,10 +90,10 @@ def test_parts_have_no_more_than_the_link_can_carry_while_their_transfers_flow(s
         for first in range(PARTS):
             for last in range(first, PARTS):
                 low, high = end * first / PARTS, end * (last + 1) / PARTS
-                here = [task for task, _ in transfers if begin[task] < high and finish[task] > low]
-                span = finish[here].max() - begin[here].min() if here else 0.0
-                most = capacity[link] * (span + ROUNDING * end)
-                assert load[first : last + 1, link].sum() <= most * (1 + ROUNDING)
+                present = [task for task, _ in transfers if begin[task] < high and finish[task] > low]
+                span = finish[present].max() - begin[present].min() if present else 0.0
+                limit = capacity[link] * (span + ROUNDING * end)
+                assert load[first : last + 1, link].sum() <= limit * (1 + ROUNDING)
 
 
 def test_a_link_that_one_transfer_uses_at_a_time_is_exact(
@@ -123,7 +123,7 @@ def test_a_transfer_that_was_slow_and_then_quick_makes_a_part_look_overloaded(
 def test_what_was_sent_again_is_where_it_was_sent_first() -> None:
     timeline = ran(0)
     lossy = replace(timeline, link_bytes=1.5 * timeline.link_bytes)
-    once, again = (bytes_over_time(each, each.makespan, PARTS) for each in (timeline, lossy))
+    once, again = (bytes_over_time(variant, variant.makespan, PARTS) for variant in (timeline, lossy))
     assert once is not None
     assert again is not None
     np.testing.assert_allclose(again, 1.5 * once)
@@ -145,8 +145,8 @@ def test_a_step_without_time_has_no_parts() -> None:
 def test_rounding_of_a_page_does_not_add_up(report: Report) -> None:
     for result in report.outcomes:
         over = json.loads(gzip.decompress(base64.b64decode(network(result)["over"])))
-        shown = np.array(over["lists"])[over["of"]].cumsum(axis=1) / over["steps"]
+        decoded = np.array(over["lists"])[over["of"]].cumsum(axis=1) / over["steps"]
         load = bytes_over_time(result.timeline, result.iteration_time)
         assert load is not None
         possible = result.fabric.bandwidth * result.iteration_time / over["parts"]
-        np.testing.assert_allclose(shown.T, load.cumsum(axis=0) / possible, atol=0.5 / over["steps"] + ROUNDING)
+        np.testing.assert_allclose(decoded.T, load.cumsum(axis=0) / possible, atol=0.5 / over["steps"] + ROUNDING)

@@ -32,7 +32,7 @@ LINES = {
     "Ours": ([1.0, 10.0, 100.0], [3e-3, 2e-3, 1e-3]),
     "Fat-tree": ([1.0, 10.0, 100.0], [5e-3, float("nan"), 2e-3]),
 }
-OF = {"Ours": "topoopt", "Fat-tree": "fat_tree"}
+FABRIC_OF_SERIES = {"Ours": "topoopt", "Fat-tree": "fat_tree"}
 ROWS = [{"series": name, "x": x, "time": y} for name, (xs, ys) in LINES.items() for x, y in zip(xs, ys, strict=True)]
 
 
@@ -51,9 +51,13 @@ class Drawn:
         bars = {"Ours": {"a": 1.0, "b": 2.0}, "Fat-tree": {"a": 3.0, "b": float("nan")}}
         axes = Axis("bandwidth [Gb/s]", log=True), Axis("time", "s", log=True)
         return [
-            FigurePicture.of("lines.png", "Lines.", draw_lines("Lines", {"one": LINES, "two": LINES}, *axes, OF)),
-            FigurePicture.of("bars.png", "Bars.", draw_bars("Bars", {"": bars}, Axis("share [%]"), "group", OF)),
-            FigurePicture.of("steps.png", "Steps.", draw_steps("Steps", {"": LINES}, *axes, OF)),
+            FigurePicture.of(
+                "lines.png", "Lines.", draw_lines("Lines", {"one": LINES, "two": LINES}, *axes, FABRIC_OF_SERIES)
+            ),
+            FigurePicture.of(
+                "bars.png", "Bars.", draw_bars("Bars", {"": bars}, Axis("share [%]"), "group", FABRIC_OF_SERIES)
+            ),
+            FigurePicture.of("steps.png", "Steps.", draw_steps("Steps", {"": LINES}, *axes, FABRIC_OF_SERIES)),
             FigurePicture.of("map.png", "A map.", draw_heat_maps("Map", {"": np.eye(3)})),
         ]
 
@@ -101,8 +105,8 @@ def searches(
     strategy = Placement("hybrid", 4, {"layer": (0, 1, 2, 3)})
     reports = {}
     for name, speed, cost in (("<slow>", 1.0, 100.0), ("quick", 4.0, 400.0), ("dear", 2.0, 800.0)):
-        found = make_outcome(fabrics["ring"](speed), cost=cost, strategy=strategy)
-        reports[name] = SearchReport("topoflow search", found.case.job, found, found, 1.0, (), make_history())
+        result = make_outcome(fabrics["ring"](speed), cost=cost, strategy=strategy)
+        reports[name] = SearchReport("topoflow search", result.case.job, result, result, 1.0, (), make_history())
     folders = {name: f"search {number}" for number, name in enumerate(reports)}
     for name, folder in folders.items():
         write_search(reports[name], out / folder, lambda done, total: None)
@@ -115,18 +119,18 @@ def searches(
 def test_a_page_is_quiet_can_be_read_and_used_without_a_mouse(
     browser: Any, which: str, request: pytest.FixtureRequest
 ) -> None:
-    found = request.getfixturevalue(which)
-    file = found if isinstance(found, Path) else found[0]
+    fixture = request.getfixturevalue(which)
+    file = fixture if isinstance(fixture, Path) else fixture[0]
     page = opened(browser, file)
     check_quiet(page)
-    drawn = set(page.execute_script("return topoflow.charts.map((each) => each.id)"))
-    wanted = {
+    charts = set(page.execute_script("return topoflow.charts.map((each) => each.id)"))
+    expected = {
         "figure": {"chart0-0", "chart0-1", "chart1-0", "chart2-0"},
         "places": {f"chart{picture}-{panel}" for picture, panels in enumerate((1, 3, 4, 2)) for panel in range(panels)},
         "search": {"history", "acceptance", "network", "timeline"},
         "searches": {"front"},
     }
-    assert drawn == wanted[which]
+    assert charts == expected[which]
     assert not page.execute_script(
         "return topoflow.charts.some(({ figure }) => figure.center.some((part) => part.type === 'Legend'))"
     ), "a legend may not be over lines"
@@ -141,8 +145,8 @@ def test_a_point_of_a_figure_says_its_numbers(browser: Any, figure: Path) -> Non
     for name, (xs, ys) in LINES.items():
         for x, y in zip(xs, ys, strict=True):
             if y == y:
-                said = pointed_at(page, "chart0-1", x, y)
-                assert f"series: {name} bandwidth [Gb/s]: {x:g} time: {human(y, 's')}" in said
+                tooltip = pointed_at(page, "chart0-1", x, y)
+                assert f"series: {name} bandwidth [Gb/s]: {x:g} time: {human(y, 's')}" in tooltip
     assert "series: Fat-tree" in pointed_at(page, "chart1-0", 0.2, 1.5)
 
 
@@ -152,9 +156,9 @@ def test_a_search_says_what_it_had_found_when(browser: Any, search: tuple[Path, 
     page = opened(browser, file)
     history = report.history
     for step in (5, 70):
-        said = pointed_at(page, "history", float(history.proposals[step]), 1e3 * float(history.best[step]))
-        assert f"best of the round: {human(float(history.best[step]), 's')}" in said
-        assert f"round: {int(history.round[step]) + 1} accepted: 25.0 %" in said
+        tooltip = pointed_at(page, "history", float(history.proposals[step]), 1e3 * float(history.best[step]))
+        assert f"best of the round: {human(float(history.best[step]), 's')}" in tooltip
+        assert f"round: {int(history.round[step]) + 1} accepted: 25.0 %" in tooltip
     assert "accepted: 25.0 %" in pointed_at(page, "acceptance", float(history.proposals[5]), 25.0)
 
 
@@ -183,19 +187,23 @@ def test_searches_are_points_that_open_their_pages(
     for name, report in reports.items():
         assert report.after.cost is not None
         place = report.after.cost, 1e3 * report.after.iteration_time
-        said = pointed_at(page, "front", *place)
-        assert f"search: {name} fabric: ring step: {human(report.after.iteration_time, 's')}" in said
+        tooltip = pointed_at(page, "front", *place)
+        assert f"search: {name} fabric: ring step: {human(report.after.iteration_time, 's')}" in tooltip
     pointed_at(page, "front", *place, click=True)
     until(page, "return location.pathname.endsWith(arguments[0])", "/search%202/report.html")
 
 
 def test_panels_have_the_numbers_and_colours_of_a_figure() -> None:
-    found = panels(draw_lines("", {"": LINES}, Axis("x", log=True), Axis("time", "s", log=True), OF))
-    assert found is not None
-    drawn = {line["name"]: line for line in found[0]["lines"]}
-    assert {name: line["colour"].upper() for name, line in drawn.items()} == {n: FABRICS[f] for n, f in OF.items()}
-    assert drawn["Fat-tree"]["y"] == [5e-3, None, 2e-3]
-    assert drawn["Ours"]["up"] == ["3 ms", "2 ms", "1 ms"]
+    figure_panels = panels(
+        draw_lines("", {"": LINES}, Axis("x", log=True), Axis("time", "s", log=True), FABRIC_OF_SERIES)
+    )
+    assert figure_panels is not None
+    lines = {line["name"]: line for line in figure_panels[0]["lines"]}
+    assert {name: line["colour"].upper() for name, line in lines.items()} == {
+        n: FABRICS[f] for n, f in FABRIC_OF_SERIES.items()
+    }
+    assert lines["Fat-tree"]["y"] == [5e-3, None, 2e-3]
+    assert lines["Ours"]["up"] == ["3 ms", "2 ms", "1 ms"]
     steps = panels(draw_cdf("", {"": {"a": [1.0, 2.0]}}, Axis("x"), "links"))
     assert steps is not None
     assert steps[0]["lines"][0]["step"]

@@ -19,8 +19,10 @@ def test_nothing_on_the_front_is_beaten_and_everything_else_is() -> None:
         return less and (one.time, one.price) != (other.time, other.price)
 
     assert not any(beats(one, other) for one in points for other in best)
-    kept = {(point.time, point.price) for point in best}
-    assert all(any(beats(one, point) for one in best) for point in points if (point.time, point.price) not in kept)
+    best_points = {(point.time, point.price) for point in best}
+    assert all(
+        any(beats(one, point) for one in best) for point in points if (point.time, point.price) not in best_points
+    )
 
 
 def test_points_of_the_front_are_numbered_by_their_price() -> None:

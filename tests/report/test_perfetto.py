@@ -55,22 +55,22 @@ def test_there_is_one_event_for_every_task_that_ran(
     make_outcome: Callable[..., Result], fabrics: dict[str, Callable[[float], Fabric]], traffic: Traffic
 ) -> None:
     results = tuple(make_outcome(fabric(1.0), traffic) for fabric in fabrics.values())
-    found = [event for event in events(Report(results, "")) if event["ph"] == "X"]
+    complete = [event for event in events(Report(results, "")) if event["ph"] == "X"]
     for result in results:
-        mine = {event["args"]["task"]: event for event in found if event["args"]["world"] == result.settings.world}
+        mine = {event["args"]["task"]: event for event in complete if event["args"]["world"] == result.settings.world}
         assert len(mine) == len(traffic)
-        assert len([event for event in found if event["args"]["world"] == result.settings.world]) == len(traffic)
+        assert len([event for event in complete if event["args"]["world"] == result.settings.world]) == len(traffic)
         for task, event in mine.items():
             assert event["ts"] == pytest.approx(1e6 * result.timeline.task_start[task])
             assert event["ts"] + event["dur"] == pytest.approx(1e6 * result.timeline.task_finish[task])
             assert event["cat"] == traffic.kinds()[task]
     lanes = defaultdict(list)
-    for event in found:
+    for event in complete:
         lanes[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
     for spans in lanes.values():
         spans.sort()
         assert all(end <= start * (1 + 1e-12) for (_, end), (start, _) in pairwise(spans))
-    pids = {event["pid"] for event in found}
+    pids = {event["pid"] for event in complete}
     assert {event["pid"] for event in events(Report(results, "")) if event["name"] == "process_name"} == pids
 
 
@@ -87,14 +87,14 @@ def test_the_file_has_the_events_that_are_made_task_by_task(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(perfetto, "ROWS", 5)
         write_perfetto(report, path)
-    found, base = list[dict[str, Any]](), 0
+    expected, base = list[dict[str, Any]](), 0
     for result in drawn(report, 100, 6):
-        made = list(task_by_task(result, base))
-        found += made
-        base = 1 + max(event["pid"] for event in made)
+        task_events = list(task_by_task(result, base))
+        expected += task_events
+        base = 1 + max(event["pid"] for event in task_events)
     read = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
     read = [{key: value for key, value in event.items() if key != "tid"} for event in read if event["ph"] == "X"]
-    assert repr(read) == repr(json.loads(json.dumps(found)))  # in the same order, to the last digit
+    assert repr(read) == repr(json.loads(json.dumps(expected)))  # in the same order, to the last digit
 
 
 @given(traffics(), st.integers(0, 12))
@@ -108,32 +108,32 @@ def test_of_too_many_tasks_the_file_has_those_of_some_servers(
     report = Report((make_outcome(fabrics["ring"](1.0), traffic),), "")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(perfetto, "MAX_TASKS", most)
-        shown = {event["args"]["task"] for event in events(report) if event["ph"] == "X"}
+        tasks = {event["args"]["task"] for event in events(report) if event["ph"] == "X"}
         left_out = perfetto.left_out(report)
     tasks_of = {
         server: {task for task in range(len(traffic)) if server in servers_of(traffic, task)} for server in range(4)
     }
     without = {task for task in range(len(traffic)) if not servers_of(traffic, task)}
     if not left_out:
-        assert shown == set(range(len(traffic)))
+        assert tasks == set(range(len(traffic)))
         return
-    (said,) = left_out
-    servers = 4 - int(said.rpartition(": ")[2].split()[0])
+    (note,) = left_out
+    servers = 4 - int(note.rpartition(": ")[2].split()[0])
     assert servers in (1, 2)
-    assert said == f"{report.outcomes[0].settings.world}: {4 - servers} of 4 servers"
-    assert shown == without.union(*(tasks_of[server] for server in range(0, 4, 4 // servers)))
+    assert note == f"{report.outcomes[0].settings.world}: {4 - servers} of 4 servers"
+    assert tasks == without.union(*(tasks_of[server] for server in range(0, 4, 4 // servers)))
     assert len(traffic) > most
-    assert len(shown) <= most or servers == 1
+    assert len(tasks) <= most or servers == 1
 
 
 def task_by_task(result: Result, base: int) -> Iterator[dict[str, Any]]:
     """The complete events of a world without their threads."""
     traffic, timeline = result.traffic, result.timeline
     waited = waited_for(traffic, timeline.task_finish, np.arange(len(traffic)))
-    for task in sorted(range(len(traffic)), key=lambda each: timeline.task_start[each]):
+    for task in sorted(range(len(traffic)), key=lambda number: timeline.task_start[number]):
         start, finish, kind = timeline.task_start[task], timeline.task_finish[task], traffic.kinds()[task]
-        on, before = servers_of(traffic, task), int(waited[task])
-        together = traffic.operation[task] >= 0 or not on
+        servers, before = servers_of(traffic, task), int(waited[task])
+        together = traffic.operation[task] >= 0 or not servers
         arguments: dict[str, Any] = {"task": task, "world": result.settings.world}
         if before >= 0:
             arguments["waited for"] = traffic.task_name(before) or f"task {before}"
@@ -141,13 +141,13 @@ def task_by_task(result: Result, base: int) -> Iterator[dict[str, Any]]:
             arguments["bytes"] = float(traffic.bytes[task])
         if kind == "transfer":
             arguments |= {"source": int(traffic.source[task]), "target": int(traffic.target[task])}
-        if together and on:
-            arguments["group"] = list(on)
+        if together and servers:
+            arguments["group"] = list(servers)
         yield {
             "ph": "X",
             "name": traffic.task_name(task) or f"{kind} {task}",
             "cat": kind,
-            "pid": base if together else base + 1 + on[0],
+            "pid": base if together else base + 1 + servers[0],
             "ts": float(start * 1e6),
             "dur": float((finish - start) * 1e6),
             "args": arguments,
@@ -160,8 +160,8 @@ def test_a_task_starts_when_what_it_waited_for_has_ended(
     make_outcome: Callable[..., Result], fabrics: dict[str, Callable[[float], Fabric]], traffic: Traffic
 ) -> None:
     timeline = make_outcome(fabrics["star"](1.0), traffic).timeline
-    found = waited_for(traffic, timeline.task_finish, np.arange(len(traffic)))
-    for task, before in enumerate(found.tolist()):
+    predecessors = waited_for(traffic, timeline.task_finish, np.arange(len(traffic)))
+    for task, before in enumerate(predecessors.tolist()):
         expected = timeline.task_finish[before] if before >= 0 else 0.0
         assert timeline.task_start[task] == pytest.approx(expected)
 

@@ -117,9 +117,9 @@ def test_the_traffic_of_100000_servers_takes_memory_by_pairs_that_send() -> None
     tracemalloc.start()
     flows = flows_between(graph, np.arange(servers))
     drawn = by_block(flows)
-    _, most = tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert most < 50e6
+    assert peak < 50e6
     sent = {(int(a), int(b)): size for a, b, size in zip(source, target, graph.bytes, strict=True) if size}
     assert dict(zip(zip(flows.source.tolist(), flows.target.tolist(), strict=True), flows.bytes, strict=True)) == sent
     assert drawn.shape == (MAX_BLOCKS, MAX_BLOCKS)

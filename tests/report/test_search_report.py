@@ -50,7 +50,7 @@ def topoopt(traffic: Traffic) -> Fabric:
 
 
 @pytest.fixture(scope="module")
-def found(make_history: Callable[..., SearchHistory], make_outcome: Callable[..., Result]) -> SearchReport:
+def search_report(make_history: Callable[..., SearchHistory], make_outcome: Callable[..., Result]) -> SearchReport:
     before, after = job(1e6, 4e6), job(3e5, 4e6)
     fabric = replace(topoopt(after), bill=())  # priced as a whole
     switch = tuple(fabric.target[fabric.source == server][0].item() for server in range(SERVERS))
@@ -67,19 +67,21 @@ def found(make_history: Callable[..., SearchHistory], make_outcome: Callable[...
 
 
 @pytest.fixture(scope="module")
-def switched(found: SearchReport, make_outcome: Callable[..., Result]) -> SearchReport:
+def switched(search_report: SearchReport, make_outcome: Callable[..., Result]) -> SearchReport:
     """The same job behind a switch, whose circuits nobody chooses, of a search that proposed nothing."""
     traffic = job(3e5, 4e6)
     fabric = IdealSwitch(**SETTINGS).build(SERVERS, traffic.demand())
-    only = make_outcome(fabric, traffic, strategy=found.after.strategy)
-    return replace(found, requested=only.case.job, before=only, after=only, circuits=(), history=SearchHistory())
+    only = make_outcome(fabric, traffic, strategy=search_report.after.strategy)
+    return replace(
+        search_report, requested=only.case.job, before=only, after=only, circuits=(), history=SearchHistory()
+    )
 
 
 @pytest.fixture(scope="module")
-def folder(found: SearchReport, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(search_report: SearchReport, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("search") / "out"
     done: list[tuple[int, int]] = []
-    write_search(found, out, lambda *at: done.append(at))
+    write_search(search_report, out, lambda *at: done.append(at))
     assert done == [(number + 1, len(PICTURES)) for number in range(len(PICTURES))]
     return out
 
@@ -93,12 +95,12 @@ def test_every_part_of_the_template_is_filled_in(folder: Path, read_page: Callab
 
 
 def test_the_page_says_what_was_typed_and_what_every_switch_joins(
-    folder: Path, found: SearchReport, read_page: Callable[[Path], Any]
+    folder: Path, search_report: SearchReport, read_page: Callable[[Path], Any]
 ) -> None:
     words = read_page(folder / "report.html").words
-    assert found.command in words
-    assert found.answer in words
-    assert f"switch 0: 0 to {found.circuits[0][0]}, 1 to {found.circuits[0][1]}" in words
+    assert search_report.command in words
+    assert search_report.answer in words
+    assert f"switch 0: 0 to {search_report.circuits[0][0]}, 1 to {search_report.circuits[0][1]}" in words
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.file)
@@ -108,18 +110,18 @@ def test_a_picture_is_not_blank_and_not_cut_off(
     check_picture(folder / picture.file)
 
 
-def test_traffic_before_and_after_has_one_colour_scale(found: SearchReport) -> None:
-    figure = draw_traffic(found)
-    shown = [axes.images[0] for axes in figure.axes if axes.images]
-    assert len(shown) == 2
-    assert shown[0].norm is shown[1].norm
-    both = np.concatenate([found.before.flow_matrix.ravel(), found.after.flow_matrix.ravel()])
-    assert shown[0].get_clim() == (both[both > 0].min(), both.max())
+def test_traffic_before_and_after_has_one_colour_scale(search_report: SearchReport) -> None:
+    figure = draw_traffic(search_report)
+    images = [axes.images[0] for axes in figure.axes if axes.images]
+    assert len(images) == 2
+    assert images[0].norm is images[1].norm
+    values = np.concatenate([search_report.before.flow_matrix.ravel(), search_report.after.flow_matrix.ravel()])
+    assert images[0].get_clim() == (values[values > 0].min(), values.max())
 
 
-def test_other_files_of_the_folder_stay(found: SearchReport, tmp_path: Path) -> None:
+def test_other_files_of_the_folder_stay(search_report: SearchReport, tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text("{}")
-    write_search(found, tmp_path, lambda done, total: None)
+    write_search(search_report, tmp_path, lambda done, total: None)
     assert (tmp_path / "plan.json").read_text() == "{}"
 
 
@@ -134,12 +136,12 @@ def test_a_network_without_circuits_has_a_report(
 
 
 def test_several_searches_have_one_page_that_leads_to_theirs(
-    found: SearchReport, switched: SearchReport, tmp_path: Path, read_page: Callable[[Path], Any]
+    search_report: SearchReport, switched: SearchReport, tmp_path: Path, read_page: Callable[[Path], Any]
 ) -> None:
     reports = {
-        "fabric=topoopt": found,
+        "fabric=topoopt": search_report,
         "fabric=ideal_switch": switched,
-        "degree=4 <dear>": replace(found, bound=0.02),
+        "degree=4 <dear>": replace(search_report, bound=0.02),
     }
     folders = {name: f"folder {number}" for number, name in enumerate(reports)}
     write_searches(reports, folders, {"fabric=topoopt"}, tmp_path, lambda done, total: None)
@@ -153,43 +155,48 @@ def test_several_searches_have_one_page_that_leads_to_theirs(
     assert [point.name for point in points(reports)] == ["fabric=topoopt", "degree=4 <dear>"]
 
 
-def test_names_on_the_page_are_escaped(found: SearchReport) -> None:
-    case = found.after.case
+def test_names_on_the_page_are_escaped(search_report: SearchReport) -> None:
+    case = search_report.after.case
     case = replace(case, settings=replace(case.settings, workload="<script>alert(1)</script>"))
-    text = search_page(replace(found, after=replace(found.after, case=case)), {})
+    text = search_page(replace(search_report, after=replace(search_report.after, case=case)), {})
     assert "<script>alert" not in text
     assert "&lt;script&gt;" in text
 
 
-def test_the_answer_says_how_much_faster(found: SearchReport) -> None:
-    times = found.before.iteration_time / found.after.iteration_time
+def test_the_answer_says_how_much_faster(search_report: SearchReport) -> None:
+    times = search_report.before.iteration_time / search_report.after.iteration_time
     assert 1 < times < 2
-    assert f"{100 * (1 - 1 / times):.2g} % less" in found.answer
-    assert "$12,345" in found.answer
-    late = replace(found.before, timeline=replace(found.before.timeline, makespan=3 * found.after.iteration_time))
-    assert "3 times as fast" in replace(found, before=late).answer
+    assert f"{100 * (1 - 1 / times):.2g} % less" in search_report.answer
+    assert "$12,345" in search_report.answer
+    late = replace(
+        search_report.before,
+        timeline=replace(search_report.before.timeline, makespan=3 * search_report.after.iteration_time),
+    )
+    assert "3 times as fast" in replace(search_report, before=late).answer
 
 
-def test_a_circuit_must_be_a_link_of_the_network(found: SearchReport) -> None:
+def test_a_circuit_must_be_a_link_of_the_network(search_report: SearchReport) -> None:
     with pytest.raises(ValueError, match=r"circuits\[0\]: must be links of topoopt, got \[3, 3\]"):
-        replace(found, circuits=((None, None, None, 3, None, None, None, None),))
+        replace(search_report, circuits=((None, None, None, 3, None, None, None, None),))
 
 
 def test_rings_of_servers_that_do_not_all_reduce_are_not_shown_as_all_reduces(
-    found: SearchReport, make_outcome: Callable[..., Result]
+    search_report: SearchReport, make_outcome: Callable[..., Result]
 ) -> None:
     """The circuits still are what they are: a network has a ring so that all of its servers are joined."""
-    assert [group for group, _ in found.orders] == ["0-7"]
+    assert [group for group, _ in search_report.orders] == ["0-7"]
     traffic = Traffic.from_tasks("silent", SERVERS, (Compute(0.01, 0),))
-    silent = replace(found, after=make_outcome(found.after.fabric, traffic, strategy=found.after.strategy))
+    silent = replace(
+        search_report, after=make_outcome(search_report.after.fabric, traffic, strategy=search_report.after.strategy)
+    )
     assert silent.orders == []
-    assert silent.sends == (found.sends[0], "no all-reduces")
+    assert silent.sends == (search_report.sends[0], "no all-reduces")
     assert silent.wired_otherwise == "circuits wired as rings; nothing all-reduces"
     assert "Nothing: no servers all-reduce with each other." in search_page(silent, {})
 
 
-def test_the_terminal_has_every_number_of_the_page(found: SearchReport, switched: SearchReport) -> None:
-    for report in (found, switched):
+def test_the_terminal_has_every_number_of_the_page(search_report: SearchReport, switched: SearchReport) -> None:
+    for report in (search_report, switched):
         text = io.StringIO()
         show(report, Console(file=text, width=160))
         for cell in (cell for rows in (report.numbers, report.strategy, report.orders) for row in rows for cell in row):

@@ -43,7 +43,7 @@ JOB = Traffic.from_tasks(
 
 
 @pytest.fixture(scope="module")
-def seen(make_outcome: Callable[..., Result]) -> Report:
+def slot_report(make_outcome: Callable[..., Result]) -> Report:
     """One world of each network of slots, and a Sirius that lost a rack's transceiver and a grating."""
     failed = Sirius(1.25e9, 4, 0.0, failed_gratings=((0, 1),), failed_transceivers=((7, 2),))
     designs = {
@@ -58,9 +58,9 @@ def seen(make_outcome: Callable[..., Result]) -> Report:
 
 def outcome(make_outcome: Callable[..., Result], name: str, design: Sirius | FOSquare | RotorNet) -> Result:
     fabric = design.build(SERVERS, JOB.demand())
-    made = make_outcome(fabric, JOB, what=name)
+    result = make_outcome(fabric, JOB, what=name)
     (timeline,) = Slotted().simulate([place(JOB, fabric, name=name)])
-    return replace(made, timeline=timeline)
+    return replace(result, timeline=timeline)
 
 
 def of(report: Report, place: int) -> Result:
@@ -69,10 +69,10 @@ def of(report: Report, place: int) -> Result:
 
 @pytest.mark.parametrize("picture", OF_SLOTS, ids=lambda picture: picture.file)
 def test_a_picture_is_large_enough_and_not_blank(
-    seen: Report, picture: Picture, check_picture: Callable[[Path], None], tmp_path: Path
+    slot_report: Report, picture: Picture, check_picture: Callable[[Path], None], tmp_path: Path
 ) -> None:
-    assert picture.needs(seen)
-    (tmp_path / "picture.png").write_bytes(png(picture.draw(seen)))
+    assert picture.needs(slot_report)
+    (tmp_path / "picture.png").write_bytes(png(picture.draw(slot_report)))
     check_picture(tmp_path / "picture.png")
 
 
@@ -83,20 +83,20 @@ def test_worlds_without_slots_have_none(
     assert not picture.needs(report)
 
 
-def test_queues_are_those_that_the_worlds_saw(seen: Report) -> None:
-    all_, fullest = slots.draw_waiting(seen).axes
+def test_queues_are_those_that_the_worlds_saw(slot_report: Report) -> None:
+    all_, fullest = slots.draw_waiting(slot_report).axes
     for number, line in enumerate(all_.get_lines()):
-        found = of(seen, number).timeline.slots
-        assert found is not None
-        drawn = np.nan_to_num(line.get_ydata())  # nothing is a gap on a logarithmic axis
-        np.testing.assert_allclose(drawn / max(drawn), found.waiting[:, 0] / found.waiting[:, 0].max())
+        counts = of(slot_report, number).timeline.slots
+        assert counts is not None
+        heights = np.nan_to_num(line.get_ydata())  # nothing is a gap on a logarithmic axis
+        np.testing.assert_allclose(heights / max(heights), counts.waiting[:, 0] / counts.waiting[:, 0].max())
     assert len(fullest.get_lines()) == 5
 
 
-def test_every_size_has_a_curve_that_ends_at_its_slowest_message(seen: Report) -> None:
-    figure = slots.draw_completion(seen)
+def test_every_size_has_a_curve_that_ends_at_its_slowest_message(slot_report: Report) -> None:
+    figure = slots.draw_completion(slot_report)
     for number, axes in enumerate(figure.axes):
-        timeline = of(seen, number).timeline
+        timeline = of(slot_report, number).timeline
         took = (timeline.finish - timeline.start).reshape(-1, 3)
         names = [line.get_label() for line in axes.get_lines()]
         assert names == ["100 B to 1 kB", "10 kB to 100 kB", "100 kB to 1 MB"]
@@ -104,11 +104,11 @@ def test_every_size_has_a_curve_that_ends_at_its_slowest_message(seen: Report) -
         np.testing.assert_allclose(ends, took.max(axis=0))
 
 
-def test_a_schedule_has_its_targets_and_leaves_out_what_failed(seen: Report) -> None:
-    figure = slots.draw_schedule(seen)
+def test_a_schedule_has_its_targets_and_leaves_out_what_failed(slot_report: Report) -> None:
+    figure = slots.draw_schedule(slot_report)
     assert len(figure.axes) == 4, "a square has no schedule"
     for number, axes in zip((0, 1, 3, 4), figure.axes, strict=True):
-        control = of(seen, number).fabric.control
+        control = of(slot_report, number).fabric.control
         assert isinstance(control, Cyclic | Rotating)
         image, schedule = axes.images[0].get_array(), control.schedule
         pairs = 240 if isinstance(schedule, Rotors) else schedule.joined().sum()
@@ -118,11 +118,11 @@ def test_a_schedule_has_its_targets_and_leaves_out_what_failed(seen: Report) -> 
             assert target == schedule.target(node, column % schedule.links, column // schedule.links)
 
 
-def test_retransmissions_are_counted_once_by_their_switch(seen: Report) -> None:
-    (axes,) = slots.draw_refused(seen).axes
-    found, control = of(seen, 2).timeline.slots, of(seen, 2).fabric.control
-    assert found is not None
+def test_retransmissions_are_counted_once_by_their_switch(slot_report: Report) -> None:
+    (axes,) = slots.draw_refused(slot_report).axes
+    counts, control = of(slot_report, 2).timeline.slots, of(slot_report, 2).fabric.control
+    assert counts is not None
     assert isinstance(control, OnDemand)
     heights = [bar.get_height() for bar in axes.patches]
-    assert sum(heights) == found.refused.sum() > 0
+    assert sum(heights) == counts.refused.sum() > 0
     assert len(heights) == 2 * control.schedule.racks

@@ -14,7 +14,9 @@ from topoflow.json_lines import json_text
 
 WORDS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 KEYS = st.text() | st.integers()
-VALUES = st.recursive(WORDS, lambda each: st.lists(each) | st.tuples(each, each) | st.dictionaries(KEYS, each))
+VALUES = st.recursive(
+    WORDS, lambda children: st.lists(children) | st.tuples(children, children) | st.dictionaries(KEYS, children)
+)
 
 
 @given(VALUES)

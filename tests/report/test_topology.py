@@ -62,16 +62,16 @@ FABRICS: dict[str, Callable[[], Fabric]] = {
 
 
 def curves(figure: Figure) -> list[np.ndarray]:
-    found = [one for one in figure.axes[0].collections if isinstance(one, LineCollection)]
-    return [np.asarray(path) for one in found for path in one.get_segments()]
+    collections = [collection for collection in figure.axes[0].collections if isinstance(collection, LineCollection)]
+    return [np.asarray(path) for collection in collections for path in collection.get_segments()]
 
 
 @pytest.mark.parametrize("name", FABRICS)
 def test_every_link_is_drawn_once_from_its_source_to_its_target(name: str) -> None:
     fabric = FABRICS[name]()
-    drawn = curves(draw_networks("", [Drawn(name, fabric)]))
+    paths = curves(draw_networks("", [Drawn(name, fabric)]))
     place = layout(fabric).place  # the same as on the page
-    ends = np.array([[curve[0], curve[-1]] for curve in drawn]).reshape(-1, 4)
+    ends = np.array([[curve[0], curve[-1]] for curve in paths]).reshape(-1, 4)
     wanted = np.hstack((place[fabric.source], place[fabric.target]))
     order = [np.lexsort(np.round(these, 9).T) for these in (ends, wanted)]
     np.testing.assert_allclose(ends[order[0]], wanted[order[1]], atol=1e-12)
@@ -89,20 +89,20 @@ def test_no_link_leaves_the_picture(name: str) -> None:
 @pytest.mark.parametrize("name", FABRICS)
 def test_every_link_is_of_one_kind(name: str) -> None:
     fabric = FABRICS[name]()
-    found = kinds(fabric)
-    assert sorted(np.concatenate([kind.links for kind in found], dtype=int) if found else []) == list(
+    all_kinds = kinds(fabric)
+    assert sorted(np.concatenate([kind.links for kind in all_kinds], dtype=int) if all_kinds else []) == list(
         range(fabric.links)
     )
-    assert len({kind.colour for kind in found}) == len(found)
+    assert len({kind.colour for kind in all_kinds}) == len(all_kinds)
 
 
 def test_circuits_of_a_ring_are_named_by_their_stride_and_the_others_are_pairs() -> None:
     fabric = topoopt(12, 20.0)
-    found = {kind.label: kind.links for kind in kinds(fabric)}
-    steps = {label: set((fabric.target[links] - fabric.source[links]) % 12) for label, links in found.items()}
+    by_label = {kind.label: kind.links for kind in kinds(fabric)}
+    steps = {label: set((fabric.target[links] - fabric.source[links]) % 12) for label, links in by_label.items()}
     assert steps["ring +1"] == {1}
     ends = list(zip(fabric.source.tolist(), fabric.target.tolist(), strict=True))
-    pairs = [ends[link] for link in found["pairs, a circuit each way"]]
+    pairs = [ends[link] for link in by_label["pairs, a circuit each way"]]
     assert pairs
     assert {(target, source) for source, target in pairs} <= set(ends)  # the way back may be a circuit of a ring too
 
@@ -110,11 +110,11 @@ def test_circuits_of_a_ring_are_named_by_their_stride_and_the_others_are_pairs()
 def test_circuits_of_trees_are_named() -> None:
     """12 servers have two trees of 11 edges; those with a port left at both ends are circuits each way."""
     fabric = topoopt(12, collective="double_binary_tree")
-    found = {kind.label: kind.links for kind in kinds(fabric)}
+    by_label = {kind.label: kind.links for kind in kinds(fabric)}
     stands = fabric.channels.trees[tuple(range(12))][0]
     edges = {edge for up in tree_edges(stands, 1) for edge in (up, up[::-1])}
     ends = zip(fabric.source.tolist(), fabric.target.tolist(), strict=True)
-    assert found["trees +1"].tolist() == [link for link, edge in enumerate(ends) if edge in edges]
+    assert by_label["trees +1"].tolist() == [link for link, edge in enumerate(ends) if edge in edges]
 
 
 def test_a_stride_is_counted_in_the_group() -> None:

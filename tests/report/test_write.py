@@ -114,7 +114,8 @@ def test_pictures_stay_readable_with_many_worlds(many: Report, picture: Picture)
 
 def test_the_page_loads_nothing(folder: Path, check_page: Callable[[Path, int], None]) -> None:
     check_page(
-        folder / "report.html", sum(1 for each in PICTURES if not each.interactive and (folder / each.file).exists())
+        folder / "report.html",
+        sum(1 for drawing in PICTURES if not drawing.interactive and (folder / drawing.file).exists()),
     )
 
 
@@ -130,7 +131,7 @@ def test_the_page_says_which_worlds_it_does_not_draw(
     """A small world is drawn after a large one that had no room."""
     assert "Drawn are" not in report_page(report, {})
     assert "Drawn are 6 of 60 worlds: this page has room for 6 worlds, 100,000 tasks, 600 kB." in report_page(many, {})
-    sizes = [len(each["tasks"]) for each in data.timelines(report)]
+    sizes = [len(timeline["tasks"]) for timeline in data.timelines(report)]
     monkeypatch.setattr(data, "TIMELINE_BYTES", min(sizes))
     assert len(data.timelines(report)) == 1
     monkeypatch.setattr(data, "NETWORK_BYTES", 0)
@@ -158,10 +159,10 @@ def test_measures_are_numbers_where_their_key_is_swept(
     make_outcome: Callable[..., Result], fabrics: dict[str, Callable[[float], Fabric]]
 ) -> None:
     outcomes = tuple(make_outcome(fabrics["ring"](1.0), degree="1", what=what) for what in ("a", "b"))
-    found = data.page_data(Report((*outcomes, make_outcome(fabrics["ring"](1.0), degree="2")), ""))
-    assert [row["values"]["degree"] for row in found["rows"]] == [1, 1, 1], "as the fabrics have it"
-    assert {row["swept"]["degree"] for row in found["rows"]} == {"1", "2"}
-    assert {axis["key"] for axis in found["factors"] if "choices" in axis} == {"degree", "what"}
+    page_data = data.page_data(Report((*outcomes, make_outcome(fabrics["ring"](1.0), degree="2")), ""))
+    assert [row["values"]["degree"] for row in page_data["rows"]] == [1, 1, 1], "as the fabrics have it"
+    assert {row["swept"]["degree"] for row in page_data["rows"]} == {"1", "2"}
+    assert {axis["key"] for axis in page_data["factors"] if "choices" in axis} == {"degree", "what"}
 
 
 def test_names_end_no_script_of_the_page(
@@ -169,7 +170,7 @@ def test_names_end_no_script_of_the_page(
 ) -> None:
     """A trace's name may be any text."""
     name = "x</script><script>alert(1)</script><!--"
-    outcomes = tuple(make_outcome(fabrics["ring"](1.0), **{"workload.trace": each}) for each in (name, "y"))
+    outcomes = tuple(make_outcome(fabrics["ring"](1.0), **{"workload.trace": trace_name}) for trace_name in (name, "y"))
     text = report_page(Report(outcomes, ""), {})
     assert "<script>alert" not in text
     content = text.partition('<script id=data type="application/json">')[2].partition("</script>")[0]

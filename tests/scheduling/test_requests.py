@@ -65,11 +65,11 @@ def test_the_statistics_of_motion() -> None:
     deviation of the times between arrivals from the few longest.
     """
     requests: Synthetic = config("motion")
-    drawn = [requests.build(seed) for seed in range(20)]
-    every = [request for each in drawn for request in each]
+    draws = [requests.build(seed) for seed in range(20)]
+    every = [request for sequence in draws for request in sequence]
     machines = np.array([request.machines for request in every])
     cores = np.array([request.cores for request in every])
-    assert all(len(each) == 631 for each in drawn)
+    assert all(len(sequence) == 631 for sequence in draws)
     assert machines.sum() / 20 == pytest.approx(62_500, rel=0.01)
     assert np.mean((machines >= 48) & (machines <= 50)) == pytest.approx(0.507, abs=0.01)
     assert np.mean((machines >= 51) & (machines <= 100)) == pytest.approx(0.204, abs=0.01)
@@ -86,14 +86,14 @@ def test_the_statistics_of_motion() -> None:
     assert machines[cores == 32].max() <= 312
     assert machines[cores == 16].sum() / machines.sum() == pytest.approx(0.419, abs=0.02)
     types = requests.types[0]
-    first = np.array([r.network_share == types["network_share"] and r.memory == 64 * 2**30 for r in every])
-    assert machines[first].sum() / machines.sum() == pytest.approx(0.498, abs=0.03)
+    first_type = np.array([r.network_share == types["network_share"] and r.memory == 64 * 2**30 for r in every])
+    assert machines[first_type].sum() / machines.sum() == pytest.approx(0.498, abs=0.03)
     lifetimes = np.array([request.lifetime for request in every])
     assert lifetimes.mean() == pytest.approx(1.49 * DAY, rel=0.03)
     assert lifetimes.std() == pytest.approx(8.17 * DAY, rel=0.03)
     assert lifetimes.min() >= 3
     assert lifetimes.max() == pytest.approx(89.9 * DAY, rel=1e-3)
-    between = np.concatenate([np.diff([request.arrival for request in each]) for each in drawn])
+    between = np.concatenate([np.diff([request.arrival for request in sequence]) for sequence in draws])
     assert between.mean() == pytest.approx(14.1 * 60, rel=0.03)
     assert between.std() == pytest.approx(1.27 * 3600, rel=0.1)
     server = GroupedCluster(1, 1, 48.0, 384.0, network_gbps=100.0)
@@ -102,8 +102,10 @@ def test_the_statistics_of_motion() -> None:
 
 def test_lifetimes_have_the_correlations_that_are_asked_for() -> None:
     """Spearman's, of 631 requests: its standard deviation is 4 %."""
-    drawn = [config("motion", repeated_lifetime=0.6, lifetime_to_size=-0.5).build(seed) for seed in range(5)]
-    lives, sizes = (np.array([[getattr(r, name) for r in each] for each in drawn]) for name in ("lifetime", "machines"))
+    draws = [config("motion", repeated_lifetime=0.6, lifetime_to_size=-0.5).build(seed) for seed in range(5)]
+    lives, sizes = (
+        np.array([[getattr(r, name) for r in sequence] for sequence in draws]) for name in ("lifetime", "machines")
+    )
     ranks = [np.argsort(np.argsort(numbers, axis=1), axis=1) for numbers in (lives, sizes)]
     assert np.corrcoef(ranks[0][:, 1:].ravel(), ranks[0][:, :-1].ravel())[0, 1] == pytest.approx(0.6, abs=0.05)
     assert np.corrcoef(ranks[0].ravel(), ranks[1].ravel())[0, 1] == pytest.approx(-0.5, abs=0.05)
@@ -151,8 +153,8 @@ def file(tmp_path: Path) -> Callable[[str], RequestFile]:
     def written(text: str, **changed: Any) -> RequestFile:
         path = tmp_path / "requests.csv"
         path.write_text(text)
-        found: RequestFile = config("csv", file=str(path), **changed)
-        return found
+        requests: RequestFile = config("csv", file=str(path), **changed)
+        return requests
 
     return written
 

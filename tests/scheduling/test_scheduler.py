@@ -70,13 +70,13 @@ def test_laws(name: str, cluster: GroupedCluster, requests: list[Request]) -> No
         for other in before:
             for server, machines in zip(other.servers, other.machines, strict=True):
                 used[server] += np.array(amounts(cluster, other.request)) * machines
-        left = has - used
-        assert (left >= -1e-6 * has).all(), "no server has more than it can"
+        free = has - used
+        assert (free >= -1e-6 * has).all(), "no server has more than it can"
         need = np.array(amounts(cluster, request))
-        room = [min(int(has_ // n + 1e-9) for has_, n in zip(row, need, strict=True) if n) for row in left + 1e-6 * has]
+        room = [min(int(has_ // n + 1e-9) for has_, n in zip(row, need, strict=True) if n) for row in free + 1e-6 * has]
         assert bool(outcome.denied) == (sum(room) < request.machines), "denied exactly where there is no room"
         if outcome.denied:
-            short = (left.sum(axis=0) < need * request.machines - 1e-6 * has).any()
+            short = (free.sum(axis=0) < need * request.machines - 1e-6 * has).any()
             assert (outcome.denied == FRAGMENTATION) == (not short)
             assert not outcome.servers
             continue
@@ -139,12 +139,12 @@ def test_all_that_ends_is_free_again(cluster: GroupedCluster, requests: list[Req
 @given(cluster=CLUSTERS, requests=LISTS)
 def test_resources_in_use_are_those_of_the_requests_that_run(cluster: GroupedCluster, requests: list[Request]) -> None:
     requests = possible(cluster, requests)
-    done = schedule(cluster, requests, policy_named("fewest_groups"))
-    ends = [o.request.arrival + o.request.lifetime for o in done.outcomes]
-    for time in set(done.time.tolist()):
-        used = done.utilization[np.flatnonzero(done.time == time)[-1]]
-        placed = [(o.request, end) for o, end in zip(done.outcomes, ends, strict=True) if not o.denied]
-        cores = sum(each.machines * each.cores for each, end in placed if each.arrival <= time < end)
+    scheduled = schedule(cluster, requests, policy_named("fewest_groups"))
+    ends = [o.request.arrival + o.request.lifetime for o in scheduled.outcomes]
+    for time in set(scheduled.time.tolist()):
+        used = scheduled.utilization[np.flatnonzero(scheduled.time == time)[-1]]
+        placed = [(o.request, end) for o, end in zip(scheduled.outcomes, ends, strict=True) if not o.denied]
+        cores = sum(request.machines * request.cores for request, end in placed if request.arrival <= time < end)
         assert used[0] == pytest.approx(cores / (cluster.cores * cluster.servers))
 
 

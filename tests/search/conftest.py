@@ -21,8 +21,8 @@ def problem() -> Make:
     """``problem("servers=4", "fabric=topoopt", seed=7)``: a small DLRM, unless another workload is named."""
 
     def make(*overrides: str, **fields: Any) -> Problem:
-        sized = () if any(each.startswith("workload=") for each in overrides) else SMALL
-        named = () if any(each.startswith("fabric=") for each in overrides) else ("fabric=topoopt",)
+        sized = () if any(override.startswith("workload=") for override in overrides) else SMALL
+        named = () if any(override.startswith("fabric=") for override in overrides) else ("fabric=topoopt",)
         (point,) = grid([*sized, *named, *overrides], check)
         workload = build(point, "workload").build()
         strategy = build(point, "strategy").place(workload, point.config["servers"])

@@ -19,14 +19,14 @@ from topoflow.search.screen import screen
 Make = Callable[..., Problem]
 
 
-def states_near(asked: Problem, found: Choices, count: int) -> NDArray[np.int32]:
+def states_near(problem: Problem, sets: Choices, count: int) -> NDArray[np.int32]:
     """The start, and states with 1 to 7 layers elsewhere."""
     random = np.random.default_rng(1)
-    here = found.placement(asked.workload, asked.start)
-    states = np.tile(here, (count, 1))
+    start = sets.placement(problem.workload, problem.start)
+    states = np.tile(start, (count, 1))
     for row in states[1:]:
-        moved = random.integers(len(here), size=random.integers(1, 8))
-        row[moved] = random.integers(found.count, size=len(moved))
+        moved = random.integers(len(start), size=random.integers(1, 8))
+        row[moved] = random.integers(sets.count, size=len(moved))
     return states
 
 
@@ -50,28 +50,28 @@ def rank(values: NDArray[np.float64]) -> NDArray[np.int64]:
 )
 def test_strategies_are_ordered_as_by_fluid(problem: Make, job: tuple[str, ...], fabric: str) -> None:
     named = dict(key.split("=") for key in job)
-    asked = problem(*job, f"fabric={fabric}", all_reduce=named.get("all_reduce", "hierarchical"))
-    found = choices(8, asked.start.placement.values())
-    judge, wiring = Judge(asked, Fluid(), Run()), Wiring(asked.start, 1.0)
+    instance = problem(*job, f"fabric={fabric}", all_reduce=named.get("all_reduce", "hierarchical"))
+    sets = choices(8, instance.start.placement.values())
+    judge, wiring = Judge(instance, Fluid(), Run()), Wiring(instance.start, 1.0)
     built = judge.fabric(wiring)
-    states = states_near(asked, found, 40)
-    strategies = [found.strategy(asked.workload, state, asked.start) for state in states]
+    states = states_near(instance, sets, 40)
+    strategies = [sets.strategy(instance.workload, state, instance.start) for state in states]
     times = np.array(
-        [each.iteration_time for each in judge.judge([(strategy, wiring, built) for strategy in strategies])]
+        [plan.iteration_time for plan in judge.judge([(strategy, wiring, built) for strategy in strategies])]
     )
-    estimates = screen(asked, built, found).makespans(states)
+    estimates = screen(instance, built, sets).makespans(states)
     assert np.corrcoef(rank(times), rank(estimates))[0, 1] > 0.9  # Spearman
     assert np.median(np.abs(estimates / times - 1)) < 0.1
 
 
 def test_a_job_that_sends_nothing_takes_its_compute(problem: Make) -> None:
     """One server: nothing to wait for, so the estimate is exact."""
-    asked = problem("servers=1")
-    found = choices(1)
-    judge, wiring = Judge(asked, Fluid(), Run()), Wiring(asked.start, 1.0)
+    instance = problem("servers=1")
+    sets = choices(1)
+    judge, wiring = Judge(instance, Fluid(), Run()), Wiring(instance.start, 1.0)
     built = judge.fabric(wiring)
-    (only,) = judge.judge([(asked.start, wiring, built)])
-    states = found.placement(asked.workload, asked.start)[None]
-    assert Contention(asked.workload, built, found.holders).makespans(states)[0] == pytest.approx(
+    (only,) = judge.judge([(instance.start, wiring, built)])
+    states = sets.placement(instance.workload, instance.start)[None]
+    assert Contention(instance.workload, built, sets.holders).makespans(states)[0] == pytest.approx(
         only.iteration_time, rel=1e-9
     )

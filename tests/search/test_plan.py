@@ -69,15 +69,15 @@ def test_a_plan_reads_back_as_it_was_written(problem: Make, fabric: str) -> None
 @pytest.mark.parametrize("fabric", ["topoopt", "fat_tree"])
 @pytest.mark.parametrize(("algorithm", "field"), [("hierarchical", "rings"), ("hierarchical_tree", "trees")])
 def test_a_plan_orders_every_group_that_all_reduces(problem: Make, fabric: str, algorithm: str, field: str) -> None:
-    found = search(problem("servers=4", f"fabric={fabric}", all_reduce=algorithm), QUICK)
+    result = search(problem("servers=4", f"fabric={fabric}", all_reduce=algorithm), QUICK)
     for kind in ("rings", "trees"):
-        ordered = [each.group for each in getattr(found.plan, kind)]
-        assert ordered == (list(found.traffic.demand().all_reduce) if kind == field else [])
+        ordered = [order.group for order in getattr(result.plan, kind)]
+        assert ordered == (list(result.traffic.demand().all_reduce) if kind == field else [])
 
 
 def test_circuits_of_a_plan_are_the_links_of_its_fabric(problem: Make) -> None:
-    found = search(problem("servers=8"), QUICK)
-    fabric, plan = found.fabric, found.plan
+    result = search(problem("servers=8"), QUICK)
+    fabric, plan = result.fabric, result.plan
     joined = Counter((i, j) for switch in plan.circuits for i, j in enumerate(switch) if j is not None)
     links = zip(fabric.source.tolist(), fabric.target.tolist(), fabric.bandwidth.tolist(), strict=True)
     assert joined == {(i, j): round(bandwidth / plan.bandwidth) for i, j, bandwidth in links}

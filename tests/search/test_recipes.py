@@ -65,8 +65,8 @@ def arguments_of(chosen: dict[str, Any]) -> list[str]:
 
 @cache
 def searched(*arguments: str) -> FoundRecipes:
-    (found,) = search_recipes(points(*arguments), (), Run())
-    return found
+    (result,) = search_recipes(points(*arguments), (), Run())
+    return result
 
 
 @pytest.mark.slow
@@ -77,18 +77,18 @@ def test_no_recipe_is_simulated_below_either_bound_and_all_need_equal_memory(
     seed = secrets.randbits(32)
     (point,) = points(*arguments)
     workload, bound = job(point)
-    found = recipes(workload, point.config["gpus"], {})
-    few = found.microbatches * found.pipeline * found.virtual <= 64
+    space = recipes(workload, point.config["gpus"], {})
+    few = space.microbatches * space.pipeline * space.virtual <= 64
     draw = np.random.default_rng(seed).permutation
-    kinds = (found.virtual == 1, (found.virtual > 1) & (found.zero < 2))  # the latter have a bound of their own
+    kinds = (space.virtual == 1, (space.virtual > 1) & (space.zero < 2))  # the latter have a bound of their own
     rows = np.concatenate([draw(np.flatnonzero(few & kind))[:16] for kind in kinds])
-    bounds, pipelined = bound.of(found.at(rows)), bound.pipelined(found.at(rows))
+    bounds, pipelined = bound.of(space.at(rows)), bound.pipelined(space.at(rows))
     for number, row in enumerate(rows.tolist()):
-        (result,) = compare(points(*arguments, *arguments_of(found.chosen(row))), Run()).outcomes
-        said = f"{found.chosen(row)}, seed {seed}"
-        assert bounds.seconds[number] <= result.iteration_time, said
-        assert pipelined[number] <= result.iteration_time, said
-        assert bounds.memory[number] == pytest.approx(result.memory, rel=1e-12), said
+        (result,) = compare(points(*arguments, *arguments_of(space.chosen(row))), Run()).outcomes
+        message = f"{space.chosen(row)}, seed {seed}"
+        assert bounds.seconds[number] <= result.iteration_time, message
+        assert pipelined[number] <= result.iteration_time, message
+        assert bounds.memory[number] == pytest.approx(result.memory, rel=1e-12), message
 
 
 @pytest.mark.parametrize("node", ["dgx_a100", "hgx_h100"])
@@ -109,10 +109,10 @@ def test_a_collective_of_no_size_takes_less_than_its_bound(node: str) -> None:
             for queued in (False, True):
                 bounds = collectives.seconds(op, group, np.zeros(len(sizes), int), sizes, queued)
                 for size, least in zip(sizes.tolist(), bounds.tolist(), strict=True):
-                    ((whole, sending),) = nccl_flows.least_alone(
+                    ((total, sending),) = nccl_flows.least_alone(
                         collectives.cluster.node, collectives.nccl, op, [size], nodes, on_node
                     )
-                    assert least <= (sending if queued else whole) * (1 + 1 / size), (op, group, size, seed)
+                    assert least <= (sending if queued else total) * (1 + 1 / size), (op, group, size, seed)
 
 
 def test_a_gpu_alone_on_its_node_waits_for_its_ports_only() -> None:
@@ -120,10 +120,10 @@ def test_a_gpu_alone_on_its_node_waits_for_its_ports_only() -> None:
     arguments = ("model=llama3_8b", "workload.layers=4", "node=dgx_a100", "gpus=16", "global_batch=32")
     (point,) = points(*arguments)
     workload, bound = job(point)
-    found = recipes(workload, 16, {})
-    row = np.flatnonzero((found.tensor == 8) & (found.context == 2) & (found.recompute == 0))[0]
-    (result,) = compare(points(*arguments, *arguments_of(found.chosen(int(row)))), Run()).outcomes
-    bounds = bound.of(found.at(np.array([row])))
+    space = recipes(workload, 16, {})
+    row = np.flatnonzero((space.tensor == 8) & (space.context == 2) & (space.recompute == 0))[0]
+    (result,) = compare(points(*arguments, *arguments_of(space.chosen(int(row)))), Run()).outcomes
+    bounds = bound.of(space.at(np.array([row])))
     assert bounds.parts["context"][0] > 0
     assert bounds.seconds[0] <= result.iteration_time
 
@@ -131,8 +131,8 @@ def test_a_gpu_alone_on_its_node_waits_for_its_ports_only() -> None:
 def test_a_recipe_has_a_bound_where_it_fits_and_its_memory_everywhere() -> None:
     (point,) = points(*LLAMA)
     workload, bound = job(point)
-    found = recipes(workload, 16, {})
-    every, fitting = bound.of(found), bound.of(found, 40e9)
+    space = recipes(workload, 16, {})
+    every, fitting = bound.of(space), bound.of(space, 40e9)
     assert np.array_equal(every.memory, fitting.memory)
     assert np.array_equal(np.where(every.memory <= 40e9, every.seconds, np.inf), fitting.seconds)
 
@@ -163,18 +163,18 @@ def test_the_winner_of_a_search_takes_as_long_in_a_comparison() -> None:
 @pytest.mark.slow
 def test_a_schedule_that_splits_backward_passes_takes_as_long_in_a_comparison() -> None:
     """The best pipelines of 1F1B are simulated under it; each rank of ZB-V has two stages."""
-    given = ("strategy.schedule=zb_v", "strategy.pipeline=4", "strategy.recompute=full")
-    (point,) = points(*LLAMA, *given)
-    (found,) = search_recipes([point], ("pipeline", "recompute"), Run())
-    assert found.best
-    for each in found.best:
-        assert each.chosen["schedule"] == "zb_v"
-        assert each.chosen["virtual"] == 2
-        assert each.bound <= each.result.iteration_time
-        assert each.memory_left >= 0
-    (result,) = compare(points(*LLAMA, *found.best[0].overrides), Run()).outcomes
-    assert result.iteration_time == found.best[0].result.iteration_time
-    times = [each.result.iteration_time for each in found.best]
+    arguments = ("strategy.schedule=zb_v", "strategy.pipeline=4", "strategy.recompute=full")
+    (point,) = points(*LLAMA, *arguments)
+    (outcome,) = search_recipes([point], ("pipeline", "recompute"), Run())
+    assert outcome.best
+    for recipe in outcome.best:
+        assert recipe.chosen["schedule"] == "zb_v"
+        assert recipe.chosen["virtual"] == 2
+        assert recipe.bound <= recipe.result.iteration_time
+        assert recipe.memory_left >= 0
+    (result,) = compare(points(*LLAMA, *outcome.best[0].overrides), Run()).outcomes
+    assert result.iteration_time == outcome.best[0].result.iteration_time
+    times = [recipe.result.iteration_time for recipe in outcome.best]
     assert times == sorted(times)
 
 
@@ -182,16 +182,16 @@ def test_a_schedule_that_splits_backward_passes_takes_as_long_in_a_comparison() 
 def test_a_search_that_leaves_recipes_out_finds_the_fastest_of_all() -> None:
     fixed = {"tensor": 4, "zero": 1, "recompute": "none"}
     (point,) = points(*LLAMA, *arguments_of(fixed))
-    (found,) = search_recipes([point], tuple(fixed), Run())
+    (outcome,) = search_recipes([point], tuple(fixed), Run())
     workload, bound = job(point)
     space = recipes(workload, 16, fixed)
     fits = np.flatnonzero(bound.of(space).memory <= workload.gpu.usable_memory)
-    assert found.simulated < found.fitting == len(fits)
+    assert outcome.simulated < outcome.fitting == len(fits)
     times = [
         compare(points(*LLAMA, *arguments_of(space.chosen(row))), Run()).outcomes[0].iteration_time
         for row in fits.tolist()
     ]
-    assert found.best[0].result.iteration_time == min(times)
+    assert outcome.best[0].result.iteration_time == min(times)
 
 
 def test_a_search_finds_the_same_with_any_number_of_processes() -> None:
@@ -221,26 +221,26 @@ def test_bounds_are_the_same_in_any_number_of_processes() -> None:
 
 def test_every_recipe_keeps_the_global_batch_and_uses_every_gpu() -> None:
     (point,) = points(*LLAMA)
-    found = recipes(job(point)[0], 16, {})
-    replicas = found.data * found.expert * found.replicate
-    assert np.all(replicas * found.micro_batch * found.microbatches == 32)
-    assert np.all(replicas * found.tensor * found.context * found.pipeline == 16)
+    space = recipes(job(point)[0], 16, {})
+    replicas = space.data * space.expert * space.replicate
+    assert np.all(replicas * space.micro_batch * space.microbatches == 32)
+    assert np.all(replicas * space.tensor * space.context * space.pipeline == 16)
 
 
 def test_a_given_key_is_not_searched() -> None:
     (point,) = points(*LLAMA, "strategy.tensor=4", "strategy.recompute=full")
-    (found,) = search_recipes([point], ("tensor", "recompute"), Run())
-    assert {(each.chosen["tensor"], each.chosen["recompute"]) for each in found.best} == {(4, "full")}
+    (outcome,) = search_recipes([point], ("tensor", "recompute"), Run())
+    assert {(recipe.chosen["tensor"], recipe.chosen["recompute"]) for recipe in outcome.best} == {(4, "full")}
 
 
 def test_nothing_beats_a_pareto_recipe_in_time_and_memory() -> None:
-    found = searched(*LLAMA)
-    front = pareto(found.best)
-    assert found.best[0] in front
-    for one in front:
+    outcome = searched(*LLAMA)
+    front = pareto(outcome.best)
+    assert outcome.best[0] in front
+    for recipe in front:
         assert not any(
-            other.result.iteration_time < one.result.iteration_time and other.memory_left > one.memory_left
-            for other in found.best
+            other.result.iteration_time < recipe.result.iteration_time and other.memory_left > recipe.memory_left
+            for other in outcome.best
         )
 
 
@@ -257,19 +257,19 @@ def test_nothing_beats_a_pareto_recipe_in_time_and_memory() -> None:
     ],
 )
 def test_what_cannot_be_searched_is_one_line(arguments: tuple[str, ...], field: str) -> None:
-    given = ["node=hgx_h100", "gpus=16", "global_batch=32", *arguments]
-    fixed = [each.partition("=")[0].removeprefix("strategy.") for each in arguments]
+    words = ["node=hgx_h100", "gpus=16", "global_batch=32", *arguments]
+    fixed = [argument.partition("=")[0].removeprefix("strategy.") for argument in arguments]
     with pytest.raises(ValueError, match=rf"^{field}\b[^\n]*$"):
-        search_recipes(points(*given), fixed, Run())
+        search_recipes(points(*words), fixed, Run())
 
 
 def test_a_fabric_that_wires_whole_servers_is_refused_as_in_a_comparison() -> None:
-    given = points(*LLAMA, "fabric=torus", "degree=4")
-    law = r"^fabric: must join the ports [^\n]*, which wires whole servers$"
-    with pytest.raises(ValueError, match=law) as compared:
-        compare(given, Run())
-    with pytest.raises(ValueError, match=law) as refused:
-        search_recipes(given, (), Run())
+    refused_points = points(*LLAMA, "fabric=torus", "degree=4")
+    message = r"^fabric: must join the ports [^\n]*, which wires whole servers$"
+    with pytest.raises(ValueError, match=message) as compared:
+        compare(refused_points, Run())
+    with pytest.raises(ValueError, match=message) as refused:
+        search_recipes(refused_points, (), Run())
     assert str(refused.value) == str(compared.value)
 
 
@@ -299,21 +299,21 @@ def chosen_by(row: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def contains(found: Recipes, chosen: dict[str, Any]) -> bool:
+def contains(space: Recipes, chosen: dict[str, Any]) -> bool:
     from topoflow.strategy.memory import RECOMPUTE as KINDS
 
     numbers = {**chosen, "recompute": KINDS.index(chosen["recompute"])}
-    return bool(np.all([getattr(found, key) == numbers[key] for key in CHOSEN], axis=0).any())
+    return bool(np.all([getattr(space, key) == numbers[key] for key in CHOSEN], axis=0).any())
 
 
 @pytest.mark.skipif(not published(), reason="needs the published rows")
 def test_every_published_recipe_of_llama_3_is_in_the_space() -> None:
     for row in published():
-        given = [f"model={LLAMAS[row['model']]}", f"workload.sequence={row['seq']}", f"gpus={row['n_gpus']}"]
-        (point,) = points(*given, "node=hgx_h100", f"global_batch={row['global_batch']}")
+        arguments = [f"model={LLAMAS[row['model']]}", f"workload.sequence={row['seq']}", f"gpus={row['n_gpus']}"]
+        (point,) = points(*arguments, "node=hgx_h100", f"global_batch={row['global_batch']}")
         chosen = chosen_by(row)
-        found = recipes(job(point)[0], int(row["n_gpus"]), {})
-        assert contains(found, chosen), chosen
+        space = recipes(job(point)[0], int(row["n_gpus"]), {})
+        assert contains(space, chosen), chosen
 
 
 @pytest.mark.slow
@@ -331,7 +331,7 @@ def test_a_search_is_never_slower_than_the_published_recipe(
     arguments: tuple[str, ...], recipe: tuple[str, ...]
 ) -> None:
     job = (*arguments, "node=hgx_h100", "efficiency=measured", "workload.sequence=8192")
-    given = [each if each.startswith("micro_batch") else f"strategy.{each}" for each in recipe]
-    (result,) = compare(points(*job, *given), Run()).outcomes
+    strategy_arguments = [setting if setting.startswith("micro_batch") else f"strategy.{setting}" for setting in recipe]
+    (result,) = compare(points(*job, *strategy_arguments), Run()).outcomes
     assert isinstance(result.strategy, ParallelGrid)
     assert searched(*job).best[0].result.iteration_time <= result.iteration_time

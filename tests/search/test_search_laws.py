@@ -38,21 +38,21 @@ QUICK = SearchSettings(proposals=160, chains=4, rounds=3, decide=3)
 @pytest.mark.parametrize("fabric", ["topoopt", "fat_tree", "ring", "expander"])
 @pytest.mark.parametrize("seed", [0, 7])
 def test_a_plan_is_never_slower_than_the_start_and_its_time_is_fluids(problem: Make, fabric: str, seed: int) -> None:
-    asked = problem("servers=4", "degree=2", f"fabric={fabric}", seed=seed)
-    found = search(asked, QUICK)
-    built = Judge(asked, Fluid(), Run()).fabric(Wiring(asked.start, 1.0))
-    (start,) = Judge(asked, Fluid(), Run()).judge([(asked.start, Wiring(asked.start, 1.0), built)])
-    assert found.start.iteration_time == start.iteration_time
-    assert found.plan.iteration_time <= start.iteration_time
-    assert found.plan.iteration_time == Fluid().simulate([found.world])[0].makespan == found.timeline.makespan
-    assert found.plan.chosen() == found.strategy
-    assert found.strategy.bytes_per_gpu(asked.workload).max() <= asked.workload.gpu.memory
-    times = [each.time for each in found.history.rounds]
+    instance = problem("servers=4", "degree=2", f"fabric={fabric}", seed=seed)
+    result = search(instance, QUICK)
+    built = Judge(instance, Fluid(), Run()).fabric(Wiring(instance.start, 1.0))
+    (start,) = Judge(instance, Fluid(), Run()).judge([(instance.start, Wiring(instance.start, 1.0), built)])
+    assert result.start.iteration_time == start.iteration_time
+    assert result.plan.iteration_time <= start.iteration_time
+    assert result.plan.iteration_time == Fluid().simulate([result.world])[0].makespan == result.timeline.makespan
+    assert result.plan.chosen() == result.strategy
+    assert result.strategy.bytes_per_gpu(instance.workload).max() <= instance.workload.gpu.memory
+    times = [search_round.time for search_round in result.history.rounds]
     assert all(later <= earlier for earlier, later in itertools.pairwise(times))
-    for each in (each for each in found.history.rounds if each.steps > 0):
-        assert len(each.temperatures) == QUICK.chains
-        assert 0 < each.temperatures[0] <= each.temperatures[-1]
-        assert list(each.temperatures) == sorted(each.temperatures)
+    for search_round in (search_round for search_round in result.history.rounds if search_round.steps > 0):
+        assert len(search_round.temperatures) == QUICK.chains
+        assert 0 < search_round.temperatures[0] <= search_round.temperatures[-1]
+        assert list(search_round.temperatures) == sorted(search_round.temperatures)
 
 
 def test_the_same_seed_gives_the_same_plan_and_another_seed_another_walk(problem: Make) -> None:
@@ -71,12 +71,12 @@ TINY_CANDLE = (
 JOBS = ((), TINY_CANDLE)
 
 
-def check_more_proposals(asked: Problem, quick: SearchSettings, proposals: Sequence[int]) -> None:
+def check_more_proposals(problem: Problem, quick: SearchSettings, proposals: Sequence[int]) -> None:
     """Compare searches with ever more proposals: each begins with the one before, and its plan is no slower."""
-    searches = [search(asked, replace(quick, proposals=number)) for number in proposals]
+    searches = [search(problem, replace(quick, proposals=number)) for number in proposals]
     for less, more in itertools.pairwise(searches):
-        made = len(less.history.steps)
-        assert more.history.steps[:made, :5].tolist() == less.history.steps[:, :5].tolist()
+        steps = len(less.history.steps)
+        assert more.history.steps[:steps, :5].tolist() == less.history.steps[:, :5].tolist()
         assert more.history.rounds[: len(less.history.rounds)] == less.history.rounds
         assert more.plan.iteration_time <= less.plan.iteration_time
 
@@ -87,8 +87,8 @@ def test_more_proposals_of_the_same_seed_never_give_a_slower_plan(
     problem: Make, job: tuple[str, ...], fabric: str
 ) -> None:
     for quick, seed in ((QUICK, 2), (WEAK, 2), (WEAK, 7)):
-        asked = problem("servers=4", f"fabric={fabric}", "degree=3", *job, seed=seed)
-        check_more_proposals(asked, quick, [quick.chains * steps for steps in STEPS])
+        instance = problem("servers=4", f"fabric={fabric}", "degree=3", *job, seed=seed)
+        check_more_proposals(instance, quick, [quick.chains * steps for steps in STEPS])
 
 
 @pytest.mark.slow
@@ -107,8 +107,8 @@ def test_more_proposals_never_give_a_slower_plan_on_many_fabrics(
 
 @pytest.mark.parametrize("fabric", ["topoopt", "fat_tree"])
 def test_more_rounds_never_give_a_slower_plan(problem: Make, fabric: str) -> None:
-    asked = problem("servers=4", f"fabric={fabric}", "degree=3", *TINY_CANDLE, seed=3)
-    times = [search(asked, replace(QUICK, rounds=rounds)).plan.iteration_time for rounds in (1, 2, 3, 4)]
+    instance = problem("servers=4", f"fabric={fabric}", "degree=3", *TINY_CANDLE, seed=3)
+    times = [search(instance, replace(QUICK, rounds=rounds)).plan.iteration_time for rounds in (1, 2, 3, 4)]
     assert times == sorted(times, reverse=True)
 
 
@@ -143,39 +143,43 @@ class _StopAfter(Silent):
 def test_a_search_that_is_stopped_again_and_again_finds_the_same_plan(
     problem: Make, tmp_path: Path, every: int, ladders: int
 ) -> None:
-    asked = problem("servers=4", seed=7)
+    instance = problem("servers=4", seed=7)
     quick = replace(QUICK, rounds=2, ladders=ladders) if every > 1 else replace(QUICK, rounds=1, proposals=16)
-    whole = search(asked, quick)
+    uninterrupted = search(instance, quick)
     path = tmp_path / "checkpoint.npz"
     stops = 0
     while True:
         try:
-            found = search(asked, quick, Run(observer=_StopAfter(every + 1)), checkpoint=path)
+            resumed = search(instance, quick, Run(observer=_StopAfter(every + 1)), checkpoint=path)
             break
         except Stop:
             assert path.exists()
             stops += 1
     assert stops > 0
-    assert found.plan.to_json() == whole.plan.to_json()
-    assert found.history.steps[:, :5].tolist() == whole.history.steps[:, :5].tolist()
-    assert found.history.rounds == whole.history.rounds
-    assert search(asked, quick, checkpoint=path).plan.to_json() == whole.plan.to_json()  # nothing is left to do
+    assert resumed.plan.to_json() == uninterrupted.plan.to_json()
+    assert resumed.history.steps[:, :5].tolist() == uninterrupted.history.steps[:, :5].tolist()
+    assert resumed.history.rounds == uninterrupted.history.rounds
+    assert (
+        search(instance, quick, checkpoint=path).plan.to_json() == uninterrupted.plan.to_json()
+    )  # nothing is left to do
 
 
 def test_ladders_begin_at_the_strategies_of_other_fabrics_in_turn(problem: Make) -> None:
-    asked = problem("servers=4", "strategy=data_parallel")
-    asked = replace(asked, others=(Hybrid().place(asked.workload, 4),))
+    instance = problem("servers=4", "strategy=data_parallel")
+    instance = replace(instance, others=(Hybrid().place(instance.workload, 4),))
     for ladders, chains, turn in (
         (1, 3, [[0, 1, 0]]),
         (2, 3, [[0, 0, 0], [1, 1, 1]]),
         (3, 2, [[0, 1], [1, 0], [0, 1]]),
     ):
-        known = space(asked, SearchSettings(ladders=ladders, chains=chains))
-        assert isinstance(known, PlacementSpace)
-        states = [known.choices.placement(asked.workload, each) for each in (asked.start, *asked.others)]
+        placements = space(instance, SearchSettings(ladders=ladders, chains=chains))
+        assert isinstance(placements, PlacementSpace)
+        states = [
+            placements.choices.placement(instance.workload, strategy) for strategy in (instance.start, *instance.others)
+        ]
         assert states[0].tolist() != states[1].tolist()
-        assert known.first(states[0], 0).tolist() == np.array(states)[turn].tolist()
-        assert (known.first(states[0], 1) == states[0]).all()
+        assert placements.first(states[0], 0).tolist() == np.array(states)[turn].tolist()
+        assert (placements.first(states[0], 1) == states[0]).all()
 
 
 def test_a_checkpoint_of_another_search_is_refused_by_what_differs(problem: Make, tmp_path: Path) -> None:
@@ -191,27 +195,27 @@ def test_a_checkpoint_that_is_damaged_anywhere_is_refused_in_a_line_that_names_i
     problem: Make, tmp_path: Path
 ) -> None:
     path = tmp_path / "checkpoint.npz"
-    asked = problem("servers=4", seed=7)
-    search(asked, QUICK, checkpoint=path)
-    whole = path.read_bytes()
+    instance = problem("servers=4", seed=7)
+    search(instance, QUICK, checkpoint=path)
+    original = path.read_bytes()
     random = np.random.default_rng(0)
-    flipped = [bytearray(whole) for _ in range(200)]
+    flipped = [bytearray(original) for _ in range(200)]
     for content in flipped:
-        content[random.integers(len(whole))] ^= 1 << random.integers(8)
-    said = []
-    for content in (b"", b"no zip", b"\x93NUMPY no header", whole[:100], whole[:-100], *flipped):
+        content[random.integers(len(original))] ^= 1 << random.integers(8)
+    messages = []
+    for content in (b"", b"no zip", b"\x93NUMPY no header", original[:100], original[:-100], *flipped):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"must be the checkpoint of a search, got another or a damaged") as error:
-            load(path, key(asked, QUICK), QUICK, space(asked, QUICK))
-        said.append(str(error.value))
-    assert all(one.startswith(str(path)) and "\n" not in one for one in said)
+            load(path, key(instance, QUICK), QUICK, space(instance, QUICK))
+        messages.append(str(error.value))
+    assert all(message.startswith(str(path)) and "\n" not in message for message in messages)
 
 
 def forged(content: bytes, meta: dict[str, Any], arrays: dict[str, Any]) -> bytes:
     """A checkpoint with these in place of its own, None: without it, and the right checksum."""
-    found = dict(np.load(io.BytesIO(content[:-32])))
-    plain = {**json.loads(str(found["meta"])), **meta}
-    changed = {**found, **arrays, "meta": np.array(json.dumps(plain))}
+    stored = dict(np.load(io.BytesIO(content[:-32])))
+    plain = {**json.loads(str(stored["meta"])), **meta}
+    changed = {**stored, **arrays, "meta": np.array(json.dumps(plain))}
     file = io.BytesIO()
     np.savez(file, **{name: array for name, array in changed.items() if array is not None})
     return file.getvalue() + hashlib.sha256(file.getvalue()).digest()
@@ -233,16 +237,16 @@ def test_a_checkpoint_with_an_impossible_header_of_an_array_is_refused(header: b
 
 def test_a_forged_checkpoint_is_refused_by_place_field_law_and_value(problem: Make, tmp_path: Path) -> None:
     """Its checksum is right, so that only the laws of what it holds stand before the kernels."""
-    asked, path = problem("servers=4", seed=7), tmp_path / "checkpoint.npz"
+    instance, path = problem("servers=4", seed=7), tmp_path / "checkpoint.npz"
     with pytest.raises(Stop):
         search(
-            asked, QUICK, Run(observer=_StopAfter(4)), checkpoint=path
+            instance, QUICK, Run(observer=_StopAfter(4)), checkpoint=path
         )  # two rounds without a walk, then one with it
     content = path.read_bytes()
 
     def read(meta: dict[str, Any], arrays: dict[str, Any]) -> Checkpoint:
         path.write_bytes(forged(content, meta, arrays))
-        return load(path, key(asked, QUICK), QUICK, space(asked, QUICK))
+        return load(path, key(instance, QUICK), QUICK, space(instance, QUICK))
 
     good = read({}, {})
     walk, strategy = good.walk, good.present.strategy.to_json()
@@ -250,7 +254,7 @@ def test_a_forged_checkpoint_is_refused_by_place_field_law_and_value(problem: Ma
     first = next(iter(strategy["placement"]))
     less = {name: holders for name, holders in strategy["placement"].items() if name != first}
     wiring = {"strategy": strategy, "emphasis": 1.0, "strides": []}
-    whole = {"strategy": strategy, "wiring": wiring}
+    record = {"strategy": strategy, "wiring": wiring}
     half, low, far = walk.placement[:, :, 1:], walk.placement - 100, walk.best_placement + 10**6
     metas: list[tuple[dict[str, Any], str]] = [
         ({"stage": -1}, "stage: must be a whole number within 0..1, got -1"),
@@ -259,18 +263,18 @@ def test_a_forged_checkpoint_is_refused_by_place_field_law_and_value(problem: Ma
         ({"round": "0"}, "round: must be a whole number within 0.."),
         ({"done": 1}, "done: must be true or false, got 1"),
         ({"best": 5}, "best: must be an object, got 5"),
-        ({"present": {**whole, "strategy": 5}}, "present.strategy: must have "),
-        ({"best": {**whole, "strategy": {**strategy, "servers": 8}}}, "best.strategy: must place layers on 4 servers"),
-        ({"best": {**whole, "strategy": {**strategy, "placement": less}}}, "best.strategy: must place the "),
+        ({"present": {**record, "strategy": 5}}, "present.strategy: must have "),
+        ({"best": {**record, "strategy": {**strategy, "servers": 8}}}, "best.strategy: must place layers on 4 servers"),
+        ({"best": {**record, "strategy": {**strategy, "placement": less}}}, "best.strategy: must place the "),
         (
-            {"present": {**whole, "strategy": {**strategy, "placement": {**less, first: [0, 1, 3]}}}},
+            {"present": {**record, "strategy": {**strategy, "placement": {**less, first: [0, 1, 3]}}}},
             "present.strategy: must place the ",
         ),
-        ({"best": {**whole, "wiring": []}}, "best.wiring: must be an object, got []"),
-        ({"present": {**whole, "wiring": {**wiring, "emphasis": 7}}}, "present.wiring.emphasis: must be one of "),
-        ({"best": {**whole, "wiring": {**wiring, "strides": [0]}}}, "best.wiring.strides: must be a list of whole "),
+        ({"best": {**record, "wiring": []}}, "best.wiring: must be an object, got []"),
+        ({"present": {**record, "wiring": {**wiring, "emphasis": 7}}}, "present.wiring.emphasis: must be one of "),
+        ({"best": {**record, "wiring": {**wiring, "strides": [0]}}}, "best.wiring.strides: must be a list of whole "),
         (
-            {"best": {**whole, "wiring": {**wiring, "strategy": {**strategy, "servers": 8}}}},
+            {"best": {**record, "wiring": {**wiring, "strategy": {**strategy, "servers": 8}}}},
             "best.wiring.strategy: must place layers on 4",
         ),
         ({"walk": [1]}, "walk: must be an object, got [1]"),
@@ -303,12 +307,12 @@ def test_a_forged_checkpoint_is_refused_by_place_field_law_and_value(problem: Ma
         ("energy", np.array(["x"]), "walk.energy: must be float64 ["),
         ("rung", None, "'rung'"),
     ]
-    for meta, said in metas:
-        with pytest.raises(ValueError, match=re.escape(said)) as error:
+    for meta, message in metas:
+        with pytest.raises(ValueError, match=re.escape(message)) as error:
             read(meta, {})
         assert str(error.value).startswith(f"{path}: ")
-    for name, array, said in arrays:
-        with pytest.raises(ValueError, match=re.escape(said)) as error:
+    for name, array, message in arrays:
+        with pytest.raises(ValueError, match=re.escape(message)) as error:
             read({}, {name: array})
         assert str(error.value).startswith(f"{path}: ")
         assert "\n" not in str(error.value)
@@ -317,15 +321,15 @@ def test_a_forged_checkpoint_is_refused_by_place_field_law_and_value(problem: Ma
 def test_the_optimum_of_a_space_small_enough_to_try_all_is_found(problem: Make) -> None:
     """3 layers, each on one of 9 sets of 4 servers: 729 strategies on one switch, whose network is always the same."""
     tiny = ("workload.tables=1", "workload.dense_layers=2", "workload.feature_layers=1", "workload.rows=100000")
-    asked = problem("servers=4", "fabric=ideal_switch", "strategy=data_parallel", *tiny, seed=1)
+    instance = problem("servers=4", "fabric=ideal_switch", "strategy=data_parallel", *tiny, seed=1)
     sets = choices(4)
     states = np.array(list(itertools.product(range(sets.count), repeat=3)), np.int32)
-    judge, wiring = Judge(asked, Fluid(), Run()), Wiring(asked.start, 1.0)
+    judge, wiring = Judge(instance, Fluid(), Run()), Wiring(instance.start, 1.0)
     built = judge.fabric(wiring)
-    strategies = [sets.strategy(asked.workload, state, asked.start) for state in states]
-    best = min(each.iteration_time for each in judge.judge([(strategy, wiring, built) for strategy in strategies]))
-    found = search(asked, SearchSettings(proposals=2000, chains=8, rounds=4, decide=8, coarse={}))
-    assert found.plan.iteration_time == pytest.approx(best, rel=1e-9)
+    strategies = [sets.strategy(instance.workload, state, instance.start) for state in states]
+    best = min(plan.iteration_time for plan in judge.judge([(strategy, wiring, built) for strategy in strategies]))
+    result = search(instance, SearchSettings(proposals=2000, chains=8, rounds=4, decide=8, coarse={}))
+    assert result.plan.iteration_time == pytest.approx(best, rel=1e-9)
 
 
 @pytest.mark.slow
@@ -337,49 +341,51 @@ def test_defaults_find_what_screening_likes_best_of_all_and_rules_are_never_fast
     optimum it is within the ratio of how much the estimate overrates the optimum and what it likes best.
     """
     tiny = ("workload.tables=1", "workload.dense_layers=2", "workload.feature_layers=1", "workload.rows=100000")
-    asked = problem("servers=4", f"fabric={fabric}", "strategy=data_parallel", *tiny, seed=1)
-    sets, layers = choices(4), len(asked.workload.layers)
+    instance = problem("servers=4", f"fabric={fabric}", "strategy=data_parallel", *tiny, seed=1)
+    sets, layers = choices(4), len(instance.workload.layers)
     states = np.array(list(itertools.product(range(sets.count), repeat=layers)), np.int32)
-    judge, wiring = Judge(asked, Fluid(), Run()), Wiring(asked.start, 1.0)
+    judge, wiring = Judge(instance, Fluid(), Run()), Wiring(instance.start, 1.0)
     built = judge.fabric(wiring)
-    fits = budget(asked.workload, sets)
+    fits = budget(instance.workload, sets)
     states = states[fits.fits(fits.used(states))]
-    estimates = screen(asked, built, sets).makespans(states)
-    candidates = judge.judge([(sets.strategy(asked.workload, state, asked.start), wiring, built) for state in states])
-    times = np.array([each.iteration_time for each in candidates])
-    found = search(asked, SearchSettings()).plan.iteration_time
+    estimates = screen(instance, built, sets).makespans(states)
+    candidates = judge.judge(
+        [(sets.strategy(instance.workload, state, instance.start), wiring, built) for state in states]
+    )
+    times = np.array([plan.iteration_time for plan in candidates])
+    searched = search(instance, SearchSettings()).plan.iteration_time
     tolerance = 1 + SearchSettings().coarse["fluid"]["merge"]
     liked = estimates <= estimates.min() * (1 + 1e-9)
-    assert found <= times[liked].max() * tolerance
+    assert searched <= times[liked].max() * tolerance
     optimum = times.argmin()
     overrated = estimates / times
-    assert times.min() <= found * (1 + 1e-9)
-    assert found <= times.min() * tolerance * overrated[optimum] / overrated[liked].min()
-    hybrid = Hybrid().place(asked.workload, 4)
+    assert times.min() <= searched * (1 + 1e-9)
+    assert searched <= times.min() * tolerance * overrated[optimum] / overrated[liked].min()
+    hybrid = Hybrid().place(instance.workload, 4)
     (rule,) = judge.judge([(hybrid, wiring, built)])
-    assert found <= min(rule.iteration_time, times[(states == sets.count - 1).all(axis=1)].min()) * tolerance
+    assert searched <= min(rule.iteration_time, times[(states == sets.count - 1).all(axis=1)].min()) * tolerance
 
 
 def test_a_recorded_job_keeps_its_strategy_and_gets_a_network(problem: Make) -> None:
     trace = Path(__file__).resolve().parents[2] / "examples" / "ddp_4_ranks.jsonl.gz"
-    asked = problem("workload=captured", f"workload.trace={trace}")
-    found = search(asked, SearchSettings())
-    assert found.strategy == asked.start
-    assert found.plan.iteration_time <= found.start.iteration_time
-    assert len(found.history.steps) == 0
-    assert [len(ring.orders) for ring in found.plan.rings] == [4]  # all interfaces are for its only group
+    instance = problem("workload=captured", f"workload.trace={trace}")
+    result = search(instance, SearchSettings())
+    assert result.strategy == instance.start
+    assert result.plan.iteration_time <= result.start.iteration_time
+    assert len(result.history.steps) == 0
+    assert [len(ring.orders) for ring in result.plan.rings] == [4]  # all interfaces are for its only group
 
 
 def test_degrees_of_a_transformer_are_searched_with_its_network(problem: Make) -> None:
     """A start that is far from the best: pipelined without need."""
-    asked = problem(
+    instance = problem(
         "workload=transformer", "workload.layers=4", "servers=4", "strategy=parallel", "strategy.pipeline=2"
     )
-    found = search(asked, SearchSettings(degrees=12, decide=2, rounds=3))
-    assert found.plan.iteration_time < found.start.iteration_time
-    assert found.strategy.distance(asked.start) > 0
-    assert Plan.from_json(found.plan.to_json()).chosen() == found.strategy
-    assert search(asked, SearchSettings(degrees=12, decide=2, rounds=3)).plan == found.plan
+    result = search(instance, SearchSettings(degrees=12, decide=2, rounds=3))
+    assert result.plan.iteration_time < result.start.iteration_time
+    assert result.strategy.distance(instance.start) > 0
+    assert Plan.from_json(result.plan.to_json()).chosen() == result.strategy
+    assert search(instance, SearchSettings(degrees=12, decide=2, rounds=3)).plan == result.plan
 
 
 def test_objectives_choose_as_they_say(problem: Make) -> None:

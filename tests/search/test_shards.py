@@ -30,15 +30,15 @@ def problem(memory: float, rule: Fsdp) -> Problem:
 
 
 def test_a_search_finds_the_fastest_of_all_that_fit() -> None:
-    asked = problem(40e9, Fsdp())
-    options = asked.start.alternatives(asked.workload)
+    instance = problem(40e9, Fsdp())
+    options = instance.start.alternatives(instance.workload)
     assert len(options) == 1 + 3 * 3  # nothing divided; three stages among 1, 2 or 4 servers
-    found = search(asked, SearchSettings(decide=100))
-    placer = asked.placer(found.fabric)
-    worlds = [placer.place(lower(asked.workload, option), option.name) for option in options]
+    result = search(instance, SearchSettings(decide=100))
+    placer = instance.placer(result.fabric)
+    worlds = [placer.place(lower(instance.workload, option), option.name) for option in options]
     fastest = min(timeline.makespan for timeline in Fluid().simulate(worlds))
-    assert found.timeline.makespan == pytest.approx(fastest, rel=1e-12)
-    assert found.timeline.makespan < found.start.iteration_time
+    assert result.timeline.makespan == pytest.approx(fastest, rel=1e-12)
+    assert result.timeline.makespan < result.start.iteration_time
 
 
 def test_a_start_that_does_not_fit_is_replaced_by_one_that_does() -> None:

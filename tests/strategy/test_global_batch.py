@@ -71,11 +71,11 @@ def count(traffic: Traffic, name: str) -> int:
 def test_accumulated_gradients_are_computed_of_all_samples_and_updated_once(stage: int) -> None:
     """4 microbatches of 2 samples: 4 times the passes of one; gradients that are divided are reduced each time."""
     workload = job(8 * 64)
-    whole, parts = (Fsdp(stage=stage, micro_batch=size).place(workload, SERVERS) for size in (8, 2))
-    once, often = lower(workload, whole), lower(workload, parts)
+    undivided, parts = (Fsdp(stage=stage, micro_batch=size).place(workload, SERVERS) for size in (8, 2))
+    once, often = lower(workload, undivided), lower(workload, parts)
     assert count(often, "forward") == 4 * count(once, "forward")
     assert count(often, "optimizer") == count(once, "optimizer") == SERVERS
     reduces = "bucket" if stage == 0 else "reduce_scatter"
     assert count(often, reduces) == (4 if stage >= 2 else 1) * count(once, reduces) > 0
-    assert least_seconds(workload, parts) >= least_seconds(workload, whole)
-    assert parts.memory_per_gpu(workload) < whole.memory_per_gpu(workload)
+    assert least_seconds(workload, parts) >= least_seconds(workload, undivided)
+    assert parts.memory_per_gpu(workload) < undivided.memory_per_gpu(workload)

@@ -43,12 +43,12 @@ def by_hand(grid: ParallelGrid, stage: int, axes: tuple[str, ...]) -> Counter[tu
         rank = t + grid.tensor * (c + grid.context * (e + grid.expert * replica))
         place = dict(zip(AXES, (r, d, e, c, t), strict=True))
         groups[tuple(place[axis] for axis in AXES if axis not in axes)].append(rank // grid.gpus_per_server)
-    found: Counter[tuple[tuple[int, ...], int]] = Counter()
+    counts: Counter[tuple[tuple[int, ...], int]] = Counter()
     for servers in groups.values():
         members = Counter(servers)
         assert len(set(members.values())) == 1, "a server has more members than another"
-        found[tuple(sorted(members)), members[servers[0]]] += 1
-    return found
+        counts[tuple(sorted(members)), members[servers[0]]] += 1
+    return counts
 
 
 @given(grids(), st.sets(st.sampled_from(AXES), min_size=1))
@@ -87,9 +87,9 @@ def test_every_layer_is_in_one_stage_and_stages_are_even(pipeline: int) -> None:
 def test_ranks_hold_the_model_once_per_replica() -> None:
     """All parts of all stages add up to the parameters; what tensor ranks do not cut each of them has."""
     grid = Parallel(tensor=4, expert=2, pipeline=4).place(MIXTRAL, 8)
-    held = {name: size for stage in grid.rank_parameters(MIXTRAL) for name, size in stage.items()}
+    parameters = {name: size for stage in grid.rank_parameters(MIXTRAL) for name, size in stage.items()}
     for layer in MIXTRAL.layers:
-        assert held[layer.name] * grid.parts(layer) == layer.parameters
+        assert parameters[layer.name] * grid.parts(layer) == layer.parameters
         parts = 8 if layer.kind == "expert" else 1 if layer.kind == "norm" or "router" in layer.name else 4
         assert grid.parts(layer) == parts or not layer.parameters
 
@@ -97,8 +97,8 @@ def test_ranks_hold_the_model_once_per_replica() -> None:
 def test_a_tied_head_is_held_again_in_another_stage_only() -> None:
     # GPT-2's embedding has 50257 * 768 weights
     for pipeline, copies in ((1, 0), (2, 50257 * 768)):
-        held = Parallel(pipeline=pipeline).place(GPT2, 2).rank_parameters(GPT2)
-        assert sum(size for stage in held for size in stage.values()) == GPT2.parameters + copies
+        parameters = Parallel(pipeline=pipeline).place(GPT2, 2).rank_parameters(GPT2)
+        assert sum(size for stage in parameters for size in stage.values()) == GPT2.parameters + copies
 
 
 @pytest.mark.parametrize(

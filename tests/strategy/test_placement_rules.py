@@ -35,9 +35,9 @@ def test_data_parallel_puts_every_layer_on_every_server(servers: int) -> None:
 def test_hybrid_deals_the_tables_in_turn(servers: int, tables: int) -> None:
     workload = Dlrm(A100, tables=tables).build()
     placement = Hybrid().place(workload, servers).placement
-    held = Counter(placement[f"E{index}"] for index in range(tables))
-    assert all(len(holders) == 1 for holders in held)
-    assert max(held.values()) == -(-tables // servers)  # as even as whole tables can be
+    tables_per_server = Counter(placement[f"E{index}"] for index in range(tables))
+    assert all(len(holders) == 1 for holders in tables_per_server)
+    assert max(tables_per_server.values()) == -(-tables // servers)  # as even as whole tables can be
     assert placement["E0"] == (0,)
     assert placement["bottom0"] == placement["top0"] == tuple(range(servers))
 

@@ -43,11 +43,11 @@ def test_the_backward_pass_contains_the_forward_pass_of_what_is_recomputed(recom
     plain = Parallel(tensor=4, pipeline=2).place(workload, 2)
     grid = Parallel(tensor=4, pipeline=2, recompute=recompute).place(workload, 2)
     for stage in held_by_stage(workload, grid):
-        again = forward_work(workload, grid, [each for each in stage if recomputed_part(each[0], recompute)[0]])
-        without, found = backward_work(workload, plain, stage), backward_work(workload, grid, stage)
-        assert found.seconds == pytest.approx(without.seconds + again.seconds)
+        again = forward_work(workload, grid, [part for part in stage if recomputed_part(part[0], recompute)[0]])
+        without, recomputed = backward_work(workload, plain, stage), backward_work(workload, grid, stage)
+        assert recomputed.seconds == pytest.approx(without.seconds + again.seconds)
         for kind in (GATHER_INPUTS, SCATTER_OUTPUTS):
-            assert found.sent[kind] == without.sent[kind] + again.sent[kind]
+            assert recomputed.sent[kind] == without.sent[kind] + again.sent[kind]
     kinds = {layer.kind for layer in workload.layers if recomputed_part(layer, recompute)[0]}
     assert kinds == {"none": set(), "selective": {"attention"}, "full": {"norm", "dense", "attention"}}[recompute]
 
@@ -55,17 +55,17 @@ def test_the_backward_pass_contains_the_forward_pass_of_what_is_recomputed(recom
 def test_full_recomputation_keeps_the_input_of_every_block_and_one_block() -> None:
     """Kept: the outputs of 4 blocks, and those of 2 embeddings, the last norm and the head, which is 50257 wide."""
     layers = job().layers
-    kept, working = activation_elements(layers, "full")
-    assert kept == (BLOCKS + 3) * HIDDEN * SEQUENCE + 50257 * SEQUENCE
+    stored, working = activation_elements(layers, "full")
+    assert stored == (BLOCKS + 3) * HIDDEN * SEQUENCE + 50257 * SEQUENCE
     all_kept, nothing = activation_elements(layers, "none")
     assert nothing == 0
-    assert all_kept == kept + BLOCKS * (working - HIDDEN * SEQUENCE)
+    assert all_kept == stored + BLOCKS * (working - HIDDEN * SEQUENCE)
 
 
 def test_selective_recomputation_keeps_all_but_the_scores() -> None:
     """5 bytes of each score: output of the softmax, mask and output of dropout (Korthikanti et al., section 4.1)."""
-    kept = {recompute: activation_elements(job().layers, recompute)[0] for recompute in ("none", "selective")}
-    assert 2 * (kept["none"] - kept["selective"]) == 5 * BLOCKS * HEADS * SEQUENCE**2
+    stored = {recompute: activation_elements(job().layers, recompute)[0] for recompute in ("none", "selective")}
+    assert 2 * (stored["none"] - stored["selective"]) == 5 * BLOCKS * HEADS * SEQUENCE**2
     assert activation_elements(job("flash").layers, "none") == activation_elements(job("flash").layers, "selective")
 
 

@@ -61,11 +61,11 @@ def ready(schedule: Schedule, unit: tuple[Pass, ...], ends: dict[Pass, int]) -> 
     for stage, number, kind in unit:
         before = stage - 1 if kind == "F" else stage + 1
         if kind != "W" and 0 <= before < schedule.stages:
-            inputs = [Pass(before, number, each) for each in ("F" if kind == "F" else "IB")]
-            known = [ends[each] for each in inputs if each in ends]
-            if not known:
+            inputs = [Pass(before, number, input_kind) for input_kind in ("F" if kind == "F" else "IB")]
+            known_ends = [ends[input_pass] for input_pass in inputs if input_pass in ends]
+            if not known_ends:
                 return None
-            times += known
+            times += known_ends
     return max(times)
 
 
@@ -92,13 +92,13 @@ def test_every_microbatch_passes_every_stage_once_forward_and_once_back(
 @given(**sizes)
 def test_a_pass_follows_that_of_its_neighbour(name: str, ranks: int, groups: int, virtual: int) -> None:
     schedule = table(name, ranks, groups, virtual)
-    seen: set[tuple[int, int, bool]] = set()
+    passes: set[tuple[int, int, bool]] = set()
     for stage, number, kind in schedule.order:
         forward = kind == "F"
         neighbour = stage - 1 if forward else stage + 1
-        assert not 0 <= neighbour < schedule.stages or (neighbour, number, forward) in seen
-        assert forward or (stage, number, True) in seen
-        seen.add((stage, number, forward))
+        assert not 0 <= neighbour < schedule.stages or (neighbour, number, forward) in passes
+        assert forward or (stage, number, True) in passes
+        passes.add((stage, number, forward))
 
 
 @settings(max_examples=15)
@@ -122,8 +122,10 @@ def test_the_first_rank_of_1f1b_keeps_p_microbatches_and_every_rank_of_zb_v_as_m
     assert table("one_f_one_b", ranks, groups).kept_microbatches.tolist() == list(range(ranks, 0, -1))
     zb_v = table("zb_v", ranks, groups)
     for rank in range(ranks):
-        kept = sum(count for stage, count in enumerate(zb_v.kept_microbatches) if zb_v.stage_ranks[stage] == rank)
-        assert kept == 2 * ranks  # of stages of half the size
+        microbatches = sum(
+            count for stage, count in enumerate(zb_v.kept_microbatches) if zb_v.stage_ranks[stage] == rank
+        )
+        assert microbatches == 2 * ranks  # of stages of half the size
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -134,11 +136,11 @@ def test_what_is_kept_follows_from_the_table(name: str, ranks: int, groups: int,
     counted = kept_microbatches(name, ranks, schedule.microbatches, schedule.stages)
     for rank in range(ranks):
         stages = [stage for stage, owner in enumerate(schedule.stage_ranks) if owner == rank]
-        now = most = 0
+        now = peak = 0
         for action in schedule.rows[rank]:
             now += {"F": 1, "I": 0}.get(action.kind, -1)
-            most = max(most, now)
-        assert counted[stages].sum() == schedule.kept_microbatches[stages].sum() == most
+            peak = max(peak, now)
+        assert counted[stages].sum() == schedule.kept_microbatches[stages].sum() == peak
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
@@ -153,7 +155,7 @@ def test_a_table_is_that_of_torch(name: str, ranks: int, groups: int) -> None:
         "dualpipe_v": torch.ScheduleDualPipeV,
     }[name]
     microbatches = ranks * groups
-    given = SimpleNamespace(
+    arguments = SimpleNamespace(
         pp_group_size=ranks,
         n_local_stages=2,
         num_stages=2 * ranks,
@@ -163,7 +165,7 @@ def test_a_table_is_that_of_torch(name: str, ranks: int, groups: int) -> None:
     )
     ours = table_of(name, ranks, microbatches, 2 * ranks)
     for rank in range(ranks):
-        row = theirs._calculate_single_rank_operations(given, rank)
+        row = theirs._calculate_single_rank_operations(arguments, rank)
         flat = [part for action in row if action for part in action.sub_actions or [action]]
         assert list(map(str, flat)) == list(map(str, ours.rows[rank]))
 

@@ -41,9 +41,9 @@ def test_the_choices_are_all_that_can_be_placed_and_fit(workload: Workload, serv
                 continue
             if strategy.bytes_per_gpu(workload).max() <= 0.8 * A100.memory:
                 expected.add(choice)
-    found = parallel_choices(workload, servers)
-    assert len(set(found)) == len(found) > 10
-    assert set(found) == expected
+    rules = parallel_choices(workload, servers)
+    assert len(set(rules)) == len(rules) > 10
+    assert set(rules) == expected
 
 
 def test_mixtral_does_not_fit_without_being_cut() -> None:
@@ -63,13 +63,15 @@ def test_a_stage_keeps_as_many_microbatches_as_it_has_begun() -> None:
 
 def test_tensor_and_context_ranks_share_the_activations() -> None:
     workload = replace(Transformer(A100, layers=12, tied=False).build(), optimizer="sgd")
-    kept = 12 * 2 * sum(layer.output_elements + layer.activation for layer in workload.layers)  # samples, bytes
+    activation_bytes = (
+        12 * 2 * sum(layer.output_elements + layer.activation for layer in workload.layers)
+    )  # samples, bytes
     for rule in (Parallel(), Parallel(tensor=4), Parallel(context=4), Parallel(tensor=2, context=2)):
         # a replica has as many times the samples as ranks share it: each keeps as much of the activations
         grid = rule.place(workload, 4)
         (parameters,) = (sum(stage.values()) for stage in grid.rank_parameters(workload))
         needed = rule.place(workload, 4).bytes_per_gpu(workload)
-        assert set(needed) == {kept + 4 * parameters}  # 2 of the weight, 2 of the gradient
+        assert set(needed) == {activation_bytes + 4 * parameters}  # 2 of the weight, 2 of the gradient
 
 
 def test_nothing_that_fits_is_told_with_the_least_need() -> None:
@@ -77,13 +79,13 @@ def test_nothing_that_fits_is_told_with_the_least_need() -> None:
     workload = Transformer(A100, batch_per_gpu=1, sequence=2048, **sizes).build()
     with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole message is compared
         parallel_choices(workload, 4)
-    how = "tensor=16 pipeline=1 context=1 expert=1 microbatches=8"
+    degrees = "tensor=16 pipeline=1 context=1 expert=1 microbatches=8"
     need = Parallel(tensor=16, microbatches=8).place(workload, 4).bytes_per_gpu(workload).max()
     assert need > 16 * 175e9 / 16  # ZeRO's 16 bytes per parameter, on 16 GPUs
-    least = f"got at least {need / 1e9:.4g} GB with {how}"
+    expected = f"got at least {need / 1e9:.4g} GB with {degrees}"
     assert (
         str(error.value)
-        == f"gpu.memory: transformer on 4 servers must fit in the 32 GB (80% of 40 GB) of A100, {least}"
+        == f"gpu.memory: transformer on 4 servers must fit in the 32 GB (80% of 40 GB) of A100, {expected}"
     )
     everywhere = replace(A100, memory=need, memory_share=1.0)
     assert np.isin([16], [choice.tensor for choice in parallel_choices(replace(workload, gpu=everywhere), 4)])

@@ -21,7 +21,7 @@ from topoflow.study.configure.keys import check
 
 CONFIGS = sorted((Path(__file__).resolve().parents[2] / "src" / "topoflow" / "configs" / "fidelity").glob("*.yaml"))
 ALL: list[Fidelity] = [instantiate(yaml.safe_load(path.read_text())) for path in CONFIGS]
-OTHERS = [fidelity for fidelity in ALL if fidelity.name != Bound.name]
+CHECKED_FIDELITIES = [fidelity for fidelity in ALL if fidelity.name != Bound.name]
 ROUNDING = 1e-9
 POINTS = examples(2_500)
 PARTS = 2  # that workers share
@@ -63,22 +63,24 @@ def some_worlds(seed: int) -> Iterator[World]:
     points, builder = grid(some_points(np.random.default_rng(seed)), check), Builder()
     for point in points:
         try:
-            (asked,) = builder.build([point])
+            (built,) = builder.build([point])
         except ValueError:  # a network or an algorithm that this number of servers cannot have
             continue
-        yield from (case.world for case in asked.cases)
+        yield from (case.world for case in built.cases)
 
 
 def check_bounds(seed: int) -> int:
     """Check every fidelity that says that it is never below the bound; return the number of worlds."""
     worlds = [world for world in some_worlds(seed) if Bound().refuses(world) is None]
-    bounds = [found.makespan for found in simulate(worlds, Bound())]
-    for fidelity in OTHERS:
-        those = [n for n, world in enumerate(worlds) if fidelity.refuses(world) is None and fidelity.keeps_bound(world)]
-        found = simulate([worlds[n] for n in those], fidelity)
-        for number, timeline in zip(those, found, strict=True):
-            least = bounds[number] * (1 - ROUNDING)
-            assert timeline.makespan >= least, f"seed {seed}, {worlds[number].name}, {fidelity}"
+    bounds = [timeline.makespan for timeline in simulate(worlds, Bound())]
+    for fidelity in CHECKED_FIDELITIES:
+        numbers = [
+            n for n, world in enumerate(worlds) if fidelity.refuses(world) is None and fidelity.keeps_bound(world)
+        ]
+        timelines = simulate([worlds[n] for n in numbers], fidelity)
+        for number, timeline in zip(numbers, timelines, strict=True):
+            bound = bounds[number] * (1 - ROUNDING)
+            assert timeline.makespan >= bound, f"seed {seed}, {worlds[number].name}, {fidelity}"
     return len(worlds)
 
 

@@ -52,12 +52,12 @@ def test_the_rows_are_those_of_a_comparison(capsys: pytest.CaptureFixture[str]) 
     expected = json.loads(Path("report/result.json").read_text())["rows"]
     rows = written()
     assert [row["point"] for row in rows] == list(range(12))
-    for row, other in zip(rows, expected, strict=True):
-        own = {key: value for key, value in other.items() if key not in ("world", "overrides", "config")}
-        assert {key: row[key] for key in own} == own
+    for row, expected_row in zip(rows, expected, strict=True):
+        fields = {key: value for key, value in expected_row.items() if key not in ("world", "overrides", "config")}
+        assert {key: row[key] for key in fields} == fields
         swept = {key.removeprefix("swept."): value for key, value in row.items() if key.startswith("swept.")}
         assert {key: str(value) for key, value in swept.items()} == {
-            key: value if key == "fabric" else str(float(value)) for key, value in other["overrides"].items()
+            key: value if key == "fabric" else str(float(value)) for key, value in expected_row["overrides"].items()
         }
     capsys.readouterr()
 
@@ -76,12 +76,12 @@ def test_what_was_written_is_not_simulated_again(monkeypatch: pytest.MonkeyPatch
     assert main([*words, "out=whole.parquet"]) == 0
     simulated, original = 0, study.simulate
 
-    def cut_off(asked: Any, run: Any) -> Any:
+    def cut_off(batch: Any, run: Any) -> Any:
         nonlocal simulated
         if simulated >= 7:
             raise KeyboardInterrupt
-        simulated += len(asked)
-        return original(asked, run)
+        simulated += len(batch)
+        return original(batch, run)
 
     monkeypatch.setattr(study, "simulate", cut_off)
     assert main([*words, "out=w.parquet"]) == 130
@@ -97,13 +97,13 @@ def test_memory_does_not_grow_with_the_points(monkeypatch: pytest.MonkeyPatch) -
     alive: list[weakref.ref[Any]] = []
     most, original = 0, study.simulate
 
-    def watched(asked: Any, run: Any) -> Any:
+    def watched(batch: Any, run: Any) -> Any:
         nonlocal most
         gc.collect()
-        most = max(most, sum(each() is not None for each in alive))
-        found = original(asked, run)
-        alive.extend(weakref.ref(each) for result in found for each in (result.case, result.timeline, result.world))
-        return found
+        most = max(most, sum(reference() is not None for reference in alive))
+        results = original(batch, run)
+        alive.extend(weakref.ref(part) for result in results for part in (result.case, result.timeline, result.world))
+        return results
 
     monkeypatch.setattr(study, "simulate", watched)
     words = ["compare", "fabric=ring", "servers=2", "bandwidth_gbps=range(1,13)", "latency_us=1,2", *SMALL]
@@ -193,42 +193,42 @@ def test_the_answers_are_those_of_all_rows(seed: int, tmp_path: Path) -> None:
         }
         front = reader.front(job)
         assert [(row["cost_usd"], row["iteration_time"]) for row in front] == sorted(best)
-        assert all(row["point"] in {each["point"] for each in bought} for row in front)
+        assert all(row["point"] in {bought_row["point"] for bought_row in bought} for row in front)
         times = np.array([row["iteration_time"] for row in mine])
-        assert reader.quantiles(job) == [float(np.quantile(times, each, method="inverted_cdf")) for each in QUANTILES]
+        assert reader.quantiles(job) == [float(np.quantile(times, share, method="inverted_cdf")) for share in QUANTILES]
         for factor in reader.factors(job, 5):
             values = {row[f"swept.{factor.key}"] for row in fitting}
             assert (factor.count, len(factor.best)) == (len(values), min(5, len(values)))
-            for each in factor.best:
-                of_value = [row for row in fitting if row[f"swept.{factor.key}"] == each["value"]]
-                assert each["worlds"] == len(of_value)
-                least = min(of_value, key=lambda row: (row["iteration_time"], row["point"]))
-                assert (each["least"], each["point"]) == (least["iteration_time"], least["point"])
+            for entry in factor.best:
+                of_value = [row for row in fitting if row[f"swept.{factor.key}"] == entry["value"]]
+                assert entry["worlds"] == len(of_value)
+                fastest = min(of_value, key=lambda row: (row["iteration_time"], row["point"]))
+                assert (entry["least"], entry["point"]) == (fastest["iteration_time"], fastest["point"])
 
 
 def test_the_page_shows_all_of_the_front_and_says_what_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MAX_POINTS", 60)
     dataset, _ = drawn(tmp_path / "d.parquet", 1, 300)
     reader = Reader(dataset)
-    found = parts(reader)
-    text = pages.dataset_page(reader, found)
+    all_parts = parts(reader)
+    text = pages.dataset_page(reader, all_parts)
     (embedded,) = re.findall(r"<script id=data [^>]*>(.*?)</script>", text, re.DOTALL)
     data = json.loads(embedded)
-    front = {f"point-{row['point']}" for part in found for row in part.front}
-    shown = {row["id"] for row in data["rows"]}
+    front = {f"point-{row['point']}" for part in all_parts for row in part.front}
+    listed = {row["id"] for row in data["rows"]}
     worlds = sum(job["worlds"] for job in reader.jobs)
-    assert front == {row["id"] for row in data["rows"] if row["on_front"]} <= shown
-    assert len(shown) == 60
+    assert front == {row["id"] for row in data["rows"] if row["on_front"]} <= listed
+    assert len(listed) == 60
     assert f"The explorer shows 60 of {worlds} worlds: all of the front" in text
     assert len(text) < 3_000_000
-    assert pages.dataset_page(Reader(dataset), found) == text
+    assert pages.dataset_page(Reader(dataset), all_parts) == text
 
 
 def test_a_dataset_that_was_cut_off_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dataset, _ = drawn(tmp_path / "d.parquet", 2, 50)
     dataset.path(10).unlink()
-    whole = dataset.path(20).read_bytes()
-    dataset.path(20).write_bytes(whole[: len(whole) // 2])  # as a copy that was interrupted
+    content = dataset.path(20).read_bytes()
+    dataset.path(20).write_bytes(content[: len(content) // 2])  # as a copy that was interrupted
     reader = Reader(Dataset.open(dataset.folder))
     assert reader.damaged == ["part-00000020.parquet"]
     lines = " ".join(state(reader))
@@ -243,16 +243,16 @@ def test_a_dataset_that_was_cut_off_says_what_is_missing(tmp_path: Path, capsys:
 def test_any_changed_or_missing_byte_of_a_file_is_known(tmp_path: Path) -> None:
     dataset, _ = drawn(tmp_path / "d.parquet", 8, 12)
     part = dataset.written[1]
-    path, whole = dataset.path(part[0]), dataset.path(part[0]).read_bytes()
+    path, content = dataset.path(part[0]), dataset.path(part[0]).read_bytes()
     assert dataset.is_whole(part)
     assert parquet.read_table(path).num_rows == len(part), "other readers do not mind"
-    for at in range(len(whole)):
+    for at in range(len(content)):
         for bit in range(8):
-            flipped = whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :]
+            flipped = content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
             assert not dataset.wrote(part, flipped), f"byte {at}, bit {bit}"
-        assert not dataset.wrote(part, whole[:at] + whole[at + 1 :]), f"without byte {at}"
-        assert not dataset.wrote(part, whole[:at]), f"cut off at {at}"
-    path.write_bytes(whole[:-1])
+        assert not dataset.wrote(part, content[:at] + content[at + 1 :]), f"without byte {at}"
+        assert not dataset.wrote(part, content[:at]), f"cut off at {at}"
+    path.write_bytes(content[:-1])
     assert not dataset.is_whole(part)
     path.write_bytes(dataset.path(0).read_bytes())
     assert not dataset.is_whole(part), "the file of other points"
@@ -266,20 +266,20 @@ def test_a_damaged_file_is_named_and_written_again(damage: str, capsys: pytest.C
     words = ["compare", "fabric=ring,fat_tree", *GRID[1:], *SMALL, "fidelity=bound", "out=w.parquet"]
     assert main(words) == 0
     path = Path("w.parquet/part-00000005.parquet")
-    whole = path.read_bytes()
-    middle = len(whole) // 2
-    changed = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
-    path.write_bytes({"cut": whole[:-1], "flip": changed, "empty": b""}[damage])
+    content = path.read_bytes()
+    middle = len(content) // 2
+    changed = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+    path.write_bytes({"cut": content[:-1], "flip": changed, "empty": b""}[damage])
     capsys.readouterr()
     assert main(["report", "w.parquet"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "7 of the 12 points of the sweep are written." in said
-    assert f"Left out as damaged: {path.name}." in said
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "7 of the 12 points of the sweep are written." in printed
+    assert f"Left out as damaged: {path.name}." in printed
     assert main(words) == 0
-    said = capsys.readouterr().out
-    assert f"{path}: must be as it was written, got a damaged file; it is simulated again." in said
-    assert "Continuing: 7 of 12 points are written." in said
-    assert path.read_bytes() == whole
+    printed = capsys.readouterr().out
+    assert f"{path}: must be as it was written, got a damaged file; it is simulated again." in printed
+    assert "Continuing: 7 of 12 points are written." in printed
+    assert path.read_bytes() == content
 
 
 ENDLESS = {"format": "topoflow dataset 2", "points": 10**400, "keys": [], "numbers": [], "command": "", "identity": ""}
@@ -296,10 +296,10 @@ def test_another_folder_is_no_dataset(manifest: str, capsys: pytest.CaptureFixtu
     (folder / MANIFEST).write_text(manifest)
     assert main(["report", "other.parquet"]) == 2
     first, second = capsys.readouterr().err.splitlines()
-    law = "must be a dataset of `topoflow compare out=NAME.parquet`, got no _dataset.json"
-    assert first == f"topoflow report: other.parquet: {law}"
-    law = "must be what `topoflow compare` writes, got "
-    assert second.startswith(f"topoflow report: other.parquet/_dataset.json: {law}")
+    message = "must be a dataset of `topoflow compare out=NAME.parquet`, got no _dataset.json"
+    assert first == f"topoflow report: other.parquet: {message}"
+    message = "must be what `topoflow compare` writes, got "
+    assert second.startswith(f"topoflow report: other.parquet/_dataset.json: {message}")
 
 
 @pytest.mark.parametrize(

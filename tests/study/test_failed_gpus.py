@@ -18,7 +18,7 @@ def step(fabric: str = "rail_optimized", **fail: Any) -> Result:
 
 
 @pytest.fixture(scope="module")
-def whole() -> Result:
+def intact() -> Result:
     return step()
 
 
@@ -30,20 +30,20 @@ def links_of(result: Result, *devices: str) -> list[int]:
     return [link for link, pair in enumerate(ends) if numbers & {*pair}]
 
 
-def test_the_gpus_that_are_left_stay_on_their_nodes(whole: Result) -> None:
+def test_the_gpus_that_are_left_stay_on_their_nodes(intact: Result) -> None:
     first, last = step(servers=[0]), step(servers=[15])
     assert first.gpus == last.gpus == 15
     assert first.iteration_time == pytest.approx(last.iteration_time, rel=1e-3)
-    assert first.iteration_time < 1.1 * whole.iteration_time
+    assert first.iteration_time < 1.1 * intact.iteration_time
 
 
-def test_a_job_goes_on_over_other_nics_where_one_fails(whole: Result) -> None:
-    nic = step(links=links_of(whole, "NIC 0.3"))
-    assert whole.iteration_time < nic.iteration_time < 2 * whole.iteration_time
+def test_a_job_goes_on_over_other_nics_where_one_fails(intact: Result) -> None:
+    nic = step(links=links_of(intact, "NIC 0.3"))
+    assert intact.iteration_time < nic.iteration_time < 2 * intact.iteration_time
 
 
-def test_a_job_goes_on_over_other_rails_where_a_leaf_fails(whole: Result) -> None:
-    assert step(links=links_of(whole, "leaf 2")).iteration_time > whole.iteration_time
+def test_a_job_goes_on_over_other_rails_where_a_leaf_fails(intact: Result) -> None:
+    assert step(links=links_of(intact, "leaf 2")).iteration_time > intact.iteration_time
 
 
 def test_fibers_that_fail_are_those_between_nodes() -> None:

@@ -27,7 +27,7 @@ FABRICS = (
     *("ring", "slim_fly", "topoopt", "torus"),
 )
 ROUTINGS = ("ecmp", "spray", "dmodk", "valiant")
-MOST = 5  # links that fail, one at a time
+MAX_FAILED_LINKS = 5  # links that fail, one at a time
 PAIRS = 40  # of servers, whose paths are compared
 Build = Callable[[str, int, Traffic, str], Fabric]
 
@@ -81,20 +81,22 @@ def build(configured: Callable[..., Any]) -> Build:
 def check_unused_links(build: Build, name: str, seed: int) -> None:
     job = drawn(seed)
     fabric = build(name, job.servers, job.traffic, job.all_reduce)
-    how = {"all_reduce": job.all_reduce, "routing": job.routing, "rings": job.rings, "seed": seed}
-    world = place(job.traffic, fabric, name="whole", **how)
-    whole = Fluid().simulate([world])[0]
+    options = {"all_reduce": job.all_reduce, "routing": job.routing, "rings": job.rings, "seed": seed}
+    world = place(job.traffic, fabric, name="whole", **options)
+    intact = Fluid().simulate([world])[0]
     unused = np.setdiff1d(np.arange(fabric.links), world.graph.path_links)
     # Valiant's paths need not use the link from a server to the next of its ring, without which "drop" drops the ring.
     rings = "recover" if job.routing == "valiant" else "faster"
-    for link in job.draw.permutation(unused)[:MOST].tolist():
+    for link in job.draw.permutation(unused)[:MAX_FAILED_LINKS].tolist():
         try:
-            left = surviving_fabrics(fabric, links=[link], rings=rings)
+            survivors = surviving_fabrics(fabric, links=[link], rings=rings)
         except Disconnected:
             continue
-        for timeline in simulate([place(job.traffic, each, name="left", **how) for each in left], Fluid()):
-            np.testing.assert_array_equal(timeline.start, whole.start)
-            np.testing.assert_array_equal(timeline.finish, whole.finish)
+        for timeline in simulate(
+            [place(job.traffic, survivor, name="left", **options) for survivor in survivors], Fluid()
+        ):
+            np.testing.assert_array_equal(timeline.start, intact.start)
+            np.testing.assert_array_equal(timeline.finish, intact.finish)
 
 
 @pytest.mark.parametrize("name", FABRICS)
@@ -121,35 +123,37 @@ def check_routes(build: Build, name: str, seed: int) -> None:
     lost_server = job.draw.random() < 0.3
     failed = int(job.draw.integers(fabric.servers if lost_server else fabric.links))
     try:
-        left = without(fabric, servers=[failed]) if lost_server else without(fabric, links=[failed])
+        surviving = without(fabric, servers=[failed]) if lost_server else without(fabric, links=[failed])
     except Disconnected:
         return
     ends = (fabric.source == failed) | (fabric.target == failed)
-    gone = set(np.flatnonzero(ends).tolist()) if lost_server else {failed}
-    number = np.cumsum([link not in gone for link in range(fabric.links)]) - 1
+    lost = set(np.flatnonzero(ends).tolist()) if lost_server else {failed}
+    number = np.cumsum([link not in lost for link in range(fabric.links)]) - 1
     old = [server for server in range(fabric.servers) if not (lost_server and server == failed)]
     channel, reduces = int(job.draw.integers(3)), job.draw.integers(2)
-    before, after = (Paths(each.for_reductions if reduces else each, seed, job.routing) for each in (fabric, left))
-    pairs = job.draw.permutation(list(permutations(range(left.servers), 2)))[:PAIRS]
+    before, after = (
+        Paths(variant.for_reductions if reduces else variant, seed, job.routing) for variant in (fabric, surviving)
+    )
+    pairs = job.draw.permutation(list(permutations(range(surviving.servers), 2)))[:PAIRS]
     for source, target in pairs.tolist():
         had = shares(before, old[source], old[target], channel)
-        whole = {links: share for links, share in had.items() if gone.isdisjoint(links)}
-        renumbered = {tuple(number[list(links)].tolist()): share for links, share in whole.items()}
+        unaffected = {links: share for links, share in had.items() if lost.isdisjoint(links)}
+        renumbered = {tuple(number[list(links)].tolist()): share for links, share in unaffected.items()}
         has = shares(after, source, target, channel)
         assert sum(has.values()) == pytest.approx(1.0)
-        if whole == had:
+        if unaffected == had:
             assert has == renumbered
-        elif whole:
-            kept = sum(whole.values())
-            assert has == pytest.approx({links: share / kept for links, share in renumbered.items()})
+        elif unaffected:
+            share_left = sum(unaffected.values())
+            assert has == pytest.approx({links: share / share_left for links, share in renumbered.items()})
 
 
 def shares(paths: Paths, source: int, target: int, channel: int) -> dict[tuple[int, ...], float]:
     """The share of the bytes of a connection on each of its paths; two of Valiant's may be the same one."""
-    found: dict[tuple[int, ...], float] = {}
-    for each in paths.subflows(source, target, channel):
-        found[each.links] = found.get(each.links, 0.0) + each.weight
-    return found
+    totals: dict[tuple[int, ...], float] = {}
+    for subflow in paths.subflows(source, target, channel):
+        totals[subflow.links] = totals.get(subflow.links, 0.0) + subflow.weight
+    return totals
 
 
 @pytest.mark.parametrize("name", FABRICS)
@@ -177,10 +181,10 @@ def test_flows_that_lost_their_path_part_over_all_that_are_left(build: Build) ->
     up = int(np.flatnonzero(fabric.target == spine)[0])
     spines = len(np.unique(fabric.target[fabric.source == fabric.source[up]])) - 4  # less its servers
     below = fabric.target[(fabric.source == fabric.source[up]) & (fabric.target < 64)].tolist()
-    left = without(fabric, links=[up])
-    before, after = Paths(fabric, 0), Paths(left, 0)
+    degraded = without(fabric, links=[up])
+    before, after = Paths(fabric, 0), Paths(degraded, 0)
     moved = [
-        left.target[after.subflows(source, target, channel)[0].links[1]]
+        degraded.target[after.subflows(source, target, channel)[0].links[1]]
         for source in below
         for target in set(range(64)) - set(below)
         for channel in range(8)

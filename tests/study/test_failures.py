@@ -35,17 +35,17 @@ def on_topoopt(traffic: Traffic, degree: int) -> Fabric:
 def test_a_dropped_ring_leaves_its_bytes_to_the_other() -> None:
     # 5 servers, 2 rings, 2 * 4/5 * 1200 / 2 = 960 B each at 10 B/s: 96 s. One ring alone: 192 s.
     job = all_reduce(5)
-    found = fail_fibers(job, on_topoopt(job, 2), placed, rings="drop")
-    assert found.whole == pytest.approx(96)
-    np.testing.assert_allclose(found.failed, 192)
-    np.testing.assert_allclose(found.ratio, 2)
+    result = fail_fibers(job, on_topoopt(job, 2), placed, rings="drop")
+    assert result.whole == pytest.approx(96)
+    np.testing.assert_allclose(result.failed, 192)
+    np.testing.assert_allclose(result.ratio, 2)
 
 
 def test_a_recovered_hop_shares_the_links_of_its_way_round() -> None:
     # Ring +1 loses 0 -> 1 and goes 0 -> 2 -> .. -> 1: each link on the way then has two flows of 960 B.
     job = all_reduce(5)
-    found = fail_fibers(job, on_topoopt(job, 2), placed, rings="recover")
-    np.testing.assert_allclose(found.failed, 192)
+    result = fail_fibers(job, on_topoopt(job, 2), placed, rings="recover")
+    np.testing.assert_allclose(result.failed, 192)
 
 
 def test_of_two_ways_to_go_on_the_faster_counts() -> None:
@@ -84,8 +84,8 @@ def test_a_server_without_a_way_has_an_endless_iteration() -> None:
     traffic = Traffic.from_tasks("one flow", 4, (Transfer(10.0, 0, 1),))
     fabric = FatTree(10.0, 1, 0.0).build(4, traffic.demand())
     at_server = int(np.flatnonzero(fabric.source == 2)[0])
-    found = fail_fibers(traffic, fabric, placed, links=[at_server])
-    assert found.failed.tolist() == [np.inf]
+    result = fail_fibers(traffic, fabric, placed, links=[at_server])
+    assert result.failed.tolist() == [np.inf]
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,11 @@ Sizes = dict[str, int]
 def groups(sizes: Sizes, along: set[str]) -> list[tuple[int, ...]]:
     """Return the groups of ranks that differ along some axes, the first of which varies fastest (``RankGenerator``)."""
     names = list(sizes)
-    found: dict[tuple[int, ...], list[int]] = {}
+    members: dict[tuple[int, ...], list[int]] = {}
     for rank, position in enumerate(product(*(range(sizes[name]) for name in reversed(names)))):
         at = dict(zip(reversed(names), position, strict=True))
-        found.setdefault(tuple(at[name] for name in names if name not in along), []).append(rank)
-    return [tuple(group) for group in found.values()]
+        members.setdefault(tuple(at[name] for name in names if name not in along), []).append(rank)
+    return [tuple(group) for group in members.values()]
 
 
 def check(layout: MeshLayout, sizes: Sizes, *kinds: set[str]) -> None:
@@ -100,7 +100,7 @@ def test_a_dense_job_has_the_axes_that_are_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "world", "what"),
+    ("options", "world", "message"),
     [
         ("--tensor-model-parallel-size 8", 12, "must divide the ranks of the job, got 8, 12"),
         ("--tensor-model-parallel-size 8", None, "must divide the ranks of the job, got 8, None"),
@@ -115,10 +115,10 @@ def test_a_dense_job_has_the_axes_that_are_written(tmp_path: Path) -> None:
     ],
 )
 def test_arguments_that_give_no_mesh_are_one_line_with_the_file(
-    options: str, world: int | None, what: str, tmp_path: Path
+    options: str, world: int | None, message: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "megatron.txt"
     file.write_text(options)
     with pytest.raises(ValueError, match=r"^\S+megatron.txt: ") as refused:
         job_layout(str(file)).of(world)
-    assert what in str(refused.value)
+    assert message in str(refused.value)

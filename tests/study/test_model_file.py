@@ -110,9 +110,9 @@ def test_a_file_of_hugging_face_has_the_layers_of_the_preset(preset: str, tmp_pa
 
 
 def test_keys_of_the_command_line_replace_those_of_the_file(tmp_path: Path) -> None:
-    found = with_model_file([f"workload={written(tmp_path, LLAMA3)}", "workload.layers=2"])
-    assert [key for key in found if key.startswith("workload.layers")] == ["workload.layers=2"]
-    assert "workload=transformer" in found
+    arguments = with_model_file([f"workload={written(tmp_path, LLAMA3)}", "workload.layers=2"])
+    assert [key for key in arguments if key.startswith("workload.layers")] == ["workload.layers=2"]
+    assert "workload=transformer" in arguments
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ BEGINNINGS = (
 def rows(points: Any) -> list[str]:
     """Return the rows of points that are built together."""
     results = simulate(Builder().build(points), Run(threads=1))
-    return [repr({key: value for key, value in vars(each.row).items() if key != "world"}) for each in results]
+    return [repr({key: value for key, value in vars(result.row).items() if key != "world"}) for result in results]
 
 
 def forget_everything() -> None:
@@ -64,9 +64,9 @@ def forget_everything() -> None:
     forget()
     base._digests.clear()
     for name in [name for name in sys.modules if name.startswith("topoflow.fabric.")]:
-        for made in vars(sys.modules[name]).values():
-            if hasattr(made, "cache_clear"):
-                made.cache_clear()
+        for value in vars(sys.modules[name]).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
 
 
 @pytest.mark.parametrize(("beginning", "keys"), BEGINNINGS, ids=["servers", "nodes"])
@@ -76,7 +76,7 @@ def test_a_row_of_a_sweep_is_that_of_its_point_alone(beginning: tuple[str, ...],
     chosen = dice.sample(sorted(keys), 4)
     values = {key: dice.sample(keys[key], dice.randint(1, min(3, len(keys[key])))) for key in chosen}
     arguments = [text for text in beginning if text.partition("=")[0] not in values]
-    arguments += [f"{key}={','.join(each)}" for key, each in values.items()]
+    arguments += [f"{key}={','.join(choices)}" for key, choices in values.items()]
     together = rows(grid(arguments, check))
     product = Grid.of(arguments, check).product
     for number in dice.sample(range(len(product)), min(6, len(product))):

@@ -106,8 +106,8 @@ def test_a_mixture_with_latent_attention_has_the_layers_of_the_preset(tmp_path: 
     assert keys["strategy.recompute"] == "none"
     with initialized():
         models = [
-            composed("compare", [f"{key}={value}" for key, value in each.items()]).workload
-            for each in (keys, {"workload": "deepseek_v3"})
+            composed("compare", [f"{key}={value}" for key, value in overrides.items()]).workload
+            for overrides in (keys, {"workload": "deepseek_v3"})
         ]
     layers = [instantiate(model, gpus_per_server=8).build().layers for model in models]
     assert layers[0] == layers[1]
@@ -139,23 +139,23 @@ def test_a_configuration_of_torchtitan_is_read_as_keys(tmp_path: Path) -> None:
 def test_gpus_count_as_their_servers_do(tmp_path: Path) -> None:
     file = write(tmp_path, "70b.toml", TITAN)
     assert recipe_keys(file, {"gpus": "256"}) == recipe_keys(file, {"servers": "32"})
-    (found,) = topoflow.compare(recipe=str(file), gpus=256, node="hgx_h100", fabric="ideal_switch")
-    assert (found.row.gpus, found.settings.config["global_batch"]) == (256, 512)
+    (result,) = topoflow.compare(recipe=str(file), gpus=256, node="hgx_h100", fabric="ideal_switch")
+    assert (result.row.gpus, result.settings.config["global_batch"]) == (256, 512)
 
 
 def test_a_given_key_replaces_that_of_the_file(tmp_path: Path) -> None:
     file = write(tmp_path, "gpt.sh", GPT)
-    found = with_recipe(["strategy.tensor=4", f"recipe={file}", "servers=2"])
-    assert [each for each in found if each.startswith("strategy.tensor=")] == ["strategy.tensor=4"]
-    assert found[-2:] == ["strategy.tensor=4", "servers=2"]
+    arguments = with_recipe(["strategy.tensor=4", f"recipe={file}", "servers=2"])
+    assert [argument for argument in arguments if argument.startswith("strategy.tensor=")] == ["strategy.tensor=4"]
+    assert arguments[-2:] == ["strategy.tensor=4", "servers=2"]
     assert with_recipe(["servers=2"]) == ["servers=2"]
 
 
 def test_a_recipe_is_simulated_as_its_keys_are(tmp_path: Path) -> None:
     file = write(tmp_path, "gpt.sh", GPT)
-    asked = {"servers": 2, "fabric": "ideal_switch"}
-    by_file = topoflow.compare(recipe=file, **asked)
-    by_keys = topoflow.compare(*(f"{key}={value}" for key, value in recipe_keys(file).items()), **asked)
+    settings = {"servers": 2, "fabric": "ideal_switch"}
+    by_file = topoflow.compare(recipe=file, **settings)
+    by_keys = topoflow.compare(*(f"{key}={value}" for key, value in recipe_keys(file).items()), **settings)
     assert [row.iteration_time for row in by_file] == [row.iteration_time for row in by_keys]
 
 
@@ -291,8 +291,8 @@ def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
 
 def test_a_search_writes_the_degrees_that_it_found(tmp_path: Path) -> None:
     file = write(tmp_path, "gpt.sh", GPT)
-    found = topoflow.search(recipe=file, servers=2, fabric="fat_tree", out=tmp_path / "out", gpu="h100")
+    result = topoflow.search(recipe=file, servers=2, fabric="fat_tree", out=tmp_path / "out", gpu="h100")
     keys = recipe_keys(write(tmp_path, "both.sh", GPT + (tmp_path / "out" / "megatron.txt").read_text()))
-    grid = found.plan.strategy["grid"]
+    grid = result.plan.strategy["grid"]
     assert (int(keys["strategy.tensor"]), int(keys["strategy.zero"])) == (grid["tensor"], grid["zero"])
     assert keys["global_batch"] == "16"

@@ -56,17 +56,17 @@ def test_a_figure_whose_trace_has_changed_is_computed_anew(run: Any, tmp_path: P
 
     def simulated(seconds: float) -> tuple[float, str]:
         write_trace(trace, seconds)
-        code, said = run(*command)
+        code, printed = run(*command)
         assert code == 0
         (row,) = json.loads((out / "result.json").read_text())["rows"]
-        return row["iteration_time"], said
+        return row["iteration_time"], printed
 
     short, _ = simulated(0.01)
-    again, said = simulated(0.01)
-    assert (again, "Continuing from 1 of 1 points" in said) == (short, True)
-    long, said = simulated(1.0)
+    again, printed = simulated(0.01)
+    assert (again, "Continuing from 1 of 1 points" in printed) == (short, True)
+    long, printed = simulated(1.0)
     assert long > 1 > short
-    assert "Continuing" not in said
+    assert "Continuing" not in printed
 
 
 @pytest.mark.parametrize("what", ["workload", "design"])
@@ -83,9 +83,9 @@ def test_a_search_whose_file_has_changed_is_not_resumed(what: str, run: Any, tmp
     assert "Continuing from the end" in run(*command)[1]
     write_trace(trace, 1.0)
     write_links(links, 1e6)
-    code, said = run(*command)
+    code, printed = run(*command)
     assert code == 2
-    assert f"must be of this search to resume it, got one with another {what};" in said
+    assert f"must be of this search to resume it, got one with another {what};" in printed
 
 
 DRIVER = """
@@ -110,15 +110,15 @@ def test_what_other_code_of_topoflow_computed_is_not_resumed(copied_package: Any
         )
         return done.stdout
 
-    said = run(search, figure, search, figure)
-    assert said.count("rc 0") == 4
-    assert said.count("Continuing from") == 2
+    printed = run(search, figure, search, figure)
+    assert printed.count("rc 0") == 4
+    assert printed.count("Continuing from") == 2
     with (tmp_path / "topoflow" / "units.py").open("a") as file:
         file.write("CHANGED = True\n")
-    said = run(search, figure)
-    assert said.count("rc 0") == 1
-    assert "must be of this search to resume it, got one with another version of topoflow;" in said
-    assert "Continuing from" not in said
+    printed = run(search, figure)
+    assert printed.count("rc 0") == 1
+    assert "must be of this search to resume it, got one with another version of topoflow;" in printed
+    assert "Continuing from" not in printed
 
 
 OPENED: list[str] = []
@@ -164,9 +164,9 @@ def test_a_second_run_in_a_folder_is_refused_in_a_line(
     command = ("simulate", f"world={ROOT / 'examples' / 'two_flows.json'}", f"out={out}")
     with sole_writer(out, "simulate"), monkeypatch.context() as patch:
         patch.setattr(files, "_LOCKED", set())  # as in another process
-        code, said = run(*command)
-        law = f"out: must be written by one run at a time, got {out}, where another is writing"
-        assert (code, said) == (2, f"topoflow simulate: {law}\n")
+        code, printed = run(*command)
+        message = f"out: must be written by one run at a time, got {out}, where another is writing"
+        assert (code, printed) == (2, f"topoflow simulate: {message}\n")
     assert not out.parent.exists()  # where nothing was written, nothing stays
     assert run(*command)[0] == 0
     assert run(*command)[0] == 0
@@ -186,4 +186,4 @@ def test_a_file_that_several_replace_is_whole_at_any_time(tmp_path: Path) -> Non
         thread.start()
     while any(thread.is_alive() for thread in threads):
         assert read_bytes(path) in contents
-    assert [each.name for each in tmp_path.iterdir()] == ["checkpoint"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["checkpoint"]

@@ -20,7 +20,7 @@ SMALL = (
     "workload=transformer, workload.layers=2, workload.hidden=1024, workload.heads=8, workload.key_value_heads=8, "
     "workload.sequence=512, workload.vocabulary=1024, workload.dtype=bfloat16, efficiency=roofline"
 )
-KEYS = dict(each.split("=") for each in SMALL.split(", "))
+KEYS = dict(setting.split("=") for setting in SMALL.split(", "))
 CLUSTER = ("node=hgx_h100", "gpus=32")
 
 
@@ -33,14 +33,14 @@ def _numbers(gpus: str) -> list[int]:
     return [gpu for part in ranges for gpu in range(part[0], part[-1] + 1)]
 
 
-def asked(folder: Path, jobs: object, *arguments: str) -> SharingJobs:
+def sharing_jobs(folder: Path, jobs: object, *arguments: str) -> SharingJobs:
     file = folder / "jobs.yaml"
     file.write_text(jobs if isinstance(jobs, str) else json.dumps(jobs))
     return SharingJobs.of([f"jobs={file}", *CLUSTER, *arguments])
 
 
 def rows_of(folder: Path, jobs: object, *arguments: str) -> list[Row]:
-    return JobsComparison(asked(folder, jobs, *arguments), Run()).rows()
+    return JobsComparison(sharing_jobs(folder, jobs, *arguments), Run()).rows()
 
 
 def test_jobs_that_share_no_link_take_as_long_as_alone(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_job_alone_takes_as_long_as_on_a_cluster_of_its_own(tmp_path: Path) ->
     (row,) = rows_of(tmp_path, {"only": job("8-23")}, "fabric=ideal_switch")
     arguments = [f"{key}={value}" for key, value in KEYS.items()]
     points = grid([*arguments, "global_batch=16", "node=hgx_h100", "gpus=16", "fabric=ideal_switch"], check)
-    ((case,),) = [each.cases for each in Builder().build(points)]
+    ((case,),) = [point.cases for point in Builder().build(points)]
     (timeline,) = simulate([case.world], fidelity_of(points[0]))
     assert row["alone"] == pytest.approx(timeline.makespan, rel=1e-9)
     assert row["together"] == pytest.approx(timeline.makespan, rel=1e-9)
@@ -67,8 +67,8 @@ def test_jobs_that_cross_the_same_links_slow_each_other_down(tmp_path: Path) -> 
     """
     jobs = {"a": job("0-7,16-23"), "b": job("8-15,24-31")}
     slow = ("fabric=leaf_spine", "fabric.servers_per_leaf=16", "fabric.oversubscription=16")
-    apart = {"a": job("0-15"), "b": job("16-31")}
-    crossing, inside = rows_of(tmp_path, jobs, *slow), rows_of(tmp_path, apart, *slow)
+    separate = {"a": job("0-15"), "b": job("16-31")}
+    crossing, inside = rows_of(tmp_path, jobs, *slow), rows_of(tmp_path, separate, *slow)
     assert [row["slowdown"] for row in inside] == pytest.approx([1, 1], rel=1e-9)
     for row in crossing:
         assert 1.05 < row["slowdown"] <= 2 + 1e-9
@@ -86,8 +86,8 @@ def test_a_request_of_topoflow_place_has_the_gpus_of_its_nodes(tmp_path: Path) -
     placed = tmp_path / "placements.jsonl"
     placed.write_text('{"request": "one", "servers": [1, 3], "cluster_servers": 4}\n')
     of_request = {"request": "one", **KEYS, "global_batch": "16"}
-    found = asked(tmp_path, {"a": of_request}, "fabric=fat_tree", f"placement={placed}").jobs[0]
-    assert found.gpus == (*range(8, 16), *range(24, 32))
+    placed_job = sharing_jobs(tmp_path, {"a": of_request}, "fabric=fat_tree", f"placement={placed}").jobs[0]
+    assert placed_job.gpus == (*range(8, 16), *range(24, 32))
 
 
 def test_every_network_of_the_command_line_has_every_job(tmp_path: Path) -> None:

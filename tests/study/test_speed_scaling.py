@@ -35,10 +35,10 @@ def some_world(seed: int) -> World | None:
     }
     arguments = (*JOBS[random.integers(len(JOBS))], "fidelity=fluid", *(f"{key}={keys[key]}" for key in keys))
     try:
-        (asked,) = Builder().build(grid(arguments, check))
+        (point,) = Builder().build(grid(arguments, check))
     except ValueError:
         return None
-    world = asked.cases[0].world
+    world = point.cases[0].world
     usable = not world.changes_circuits and world.graph.tasks <= MOST_TASKS
     return world if usable and Fluid().refuses(world) is None else None
 

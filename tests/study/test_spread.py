@@ -24,20 +24,20 @@ COMMANDS = {
 @pytest.mark.parametrize("workers", [2, 5])
 def test_workers_find_the_plans_that_this_process_finds(fabrics: list[str], workers: int) -> None:
     words = (*JOB, "search.proposals=96", "search.ladders=3", "search.chains=2", "search.rounds=1")
-    here = topoflow.search(*words, fabric=fabrics)
+    local = topoflow.search(*words, fabric=fabrics)
     with ThreadPoolExecutor(workers) as executor:
-        there = topoflow.search(*words, fabric=fabrics, executor=executor)
+        remote = topoflow.search(*words, fabric=fabrics, executor=executor)
         assert executor._work_queue.empty()
         assert executor._threads  # something was submitted
-    assert there.plan.to_json() == here.plan.to_json()
+    assert remote.plan.to_json() == local.plan.to_json()
 
 
 def test_an_executor_can_be_given_from_python() -> None:
-    here = topoflow.compare(*JOB, fabric=["ring", "fat_tree"])
+    local = topoflow.compare(*JOB, fabric=["ring", "fat_tree"])
     with ThreadPoolExecutor(2) as executor:
-        there = topoflow.compare(*JOB, fabric=["ring", "fat_tree"], executor=executor)
+        spread = topoflow.compare(*JOB, fabric=["ring", "fat_tree"], executor=executor)
         assert executor._threads
-    assert [each.iteration_time for each in there] == [each.iteration_time for each in here]
+    assert [result.iteration_time for result in spread] == [result.iteration_time for result in local]
     with pytest.raises(ValueError, match="executor: must be a name or an object with submit, got the class ThreadPool"):
         topoflow.compare(*JOB, executor=ThreadPoolExecutor)
 
@@ -47,13 +47,13 @@ def test_an_executor_can_be_given_from_python() -> None:
 )
 def test_files_are_the_same_with_worker_processes(name: str, tmp_path: Path) -> None:
     suffix = ".parquet" if name == "dataset" else ""
-    here, there = tmp_path / f"here{suffix}", tmp_path / f"there{suffix}"
-    assert main([*COMMANDS[name], f"out={here}"]) == 0
-    assert main([*COMMANDS[name], f"out={there}", "executor=processes", "executor.count=2"]) == 0
-    files = [path.relative_to(here) for path in here.rglob("*") if path.suffix in (".json", ".parquet", ".csv")]
+    local, remote = tmp_path / f"here{suffix}", tmp_path / f"there{suffix}"
+    assert main([*COMMANDS[name], f"out={local}"]) == 0
+    assert main([*COMMANDS[name], f"out={remote}", "executor=processes", "executor.count=2"]) == 0
+    files = [path.relative_to(local) for path in local.rglob("*") if path.suffix in (".json", ".parquet", ".csv")]
     assert files
     for file in files:
-        assert content(here / file) == content(there / file), file
+        assert content(local / file) == content(remote / file), file
 
 
 def content(path: Path) -> Any:

@@ -27,7 +27,7 @@ KEYS = (
 
 
 def tried(out: Path) -> list[Trial]:
-    return [Trial(**each) for each in json.loads((out / "trials.json").read_text())["trials"]]
+    return [Trial(**values) for values in json.loads((out / "trials.json").read_text())["trials"]]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Trial]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(trials, "ROUNDING", 1.0)  # no bound is above 0 then
         sampled(grid(KEYS, check, "search"), Run(), out)
-    return {each.number: each for each in tried(out)}
+    return {trial.number: trial for trial in tried(out)}
 
 
 def swept(points: Sequence[Any]) -> list[dict[str, str]]:
@@ -49,20 +49,20 @@ def test_a_study_of_all_points_has_the_front_of_the_grid_with_fewer_simulations(
 ) -> None:
     points = grid(KEYS, check, "search")
     assert [everything[number].swept for number in range(12)] == swept(points)
-    assert all(each.bound is not None and each.time is not None for each in everything.values())
-    assert all((each.bound or 0) <= (each.time or 0) * (1 + 1e-9) for each in everything.values())
+    assert all(trial.bound is not None and trial.time is not None for trial in everything.values())
+    assert all((trial.bound or 0) <= (trial.time or 0) * (1 + 1e-9) for trial in everything.values())
     chosen = sampled(points, Run(), tmp_path)
     ordered = [everything[number] for number in range(12)]
-    best = front([each.cost or 0 for each in ordered], [each.time or 0 for each in ordered])
+    best = front([trial.cost or 0 for trial in ordered], [trial.time or 0 for trial in ordered])
     values = [(everything[number].time, everything[number].cost) for number in best]
-    found = {each.number: each for each in tried(tmp_path)}
+    by_number = {trial.number: trial for trial in tried(tmp_path)}
     numbers = [points.index(point) for point in chosen]
-    assert [(found[number].time, found[number].cost) for number in numbers] == values
-    pruned = [each for each in found.values() if each.time is None]
+    assert [(by_number[number].time, by_number[number].cost) for number in numbers] == values
+    pruned = [trial for trial in by_number.values() if trial.time is None]
     assert pruned
-    for each in pruned:
-        whole = everything[each.number]
-        assert any(is_beaten((whole.time or 0, whole.cost or 0), [value]) for value in values)
+    for trial in pruned:
+        complete = everything[trial.number]
+        assert any(is_beaten((complete.time or 0, complete.cost or 0), [value]) for value in values)
 
 
 SHORT = ("workload=flows", "workload.count=60", "workload.load=0.5", "routing=spray", "latency_us=11,10")
@@ -88,7 +88,7 @@ def test_no_study_prunes_the_best_point_where_it_may_be_below_its_bound(
 
 def test_merged_events_prune_nothing(tmp_path: Path) -> None:
     sampled(grid([*KEYS, "fluid.merge=0.001"], check, "search"), Run(), tmp_path)
-    assert all(each.bound is None and each.time is not None for each in tried(tmp_path))
+    assert all(trial.bound is None and trial.time is not None for trial in tried(tmp_path))
 
 
 def test_a_study_goes_on_where_it_was_and_simulates_nothing_twice(
@@ -112,7 +112,7 @@ def test_a_study_goes_on_where_it_was_and_simulates_nothing_twice(
     assert tried(tmp_path) == first
     sampled(Grid.of([*KEYS, "study.trials=9"], check, "search"), Run(), tmp_path)
     assert tried(tmp_path)[:5] == first
-    assert len({each.number for each in tried(tmp_path)}) == 9
+    assert len({trial.number for trial in tried(tmp_path)}) == 9
     assert len(simulated) == len(set(simulated))
 
 
@@ -129,7 +129,7 @@ def test_few_of_ten_million_points_are_composed(tmp_path: Path) -> None:
 def test_what_is_beaten_is_not_of_the_front(values: list[tuple[int, int]]) -> None:
     best = front([cost for _, cost in values], [time for time, _ in values])
     for number, value in enumerate(values):
-        others = [each for each in values if each != value]
+        others = [other for other in values if other != value]
         same = [values.index(value)] if number not in best else [number]
         assert is_beaten(value, others) == (same[0] not in best)
 

@@ -50,20 +50,20 @@ class WandbRun:
             kind = record.WhichOneof("record_type")
             if kind == "run":
                 self.run = record.run
-                self.config = {each.key: json.loads(each.value_json) for each in record.run.config.update}
+                self.config = {item.key: json.loads(item.value_json) for item in record.run.config.update}
             elif kind == "history":
                 self.history.append(self._values(record.history.item))
             elif kind == "summary":
                 self.summary |= self._values(record.summary.update)
             elif kind == "artifact":
-                files = {each.path for each in record.artifact.manifest.contents}
+                files = {file.path for file in record.artifact.manifest.contents}
                 self.artifacts.setdefault(record.artifact.type, set()).update(files)
             elif kind == "exit":
                 self.exit_code = record.exit.exit_code
 
     @staticmethod
     def _values(items: Any) -> dict[str, Any]:
-        return {"/".join([each.key] * bool(each.key) or each.nested_key): json.loads(each.value_json) for each in items}
+        return {"/".join([item.key] * bool(item.key) or item.nested_key): json.loads(item.value_json) for item in items}
 
 
 @pytest.fixture
@@ -76,9 +76,9 @@ def wandb_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], list[WandbRu
     def read(folder: Path) -> list[WandbRun]:
         paths, began = sorted(folder.glob("wandb/offline-run-*/*.wandb")), time.monotonic()
         while True:
-            found = [WandbRun(path) for path in paths]
-            if all(each.exit_code is not None for each in found) or time.monotonic() > began + PATIENCE:
-                return found
+            runs = [WandbRun(path) for path in paths]
+            if all(run.exit_code is not None for run in runs) or time.monotonic() > began + PATIENCE:
+                return runs
             time.sleep(0.1)
 
     return read

@@ -76,18 +76,18 @@ def work(tracked: Tracked) -> None:
 
 @given(st.integers(1, 12))
 def test_a_tracker_that_fails_at_any_moment_is_said_once_and_stops_no_other(fails: int) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     sound, broken = Remembering(), Remembering(fails)
     terminal = Terminal()
-    tracked = Tracked(terminal, say=said.append)
+    tracked = Tracked(terminal, say=messages.append)
     tracked.begin({"broken": broken, "sound": sound}, ABOUT)
     work(tracked)
     assert len(broken.calls) == min(fails - 1, 9)
     assert [name for name, _ in sound.calls] == ["begin", *["record"] * 6, "record_results", "end"]
-    lost = [line for line in said if line.startswith("broken: the run is not logged")]
+    lost = [line for line in messages if line.startswith("broken: the run is not logged")]
     assert len(lost) == (fails <= 9)
     assert all("No space left on device" in line for line in lost)
-    assert "sound: in memory" in said
+    assert "sound: in memory" in messages
     assert terminal.seen == ["stage", *["advance"] * 5, "stage", "record"]
 
 

@@ -66,8 +66,8 @@ def test_a_comparison_in_wandb_has_config_table_pictures_and_files(
     assert run.config["command"].startswith("topoflow compare servers=4")
     assert run.summary["iteration_time"] == min(row["iteration_time"] for row in rows)
     (table,) = (run.folder / "files" / "media" / "table").glob("worlds*.json")
-    shown = json.loads(table.read_text())
-    times = [row[shown["columns"].index("iteration_time")] for row in shown["data"]]
+    content = json.loads(table.read_text())
+    times = [row[content["columns"].index("iteration_time")] for row in content["data"]]
     assert times == [row["iteration_time"] for row in rows]
     written = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.*")}
     assert run.artifacts["topoflow"] == written
@@ -86,11 +86,11 @@ def test_a_search_is_logged_in_all_trackers_as_it_goes(
     chosen = [*OFFLINE, f"wandb.dir={tmp_path}", "tensorboard=on", "tensorboard.dir=board"]
     assert main([*SEARCH, "fabric=ring", *chosen]) == 0
     (run,) = wandb_runs(tmp_path)
-    went = [each for each in run.history if "ring/acceptance" in each]
+    went = [entry for entry in run.history if "ring/acceptance" in entry]
     assert went
-    assert all(0 <= each["ring/acceptance"] <= 1 for each in went)
-    assert any(each["ring/rate"] > 0 for each in went)
-    times = [each["ring/time"] for each in run.history if "ring/time" in each]
+    assert all(0 <= entry["ring/acceptance"] <= 1 for entry in went)
+    assert any(entry["ring/rate"] > 0 for entry in went)
+    times = [entry["ring/time"] for entry in run.history if "ring/time" in entry]
     assert times == sorted(times, reverse=True)
     assert run.summary["iteration_time"] <= times[-1]
     assert {"plan.json", "result.json"} == run.artifacts["topoflow"]
@@ -104,14 +104,14 @@ def _scalars(path: Path) -> list[tuple[str, list[float]]]:
     """Numbers of a file of events by their tags, in its order, by the message classes of TensorBoard."""
     from tensorboardX.proto.event_pb2 import Event
 
-    data, at, found = path.read_bytes(), 0, dict[str, list[float]]()
+    data, at, scalars = path.read_bytes(), 0, dict[str, list[float]]()
     while at < len(data):
         length = int.from_bytes(data[at : at + 8], "little")
         for value in Event.FromString(data[at + 12 : at + 12 + length]).summary.value:
             if value.HasField("simple_value"):
-                found.setdefault(value.tag, []).append(value.simple_value)
+                scalars.setdefault(value.tag, []).append(value.simple_value)
         at += 16 + length
-    return [*found.items()]
+    return [*scalars.items()]
 
 
 @pytest.mark.slow
@@ -154,7 +154,7 @@ def test_mlflow_has_parameters_metrics_and_files(tmp_path: Path, monkeypatch: py
     assert run.data.metrics["iteration_time"] == results[0].iteration_time
     assert run.data.params["servers"] == "4"
     assert {"result.json", "report.html", "worlds.json"} <= {
-        each.path for each in client.list_artifacts(run.info.run_id)
+        artifact.path for artifact in client.list_artifacts(run.info.run_id)
     }
 
 
@@ -163,17 +163,17 @@ def test_without_a_key_or_a_network_the_answer_is_given(
     why: str, topoflow_cli: Any, tmp_path: Path, wandb_runs: Any
 ) -> None:
     """The network is one where nobody listens: a port of this machine that is taken, but not listening."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        environment = {"WANDB_BASE_URL": f"http://127.0.0.1:{taken.getsockname()[1]}", "HOME": str(tmp_path)}
+    with socket.socket() as occupied:
+        occupied.bind(("127.0.0.1", 0))
+        environment = {"WANDB_BASE_URL": f"http://127.0.0.1:{occupied.getsockname()[1]}", "HOME": str(tmp_path)}
         if why == "no network":
             environment["WANDB_API_KEY"] = "0" * 40
         words = ["compare", *SMALL, "fabric=ring", "wandb=online", "wandb.timeout=2", f"wandb.dir={tmp_path}"]
         done = topoflow_cli(*words, environment=environment)
     assert done.returncode == 0
     assert "ring takes" in done.stdout
-    said = [line for line in done.stderr.splitlines() if line.startswith("wandb: the run is not logged")]
-    assert len(said) == 1, done.stderr
+    messages = [line for line in done.stderr.splitlines() if line.startswith("wandb: the run is not logged")]
+    assert len(messages) == 1, done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -186,7 +186,7 @@ def test_a_project_that_the_server_does_not_have_is_named(topoflow_cli: Any, tmp
             self.end_headers()
             self.wfile.write(b'{"errors": [{"message": "project not found"}]}')
 
-        def log_message(self, *given: Any) -> None:
+        def log_message(self, *arguments: Any) -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
@@ -197,8 +197,8 @@ def test_a_project_that_the_server_does_not_have_is_named(topoflow_cli: Any, tmp
         done = topoflow_cli("compare", *SMALL, "fabric=ring", *chosen, environment=environment)
         server.shutdown()
     assert done.returncode == 0
-    (said,) = (line for line in done.stderr.splitlines() if "not logged" in line)
-    assert said.endswith(": wandb.project=none of wandb.entity=nobody: project not found")
+    (message,) = (line for line in done.stderr.splitlines() if "not logged" in line)
+    assert message.endswith(": wandb.project=none of wandb.entity=nobody: project not found")
 
 
 def test_the_command_of_the_agent_in_the_documentation_is_one_of_topoflow(
@@ -209,9 +209,11 @@ def test_the_command_of_the_agent_in_the_documentation_is_one_of_topoflow(
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "track.md").read_text().partition("```yaml\n")[2].partition("```")[0]
     sweep = yaml.safe_load(text)
-    chosen = {key: {"value": each["values"][-1]} for key, each in sweep["parameters"].items()}
+    chosen = {key: {"value": parameter["values"][-1]} for key, parameter in sweep["parameters"].items()}
     words = utils.create_sweep_command_args({"args": chosen})["args_no_hyphens"]
-    command = [each for word in sweep["command"] for each in (words if word == "${args_no_hyphens}" else [word])]
+    command = [
+        argument for word in sweep["command"] for argument in (words if word == "${args_no_hyphens}" else [word])
+    ]
     assert command[0] == "topoflow"
     offline = [word.replace("wandb=online", "wandb=offline") for word in command[1:]]
     assert (
@@ -243,7 +245,7 @@ def test_what_is_wrong_is_a_line(words: list[str], message: str, capsys: pytest.
 def test_a_tracker_that_is_missing_is_known_before_the_work(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def nothing(*given: Any) -> Any:
+    def nothing(*arguments: Any) -> Any:
         raise AssertionError("nothing is simulated")
 
     (option, *_) = options(name)
@@ -252,12 +254,12 @@ def test_a_tracker_that_is_missing_is_known_before_the_work(
     monkeypatch.setitem(sys.modules, tracker.PACKAGE, None)  # as where it is not installed
     monkeypatch.setattr(compare_verb, "compare", nothing)
     monkeypatch.setattr(compare_verb, "compare_each", nothing)
-    law = rf"^{name}: must be left out where its package is not installed \(pip install 'topoflow\[{name}\]'\)"
+    message = rf"^{name}: must be left out where its package is not installed \(pip install 'topoflow\[{name}\]'\)"
     for run in (
         lambda: compare_verb.answer([point], "topoflow compare"),
         lambda: compare_verb.answer_each([point], ["topoflow compare"], [tmp_path]),
     ):
-        with pytest.raises(ValueError, match=law):
+        with pytest.raises(ValueError, match=message):
             run()
 
 

@@ -31,20 +31,20 @@ class Server:
     sweep: str
     points: dict[str, dict[str, Any]]  # by the id of the run
     stops: Callable[[str], bool] = lambda run: False
-    asked: list[tuple[str, Any]] = field(default_factory=list)  # operations and variables
-    given: list[str] = field(default_factory=list)  # ids of the runs that it has asked the agent to start
+    requests: list[tuple[str, Any]] = field(default_factory=list)  # operations and variables
+    started: list[str] = field(default_factory=list)  # ids of the runs that it has asked the agent to start
     refused: list[str] = field(default_factory=list)  # what this server does not know
 
     def answer(self, query: str, variables: Any) -> dict[str, Any] | None:
         """The data of a request; None: it is none of those that an agent was seen to make."""
-        found = OPERATION.search(query)
-        name = "" if found is None else found[1]
-        self.asked.append((name, variables))
+        match = OPERATION.search(query)
+        name = "" if match is None else match[1]
+        self.requests.append((name, variables))
         if name == "Viewer":
             return {"viewer": {"id": "id", "entity": "nobody", "username": "nobody", "flags": "{}", "teams": None}}
         if name == "SweepWithRuns":
-            known = (variables["entity"], variables["project"], variables["sweep"]) == ("nobody", "none", "night")
-            return {"project": {"sweep": {"config": self.sweep, "runs": {"edges": []}} if known else None}}
+            is_known = (variables["entity"], variables["project"], variables["sweep"]) == ("nobody", "none", "night")
+            return {"project": {"sweep": {"config": self.sweep, "runs": {"edges": []}} if is_known else None}}
         if name == "CreateAgent":
             return {"createAgent": {"agent": {"id": "agent"}}}
         if name == "Heartbeat":
@@ -56,11 +56,11 @@ class Server:
     def commands(self, running: dict[str, bool]) -> list[dict[str, Any]]:
         """For an agent that has said what runs."""
         if running:
-            return [{"type": "stop", "run_id": each} for each in running if self.stops(each)]
-        if len(self.given) == len(self.points):
+            return [{"type": "stop", "run_id": run_id} for run_id in running if self.stops(run_id)]
+        if len(self.started) == len(self.points):
             return [{"type": "exit"}]
-        run, point = [*self.points.items()][len(self.given)]
-        self.given.append(run)
+        run, point = [*self.points.items()][len(self.started)]
+        self.started.append(run)
         values = {key: {"value": value} for key, value in point.items()}
         return [{"type": "run", "run_id": run, "program": "topoflow", "args": values}]
 
@@ -73,15 +73,15 @@ class Server:
                 content = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
                 data = None
                 if handler.path == "/graphql":
-                    asked = json.loads(content)
-                    data = self.answer(asked["query"], asked.get("variables"))
+                    request = json.loads(content)
+                    data = self.answer(request["query"], request.get("variables"))
                 errors = {"errors": [{"message": "not known here"}]}
                 handler.send_response(404 if data is None else 200)  # metrics of W&B's own go elsewhere: 404
                 handler.send_header("Content-Type", "application/json")
                 handler.end_headers()
                 handler.wfile.write(json.dumps(errors if data is None else {"data": data}).encode())
 
-            def log_message(handler, *given: Any) -> None:
+            def log_message(handler, *arguments: Any) -> None:
                 pass
 
         with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
@@ -119,21 +119,21 @@ def test_the_agent_runs_the_sweep_of_the_documentation_and_stops_what_it_should(
         "last": {"fabric": "torus", "bandwidth_gbps": 400},
     }
     server = Server(documented(), points, lambda run: run == "endless" and any(tmp_path.glob(f"wandb/*-{run}")))
-    done = agent(server, tmp_path)
-    assert done.returncode == 0, done.stderr
+    completed = agent(server, tmp_path)
+    assert completed.returncode == 0, completed.stderr
     assert not server.refused
-    assert server.given == [*points]
+    assert server.started == [*points]
     (killed,) = tmp_path.glob("wandb/offline-run-*-endless")  # by SIGTERM: nobody has written its end
     shutil.rmtree(killed)
     runs = {run.run.run_id: run for run in wandb_runs(tmp_path)}
     for name in ("first", "last"):
-        found = runs[name]
-        assert {key: found.config[key] for key in points[name]} == points[name]  # as the sweep names them
-        assert "topoflow compare" in found.config["command"]
-        assert yaml.safe_load(documented())["metric"]["name"] in found.summary
-        assert found.exit_code == 0
-    kept = [json.loads(path.read_text())["rows"] for path in tmp_path.glob("runs/*/result.json")]
-    assert sorted(row["config"]["bandwidth_gbps"] for (row,) in kept) == [25, 400]
+        tracked = runs[name]
+        assert {key: tracked.config[key] for key in points[name]} == points[name]  # as the sweep names them
+        assert "topoflow compare" in tracked.config["command"]
+        assert yaml.safe_load(documented())["metric"]["name"] in tracked.summary
+        assert tracked.exit_code == 0
+    results = [json.loads(path.read_text())["rows"] for path in tmp_path.glob("runs/*/result.json")]
+    assert sorted(row["config"]["bandwidth_gbps"] for (row,) in results) == [25, 400]
 
 
 @pytest.mark.slow
@@ -143,4 +143,4 @@ def test_a_sweep_that_the_server_does_not_have_starts_nothing(tmp_path: Path, wa
     assert done.returncode != 0
     assert "Sweep nobody/none/day not found" in done.stderr
     assert not [*tmp_path.glob("runs/*")]
-    assert [name for name, _ in server.asked][-1] == "SweepWithRuns"
+    assert [name for name, _ in server.requests][-1] == "SweepWithRuns"

@@ -39,7 +39,7 @@ def mixed() -> Trace:
             )
             for size in (0, 2)
         ]
-        ends += [replace(each, op="recv", after=()) for each in ends if isinstance(each, Communication)]
+        ends += [replace(event, op="recv", after=()) for event in ends if isinstance(event, Communication)]
         events: list[Event] = [
             ComputeSpan("forward", None, None, 1.25e-5 * (rank + 1), after=()),
             Communication("all_gather", tensor, "float32", 400, 800, after=(0,)),
@@ -76,13 +76,16 @@ def test_what_is_read_again_is_written_again_to_the_last_byte(trace: Trace, tmp_
 def test_every_rank_communicates_and_computes_as_before(tmp_path: Path) -> None:
     before, after = mixed(), load(sorted(written(mixed(), tmp_path / "mixed").glob("*.et")))
     for rank, events in before.ranks.items():
-        kept = [event for event in events if not isinstance(event, ComputeSpan) and event.op != "barrier"]
+        expected = [event for event in events if not isinstance(event, ComputeSpan) and event.op != "barrier"]
         keys = [
-            sorted((e.op, e.group, e.bytes, e.dtype, str(e.peer), round(e.delay, 6)) for e in each)
-            for each in (kept, after.communications(rank))
+            sorted((e.op, e.group, e.bytes, e.dtype, str(e.peer), round(e.delay, 6)) for e in rank_events)
+            for rank_events in (expected, after.communications(rank))
         ]
         assert keys[0] == keys[1]
-        seconds = [sum(e.seconds for e in each if isinstance(e, ComputeSpan)) for each in (events, after.ranks[rank])]
+        seconds = [
+            sum(e.seconds for e in rank_events if isinstance(e, ComputeSpan))
+            for rank_events in (events, after.ranks[rank])
+        ]
         assert seconds[0] == pytest.approx(seconds[1], abs=1.1e-6), "whole microseconds"
 
 
@@ -112,9 +115,9 @@ class Rank:
         busy = {self.resource(self.nodes[number]) for number in self.issued - self.done} - {None}
         started = []
         for number in sorted(self.waits.keys() - self.issued):
-            wanted = self.resource(self.nodes[number])
-            if self.waits[number] <= self.done and wanted not in busy:
-                busy |= {wanted} - {None}
+            resource = self.resource(self.nodes[number])
+            if self.waits[number] <= self.done and resource not in busy:
+                busy |= {resource} - {None}
                 self.issued.add(number)
                 started.append(self.nodes[number])
         return started
@@ -138,23 +141,25 @@ def test_astra_sim_runs_it_to_its_end(trace: Trace, tmp_path: Path) -> None:
         started = [(rank, node) for rank in ranks for node in rank.issue()]
         assert started, "a deadlock"
         for rank, node in started:
-            found = messages.attributes(node)
+            attributes = messages.attributes(node)
             if node.type == messages.COLLECTIVE:
-                assert messages.COLLECTIVES[found["comm_type"]] in SUPPORTED
-                number = int(found["pg_name"])
+                assert messages.COLLECTIVES[attributes["comm_type"]] in SUPPORTED
+                number = int(attributes["pg_name"])
                 members = rank.groups[number]
                 assert rank.number in members
                 assert number == 0 or listed[str(number)] == members
-                waiting[number, tuple(members), found["comm_type"], found["comm_size"]][rank.number].append(node.id)
+                waiting[number, tuple(members), attributes["comm_type"], attributes["comm_size"]][rank.number].append(
+                    node.id
+                )
             elif node.type == messages.SEND:
-                assert found["comm_src"] == rank.number
-                sent[found["comm_src"], found["comm_dst"], found["comm_tag"]] = found["comm_size"]
+                assert attributes["comm_src"] == rank.number
+                sent[attributes["comm_src"], attributes["comm_dst"], attributes["comm_tag"]] = attributes["comm_size"]
                 rank.done.add(node.id)
             elif node.type == messages.RECEIVE:
-                assert found["comm_dst"] == rank.number
-                key = (found["comm_src"], found["comm_dst"], found["comm_tag"])
+                assert attributes["comm_dst"] == rank.number
+                key = (attributes["comm_src"], attributes["comm_dst"], attributes["comm_tag"])
                 assert key not in received
-                received[key] = (rank, node.id, found["comm_size"])
+                received[key] = (rank, node.id, attributes["comm_size"])
             else:
                 if node.type == messages.METADATA:
                     rank.read_groups(node, trace.world_size)
@@ -173,9 +178,9 @@ def test_astra_sim_runs_it_to_its_end(trace: Trace, tmp_path: Path) -> None:
 def test_what_astra_sim_does_not_have_is_refused_in_one_line(tmp_path: Path) -> None:
     reduce = Communication("reduce", (0, 1), "int8", 4, 4, root=0)
     uneven = Communication("all_to_all", (0, 1), "int8", 4, 4, splits_in=(1, 3), splits_out=(1, 3))
-    for event, what in ((reduce, "got reduce of rank 0"), (uneven, "got an uneven all_to_all of rank 0")):
+    for event, message in ((reduce, "got reduce of rank 0"), (uneven, "got an uneven all_to_all of rank 0")):
         other = replace(event, splits_in=event.splits_in[::-1], splits_out=event.splits_out[::-1])
-        with pytest.raises(ValueError, match=what):
+        with pytest.raises(ValueError, match=message):
             chakra_files(Trace("t", 2, 1, {0: (event,), 1: (other,)}))
 
 

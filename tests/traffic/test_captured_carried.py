@@ -39,20 +39,20 @@ def test_communication_that_the_next_iteration_waits_for_hides_behind_what_is_be
 
 
 def test_every_event_counts_once_and_follows_what_it_followed() -> None:
-    (own, other) = recorded_iteration(recorded()).ranks.values()
-    assert own == other
-    names = [event.name if isinstance(event, ComputeSpan) else event.op for event in own.values()]
+    (first_rank, second_rank) = recorded_iteration(recorded()).ranks.values()
+    assert first_rank == second_rank
+    names = [event.name if isinstance(event, ComputeSpan) else event.op for event in first_rank.values()]
     assert names == ["waits", "all_reduce", "after", "before"]
-    positions = list(own)
-    assert own[positions[3]].after == (positions[2],)
+    positions = list(first_rank)
+    assert first_rank[positions[3]].after == (positions[2],)
 
 
 def test_an_iteration_that_did_something_else_than_the_one_before_stays_as_it_is() -> None:
     trace = recorded(2)
     renamed = [replace(event, name="else") if isinstance(event, ComputeSpan) else event for event in trace.ranks[0][:4]]
     ranks = {rank: (*renamed, *trace.ranks[rank][4:]) for rank in (0, 1)}
-    (own, _) = recorded_iteration(replace(trace, ranks=ranks, chosen=1)).ranks.values()
-    assert list(own.values()) == [*trace.ranks[0][4:]]
+    (iteration, _) = recorded_iteration(replace(trace, ranks=ranks, chosen=1)).ranks.values()
+    assert list(iteration.values()) == [*trace.ranks[0][4:]]
 
 
 def test_what_waits_within_its_iteration_stays_as_it_is() -> None:
@@ -76,16 +76,16 @@ def test_a_rank_that_waits_only_through_another_waits() -> None:
     for number in range(3):
         first = 4 * number
         sent = (first - 3,) if number else ()
-        for rank, own in events.items():
-            own += [
+        for rank, rank_events in events.items():
+            rank_events += [
                 ComputeSpan("waits", None, None, 1.0, number, after=sent if rank == 0 else ()),
                 Communication("all_reduce", (0, 1), "uint8", SIZE, SIZE, number, group_name="x", after=(first, *sent)),
                 Communication("all_reduce", (0, 1), "uint8", 8, 8, number, group_name="y", after=(first,)),
                 ComputeSpan("last", None, None, 2.0, number, after=(first + 2,)),
             ]
-    trace = Trace("through", 2, 3, {rank: tuple(own) for rank, own in events.items()})
+    trace = Trace("through", 2, 3, {rank: tuple(rank_events) for rank, rank_events in events.items()})
     names = [
-        [event.name if isinstance(event, ComputeSpan) else event.group_name for event in own.values()]
-        for own in recorded_iteration(trace).ranks.values()
+        [event.name if isinstance(event, ComputeSpan) else event.group_name for event in rank_events.values()]
+        for rank_events in recorded_iteration(trace).ranks.values()
     ]
     assert names == [["waits", "x", "y", "last"], ["x", "y", "last", "waits"]]

@@ -47,7 +47,7 @@ def order(*ranks: tuple[Event, ...]) -> dict[str, set[str]]:
 
 
 def test_the_drawing_of_the_module() -> None:
-    told = order(
+    predecessors = order(
         (
             compute("c0", 0.0, 1.0),
             reduce("A", 1.0, 3.0),
@@ -57,13 +57,13 @@ def test_the_drawing_of_the_module() -> None:
         )
     )
     # A and B are communicators of their own here: B follows c1 only; c2 began after both had ended, in the gap
-    assert told == {"c0": set(), "A": {"c0"}, "c1": {"c0"}, "B": {"c1"}, "c2": {"c1", "A", "B"}}
+    assert predecessors == {"c0": set(), "A": {"c0"}, "c1": {"c0"}, "B": {"c1"}, "c2": {"c1", "A", "B"}}
 
 
 def test_compute_beside_a_collective_does_not_wait_for_it() -> None:
-    told = order((compute("c0", 0, 1), reduce("A", 1, 2), compute("c1", 1, 3), compute("c2", 3, 4)))
-    assert told["c1"] == {"c0"}
-    assert told["c2"] == {"c1"}  # A had ended while c1 ran: there was no gap to wait in
+    predecessors = order((compute("c0", 0, 1), reduce("A", 1, 2), compute("c1", 1, 3), compute("c2", 3, 4)))
+    assert predecessors["c1"] == {"c0"}
+    assert predecessors["c2"] == {"c1"}  # A had ended while c1 ran: there was no gap to wait in
 
 
 def test_a_communicator_works_in_order() -> None:
@@ -75,9 +75,9 @@ def test_a_communicator_works_in_order() -> None:
 def test_a_collective_waits_for_what_had_been_computed_when_it_began() -> None:
     events = {0: (compute("c0", 0, 1), compute("c1", 1, 4), reduce("A", 2, 3), compute("c2", 4, 5))}
     job = steps(recorded_iteration(Trace("toy", 1, 1, events)))
-    found = [(label(step.members[0].event), step.members[0].seconds, step.after) for step in job]
+    spans = [(label(step.members[0].event), step.members[0].seconds, step.after) for step in job]
     # c1 is cut where A began; A had ended while it ran: there was no gap in which it, or c2, could have waited for A
-    assert sorted(found) == [("A", 0, (1,)), ("c0", 1, ()), ("c1", 1, (0,)), ("c1", 2, (1,)), ("c2", 1, (2,))]
+    assert sorted(spans) == [("A", 0, (1,)), ("c0", 1, ()), ("c1", 1, (0,)), ("c1", 2, (1,)), ("c2", 1, (2,))]
 
 
 def test_compute_on_two_streams_is_united() -> None:
@@ -92,22 +92,22 @@ def test_compute_on_two_streams_is_united() -> None:
 
 
 def test_without_times_order_is_all_we_know() -> None:
-    told = order((compute("c0"), reduce("A"), compute("c1"), reduce("B")))
-    assert told == {"c0": set(), "A": {"c0"}, "c1": {"c0", "A"}, "B": {"c1"}}
+    predecessors = order((compute("c0"), reduce("A"), compute("c1"), reduce("B")))
+    assert predecessors == {"c0": set(), "A": {"c0"}, "c1": {"c0", "A"}, "B": {"c1"}}
 
 
 def test_what_was_recorded_goes_before_what_could_be_inferred() -> None:
-    told = order((compute("c0", 0, 1, ()), reduce("A", 1, 2, (0,)), compute("c1", 3, 4, (0,))))
-    assert told["c1"] == {"c0"}
+    predecessors = order((compute("c0", 0, 1, ()), reduce("A", 1, 2, (0,)), compute("c1", 3, 4, (0,))))
+    assert predecessors["c1"] == {"c0"}
 
 
 def test_a_collective_waits_for_all_its_members() -> None:
-    told = order(
+    predecessors = order(
         (compute("c0", after=()), reduce("A", after=(0,), ranks=2)),
         (compute("d0", after=()), reduce("A", after=(0,), ranks=2), compute("d1", after=(0, 1))),
     )
-    assert told["A"] == {"c0", "d0"}
-    assert told["d1"] == {"d0", "A"}
+    assert predecessors["A"] == {"c0", "d0"}
+    assert predecessors["d1"] == {"d0", "A"}
 
 
 def test_operations_of_a_group_match_one_by_one() -> None:
@@ -118,12 +118,12 @@ def test_operations_of_a_group_match_one_by_one() -> None:
 
 
 def test_a_transfer_waits_for_its_sender_only() -> None:
-    told = order(
+    predecessors = order(
         (compute("c0", after=()), point("send", 1, (0,))),
         (compute("d0", after=()), point("recv", 0, (0,)), compute("d1", after=(0, 1))),
     )
-    assert told["send"] == {"c0"}
-    assert told["d1"] == {"d0", "send"}
+    assert predecessors["send"] == {"c0"}
+    assert predecessors["d1"] == {"d0", "send"}
 
 
 def timed(op: str, peer: int, start: float, end: float) -> Communication:
@@ -214,5 +214,5 @@ def test_a_rank_computes_what_became_ready_first(bandwidth: float, finishes: dic
     traffic = lower(workload, AsCaptured().place(workload, None))
     fabric = IdealSwitch(bandwidth=bandwidth, degree=1, latency=0.0).build(traffic.servers, traffic.demand())
     timeline = simulate(place(traffic, fabric, name="some"))
-    found = {name.removesuffix(" rank 1"): end for name, end in zip(traffic.names(), timeline.task_finish, strict=True)}
-    assert {name: found[name] for name in finishes} == pytest.approx(finishes)
+    ends = {name.removesuffix(" rank 1"): end for name, end in zip(traffic.names(), timeline.task_finish, strict=True)}
+    assert {name: ends[name] for name in finishes} == pytest.approx(finishes)

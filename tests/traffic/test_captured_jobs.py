@@ -204,8 +204,8 @@ def test_servers_follow_from_the_ranks() -> None:
     workload = RecordedJob(trace(*[()] * 8), GPU)
     assert AsCaptured(2).place(workload, None).servers == 4
     assert AsCaptured(2).place(workload, 4).servers == 4
-    law = r"^strategy.servers: the trace has 8 ranks, 2 per server, so 4 servers, got 16$"
-    with pytest.raises(ValueError, match=law):
+    message = r"^strategy.servers: the trace has 8 ranks, 2 per server, so 4 servers, got 16$"
+    with pytest.raises(ValueError, match=message):
         AsCaptured(2).place(workload, 16)
     with pytest.raises(ValueError, match=r"^strategy.ranks_per_server: must divide the 8 ranks of the trace, got 3$"):
         AsCaptured(3).place(workload, None)

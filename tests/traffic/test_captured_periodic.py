@@ -45,26 +45,26 @@ class Job:
             for at in range(len(self.computes[0])):
                 for rank in (0, 1):
                     awaited = [
-                        ended.get((number - each.next_iteration, each), 0.0)
-                        for each in self.reduces
-                        if each.waited == at
+                        ended.get((number - reduce.next_iteration, reduce), 0.0)
+                        for reduce in self.reduces
+                        if reduce.waited == at
                     ]
                     start, seconds = max([free[rank], *awaited]), self.computes[rank][at]
                     free[rank] = start + seconds
                     events[rank].append(ComputeSpan(f"c{at}", start, start + seconds, seconds, iteration))
-                for each in self.reduces:
-                    if each.issued == at:
+                for reduce in self.reduces:
+                    if reduce.issued == at:
                         joined = [max(network, issue) for issue in free]
-                        network = max(joined) + each.seconds / faster
-                        ended[number, each] = network
-                        size = round(each.seconds * BANDWIDTH)
+                        network = max(joined) + reduce.seconds / faster
+                        ended[number, reduce] = network
+                        size = round(reduce.seconds * BANDWIDTH)
                         for rank in (0, 1):
                             times = {"issue": free[rank], "start": joined[rank], "end": network, "group_name": "x"}
                             events[rank].append(
                                 Communication("all_reduce", (0, 1), "uint8", size, size, iteration, **times)
                             )
             ends.append(max(free))
-        trace = Trace("job", 2, RECORDED, {rank: tuple(own) for rank, own in enumerate(events)})
+        trace = Trace("job", 2, RECORDED, {rank: tuple(rank_events) for rank, rank_events in enumerate(events)})
         return trace, (ends[-1] - ends[-1 - ITERATIONS // 2]) / (ITERATIONS // 2)
 
 
@@ -79,7 +79,7 @@ def jobs(draw: st.DrawFn) -> Job:
         later = issued + 1 == count or draw(st.booleans())
         waited = draw(st.integers(0, issued) if later else st.integers(issued + 1, count - 1))
         reduces.append(Reduce(issued, waited, later, MS * draw(st.integers(1, 25))))
-    return Job(computes, tuple(sorted(reduces, key=lambda each: each.issued)))
+    return Job(computes, tuple(sorted(reduces, key=lambda reduce: reduce.issued)))
 
 
 @settings(max_examples=60)

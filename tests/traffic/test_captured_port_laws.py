@@ -23,7 +23,7 @@ from topoflow.workload.gpu import Gpu
 
 LOCAL = 100.0  # B/s of the port of a rank to the others of its server
 ROUNDING = 1e-9
-EACH = 120  # bytes that a member hands to another in a gather or a scatter
+BYTES_PER_MEMBER = 120  # bytes that a member hands to another in a gather or a scatter
 
 
 def exchange(group: tuple[int, ...], sends: tuple[int, ...], receives: tuple[int, ...]) -> Communication:
@@ -39,7 +39,7 @@ def recorded(draw: st.DrawFn) -> tuple[dict[int, Communication], int, int]:
     per_server = draw(st.sampled_from([1, 2, 4]))
     ranks = per_server * draw(st.integers(1, 4))
     group = tuple(draw(st.permutations(range(ranks)))[: draw(st.integers(1, ranks))])
-    op, size = draw(st.sampled_from(COLLECTIVES)), len(group) * EACH
+    op, size = draw(st.sampled_from(COLLECTIVES)), len(group) * BYTES_PER_MEMBER
     root = draw(st.sampled_from(group)) if op in ROOTED else None
     one = Communication(op, group, "uint8", size, size, root=root, after=())
     if op == "all_to_all":
@@ -54,7 +54,7 @@ def recorded(draw: st.DrawFn) -> tuple[dict[int, Communication], int, int]:
         ]
         return dict(zip(group, events, strict=True)), ranks, per_server
     if op in ("gather", "scatter"):
-        small = (EACH, size) if op == "gather" else (size, EACH)
+        small = (BYTES_PER_MEMBER, size) if op == "gather" else (size, BYTES_PER_MEMBER)
         one = Communication(op, group, "uint8", *small, root=root, after=())
     return dict.fromkeys(group, one), ranks, per_server
 
@@ -66,18 +66,22 @@ def least(members: dict[int, Communication], per_server: int, network: float) ->
     servers = {rank // per_server for rank in group}
     shares = len(servers) < len(group)
     if event.op == "all_to_all":
-        sends = {(rank, peer): n for rank, own in members.items() for peer, n in zip(group, own.splits_in, strict=True)}
+        sends = {
+            (rank, peer): n
+            for rank, communication in members.items()
+            for peer, n in zip(group, communication.splits_in, strict=True)
+        }
     elif event.op in ("gather", "scatter"):
-        sends = {(rank, root) if event.op == "gather" else (root, rank): EACH for rank in group}
+        sends = {(rank, root) if event.op == "gather" else (root, rank): BYTES_PER_MEMBER for rank in group}
     else:
         both = LOCAL * shares + network * (len(servers) > 1)  # B/s through both ports of a rank
         return bus_factor(event.op, len(group)) * event.bytes_in / both if both else 0.0
     seconds: dict[tuple[str, int], float] = defaultdict(float)
     for (source, target), size in sends.items():
-        here, there = source // per_server, target // per_server
-        if here != there:
-            seconds["server sends", here] += size / network
-            seconds["server receives", there] += size / network
+        source_server, target_server = source // per_server, target // per_server
+        if source_server != target_server:
+            seconds["server sends", source_server] += size / network
+            seconds["server receives", target_server] += size / network
         elif source != target:
             seconds["rank sends", source] += size / LOCAL
             seconds["rank receives", target] += size / LOCAL
@@ -89,11 +93,11 @@ def check(members: dict[int, Communication], ranks: int, per_server: int, networ
     workload = RecordedJob(trace, Gpu("toy", {"float32": 1.0}, 1.0, LOCAL, 1.0))
     traffic = lower_captured(workload, AsCaptured(per_server).place(workload, None))
     fabric = IdealSwitch(bandwidth=network, degree=1, latency=0.0).build(traffic.servers, Demand(traffic.servers))
-    (found,) = Fluid().simulate([place(traffic, fabric, name="world")])
-    wanted = least(members, per_server, network)
-    assert found.makespan >= wanted * (1 - ROUNDING)
+    (timeline,) = Fluid().simulate([place(traffic, fabric, name="world")])
+    bound = least(members, per_server, network)
+    assert timeline.makespan >= bound * (1 - ROUNDING)
     if len({rank // per_server for rank in members}) == 1:
-        assert found.makespan == pytest.approx(wanted, rel=ROUNDING)
+        assert timeline.makespan == pytest.approx(bound, rel=ROUNDING)
 
 
 @given(recorded(), st.sampled_from([1e1, 1e2, 1e4]))

@@ -43,19 +43,19 @@ def run(program: list[Op], ranks: int, iterations: int, bandwidth: float) -> Tra
     """The record of a job: every rank executes the program; an all-reduce begins when all have joined it."""
     gpus = [Rank() for _ in range(ranks)]
     for iteration in range(iterations):
-        for what, stream, amount, skew in [*program, ("sync", 0, 0.0, 0.0), ("compute", 0, 1.0, 0.0)]:
+        for kind, stream, amount, skew in [*program, ("sync", 0, 0.0, 0.0), ("compute", 0, 1.0, 0.0)]:
             for index, gpu in enumerate(gpus):
                 gpu.host += 0.01
                 seconds = amount * (1 + skew * index / ranks)
-                if what == "host":
+                if kind == "host":
                     gpu.host += seconds
-                elif what == "sync":
+                elif kind == "sync":
                     gpu.host = max([gpu.host, *gpu.free.values()])
-                elif what in ("compute", "unsized"):
-                    gpu.run(stream, seconds, iteration, what == "unsized")
-            if what == "send":
+                elif kind in ("compute", "unsized"):
+                    gpu.run(stream, seconds, iteration, kind == "unsized")
+            if kind == "send":
                 _send(gpus, int(100 * amount), iteration, waited=stream == 1, bandwidth=bandwidth)
-            if what == "reduce":
+            if kind == "reduce":
                 _reduce(gpus, int(100 * amount), iteration, waited=stream == 1, bandwidth=bandwidth)
     return Trace("random", ranks, iterations, {rank: tuple(gpu.events) for rank, gpu in enumerate(gpus)})
 
@@ -135,10 +135,12 @@ def test_a_replay_on_a_faster_network_is_between_what_was_recorded_and_what_the_
 
     The upper end is no approximation: a profile does not say that what ran after a collective did not wait for it.
     """
-    seen = [(what, 0 if what == "unsized" else stream, amount, skew) for what, stream, amount, skew in program]
-    seen = [(what, 0 if what == "compute" else stream, *rest) for what, stream, *rest in seen if what != "host"]
-    trace = run(seen, 2, 3, BANDWIDTH)
-    recorded, other = (representative(each).seconds for each in (trace, run(seen, 2, 3, 2 * BANDWIDTH)))
+    operations = [(kind, 0 if kind == "unsized" else stream, amount, skew) for kind, stream, amount, skew in program]
+    operations = [
+        (kind, 0 if kind == "compute" else stream, *rest) for kind, stream, *rest in operations if kind != "host"
+    ]
+    trace = run(operations, 2, 3, BANDWIDTH)
+    recorded, other = (representative(recording).seconds for recording in (trace, run(operations, 2, 3, 2 * BANDWIDTH)))
     assert recorded is not None
     assert other is not None
     assert (1 - 1e-9) * other <= replayed(trace, 2 * BANDWIDTH) <= (1 + 1e-9) * recorded

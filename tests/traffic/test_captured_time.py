@@ -46,14 +46,14 @@ def replayed(trace: Trace, bandwidth: float) -> float:
 
 
 def test_what_the_host_held_up_is_part_of_the_job() -> None:
-    told = times(
+    seconds = times(
         compute("c0", 0.0, 2.0, 1.5),  # its own gaps count: 2.0
         reduce("A", 2.5, 4.0),  # 2.5 - 2.0 after c0 was over
         compute("c1", 3.0, 3.5, 0.5),  # beside A: nothing but the host held it up, 3.5 - 2.0
         reduce("B", 4.0, 7.0),  # after c1: 4.0 - 3.5
         compute("c2", 7.25, 8.0, 0.75),  # waited for B: 8.0 - 7.0
     )
-    assert told == pytest.approx({"c0": 2.0, "A": 0.5, "c1": 1.5, "B": 0.5, "c2": 1.0})
+    assert seconds == pytest.approx({"c0": 2.0, "A": 0.5, "c1": 1.5, "B": 0.5, "c2": 1.0})
 
 
 def test_only_the_time_in_which_kernels_ran_is_computing() -> None:
@@ -83,13 +83,13 @@ def test_an_iteration_begins_where_the_one_before_ended() -> None:
 
     # 2 s, half a second of nothing, 2 s again: nobody knows when the first began; the second takes 2.5 s
     assert times(*iteration(0, 0.0), *iteration(1, 2.5))["c1"] == pytest.approx(1.5)
-    told = times(*iteration(0, 0.0), *iteration(1, 2.5), *iteration(2, 6.0))  # periods of 2.5 and 3.5 s
-    assert told["c1"] == pytest.approx(1.5)  # 3.5 - 2.0
+    seconds = times(*iteration(0, 0.0), *iteration(1, 2.5), *iteration(2, 6.0))  # periods of 2.5 and 3.5 s
+    assert seconds["c1"] == pytest.approx(1.5)  # 3.5 - 2.0
 
 
 def test_what_the_record_says_an_event_followed_has_its_own_time() -> None:
-    told = times(compute("c0", 0.0, 2.0, 1.5, after=()), compute("c1", 5.0, 6.0, 0.25, after=(0,)))
-    assert told == {"c0": 1.5, "c1": 0.25}
+    seconds = times(compute("c0", 0.0, 2.0, 1.5, after=()), compute("c1", 5.0, 6.0, 0.25, after=(0,)))
+    assert seconds == {"c0": 1.5, "c1": 0.25}
 
 
 def test_a_communication_without_times_says_nothing_about_the_host() -> None:

@@ -19,29 +19,29 @@ spans = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 40)), min_size=1, 
 
 def laid_out(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """(begin, length) one after the other."""
-    found, at = [], 0
+    placed, at = [], 0
     for idle, busy in spans:
-        found.append((at + idle, busy))
+        placed.append((at + idle, busy))
         at += idle + busy
-    return found
+    return placed
 
 
-def repeated(computed: list[tuple[int, int]], sent: list[tuple[int, int]], period: int, apart: int = 0) -> Trace:
-    """(begin, length) in ms of what two ranks did in every iteration; rank 1 began ``apart`` later."""
+def repeated(computed: list[tuple[int, int]], sent: list[tuple[int, int]], period: int, lag: int = 0) -> Trace:
+    """(begin, length) in ms of what two ranks did in every iteration; rank 1 began ``lag`` later."""
 
     def events(rank: int) -> tuple[Event, ...]:
-        late = rank * apart * MS
-        found: list[tuple[float, Event]] = []
+        late = rank * lag * MS
+        timed: list[tuple[float, Event]] = []
         for number in range(ITERATIONS):
             for begin, length in computed:
                 at = (number * period + begin) * MS
                 computes = ComputeSpan(f"c{begin}", at + late, at + late + length * MS, length * MS, number)
-                found.append((at, computes))
+                timed.append((at, computes))
             for begin, length in sent:
                 at, size = (number * period + begin) * MS, round(length * MS * BANDWIDTH)
                 group, times = (0, 1), {"issue": at, "start": at, "end": at + length * MS, "group_name": "x"}
-                found.append((at, Communication("all_reduce", group, "uint8", size, size, number, **times)))
-        return tuple(event for _, event in sorted(found, key=lambda item: item[0]))
+                timed.append((at, Communication("all_reduce", group, "uint8", size, size, number, **times)))
+        return tuple(event for _, event in sorted(timed, key=lambda item: item[0]))
 
     return Trace("repeated", 2, ITERATIONS, {0: events(0), 1: events(1)})
 
@@ -73,7 +73,7 @@ def test_an_all_gather_that_the_next_iteration_overlaps_does_not_hold_up_a_job()
 
 def test_what_two_ranks_share_is_cut_alike() -> None:
     # the all-reduce at 1 ms of an iteration is under way, on another communicator, where the one of 9 to 12 ms ends
-    trace = repeated([(0, 10)], [(9, 3)], 10, apart=1)
+    trace = repeated([(0, 10)], [(9, 3)], 10, lag=1)
     other = {
         rank: tuple(
             Communication("all_reduce", (0, 1), "uint8", 4_000_000, 4_000_000, number, **times, group_name="y")

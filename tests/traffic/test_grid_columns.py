@@ -74,8 +74,8 @@ def test_the_columns_are_the_tasks_of_the_oracle(rule: Parallel, gpus: int, serv
         assume(False)
     assert isinstance(grid, ParallelGrid)
     expected = lower_by_objects(workload, grid, table_of(None, rule.pipeline, grid.microbatches, rule.pipeline).order)
-    found = lower(workload, grid)
-    assert (found.tasks, found.queued) == expected
+    lowered = lower(workload, grid)
+    assert (lowered.tasks, lowered.queued) == expected
 
 
 def gpipe(stages: int, microbatches: int) -> list[Pass]:
@@ -90,11 +90,11 @@ def test_another_order_of_passes_is_another_schedule(stages: int) -> None:
     grid = Parallel(pipeline=stages, microbatches=4 * stages).place(workload, 8)
     assert isinstance(grid, ParallelGrid)
     passes = gpipe(stages, grid.microbatches)
-    found = lower_pipelined(workload, grid, passes)
-    assert (found.tasks, found.queued) == lower_by_objects(workload, grid, passes)
+    lowered = lower_pipelined(workload, grid, passes)
+    assert (lowered.tasks, lowered.queued) == lower_by_objects(workload, grid, passes)
     other = lower(workload, grid)
-    assert sorted(found.names()) == sorted(other.names())  # the same work in another order
-    assert found.bytes.sum() == pytest.approx(other.bytes.sum())
+    assert sorted(lowered.names()) == sorted(other.names())  # the same work in another order
+    assert lowered.bytes.sum() == pytest.approx(other.bytes.sum())
 
 
 class _Iteration:
@@ -112,7 +112,10 @@ class _Iteration:
         self.reduced: Ends = dict.fromkeys(range(grid.servers), ())  # all-reduces of a server's gradients
         self.queued: dict[int, int] = {}  # a bucket -> the one before it on the same communicator
         self.handover = handover_bytes(workload, grid)
-        self.works = [(forward_work(workload, grid, held), backward_work(workload, grid, held)) for held in self.held]
+        self.works = [
+            (forward_work(workload, grid, stage_layers), backward_work(workload, grid, stage_layers))
+            for stage_layers in self.held
+        ]
         self.groups = {
             (stage, kind): grid.groups(stage, along)
             for stage in range(grid.pipeline)
@@ -134,15 +137,15 @@ class _Iteration:
         if one.stage > 0:
             self._send(one, one.stage - 1, "gradients")
 
-    def _work(self, one: Pass, work: PassWork, name: str) -> None:
+    def _work(self, current: Pass, work: PassWork, name: str) -> None:
         """Compute and collectives on every server of the stage."""
-        arrived = self.arrived.pop(one, {})
+        arrived = self.arrived.pop(current, {})
         ends: Ends = {}
-        for server in self.grid.stage_servers(one.stage):
+        for server in self.grid.stage_servers(current.stage):
             awaited = ascending((*self.busy[server], *arrived.get(server, ())))
             ends[server] = (self.tasks.add(Compute(work.seconds, server, awaited, f"{name} @{server}")),)
-        for kind, size, calls in ((kind, *each) for kind, sizes in work.sent.items() for each in sizes.items()):
-            groups = self.groups.get((one.stage, kind))
+        for kind, size, calls in ((kind, *item) for kind, sizes in work.sent.items() for item in sizes.items()):
+            groups = self.groups.get((current.stage, kind))
             if groups:
                 op = OPERATION.get(kind, kind)
                 ends = self.tasks.collective(op, size * calls, groups, ends, f"{kind} {name}", calls)
@@ -157,25 +160,29 @@ class _Iteration:
             arrived[target] = (self.tasks.add(Transfer(bytes, source, target, self.busy[source], name)),)
         self.arrived[Pass(stage, one.microbatch, one.kind)] = arrived
 
-    def _last_backward(self, one: Pass, name: str) -> None:
+    def _last_backward(self, current: Pass, name: str) -> None:
         """The pass that completes the gradients: cut behind each layer that completes a bucket."""
-        closing = self._buckets(one.stage)
-        latest: dict[str, Ends] = defaultdict(lambda: dict.fromkeys(self.grid.stage_servers(one.stage), ()))
+        closing = self._buckets(current.stage)
+        latest: dict[str, Ends] = defaultdict(lambda: dict.fromkeys(self.grid.stage_servers(current.stage), ()))
         piece: list[tuple[Layer, float]] = []
-        for position, held in enumerate(reversed(self.held[one.stage])):
-            piece.append(held)
-            closed = closing.get(held[0].name, [])
-            if closed or position == len(self.held[one.stage]) - 1:
-                self._work(one, backward_work(self.workload, self.grid, piece), f"{name} {held[0].name}")
+        for position, held_layer in enumerate(reversed(self.held[current.stage])):
+            piece.append(held_layer)
+            closed = closing.get(held_layer[0].name, [])
+            if closed or position == len(self.held[current.stage]) - 1:
+                self._work(current, backward_work(self.workload, self.grid, piece), f"{name} {held_layer[0].name}")
                 piece = []
             for kind, bucket in closed:
                 after = {server: (*self.busy[server], *waits) for server, waits in latest[kind].items()}
-                groups = self.groups[one.stage, kind]
+                groups = self.groups[current.stage, kind]
                 earlier = latest[kind]
                 latest[kind] = self.tasks.collective(
-                    "all_reduce", bucket.bytes, groups, after, f"bucket {held[0].name}"
+                    "all_reduce", bucket.bytes, groups, after, f"bucket {held_layer[0].name}"
                 )
-                self.queued |= {latest[kind][server][0]: own[0] for server, own in earlier.items() if own}
+                self.queued |= {
+                    latest[kind][server][0]: earlier_tasks[0]
+                    for server, earlier_tasks in earlier.items()
+                    if earlier_tasks
+                }
         for ends in latest.values():
             self.reduced |= {server: (*self.reduced[server], *waits) for server, waits in ends.items()}
 
@@ -265,7 +272,7 @@ class Tasks:
         if count > 1:
             size = bytes * local * group.side_by_side
             between = self.add(Collective("all_to_all", size, group.servers, together(waits), name, calls=calls))
-            ends = {server: (*own, between) for server, own in ends.items()}
+            ends = {server: (*inside_tasks, between) for server, inside_tasks in ends.items()}
         return ends
 
 

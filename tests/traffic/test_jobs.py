@@ -36,7 +36,7 @@ def test_a_job_does_the_same_on_other_servers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "law"),
+    ("make", "message"),
     [
         (
             lambda: on_servers(Traffic.from_tasks("job", 2, ()), (1, 1), 4),
@@ -50,6 +50,6 @@ def test_a_job_does_the_same_on_other_servers() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_an_error_with_its_law(make, law) -> None:
-    with pytest.raises(ValueError, match=law):
+def test_what_cannot_be_is_an_error_with_its_law(make, message) -> None:
+    with pytest.raises(ValueError, match=message):
         make()

@@ -83,12 +83,12 @@ def test_buckets_are_the_backward_order_of_each_group_cut_at_its_caps(
     buckets = gradient_buckets(workload, Placement("some", 3, placement))
     sizes = {f"L{index}": size * 2**20 for index, (size, _) in enumerate(layers)}
     for group in set(placement.values()):
-        own = [bucket for bucket in buckets if bucket.group == group]
+        group_buckets = [bucket for bucket in buckets if bucket.group == group]
         replicas = len(group) * gpus
         expected = [name for name in reversed(placement) if placement[name] == group and sizes[name] and replicas > 1]
-        assert [name for bucket in own for name in bucket.layers] == expected
-        for position, bucket in enumerate(own):
+        assert [name for bucket in group_buckets for name in bucket.layers] == expected
+        for position, bucket in enumerate(group_buckets):
             cap = (25 if position else 1) * 2**20
             assert bucket.bytes == sum(sizes[name] for name in bucket.layers)
             assert bucket.bytes - sizes[bucket.layers[-1]] < cap  # it was not full before its last layer
-            assert bucket.bytes >= cap or position == len(own) - 1
+            assert bucket.bytes >= cap or position == len(group_buckets) - 1

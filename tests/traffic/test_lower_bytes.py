@@ -137,8 +137,8 @@ def test_a_gather_and_a_scatter_are_on_rings_an_all_reduce() -> None:
     # their order is free as well, and each sends (n-1)/n S per rank, of the 2 (n-1)/n S of an all-reduce
     halves = tuple(Collective(op, 30.0, (0, 1, 2), local=2) for op in ("reduce_scatter", "all_gather"))
     demand = Traffic.from_tasks("t", 3, halves).demand()
-    whole = Traffic.from_tasks("t", 3, (Collective("all_reduce", 30.0, (0, 1, 2), local=2),)).demand()
-    assert demand.all_reduce == whole.all_reduce == {(0, 1, 2): 30.0}
+    all_reduce = Traffic.from_tasks("t", 3, (Collective("all_reduce", 30.0, (0, 1, 2), local=2),)).demand()
+    assert demand.all_reduce == all_reduce.all_reduce == {(0, 1, 2): 30.0}
     assert not demand.matrix().any()
 
 

@@ -62,9 +62,9 @@ def strategies(draw: st.DrawFn, workload: LayerGraph) -> Placement:
 
 @given(jobs())
 def test_the_columns_are_the_tasks_of_the_oracle(job: tuple[LayerGraph, list[Placement]]) -> None:
-    workload, asked = job
+    workload, placements = job
     lowerer = Lowerer(workload)
-    for strategy in asked:
+    for strategy in placements:
         assert list(lowerer.lower(strategy).tasks) == lower_by_objects(workload, strategy)
 
 
@@ -149,12 +149,12 @@ class _Iteration:
     def forward(self, layer: Layer) -> None:
         inputs: dict[int, list[int]] = defaultdict(list)
         for (source, target), message in self.messages(layer).items():
-            made = _ascending(self.forwards[earlier, source] for earlier in message)
+            awaited = _ascending(self.forwards[earlier, source] for earlier in message)
             if source == target:
-                inputs[target].extend(made)
+                inputs[target].extend(awaited)
             else:
                 name = f"activations {layer.name} {source}>{target}"
-                inputs[target].append(self.add(Transfer(sum(message.values()), source, target, made, name)))
+                inputs[target].append(self.add(Transfer(sum(message.values()), source, target, awaited, name)))
         for host, samples in self.samples(layer.name).items():
             seconds = forward_seconds(self.workload, layer, samples)
             task = Compute(seconds, host, _ascending(inputs[host]), f"forward {layer.name} @{host}")

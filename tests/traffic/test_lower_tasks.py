@@ -134,12 +134,12 @@ def test_a_bucket_waits_for_its_layers_on_all_holders_and_for_the_bucket_before(
             queues[group].append(layer.name)
     for index, task in enumerate(traffic.tasks):
         if isinstance(task, Collective):
-            left = task.bytes
-            while left > 0:
+            remaining = task.bytes
+            while remaining > 0:
                 name = queues[task.group].pop(0)
-                left -= sizes[name]
+                remaining -= sizes[name]
                 assert {names[f"backward {name} @{host}"] for host in task.group} <= before[index]
-            assert left == 0
+            assert remaining == 0
             assert previous.setdefault(task.group, index) in before[index] | {index}
             previous[task.group] = index
     assert not any(queues.values())

@@ -42,9 +42,9 @@ def sent(job: LayerGraph, servers: int, node: int, **degrees: int) -> tuple[floa
     """
     grid = Parallel(**degrees).place(job, servers)
     demand = lower(job, grid).demand()
-    apart = demand.source // node != demand.target // node
+    between = demand.source // node != demand.target // node
     gpus = servers * job.gpus_per_server
-    return float(demand.bytes[apart].sum()) / gpus, float(demand.bytes[~apart].sum()) / gpus
+    return float(demand.bytes[between].sum()) / gpus, float(demand.bytes[~between].sum()) / gpus
 
 
 @pytest.mark.parametrize(("limit", "nodes"), [(1, 2), (1, 4), (2, 4), (4, 4), (4, 2), (8, 4)])

@@ -40,8 +40,8 @@ COSTS_NOTHING = {"bandwidth": 1e18, "degree": 1, "latency": 0.0}
 
 
 def simulate(traffic: Traffic, **switch: float) -> Timeline:
-    given = {"bandwidth": 12.5e9, "degree": 4, "latency": 1e-6} | switch
-    fabric = IdealSwitch(**given).build(traffic.servers, traffic.demand())
+    settings = {"bandwidth": 12.5e9, "degree": 4, "latency": 1e-6} | switch
+    fabric = IdealSwitch(**settings).build(traffic.servers, traffic.demand())
     return Fluid().simulate([place(traffic, fabric, name="one", all_reduce="hierarchical", rings="flows")])[0]
 
 
@@ -55,8 +55,8 @@ def network_bytes(workload: Workload, rule: Parallel, servers: int) -> dict[str,
     replicas = servers // (t * c * p)
     stream = rule.replica_samples(workload) / m * 64 * 32 * 2  # b s h of a microbatch
     experts = sum(layer.parameters for layer in workload.layers if layer.kind == "expert")
-    whole = sum(layer.parameters for layer in workload.layers if layer.kind == "norm" or "router" in layer.name)
-    split = workload.parameters - experts - whole
+    replicated = sum(layer.parameters for layer in workload.layers if layer.kind == "norm" or "router" in layer.name)
+    split = workload.parameters - experts - replicated
     ends = 2  # the embedding's outputs, the gradients of the head's inputs
     dense, sparse = replicas * c, replicas * c // e  # replicas of a parameter
     return {
@@ -64,7 +64,7 @@ def network_bytes(workload: Workload, rule: Parallel, servers: int) -> dict[str,
         "context": m * replicas * 4 * 3 * (c - 1) * stream,  # 2 * 32 columns of keys and values are h
         "expert": m * replicas * 4 * 4 * (e - 1) / e * 2 * stream,
         "pipeline": m * replicas * 2 * (p - 1) * stream,
-        "data": 2 * 2 * ((dense - 1) * (split + t * whole) + (sparse - 1) * experts),
+        "data": 2 * 2 * ((dense - 1) * (split + t * replicated) + (sparse - 1) * experts),
     }
 
 
@@ -88,21 +88,21 @@ def test_a_mixture_sends_its_closed_form(rule: Parallel) -> None:
 
 @pytest.mark.parametrize("rule", [EVERYTHING, Parallel(pipeline=4, microbatches=2)], ids=["everything", "pipeline"])
 def test_the_closed_form_holds_kind_by_kind(rule: Parallel) -> None:
-    found: dict[str, float] = defaultdict(float)
+    sent: dict[str, float] = defaultdict(float)
     for task in lower(MIXTURE, rule.place(MIXTURE, 32)).tasks:
         if isinstance(task, Transfer):
-            found["pipeline"] += task.bytes
+            sent["pipeline"] += task.bytes
         elif isinstance(task, Collective):
             n, kind = len(task.group), task.name.split()[0]
             factor = 2 * (n - 1) if kind == "bucket" else n - 1
-            found[kind] += factor * task.bytes
+            sent[kind] += factor * task.bytes
     expected = network_bytes(MIXTURE, rule, 32)
-    assert found["gather_inputs"] == found["scatter_outputs"] == pytest.approx(expected["tensor"] / 2)
-    assert found["all_gather"] == pytest.approx(2 * found["reduce_scatter"])
-    assert found["all_gather"] + found["reduce_scatter"] == pytest.approx(expected["context"])
-    assert found["all_to_all"] == pytest.approx(expected["expert"])
-    assert found["pipeline"] == pytest.approx(expected["pipeline"])
-    assert found["bucket"] == pytest.approx(expected["data"])
+    assert sent["gather_inputs"] == sent["scatter_outputs"] == pytest.approx(expected["tensor"] / 2)
+    assert sent["all_gather"] == pytest.approx(2 * sent["reduce_scatter"])
+    assert sent["all_gather"] + sent["reduce_scatter"] == pytest.approx(expected["context"])
+    assert sent["all_to_all"] == pytest.approx(expected["expert"])
+    assert sent["pipeline"] == pytest.approx(expected["pipeline"])
+    assert sent["bucket"] == pytest.approx(expected["data"])
 
 
 def test_a_gpt_reduces_8_b_s_h_per_block() -> None:
@@ -179,9 +179,9 @@ def test_the_bubble_is_p_minus_1_over_m(stages: int, samples: int) -> None:
     workload = replace(equal_blocks(24), batch_per_gpu=samples)
     microbatches = samples * stages
     rule = Parallel(pipeline=stages, microbatches=microbatches)
-    found = simulate(lower(workload, rule.place(workload, stages)), **COSTS_NOTHING).makespan
+    makespan = simulate(lower(workload, rule.place(workload, stages)), **COSTS_NOTHING).makespan
     ideal = samples * 24 * 3 * 10e-3  # s of one GPU, forward and backward; a stage has a part of that of all samples
-    assert found == pytest.approx(ideal * (1 + (stages - 1) / microbatches))
+    assert makespan == pytest.approx(ideal * (1 + (stages - 1) / microbatches))
 
 
 @pytest.mark.parametrize(("ranks", "virtual"), [(2, 2), (2, 12), (3, 2), (4, 3), (4, 6)])
@@ -192,9 +192,9 @@ def test_the_interleaved_bubble_is_p_minus_1_over_m_v(ranks: int, virtual: int, 
     rule = Parallel(pipeline=ranks, microbatches=groups * ranks, virtual=virtual)
     strategy = rule.place(workload, ranks)
     assert (len(strategy.stages), strategy.virtual) == (ranks * virtual, virtual)
-    found = simulate(lower(workload, strategy), **COSTS_NOTHING).makespan
+    makespan = simulate(lower(workload, strategy), **COSTS_NOTHING).makespan
     ideal = groups * 24 * 3 * 10e-3
-    assert found == pytest.approx(ideal * (1 + (ranks - 1) / (groups * ranks * virtual)))
+    assert makespan == pytest.approx(ideal * (1 + (ranks - 1) / (groups * ranks * virtual)))
 
 
 @pytest.mark.parametrize("virtual", [1, 2, 3])
@@ -209,16 +209,16 @@ def test_interleaved_stages_hand_over_v_times_as_often(virtual: int) -> None:
 
 @pytest.mark.parametrize("rule", [Parallel(tensor=2, pipeline=2, microbatches=4, virtual=2)])
 def test_what_is_cut_otherwise_sends_the_same_if_interleaved(rule: Parallel) -> None:
-    whole = replace(rule, virtual=1)
+    plain = replace(rule, virtual=1)
     sums = []
-    for each in (whole, rule):
-        found: dict[str, float] = defaultdict(float)
-        for task in lower(MIXTURE, each.place(MIXTURE, 16)).tasks:
+    for variant in (plain, rule):
+        totals: dict[str, float] = defaultdict(float)
+        for task in lower(MIXTURE, variant.place(MIXTURE, 16)).tasks:
             if isinstance(task, Collective):
-                found[task.op] += task.bytes
+                totals[task.op] += task.bytes
             elif isinstance(task, Compute):
-                found[f"seconds of {task.server}"] += task.seconds
-        sums.append(found)
+                totals[f"seconds of {task.server}"] += task.seconds
+        sums.append(totals)
     assert sums[0] == pytest.approx(sums[1])
 
 
@@ -227,8 +227,8 @@ def test_a_slow_network_adds_its_latency_to_every_handover() -> None:
     workload = equal_blocks(24)
     traffic = lower(workload, Parallel(pipeline=4, microbatches=1).place(workload, 4))
     samples = 4  # of the replica
-    found = simulate(traffic, bandwidth=1e18, degree=1, latency=5e-3).makespan
-    assert found == pytest.approx(samples * 24 * 30e-3 + 6 * 10e-3)
+    makespan = simulate(traffic, bandwidth=1e18, degree=1, latency=5e-3).makespan
+    assert makespan == pytest.approx(samples * 24 * 30e-3 + 6 * 10e-3)
 
 
 def test_tensor_ranks_wait_for_their_gathers_and_reductions() -> None:
@@ -239,8 +239,8 @@ def test_tensor_ranks_wait_for_their_gathers_and_reductions() -> None:
     traffic = lower(workload, strategy)
     computing = sum(task.seconds for task in traffic.tasks if isinstance(task, Compute)) / 2
     reducing = 4 * (4 * 12 + 2) * (6 * 1024 * 768 * 2) / 12.5e9
-    found = simulate(traffic, bandwidth=12.5e9, degree=1, latency=0.0)
-    assert found.makespan == pytest.approx(computing + reducing)
+    timeline = simulate(traffic, bandwidth=12.5e9, degree=1, latency=0.0)
+    assert timeline.makespan == pytest.approx(computing + reducing)
 
 
 @pytest.mark.parametrize("rule", [EVERYTHING, Parallel(tensor=4, expert=4), Parallel(pipeline=4), Parallel(context=8)])
@@ -267,22 +267,22 @@ def test_gradients_are_reduced_beside_the_last_backward_pass() -> None:
     workload = Transformer(A100, layers=24).build()
     strategy = Parallel(tensor=4, pipeline=2, microbatches=4).place(workload, 8)
     traffic = lower(workload, strategy)
-    found = simulate(traffic)
+    timeline = simulate(traffic)
     buckets = [index for index, task in enumerate(traffic.tasks) if task.name.startswith("bucket")]
     passes = [index for index, task in enumerate(traffic.tasks) if task.name.startswith("backward 0.3")]
-    assert found.task_start[buckets].min() < found.task_finish[passes].max()
+    assert timeline.task_start[buckets].min() < timeline.task_finish[passes].max()
     for index in buckets:  # but none before its stage has seen the last microbatch
         bucket = traffic.tasks[index]
         assert isinstance(bucket, Collective)
         stage = 0 if 0 in bucket.group else 1
         begin = [number for number, task in enumerate(traffic.tasks) if task.name.startswith(f"backward {stage}.3")]
-        assert found.task_start[index] >= found.task_finish[begin].min()
+        assert timeline.task_start[index] >= timeline.task_finish[begin].min()
 
 
 def test_a_server_does_one_pass_at_a_time() -> None:
     """The collectives of a pass hold its GPUs: no server begins another pass before they are done."""
     traffic = lower(MIXTURE, EVERYTHING.place(MIXTURE, 32))
-    found = simulate(traffic, bandwidth=1e9)
+    timeline = simulate(traffic, bandwidth=1e9)
     for server in (0, 31):
         mine = [
             index
@@ -290,9 +290,9 @@ def test_a_server_does_one_pass_at_a_time() -> None:
             if (isinstance(task, Compute) and task.name.endswith(f" @{server}") and "optimizer" not in task.name)
             or (isinstance(task, Collective) and server in task.group and "ward" in task.name)
         ]
-        ends = found.task_finish[mine]
+        ends = timeline.task_finish[mine]
         starts = [
-            found.task_start[index] if isinstance(traffic.tasks[index], Collective) else ends[place] - seconds(task)
+            timeline.task_start[index] if isinstance(traffic.tasks[index], Collective) else ends[place] - seconds(task)
             for place, index in enumerate(mine)
             if (task := traffic.tasks[index])
         ]
@@ -356,10 +356,10 @@ def test_gradients_of_weights_wait_for_nothing_but_their_rank() -> None:
     grid = Parallel(tensor=2, pipeline=2, microbatches=8, schedule="zb_v").place(MIXTURE, 16)
     for stage in held_by_stage(MIXTURE, grid):
         inputs, weights = split_backward_work(MIXTURE, grid, stage)
-        whole = backward_work(MIXTURE, grid, stage)
-        assert inputs.seconds + weights.seconds == pytest.approx(whole.seconds)
-        assert 0 < weights.seconds < whole.seconds
-        assert (inputs.sent, weights.sent) == (whole.sent, {})
+        backward = backward_work(MIXTURE, grid, stage)
+        assert inputs.seconds + weights.seconds == pytest.approx(backward.seconds)
+        assert 0 < weights.seconds < backward.seconds
+        assert (inputs.sent, weights.sent) == (backward.sent, {})
 
 
 def test_a_csv_is_the_schedule_that_it_was_written_from(tmp_path: Path) -> None:
@@ -367,10 +367,10 @@ def test_a_csv_is_the_schedule_that_it_was_written_from(tmp_path: Path) -> None:
     file = tmp_path / "table.csv"
     rows = table_of("zb_v", 2, 8, 4).rows
     file.write_text("\n".join(",".join(map(str, row)) for row in rows), encoding="utf-8")
-    same = Parallel(tensor=2, pipeline=2, microbatches=8, schedule=str(file)).place(MIXTURE, 16)
-    assert (same.virtual, same.stage_ranks) == (2, named.stage_ranks)
-    assert simulate(lower(MIXTURE, same)).makespan == simulate(lower(MIXTURE, named)).makespan
-    assert same.bytes_per_gpu(MIXTURE).tolist() == named.bytes_per_gpu(MIXTURE).tolist()
+    restored = Parallel(tensor=2, pipeline=2, microbatches=8, schedule=str(file)).place(MIXTURE, 16)
+    assert (restored.virtual, restored.stage_ranks) == (2, named.stage_ranks)
+    assert simulate(lower(MIXTURE, restored)).makespan == simulate(lower(MIXTURE, named)).makespan
+    assert restored.bytes_per_gpu(MIXTURE).tolist() == named.bytes_per_gpu(MIXTURE).tolist()
     with pytest.raises(ValueError, match=r"must have 4 microbatches, got 8"):
         Parallel(tensor=2, pipeline=2, microbatches=4, schedule=str(file)).place(MIXTURE, 16)
 
@@ -387,8 +387,8 @@ def test_a_small_pass_takes_as_long_as_its_host_launches_kernels(tensor: int) ->
         update = step_seconds(workload, sum(size for _, size in held_by_stage(workload, grid)[0]))
         assert simulated(0.5) == pytest.approx(4 * 0.5 * launches + update)
         # The host launches the kernels of collectives too: a launch between the two times costs nothing.
-        held = held_by_stage(workload, grid)[0]
-        passes = forward_work(workload, grid, held).seconds, backward_work(workload, grid, held).seconds
+        layers = held_by_stage(workload, grid)[0]
+        passes = forward_work(workload, grid, layers).seconds, backward_work(workload, grid, layers).seconds
         assert simulated(0.99 * min(passes[0], passes[1] / (launches - 1)) / 4) == simulated(0.0)
         if tensor > 1:
             assert simulated(1.01 * max(passes[0], passes[1] / (launches - 1)) / 4) == pytest.approx(simulated(0.0))
@@ -405,15 +405,15 @@ def test_compute_waits_for_the_part_of_reductions_that_does_not_overlap(
     gpu = replace(A100, efficiency=str(tmp_path / "table.json"))
     workload = Transformer(gpu, gpus_per_server=1, layers=4, batch_per_gpu=4).build()
     grid = Parallel(bucket_bytes=1).place(workload, 2)
-    held = held_by_stage(workload, grid)[0]
+    layers = held_by_stage(workload, grid)[0]
     bandwidth = {"slow": 1e5, "fast": 1e15}[network]
-    sizes = [size * workload.element_bytes / bandwidth for _, size in reversed(held) if size]  # s, of two servers
-    first = next(number for number, (_, size) in enumerate(reversed(held)) if size)
-    forward, backward = (work(workload, grid, held).seconds for work in (forward_work, backward_work))
+    sizes = [size * workload.element_bytes / bandwidth for _, size in reversed(layers) if size]  # s, of two servers
+    first = next(number for number, (_, size) in enumerate(reversed(layers)) if size)
+    forward, backward = (work(workload, grid, layers).seconds for work in (forward_work, backward_work))
     expected = {
-        "slow": forward + backward_work(workload, grid, held[::-1][: first + 1]).seconds + sum(sizes),
+        "slow": forward + backward_work(workload, grid, layers[::-1][: first + 1]).seconds + sum(sizes),
         "fast": forward + backward + (1 - overlap) * sum(sizes) + overlap * sizes[-1],
     }[network]
-    update = step_seconds(workload, sum(size for _, size in held))
+    update = step_seconds(workload, sum(size for _, size in layers))
     makespan = simulate(lower(workload, grid), bandwidth=bandwidth, degree=1, latency=0.0).makespan
     assert makespan == pytest.approx(expected + update, rel=1e-9)

@@ -37,18 +37,18 @@ WORKLOADS = {
     "resnet50": Resnet50(A100, gpus_per_server=1).build(),
     "moe": Moe(A100, layers=2, hidden=64, heads=8, key_value_heads=4, feed_forward=96, gpus_per_server=1).build(),
 }
-FREE = {"bandwidth": 1e18, "degree": 1, "latency": 0.0}
+FREE_NETWORK = {"bandwidth": 1e18, "degree": 1, "latency": 0.0}
 
 
 def simulate(traffic: Traffic, **switch: float) -> Timeline:
-    given = {"bandwidth": 12.5e9, "degree": 4, "latency": 1e-6} | switch
-    fabric = IdealSwitch(**given).build(traffic.servers, traffic.demand())
+    settings = {"bandwidth": 12.5e9, "degree": 4, "latency": 1e-6} | switch
+    fabric = IdealSwitch(**settings).build(traffic.servers, traffic.demand())
     return Fluid().simulate([place(traffic, fabric, name="one", all_reduce="hierarchical", rings="flows")])[0]
 
 
 def root_parameters(workload: LayerGraph, strategy: ParallelGrid) -> float:
-    (held,) = held_by_stage(workload, strategy)
-    units = units_of(held, workload.element_bytes, strategy.bucket_bytes)
+    (layers,) = held_by_stage(workload, strategy)
+    units = units_of(layers, workload.element_bytes, strategy.bucket_bytes)
     return sum(parameters for unit in units if is_root(unit) for _, parameters in unit)
 
 
@@ -95,8 +95,8 @@ def test_nothing_takes_less_than_its_least_time(workload: LayerGraph) -> None:
     job = replace(workload, gpus_per_server=2)
     for option in Fsdp().place(job, 4).alternatives(job):
         for bandwidth in (1e8, 12.5e9, 1e15):
-            found = simulate(lower(job, option), bandwidth=bandwidth, degree=1, latency=0.0).makespan
-            assert found >= least_seconds(job, option, bandwidth) * (1 - 1e-9)
+            makespan = simulate(lower(job, option), bandwidth=bandwidth, degree=1, latency=0.0).makespan
+            assert makespan >= least_seconds(job, option, bandwidth) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(("stage", "gigabytes"), [(1, 31.4), (2, 16.6), (3, 1.9)])
@@ -111,8 +111,8 @@ def test_the_state_of_the_model_is_that_of_figure_1_of_zero(stage: int, gigabyte
     workload = LayerGraph("model", layers, 1, A100, gpus_per_server=1, dtype="bfloat16", optimizer="adam")
     small = Fsdp(stage=stage, unit_bytes=1, prefetch=0).place(workload, 64).bytes_per_gpu(workload)
     # 1 % of 7.5 B, with a unit whole besides: its gradients in stage 2, its parameters too in stage 3
-    whole = {1: 0, 2: 1, 3: 2}[stage] * 75_000 * 2
-    np.testing.assert_allclose(small, needed / 100 + whole, rtol=1e-12)
+    expected = {1: 0, 2: 1, 3: 2}[stage] * 75_000 * 2
+    np.testing.assert_allclose(small, needed / 100 + expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
@@ -122,10 +122,10 @@ def test_on_a_network_that_costs_nothing_it_takes_the_compute_of_data_parallelis
 ) -> None:
     # but for the update, of which every rank makes its part
     servers = 4
-    alone = simulate(lower(workload, DataParallel().place(workload, servers)), **FREE).makespan
-    found = simulate(lower(workload, Fsdp(stage=stage).place(workload, servers)), **FREE).makespan
+    alone = simulate(lower(workload, DataParallel().place(workload, servers)), **FREE_NETWORK).makespan
+    makespan = simulate(lower(workload, Fsdp(stage=stage).place(workload, servers)), **FREE_NETWORK).makespan
     less = step_seconds(workload, workload.parameters) - step_seconds(workload, workload.parameters / servers)
-    assert found == pytest.approx(alone - less, rel=1e-6)
+    assert makespan == pytest.approx(alone - less, rel=1e-6)
 
 
 @pytest.mark.parametrize("gpus", [1, 8])
@@ -142,9 +142,9 @@ def test_units_are_gathered_between_servers_while_the_one_before_is_inside_them(
     workload = replace(chain(3, flops=0.0), gpus_per_server=4)
     workload = replace(workload, gpu=replace(workload.gpu, local_bandwidth=50e9))
     traffic = lower(workload, Fsdp(prefetch=9).place(workload, 4))
-    found = simulate(traffic, bandwidth=10e9, degree=1, latency=0.0)
+    timeline = simulate(traffic, bandwidth=10e9, degree=1, latency=0.0)
     forward = [index for index, task in enumerate(traffic.tasks) if task.name.startswith("forward")]
-    assert found.task_finish[forward].max() == pytest.approx(3 * SENT + 3 / 4 * 50e6 / 50e9, rel=1e-6)
+    assert timeline.task_finish[forward].max() == pytest.approx(3 * SENT + 3 / 4 * 50e6 / 50e9, rel=1e-6)
 
 
 def chain(layers: int, flops: float) -> LayerGraph:
@@ -211,20 +211,20 @@ def test_units_are_gathered_before_they_are_needed_and_no_more_than_are_prefetch
     blocks: int, prefetch: int, samples: int
 ) -> None:
     workload = replace(blocks_of(blocks), batch_per_gpu=samples)
-    held: set[str] = set()
+    gathered: set[str] = set()
     passed: Counter[str] = Counter()
     for name in order(workload, Fsdp(prefetch=prefetch, micro_batch=1)):
         unit = name.split()[-1].split(".")[0]
         if name.startswith("all_gather"):
-            assert unit not in held or unit == "embedding"  # the root is gathered for every microbatch
-            held.add(unit)
+            assert unit not in gathered or unit == "embedding"  # the root is gathered for every microbatch
+            gathered.add(unit)
         elif name.startswith(("forward", "backward")):
             passed[unit] += 1
             if unit.startswith("block"):
-                held.remove(unit)
+                gathered.remove(unit)
             else:
-                assert "embedding" in held
-        assert len(held - {"embedding"}) <= 1 + prefetch
+                assert "embedding" in gathered
+        assert len(gathered - {"embedding"}) <= 1 + prefetch
     units = [f"block{number}" for number in range(blocks)]
     assert {unit: passed[unit] for unit in units} == dict.fromkeys(units, 2 * samples)
 
@@ -281,8 +281,8 @@ def test_zero_composes_with_every_axis(zero: int, degrees: dict[str, int]) -> No
     assert sent[1] >= sent[0] * (1 - 1e-9)
     for strategy in (plain, divided):
         assert strategy.samples(workload) * strategy.microbatches * strategy.replicas == 16
-        found = simulate(lower(workload, strategy), bandwidth=1e9, degree=1, latency=0.0).makespan
-        assert found >= least_seconds(workload, strategy, 1e9) * (1 - 1e-9)
+        makespan = simulate(lower(workload, strategy), bandwidth=1e9, degree=1, latency=0.0).makespan
+        assert makespan >= least_seconds(workload, strategy, 1e9) * (1 - 1e-9)
 
 
 def test_hybrid_sharding_gathers_inside_a_group_and_all_reduces_a_part_between_groups() -> None:

@@ -36,50 +36,50 @@ def of(*degrees: int, gpus: int) -> ParallelGrid:
     return ParallelGrid(*degrees, 1, 1, gpus, ((),))
 
 
-def sent(found: Timeline) -> float:
+def sent(result: Timeline) -> float:
     """Bytes that leave the servers; each crosses one link up and one down."""
-    return float(np.sum(found.link_bytes)) / 2
+    return float(np.sum(result.link_bytes)) / 2
 
 
 def test_a_group_inside_a_server_sends_nothing_and_takes_the_time_of_one() -> None:
     # 8 GPUs, two groups of 4 in each of 2 servers: 2 * 3/4 * 4 GB / 100 GB/s = 60 ms
-    found = timeline("all_reduce", of(4, 1, 1, 4, gpus=8), ("tensor",))
-    assert (found.makespan, sent(found)) == (pytest.approx(0.060), 0)
+    result = timeline("all_reduce", of(4, 1, 1, 4, gpus=8), ("tensor",))
+    assert (result.makespan, sent(result)) == (pytest.approx(0.060), 0)
 
 
 def test_groups_of_one_member_per_server_share_its_port() -> None:
     # 4 data groups over 2 servers, one per tensor rank: 2 * 1/2 * (4 * 4 GB) / 10 GB/s = 1.6 s
-    found = timeline("all_reduce", of(4, 1, 1, 2, gpus=4), ("data",))
-    assert (found.makespan, sent(found)) == (pytest.approx(1.6), pytest.approx(2 * 4 * S))
+    result = timeline("all_reduce", of(4, 1, 1, 2, gpus=4), ("data",))
+    assert (result.makespan, sent(result)) == (pytest.approx(1.6), pytest.approx(2 * 4 * S))
 
 
 @pytest.mark.parametrize("all_reduce", ["hierarchical", "ring", "halving_doubling"])
 def test_groups_with_several_members_per_server_reduce_inside_first(all_reduce: str) -> None:
     # 8 GPUs, 2 groups of 4 members on each of 2 servers: inside 2 * 3/4 * 4 GB / 100 GB/s = 60 ms, between them rings
     # of 2 * 4 GB: 2 * 1/2 * 8 GB / 10 GB/s = 0.8 s
-    found = timeline("all_reduce", of(2, 1, 1, 8, gpus=8), ("data",), all_reduce=all_reduce)
-    assert (found.makespan, sent(found)) == (pytest.approx(0.860), pytest.approx(2 * 2 * S))
+    result = timeline("all_reduce", of(2, 1, 1, 8, gpus=8), ("data",), all_reduce=all_reduce)
+    assert (result.makespan, sent(result)) == (pytest.approx(0.860), pytest.approx(2 * 2 * S))
 
 
 @pytest.mark.parametrize(("op", "inside"), [("all_gather", 3 / 4), ("reduce_scatter", 3 / 4)])
 def test_gathering_is_half_of_reducing(op: str, inside: float) -> None:
     # 2 tensor ranks by 8 context ranks: 4 of a group on each of 2 servers; inside 30 ms, between 8 GB / 2 / 10 GB/s
-    found = timeline(op, of(2, 8, 1, 1, gpus=8), ("context",))
-    assert found.makespan == pytest.approx(inside * S / LOCAL + 2 * S / 2 / B)
-    assert sent(found) == pytest.approx(2 * S)
+    result = timeline(op, of(2, 8, 1, 1, gpus=8), ("context",))
+    assert result.makespan == pytest.approx(inside * S / LOCAL + 2 * S / 2 / B)
+    assert sent(result) == pytest.approx(2 * S)
 
 
 def test_an_all_to_all_hands_each_member_its_part() -> None:
     # groups of 4 on 2 servers with 4 GPUs, two members on each, two groups: a GPU hands 1/4 of 4 GB to each of the two
     # on the other server, 4 GPUs * 2 GB = 8 GB in 0.8 s; to the one beside it 1 GB in 10 ms
-    found = timeline("all_to_all", of(2, 1, 4, 1, gpus=4), ("expert",))
-    assert (found.makespan, sent(found)) == (pytest.approx(0.8), pytest.approx(2 * 8e9))
+    result = timeline("all_to_all", of(2, 1, 4, 1, gpus=4), ("expert",))
+    assert (result.makespan, sent(result)) == (pytest.approx(0.8), pytest.approx(2 * 8e9))
 
 
 def test_an_all_to_all_inside_a_server_takes_its_local_bandwidth() -> None:
     # 8 members: 7/8 * 4 GB / 100 GB/s
-    found = timeline("all_to_all", of(1, 1, 8, 2, gpus=8), ("expert",))
-    assert (found.makespan, sent(found)) == (pytest.approx(0.035), 0)
+    result = timeline("all_to_all", of(1, 1, 8, 2, gpus=8), ("expert",))
+    assert (result.makespan, sent(result)) == (pytest.approx(0.035), 0)
 
 
 def test_one_group_alone_leaves_the_algorithm_to_the_simulation() -> None:

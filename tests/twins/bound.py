@@ -36,10 +36,10 @@ def _busy(graph: LoweredGraph, start: list[float]) -> list[float]:
     """Return the first moment at which each resource can have run all its tasks."""
     resource = [] if graph.resource is None else graph.resource.tolist()
     tasks: dict[int, list[int]] = {}
-    for task, each in enumerate(resource):
-        tasks.setdefault(each, []).append(task)
+    for task, index in enumerate(resource):
+        tasks.setdefault(index, []).append(task)
     tasks.pop(-1, None)
-    return [min(start[t] for t in each) + sum(float(graph.delay[t]) for t in each) for each in tasks.values()]
+    return [min(start[t] for t in users) + sum(float(graph.delay[t]) for t in users) for users in tasks.values()]
 
 
 def _hops(graph: LoweredGraph, task: int) -> list[tuple[int, float]]:

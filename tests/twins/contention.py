@@ -49,7 +49,7 @@ class _Iteration:
         self.paths = Paths(fabric, lowering.seed, lowering.routing)
         self.reduction_paths = Paths(fabric.for_reductions, lowering.seed, lowering.routing)
         largest = max(
-            [2.0 * strategy.bucket_bytes, *(each.parameters * workload.element_bytes for each in workload.layers)]
+            [2.0 * strategy.bucket_bytes, *(layer.parameters * workload.element_bytes for layer in workload.layers)]
         )
         self.sizes = float(strategy.bucket_bytes), float(largest)
         self.layers = {layer.name: layer for layer in workload.layers}

@@ -24,30 +24,30 @@ def resume(world: World, paused: Pause) -> tuple[World, Offsets]:
     sends again what it has sent; one that had not is unchanged, but no longer waits for tasks that have finished.
     """
     graph = world.graph
-    kept = np.flatnonzero(np.isinf(paused.finish))
-    begun = np.isfinite(paused.start[kept])
-    latency = np.append(path_latency(graph, world.latency), 0.0)[graph.path[kept]]
-    waited = np.maximum(paused.start[kept] + graph.delay[kept] + latency, paused.until)
-    after_offsets, after = _after(graph, kept)
+    remaining = np.flatnonzero(np.isinf(paused.finish))
+    begun = np.isfinite(paused.start[remaining])
+    latency = np.append(path_latency(graph, world.latency), 0.0)[graph.path[remaining]]
+    waited = np.maximum(paused.start[remaining] + graph.delay[remaining] + latency, paused.until)
+    after_offsets, after = _after(graph, remaining)
     rest = replace(
         graph,
-        delay=np.where(begun, 0.0, graph.delay[kept]),
-        bytes=paused.left[kept],
-        release=np.where(begun, waited - latency, graph.release[kept]),  # the latency of its path passes again
-        path=graph.path[kept],
+        delay=np.where(begun, 0.0, graph.delay[remaining]),
+        bytes=paused.left[remaining],
+        release=np.where(begun, waited - latency, graph.release[remaining]),  # the latency of its path passes again
+        path=graph.path[remaining],
         after_offsets=after_offsets,
         after=after,
-        owner=graph.owner[kept],
-        ends=None if graph.ends is None else graph.ends[:, kept],
+        owner=graph.owner[remaining],
+        ends=None if graph.ends is None else graph.ends[:, remaining],
     )
-    return replace(world, graph=rest), kept
+    return replace(world, graph=rest), remaining
 
 
-def _after(graph: LoweredGraph, kept: NDArray[np.int64]) -> tuple[Offsets, Ints]:
-    """Offsets [T'+1] and tasks [D'] of the dependencies among the ``kept`` tasks."""
+def _after(graph: LoweredGraph, remaining: NDArray[np.int64]) -> tuple[Offsets, Ints]:
+    """Offsets [T'+1] and tasks [D'] of the dependencies among the ``remaining`` tasks."""
     number = np.full(graph.tasks, -1)
-    number[kept] = np.arange(len(kept))
+    number[remaining] = np.arange(len(remaining))
     follower = number[np.repeat(np.arange(graph.tasks), np.diff(graph.after_offsets))]
     awaited = number[graph.after]
     stays = (follower >= 0) & (awaited >= 0)
-    return row_offsets(follower[stays], len(kept)), awaited[stays].astype(np.int32)
+    return row_offsets(follower[stays], len(remaining)), awaited[stays].astype(np.int32)

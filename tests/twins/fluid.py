@@ -39,19 +39,19 @@ def max_min(
     weights = [[1.0] * len(path) for path in paths] if weights is None else weights
     limits = [math.inf] * len(paths) if limits is None else limits
     rate: dict[int, float] = {}
-    left = list(capacity)
+    remaining = list(capacity)
     while rising := [flow for flow in range(len(paths)) if flow not in rate]:
         load: dict[int, float] = {}
         for flow in rising:
             for link, weight in zip(paths[flow], weights[flow], strict=True):
                 load[link] = load.get(link, 0.0) + weight
-        share = {link: max(left[link], 0.0) / load[link] for link in load}
-        most = {flow: min([limits[flow], *(share[link] for link in paths[flow])]) for flow in rising}
-        lowest = min(most.values())
-        for flow in [flow for flow in rising if most[flow] <= lowest * (1 + SAME)]:
+        share = {link: max(remaining[link], 0.0) / load[link] for link in load}
+        limit = {flow: min([limits[flow], *(share[link] for link in paths[flow])]) for flow in rising}
+        lowest = min(limit.values())
+        for flow in [flow for flow in rising if limit[flow] <= lowest * (1 + SAME)]:
             rate[flow] = lowest
             for link, weight in zip(paths[flow], weights[flow], strict=True):
-                left[link] -= weight * lowest
+                remaining[link] -= weight * lowest
     return [rate[flow] for flow in range(len(paths))]
 
 
@@ -71,20 +71,20 @@ def simulate(world: World, merge: float = 0.0) -> Timeline:
     start, finish, _ = _run(world, merge, math.inf)
     stuck = [t for t in range(world.graph.tasks) if t not in finish]
     if stuck:
-        where = world.graph.where(stuck[0])
-        raise ValueError(f"{world.name}: every task must become ready, got an endless wait for {where}")
+        place = world.graph.where(stuck[0])
+        raise ValueError(f"{world.name}: every task must become ready, got an endless wait for {place}")
     return _timeline(world, [start[t] for t in range(len(start))], [finish[t] for t in range(len(finish))])
 
 
 def pause(world: World, until: float, merge: float = 0.0) -> Pause:
     """Return the state of ``world`` at ``until`` (s), after all events and flows up to then."""
-    start, finish, left = _run(world, merge, until)
+    start, finish, remaining = _run(world, merge, until)
 
-    def numbers(of: dict[int, float], otherwise: list[float]) -> Floats:
-        return np.array([of.get(task, other) for task, other in enumerate(otherwise)])
+    def numbers(values: dict[int, float], otherwise: list[float]) -> Floats:
+        return np.array([values.get(task, other) for task, other in enumerate(otherwise)])
 
     never = [math.inf] * world.graph.tasks
-    begun = dict.fromkeys(finish, 0.0) | left
+    begun = dict.fromkeys(finish, 0.0) | remaining
     return Pause(until, numbers(start, never), numbers(finish, never), numbers(begun, world.graph.bytes.tolist()))
 
 
@@ -161,14 +161,20 @@ def _run(world: World, merge: float, until: float) -> tuple[dict[int, float], di
         for task, at in begun.items():  # it flows from the event on: what it gets before its own time, it has to send
             flowing[task] += rates[task] * (at - now)
         begun.clear()
-        ends = {t: now + left / rates[t] if rates[t] > 0 else math.inf for t, left in flowing.items()}
+        ends = {t: now + remaining / rates[t] if rates[t] > 0 else math.inf for t, remaining in flowing.items()}
         earlier, now = now, min([*waiting.values(), *ends.values()])
         if now > until:
-            unsent = {task: max(0.0, left - rates[task] * (until - earlier)) for task, left in flowing.items()}
-            return tasks.start, tasks.finish, {task: min(left, float(bytes_[task])) for task, left in unsent.items()}
+            unsent = {
+                task: max(0.0, remaining - rates[task] * (until - earlier)) for task, remaining in flowing.items()
+            }
+            return (
+                tasks.start,
+                tasks.finish,
+                {task: min(remaining, float(bytes_[task])) for task, remaining in unsent.items()},
+            )
         if math.isinf(now):
-            where = world.graph.where(min(flowing))
-            raise ValueError(f"{world.name}: every flow must get bandwidth, got none for {where}")
+            place = world.graph.where(min(flowing))
+            raise ValueError(f"{world.name}: every flow must get bandwidth, got none for {place}")
         horizon = now * (1 + SAME)
         for task in list(flowing):
             flowing[task] = max(0.0, flowing[task] - rates[task] * (now - earlier))

@@ -141,8 +141,8 @@ class Simulation:
 
     def queues_of(self, first: int, end: int) -> list[int]:
         """The queues of a port, by its row."""
-        found: list[int] = self.layout.queues[first:end].tolist()
-        return found
+        queues: list[int] = self.layout.queues[first:end].tolist()
+        return queues
 
     def run(self) -> Answer:
         for task, pending in enumerate(self.pending):
@@ -258,15 +258,15 @@ class Simulation:
 
     def waiting(self, port: int, now: int) -> dict[int, Packet]:
         """The packet at the head of each queue that wants to leave by this port, by the queue's turn."""
-        found: dict[int, Packet] = {}
-        own = self.next_packet(port, now)
-        if own is not None:
-            own.came = self.ports[port].messages[0].time
-            found[0] = own
+        heads: dict[int, Packet] = {}
+        injected = self.next_packet(port, now)
+        if injected is not None:
+            injected.came = self.ports[port].messages[0].time
+            heads[0] = injected
         for position, queue in enumerate(self.sent_from[port]):
             if self.queues[queue] and self.queues[queue][0].port == port:
-                found[position + 1] = self.queues[queue][0]
-        return found
+                heads[position + 1] = self.queues[queue][0]
+        return heads
 
     def has_room(self, packet: Packet) -> bool:
         return packet.channel == NONE or self.room[packet.channel] >= packet.flits
@@ -364,9 +364,9 @@ class Simulation:
 
 def most_of_intervals(depths: Mapping[int, int], interval: int, count: int) -> list[int]:
     """The most in each of ``count`` intervals (ps) of what is ``depths`` from each of these times on, and 0 before."""
-    found = [0] * count
+    peaks = [0] * count
     times = [*sorted(depths), interval * count]
     for begin, end in itertools.pairwise(times):
         for place in range(begin // interval, min(-(-end // interval), count)):
-            found[place] = max(found[place], depths[begin])
-    return found
+            peaks[place] = max(peaks[place], depths[begin])
+    return peaks

@@ -63,12 +63,12 @@ class AddressedSimulation(Simulation):
         return list(range(first, end))
 
     def pairs(self) -> list[tuple[int, int]]:
-        found = []
+        pairs = []
         for channel, port in enumerate(self.by.channel_port.tolist()):
             for out in range(self.by.ports):
                 if self.hops.source[out] == self.hops.target[port]:
-                    found.append((self.queue(channel, out), channel))
-        return found
+                    pairs.append((self.queue(channel, out), channel))
+        return pairs
 
     def queue(self, channel: int, out: int) -> int:
         return int(self.by.port_queues[out]) + int(self.by.tables.place[channel])
@@ -79,9 +79,9 @@ class AddressedSimulation(Simulation):
     # Packets on their way
 
     def pass_on(self, packet: Packet, port: int, now: int, taken: int) -> None:
-        own = (packet.task, packet.number)
+        key = (packet.task, packet.number)
         virtual_channel = packet.channel - int(self.by.tables.first_channel[port])
-        self.paths.setdefault(own, []).append((int(self.by.port_link[port]), virtual_channel))
+        self.paths.setdefault(key, []).append((int(self.by.port_link[port]), virtual_channel))
         if not self.adapts:
             super().pass_on(packet, port, now, taken)
             return
@@ -105,13 +105,13 @@ class AddressedSimulation(Simulation):
 
     def route(self, packet: Packet) -> int:
         lies, port = packet.channel, packet.port
-        router, own = int(self.hops.target[port]), (packet.task, packet.number)
+        router, key = int(self.hops.target[port]), (packet.task, packet.number)
         if self.hops.level[port] == UP:
-            self.routes[own] = self.first(packet, router)
-        elif self.has_come(router, self.routes[own]):
+            self.routes[key] = self.first(packet, router)
+        elif self.has_come(router, self.routes[key]):
             cable = below(self.words(packet, AT_MIDDLE)[0], self.hops.cables)
-            self.routes[own] = self.emptier(packet, router, Route(cable))
-        out = self.next(packet, router, self.routes[own])
+            self.routes[key] = self.emptier(packet, router, Route(cable))
+        out = self.next(packet, router, self.routes[key])
         packet.port, packet.channel = out, self.channel_after(lies, port, out)
         return self.queue(lies, out)
 
@@ -145,8 +145,8 @@ class AddressedSimulation(Simulation):
         if entry >= 0:
             return [entry]
         begin, links = self.hops.sets
-        found: list[int] = links[begin[-2 - entry] : begin[-1 - entry]].tolist()
-        return found
+        members: list[int] = links[begin[-2 - entry] : begin[-1 - entry]].tolist()
+        return members
 
     def entry(self, router: int, endpoint: int, route: Route) -> int:
         """Return the entry in the tables of ``router``."""
@@ -193,11 +193,15 @@ class AddressedSimulation(Simulation):
 
     def around(self, router: int, target: int, words: tuple[int, int, int, int]) -> Route | None:
         size, cable = self.hops.routers_per_group, below(words[2], self.hops.cables)
-        here, there = router // size, target // size
-        if here != there:
-            others = [group for group in range(self.hops.groups) if group not in (here, there)]
+        source_group, target_group = router // size, target // size
+        if source_group != target_group:
+            others = [group for group in range(self.hops.groups) if group not in (source_group, target_group)]
             return Route(cable, group=others[below(words[1], len(others))]) if others else None
-        routers = [each for each in range(here * size, (here + 1) * size) if each not in (router, target)]
+        routers = [
+            candidate
+            for candidate in range(source_group * size, (source_group + 1) * size)
+            if candidate not in (router, target)
+        ]
         return Route(cable, router=routers[below(words[1], len(routers))]) if routers else None
 
     def goes_around(self, packet: Packet, router: int, direct: Route, around: Route) -> bool:
@@ -215,13 +219,13 @@ class AddressedSimulation(Simulation):
         if not self.adapts:
             return route
         other = route.other_cable(self.hops.cables)
-        one, two = (self.next(packet, router, each) for each in (route, other))
+        one, two = (self.next(packet, router, candidate) for candidate in (route, other))
         return other if one != two and self.occupied(packet, two)[0] < self.occupied(packet, one)[0] else route
 
     def occupied(self, packet: Packet, out: int) -> tuple[int, int]:
         """Flits that are in the buffer after ``out`` or wait for it, and those of the buffer."""
         queues = self.queues[int(self.by.port_queues[out]) : int(self.by.port_queues[out + 1])]
-        waiting = sum(each.flits for each in itertools.chain(*queues, self.coming.get(out, ())))
+        waiting = sum(queued.flits for queued in itertools.chain(*queues, self.coming.get(out, ())))
         channel = self.channel_after(packet.channel, packet.port, out)
         if channel == NONE:
             return waiting, 0

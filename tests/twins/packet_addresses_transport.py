@@ -41,7 +41,7 @@ class AddressedTransportSimulation(AddressedSimulation, TransportSimulation):
     def occupied(self, packet: Packet, out: int) -> tuple[int, int]:
         if not self.settings.loses:
             return super().occupied(packet, out)
-        coming = sum(each.flits for each in self.coming.get(out, ()))
+        coming = sum(queued.flits for queued in self.coming.get(out, ()))
         return self.depth(out, self.now) + coming, int(self.numbers.control.depth[out])
 
     def rest(self, packet: Packet) -> int:

@@ -28,9 +28,9 @@ class Recycled:
             return self.fresh.popleft() if self.fresh else drawn
         if not self.recent:
             return drawn
-        found = self.recent[self.place]
+        reused = self.recent[self.place]
         self.place = (self.place + 1) % len(self.recent)
-        return found
+        return reused
 
     def on_timeout(self, now: int) -> None:
         if self.thaws is None and not self.explored:

@@ -110,9 +110,9 @@ class SstSimulation(Simulation):
         ports = range(self.by.ports)
         inputs = [port for port in ports if self.end_of[port] == number]
         inputs.sort(key=lambda port: int(self.by.first_seen[port]))
-        own = [*inputs, *(port for port in ports if self.hops.source[port] == number)]
+        router_ports = [*inputs, *(port for port in ports if self.hops.source[port] == number)]
         order = list(itertools.product(inputs, range(self.channels)))
-        flit = min((self.flit[port] for port in own), default=1)
+        flit = min((self.flit[port] for port in router_ports), default=1)
         return Router(inputs, flit, order, {entry: deque() for entry in order})
 
     def run(self) -> Answer:
@@ -283,7 +283,7 @@ class SstSimulation(Simulation):
             if is_free and self.outputs[packet.out].room[packet.virtual] >= packet.flits:
                 granted.append((port, virtual))
                 router.from_busy[port] = router.to_busy[packet.out] = now + packet.flits * router.flit
-        router.order = [each for each in router.order if each not in granted] + granted[::-1]
+        router.order = [entry for entry in router.order if entry not in granted] + granted[::-1]
         for port, virtual in sorted(granted, key=lambda entry: router.inputs.index(entry[0])):
             self.cross(router, port, virtual, now)
         router.runs = False
@@ -319,8 +319,8 @@ class SstSimulation(Simulation):
         elif self.level[port] == GLOBAL:
             packet.virtual, packet.middle = virtual + 1, None
             if self.by.routing == "adaptive_local" and not inside:
-                own = int(self.layout.root_source[root]) % self.hops.cables
-                packet.cable, _ = self.emptier(router, target // size, own, virtual)
+                own_cable = int(self.layout.root_source[root]) % self.hops.cables
+                packet.cable, _ = self.emptier(router, target // size, own_cable, virtual)
         elif inside:
             packet.middle = None
             packet.virtual = virtual + int(router != target)
@@ -334,36 +334,36 @@ class SstSimulation(Simulation):
 
     def first_route(self, packet: Head, router: int, target: int) -> None:
         """``process_input`` and, at a NIC's port, ``route_adaptive_local``."""
-        hops, own, threshold = self.hops, packet.cable, self.settings.threshold
+        hops, own_cable, threshold = self.hops, packet.cable, self.settings.threshold
         size, routing = hops.routers_per_group, self.by.routing
         packet.middle = None
         if router == target or routing == "minimal":
             return
-        here, there = router // size, target // size
+        source_group, target_group = router // size, target // size
         word = draws(self.seed, packet.task, packet.number, AT_SOURCE)[1]
-        if here == there:
+        if source_group == target_group:
             places = [place for place in range(size) if place != router % size]
             place = places[below(word, len(places))]
-            direct, around = (self.free(int(hops.inside[router, each]), 0) for each in (target % size, place))
+            direct, around = (self.free(int(hops.inside[router, index]), 0) for index in (target % size, place))
             is_better = routing == "valiant_group" or around > int(direct * threshold)
             packet.middle = place if is_better and place != target % size else None
             return
-        groups = [group for group in range(hops.groups) if group not in (here, there)]
+        groups = [group for group in range(hops.groups) if group not in (source_group, target_group)]
         middle = groups[below(word, len(groups))] if groups else None
         if routing == "valiant_group":
             packet.middle = middle
             return
-        packet.cable, direct = self.emptier(router, there, own, 0)
+        packet.cable, direct = self.emptier(router, target_group, own_cable, 0)
         if middle is None:
             return
-        cable, around = self.emptier(router, middle, own, 0)
+        cable, around = self.emptier(router, middle, own_cable, 0)
         if around > int(direct * threshold):
             packet.middle, packet.cable = middle, cable
 
     def emptier(self, router: int, group: int, cable: int, virtual: int) -> tuple[int, int]:
         """The cable or, unless it has more room, the next one, and the flits that are free."""
         following = (cable + 1) % self.hops.cables
-        one, two = (self.free(int(self.hops.outside[router, group, each]), virtual) for each in (cable, following))
+        one, two = (self.free(int(self.hops.outside[router, group, option]), virtual) for option in (cable, following))
         return (cable, one) if one > two else (following, two)
 
     def free(self, port: int, virtual: int) -> int:

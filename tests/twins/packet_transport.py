@@ -162,15 +162,15 @@ class TransportSimulation(Simulation):
 
     def window_of(self, task: int) -> Window | None:
         control, size, loss = self.numbers.control, self.settings.size, self.settings.loss
-        idle, target, unit = (int(each[task]) for each in (control.idle, control.target, control.unit))
+        idle, target, unit = (int(array[task]) for array in (control.idle, control.target, control.unit))
         if self.settings.control == "nscc":
             return NsccWindow(idle, target, size, int(control.largest[task]), unit, loss == "trim")
         if self.settings.control == "swift":
             scaling = int(self.settings.transport["scaling"])
             return SwiftWindow(idle, target, scaling, size, int(control.largest[task]), loss == "drop")
         if self.settings.control == "hpcc":
-            how = self.settings.transport
-            aims = (int(how[name]) for name in ("utilization", "increase", "stages"))
+            transport = self.settings.transport
+            aims = (int(transport[name]) for name in ("utilization", "increase", "stages"))
             return HpccWindow(idle, size, int(control.largest[task]), *aims)
         return None
 
@@ -252,12 +252,12 @@ class TransportSimulation(Simulation):
 
     def depth(self, port: int, now: int) -> int:
         """Flits that wait for a port, and those of the packet that it sends, until that has gone."""
-        waits = sum(each.flits for own in self.sent_from[port] for each in self.queues[own])
+        waits = sum(queued.flits for queue in self.sent_from[port] for queued in self.queues[queue])
         return waits + (self.sending[port] if now < self.ports[port].free else 0)
 
     def send(self, port: int, turn: int, packet: Packet, now: int) -> None:
         if turn and self.settings.ecn_at == "departure":
-            waits = sum(each.flits for own in self.sent_from[port] for each in self.queues[own])
+            waits = sum(queued.flits for queue in self.sent_from[port] for queued in self.queues[queue])
             self.mark(packet, waits - packet.flits)
         if turn and self.settings.control == "hpcc":
             self.measure(port, packet, now)
@@ -266,7 +266,7 @@ class TransportSimulation(Simulation):
 
     def measure(self, port: int, packet: Packet, now: int) -> None:
         """Add what a port says of itself to a packet that leaves it."""
-        waits = sum(each.flits for own in self.sent_from[port] for each in self.queues[own]) - packet.flits
+        waits = sum(queued.flits for queue in self.sent_from[port] for queued in self.queues[queue]) - packet.flits
         wait = self.numbers.time(port, waits * self.settings.flit)
         window = self.flows[packet.task].window
         assert isinstance(window, HpccWindow)

@@ -103,7 +103,7 @@ class Reference:
         self.in_turns = settings.cable == "turns"
         self.key = settings.seed, cells.seed
         nodes = range(cells.schedule.nodes)
-        self.flow = [Flow(int(each)) for each in cells.cells]
+        self.flow = [Flow(int(count)) for count in cells.cells]
         self.server = [Server() for _ in cells.node]
         self.active: list[list[int]] = [[] for _ in nodes]  # flows with cells in LOCAL, in no order that matters
         self.candidates = [[j for j in nodes if j != i and self.joins(i, j)] for i in nodes]  # in no order that matters
@@ -119,7 +119,7 @@ class Reference:
         for task in range(cells.tasks):
             for earlier in cells.after[cells.after_offsets[task] : cells.after_offsets[task + 1]]:
                 self.followers[int(earlier)].append(task)
-        self.ready = [int(each) for each in cells.release]
+        self.ready = [int(time) for time in cells.release]
         self.start: list[int | None] = [None] * cells.tasks
         self.finish: list[int | None] = [None] * cells.tasks
         self.events: list[tuple[int, int]] = []  # (ps, task) whose delay ends
@@ -298,7 +298,7 @@ class Reference:
         requests: list[dict[int, int]] = [{} for _ in range(nodes)]
         for source in range(nodes):
             flows = self.active[source]
-            left, count = {task: self.flow[task].local for task in flows}, len(flows)
+            remaining, count = {task: self.flow[task].local for task in flows}, len(flows)
             candidates = self.candidates[source]
             for number in range(len(candidates)):
                 if not count:
@@ -311,8 +311,8 @@ class Reference:
                 node, destination = candidates[rest - 1], self.ends(task)[1]
                 if node == destination or self.joins(node, destination):
                     requests[node][source] = destination
-                left[task] -= 1
-                if not left[task]:
+                remaining[task] -= 1
+                if not remaining[task]:
                     count -= 1
                     swap(flows, place, count)  # the set of flows is those before
         return requests
@@ -432,5 +432,5 @@ def two_below(word: int, n: int, m: int) -> tuple[int, int]:
 
     The whole part of word n / 2^32, and of m times what is left of it.
     """
-    first, left = divmod(word * n, WORD)
-    return first, below(left, m)
+    first, remainder = divmod(word * n, WORD)
+    return first, below(remainder, m)

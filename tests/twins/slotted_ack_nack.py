@@ -47,22 +47,22 @@ class Transceiver:
     """One of a node, and the output for it at its switch."""
 
     kind: int  # 0: to the switch of the rack, 1: to that of the place
-    own: deque[Cell] = field(default_factory=deque)
-    others: deque[tuple[int, Cell]] = field(default_factory=deque)  # (first slot in which it can be sent on, packet)
+    cells: deque[Cell] = field(default_factory=deque)
+    relayed: deque[tuple[int, Cell]] = field(default_factory=deque)  # (first slot in which it can be sent on, packet)
     turn: int = 0  # the member of the switch that comes first at the output
     claimed: int = 0  # places for packets that come in this slot
 
     @property
     def length(self) -> int:
-        return len(self.own) + len(self.others) + self.claimed
+        return len(self.cells) + len(self.relayed) + self.claimed
 
-    def sends_others(self, slot: int) -> bool:
-        return bool(self.others) and self.others[0][0] <= slot
+    def sends_relayed(self, slot: int) -> bool:
+        return bool(self.relayed) and self.relayed[0][0] <= slot
 
     def offer(self, slot: int) -> Cell | None:
-        if self.sends_others(slot):
-            return self.others[0][1]
-        return self.own[0] if self.own else None
+        if self.sends_relayed(slot):
+            return self.relayed[0][1]
+        return self.cells[0] if self.cells else None
 
 
 class AckNackReference(Reference):
@@ -119,7 +119,7 @@ class AckNackReference(Reference):
             return True
         at = self.shortest(node, self.first_kind(cell, node), self.own_room)
         if at is not None:
-            at.own.append(cell)
+            at.cells.append(cell)
         elif self.drops:
             self.drop(cell)
         return at is not None or self.drops
@@ -143,18 +143,21 @@ class AckNackReference(Reference):
 
     def shortest(self, node: int, kind: int, most: int) -> Transceiver | None:
         """The transceiver of a kind with the fewest packets, if these are fewer than ``most``."""
-        best = min((each for each in self.transceivers[node] if each.kind == kind), key=lambda each: each.length)
+        best = min(
+            (transceiver for transceiver in self.transceivers[node] if transceiver.kind == kind),
+            key=lambda transceiver: transceiver.length,
+        )
         return best if best.length < most else None
 
     def offers(self) -> dict[tuple[int, int], list[int]]:
         """The senders at every output: (node, transceiver)."""
-        found: dict[tuple[int, int], list[int]] = {}
+        senders: dict[tuple[int, int], list[int]] = {}
         for node, row in enumerate(self.transceivers):
-            for t, each in enumerate(row):
-                cell = each.offer(self.epoch)
+            for t, transceiver in enumerate(row):
+                cell = transceiver.offer(self.epoch)
                 if cell is not None:
-                    found.setdefault((next_node(self.square, node, cell.to, each.kind), t), []).append(node)
-        return found
+                    senders.setdefault((next_node(self.square, node, cell.to, transceiver.kind), t), []).append(node)
+        return senders
 
     def answers(self, offers: dict[tuple[int, int], list[int]]) -> list[tuple[Hop, int, Transceiver | None]]:
         """Accepted packets: the hop, the number of both transceivers, and the one that forwards.
@@ -185,10 +188,10 @@ class AckNackReference(Reference):
     def move(self, accepted: list[tuple[Hop, int, Transceiver | None]]) -> None:
         for hop, t, _ in accepted:
             sender = self.transceivers[hop.source][t]
-            if sender.sends_others(self.epoch):
-                sender.others.popleft()
+            if sender.sends_relayed(self.epoch):
+                sender.relayed.popleft()
             else:
-                sender.own.popleft()
+                sender.cells.popleft()
         for hop, t, forwards in accepted:
             kind = self.transceivers[hop.target][t].kind
             self.hops.append(hop)
@@ -199,13 +202,13 @@ class AckNackReference(Reference):
                 self.deliver(hop.cell, time - self.world.pace)
             else:
                 forwards.claimed -= 1
-                forwards.others.append((self.epoch + self.world.pause[kind], hop.cell))
+                forwards.relayed.append((self.epoch + self.world.pause[kind], hop.cell))
 
     def held(self) -> list[int]:
-        return [sum(each.length for each in row) for row in self.transceivers]
+        return [sum(transceiver.length for transceiver in row) for row in self.transceivers]
 
     def is_empty(self) -> bool:
-        waiting = any(each.length for row in self.transceivers for each in row)
+        waiting = any(transceiver.length for row in self.transceivers for transceiver in row)
         return not (waiting or any(server.queue for server in self.server))
 
 

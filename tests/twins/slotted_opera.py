@@ -60,7 +60,7 @@ class OperaReference(RotorReference):
         nodes = self.rotors.nodes
         blocked = [deque[int]() for _ in range(nodes)]
         while any(self.prompt):
-            for node in ((self.epoch + each) % nodes for each in range(nodes)):
+            for node in ((self.epoch + turn) % nodes for turn in range(nodes)):
                 flows = self.prompt[node]
                 while flows and not (path := self.path(node, self.ends(flows[0])[1], sent)):
                     blocked[node].append(flows.popleft())
@@ -72,19 +72,19 @@ class OperaReference(RotorReference):
 
     def path(self, node: int, target: int, sent: Sent) -> Path:
         """A shortest path, and a time of the slot on each of its links; empty: there is none with a time left."""
-        found: Path = []
+        links: Path = []
         routes = self.staggered.routes[self.epoch % self.rotors.cycle]
         time, hop = 0, self.world.pause[0]
         while node != target:
             switch = int(routes[node, target])
             link = {} if switch == NO_SWITCH else sent[node][switch]
-            free = [each for each in range(time, self.limit) if each not in link]
+            free = [slot_time for slot_time in range(time, self.limit) if slot_time not in link]
             if switch == NO_SWITCH or not free:
                 return []
-            found.append((node, switch, free[0]))
+            links.append((node, switch, free[0]))
             time = free[0] + hop
             node = self.rotors.target(node, switch, self.epoch)
-        return found
+        return links
 
     def store_or_deliver(self, node: int, cell: Cell, time: int) -> None:
         if cell.to == node or not self.low_latency[cell.task]:  # else it has been sent on

@@ -107,18 +107,18 @@ class RotorReference(Reference):
         nodes, switches = range(self.rotors.nodes), range(self.rotors.switches)
         accepted = [[0 for _ in nodes] for _ in switches]
         room = [self.rotors.stored - backlog[node][to] - len(self.relayed[node][to]) for to in nodes]
-        room = [each if to != node and self.rotors.joins(node, to) else 0 for to, each in enumerate(room)]
+        room = [count if to != node and self.rotors.joins(node, to) else 0 for to, count in enumerate(room)]
         first = self.epoch % self.rotors.switches
         turns: deque[tuple[int, int, int, list[int]]] = deque()  # (switch, capacity, next destination, offer)
         for switch in (*switches[first:], *switches[:first]):
-            source = next((each for each in nodes if links[each][switch] == node), EMPTY)
+            source = next((sender for sender in nodes if links[sender][switch] == node), EMPTY)
             if source != EMPTY and (capacity := self.capacity(source, switch, sent)):
                 offer = self.offer(source, switch, links, sent, backlog)
                 turns.append((switch, capacity, (node + 1) % len(nodes), offer))
         while turns:
             switch, capacity, begin, offer = turns.popleft()
-            ahead = (each % len(nodes) for each in range(begin, begin + len(nodes)))
-            to = next((each for each in ahead if offer[each] and room[each] > 0), None)
+            ahead = (offset % len(nodes) for offset in range(begin, begin + len(nodes)))
+            to = next((candidate for candidate in ahead if offer[candidate] and room[candidate] > 0), None)
             if to is None:
                 continue  # nothing more by this link
             accepted[switch][to] += 1
@@ -131,23 +131,23 @@ class RotorReference(Reference):
     def offer(self, node: int, switch: int, links: list[list[int]], sent: Sent, backlog: list[list[int]]) -> list[int]:
         """[N] cells that a node offers to the other end of a link: its part of what is left for each destination."""
         free = [
-            each
-            for each in range(self.rotors.switches)
-            if links[node][each] != EMPTY and self.capacity(node, each, sent)
+            index
+            for index in range(self.rotors.switches)
+            if links[node][index] != EMPTY and self.capacity(node, index, sent)
         ]
         turn = free.index(switch) + self.epoch // self.rotors.cycle
-        return [(left + (turn + to) % len(free)) // len(free) for to, left in enumerate(backlog[node])]
+        return [(cells + (turn + to) % len(free)) // len(free) for to, cells in enumerate(backlog[node])]
 
     def hand_over(self, links: list[list[int]], sent: Sent) -> None:
         """In the order in which cells come: those of time k of all links, by switch, then those of k + 1."""
-        first, each = self.world.arrive
+        first, cell_time = self.world.arrive
         for number in range(self.limit):
             for switch in range(self.rotors.switches):
                 for node, row in enumerate(sent):
                     if number in row[switch]:
                         target, cell = links[node][switch], row[switch][number]
                         self.hops.append(Hop(self.epoch, node, target, cell))
-                        time = self.epoch * self.world.epoch + first + number * each
+                        time = self.epoch * self.world.epoch + first + number * cell_time
                         self.store_or_deliver(target, cell, time)
 
     def store_or_deliver(self, node: int, cell: Cell, time: int) -> None:

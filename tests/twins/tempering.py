@@ -55,18 +55,18 @@ class Chosen(NamedTuple):
     joins: float  # ... and the probability that b is its choice
 
 
-def choose(moves: Moves, drawn: Drawn) -> Chosen:
+def choose(moves: Moves, numbers: Drawn) -> Chosen:
     """The layers that may move."""
-    layer = math.floor(drawn.where * moves.layers)
-    if drawn.kind < TRADES:
-        mate = math.floor(drawn.other * moves.layers)
+    layer = math.floor(numbers.where * moves.layers)
+    if numbers.kind < TRADES:
+        mate = math.floor(numbers.other * moves.layers)
         return Chosen(layer, tuple({layer, mate}), mate, 1.0)
     longest = 2 ** max(math.ceil(math.log2(moves.layers)), 1)
-    size = min(2 ** math.floor(-math.log2(1 - drawn.length)), longest)  # 1 for a half, 2 for a quarter, ..
-    begin = layer - math.floor(drawn.offset * size)
+    size = min(2 ** math.floor(-math.log2(1 - numbers.length)), longest)  # 1 for a half, 2 for a quarter, ..
+    begin = layer - math.floor(numbers.offset * size)
     run = range(max(begin, 0), min(begin + size, moves.layers))
-    near = moves.near[run[0] if drawn.end < 0.5 else run[-1]]
-    mate = int(near[math.floor(drawn.other * len(near))])
+    near = moves.near[run[0] if numbers.end < 0.5 else run[-1]]
+    mate = int(near[math.floor(numbers.other * len(near))])
     return Chosen(layer, run, mate, 0.0 if mate in run else JOINS)
 
 
@@ -79,25 +79,25 @@ class Proposal(NamedTuple):
     ratio: float  # log of the probability of the reverse proposal over that of this one
 
 
-def propose(moves: Moves, placement: Numbers, drawn: Drawn) -> Proposal:
+def propose(moves: Moves, placement: Numbers, numbers: Drawn) -> Proposal:
     """Return the proposal of a chain at ``placement`` [Y]."""
-    chosen = choose(moves, drawn)
+    chosen = choose(moves, numbers)
     a, mates = int(placement[chosen.layer]), int(placement[chosen.mate])
-    b = mates if drawn.takes < chosen.joins else other_choice(moves, a, drawn)
+    b = mates if numbers.takes < chosen.joins else other_choice(moves, a, numbers)
     target = placement.copy()
     for layer in chosen.members:
         target[layer] = {a: b, b: a}.get(int(placement[layer]), placement[layer])
     return Proposal(a, b, target, 0.0 if a == b else ratio(moves, placement, chosen, a, b))
 
 
-def other_choice(moves: Moves, a: int, drawn: Drawn) -> int:
+def other_choice(moves: Moves, a: int, numbers: Drawn) -> int:
     """A choice other than ``a``."""
-    own = int(moves.degree[a])
-    same = drawn.stays < STAYS and moves.count[own] > 1
-    degree = math.floor(drawn.degree * (len(moves.count) - 1))
-    degree = own if same else degree + (degree >= own)
-    place = math.floor(drawn.place * (moves.count[degree] - same))
-    return int(moves.order[moves.first[degree] + place + (same and place >= moves.place[a])])
+    current_degree = int(moves.degree[a])
+    keeps_degree = numbers.stays < STAYS and moves.count[current_degree] > 1
+    degree = math.floor(numbers.degree * (len(moves.count) - 1))
+    degree = current_degree if keeps_degree else degree + (degree >= current_degree)
+    place = math.floor(numbers.place * (moves.count[degree] - keeps_degree))
+    return int(moves.order[moves.first[degree] + place + (keeps_degree and place >= moves.place[a])])
 
 
 def ratio(moves: Moves, placement: Numbers, chosen: Chosen, a: int, b: int) -> float:
@@ -143,19 +143,19 @@ class Reference:
     def _propose(self, step: int) -> tuple[list[Drawn], list[Proposal], Floats]:
         """Return the draws and proposals of a step, and energies [C]; inf: it does not fit, or is no other state."""
         walk = self.walk
-        drawn = draw(walk.seed, walk.round, self.ladder, step, self.chains)
-        proposals = [propose(walk.moves, *each) for each in zip(self.placement, drawn, strict=True)]
+        random_numbers = draw(walk.seed, walk.round, self.ladder, step, self.chains)
+        proposals = [propose(walk.moves, *pair) for pair in zip(self.placement, random_numbers, strict=True)]
         targets = np.array([proposal.target for proposal in proposals])
-        moves = walk.budget.fits(walk.budget.used(targets)) & [each.one != each.other for each in proposals]
-        return drawn, proposals, np.where(moves, walk.model.makespans(targets), np.inf)
+        moves = walk.budget.fits(walk.budget.used(targets)) & [proposal.one != proposal.other for proposal in proposals]
+        return random_numbers, proposals, np.where(moves, walk.model.makespans(targets), np.inf)
 
     def _descend(self) -> int:
-        _, proposals, found = self._propose(self.step)
-        if found.min() < self.energy[0]:
-            for energy, proposal in zip(found.tolist(), proposals, strict=True):
+        _, proposals, energies = self._propose(self.step)
+        if energies.min() < self.energy[0]:
+            for energy, proposal in zip(energies.tolist(), proposals, strict=True):
                 if energy < self.energy[0]:
                     self._keep(energy, proposal.target)
-            self._gather(proposals[found.argmin()].target, float(found.min()))
+            self._gather(proposals[energies.argmin()].target, float(energies.min()))
             self.stuck = 0
             return 1
         self.stuck += 1
@@ -164,22 +164,22 @@ class Reference:
         return 0
 
     def _temper(self) -> int:
-        drawn, proposals, found = self._propose(self.step)
+        random_numbers, proposals, energies = self._propose(self.step)
         temperature, before = self.temperature.copy(), self.energy.copy()
         accepted = np.zeros(self.chains, np.bool_)
-        for chain, (numbers, proposal) in enumerate(zip(drawn, proposals, strict=True)):
+        for chain, (numbers, proposal) in enumerate(zip(random_numbers, proposals, strict=True)):
             above = self.temperature[self.rung[chain]] * (proposal.ratio - math.log1p(-numbers.accept))
-            accepted[chain] = found[chain] <= before[chain] + above
+            accepted[chain] = energies[chain] <= before[chain] + above
             if accepted[chain]:
-                self.placement[chain], self.energy[chain] = proposal.target, found[chain]
-                self._keep(float(found[chain]), proposal.target)
-        for chain in np.flatnonzero(np.isfinite(found) & (found > before)).tolist():
+                self.placement[chain], self.energy[chain] = proposal.target, energies[chain]
+                self._keep(float(energies[chain]), proposal.target)
+        for chain in np.flatnonzero(np.isfinite(energies) & (energies > before)).tolist():
             rung = self.rung[chain]
             weight = (1.0 + self.slower[rung]) ** -DECAY
             self.temperature[rung] *= math.exp(weight * (self.walk.share[rung] - accepted[chain]))
             self.slower[rung] += accepted[chain]
         self.temperature = np.maximum.accumulate(self.temperature)
-        self._swap(temperature, [each.swap for each in drawn])
+        self._swap(temperature, [numbers.swap for numbers in random_numbers])
         return int(accepted.sum())
 
     def _swap(self, temperature: Floats, chance: list[float]) -> None:
@@ -201,7 +201,7 @@ class Reference:
         self.placement, self.energy = np.tile(placement, (self.chains, 1)), np.full(self.chains, energy)
 
     def _keep(self, energy: float, state: Numbers) -> None:
-        self.best = kept(self.best, energy, state, self.keep)
+        self.best = keep_best(self.best, energy, state, self.keep)
 
 
 def first_temperatures(steps: Floats, share: Floats, energy: float) -> Floats:
@@ -214,16 +214,16 @@ def first_temperatures(steps: Floats, share: Floats, energy: float) -> Floats:
         middle = (low + high) / 2
         accepts = np.exp(-steps[:, None] / np.exp(middle)).mean(axis=0)
         low, high = np.where(accepts < share, middle, low), np.where(accepts < share, high, middle)
-    found: Floats = np.maximum.accumulate(np.exp(low))
-    return found
+    temperatures: Floats = np.maximum.accumulate(np.exp(low))
+    return temperatures
 
 
-Kept = list[tuple[float, list[int]]]  # energies, ascending, and their states
+BestStates = list[tuple[float, list[int]]]  # energies, ascending, and their states
 
 
-def kept(best: Kept, energy: float, state: Numbers, count: int) -> Kept:
-    """The fastest ``count`` of states that were kept and another one; of equal ones the first."""
-    below = [each for each in best if each[0] <= energy]
+def keep_best(best: BestStates, energy: float, state: Numbers, count: int) -> BestStates:
+    """Return the fastest ``count`` of the best states and another one; of equal ones the first."""
+    below = [entry for entry in best if entry[0] <= energy]
     above = best[len(below) :]
     if below and energy <= below[-1][0] * (1 + SAME):
         return best

@@ -61,9 +61,9 @@ def test_messages_are_in_the_order_of_phases_and_nobody_sends_to_itself() -> Non
     assert len(messages.source) == 6 * 5
     assert (messages.source != messages.target).all()
     assert set(messages.bytes.tolist()) == {100.0}
-    own = messages.target[messages.source == 1]
+    targets = messages.target[messages.source == 1]
     expected = exchange(3).targets(6)[:, 1]
-    assert own.tolist() == expected[expected != 1].tolist()
+    assert targets.tolist() == expected[expected != 1].tolist()
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ def test_an_exchange_has_no_layers() -> None:
 def test_an_exchange_takes_what_its_links_need() -> None:
     """16 servers on one switch: 15 messages of 1 MB each at 12.5 GB/s, and the latency of two links."""
     keys = {"workload.bytes": 1e6, "fabric": "ideal_switch", "degree": 1, "latency_us": 1}
-    (found,) = topoflow.compare(workload="all_to_all", **keys)
-    assert found.iteration_time == pytest.approx(15 * 1e6 / 12.5e9 + 2e-6)
-    assert found.memory is None
+    (result,) = topoflow.compare(workload="all_to_all", **keys)
+    assert result.iteration_time == pytest.approx(15 * 1e6 / 12.5e9 + 2e-6)
+    assert result.memory is None
 
 
 def test_more_messages_than_memory_holds_are_refused_before_they_are_written() -> None:

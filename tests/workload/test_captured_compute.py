@@ -67,15 +67,15 @@ def test_the_answer_says_which_device_its_compute_is_of(tmp_path: Path) -> None:
 def test_the_same_iteration_is_replayed_whosever_compute_it_has(seconds: list[float]) -> None:
     """It is chosen by the recorded times, as an inspection chooses it; on a GPU all of them take the same."""
     events = tuple(
-        ComputeSpan("forward", None, None, each, number, after=(), work=(MATMUL,))
-        for number, each in enumerate(seconds)
+        ComputeSpan("forward", None, None, duration, number, after=(), work=(MATMUL,))
+        for number, duration in enumerate(seconds)
     )
     trace = Trace("job", 1, len(seconds), {0: events})
     with TemporaryDirectory() as folder:
         path = str(Path(folder) / "trace.jsonl")
         jsonl.write(trace, Path(path))
-        found = {Captured(path, FAST, compute).build().period.number for compute in ("recorded", "roofline")}
-    assert found == {representative(trace).number}
+        numbers = {Captured(path, FAST, compute).build().period.number for compute in ("recorded", "roofline")}
+    assert numbers == {representative(trace).number}
     with pytest.raises(ValueError, match=r"chosen: must be within 0\.\.\d, got 6"):
         replace(trace, chosen=6)
 
@@ -107,12 +107,12 @@ def test_a_span_takes_as_long_as_its_operators_one_by_one(operators: list[Operat
     for work in operators:
         recording.work.operator(work)
     recording.pause()
-    kept = [OperatorWork(*work) for row in rows for work in row["work"]]
+    merged = [OperatorWork(*work) for row in rows for work in row["work"]]
     for gpu in (SLOW, FAST):
         one_by_one = sum(
             max(work.flops / gpu.flops["float32"], work.moved / gpu.memory_bandwidth) for work in operators
         )
-        together = sum(max(work.flops / gpu.flops["float32"], work.moved / gpu.memory_bandwidth) for work in kept)
+        together = sum(max(work.flops / gpu.flops["float32"], work.moved / gpu.memory_bandwidth) for work in merged)
         assert together == pytest.approx(one_by_one)
 
 

@@ -133,11 +133,13 @@ def test_nothing_but_causal_attention_is_faster_than_the_roofline(
     peak = replace(gpu, efficiency="roofline")
     sizes = {"hidden": 1024 * hidden, "heads": 8 * hidden, "key_value_heads": 8 * hidden, "sequence": sequence}
     graph = Moe(gpu, layers=1, experts=8, **sizes).build()
-    least = replace(graph, gpu=peak)
-    for each in graph.layers:
-        if not each.causal:
-            held = each.parameters / tensor
-            slow, fast = (gpu_times(one, each, samples, held, SharingDegrees(tensor, 1, 2)) for one in (graph, least))
+    ideal = replace(graph, gpu=peak)
+    for node in graph.layers:
+        if not node.causal:
+            held = node.parameters / tensor
+            slow, fast = (
+                gpu_times(variant, node, samples, held, SharingDegrees(tensor, 1, 2)) for variant in (graph, ideal)
+            )
             assert slow.forward >= fast.forward * (1 - 1e-12)
             assert slow.backward >= fast.backward * (1 - 1e-12)
 

@@ -52,8 +52,8 @@ def test_pareto_sizes_have_the_median_and_the_tail_of_their_law() -> None:
     for mean, median in ((512, 46), (16_384, 1510), (100e3, 9215)):
         bytes = drawn(200_000, Pareto(mean, 1.05)).bytes
         assert np.median(bytes) == pytest.approx(median, rel=0.05)
-        least = mean * 0.05 / 1.05
-        assert np.mean(bytes > 10 * least) == pytest.approx(10**-1.05, rel=0.05)
+        smallest = mean * 0.05 / 1.05
+        assert np.mean(bytes > 10 * smallest) == pytest.approx(10**-1.05, rel=0.05)
 
 
 def test_seeds_decide_all() -> None:
@@ -76,8 +76,8 @@ def test_a_file_counts_by_its_content(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("one", "same", "other")]
     for file, text in zip(files, ("0 0\n9 1\n", "0 0\n9 100\n", "0 0\n8 1\n"), strict=True):
         file.write_text(text)
-    one, same, other = (digest(Flows(GPU, RATE, 1, sizes="file", file=str(file)).build().sizes) for file in files)
-    assert one == same != other
+    one, renamed, other = (digest(Flows(GPU, RATE, 1, sizes="file", file=str(file)).build().sizes) for file in files)
+    assert one == renamed != other
 
 
 @pytest.mark.parametrize("fidelity", ["fluid", "slotted", "packet"])
@@ -104,7 +104,7 @@ def test_published_files_are_read(shared_data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "law"),
+    ("text", "message"),
     [
         ("0 0\n5 x\n", ":2: must be a size and a share, both at least 0, got '5 x'"),
         ("0 0\n5 1 2\n", ":2: must be a size and a share, both at least 0, got '5 1 2'"),
@@ -114,12 +114,12 @@ def test_published_files_are_read(shared_data: Path) -> None:
         ("", ": must be of two lines at least, to a share of 1 or of 100 %, got 0"),
     ],
 )
-def test_a_wrong_file_is_one_line(tmp_path: Path, text: str, law: str) -> None:
+def test_a_wrong_file_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "sizes.txt"
     file.write_text(text)
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
         read_sizes(file)
-    assert str(error.value) == f"{file}{law}"
+    assert str(error.value) == f"{file}{message}"
 
 
 def _mean(table: SizeTable) -> float:
@@ -129,7 +129,7 @@ def _mean(table: SizeTable) -> float:
 
 
 @pytest.mark.parametrize(
-    ("given", "law"),
+    ("arguments", "message"),
     [
         (["workload.count=0"], "workload.count: must be positive, got 0"),
         (["workload.count=100000000"], "workload.count: must be at most 10000000, got 100000000"),
@@ -151,8 +151,8 @@ def _mean(table: SizeTable) -> float:
         ),
     ],
 )
-def test_wrong_flows_are_one_line(given: list[str], law: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "workload=flows", "fabric=ring", *given]) == 2
+def test_wrong_flows_are_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "workload=flows", "fabric=ring", *arguments]) == 2
     error = capsys.readouterr().err
-    assert law in error
+    assert message in error
     assert error.count("\n") == 1

@@ -16,7 +16,7 @@ from topoflow.workload.gpu import Gpu
 
 CONFIGS = Path(__file__).resolve().parents[2] / "src" / "topoflow" / "configs" / "gpu"
 GPUS = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
-SOME = Gpu("some", {"float32": 10e12}, 1e12, 300e9, 40e9)  # ridge at 10 FLOP per byte
+EXAMPLE_GPU = Gpu("some", {"float32": 10e12}, 1e12, 300e9, 40e9)  # ridge at 10 FLOP per byte
 
 amounts = st.floats(0, 1e18)
 
@@ -32,26 +32,26 @@ def test_the_gpus_of_the_issue_are_there() -> None:
 
 
 def test_arithmetic_decides_above_the_ridge_and_memory_below() -> None:
-    assert SOME.seconds(10e12, 1e11, "float32") == 1.0  # 100 FLOP per byte: 10 TFLOP / 10 TFLOP/s
-    assert SOME.seconds(1e11, 1e12, "float32") == 1.0  # 0.1 FLOP per byte: 1 TB / 1 TB/s
+    assert EXAMPLE_GPU.seconds(10e12, 1e11, "float32") == 1.0  # 100 FLOP per byte: 10 TFLOP / 10 TFLOP/s
+    assert EXAMPLE_GPU.seconds(1e11, 1e12, "float32") == 1.0  # 0.1 FLOP per byte: 1 TB / 1 TB/s
 
 
 @given(amounts, amounts)
 def test_time_is_at_least_either_bound(flops: float, moved: float) -> None:
-    seconds = SOME.seconds(flops, moved, "float32")
+    seconds = EXAMPLE_GPU.seconds(flops, moved, "float32")
     assert seconds >= flops / 10e12
     assert seconds >= moved / 1e12
 
 
 @given(amounts, amounts, st.floats(0, 1000))
 def test_time_scales_with_the_work(flops: float, moved: float, factor: float) -> None:
-    expected = factor * SOME.seconds(flops, moved, "float32")
-    assert SOME.seconds(factor * flops, factor * moved, "float32") == pytest.approx(expected)
+    expected = factor * EXAMPLE_GPU.seconds(flops, moved, "float32")
+    assert EXAMPLE_GPU.seconds(factor * flops, factor * moved, "float32") == pytest.approx(expected)
 
 
 def test_a_rate_that_a_gpu_lacks_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"^gpu\.flops: some has no rate for 'float64', only float32$"):
-        SOME.seconds(1.0, 1.0, "float64")
+        EXAMPLE_GPU.seconds(1.0, 1.0, "float64")
 
 
 @pytest.mark.parametrize("name", GPUS)

@@ -206,6 +206,6 @@ def test_the_screen_of_placements_reads_measured_times_too(measured: Kernels) ->
     network = IdealSwitch(bandwidth=12.5e9, degree=4, latency=1e-6).build(2, Demand(2))
     traffic = lower(graph, DataParallel().place(graph, 2))
     expected = Bound().simulate([place(traffic, network, name="some", rings="flows", all_reduce="ring")])[0].makespan
-    found = Contention(graph, network, [(0, 1)], all_reduce="ring").makespans([[0, 0]])
-    assert found == pytest.approx([expected], rel=1e-9)
+    estimates = Contention(graph, network, [(0, 1)], all_reduce="ring").makespans([[0, 0]])
+    assert estimates == pytest.approx([expected], rel=1e-9)
     assert expected > 8e-3  # two layers of 1 + 3 ms

@@ -130,7 +130,7 @@ class Dlrm(nn.Module):
         self.top = nn.Sequential(nn.Linear(tables * dimension + 256, 512), nn.ReLU(), nn.Linear(512, 1))
 
     def forward(self, dense: Any, indices: Any) -> Any:
-        looked_up = [table(each) for table, each in zip(self.tables, indices.unbind(1), strict=True)]
+        looked_up = [table(column) for table, column in zip(self.tables, indices.unbind(1), strict=True)]
         return self.top(torch.cat([*looked_up, self.bottom(dense)], dim=1))
 
 
@@ -155,13 +155,13 @@ def graph_of(kind: str, **settings: Any) -> LayerGraph:
     return topoflow.Model.from_module(on_meta(make), example, **settings)
 
 
-def same_amounts(graph: LayerGraph, own: LayerGraph) -> bool:
+def same_amounts(graph: LayerGraph, reference: LayerGraph) -> bool:
     """Return whether the parameters, and the FLOPs of the matrices, are equal."""
 
-    def flops(each: LayerGraph) -> float:
-        return sum(layer.forward_flops for layer in each.layers if layer.kind != "table")
+    def flops(model: LayerGraph) -> float:
+        return sum(layer.forward_flops for layer in model.layers if layer.kind != "table")
 
-    return graph.parameters == own.parameters and flops(graph) == pytest.approx(flops(own))
+    return graph.parameters == reference.parameters and flops(graph) == pytest.approx(flops(reference))
 
 
 def test_a_cnn_has_the_parameters_and_flops_of_topoflows_own() -> None:
@@ -169,16 +169,16 @@ def test_a_cnn_has_the_parameters_and_flops_of_topoflows_own() -> None:
 
 
 def test_a_transformer_has_the_layers_of_topoflows_own() -> None:
-    graph, own = graph_of("gpt2"), topoflow.workloads.transformer(dtype="float32").build()
-    names = dict(zip((layer.name for layer in graph.layers), (layer.name for layer in own.layers), strict=True))
+    graph, reference = graph_of("gpt2"), topoflow.workloads.transformer(dtype="float32").build()
+    names = dict(zip((layer.name for layer in graph.layers), (layer.name for layer in reference.layers), strict=True))
     before: dict[str, set[str]] = {}
-    for layer, other in zip(graph.layers, own.layers, strict=True):
+    for layer, other in zip(graph.layers, reference.layers, strict=True):
         sizes = ("kind", "parameters", "forward_flops", "output_elements", "shape", "causal")
         once = layer.name == "positions"  # which are the same for all samples, and are looked up once
         for size in sizes if once else (*sizes, "memory_elements"):
             assert getattr(layer, size) == getattr(other, size), (layer.name, size)
-        before[layer.name] = {*layer.after}.union(*(before[each] for each in layer.after))
-        assert {*other.after} <= {names[each] for each in before[layer.name]}
+        before[layer.name] = {*layer.after}.union(*(before[earlier] for earlier in layer.after))
+        assert {*other.after} <= {names[earlier] for earlier in before[layer.name]}
         assert layer.sharding is not None
         assert other.sharding is not None
         assert layer.sharding.block == other.sharding.block
@@ -201,7 +201,7 @@ def test_every_expert_of_a_mixture_gets_the_same_number_of_tokens() -> None:
     experts = [layer for layer in graph.layers if ".experts." in layer.name and layer.kind == "dense"]
     assert len(experts) == 2 * 8 * 2
     assert {layer.forward_flops for layer in experts} == {2 * 64 * 256 * 32 * 2 / 8}  # 2 of 8 experts for each token
-    assert graph.parameters == sum(each.numel() for each in on_meta(mixture).parameters())
+    assert graph.parameters == sum(parameter.numel() for parameter in on_meta(mixture).parameters())
 
 
 @pytest.mark.filterwarnings("ignore:.*choices by scores")
@@ -222,8 +222,8 @@ def test_a_pipeline_cuts_a_transformer_between_its_blocks() -> None:
 
 
 def test_a_module_is_searched() -> None:
-    found = topoflow.search(workload=graph_of("dlrm"), servers=4, search={"proposals": 16})
-    assert found.best.iteration_time <= found.start.iteration_time
+    result = topoflow.search(workload=graph_of("dlrm"), servers=4, search={"proposals": 16})
+    assert result.best.iteration_time <= result.start.iteration_time
 
 
 def test_settings_are_those_of_the_graph() -> None:
@@ -252,14 +252,14 @@ class Searching(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("module", "example", "what"),
+    ("module", "example", "message"),
     [
         (nn.Linear(4, 4), (), "example: must have a tensor whose first dimension is the batch, got none"),
         (nn.ReLU(), torch.zeros(2, 4), "module: must have layers with parameters, got ReLU"),
         (nn.Sequential(nn.Linear(4, 4), Searching()), torch.zeros(2, 4), "returns a shape that depends on values"),
     ],
 )
-def test_a_module_without_layers_or_shapes_is_one_line(module: Module, example: Any, what: str) -> None:
-    with pytest.raises(ValueError, match=what) as refused:
+def test_a_module_without_layers_or_shapes_is_one_line(module: Module, example: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as refused:
         topoflow.Model.from_module(module, example)
     assert "\n" not in str(refused.value)

@@ -124,14 +124,14 @@ def test_the_module_of_multi_token_prediction_has_its_published_parameters() -> 
     The projection of 0.1 B makes it 11.6 B; README.md: 14 B with copies of the embedding and of the head.
     """
     main, more = DEEPSEEK_V3.build(), replace(DEEPSEEK_V3, mtp_layers=1).build()
-    own = more.parameters - main.parameters
-    assert own == pytest.approx(11.5e9, rel=0.01)
-    assert own + 2 * 129280 * 7168 == pytest.approx(14e9, rel=0.05)
+    module_parameters = more.parameters - main.parameters
+    assert module_parameters == pytest.approx(11.5e9, rel=0.01)
+    assert module_parameters + 2 * 129280 * 7168 == pytest.approx(14e9, rel=0.05)
 
 
 def test_multi_token_prediction_computes_one_more_block_and_head() -> None:
     """DeepSeek-V3, 2024, section 2.2: a projection of 2 h x h, a block and a head, for each module."""
-    flops = [sum(each.forward_flops for each in _with_modules(count).build().layers) for count in range(3)]
+    flops = [sum(layer.forward_flops for layer in _with_modules(count).build().layers) for count in range(3)]
     layers = {layer.name: layer for layer in DEEPSEEK_V3.build().layers}
     block = sum(layer.forward_flops for name, layer in layers.items() if name.startswith("block60."))
     projection = 2 * 2 * 7168 * 7168 * 4096
@@ -146,12 +146,12 @@ def test_modules_of_multi_token_prediction_are_on_the_last_stage() -> None:
     assert before[:3] == after[:3]
     more = after[3] - before[3]
     assert {"mtp0.embedding", "mtp0.projection", "block61.experts_up", "mtp0.head"} <= more
-    held = grids[1].rank_parameters(_with_modules(1).build())
-    assert held[3]["mtp0.embedding"] == 129280 * 7168 / 8
-    assert held[3]["mtp0.head"] == 0
+    parameters = grids[1].rank_parameters(_with_modules(1).build())
+    assert parameters[3]["mtp0.embedding"] == 129280 * 7168 / 8
+    assert parameters[3]["mtp0.head"] == 0
     alone, needed = (grid.bytes_per_gpu(_with_modules(count).build()) for count, grid in enumerate(grids))
-    own = sum(held[3][name] for name in more)
-    assert needed[-1] - alone[-1] >= 16 * own  # weights, gradients and Adam's state; activations come on top
+    added = sum(parameters[3][name] for name in more)
+    assert needed[-1] - alone[-1] >= 16 * added  # weights, gradients and Adam's state; activations come on top
     assert needed[0] == alone[0]
 
 

@@ -51,10 +51,12 @@ def test_every_byte_and_second_of_a_file_is_simulated_and_nothing_else(task_grap
                 inside += [task.float32(10) / 1000] * len(task.unsigned64s(14))
         job = traffic(path)
         computed = np.zeros(job.servers)
-        for each in job.tasks:
-            if isinstance(each, Compute) and each.server is not None:
-                computed[each.server] += each.seconds
-        delays = [each.seconds for each in job.tasks if isinstance(each, Compute) and each.server is None]
+        for job_task in job.tasks:
+            if isinstance(job_task, Compute) and job_task.server is not None:
+                computed[job_task.server] += job_task.seconds
+        delays = [
+            job_task.seconds for job_task in job.tasks if isinstance(job_task, Compute) and job_task.server is None
+        ]
         np.testing.assert_allclose(sorted(delays), sorted(filter(None, inside)), rtol=1e-9, err_msg=path.name)
         np.testing.assert_allclose(computed, seconds, rtol=1e-9, err_msg=path.name)
         demand = job.demand()
@@ -66,13 +68,17 @@ def test_every_byte_and_second_of_a_file_is_simulated_and_nothing_else(task_grap
 def test_an_all_reduce_is_on_the_network_after_its_time_inside_servers(task_graphs: dict[str, Path]) -> None:
     """2 S / 4 / 25 GB/s, as FlexFlow's compute_internal_ar_time has it for four GPUs: 23 ms of a VGG16."""
     job = traffic(task_graphs["100vgg_16"])
-    delays = {task for task, each in enumerate(job.tasks) if isinstance(each, Compute) and each.server is None}
-    for each in job.tasks:
-        if isinstance(each, Collective):
-            waits = [job.tasks[earlier] for earlier in each.after]
-            assert delays.issuperset(each.after)
+    delays = {
+        task for task, job_task in enumerate(job.tasks) if isinstance(job_task, Compute) and job_task.server is None
+    }
+    for job_task in job.tasks:
+        if isinstance(job_task, Collective):
+            waits = [job.tasks[earlier] for earlier in job_task.after]
+            assert delays.issuperset(job_task.after)
             assert len(waits) == 16
-            assert {round(wait.seconds * 25e9 / each.bytes, 3) for wait in waits if isinstance(wait, Compute)} == {0.5}
+            assert {round(wait.seconds * 25e9 / job_task.bytes, 3) for wait in waits if isinstance(wait, Compute)} == {
+                0.5
+            }
 
 
 def test_a_task_graph_runs_on_any_network_no_faster_than_its_busiest_server(task_graphs: dict[str, Path]) -> None:

@@ -136,10 +136,10 @@ def test_keys_in_comments_are_keys_that_work(path: Path) -> None:
     """What a comment sets can be typed: ``workload.layers=6``, not ``layers=6``."""
     register_resolvers()
     text = "\n".join(line.partition("#")[2] for line in (CONFIGS / path).read_text().splitlines())
-    shown = [(key, value) for key, value in re.findall(r"(?<![\w.`-])([\w.]+)=([\w./]+)", text)]
-    keys = [(key, value) for key, value in shown if key.rpartition(".")[2] in FIELDS]
-    given = {key: value for key, value in keys if key.partition(".")[0] == key and key in GROUPS}
+    typed = [(key, value) for key, value in re.findall(r"(?<![\w.`-])([\w.]+)=([\w./]+)", text)]
+    keys = [(key, value) for key, value in typed if key.rpartition(".")[2] in FIELDS]
+    groups = {key: value for key, value in keys if key.partition(".")[0] == key and key in GROUPS}
     with initialized():
         for key, value in keys:
-            chosen = {path.parts[0]: path.stem, **given} | {key: value}
-            composed("compare", [f"{name}={each}" for name, each in chosen.items() if name != "fidelity"])
+            chosen = {path.parts[0]: path.stem, **groups} | {key: value}
+            composed("compare", [f"{name}={choice}" for name, choice in chosen.items() if name != "fidelity"])

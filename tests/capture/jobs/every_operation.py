@@ -60,9 +60,9 @@ work = dist.all_reduce(floats(119), async_op=True)
 floats(1000).cumsum(0)
 work.wait()
 
-kept = []  # else gloo's thread may be the last to hold the work, and abort if it frees the tensor while Python ends
-beside = threading.Thread(target=lambda: kept.append(dist.all_reduce(floats(122), async_op=True)))
+works = []  # else gloo's thread may be the last to hold the work, and abort if it frees the tensor while Python ends
+beside = threading.Thread(target=lambda: works.append(dist.all_reduce(floats(122), async_op=True)))
 beside.start()
 beside.join()
-kept[0].wait()
+works[0].wait()
 dist.destroy_process_group()

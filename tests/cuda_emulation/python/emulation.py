@@ -30,8 +30,8 @@ EXAMPLES = 6  # of a law: device code runs some 1,000 times slower here than on 
 def folder() -> Path:
     """Where the build is kept: one for each checkout and interpreter, outside of the checkout."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    of = sha256(f"{ROOT} {sys.executable} {sys.version}".encode()).hexdigest()[:12]
-    return base / "topoflow" / f"cuda_emulation_{of}"
+    digest = sha256(f"{ROOT} {sys.executable} {sys.version}".encode()).hexdigest()[:12]
+    return base / "topoflow" / f"cuda_emulation_{digest}"
 
 
 def build(to: Path | None = None, *definitions: str) -> Path:
@@ -80,9 +80,9 @@ def environment(library: Path) -> dict[str, str]:
 
 @cache
 def library() -> ctypes.CDLL:
-    found = ctypes.CDLL(os.environ[VARIABLE])
-    found.emulation_findings.restype = ctypes.c_char_p
-    return found
+    shared_library = ctypes.CDLL(os.environ[VARIABLE])
+    shared_library.emulation_findings.restype = ctypes.c_char_p
+    return shared_library
 
 
 def findings() -> str:
@@ -128,20 +128,22 @@ def select(config: Any, items: list[Any]) -> None:
     """Only what runs on a GPU, with few examples."""
     if VARIABLE not in os.environ:
         return
-    wanted = [item for item in items if on_gpu(item)]
+    selected = [item for item in items if on_gpu(item)]
     config.hook.pytest_deselected(items=[item for item in items if not on_gpu(item)])
-    items[:] = wanted
+    items[:] = selected
     from hypothesis import settings
 
     for item in items:
-        given = getattr(item.obj, "_hypothesis_internal_use_settings", None)
-        if given is not None and given.max_examples > EXAMPLES:
-            item.obj._hypothesis_internal_use_settings = settings(given, max_examples=EXAMPLES, deadline=None)
+        original = getattr(item.obj, "_hypothesis_internal_use_settings", None)
+        if original is not None and original.max_examples > EXAMPLES:
+            item.obj._hypothesis_internal_use_settings = settings(original, max_examples=EXAMPLES, deadline=None)
 
 
 def on_gpu(item: Any) -> bool:
-    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    return item.get_closest_marker("gpu") is not None or any(isinstance(one, str) and one == "cuda" for one in given)
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return item.get_closest_marker("gpu") is not None or any(
+        isinstance(value, str) and value == "cuda" for value in parameters
+    )
 
 
 def judge() -> Iterator[None]:
@@ -150,11 +152,11 @@ def judge() -> Iterator[None]:
         yield
     finally:
         if VARIABLE in os.environ:
-            found = findings()
-            if found:
+            errors = findings()
+            if errors:
                 import pytest
 
-                pytest.fail(found, pytrace=False)
+                pytest.fail(errors, pytrace=False)
 
 
 def main(command: Sequence[str]) -> int:

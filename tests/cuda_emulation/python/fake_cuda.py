@@ -155,42 +155,42 @@ class Gpu(torch.Tensor):
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        given = [one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)]
-        devices = [one.device.index for one in given if isinstance(one, Gpu)]
+        tensors = [argument for argument in (*args, *kwargs.values()) if isinstance(argument, torch.Tensor)]
+        devices = [tensor.device.index for tensor in tensors if isinstance(tensor, Gpu)]
         if kwargs.get("device") is not None:
             kwargs.pop("device")
         copies = function is torch.Tensor.copy_
         if not copies and (
             len({*devices}) > 1
             or (
-                len(devices) < len(given)
-                and any(one.dim() for one in given if not isinstance(one, Gpu))
+                len(devices) < len(tensors)
+                and any(tensor.dim() for tensor in tensors if not isinstance(tensor, Gpu))
                 and function is not torch.Tensor.__getitem__
             )
         ):
             raise RuntimeError("Expected all tensors to be on the same device")
         finish()
         with without_overrides():
-            found = function(*args, **kwargs)
+            returned = function(*args, **kwargs)
             if copies:
                 return args[0]
-            return on_gpu(found, devices[0] if devices else 0)
+            return on_gpu(returned, devices[0] if devices else 0)
 
 
-def on_gpu(found: Any, device: int) -> Any:
+def on_gpu(value: Any, device: int) -> Any:
     """The tensors of what a function of torch has returned, on the device; others as they are."""
-    if isinstance(found, Gpu):
-        return found
-    if isinstance(found, torch.Tensor):
-        if found.untyped_storage().data_ptr() not in memory:
+    if isinstance(value, Gpu):
+        return value
+    if isinstance(value, torch.Tensor):
+        if value.untyped_storage().data_ptr() not in memory:
             with torch.no_grad():
-                found.data = place(found.detach(), device)
-        gpu = found.as_subclass(Gpu)
+                value.data = place(value.detach(), device)
+        gpu = value.as_subclass(Gpu)
         gpu.__dict__["_on"] = device
         return gpu
-    if isinstance(found, tuple | list):
-        return type(found)([on_gpu(one, device) for one in found])
-    return found
+    if isinstance(value, tuple | list):
+        return type(value)([on_gpu(item, device) for item in value])
+    return value
 
 
 def finish() -> None:
@@ -225,14 +225,14 @@ def index_of(device: Any) -> int | None:
 def factory(make: Callable[..., torch.Tensor], copy: bool = True) -> Callable[..., torch.Tensor]:
     """A function of torch that takes ``device``."""
 
-    def made(*args: Any, device: Any = None, pin_memory: bool = False, **kwargs: Any) -> torch.Tensor:
+    def create(*args: Any, device: Any = None, pin_memory: bool = False, **kwargs: Any) -> torch.Tensor:
         index = index_of(device)
         plain = make(*args, **kwargs, **({"device": device} if device is not None and index is None else {}))
         if pin_memory:
             return pinned(plain)
         return plain if index is None else on_gpu_from(plain, index, copy)
 
-    return made
+    return create
 
 
 def on_gpu_from(plain: torch.Tensor, device: int, copy: bool = True) -> torch.Tensor:
@@ -253,15 +253,15 @@ def moved(to: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         target = kwargs.get("device", args[0] if args else None)
         if not isinstance(target, torch.device | str):
             return to(self, *args, **kwargs)
-        rest = [one for one in args[1:] if isinstance(one, torch.dtype)]
+        dtypes = [one for one in args[1:] if isinstance(one, torch.dtype)]
         index = index_of(target)
         if index is None:
-            here = self.cpu() if isinstance(self, Gpu) else self
-            return to(here, target, *rest)
+            host = self.cpu() if isinstance(self, Gpu) else self
+            return to(host, target, *dtypes)
         if isinstance(self, Gpu) and self.device.index == index:
-            return to(self, *rest) if rest else self
+            return to(self, *dtypes) if dtypes else self
         plain = self.cpu() if isinstance(self, Gpu) else self
-        return on_gpu_from(to(plain, *rest) if rest else plain, index)
+        return on_gpu_from(to(plain, *dtypes) if dtypes else plain, index)
 
     return method
 
@@ -269,17 +269,17 @@ def moved(to: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
 def imported(from_dlpack: Callable[[Any], torch.Tensor]) -> Callable[[Any], torch.Tensor]:
     """``torch.from_dlpack`` that knows GPUs."""
 
-    def made(given: Any) -> torch.Tensor:
-        kind, device = given.__dlpack_device__()
+    def import_tensor(source: Any) -> torch.Tensor:
+        kind, device = source.__dlpack_device__()
         if kind != CUDA:
-            return from_dlpack(given)
-        capsule = given.__dlpack__(stream=torch.cuda.current_stream(device).cuda_stream or 1)
+            return from_dlpack(source)
+        capsule = source.__dlpack__(stream=torch.cuda.current_stream(device).cuda_stream or 1)
         tensor = Header.from_address(pointer_of(capsule, b"dltensor"))
         tensor.device_type, tensor.device_id = CPU, 0
-        found: torch.Tensor = on_gpu(from_dlpack(capsule), device)
-        return found
+        returned: torch.Tensor = on_gpu(from_dlpack(capsule), device)
+        return returned
 
-    return made
+    return import_tensor
 
 
 class Stream:
@@ -348,8 +348,8 @@ def install() -> None:
 
     def current_stream(device: Any = None) -> Stream:
         index = library.emulation_device() if device is None else index_of(device)
-        found: Stream | None = getattr(local, "streams", {}).get(index)
-        return found or Stream(index, address=0)
+        stream: Stream | None = getattr(local, "streams", {}).get(index)
+        return stream or Stream(index, address=0)
 
     @contextmanager
     def stream(used: Stream | None) -> Iterator[None]:

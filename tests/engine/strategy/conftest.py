@@ -43,16 +43,16 @@ class Placed(NamedTuple):
 @st.composite
 def layers(draw: st.DrawFn, most: int = 8) -> tuple[Layer, ...]:
     """Up to ``most`` layers, each reading any earlier ones."""
-    drawn: list[Layer] = []
+    chain: list[Layer] = []
     for index in range(draw(st.integers(1, most))):
-        earlier = [layer.name for layer in drawn]
+        earlier = [layer.name for layer in chain]
         after = draw(st.lists(st.sampled_from(earlier), max_size=3)) if earlier else []
         kind = draw(st.sampled_from(["dense", "table"]))
         size = draw(st.sampled_from([0, 10**4, 10**6, 10**7]))
         outputs = draw(st.integers(0, 1000))
         flops = draw(st.floats(0, 1e9))
-        drawn.append(Layer(f"L{index}", kind, size, flops, outputs, 2 * outputs, tuple(after), sparse=kind == "table"))
-    return tuple(drawn)
+        chain.append(Layer(f"L{index}", kind, size, flops, outputs, 2 * outputs, tuple(after), sparse=kind == "table"))
+    return tuple(chain)
 
 
 @pytest.fixture(scope="session")
@@ -109,8 +109,8 @@ def some_choices() -> Callable[..., Choices]:
     def draw(servers: int, count: int, seed: int) -> Choices:
         random = np.random.default_rng(seed)
         sizes = random.integers(1, servers + 1, count).tolist()
-        drawn = {tuple(sorted(random.choice(servers, size, replace=False).tolist())) for size in sizes}
-        return sorted({tuple(range(servers)), *((server,) for server in range(servers)), *drawn})
+        sets = {tuple(sorted(random.choice(servers, size, replace=False).tolist())) for size in sizes}
+        return sorted({tuple(range(servers)), *((server,) for server in range(servers)), *sets})
 
     return draw
 

@@ -34,15 +34,15 @@ def test_it_is_that_of_the_twin_for_any_layers_any_holders_and_any_fabric(
     data: st.DataObject, placed: st.SearchStrategy[Any], strategy_of: Of
 ) -> None:
     workload, fabric, choices, rows, buckets = data.draw(placed)
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "routing": data.draw(st.sampled_from(["ecmp", "spray"])),
         "seed": data.draw(st.integers(0, 9)),
         "all_reduce": data.draw(st.sampled_from(["hierarchical", "hierarchical_tree", "halving_doubling"])),
     }
     strategies = [strategy_of(workload, fabric.servers, choices, row, **buckets) for row in rows]
-    expected = [makespan(workload, fabric, strategy, **how) for strategy in strategies]
-    found = Contention(workload, fabric, choices, **how, **buckets).makespans(rows)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    expected = [makespan(workload, fabric, strategy, **options) for strategy in strategies]
+    estimates = Contention(workload, fabric, choices, **options, **buckets).makespans(rows)
+    np.testing.assert_allclose(estimates, expected, rtol=1e-12)
 
 
 @pytest.mark.slow
@@ -58,8 +58,8 @@ def test_it_is_that_of_the_twin_for_the_jobs_of_the_paper(
     rows = [[choices.index(holders) for holders in hybrid.placement.values()], row]
     strategies = [strategy_of(model, 12, choices, row) for row in rows]
     expected = [makespan(model, network, strategy, routing=routing, seed=3) for strategy in strategies]
-    found = Contention(model, network, choices, routing=routing, seed=3).makespans(rows)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    estimates = Contention(model, network, choices, routing=routing, seed=3).makespans(rows)
+    np.testing.assert_allclose(estimates, expected, rtol=1e-12)
 
 
 def test_two_layers_by_hand(make_workload: Callable[..., LayerGraph], make_switch: Callable[..., Fabric]) -> None:
@@ -69,8 +69,8 @@ def test_two_layers_by_hand(make_workload: Callable[..., LayerGraph], make_switc
     #   backward  B@0 4-6, B@1 and B@2 6-8, 1>0 and 2>0 8-10, A@0 10-16
     second = int(2.5e11)
     model = make_workload(Layer("A", "dense", 0, 0.0, 25, second), Layer("B", "dense", 0, 0.0, 0, second, ("A",)))
-    found = Contention(model, make_switch(3, 100.0), [(0,), (0, 1, 2)])
-    assert found.makespans([[0, 1]])[0] == pytest.approx(16, rel=1e-12)
+    contention = Contention(model, make_switch(3, 100.0), [(0,), (0, 1, 2)])
+    assert contention.makespans([[0, 1]])[0] == pytest.approx(16, rel=1e-12)
 
 
 def test_an_all_reduce_alone_takes_what_fluid_says(
@@ -81,9 +81,9 @@ def test_an_all_reduce_alone_takes_what_fluid_says(
     choices, traffic = [tuple(range(6))], lower(model, strategy_of(model, 6, [tuple(range(6))], [0]))
     for algorithm in names("all_reduce"):
         world = place(traffic, fabric, name="world", all_reduce=algorithm, rings="flows")
-        found = Contention(model, fabric, choices, all_reduce=algorithm).makespans([[0]])
+        estimates = Contention(model, fabric, choices, all_reduce=algorithm).makespans([[0]])
         exact = Fluid().simulate([world])[0].makespan
-        assert found[0] == pytest.approx(exact, rel=MERGE), algorithm  # ends that ``alone`` takes as one
+        assert estimates[0] == pytest.approx(exact, rel=MERGE), algorithm  # ends that ``alone`` takes as one
 
 
 @pytest.mark.parametrize(("parameters", "outputs"), [(0, 10**15), (10**18, 10**18)])

@@ -20,9 +20,9 @@ DLRM = ("workload=dlrm", "workload.tables=20", "servers=16")
 def make_model(job: Callable[..., Any], some_choices: Draw) -> Callable[..., Contention]:
     """``make_model("fabric=fat_tree", threads=1)``: a DLRM on 16 servers, and 40 choices."""
 
-    def make(*fabric: str, **how: Any) -> Contention:
+    def make(*fabric: str, **options: Any) -> Contention:
         workload, _, network = job(*DLRM, *fabric)
-        return Contention(workload, network, some_choices(16, 24, seed=0), **how)
+        return Contention(workload, network, some_choices(16, 24, seed=0), **options)
 
     return make
 
@@ -39,8 +39,8 @@ def some_placements(model: Contention, count: int) -> NDArray[np.int64]:
 
 
 def test_the_number_of_threads_does_not_change_a_bit(make_model: Callable[..., Contention]) -> None:
-    found = [make_model("fabric=fat_tree", threads=threads) for threads in (1, 2)]
-    one, two = (model.makespans(some_placements(model, 40)) for model in found)
+    models = [make_model("fabric=fat_tree", threads=threads) for threads in (1, 2)]
+    one, two = (model.makespans(some_placements(model, 40)) for model in models)
     assert one.tobytes() == two.tobytes()
 
 
@@ -53,9 +53,9 @@ def test_placements_do_not_see_each_other(model: Contention) -> None:
 
 @pytest.mark.parametrize("fabric", ["topoopt", "fat_tree"])
 def test_all_devices_agree_to_the_bit(device: str, fabric: str, make_model: Callable[..., Contention]) -> None:
-    here, there = (make_model(f"fabric={fabric}", device=DeviceMemory.named(name)) for name in ("cpu", device))
-    placements = some_placements(here, 10)
-    assert here.makespans(placements).tobytes() == there.makespans(placements).tobytes()
+    on_cpu, on_device = (make_model(f"fabric={fabric}", device=DeviceMemory.named(name)) for name in ("cpu", device))
+    placements = some_placements(on_cpu, 10)
+    assert on_cpu.makespans(placements).tobytes() == on_device.makespans(placements).tobytes()
 
 
 def test_placements_outside_of_what_there_is_are_refused(model: Contention) -> None:

@@ -31,19 +31,19 @@ def test_the_way_through_a_tree_is_the_path(design: FabricDesign, routing: str) 
         if source == target:
             assert leaf[0, source, target] == leaf[1, target, source] == 0
             continue
-        taken = path[source * servers + target]
-        hops = links[offsets[taken] : offsets[taken + 1]].tolist()
+        expected = path[source * servers + target]
+        hops = links[offsets[expected] : offsets[expected + 1]].tolist()
         assert way(trees, 0, source, leaf[0, source, target]) == hops[::-1]
         assert way(trees, servers + 1, target, leaf[1, target, source]) == hops
 
 
 def way(trees: dict[str, np.ndarray], first: int, server: int, node: int) -> list[int]:
     """Links from a node to the root of the tree of a server."""
-    found, base = [], trees["tree"][first + server]
+    links, base = [], trees["tree"][first + server]
     while node:
-        found.append(int(trees["tree_link"][base + node]))
+        links.append(int(trees["tree_link"][base + node]))
         node = trees["tree_parent"][base + node]
-    return found
+    return links
 
 
 def test_paths_from_a_server_share_their_beginnings() -> None:

@@ -43,17 +43,17 @@ def some_strategy(workload: LayerGraph, servers: int, seed: int, **buckets: int)
 
 def arrays(graph: LoweredGraph) -> list[Any]:
     """All fields, those of the alternatives one by one."""
-    found = [getattr(graph, field.name) for field in fields(LoweredGraph) if field.name != "alternatives"]
+    values = [getattr(graph, field.name) for field in fields(LoweredGraph) if field.name != "alternatives"]
     several = graph.alternatives
-    return found + ([getattr(several, field.name) for field in fields(several)] if several is not None else [])
+    return values + ([getattr(several, field.name) for field in fields(several)] if several is not None else [])
 
 
 def agree(one: World, other: World) -> None:
     """Byte for byte."""
     assert (one.graph.alternatives is None) == (other.graph.alternatives is None)
-    for found, expected in zip(arrays(one.graph), arrays(other.graph), strict=True):
-        assert np.asarray(found).dtype == np.asarray(expected).dtype
-        np.testing.assert_array_equal(found, expected)
+    for array, expected in zip(arrays(one.graph), arrays(other.graph), strict=True):
+        assert np.asarray(array).dtype == np.asarray(expected).dtype
+        np.testing.assert_array_equal(array, expected)
     np.testing.assert_array_equal(one.capacity, other.capacity)
     np.testing.assert_array_equal(one.latency, other.latency)
 
@@ -68,17 +68,17 @@ def test_what_was_placed_before_does_not_change_a_byte(
     servers = data.draw(st.integers(1, 6))
     workload, fabric = data.draw(workloads), data.draw(fabrics(6))
     algorithms = ["ring", "hierarchical", "halving_doubling", "double_binary_tree", "hierarchical_tree"]
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "all_reduce": data.draw(st.sampled_from(algorithms)),
         "routing": data.draw(st.sampled_from(["ecmp", "spray"])),
         "rings": data.draw(st.sampled_from(["steps", "flows"])),
         "seed": data.draw(st.integers(0, 9)),
     }
     buckets = {"bucket_bytes": data.draw(st.sampled_from([1, 10**7])), "first_bucket_bytes": 10**5}
-    placer = Placer(fabric, Lowering(**how))
+    placer = Placer(fabric, Lowering(**options))
     for _ in range(3):
         traffic = lower(workload, some_strategy(workload, servers, data.draw(st.integers(0, 99)), **buckets))
-        agree(placer.place(traffic, "one"), place(traffic, fabric, name="one", **how))
+        agree(placer.place(traffic, "one"), place(traffic, fabric, name="one", **options))
 
 
 @pytest.mark.parametrize("fabric", ["topoopt", "fat_tree", "expander"])
@@ -167,6 +167,6 @@ def test_collectives_that_differ_in_their_servers_only_share_a_block(make_switch
 def test_a_world_is_the_same_however_many_entries_are_made_at_once(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     model, hybrid, network = job("workload=dlrm", "workload.tables=20", "servers=16", "fabric=fat_tree")
     traffic = lower(model, hybrid)
-    whole = place(traffic, network, name="one")
+    at_once = place(traffic, network, name="one")
     monkeypatch.setattr(assembly, "MAX_ENTRIES", 1)
-    agree(place(traffic, network, name="one"), whole)
+    agree(place(traffic, network, name="one"), at_once)

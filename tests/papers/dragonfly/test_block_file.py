@@ -49,8 +49,8 @@ def text(blocks: DomainBlocks) -> str:
     number, (levels, _) = blocks.numbers(blocks.level, blocks.place), blocks.neighbours
     lines = [(len(number), blocks.level.max(), *blocks.size)]
     for rank in range(blocks.ranks):
-        own = np.flatnonzero(blocks.rank == rank)
-        lines += [(len(own),), *((number[each], blocks.level[each], *levels[each]) for each in own)]
+        indices = np.flatnonzero(blocks.rank == rank)
+        lines += [(len(indices),), *((number[index], blocks.level[index], *levels[index]) for index in indices)]
     return "".join(" ".join(map(str, line)) + "\n" for line in lines)
 
 
@@ -68,14 +68,14 @@ def binary(folder: Path, blocks: DomainBlocks) -> bytes:
 def check_laws(blocks: DomainBlocks) -> None:
     """They fill the domain, differ by one level at most, and see each other."""
     assert sum(8.0**-level for level in blocks.level.tolist()) == pytest.approx(np.prod(blocks.size))
-    levels, there = blocks.neighbours
+    levels, neighbours = blocks.neighbours
     steps = np.where(levels == BOUNDARY, 0, levels - blocks.level[:, None])
     assert np.abs(steps).max(initial=0) <= 1
     one, other = blocks.faces()
-    seen = list(zip(one.tolist(), other.tolist(), strict=True))
-    assert len(set(seen)) == len(seen)
-    assert set(seen) == {(b, a) for a, b in seen}
-    assert ((there != NO_BLOCK).sum(axis=2) == np.where(levels == BOUNDARY, 0, np.where(steps == 1, 4, 1))).all()
+    pairs = list(zip(one.tolist(), other.tolist(), strict=True))
+    assert len(set(pairs)) == len(pairs)
+    assert set(pairs) == {(b, a) for a, b in pairs}
+    assert ((neighbours != NO_BLOCK).sum(axis=2) == np.where(levels == BOUNDARY, 0, np.where(steps == 1, 4, 1))).all()
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -85,15 +85,15 @@ def test_a_file_that_is_written_is_read_as_the_same_blocks_and_faces(
 ) -> None:
     blocks = sphere(ranks, level)
     check_laws(blocks)
-    found = read(tmp_path, text(blocks) if is_text else binary(tmp_path, blocks))
-    assert (found.ranks, found.size) == (blocks.ranks, blocks.size)
+    restored = read(tmp_path, text(blocks) if is_text else binary(tmp_path, blocks))
+    assert (restored.ranks, restored.size) == (blocks.ranks, blocks.size)
     for field in ("level", "place", "rank"):
-        assert getattr(found, field).tolist() == getattr(blocks, field).tolist()
-    mesh, summed = found.mesh(), refined(ranks, level)
+        assert getattr(restored, field).tolist() == getattr(blocks, field).tolist()
+    mesh, summed = restored.mesh(), refined(ranks, level)
     assert mesh.blocks.tolist() == summed.blocks.tolist()
     faces = np.zeros((2, ranks, ranks))
-    for matrix, each in zip(faces, (mesh, summed), strict=True):
-        np.add.at(matrix, (each.source, each.target), each.faces)
+    for matrix, domain in zip(faces, (mesh, summed), strict=True):
+        np.add.at(matrix, (domain.source, domain.target), domain.faces)
     assert faces[0].tolist() == faces[1].tolist() == faces[0].T.tolist()
 
 
@@ -106,18 +106,18 @@ def test_text_and_binary_files_have_the_same_mesh(tmp_path: Path) -> None:
 
 def test_the_bytes_of_a_file_are_those_that_ember_reads(tmp_path: Path) -> None:
     """Ranks, blocks, the finest level, the size; where ranks begin; of each rank its blocks, of 11 B each."""
-    found = binary(tmp_path, read(tmp_path, COARSE))
+    content = binary(tmp_path, read(tmp_path, COARSE))
     expected = struct.pack("<IIBIII", 2, 2, 0, 2, 1, 1) + struct.pack("<QQ", 37, 52)  # 21 + 2 * 8; 37 + 4 + 11
     expected += struct.pack("<IIb6b", 1, 0, 0, -2, 0, -2, -2, -2, -2) + struct.pack("<IIb6b", 1, 1, 0, 0, *[-2] * 5)
-    assert found == expected
+    assert content == expected
     assert (HEADER.itemsize, BLOCK.itemsize) == (21, 11)
 
 
 def test_no_number_of_ranks_is_taken_for_gzip(tmp_path: Path) -> None:
     """0x8b1f ranks begin as gzip does."""
     blocks = sphere(0x8B1F, 0)
-    found = binary(tmp_path, blocks)
-    assert found[:2] == b"\x1f\x8b"
+    content = binary(tmp_path, blocks)
+    assert content[:2] == b"\x1f\x8b"
     assert read_blocks(tmp_path / "mesh.amr").ranks == 0x8B1F
 
 
@@ -133,18 +133,18 @@ def test_a_face_is_a_message_and_each_of_four_finer_blocks_has_one(tmp_path: Pat
     assert motif.mesh is not None
     assert motif.mesh.blocks.tolist() == [1, 8]
     blocks = read_blocks(tmp_path / "mesh.amr")
-    _, there = blocks.neighbours
-    assert there[0, 1].tolist() == [1, 3, 5, 7]  # of x up: numbers 4, 8, 12, 16
+    _, neighbours = blocks.neighbours
+    assert neighbours[0, 1].tolist() == [1, 3, 5, 7]  # of x up: numbers 4, 8, 12, 16
 
 
 @settings(max_examples=20)
 @given(ranks=st.integers(2, 60), level=st.integers(0, 2))
 def test_two_ranks_send_each_other_as_much(ranks: int, level: int) -> None:
     mesh = sphere(ranks, level).mesh()
-    there = np.zeros((ranks, ranks))
-    np.add.at(there, (mesh.source, mesh.target), mesh.faces)
-    assert (there == there.T).all()
-    assert np.trace(there) == 0
+    matrix = np.zeros((ranks, ranks))
+    np.add.at(matrix, (mesh.source, mesh.target), mesh.faces)
+    assert (matrix == matrix.T).all()
+    assert np.trace(matrix) == 0
 
 
 @pytest.mark.parametrize(
@@ -218,9 +218,9 @@ def test_a_long_line_is_not_divided_into_all_of_its_words() -> None:
 
 
 def test_a_file_of_more_lines_than_blocks_may_be_is_refused_before_it_is_divided(tmp_path: Path) -> None:
-    most = MAX_BLOCKS + LARGEST_WORLD
-    with pytest.raises(ValueError, match=rf"mesh.amr:{most + 1}: lines: must be at most {most}, got {most + 1}"):
-        read(tmp_path, b"1\n" * (most + 1))
+    limit = MAX_BLOCKS + LARGEST_WORLD
+    with pytest.raises(ValueError, match=rf"mesh.amr:{limit + 1}: lines: must be at most {limit}, got {limit + 1}"):
+        read(tmp_path, b"1\n" * (limit + 1))
 
 
 def test_a_rank_without_blocks_sends_nothing(tmp_path: Path) -> None:
@@ -285,11 +285,11 @@ def test_any_bytes_are_one_line_or_a_mesh(tmp_path: Path, content: bytes) -> Non
 def test_a_job_with_another_file_is_another_job(tmp_path: Path) -> None:
     """Figures keep their points by what they were computed from: a file counts by its content."""
     path = tmp_path / "mesh.amr"
-    made = []
+    digests = []
     for content in (COARSE, COARSE, TINY):
         path.write_text(content)
-        made.append(digest(Motif(GPU, "amr3d", blocks=str(path)).build()))
-    assert made[0] == made[1] != made[2]
+        digests.append(digest(Motif(GPU, "amr3d", blocks=str(path)).build()))
+    assert digests[0] == digests[1] != digests[2]
 
 
 def test_a_file_belongs_to_as_many_servers_as_it_has_ranks(tmp_path: Path, capsys: Any) -> None:

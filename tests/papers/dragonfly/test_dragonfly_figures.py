@@ -19,9 +19,9 @@ def test_ports_of_a_dragonfly_are_counted_once_and_their_shares_are_of_the_whole
     sizes = {"local": 24, "group": 3 * 4 * 3, "global": {1: 6, 3: 18}}  # of 3 groups of 4 routers with 2 servers each
     for cables in (1, 3):
         for kind, size in sizes.items():
-            own = where(rows, kind=kind, **{"fabric.global_links": cables, "workload.name": "halo3d"})
-            for series in {row["series"] for row in own}:
-                ports = where(own, series=series)
+            selected = where(rows, kind=kind, **{"fabric.global_links": cables, "workload.name": "halo3d"})
+            for series in {row["series"] for row in selected}:
+                ports = where(selected, series=series)
                 assert sum(row["ports"] for row in ports) == (size if isinstance(size, int) else size[cables])
                 assert all(0 <= row["active_cell"] + row["stalled_cell"] <= 51 for row in ports)
                 assert ports[0]["active"] + ports[0]["stalled"] + ports[0]["idle"] == pytest.approx(1)
@@ -47,27 +47,27 @@ PUBLISHED = {"local_ports": 110_592, "group_ports": 96 * 48 * 47, "nics": 110_59
 
 def of_published(cables: int, idle: float, motif: str) -> list[dict[str, Any]]:
     """Rows of a network of the published size whose ports are idle for this share of the run."""
-    own = {"series": "S", "fabric.global_links": cables, "workload.name": motif, "runtime": 1.0, **PUBLISHED}
-    own |= {"global_ports": cables * 95 * 96, "idle": idle, "idle_intervals": 200, "idle_1us": 50}
-    return [{**own, "kind": kind} for kind in ("local", "group", "global", "all", "nic")]
+    fields = {"series": "S", "fabric.global_links": cables, "workload.name": motif, "runtime": 1.0, **PUBLISHED}
+    fields |= {"global_ports": cables * 95 * 96, "idle": idle, "idle_intervals": 200, "idle_1us": 50}
+    return [{**fields, "kind": kind} for kind in ("local", "group", "global", "all", "nic")]
 
 
 def test_savings_are_those_of_the_paper_at_its_size() -> None:
     """IV-C.3 and 4: 164, 246, 300 kW; 0.36 MW or 1.8 % of the machine, 0.60 MW or 3 %."""
     experiment: Any = load("dragonfly_savings")
     rows = [row for cables in (1, 3, 6, 12) for idle in (0.9, 0.75) for row in of_published(cables, idle, f"{idle}")]
-    found = {row["saving"]: row for row in experiment.summary(rows)}
+    by_saving = {row["saving"]: row for row in experiment.summary(rows)}
     expected = {"tapered to 6": 164e3, "tapered to 3": 246e3, "tapered to 1": 300e3}
     expected |= {"narrow": 0.36e6, "narrow, models": 0.60e6}
     for name, watts in expected.items():
-        assert found[name]["power"] == pytest.approx(watts, rel=0.01)
-    assert found["narrow"]["of_budget"] == pytest.approx(0.018, rel=0.01)
-    assert found["narrow, models"]["of_budget"] == pytest.approx(0.03, rel=0.01)
+        assert by_saving[name]["power"] == pytest.approx(watts, rel=0.01)
+    assert by_saving["narrow"]["of_budget"] == pytest.approx(0.018, rel=0.01)
+    assert by_saving["narrow, models"]["of_budget"] == pytest.approx(0.03, rel=0.01)
     every = 4 * 0.5 * (327_168 + 110_592) + 3 * 109_440  # W of all ports
-    assert found["proportional"]["power"] == pytest.approx(0.75 * every)  # of the motif that leaves the least idle
-    assert found["proportional"]["motif"] == "0.75"
-    assert found["dynamic"]["power"] == pytest.approx(0.75 * every - found["narrow, models"]["power"])
-    assert found["dynamic"]["over_1us"] == 0.25
+    assert by_saving["proportional"]["power"] == pytest.approx(0.75 * every)  # of the motif that leaves the least idle
+    assert by_saving["proportional"]["motif"] == "0.75"
+    assert by_saving["dynamic"]["power"] == pytest.approx(0.75 * every - by_saving["narrow, models"]["power"])
+    assert by_saving["dynamic"]["over_1us"] == 0.25
 
 
 def test_shares_of_what_is_saved_do_not_depend_on_the_size_of_the_network() -> None:
@@ -75,9 +75,9 @@ def test_shares_of_what_is_saved_do_not_depend_on_the_size_of_the_network() -> N
     rows = [row for cables in (1, 12) for row in of_published(cables, 0.9, "halo3d")]
     counts = (*PUBLISHED, "global_ports")
     small = [{**row, **{key: row[key] // 96 for key in counts}} for row in rows]
-    for whole, part in zip(experiment.summary(rows), experiment.summary(small), strict=True):
+    for full, part in zip(experiment.summary(rows), experiment.summary(small), strict=True):
         for share in ("of_links", "of_budget"):
-            assert part[share] == pytest.approx(whole[share])
+            assert part[share] == pytest.approx(full[share])
 
 
 def test_a_figure_of_all_motifs_is_of_the_papers_88_simulations() -> None:

@@ -25,7 +25,7 @@ from topoflow.traffic.lower import lower
 
 NS = 1000  # ps
 FABRIC = dragonfly(2, 3, 4, 1)
-IN, OUT, SET_UP, WALK, RECEIVE, READ = (each * NS for each in (30, 30, 130, 150, 100, 200))
+IN, OUT, SET_UP, WALK, RECEIVE, READ = (nanoseconds * NS for nanoseconds in (30, 30, 130, 150, 100, 200))
 
 
 def traffic_of(writer: Writer) -> Traffic:
@@ -39,8 +39,8 @@ def makespan(sends: Sequence[tuple[int, int, float]]) -> int:
     for source, target, bytes in sends:
         writer.send(np.array([source]), np.array([target]), bytes)
     writer.step()
-    (found,) = SST.simulate([place(traffic_of(writer), FABRIC, name="step", routing="minimal")], Run(threads=1))
-    return round(found.makespan * 1e12)
+    (timeline,) = SST.simulate([place(traffic_of(writer), FABRIC, name="step", routing="minimal")], Run(threads=1))
+    return round(timeline.makespan * 1e12)
 
 
 def arrived(handed: int, links: int, bytes: int) -> int:
@@ -58,17 +58,17 @@ def pin(bytes: int) -> int:
 @pytest.mark.parametrize("bytes", [4, 1024, 2003, 2004, 12_000])
 def test_an_eager_message(target: int, bytes: int) -> None:
     """Up to and including 12,000 B, with a header of 45 B."""
-    found = arrived(IN + SET_UP, links_of(FABRIC, 0, target), bytes + 45)
-    assert makespan([(0, target, bytes)]) == found + WALK + RECEIVE + OUT
+    arrival = arrived(IN + SET_UP, links_of(FABRIC, 0, target), bytes + 45)
+    assert makespan([(0, target, bytes)]) == arrival + WALK + RECEIVE + OUT
 
 
 def long_message(links: int, bytes: int) -> int:
     """ps until the receiver has it, which is later than when the sender has the acknowledgement."""
-    asked = arrived(IN + SET_UP + pin(bytes), links, 45)
-    got = arrived(asked + WALK + RECEIVE, links, 13)
-    there = arrived(got + READ, links, bytes + 13)
-    assert arrived(there, links, 15) + OUT < there + pin(bytes) + OUT
-    return there + pin(bytes) + OUT
+    request = arrived(IN + SET_UP + pin(bytes), links, 45)
+    get = arrived(request + WALK + RECEIVE, links, 13)
+    data_end = arrived(get + READ, links, bytes + 13)
+    assert arrived(data_end, links, 15) + OUT < data_end + pin(bytes) + OUT
+    return data_end + pin(bytes) + OUT
 
 
 @pytest.mark.parametrize("target", [1, 2, 9, 23])
@@ -88,8 +88,8 @@ def test_calls_of_a_rank_follow_each_other() -> None:
     """190 ns each: the last of five messages to others is handed to the NIC four calls later."""
     links = links_of(FABRIC, 0, 9)
     assert max(links_of(FABRIC, 0, other) for other in (1, 2, 3, 4)) < links, "the last one is under way for longest"
-    found = makespan([(0, target, 100.0) for target in (1, 2, 3, 4, 9)])
-    assert found == arrived(4 * (IN + SET_UP + OUT) + IN + SET_UP, links, 145) + WALK + RECEIVE + OUT
+    duration = makespan([(0, target, 100.0) for target in (1, 2, 3, 4, 9)])
+    assert duration == arrived(4 * (IN + SET_UP + OUT) + IN + SET_UP, links, 145) + WALK + RECEIVE + OUT
 
 
 @pytest.mark.parametrize("sources", [(2, 4), (2, 4, 3, 5)])
@@ -116,13 +116,13 @@ def test_a_wait_unpins_one_after_the_other_once_the_last_send_has_returned(sourc
     writer.send(np.array([0]), np.array([9]), long, blocking=True)
     writer.step()
     writer.compute(np.array([0]), late)
-    (found,) = SST.simulate([place(traffic_of(writer), FABRIC, name="wait", routing="minimal")], Run(threads=1))
+    (timeline,) = SST.simulate([place(traffic_of(writer), FABRIC, name="wait", routing="minimal")], Run(threads=1))
     posted = len(sources) * (IN + pin(short) + OUT)
-    asked = arrived(posted + IN + SET_UP + pin(long), links, 45)
-    got = arrived(asked + WALK + RECEIVE, links, 13)
-    acknowledged = arrived(arrived(got + READ, links, long + 13), links, 15)
+    request = arrived(posted + IN + SET_UP + pin(long), links, 45)
+    get = arrived(request + WALK + RECEIVE, links, 13)
+    acknowledged = arrived(arrived(get + READ, links, long + 13), links, 15)
     wait = IN + len(sources) * pin(short) + OUT
-    assert round((found.makespan - late) * 1e12) == acknowledged + OUT + wait
+    assert round((timeline.makespan - late) * 1e12) == acknowledged + OUT + wait
 
 
 @pytest.mark.parametrize("bytes", [100.0, 50_000.0])
@@ -133,25 +133,25 @@ def test_a_message_waits_for_the_receive(bytes: float) -> None:
     writer.compute(np.array([1]), late)
     writer.send(np.array([0]), np.array([1]), bytes)
     writer.step()
-    (found,) = SST.simulate([place(traffic_of(writer), FABRIC, name="late", routing="minimal")], Run(threads=1))
-    rest = round((found.makespan - late) * 1e12)
+    (timeline,) = SST.simulate([place(traffic_of(writer), FABRIC, name="late", routing="minimal")], Run(threads=1))
+    rest = round((timeline.makespan - late) * 1e12)
     if bytes == 100:
         assert rest == IN + WALK + RECEIVE + OUT
     else:
-        got = arrived(10**9 + IN + pin(50_000) + WALK + RECEIVE, 2, 13)
-        assert rest == arrived(got + READ, 2, 50_013) + pin(50_000) + OUT - 10**9
+        get = arrived(10**9 + IN + pin(50_000) + WALK + RECEIVE, 2, 13)
+        assert rest == arrived(get + READ, 2, 50_013) + pin(50_000) + OUT - 10**9
 
 
 @pytest.mark.parametrize("name", sorted(MOTIFS))
 def test_every_motif_ends_and_takes_longer(name: str) -> None:
     """The same messages with what calls take: never shorter, whatever the network."""
-    found = []
+    timelines = []
     for library in ("none", "firefly"):
         motif = small(name, library=library, eager=500.0)
         traffic = lower(motif, Ranks().place(motif, 12))
         worlds = [place(traffic, FABRIC, name=name, routing=routing) for routing in ("minimal", "ecmp")]
-        found.append([SST.simulate(worlds[:1], Run(threads=1))[0], *Fluid().simulate(worlds[1:])])
-    for usual, with_calls in zip(*found, strict=True):
+        timelines.append([SST.simulate(worlds[:1], Run(threads=1))[0], *Fluid().simulate(worlds[1:])])
+    for usual, with_calls in zip(*timelines, strict=True):
         assert np.isfinite(with_calls.finish).all()
         assert usual.makespan < with_calls.makespan
 

@@ -36,8 +36,8 @@ GPU = Gpu("none", {"float32": 1.0}, 1.0, LOCAL, 1.0)
 
 def small(name: str, **parameters: Any) -> Motif:
     """A motif with less to do, as far as its parameters say how much that is."""
-    own = {key: value for key, value in (("cells", 10), ("elements", 1000)) if key in DEFAULTS[name]}
-    return Motif(GPU, name, iterations=2, **own, **parameters)
+    sizes = {key: value for key, value in (("cells", 10), ("elements", 1000)) if key in DEFAULTS[name]}
+    return Motif(GPU, name, iterations=2, **sizes, **parameters)
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Script(base.MessagePattern):
 
 def makespan(traffic: Traffic) -> float:
     fabric = IdealSwitch(B, 1, LATENCY).build(traffic.servers, Demand(traffic.servers))
-    (found,) = Fluid(merge=0.0).simulate([place(traffic, fabric, name="script")])
-    return found.makespan
+    (timeline,) = Fluid(merge=0.0).simulate([place(traffic, fabric, name="script")])
+    return timeline.makespan
 
 
 def late_receiver(bytes: float, late: float, request: float | None) -> float:
@@ -74,23 +74,23 @@ def test_an_eager_message_that_is_unexpected_waits_for_its_receive_and_a_long_on
     short, long, small = 1000.0, 5e6, 100.0
     way = 2 * LATENCY
     assert late_receiver(short, late, small) == pytest.approx(max(late, way + short / B))
-    asked = way + small / B
-    assert late_receiver(long, late, small) == pytest.approx(max(late, asked) + asked + way + long / B)
+    request = way + small / B
+    assert late_receiver(long, late, small) == pytest.approx(max(late, request) + request + way + long / B)
     assert late_receiver(long, late, None) == pytest.approx(max(late, way + long / B))  # as if it had room to arrive
 
 
 def test_messages_of_one_pair_match_in_the_order_in_which_they_were_sent() -> None:
     """The second one is short and arrives first; the receiver waits for the long one, then takes the short one."""
     writer = Writer(2, eager=1000.0, request=100.0)
-    one, other = np.array([0]), np.array([1])
-    writer.send(one, other, 5e6)
-    writer.step(other)
-    writer.compute(other, 1.0)
-    writer.send(one, other, 10.0)
-    writer.step(other)
+    sender, receiver = np.array([0]), np.array([1])
+    writer.send(sender, receiver, 5e6)
+    writer.step(receiver)
+    writer.compute(receiver, 1.0)
+    writer.send(sender, receiver, 10.0)
+    writer.step(receiver)
     way = 2 * LATENCY
-    found = makespan(lower(script := Script(GPU, writer.messages()), Ranks().place(script, 2)))
-    assert found == pytest.approx(3 * way + 2 * 100 / B + (5e6 + 10) / B + 1.0, abs=2 * 10 / B)
+    duration = makespan(lower(script := Script(GPU, writer.messages()), Ranks().place(script, 2)))
+    assert duration == pytest.approx(3 * way + 2 * 100 / B + (5e6 + 10) / B + 1.0, abs=2 * 10 / B)
 
 
 @pytest.mark.parametrize("name", MOTIFS)
@@ -102,10 +102,10 @@ def test_bytes_stay_inside_of_servers_whose_ranks_they_are_between(name: str, se
     traffic = lower(motif, Ranks(several).place(motif, servers))
     messages = motif.messages(servers * several)
     sent = messages.target >= 0
-    apart = sent & (messages.source // several != messages.target // several)
-    assert np.count_nonzero(traffic.is_transfer) == np.count_nonzero(apart)
-    assert traffic.bytes.sum() == pytest.approx(messages.bytes[apart].sum())
-    inside = sent & ~apart
+    between = sent & (messages.source // several != messages.target // several)
+    assert np.count_nonzero(traffic.is_transfer) == np.count_nonzero(between)
+    assert traffic.bytes.sum() == pytest.approx(messages.bytes[between].sum())
+    inside = sent & ~between
     assert traffic.seconds[inside] == pytest.approx(messages.bytes[inside] / LOCAL)
     assert (traffic.server[inside] < 0).all()  # it occupies no processor
     assert np.isfinite(makespan(traffic))

@@ -43,8 +43,8 @@ def sent(messages: Messages) -> Any:
 
 def seconds_of(traffic: Traffic, latency: float = 0.0) -> float:
     fabric = IdealSwitch(1e9, 1, latency).build(traffic.servers, Demand(traffic.servers))
-    (found,) = Fluid(merge=0.0).simulate([place(traffic, fabric, name="motif")])
-    return found.makespan
+    (timeline,) = Fluid(merge=0.0).simulate([place(traffic, fabric, name="motif")])
+    return timeline.makespan
 
 
 @pytest.mark.parametrize("name", MOTIFS)
@@ -60,9 +60,9 @@ def test_every_motif_runs_to_its_end_and_nobody_sends_to_itself(name: str, ranks
     traffic = lower(kind, Ranks().place(kind, ranks))
     fabric = IdealSwitch(1e9, 1, 1e-6).build(ranks, Demand(ranks))
     world = place(traffic, fabric, name=name)
-    (found,), (bound,) = Fluid(merge=0.0).simulate([world]), Bound().simulate([world])
-    assert np.isfinite(found.finish).all()
-    assert bound.makespan <= found.makespan * (1 + 1e-9)
+    (timeline,), (bound,) = Fluid(merge=0.0).simulate([world]), Bound().simulate([world])
+    assert np.isfinite(timeline.finish).all()
+    assert bound.makespan <= timeline.makespan * (1 + 1e-9)
 
 
 @given(ranks=st.integers(2, 60))
@@ -127,14 +127,14 @@ def test_a_halo_exchanges_along_one_axis_after_the_other(library: str) -> None:
     kind = motif("halo3d", iterations=1, cells=100, library=library)
     traffic = lower(kind, Ranks().place(kind, 27))
     fabric = IdealSwitch(1e9, 1, 0.0).build(27, Demand(27))
-    (found,) = Fluid(merge=0.0).simulate([place(traffic, fabric, name="halo")])
+    (timeline,) = Fluid(merge=0.0).simulate([place(traffic, fabric, name="halo")])
     face = traffic.bytes >= 100 * 100 * 8 * 16
-    apart = np.abs(traffic.source[face].astype(int) - traffic.target[face])
-    start, finish = found.task_start[face], found.task_finish[face]
+    distance = np.abs(traffic.source[face].astype(int) - traffic.target[face])
+    start, finish = timeline.task_start[face], timeline.task_finish[face]
     for rank in range(27):
         ends = (traffic.source[face] == rank) | (traffic.target[face] == rank)
         for earlier, later in ((1, 3), (3, 9)):
-            assert finish[ends & (apart == earlier)].max() <= start[ends & (apart == later)].min() + 1e-12
+            assert finish[ends & (distance == earlier)].max() <= start[ends & (distance == later)].min() + 1e-12
 
 
 def test_a_sweep_sends_along_x_then_y_from_four_corners_in_turn_twice() -> None:
@@ -161,12 +161,12 @@ def test_halos_are_symmetric_and_have_the_faces_of_the_box(ranks: int) -> None:
         messages = kind.messages(ranks)
         ends = sent(messages) & (messages.bytes > DOUBLE)  # without the reduction of halo3d
         pairs = list(zip(messages.source[ends].tolist(), messages.target[ends].tolist(), strict=True))
-        there = dict(zip(pairs, messages.bytes[ends].tolist(), strict=True))
-        assert len(there) == len(pairs)
-        assert all(there[b, a] == bytes for (a, b), bytes in there.items())
+        by_pair = dict(zip(pairs, messages.bytes[ends].tolist(), strict=True))
+        assert len(by_pair) == len(pairs)
+        assert all(by_pair[b, a] == bytes for (a, b), bytes in by_pair.items())
         assert max(np.bincount(messages.source[ends])) <= most
         faces = 2 * sum((side - 1) * ranks // side for side in size)
-        assert sum(bytes == 10 * 10 * 8 * 16 for bytes in there.values()) == faces
+        assert sum(bytes == 10 * 10 * 8 * 16 for bytes in by_pair.values()) == faces
 
 
 def test_the_sizes_of_the_paper() -> None:
@@ -203,10 +203,10 @@ def test_the_sender_of_a_long_message_waits_and_that_of_a_short_one_does_not() -
         writer.send(np.array([0]), np.array([1]), bytes)
         writer.step()
         writer.send(np.array([0]), np.array([2]), bytes)
-        found = writer.messages()
-        assert found.waits is not None
-        last = int(np.flatnonzero(found.target == 2)[0])
-        assert (last in found.waits[0].tolist()) == waits
+        messages = writer.messages()
+        assert messages.waits is not None
+        last = int(np.flatnonzero(messages.target == 2)[0])
+        assert (last in messages.waits[0].tolist()) == waits
 
 
 def test_heavy_is_the_mesh_that_is_cut_once_more() -> None:
@@ -222,19 +222,19 @@ def test_a_mesh_is_fine_at_its_sphere_and_symmetric(level: int) -> None:
     assert blocks % 7 == 27 % 7  # a block that is cut is seven more
     assert (blocks == 27) == (level == 0)
     assert mesh.blocks.max() - mesh.blocks.min() <= 1
-    there = dict(zip(zip(mesh.source.tolist(), mesh.target.tolist(), strict=True), mesh.faces.tolist(), strict=True))
-    assert all(there[b, a] == faces for (a, b), faces in there.items())
+    by_pair = dict(zip(zip(mesh.source.tolist(), mesh.target.tolist(), strict=True), mesh.faces.tolist(), strict=True))
+    assert all(by_pair[b, a] == faces for (a, b), faces in by_pair.items())
     if level == 0:
-        assert sum(there.values()) == 2 * 3 * 18  # faces inside of 3 x 3 x 3
+        assert sum(by_pair.values()) == 2 * 3 * 18  # faces inside of 3 x 3 x 3
 
 
 @pytest.mark.parametrize("name", MOTIFS)
 def test_a_parameter_that_a_motif_has_changes_it_and_any_other_does_not(name: str) -> None:
-    usual, others = DEFAULTS[name], {key for own in DEFAULTS.values() for key in own} - {*DEFAULTS[name]}
+    usual, others = DEFAULTS[name], {key for defaults in DEFAULTS.values() for key in defaults} - {*DEFAULTS[name]}
     for field in usual:
-        given: list[dict[str, Any]] = [{"iterations": 1, field: factor * usual[field]} for factor in (1, 2)]
-        own, other = (Motif(GPU, name, **each).messages(12) for each in given)
-        assert digest(own) != digest(other), field
+        variants: list[dict[str, Any]] = [{"iterations": 1, field: factor * usual[field]} for factor in (1, 2)]
+        base, doubled = (Motif(GPU, name, **variant).messages(12) for variant in variants)
+        assert digest(base) != digest(doubled), field
     small = {key: value for key, value in SMALL.items() if key in usual}
     alone, beside = (Motif(GPU, name, **small, **more).messages(12) for more in ({}, dict.fromkeys(others, 3)))
     assert digest(alone) == digest(beside)

@@ -35,8 +35,8 @@ def traffic_of(motif: Motif, ranks: int) -> Traffic:
 def simulated(traffic: Traffic, routing: str) -> Timeline:
     network = Dragonfly(12.5e9, 1, 1e-7, nodes=2, routers=2, groups=3, global_links=2).build(12, Demand(12))
     world = place(traffic, network, name="motif", routing=routing)
-    (found,) = Packet(size=2048, samples=7, nic_latency=1e-8).simulate([world], Run(threads=1))
-    return found
+    (timeline,) = Packet(size=2048, samples=7, nic_latency=1e-8).simulate([world], Run(threads=1))
+    return timeline
 
 
 @pytest.mark.parametrize("name", MOTIFS)
@@ -45,25 +45,25 @@ def simulated(traffic: Traffic, routing: str) -> Timeline:
 @given(ranks=st.integers(2, 6), rounds=st.integers(WRITTEN + 1, 9), bytes=st.sampled_from([8.0, 5000.0, 20_000.0]))
 def test_the_answers_are_those_of_all_rounds(name: str, library: str, ranks: int, rounds: int, bytes: float) -> None:
     small = {"bytes": bytes, "cells": 10, "elements": 1000}
-    own = {key: value for key, value in small.items() if key in DEFAULTS[name]}
-    motif = Motif(GPU, name, iterations=rounds, library=library, **own)  # type: ignore[arg-type]
-    whole = traffic_of(motif, 2 * ranks)
+    sizes = {key: value for key, value in small.items() if key in DEFAULTS[name]}
+    motif = Motif(GPU, name, iterations=rounds, library=library, **sizes)  # type: ignore[arg-type]
+    unrolled = traffic_of(motif, 2 * ranks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MAX_TASKS", 0)
         once = traffic_of(motif, 2 * ranks)
     if name == ALIKE:
         assert once.rounds == rounds
-        assert len(once) * rounds == len(whole)
+        assert len(once) * rounds == len(unrolled)
     if once.rounds == 1:  # not all rounds are alike, or a message may be sent again before it has come
-        assert once.bytes.tolist() == whole.bytes.tolist()
+        assert once.bytes.tolist() == unrolled.bytes.tolist()
         return
-    asked, expected = once.demand(), whole.demand()
-    assert np.allclose(asked.matrix(), expected.matrix(), rtol=1e-12)
-    assert compute_time(once) == pytest.approx(compute_time(whole), rel=1e-12)
-    found, all_of = (simulated(each, "adaptive_local") for each in (once, whole))
-    assert found.makespan == all_of.makespan
-    assert found.finish.tolist() == all_of.finish[-len(once) :].tolist()
-    ports, expected_ports = vars(found.ports), vars(all_of.ports)
+    demand, expected = once.demand(), unrolled.demand()
+    assert np.allclose(demand.matrix(), expected.matrix(), rtol=1e-12)
+    assert compute_time(once) == pytest.approx(compute_time(unrolled), rel=1e-12)
+    timeline, all_of = (simulated(traffic, "adaptive_local") for traffic in (once, unrolled))
+    assert timeline.makespan == all_of.makespan
+    assert timeline.finish.tolist() == all_of.finish[-len(once) :].tolist()
+    ports, expected_ports = vars(timeline.ports), vars(all_of.ports)
     for field in ("active", "stalled", "packets", "idle_intervals", "idle_1us", "fullest"):
         assert ports[field].tolist() == expected_ports[field].tolist(), field
 

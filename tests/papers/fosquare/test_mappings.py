@@ -29,16 +29,18 @@ TABLE_5 = np.array([[0, 8, 4, 0], [8, 0, 0, 6], [4, 0, 0, 8], [0, 4, 8, 0]])
 
 
 def test_pairs_are_those_of_table_4() -> None:
-    both = between(TABLE_3)
-    found = opm.matched(opm.singles(TABLE_3)).tolist()
-    assert {(one + 1, other + 1): int(both[one, other]) for one, other in found} == TABLE_4
+    exchanged = between(TABLE_3)
+    pairs = opm.matched(opm.singles(TABLE_3)).tolist()
+    assert {(first + 1, second + 1): int(exchanged[first, second]) for first, second in pairs} == TABLE_4
 
 
 def test_packets_between_groups_are_those_of_table_5() -> None:
     groups = [np.array(group) - 1 for group in TABLE_4]
     order = [groups[0], groups[1], groups[2], groups[3]]
-    found = [[int(TABLE_3[np.ix_(one, other)].sum()) if one is not other else 0 for other in order] for one in order]
-    assert found == TABLE_5.tolist()
+    packets = [
+        [int(TABLE_3[np.ix_(row, column)].sum()) if row is not column else 0 for column in order] for row in order
+    ]
+    assert packets == TABLE_5.tolist()
 
 
 def test_the_worked_example_ends_as_the_paper_says_but_for_its_last_sentence() -> None:
@@ -65,11 +67,11 @@ def test_every_mapping_gives_every_process_a_core_of_its_own(seed: int) -> None:
     processes = int(draw.integers(1, 17))
     rack = np.sort(draw.integers(0, draw.integers(1, 9), processes + draw.integers(0, 9)))
     packets = draw.integers(0, 9, (processes, processes)) * (draw.random((processes, processes)) < 0.5)
-    found = {name: place(name, packets, rack, seed % 100) for name in mappings()}
-    for core in found.values():
+    cores = {name: place(name, packets, rack, seed % 100) for name in mappings()}
+    for core in cores.values():
         assert len(set(core.tolist())) == processes
         assert set(core.tolist()) <= set(range(len(rack)))
-    inside = {name: within(packets, rack, core) for name, core in found.items()}
+    inside = {name: within(packets, rack, core) for name, core in cores.items()}
     assert inside["partition"] >= max(inside["opm"], inside["first_fit"])
 
 
@@ -122,7 +124,7 @@ def test_what_fits_into_a_rack_stays_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "packets", "cores", "law"),
+    ("name", "packets", "cores", "message"),
     [
         ("opm", np.zeros((3, 3), int), 2, "mapping.processes: must be at most the 2 available cores, got 3"),
         ("best", np.zeros((2, 2), int), 2, "mapping: must be one of first_fit, opm, partition, random, got 'best'"),
@@ -130,7 +132,7 @@ def test_what_fits_into_a_rack_stays_there() -> None:
         ("opm", np.full((2, 2), -1), 4, "mapping.packets: must not be negative, got -1"),
     ],
 )
-def test_what_cannot_be_mapped_is_one_line(name: str, packets: np.ndarray, cores: int, law: str) -> None:
+def test_what_cannot_be_mapped_is_one_line(name: str, packets: np.ndarray, cores: int, message: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole line is compared
         place(name, packets, np.zeros(cores, int))
-    assert str(error.value) == law
+    assert str(error.value) == message

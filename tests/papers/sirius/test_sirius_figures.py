@@ -42,23 +42,23 @@ def test_a_laser_that_draws_no_more_is_a_fixed_one(figure: Any) -> None:
 
 def test_readings_are_measures_of_the_same_flows(figure: Any) -> None:
     """Sirius 7: until the last flow has ended all bytes arrive, so goodputs differ by this time only."""
-    found = figure("sirius_sensitivity", "servers=192", "workload.count=200", "workload.load=0.5")
-    of = {(row["series"], row["measure"]): row for row in found["rows"]}
-    assert len(of) == 3 * 8
+    result = figure("sirius_sensitivity", "servers=192", "workload.count=200", "workload.load=0.5")
+    by_series = {(row["series"], row["measure"]): row for row in result["rows"]}
+    assert len(by_series) == 3 * 8
     for series in ("ESN", "Sirius", "Sirius of faster cables"):
-        longest, ended, completed = (of[series, measure] for measure in ("longest", "ended", "completed"))
+        longest, ended, completed = (by_series[series, measure] for measure in ("longest", "ended", "completed"))
         assert completed["unfinished"] == ended["unfinished"] == 0
         assert ended["goodput"] == longest["goodput"]
         assert completed["goodput"] == completed["offered"] < longest["offered"], "bytes of all flows, in a longer time"
-    readings = {row["reading"] for row in found["summary"]}
+    readings = {row["reading"] for row in result["summary"]}
     assert readings == {*load("sirius_sensitivity").readings}
 
 
 def test_faster_cables_end_flows_earlier(figure: Any) -> None:
     """The uplinks are the same, and a flow of 100 KB takes a third of the time on a cable of 50 Gb/s."""
     series = "series=Sirius,Sirius of faster cables"
-    found = figure("sirius_sensitivity", "servers=192", "workload.count=200", "workload.load=0.1", series)
-    slow, fast = (row["completion_p99"] for row in found["rows"] if row["measure"] == "completed")
+    result = figure("sirius_sensitivity", "servers=192", "workload.count=200", "workload.load=0.1", series)
+    slow, fast = (row["completion_p99"] for row in result["rows"] if row["measure"] == "completed")
     assert fast < slow / 2
 
 

@@ -21,10 +21,10 @@ def test_jobs_are_apportioned_by_largest_remainders(jobs: int, counts: list[int]
 
 @pytest.mark.parametrize("how", ALLOCATIONS)
 def test_no_server_has_two_jobs(how: str) -> None:
-    found = allocate([16] * 27, 432, how=how, seed=1)
-    assert sorted(itertools.chain(*found)) == list(range(432))
-    assert all(list(servers) == sorted(servers) for servers in found)
-    assert (found[0] == tuple(range(16))) == (how == "consecutive")
+    allocated = allocate([16] * 27, 432, how=how, seed=1)
+    assert sorted(itertools.chain(*allocated)) == list(range(432))
+    assert all(list(servers) == sorted(servers) for servers in allocated)
+    assert (allocated[0] == tuple(range(16))) == (how == "consecutive")
 
 
 def test_the_same_seed_gives_the_same_servers() -> None:
@@ -33,12 +33,12 @@ def test_the_same_seed_gives_the_same_servers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "how", "law"),
+    ("size", "how", "message"),
     [
         (16, "random", "jobs: must fit on the 8 servers, got 16"),
         (4, "packed", "allocation: must be one of random, consecutive, got 'packed'"),
     ],
 )
-def test_what_cannot_be_allocated_is_an_error_with_its_law(size: int, how: str, law: str) -> None:
-    with pytest.raises(ValueError, match=law):
+def test_what_cannot_be_allocated_is_an_error_with_its_law(size: int, how: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         allocate([size], 8, how=how, seed=0)

@@ -42,8 +42,8 @@ def test_an_ideal_switch_is_within_3_percent_of_fair_packets_and_5_percent_of_th
     traffic = lower(workload, AsCaptured().place(workload, None))
     bandwidth = gbps(int(name.rstrip("_0123456789").rstrip("abcdefghijklmnopqrstuvwxyz")))
     fabric = IdealSwitch(bandwidth, degree=1, latency=1e-6).build(traffic.servers, traffic.demand())
-    found = Fluid().simulate([place(traffic, fabric, name=name)])[0].makespan
+    makespan = Fluid().simulate([place(traffic, fabric, name=name)])[0].makespan
     released, fair = recorded()[name]
-    assert found == pytest.approx(fair, rel=0.03)
+    assert makespan == pytest.approx(fair, rel=0.03)
     if name not in DCTCP:
-        assert found == pytest.approx(released, rel=0.05)
+        assert makespan == pytest.approx(released, rel=0.05)

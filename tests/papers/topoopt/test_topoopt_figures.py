@@ -40,11 +40,11 @@ def test_the_tax_is_all_that_circuits_carry_over_all_that_is_asked_for(figure: A
         assert row["bandwidth_tax_buffers"] == pytest.approx(sent / (row["mp_bytes"] + row["buffer_bytes"]), rel=1e-9)
         if series not in same_network:
             continue
-        same = where(links, series=same_network[series], **{"workload.batch_per_gpu": batch})
+        matching = where(links, series=same_network[series], **{"workload.batch_per_gpu": batch})
         for kind, tax in (("bytes", "bandwidth_tax"), ("mp_bytes", "bandwidth_tax_mp")):
-            asked = row["mp_bytes"] + (row["all_reduce_bytes"] if kind == "bytes" else 0)
-            carried = sum(one[kind] * one["circuits"] for one in same)
-            assert carried == pytest.approx(row[tax] * asked, rel=1e-9)
+            demanded = row["mp_bytes"] + (row["all_reduce_bytes"] if kind == "bytes" else 0)
+            carried = sum(link[kind] * link["circuits"] for link in matching)
+            assert carried == pytest.approx(row[tax] * demanded, rel=1e-9)
 
 
 def test_all_pairs_have_a_length_and_a_larger_degree_brings_them_closer(figure: Any) -> None:
@@ -69,13 +69,13 @@ def test_by_its_prices_a_fat_tree_costs_what_topoopt_costs_and_an_ideal_switch_m
 def test_the_rule_of_the_similar_cost_is_part_of_a_point(tmp_path: Path) -> None:
     small = ("servers=8", "workload=bert", "workload.layers=1", "strategy=hybrid", "seed=0", "bandwidth_gbps=100")
     arguments = ["experiment", "topoopt_fig11", *small, f"out={tmp_path}"]
-    found = {}
+    bandwidths = {}
     for rule in ("authors", "prices"):
         assert main([*arguments, f"experiment.similar_cost={rule}"]) == 0
         rows = json.loads((tmp_path / "result.json").read_text())["rows"]
-        found[rule] = {row["series"]: row["interface_bandwidth"] for row in rows}
-    assert found["authors"]["Fat-tree"] == found["authors"]["TopoOpt"] / 4
-    assert found["authors"]["Fat-tree"] != found["prices"]["Fat-tree"] < found["prices"]["TopoOpt"]
+        bandwidths[rule] = {row["series"]: row["interface_bandwidth"] for row in rows}
+    assert bandwidths["authors"]["Fat-tree"] == bandwidths["authors"]["TopoOpt"] / 4
+    assert bandwidths["authors"]["Fat-tree"] != bandwidths["prices"]["Fat-tree"] < bandwidths["prices"]["TopoOpt"]
     stored = [json.loads(line)["point"]["series"] for line in (tmp_path / "checkpoint.jsonl").read_text().splitlines()]
     assert stored.count("Fat-tree") == 2
     assert stored.count("TopoOpt") == 1  # it has no price to keep to
@@ -151,6 +151,6 @@ def test_strategies_that_come_to_the_same_are_one_point(tmp_path: Path) -> None:
 def test_a_search_is_never_slower_than_where_it_began(figure: Any) -> None:
     small = ("servers=4", "workload.tables=4", "workload.batch_per_gpu=64", "degree=2", "seed=0", "series=TopoOpt")
     small = (*small, "fluid.merge=0")
-    (given,) = figure("topoopt_fig12", *small)["rows"]
+    (initial,) = figure("topoopt_fig12", *small)["rows"]
     (searched,) = figure("topoopt_fig12", *small, "search.proposals=64", "search.rounds=1", "gpu.memory=1e12")["rows"]
-    assert searched["iteration_time"] <= given["iteration_time"] * (1 + 1e-9)
+    assert searched["iteration_time"] <= initial["iteration_time"] * (1 + 1e-9)

@@ -48,11 +48,11 @@ def test_a_file_of_the_user_may_change(tmp_path: Path) -> None:
         with initialized([str(tmp_path)]):
             assert composed("compare", ["gpu=mine"]).gpu.flops == flops
             assert "mine" in group_options("gpu", "compare")
-    found = [f"hydra.searchpath=[file://{tmp_path}]", "gpu=mine"]
+    arguments = [f"hydra.searchpath=[file://{tmp_path}]", "gpu=mine"]
     for flops in (3.0, 4.0):
         file.write_text(f"flops: {flops}\n")
         with initialized():
-            assert composed("compare", found).gpu.flops == flops
+            assert composed("compare", arguments).gpu.flops == flops
 
 
 def test_what_a_program_adds_to_hydras_store_counts(monkeypatch: pytest.MonkeyPatch) -> None:

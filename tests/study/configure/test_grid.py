@@ -81,9 +81,9 @@ def test_circuits_are_built_for_what_the_all_reduce_runs_on(config: str) -> None
     built = [
         [
             point.config["fabric"]["collective"]
-            for point in grid(["fabric=topoopt", swept, *given], lambda _: None, config)
+            for point in grid(["fabric=topoopt", swept, *override], lambda _: None, config)
         ]
-        for given in ([], ["fabric.collective=ring"])
+        for override in ([], ["fabric.collective=ring"])
     ]
     assert built == [["ring"] * 3 + ["double_binary_tree"] * 2, ["ring"] * 5]
 

@@ -63,5 +63,5 @@ def test_a_folder_that_cannot_be_made_is_known_before_the_work(
     monkeypatch.chdir(ROOT)
     assert main([*command.split(), "out=/proc/self/out"]) == 2
     error = capsys.readouterr().err
-    law = "out: must be a folder that can be written, got /proc/self/out ("
-    assert error.startswith(f"topoflow {command.split()[0]}: {law}")
+    message = "out: must be a folder that can be written, got /proc/self/out ("
+    assert error.startswith(f"topoflow {command.split()[0]}: {message}")

@@ -107,9 +107,9 @@ ORDERED = [
 def test_the_order_of_arguments_counts_as_for_hydra(overrides: list[str]) -> None:
     with initialized():
         composition, changes = PointComposer("compare", check, OWN).composition(overrides)
-        whole = compose("compare", overrides=overrides)
+        together = compose("compare", overrides=overrides)
         values = composition.tree.with_interpolations(changes)
-        plain: Any = OmegaConf.to_container(whole)
+        plain: Any = OmegaConf.to_container(together)
         assert {**plain, "fidelity": "fluid"} == values
         assert list(plain) == list(values)
 

@@ -47,7 +47,7 @@ def test_it_accepts_the_values_of_every_point_that_a_run_accepts() -> None:
     validator, accepted = Draft202012Validator(schema("compare")), 0
     with initialized():
         points = PointComposer("compare", check)
-        for overrides in [each for seed in range(6) for each in drawn(random.Random(seed))]:
+        for overrides in [drawn_overrides for seed in range(6) for drawn_overrides in drawn(random.Random(seed))]:
             try:
                 points.compose(overrides, Point({}, {}, {}))
             except ValueError:

@@ -26,15 +26,15 @@ def test_what_was_stored_is_there_again(tmp_path: Path) -> None:
 def test_a_line_that_was_cut_off_does_not_count_and_is_written_anew(tmp_path: Path) -> None:
     file = tmp_path / "points.jsonl"
     PointFile(file).add("a", {}, [{"t": 1.5}])
-    whole = file.read_bytes()
+    content = file.read_bytes()
     PointFile(file).add("b", {}, [{"t": 2.5}])
     both = file.read_bytes()
-    for length in range(len(whole) + 1, len(both)):
+    for length in range(len(content) + 1, len(both)):
         file.write_bytes(both[:length])
         points = PointFile(file)
         assert "a" in points
         assert "b" not in points
-        assert file.read_bytes() == whole
+        assert file.read_bytes() == content
     PointFile(file).add("b", {}, [{"t": 2.5}])
     assert file.read_bytes() == both
 
@@ -73,9 +73,9 @@ def test_the_identity_is_of_all_that_is_configured() -> None:
 def test_a_line_of_which_a_character_was_changed_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "points.jsonl"
     PointFile(file).add("a", {"series": "TopoOpt"}, [{"iteration_time": 0.125, "servers": 16}])
-    whole = file.read_text()
-    for place, old in enumerate(whole[:-1]):
+    content = file.read_text()
+    for place, old in enumerate(content[:-1]):
         for new in {"7", "x", chr(ord(old) ^ 1)} - {old, "\n"}:
-            file.write_text(whole[:place] + new + whole[place + 1 :])
+            file.write_text(content[:place] + new + content[place + 1 :])
             with pytest.raises(ValueError, match=r"points\.jsonl:1: must be a point as"):
                 PointFile(file)

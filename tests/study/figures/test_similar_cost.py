@@ -95,6 +95,6 @@ def test_speeds_are_those_of_the_price_list(table2: Prices) -> None:
 def test_what_no_money_buys_is_an_error(table2: Prices) -> None:
     # 1 x 10 Gb/s on 128 servers: 128 * (92.5 + 20 + 25 + 200 + 300) = 81,600; the cheapest fat-tree is
     # 640 * 94 + 128 * 92.5 + 768 * 20 + 384 * 150 = 144,960
-    law = r"FatTree: must cost at most the 81,600 USD of its rival, got 144,960 USD"
-    with pytest.raises(ValueError, match=law):
+    message = r"FatTree: must cost at most the 81,600 USD of its rival, got 144,960 USD"
+    with pytest.raises(ValueError, match=message):
         by_prices(fat_tree(10, 1), topoopt(10, 1), 128, table2)
