@@ -105,7 +105,7 @@ def test_what_is_interrupted_goes_on_to_the_plan_of_an_unbroken_search(
 def test_what_is_interrupted_without_a_folder_says_that_nothing_is_kept(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("topoflow.study.searches.search", interrupted)
+    monkeypatch.setattr("topoflow.study.searches.run_search", interrupted)
     assert main(["search", *SMALL]) == 130
     assert capsys.readouterr().err == "topoflow search: interrupted; nothing is kept without out=DIR\n"
 

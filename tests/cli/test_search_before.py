@@ -26,7 +26,7 @@ def never(monkeypatch: pytest.MonkeyPatch) -> None:
     def find(*arguments: object, **settings: object) -> SearchResult:
         raise AssertionError("searched")
 
-    monkeypatch.setattr(searches, "search", find)
+    monkeypatch.setattr(searches, "run_search", find)
 
 
 @pytest.mark.parametrize(

@@ -31,11 +31,11 @@ class SearchResults(Sequence[SearchResult]):
         return len(self._searched.searches)
 
     def __iter__(self) -> Iterator[SearchResult]:
-        return (self._searched.found[name] for name in self.names)
+        return (self._searched.results[name] for name in self.names)
 
     def __getitem__(self, key: Any) -> Any:
         """By number or by name. Raises ``IndexError`` or ``KeyError``."""
-        return list(self)[key] if isinstance(key, int | slice) else self._searched.found[key]
+        return list(self)[key] if isinstance(key, int | slice) else self._searched.results[key]
 
     @property
     def names(self) -> list[str]:
@@ -45,7 +45,7 @@ class SearchResults(Sequence[SearchResult]):
     @property
     def chosen(self) -> list[SearchResult]:
         """The search that the objective chooses; with ``pareto`` all that nothing beats in both time and price."""
-        return [self._searched.found[name] for name in self._searched.winners]
+        return [self._searched.results[name] for name in self._searched.winners]
 
     @property
     def plan(self) -> Plan:

@@ -47,7 +47,7 @@ class Attached:
         endpoints = cluster.gpus // size
         if servers != endpoints:
             raise ValueError(f"gpus: must be the {endpoints} of the cluster, got {servers}")
-        build_ports, build_devices = (getattr(self.design, f"build_{each}", None) for each in ("ports", "devices"))
+        build_ports, build_devices = (getattr(self.design, f"build_{kind}", None) for kind in ("ports", "devices"))
         ports, listed = max(len(cluster.ports), 1), None
         outside: Fabric
         if build_devices is not None:
@@ -409,30 +409,30 @@ class AttachedRoutes(ContentHashed, Routes):
         return self.outside.has_equal_lengths()
 
     def choices(self, source: Index, target: Index) -> Index:
-        apart = self._apart(source, target)
-        ports = np.where(apart, max(self._ports_of.shape[1], 1), 1)
-        if not apart.any():
+        crosses = self._crosses_nodes(source, target)
+        ports = np.where(crosses, max(self._ports_of.shape[1], 1), 1)
+        if not crosses.any():
             return ports[:, None]
         first = np.zeros_like(source)
         begin, end = self._ends(source, target, first)
-        outside = self.outside.choices(np.where(apart, begin, 0), np.where(apart, end, 0))
-        return np.column_stack([ports, np.where(apart[:, None], outside, 1)])
+        outside = self.outside.choices(np.where(crosses, begin, 0), np.where(crosses, end, 0))
+        return np.column_stack([ports, np.where(crosses[:, None], outside, 1)])
 
     def links(self, source: Index, target: Index, number: Index) -> Links:
-        apart, size = self._apart(source, target), self.cluster.per_node
-        rows = [self._in_node(self._between[source % size * size + target % size], source // size, ~apart)]
-        if apart.any():
-            choice, rest = np.divmod(number, self._paths_outside(source, target, apart))
-            begin, end = (np.where(apart, each, 0) for each in self._ends(source, target, choice))
+        crosses, size = self._crosses_nodes(source, target), self.cluster.per_node
+        rows = [self._in_node(self._between[source % size * size + target % size], source // size, ~crosses)]
+        if crosses.any():
+            choice, rest = np.divmod(number, self._paths_outside(source, target, crosses))
+            begin, end = (np.where(crosses, port, 0) for port in self._ends(source, target, choice))
             out = self._out[source % size * self._ports + begin % self._ports]
             into = self._in[target % size * self._ports + end % self._ports]
             between = self.outside.links(begin, end, rest)
-            between = np.where((between == NO_LINK) | ~apart[:, None], NO_LINK, between + self.links_inside)
-            rows += [self._in_node(out, source // size, apart), between, self._in_node(into, target // size, apart)]
+            between = np.where((between == NO_LINK) | ~crosses[:, None], NO_LINK, between + self.links_inside)
+            rows += [self._in_node(out, source // size, crosses), between, self._in_node(into, target // size, crosses)]
         links: Links = np.concatenate(rows, axis=1).astype(np.int32)
         return links
 
-    def _paths_outside(self, source: Index, target: Index, apart: Mask) -> Index:
+    def _paths_outside(self, source: Index, target: Index, crosses: Mask) -> Index:
         count: Index = self.choices(source, target)[:, 1:].prod(axis=1)
         paths: Index = np.maximum(count, 1)
         return paths
@@ -441,9 +441,9 @@ class AttachedRoutes(ContentHashed, Routes):
         here: Links = np.where((links == NO_LINK) | ~taken[:, None], NO_LINK, links + node[:, None] * self._links)
         return here
 
-    def _apart(self, source: Index, target: Index) -> Mask:
-        apart: Mask = source // self.cluster.per_node != target // self.cluster.per_node
-        return apart
+    def _crosses_nodes(self, source: Index, target: Index) -> Mask:
+        crosses: Mask = source // self.cluster.per_node != target // self.cluster.per_node
+        return crosses
 
     def _ends(self, source: Index, target: Index, choice: Index) -> tuple[Index, Index]:
         """Return the ports, as endpoints of the network, by which each pair leaves one node and enters the other."""

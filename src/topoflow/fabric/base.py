@@ -223,7 +223,7 @@ class Fabric:
         return len(self.nodes) > self.servers
 
 
-WIRED = tuple(each.name for each in fields(Fabric) if each.name not in SPEEDS)
+WIRED = tuple(spec.name for spec in fields(Fabric) if spec.name not in SPEEDS)
 BY_VALUE = (int, str, bool)
 _wired: Callable[[Fabric], tuple[Any, ...]] = attrgetter(*WIRED)
 _digests: dict[tuple[int | str, ...], tuple[tuple[Any, ...], str]] = {}  # by the identity of the parts, which are kept
