@@ -97,7 +97,7 @@ def test_what_is_interrupted_goes_on_to_the_plan_of_an_unbroken_search(
     assert not (tmp_path / "broken" / "plan.json").exists()
     assert main(["search", *broken]) == 0
     (there,) = interrupted_at
-    said = f"Continuing from round {there.round + 1}, {there.history.made} proposals, in {kept}."
+    said = f"Continuing from round {there.round + 1}, {there.history.num_proposals} proposals, in {kept}."
     assert said in capsys.readouterr().out
     assert (tmp_path / "broken" / "plan.json").read_bytes() == (tmp_path / "whole" / "plan.json").read_bytes()
 

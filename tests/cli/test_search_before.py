@@ -10,7 +10,7 @@ import pytest
 
 from topoflow.cli import main
 from topoflow.search.base import Plan
-from topoflow.search.found import SearchResult
+from topoflow.search.result import SearchResult
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study import searches
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from topoflow.api.results import printed
 from topoflow.case.frame import frame
 from topoflow.search.base import Plan
-from topoflow.search.found import SearchResult
+from topoflow.search.result import SearchResult
 from topoflow.study.searches import Searched
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class SearchResults(Sequence[SearchResult]):
     """Results of searches, in the order of their grid. As text they are a table.
 
-    ``found[0]`` and ``found["fabric=topoopt"]`` are one search's :class:`~topoflow.search.found.Found`. The properties
+    ``found[0]`` and ``found["fabric=topoopt"]`` are a :class:`~topoflow.search.result.SearchResult`. The properties
     are those of the search that the objective chooses, of several the cheapest.
     """
 

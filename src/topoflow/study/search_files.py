@@ -11,8 +11,8 @@ from typing import Any
 from topoflow.case.base import Job
 from topoflow.report.files import whole_folder
 from topoflow.report.search_report import SearchReport
-from topoflow.search.found import SearchResult
 from topoflow.search.problem import Problem
+from topoflow.search.result import SearchResult
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study.configure.point import Point
 from topoflow.study.configure.recipe import recipe_texts
@@ -52,7 +52,7 @@ def row(name: str, point: Point, result: SearchResult, chosen: bool) -> dict[str
         "cost_usd": plan.cost,
         "power_w": plan.power,
         "chosen": chosen,
-        "proposals": steps.made,
+        "proposals": steps.num_proposals,
         "acceptance": float(steps.acceptance.mean()) if walked else None,
         "rounds": [asdict(search_round) for search_round in steps.rounds],
         "overrides": dict(point.swept),

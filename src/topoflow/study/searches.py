@@ -19,10 +19,10 @@ from topoflow.report.search_report import SearchReport
 from topoflow.search.alternate import search as run_search
 from topoflow.search.checkpoint import key as key_of
 from topoflow.search.checkpoint import load
-from topoflow.search.found import SearchResult
 from topoflow.search.front import chosen
 from topoflow.search.judge import check_keeps_circuits
 from topoflow.search.problem import Problem, SearchSettings
+from topoflow.search.result import SearchResult
 from topoflow.search.space import space
 from topoflow.search.spread import STRETCH_SECONDS, Searching, SearchRequest
 from topoflow.study.builder import problem_of
@@ -250,7 +250,7 @@ class _Finding:
             known = space(problem, search.settings)
             saved = load(path, key_of(problem, search.settings), search.settings, known)
             place = f"the end, {len(saved.history.rounds)} rounds" if saved.done else f"round {saved.round + 1}"
-            say(f"Continuing from {place}, {saved.history.made:,} proposals, in {path}.")
+            say(f"Continuing from {place}, {saved.history.num_proposals:,} proposals, in {path}.")
         try:
             return run_search(problem, search.settings, run, checkpoint=path)
         except KeyboardInterrupt as stop:

@@ -117,8 +117,8 @@ class PacketSettings(Transport):
                 raise ValueError(f"packet.entropies: must be a power of two or null, got {self.entropies}")
             for field in ("model", "draws"):
                 if getattr(self, field) not in (CHOICES[field][0], *CHOSEN):
-                    law = f"must be null with packet.{field}={getattr(self, field)}"
-                    raise ValueError(f"packet.entropies: {law}, got {self.entropies}")
+                    requirement = f"must be null with packet.{field}={getattr(self, field)}"
+                    raise ValueError(f"packet.entropies: {requirement}, got {self.entropies}")
         if self.draws == "reps":
             check_whole("entropies", self.numbers_drawn, 1, MAX_RECYCLED)
         if self.control == "hpcc" and self.draws in CHOSEN:
@@ -134,8 +134,8 @@ class PacketSettings(Transport):
             if not is_number(value) or not 0 <= value * SECOND <= LONGEST:
                 raise ValueError(f"packet.{field}: must be within 0 and {LONGEST / SECOND:g} s, got {value!r}")
         if self.has_transport and not self.output_queues:
-            law = "must be virtual_output where packets are lost or marked, or messages controlled"
-            raise ValueError(f"packet.queues: {law}, got {self.queues}")
+            requirement = "must be virtual_output where packets are lost or marked, or messages controlled"
+            raise ValueError(f"packet.queues: {requirement}, got {self.queues}")
         self._check_model()
 
     def _check_model(self) -> None:
@@ -425,10 +425,10 @@ def _smallest(bytes: Offsets, world: World, layout: PortLayout, settings: Packet
 
 
 def _window(layout: PortLayout, settings: PacketSettings, byte_time: Floats, latency: Offsets) -> int:
-    """The least time from a port's decision until a packet, a credit or the end of a message is seen elsewhere."""
+    """Return the least time from a port's decision until a packet, a credit or a message's end is seen elsewhere."""
     flit = np.ceil(settings.flit * byte_time).astype(np.int64)
-    seen = settings.switch_latency, settings.credit_latency, settings.nic_latency
-    switch, credit, nic = (in_picoseconds(each) for each in seen)
+    delays = settings.switch_latency, settings.credit_latency, settings.nic_latency
+    switch, credit, nic = (in_picoseconds(seconds) for seconds in delays)
     if isinstance(layout, AddressedLayout):
         arrival = latency[layout.tables.level == DOWN].min(initial=LONGEST) + nic
         other = latency[layout.tables.level != DOWN].min(initial=LONGEST) + min(switch, credit)
@@ -446,21 +446,21 @@ def _window(layout: PortLayout, settings: PacketSettings, byte_time: Floats, lat
     ]
     if settings.has_transport:  # likewise
         times.append(flit + latency)
-    return min((int(each.min()) for each in times if len(each)), default=1)
+    return min((int(bound.min()) for bound in times if len(bound)), default=1)
 
 
 def _sst_window(world: World, layout: AddressedLayout, settings: PacketSettings, latency: Offsets) -> int:
-    """The least time until another router or a task hears of what happens at a router and the NICs of its servers.
+    """Return the least time until another router or a task learns of an event at a router or a NIC of its servers.
 
     Raises ``ValueError`` where that is none.
     """
     through, nic = in_picoseconds(settings.switch_latency), in_picoseconds(settings.nic_latency)
     level, credit = layout.tables.level, in_picoseconds(settings.credit_latency)
     between = latency[(level != UP) & (level != DOWN)].min(initial=LONGEST) + min(through, credit)
-    found = int(min(between, latency[level == DOWN].min(initial=LONGEST) + through - through // 2 + nic))
-    if found < 1:
-        raise ValueError(f"{world.name}.latency: must be more than 0 with packet.model=sst, got {found} ps")
-    return found
+    window = int(min(between, latency[level == DOWN].min(initial=LONGEST) + through - through // 2 + nic))
+    if window < 1:
+        raise ValueError(f"{world.name}.latency: must be more than 0 with packet.model=sst, got {window} ps")
+    return window
 
 
 def _check_most(world: World, what: str, values: Floats, most: float, unit: str) -> None:
