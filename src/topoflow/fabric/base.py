@@ -152,8 +152,8 @@ class Fabric:
 
     def _ends_are_right(self) -> bool:
         """Return whether links join two nodes each."""
-        apart = bool(np.all(self.source != self.target))
-        return apart and self._ends.min() >= 0 and int(self._ends.max()) < len(self.nodes)
+        joins_two = bool(np.all(self.source != self.target))
+        return joins_two and self._ends.min() >= 0 and int(self._ends.max()) < len(self.nodes)
 
     def _refuse(self) -> None:
         """Raise ``ValueError`` for the constraint that the first wrong link violates."""

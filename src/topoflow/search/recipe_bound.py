@@ -219,32 +219,32 @@ class RecipeBound:
         shares = [np.flatnonzero(mesh % processes == number) for number in range(min(processes, mesh.max() + 1))]
         bound = partial(self._of, most=most)
         others = [start(bound, recipes.at(rows), "strategy: must be bounded") for rows in shares[1:]]
-        seconds_by_part = [bound(recipes.at(shares[0])), *(wait() for wait in others)]
+        shares_bounds = [bound(recipes.at(shares[0])), *(wait() for wait in others)]
         order = np.argsort(np.concatenate(shares))
         return Bounds(
-            np.concatenate([each.seconds for each in seconds_by_part])[order],
-            np.concatenate([each.memory for each in seconds_by_part])[order],
-            {name: np.concatenate([each.parts[name] for each in seconds_by_part])[order] for name in PARTS},
+            np.concatenate([share.seconds for share in shares_bounds])[order],
+            np.concatenate([share.memory for share in shares_bounds])[order],
+            {name: np.concatenate([share.parts[name] for share in shares_bounds])[order] for name in PARTS},
         )
 
     def _of(self, recipes: Recipes, most: float) -> Bounds:
         seconds, memory = np.full(len(recipes), np.inf), np.zeros(len(recipes))
         parts = {name: np.zeros(len(recipes)) for name in PARTS}
         work = self._work(recipes)
-        pipelines, which = _distinct(recipes.pipeline, recipes.virtual)
+        pipelines, pipeline_number = _distinct(recipes.pipeline, recipes.virtual)
         for number, (pipeline, virtual) in enumerate(pipelines.tolist()):
             types = self._types(pipeline, virtual)
-            same = np.flatnonzero(which == number)
+            same = np.flatnonzero(pipeline_number == number)
             for rows in np.array_split(same, -(-len(same) * pipeline // BATCH)):
-                some = recipes.at(rows)
-                memory[rows] = self._memory(some, types, _cuts(some))
+                chosen = recipes.at(rows)
+                memory[rows] = self._memory(chosen, types, _cuts(chosen))
                 rows = rows[memory[rows] <= most]
                 if not len(rows):
                     continue
-                some = recipes.at(rows)
-                cut = _cuts(some)
-                seconds[rows], found = self._time(some, types, cut, replace(work, number=work.number[rows]))
-                for name, values in found.items():
+                chosen = recipes.at(rows)
+                cut = _cuts(chosen)
+                seconds[rows], seconds_by_part = self._time(chosen, types, cut, replace(work, number=work.number[rows]))
+                for name, values in seconds_by_part.items():
                     parts[name][rows] = values
         return Bounds(seconds, memory, parts)
 

@@ -74,7 +74,7 @@ class Builder:
     placements: Placements = field(default_factory=Placements)
     left_out: list[str] = field(default_factory=list)  # why fabrics of the default sweep are missing
     # The same by the identity of values, of which points share most; they are kept so that no other gets theirs.
-    _found: dict[Hashable, tuple[list[Any], Any]] = field(default_factory=dict)
+    _built_of: dict[Hashable, tuple[list[Any], Any]] = field(default_factory=dict)
 
     def build(self, points: Sequence[Point], observer: Observer = Silent()) -> list[PointCases]:
         """The cases of the grid; ``observer`` sees each point.
@@ -108,7 +108,7 @@ class Builder:
         """Keep no more than ``MOST_TASKS`` for points to come."""
         jobs = {key: value for key, value in self.built.items() if isinstance(value, Job)}
         self.built = jobs if sum(len(job.traffic) for job in jobs.values()) <= MOST_TASKS else {}
-        self._found.clear()
+        self._built_of.clear()
         self.placements.forget(MOST_TASKS)
         self.left_out.clear()
 
@@ -123,7 +123,7 @@ class Builder:
     def forget_jobs(self) -> None:
         """Keep networks and workloads only for points to come."""
         self.built = {key: value for key, value in self.built.items() if isinstance(value, Fabric | LayerGraph)}
-        self._found.clear()
+        self._built_of.clear()
         self.placements = Placements()
 
     def job(self, point: Point, fewer: int = 0, observer: Observer = Silent()) -> Job:
@@ -191,14 +191,14 @@ class Builder:
         config = point.config
         values = [config[key] for key in keys]
         same = (which, keys, *map(id, values))
-        if same not in self._found:
+        if same not in self._built_of:
             key = (which, keys, *map(repr, values))
             if key not in self.built:
                 self.built[key] = make(point)
-            if len(self._found) >= MAX_FOUND:
-                self._found.clear()
-            self._found[same] = values, self.built[key]
-        return self._found[same][1]
+            if len(self._built_of) >= MAX_FOUND:
+                self._built_of.clear()
+            self._built_of[same] = values, self.built[key]
+        return self._built_of[same][1]
 
 
 def settings(point: Point, job: Job, world: str, decision: Decision) -> CaseSettings:

@@ -116,8 +116,8 @@ class Packet(PacketSettings):
         if adapts:
             return f"routing: must not adapt with packet.control=hpcc, got {world.routing} in {world.name}"
         if self.in_turn or self.numbers_drawn > 1:
-            law = f"must be message with packet.control=hpcc and several paths, as in {world.name}"
-            return f"packet.draws: {law}, got {self.draws}"
+            requirement = f"must be message with packet.control=hpcc and several paths, as in {world.name}"
+            return f"packet.draws: {requirement}, got {self.draws}"
         return None
 
     def _sst_refuses(self, world: World) -> str | None:

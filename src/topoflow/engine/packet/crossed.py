@@ -65,21 +65,21 @@ class CrossedLinks:
         """Return [P] how many links the average byte crosses."""
         return np.bincount(self.path, self.share, self.paths).astype(np.float64)
 
-    def sums(self, each: Floats) -> Floats:
-        """Return [P] the sum over the links of each path, of ``each`` [H]."""
-        return np.bincount(self.path, each * self.share, self.paths).astype(np.float64)
+    def sums(self, values: Floats) -> Floats:
+        """Return [P] the sum over the links of each path, of ``values`` [H]."""
+        return np.bincount(self.path, values * self.share, self.paths).astype(np.float64)
 
 
 def _middles(hops: NextHops, source: Ints, target: Ints, route: Offsets) -> Offsets:
     """Return [R] a third group, or inside a group G plus the place of a third router; NONE: there is none."""
     size = hops.routers_per_group
     inside = source // size == target // size
-    one, other = (np.where(inside, each % size, each // size) for each in (source, target))
+    first, second = (np.where(inside, router % size, router // size) for router in (source, target))
     count = np.where(inside, size, hops.groups)
-    found = route * (count - 2) // MIDDLES
-    found += found >= np.minimum(one, other)
-    found += found >= np.maximum(one, other)
-    return np.where((count < 3) | (source == target), NONE, np.where(inside, hops.groups, 0) + found)
+    middle = route * (count - 2) // MIDDLES
+    middle += middle >= np.minimum(first, second)
+    middle += middle >= np.maximum(first, second)
+    return np.where((count < 3) | (source == target), NONE, np.where(inside, hops.groups, 0) + middle)
 
 
 def _walks(hops: NextHops, at: Ints, goal: Ints, middle: Offsets, cable: Offsets) -> tuple[Offsets, Ints]:

@@ -323,8 +323,8 @@ def _one_way(world: World, settings: PacketSettings, crossed: CrossedLinks) -> F
     if not crossed.paths:
         return np.zeros(world.graph.tasks)
     flit = np.ceil(settings.flit * SECOND / world.capacity[crossed.link]) / SECOND
-    found: Floats = crossed.sums(flit)[world.graph.path] + _latency_alone(world, settings, crossed)
-    return found
+    seconds: Floats = crossed.sums(flit)[world.graph.path] + _latency_alone(world, settings, crossed)
+    return seconds
 
 
 def _buffers(world: World, layout: PortLayout, settings: PacketSettings, byte_time: Floats, latency: Offsets) -> Ints:

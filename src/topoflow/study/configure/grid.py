@@ -56,12 +56,12 @@ class Product(Sequence[list[str]]):
 
     def swept(self, number: int) -> dict[str, str]:
         """Return the values of a point, of the keys that are given several."""
-        found = []
+        swept = []
         for key, values in reversed([*self.values.items()]):
             if len(values) > 1:
                 number, index = divmod(number, len(values))
-                found.append((key, values[index]))
-        return dict(reversed(found))
+                swept.append((key, values[index]))
+        return dict(reversed(swept))
 
     @cached_property
     def _texts(self) -> list[list[str]]:

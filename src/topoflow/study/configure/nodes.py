@@ -44,8 +44,8 @@ def with_node(overrides: Sequence[str], user_groups: Collection[str], gpus: Coll
     if gpu not in gpus and "gpu" not in values and "gpu" not in user_groups:
         known = f"{node.gpu or 'whose name the file does not have'}, is none of {', '.join(gpus)}"
         raise ValueError(f"gpu: must be given for node {name}, as its GPU, {known}")
-    given = {*values, *user_groups}
-    return [*overrides, *[text for key, text in _follows(node) if key not in given]]
+    given_keys = {*values, *user_groups}
+    return [*overrides, *[text for key, text in _follows(node) if key not in given_keys]]
 
 
 @cache
