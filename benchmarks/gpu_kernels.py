@@ -104,7 +104,7 @@ def ladder(device: DeviceMemory) -> Callable[[], int]:
     settings = budget(dlrm.workload, placed), moves(dlrm.workload, placed), shares(SearchSettings.acceptance, CHAINS)
     walk = Tempering(model, *settings, 7, 0)
     hybrid = placed.placement(dlrm.workload, dlrm.strategy)
-    start = walk.begin(np.tile(hybrid, (1, CHAINS, 1)), SearchSettings().kept)
+    start = walk.begin(np.tile(hybrid, (1, CHAINS, 1)), SearchSettings().kept_states)
     ladders = walk.ladders()
     ladders.resume({name: value for name, value in vars(start).items() if name != "step"})
 

@@ -57,7 +57,7 @@ def measure(name: str, job: Job, device: DeviceMemory, chains: int, ladders: int
 def walk(path: str, tempering: Tempering, placement: np.ndarray, steps: int) -> None:
     """Speed of the walk, where it led, and how many were accepted."""
     ladders, chains, _ = placement.shape
-    reached = tempering.begin(placement, SearchSettings().kept)
+    reached = tempering.begin(placement, SearchSettings().kept_states)
     clock, cpu, accepted, ends = [time.perf_counter()], time.process_time(), 0, [0]
     for stretch in tempering.walk(reached, steps):
         clock.append(time.perf_counter())

@@ -57,7 +57,7 @@ class Annealed(PlacementSpace):
             model, self.budget, proposed, np.tile(here, (self.CHAINS, 1)), self.problem.seed, effort.round
         )
         steps = -(-self.times * self.settings.proposals // self.CHAINS)
-        states = chains.anneal(steps, np.array(self.SHARES), self.settings.kept)
+        states = chains.anneal(steps, np.array(self.SHARES), self.settings.kept_states)
         return [self._strategy(state) for state in states if (state != here).any()][: self.settings.decide]
 
 

@@ -46,7 +46,7 @@ def optimum(problem: Problem, settings: SearchSettings) -> Optimum:
 
 
 def strategies(within: PlacementSpace, states: Numbers) -> Iterator[Strategy]:
-    return (within.choices.strategy(within.workload, state, within.given) for state in states)
+    return (within.choices.strategy(within.workload, state, within.initial) for state in states)
 
 
 def makespans(problem: Problem, wiring: Wiring, fabric: Fabric, candidates: Iterator[Strategy]) -> Floats:

@@ -97,7 +97,8 @@ def test_what_is_interrupted_goes_on_to_the_plan_of_an_unbroken_search(
     assert not (tmp_path / "broken" / "plan.json").exists()
     assert main(["search", *broken]) == 0
     (saved,) = interrupted_at
-    continuation = f"Continuing from round {saved.round + 1}, {saved.history.made} proposals, in {checkpoint_file}."
+    proposals = f"{saved.history.num_proposals} proposals"
+    continuation = f"Continuing from round {saved.round + 1}, {proposals}, in {checkpoint_file}."
     assert continuation in capsys.readouterr().out
     assert (tmp_path / "broken" / "plan.json").read_bytes() == (tmp_path / "whole" / "plan.json").read_bytes()
 
@@ -105,7 +106,7 @@ def test_what_is_interrupted_goes_on_to_the_plan_of_an_unbroken_search(
 def test_what_is_interrupted_without_a_folder_says_that_nothing_is_kept(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("topoflow.study.searches.search", interrupted)
+    monkeypatch.setattr("topoflow.study.searches.run_search", interrupted)
     assert main(["search", *SMALL]) == 130
     assert capsys.readouterr().err == "topoflow search: interrupted; nothing is kept without out=DIR\n"
 

@@ -10,7 +10,7 @@ import pytest
 
 from topoflow.cli import main
 from topoflow.search.base import Plan
-from topoflow.search.found import SearchResult
+from topoflow.search.result import SearchResult
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study import searches
 
@@ -26,7 +26,7 @@ def never(monkeypatch: pytest.MonkeyPatch) -> None:
     def find(*arguments: object, **settings: object) -> SearchResult:
         raise AssertionError("searched")
 
-    monkeypatch.setattr(searches, "search", find)
+    monkeypatch.setattr(searches, "run_search", find)
 
 
 @pytest.mark.parametrize(

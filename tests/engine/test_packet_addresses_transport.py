@@ -16,7 +16,7 @@ from topoflow.engine.device import DeviceMemory
 from topoflow.engine.lowering.placement import place
 from topoflow.engine.packet import Packet
 from topoflow.engine.packet.addresses import ADAPTIVE, ROUTINGS, VALIANT, max_hops
-from topoflow.engine.packet.crossed import CrossedLinks
+from topoflow.engine.packet.idle_routes import IdleRoutes
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import NO_LINK, as_routes
 from topoflow.traffic.base import Traffic, Transfer
@@ -181,7 +181,7 @@ def test_idle_routes_are_the_mean_of_the_paths_that_a_dragonfly_lists(seed: int)
     ends = [draw.choice(fabric.servers, 2, replace=False).tolist() for _ in range(5)]
     weights = draw.random(fabric.links)
     graph = with_transfers(fabric, [Transfer(1.0, *pair) for pair in ends], "minimal").graph
-    crossed = CrossedLinks.by_address(graph, "minimal")
+    crossed = IdleRoutes.by_address(graph, "minimal")
     sums = crossed.sums(weights[crossed.link])[graph.path]
     routes = as_routes(fabric.route)
     for (source, target), total in zip(ends, sums, strict=True):
@@ -198,7 +198,7 @@ def test_idle_routes_by_a_middle_are_no_longer_than_routes_may_be(seed: int) -> 
     world = random_world(draw, VALIANT)
     hops = world.graph.next_hops
     assert hops is not None
-    direct, around = (CrossedLinks.by_address(world.graph, routing_name).count for routing_name in ("minimal", VALIANT))
+    direct, around = (IdleRoutes.by_address(world.graph, routing_name).count for routing_name in ("minimal", VALIANT))
     assert (around <= max_hops(hops, VALIANT)).all()
     assert (direct <= max_hops(hops, "minimal")).all()
     assert (direct >= 2).all()

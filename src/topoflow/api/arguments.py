@@ -13,7 +13,7 @@ from typing import Any
 
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy
-from topoflow.study.configure.given import Given
+from topoflow.study.configure.user_object import UserObject
 from topoflow.workload.base import Workload
 
 NEEDS = {  # key whose value may be an object -> what the object must have
@@ -74,7 +74,7 @@ def _text(key: str, value: object, objects: dict[str, object]) -> str:
 def _object(key: str, value: object) -> object:
     """A design as it is, and what is built already as one. Raises ``ValueError`` for what the key cannot be."""
     if key in ("workload", "strategy", "fabric") and isinstance(value, BUILT[key]):
-        return Given(value)
+        return UserObject(value)
     if key not in NEEDS:
         raise ValueError(f"{key}: must be text, a number or a list of these, got {type(value).__name__}")
     if isinstance(value, type) or not hasattr(value, NEEDS[key]):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from topoflow.api.results import printed
 from topoflow.case.frame import frame
 from topoflow.search.base import Plan
-from topoflow.search.found import SearchResult
+from topoflow.search.result import SearchResult
 from topoflow.study.searches import Searched
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class SearchResults(Sequence[SearchResult]):
     """Results of searches, in the order of their grid. As text they are a table.
 
-    ``found[0]`` and ``found["fabric=topoopt"]`` are one search's :class:`~topoflow.search.found.Found`. The properties
+    ``found[0]`` and ``found["fabric=topoopt"]`` are a :class:`~topoflow.search.result.SearchResult`. The properties
     are those of the search that the objective chooses, of several the cheapest.
     """
 
@@ -31,11 +31,11 @@ class SearchResults(Sequence[SearchResult]):
         return len(self._searched.searches)
 
     def __iter__(self) -> Iterator[SearchResult]:
-        return (self._searched.found[name] for name in self.names)
+        return (self._searched.results[name] for name in self.names)
 
     def __getitem__(self, key: Any) -> Any:
         """By number or by name. Raises ``IndexError`` or ``KeyError``."""
-        return list(self)[key] if isinstance(key, int | slice) else self._searched.found[key]
+        return list(self)[key] if isinstance(key, int | slice) else self._searched.results[key]
 
     @property
     def names(self) -> list[str]:
@@ -45,7 +45,7 @@ class SearchResults(Sequence[SearchResult]):
     @property
     def chosen(self) -> list[SearchResult]:
         """The search that the objective chooses; with ``pareto`` all that nothing beats in both time and price."""
-        return [self._searched.found[name] for name in self._searched.winners]
+        return [self._searched.results[name] for name in self._searched.winners]
 
     @property
     def plan(self) -> Plan:

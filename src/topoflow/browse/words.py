@@ -78,5 +78,7 @@ def search_lines(searches: Mapping[str, Seen | str]) -> list[tuple[str, ...]]:
             lines.append((name, "-", "-", checkpoint))
             continue
         rounds = f"{checkpoint.round} done" if checkpoint.done else f"in round {checkpoint.round + 1}"
-        lines.append((name, rounds, f"{checkpoint.history.made:,}", "done" if checkpoint.done else "can be continued"))
+        lines.append(
+            (name, rounds, f"{checkpoint.history.num_proposals:,}", "done" if checkpoint.done else "can be continued")
+        )
     return lines

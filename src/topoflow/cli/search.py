@@ -65,7 +65,7 @@ def search_on_nodes(arguments: argparse.Namespace) -> None:
         points, command = point_grid.compose(observer=terminal), command_of(arguments)
     with output(points, "search") as out, tracked(points, "search", command, out) as log:
         with Terminal() as terminal:
-            fixed = [key.removeprefix("strategy.") for key in point_grid.given]
+            fixed = [key.removeprefix("strategy.") for key in point_grid.given_keys]
             recipes = search_recipes(points, fixed, run_of(points, log.informing(terminal), out))
             report = report_of(recipes, command)
             if out is not None:
@@ -103,7 +103,7 @@ def answer(points: Sequence[Point], command: str, folder: Path | None = None) ->
                 searched.write(out, log.advance)
         folder = show(searched, Output(), folder)
         log.record_results(of_searches(searched, folder))
-    return min(searched.found[name].plan.iteration_time for name in searched.winners)
+    return min(searched.results[name].plan.iteration_time for name in searched.winners)
 
 
 def show(searched: Searched, console: Console, folder: Path | None = None) -> Path | None:

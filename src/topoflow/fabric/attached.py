@@ -22,11 +22,11 @@ from topoflow.digest import ContentHashed
 from topoflow.fabric.base import Channels, Fabric, FabricDesign, Item, Orders
 from topoflow.fabric.link_list import LinkList
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Mask, Routes, as_routes, padded
-from topoflow.fabric.wiring import kept
+from topoflow.fabric.wiring import cached_wiring
 from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.node import Device, Link
 
-_no_demand = kept(Demand)
+_no_demand = cached_wiring(Demand)
 Walk = tuple[int, ...]  # directed links of a node: 2 i along ``NodeLinks.links[i]``, 2 i + 1 against it
 
 
@@ -47,7 +47,7 @@ class Attached:
         endpoints = cluster.gpus // size
         if servers != endpoints:
             raise ValueError(f"gpus: must be the {endpoints} of the cluster, got {servers}")
-        build_ports, build_devices = (getattr(self.design, f"build_{each}", None) for each in ("ports", "devices"))
+        build_ports, build_devices = (getattr(self.design, f"build_{kind}", None) for kind in ("ports", "devices"))
         ports, listed = max(len(cluster.ports), 1), None
         outside: Fabric
         if build_devices is not None:
@@ -83,19 +83,19 @@ def attach(cluster: Cluster, outside: Fabric, demand: Demand, *, pxn: bool = Tru
     Rings of the groups of ``demand`` go through nodes as NCCL's channels do. Raises ``ValueError`` unless ``outside``
     joins ports by switches.
     """
-    made = _attached(cluster, SameWiring.of(outside), tuple(demand.all_reduce), pxn)
-    inside = network_links(made).start
-    used = made.links - inside  # links of ``outside``; 0: one node without NICs
+    attached = _attached(cluster, SameWiring.of(outside), tuple(demand.all_reduce), pxn)
+    inside = network_links(attached).start
+    used = attached.links - inside  # links of ``outside``; 0: one node without NICs
     bill = outside.bill if cluster.ports else ()
-    return made.with_speeds(
-        np.concatenate([made.bandwidth[:inside], outside.bandwidth[:used]]),
-        np.concatenate([made.latency[:inside], outside.latency[:used]]),
+    return attached.with_speeds(
+        np.concatenate([attached.bandwidth[:inside], outside.bandwidth[:used]]),
+        np.concatenate([attached.latency[:inside], outside.latency[:used]]),
         outside.interface_bandwidth,
         (*bill, *cluster_bill(cluster)) if bill or not cluster.ports else (),
     )
 
 
-@kept
+@cached_wiring
 def _attached(cluster: Cluster, network: SameWiring, groups: tuple[Group, ...], pxn: bool) -> Fabric:
     """Return the network with the speeds of one of those that equal ``network``, and without a bill."""
     outside, inside = network.fabric, NodeLinks.of(cluster)
@@ -169,15 +169,15 @@ def fold(fabric: Fabric, size: int = 0) -> Fabric:
     """
     assert fabric.cluster is not None
     size = size or fabric.cluster.per_node
-    made, bundle, chosen = _folded(SameWiring.of(fabric), size)
+    by_wiring, bundle, chosen = _folded(SameWiring.of(fabric), size)
     bandwidth = np.bincount(bundle, fabric.bandwidth).astype(np.float64)
-    folded = made.with_speeds(bandwidth, fabric.latency[chosen], fabric.interface_bandwidth, fabric.bill)
+    folded = by_wiring.with_speeds(bandwidth, fabric.latency[chosen], fabric.interface_bandwidth, fabric.bill)
     if size == fabric.cluster.per_node:
         return folded
     return replace(folded, route=FoldedRoutes(fabric, size, bundle))  # whose paths have limits by their speeds
 
 
-@kept
+@cached_wiring
 def _folded(network: SameWiring, size: int) -> tuple[Fabric, Index, Index]:
     """Return the network with the speeds of one of those that equal ``network``.
 
@@ -215,14 +215,14 @@ def _folded(network: SameWiring, size: int) -> tuple[Fabric, Index, Index]:
     _, first, place = np.unique(pair, return_index=True, return_inverse=True)
     order = np.argsort(first)  # links keep their order
     bundle, chosen = np.argsort(order)[place.reshape(-1)], first[order]
-    names = [f"{cluster.endpoint(size)} {each}" for each in range(endpoints)]
-    names += [f"{kind} {each}" for each in range(endpoints) for kind in kinds]
+    names = [f"{cluster.endpoint(size)} {endpoint}" for endpoint in range(endpoints)]
+    names += [f"{kind} {endpoint}" for endpoint in range(endpoints) for kind in kinds]
     names += fabric.nodes[len(fabric.nodes) - switches :]
-    left, number = np.unique(number, return_inverse=True)  # without the switches that others stand for
-    made = replace(
+    remaining, number = np.unique(number, return_inverse=True)  # without the switches that others stand for
+    folded = replace(
         fabric,
         servers=endpoints,
-        nodes=tuple(names[node] for node in left.tolist()),
+        nodes=tuple(names[node] for node in remaining.tolist()),
         source=number[fabric.source[chosen]].astype(np.int32),
         target=number[fabric.target[chosen]].astype(np.int32),
         bandwidth=np.bincount(bundle, fabric.bandwidth).astype(np.float64),
@@ -231,7 +231,7 @@ def _folded(network: SameWiring, size: int) -> tuple[Fabric, Index, Index]:
         folded=size,
         channels=Channels(),
     )
-    return made, bundle, chosen
+    return folded, bundle, chosen
 
 
 def _joined_layers(fabric: Fabric, number: Index, switch: Mask) -> Index:
@@ -327,7 +327,7 @@ class NodeLinks:
     to_port: Mapping[tuple[int, int], Walk]  # GPU and one of its nearest ports, as many of each GPU -> links
 
     @staticmethod
-    @kept
+    @cached_wiring
     def of(cluster: Cluster) -> NodeLinks:
         """Return the links of a cluster's node."""
         node, gpus = cluster.node, cluster.devices
@@ -409,30 +409,30 @@ class AttachedRoutes(ContentHashed, Routes):
         return self.outside.has_equal_lengths()
 
     def choices(self, source: Index, target: Index) -> Index:
-        apart = self._apart(source, target)
-        ports = np.where(apart, max(self._ports_of.shape[1], 1), 1)
-        if not apart.any():
+        crosses = self._crosses_nodes(source, target)
+        ports = np.where(crosses, max(self._ports_of.shape[1], 1), 1)
+        if not crosses.any():
             return ports[:, None]
         first = np.zeros_like(source)
         begin, end = self._ends(source, target, first)
-        outside = self.outside.choices(np.where(apart, begin, 0), np.where(apart, end, 0))
-        return np.column_stack([ports, np.where(apart[:, None], outside, 1)])
+        outside = self.outside.choices(np.where(crosses, begin, 0), np.where(crosses, end, 0))
+        return np.column_stack([ports, np.where(crosses[:, None], outside, 1)])
 
     def links(self, source: Index, target: Index, number: Index) -> Links:
-        apart, size = self._apart(source, target), self.cluster.per_node
-        rows = [self._in_node(self._between[source % size * size + target % size], source // size, ~apart)]
-        if apart.any():
-            choice, rest = np.divmod(number, self._paths_outside(source, target, apart))
-            begin, end = (np.where(apart, each, 0) for each in self._ends(source, target, choice))
+        crosses, size = self._crosses_nodes(source, target), self.cluster.per_node
+        rows = [self._in_node(self._between[source % size * size + target % size], source // size, ~crosses)]
+        if crosses.any():
+            choice, rest = np.divmod(number, self._paths_outside(source, target, crosses))
+            begin, end = (np.where(crosses, port, 0) for port in self._ends(source, target, choice))
             out = self._out[source % size * self._ports + begin % self._ports]
             into = self._in[target % size * self._ports + end % self._ports]
             between = self.outside.links(begin, end, rest)
-            between = np.where((between == NO_LINK) | ~apart[:, None], NO_LINK, between + self.links_inside)
-            rows += [self._in_node(out, source // size, apart), between, self._in_node(into, target // size, apart)]
+            between = np.where((between == NO_LINK) | ~crosses[:, None], NO_LINK, between + self.links_inside)
+            rows += [self._in_node(out, source // size, crosses), between, self._in_node(into, target // size, crosses)]
         links: Links = np.concatenate(rows, axis=1).astype(np.int32)
         return links
 
-    def _paths_outside(self, source: Index, target: Index, apart: Mask) -> Index:
+    def _paths_outside(self, source: Index, target: Index, crosses: Mask) -> Index:
         count: Index = self.choices(source, target)[:, 1:].prod(axis=1)
         paths: Index = np.maximum(count, 1)
         return paths
@@ -441,9 +441,9 @@ class AttachedRoutes(ContentHashed, Routes):
         here: Links = np.where((links == NO_LINK) | ~taken[:, None], NO_LINK, links + node[:, None] * self._links)
         return here
 
-    def _apart(self, source: Index, target: Index) -> Mask:
-        apart: Mask = source // self.cluster.per_node != target // self.cluster.per_node
-        return apart
+    def _crosses_nodes(self, source: Index, target: Index) -> Mask:
+        crosses: Mask = source // self.cluster.per_node != target // self.cluster.per_node
+        return crosses
 
     def _ends(self, source: Index, target: Index, choice: Index) -> tuple[Index, Index]:
         """Return the ports, as endpoints of the network, by which each pair leaves one node and enters the other."""

@@ -152,8 +152,8 @@ class Fabric:
 
     def _ends_are_right(self) -> bool:
         """Return whether links join two nodes each."""
-        apart = bool(np.all(self.source != self.target))
-        return apart and self._ends.min() >= 0 and int(self._ends.max()) < len(self.nodes)
+        joins_two = bool(np.all(self.source != self.target))
+        return joins_two and self._ends.min() >= 0 and int(self._ends.max()) < len(self.nodes)
 
     def _refuse(self) -> None:
         """Raise ``ValueError`` for the constraint that the first wrong link violates."""
@@ -223,7 +223,7 @@ class Fabric:
         return len(self.nodes) > self.servers
 
 
-WIRED = tuple(each.name for each in fields(Fabric) if each.name not in SPEEDS)
+WIRED = tuple(spec.name for spec in fields(Fabric) if spec.name not in SPEEDS)
 BY_VALUE = (int, str, bool)
 _wired: Callable[[Fabric], tuple[Any, ...]] = attrgetter(*WIRED)
 _digests: dict[tuple[int | str, ...], tuple[tuple[Any, ...], str]] = {}  # by the identity of the parts, which are kept

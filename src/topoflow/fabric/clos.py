@@ -13,11 +13,11 @@ from topoflow.fabric.wiring import (
     Cabling,
     back,
     cabled,
+    cached_wiring,
     check_cables,
     check_count,
     check_interfaces,
     forth,
-    kept,
     switched_bill,
 )
 
@@ -84,7 +84,7 @@ class Clos:
         )
 
 
-@kept
+@cached_wiring
 def _wiring(clos: Clos, nodes: int, ports: int) -> tuple[Cabling, int]:
     """Return the wiring of networks that differ in speed alone, and the number of ports of their switches."""
     check_count(f"{clos.name}.servers", nodes)

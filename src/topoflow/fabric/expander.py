@@ -14,11 +14,11 @@ from topoflow.fabric.wiring import (
     Cable,
     Cabling,
     cabled,
+    cached_wiring,
     check_count,
     check_interfaces,
     direct_bill,
     duplex,
-    kept,
     server_names,
 )
 from topoflow.units import check_whole
@@ -66,7 +66,7 @@ class Expander:
         )
 
 
-@kept
+@cached_wiring
 def _wiring(degree: int, seed: int, servers: int) -> Cabling:
     cables = _cables(degree, seed, servers) if servers > 1 else []
     return Cabling.of(servers, cables, ShortestPaths(server_names(servers), *duplex(cables)))

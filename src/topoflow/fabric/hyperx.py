@@ -17,10 +17,10 @@ from topoflow.fabric.torus import most_square
 from topoflow.fabric.wiring import (
     Cabling,
     cabled,
+    cached_wiring,
     check_cables,
     check_count,
     check_interfaces,
-    kept,
     server_names,
     switched_bill,
 )
@@ -74,7 +74,7 @@ class HyperX:
         )
 
 
-@kept
+@cached_wiring
 def _wiring(servers: int, servers_per_switch: int, dims: tuple[int, ...]) -> Cabling:
     server = np.arange(servers)
     below = np.stack([server, servers + server // servers_per_switch], axis=1)

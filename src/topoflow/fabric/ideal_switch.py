@@ -10,7 +10,7 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.fat_tree import FatTreeNumbering
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import Cabling, all_pairs, back, cabled, check_count, check_interfaces, forth, kept
+from topoflow.fabric.wiring import Cabling, all_pairs, back, cabled, cached_wiring, check_count, check_interfaces, forth
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class IdealSwitch:
         return replace(fabric, is_ideal=True)
 
 
-@kept
+@cached_wiring
 def _wiring(servers: int) -> Cabling:
     return Cabling.of(servers, all_pairs(np.arange(servers), servers), StarRoutes(), ["switch"])
 

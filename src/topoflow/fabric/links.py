@@ -72,7 +72,7 @@ class Links:
         if not set(hosts) & set(links.nodes):  # its servers are the ports
             return self.build(ports, Demand(ports)), links.taken(np.zeros(len(links.source), np.bool_))
         devices = {device for link in cluster.node.links for device in link.ends}
-        node_of = {f"{each.kind} {node}.{each.index}": node for node in range(cluster.nodes) for each in devices}
+        node_of = {f"{device.kind} {node}.{device.index}": node for node in range(cluster.nodes) for device in devices}
         node = np.array([node_of.get(name, NO_NODE) for name in links.nodes])
         inside = (node[links.source] == node[links.target]) & (node[links.source] != NO_NODE)
         for link in np.flatnonzero(~inside).tolist():

@@ -11,7 +11,7 @@ from topoflow.fabric.base import Channels, Fabric
 from topoflow.fabric.channels.hamiltonian import both_directions
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.torus import TorusRoutes, grid_fabric
-from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill, kept, server_names
+from topoflow.fabric.wiring import cached_wiring, check_count, check_interfaces, direct_bill, server_names
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Ring:
         return ring.with_speeds(bandwidth, latency, self.bandwidth, direct_bill(servers, servers, self.bandwidth))
 
 
-@kept
+@cached_wiring
 def _one_way(servers: int, groups: tuple[Group, ...]) -> Fabric:
     """Return the ring of cables from each server to the next, of any speed, on which ``groups`` reduce in its order."""
     source = np.arange(servers, dtype=np.int32)

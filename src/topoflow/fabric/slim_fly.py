@@ -16,11 +16,11 @@ from topoflow.fabric.wiring import (
     Cabling,
     back,
     cabled,
+    cached_wiring,
     check_cables,
     check_count,
     check_interfaces,
     forth,
-    kept,
     server_names,
     switched_bill,
 )
@@ -90,7 +90,7 @@ class SlimFly:
         return q
 
 
-@kept
+@cached_wiring
 def _wiring(servers: int, nodes: int, graph: SlimFlyGraph) -> Cabling:
     server, names = np.arange(servers), graph.names()
     cables = np.concatenate([np.stack([server, servers + server // nodes], axis=1), servers + graph.cables])

@@ -13,7 +13,16 @@ from topoflow.demand import Demand, Group
 from topoflow.fabric.base import Channels, Fabric, Orders
 from topoflow.fabric.channels.hamiltonian import torus_rings
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import Cabling, back, cabled, check_count, check_interfaces, direct_bill, forth, kept
+from topoflow.fabric.wiring import (
+    Cabling,
+    back,
+    cabled,
+    cached_wiring,
+    check_count,
+    check_interfaces,
+    direct_bill,
+    forth,
+)
 
 
 @dataclass(frozen=True)
@@ -86,12 +95,12 @@ def grid_fabric(
     )
 
 
-@kept
+@cached_wiring
 def _channels(orders: Orders, groups: tuple[Group, ...]) -> Channels:
     return Channels(dict.fromkeys(groups, orders))
 
 
-@kept
+@cached_wiring
 def wiring_of(grid: TorusRoutes) -> Cabling:
     """Return the servers and links of a grid."""
     return Cabling.of(prod(grid.dims), grid.cables(), grid)

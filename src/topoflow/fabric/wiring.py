@@ -20,7 +20,7 @@ Cables = Sequence[Cable] | NDArray[np.int64]  # [C, 2]
 Index = NDArray[np.int64]
 
 NO_CHANNELS = Channels()
-kept = lru_cache(maxsize=32)  # of functions that return the wiring of sizes: points of a sweep share it
+cached_wiring = lru_cache(maxsize=32)  # of functions that return the wiring of sizes: points of a sweep share it
 BYTES_PER_CABLE = 88  # memory while a network is built (measured): 24 for each of its two links, the rest for ends
 
 
@@ -94,7 +94,7 @@ class NetworkPlan(Protocol):
     def __hash__(self) -> int: ...
 
 
-@kept
+@cached_wiring
 def wire(plan: NetworkPlan) -> Cabling:
     """Return the nodes and links of a plan."""
     return Cabling.of(plan.servers, plan.cables(), plan, plan.switches())

@@ -178,7 +178,7 @@ class SearchReport:
         history = self.history
         simulated = sum(len(finished.simulated) for finished in history.rounds)
         topologies = sum(finished.new_topology for finished in history.rounds)
-        proposals = f"{history.made:,} proposals"
+        proposals = f"{history.num_proposals:,} proposals"
         if len(history.steps):
             proposals += f" ({np.median(history.rate):,.0f} evaluations per second, median)"
         rounds = f"{counted(len(history.rounds), 'round')}, of which {topologies} ended with another topology"

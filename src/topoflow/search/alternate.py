@@ -35,10 +35,10 @@ from topoflow.engine.base import Run
 from topoflow.engine.observer import Silent
 from topoflow.fabric.channels.strides import WithStrides, strides_to_try
 from topoflow.search.checkpoint import Checkpoint, WiredStrategy, key, load, save
-from topoflow.search.found import SearchResult, found
 from topoflow.search.history import SearchHistory, SearchRound
 from topoflow.search.judge import Candidate, Judge, Wiring, ideal_for, predicted, same_wires
 from topoflow.search.problem import Effort, Problem, SearchSettings
+from topoflow.search.result import SearchResult, search_result
 from topoflow.search.space import Space, space
 from topoflow.search.tempering import Stretch
 from topoflow.strategy.base import Strategy
@@ -126,7 +126,7 @@ class _Search:
                 present = self._round(present)
         finally:
             self._save()
-        return found(self.problem, start, self.best, self.at.history, self.silent)
+        return search_result(self.problem, start, self.best, self.at.history, self.silent)
 
     def _first(self, start: Candidate) -> Candidate:
         """Return the fastest of the initial strategies, each on a network built for it."""

@@ -55,7 +55,7 @@ class SearchHistory:
         return self.steps[:, 1]
 
     @property
-    def made(self) -> int:
+    def num_proposals(self) -> int:
         """Return the number of proposals of all rounds."""
         return int(self.proposals[-1]) if len(self.steps) else 0
 

@@ -127,5 +127,5 @@ def _order(pipeline: int, virtual: int, microbatches: int) -> list[tuple[int, in
     last = np.max(number_of[0], axis=1)[stage + 1]
     work = stage + stages * np.where(is_forward, 0, np.where(number == last, 2, 1))
     message = np.where(source > 0, np.minimum(stage, other), -1)
-    found = stage % pipeline, source, message, work
-    return list(zip(*(column.tolist() for column in found), strict=True))
+    arguments = stage % pipeline, source, message, work
+    return list(zip(*(column.tolist() for column in arguments), strict=True))

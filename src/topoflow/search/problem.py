@@ -122,7 +122,7 @@ class SearchSettings:
         check_among("search.objective", self.objective, OBJECTIVES)
 
     @property
-    def kept(self) -> int:
+    def kept_states(self) -> int:
         """Return how many states a walk keeps: those that are simulated, and its start."""
         return self.decide + 1
 

@@ -125,7 +125,7 @@ class Collectives:
         """
         if self.nccl is None or not bytes.any():
             return np.zeros(bytes.shape)
-        tables = np.array([self._table(op, each)[queued] for each in groups])
+        tables = np.array([self._table(op, shape)[queued] for shape in groups])
         size = np.maximum(bytes, 1.0)
         power = np.clip(np.frexp(size)[1] - 1, SMALLEST, LARGEST - 1)
         of = group.reshape(-1, *(1,) * (bytes.ndim - 1))
@@ -178,7 +178,7 @@ class StageTypes:
     back: Floats  # [U] stages before the last one, less p times the other ones of the last rank
     behind: Floats  # [U] stages before the last one
     sent: Floats  # [p v - 1] B of a sample from a stage to the next
-    kept: Mapping[int, Floats]  # recompute -> [v, p] elements per sample that a stage keeps
+    activations: Mapping[int, Floats]  # recompute -> [v, p] elements per sample that a stage keeps
     working: Mapping[int, float]  # recompute -> elements per sample of a block in its backward pass
     held: Sequence[Held]  # [U] layers, and the elements of each on all ranks
 
@@ -195,8 +195,8 @@ class Work:
 class RecipeBound:
     """Bounds of recipes of one job on nodes of GPUs; ``workload`` has one GPU per server."""
 
-    def __init__(self, workload: LayerGraph, cluster: Cluster, nccl: Nccl | None, given: Parallel) -> None:
-        self.workload, self.cluster, self.given = replace(workload, batch_per_gpu=1), cluster, given
+    def __init__(self, workload: LayerGraph, cluster: Cluster, nccl: Nccl | None, rule: Parallel) -> None:
+        self.workload, self.cluster, self.rule = replace(workload, batch_per_gpu=1), cluster, rule
         self.collectives = Collectives(cluster, nccl)
         self.layers = {layer.name: layer for layer in workload.layers}
         first = {workload.alike[layer.name]: layer for layer in reversed(workload.layers)}
@@ -208,7 +208,7 @@ class RecipeBound:
         self.calls: dict[tuple[tuple[int, ...], int], Floats] = {}
         measured = workload.gpu.measured
         self.waiting = 0.0 if measured is None else 1 - measured.overlap  # part of a gather that compute waits for
-        self.gradient_bytes = DTYPE_BYTES[given.reduce_dtype or workload.dtype]
+        self.gradient_bytes = DTYPE_BYTES[rule.reduce_dtype or workload.dtype]
 
     def of(self, recipes: Recipes, most: float = np.inf, processes: int = 1) -> Bounds:
         """Return the bounds of all recipes, without a time for those that need more than ``most`` bytes.
@@ -219,32 +219,32 @@ class RecipeBound:
         shares = [np.flatnonzero(mesh % processes == number) for number in range(min(processes, mesh.max() + 1))]
         bound = partial(self._of, most=most)
         others = [start(bound, recipes.at(rows), "strategy: must be bounded") for rows in shares[1:]]
-        found = [bound(recipes.at(shares[0])), *(wait() for wait in others)]
+        shares_bounds = [bound(recipes.at(shares[0])), *(wait() for wait in others)]
         order = np.argsort(np.concatenate(shares))
         return Bounds(
-            np.concatenate([each.seconds for each in found])[order],
-            np.concatenate([each.memory for each in found])[order],
-            {name: np.concatenate([each.parts[name] for each in found])[order] for name in PARTS},
+            np.concatenate([share.seconds for share in shares_bounds])[order],
+            np.concatenate([share.memory for share in shares_bounds])[order],
+            {name: np.concatenate([share.parts[name] for share in shares_bounds])[order] for name in PARTS},
         )
 
     def _of(self, recipes: Recipes, most: float) -> Bounds:
         seconds, memory = np.full(len(recipes), np.inf), np.zeros(len(recipes))
         parts = {name: np.zeros(len(recipes)) for name in PARTS}
         work = self._work(recipes)
-        pipelines, which = _distinct(recipes.pipeline, recipes.virtual)
+        pipelines, pipeline_number = _distinct(recipes.pipeline, recipes.virtual)
         for number, (pipeline, virtual) in enumerate(pipelines.tolist()):
             types = self._types(pipeline, virtual)
-            same = np.flatnonzero(which == number)
+            same = np.flatnonzero(pipeline_number == number)
             for rows in np.array_split(same, -(-len(same) * pipeline // BATCH)):
-                some = recipes.at(rows)
-                memory[rows] = self._memory(some, types, _cuts(some))
+                chosen = recipes.at(rows)
+                memory[rows] = self._memory(chosen, types, _cuts(chosen))
                 rows = rows[memory[rows] <= most]
                 if not len(rows):
                     continue
-                some = recipes.at(rows)
-                cut = _cuts(some)
-                seconds[rows], found = self._time(some, types, cut, replace(work, number=work.number[rows]))
-                for name, values in found.items():
+                chosen = recipes.at(rows)
+                cut = _cuts(chosen)
+                seconds[rows], seconds_by_part = self._time(chosen, types, cut, replace(work, number=work.number[rows]))
+                for name, values in seconds_by_part.items():
                     parts[name][rows] = values
         return Bounds(seconds, memory, parts)
 
@@ -269,9 +269,11 @@ class RecipeBound:
         """Return [K, SENT, 2] the bytes and the number of the collectives of a pass with one sample."""
         if (degrees, how) not in self.calls:
             work = forward_work if how == FORWARD else backward_work
-            sent = [work(*each).sent for each in self._passes_of((*degrees, 1), how)]
-            calls = [[each.get(op, Calls()) for op in SENT] for each in sent]
-            self.calls[degrees, how] = np.array([[(all_bytes(one), one.total()) for one in each] for each in calls])
+            sent = [work(*arguments).sent for arguments in self._passes_of((*degrees, 1), how)]
+            calls = [[pass_sent.get(op, Calls()) for op in SENT] for pass_sent in sent]
+            self.calls[degrees, how] = np.array(
+                [[(all_bytes(calls_of_op), calls_of_op.total()) for calls_of_op in pass_calls] for pass_calls in calls]
+            )
         return self.calls[degrees, how]
 
     def _passes_of(self, mesh: tuple[int, ...], how: int) -> Iterator[PassArguments]:
@@ -296,11 +298,11 @@ class RecipeBound:
 
     def _types(self, pipeline: int, virtual: int) -> StageTypes:
         if (pipeline, virtual) not in self.types:
-            self.types[pipeline, virtual] = self._found_types(pipeline, virtual)
+            self.types[pipeline, virtual] = self._describe_types(pipeline, virtual)
         return self.types[pipeline, virtual]
 
-    def _found_types(self, pipeline: int, virtual: int) -> StageTypes:
-        grid = replace(self.given, pipeline=pipeline, virtual=virtual, **SINGLE).place(self.workload, pipeline)
+    def _describe_types(self, pipeline: int, virtual: int) -> StageTypes:
+        grid = replace(self.rule, pipeline=pipeline, virtual=virtual, **SINGLE).place(self.workload, pipeline)
         types = dict[Any, int]()
         held, number = list[Held](), np.zeros(pipeline * virtual, np.int64)
         for stage, layers in enumerate(held_by_stage(self.workload, grid)):
@@ -313,7 +315,7 @@ class RecipeBound:
             cuts = [np.sum([size * self._cut(layer) for layer, size in run], axis=0) for run in runs]
             roots = [cut for run, cut in zip(runs, cuts, strict=True) if is_root(run)]
             units = np.array([cut for run, cut in zip(runs, cuts, strict=True) if not is_root(run)]).reshape(-1, 4)
-            together = min(1 + self.given.prefetch, len(units))
+            together = min(1 + self.rule.prefetch, len(units))
             ahead = (
                 np.lib.stride_tricks.sliding_window_view(units, together, axis=0).sum(axis=-1) if together else units
             )
@@ -328,10 +330,10 @@ class RecipeBound:
         distinct, equal = np.unique(np.column_stack([of_rank, first]), axis=0, return_inverse=True)
         last = np.zeros(len(distinct), np.int64)
         np.maximum.at(last, equal.ravel(), np.arange(pipeline))
-        kept, working = {}, {}
+        activations, working = {}, {}
         for how, name in enumerate(RECOMPUTE):
             elements = np.array([activation_elements([layer for layer, _ in layers], name) for layers in held])
-            kept[how], working[how] = elements[number, 0].reshape(virtual, pipeline), elements[:, 1].max()
+            activations[how], working[how] = elements[number, 0].reshape(virtual, pipeline), elements[:, 1].max()
         return StageTypes(
             counts=unique[:, :kinds_count],
             parameters=unique[:, kinds_count : kinds_count + 4],
@@ -346,7 +348,7 @@ class RecipeBound:
             back=stages[:-1].sum(axis=0) - pipeline * stages[pipeline - 1 : -1 : pipeline].sum(axis=0),
             behind=stages[:-1].sum(axis=0),
             sent=np.array(handover_bytes(self.workload, grid)),
-            kept=kept,
+            activations=activations,
             working=working,
             held=held,
         )
@@ -391,14 +393,15 @@ class RecipeBound:
 
     def _activations(self, recipes: Recipes, types: StageTypes) -> Floats:
         """Return [R, p] the elements per sample on each rank."""
-        virtual, pipeline = types.kept[0].shape
+        virtual, pipeline = types.activations[0].shape
         unique, number = _distinct(recipes.recompute, recipes.microbatches)
         microbatches = {
             many: kept_microbatches(None, pipeline, many, pipeline * virtual).reshape(virtual, pipeline)
             for many in set(unique[:, 1].tolist())
         }
         elements = [
-            (microbatches[many] * types.kept[how]).sum(axis=0) + types.working[how] for how, many in unique.tolist()
+            (microbatches[many] * types.activations[how]).sum(axis=0) + types.working[how]
+            for how, many in unique.tolist()
         ]
         activations: Floats = np.array(elements)[number]
         return activations
@@ -437,15 +440,15 @@ class RecipeBound:
 
     def _passes(self, recipes: Recipes, counts: Floats, work: Work, shapes: Shapes) -> Passes:
         """Return the seconds of one pass through ``counts`` [U, K] layers of each kind, by what takes them."""
-        found = Passes({}, {})
-        for passes, how in zip(found, (np.full(len(recipes), FORWARD), recipes.recompute), strict=True):
+        pass_seconds = Passes({}, {})
+        for passes, how in zip(pass_seconds, (np.full(len(recipes), FORWARD), recipes.recompute), strict=True):
             passes["compute"] = work.seconds[how, work.number] @ counts.T
             calls = work.calls[how, work.number]
             for place, (op, axes) in enumerate(SENT.items()):
                 bytes, number = calls[:, :, place, 0], np.maximum(calls[:, :, place, 1], 1.0)
                 seconds = number * self.collectives.seconds(OPERATION.get(op, op), *shapes[axes], bytes / number)
                 passes[axes[0]] = passes.get(axes[0], 0.0) + seconds @ counts.T
-        return found
+        return pass_seconds
 
     def pipelined(self, recipes: Recipes) -> Floats:
         """Return higher bounds of few recipes [R]: all passes in their order, with what they send to each other."""
@@ -488,7 +491,9 @@ class RecipeBound:
             reductions = defaultdict[str, list[BucketReduction]](list)  # by the layer that completes a bucket
             for kind in GRADIENTS:
                 buckets = self._buckets(layers, grid, kind)
-                whole = np.array([each.bytes for each in buckets]) * (self.gradient_bytes / self.workload.element_bytes)
+                whole = np.array([bucket.bytes for bucket in buckets]) * (
+                    self.gradient_bytes / self.workload.element_bytes
+                )
                 sums = [(op, kind, GRADIENTS[kind], whole)]
                 if recipe.replicate[0] > 1:
                     sums.append(("all_reduce", "replicate", REPLICAS, whole / _divided(recipe, kind)))
@@ -510,7 +515,7 @@ class RecipeBound:
     def _buckets(self, layers: Held, grid: ParallelGrid, kind: str) -> list[Bucket]:
         """Return the buckets of a stage with gradients of a ``kind``; ``layers`` have the elements on all ranks."""
         held = [(layer, size / grid.parts(layer)) for layer, size in layers]
-        cap = self.given.bucket_bytes
+        cap = self.rule.bucket_bytes
         return fill((), gradient_sizes(self.workload, grid, held, kind), cap, cap)
 
     def _early(self, recipes: Recipes, types: StageTypes, kind: str, shapes: Shapes) -> Floats:
@@ -534,7 +539,7 @@ class RecipeBound:
     def _data(self, recipes: Recipes, types: StageTypes, cut: Floats, shapes: Shapes) -> DataWork:
         """Return the collectives of data ranks and the updates."""
         zero, many = recipes.zero[:, None], recipes.microbatches[:, None]
-        each = np.where(zero >= 2, many, 1)  # reductions in an iteration
+        num_reductions = np.where(zero >= 2, many, 1)  # reductions in an iteration
         # Reductions follow one another; gathers of one kind of parameters, and reductions of the other, may coincide
         reductions, queued, gather, update, replicated = (np.zeros((len(recipes), len(types.first))) for _ in range(5))
         elements, roots = _elements(recipes, types.parameters, cut), _elements(recipes, types.root, cut)
@@ -550,14 +555,14 @@ class RecipeBound:
             )
             gather = np.maximum(gather, np.where((zero == 1) | (zero == 2), gathered, 0.0))
             passes = np.where(zero == 3, many * (gathered + in_blocks), 0.0)
-            queued = np.maximum(queued, each * reduced + passes)
+            queued = np.maximum(queued, num_reductions * reduced + passes)
             of_stage.append(self._reduced(elements[kind], zero, recipes, kind, shapes))
             among_replicas = self._replicated(held, recipes, kind, shapes)
-            replicated += each * among_replicas
+            replicated += num_reductions * among_replicas
             reductions += reduced + among_replicas
             replicated_of_stage.append(self._replicated(elements[kind], recipes, kind, shapes))
             update += held / _divided(recipes, kind)[:, None] * step_seconds(self.workload, 1.0)
-        waits, queued = np.maximum(each * reductions, queued), np.maximum(queued, replicated)
+        waits, queued = np.maximum(num_reductions * reductions, queued), np.maximum(queued, replicated)
         reduced = _sum(replicated_of_stage)
         last = np.maximum.reduce([*of_stage, reduced])[:, types.first]
         return DataWork(self.waiting * waits, self.waiting * reductions, queued, gather, last, update)
@@ -582,13 +587,13 @@ class RecipeBound:
     def _shapes(self, recipes: Recipes) -> Shapes:
         """Return for each set of axes the shapes of its groups, and the number [R] of that of a recipe."""
         unique, number = _distinct(*(getattr(recipes, axis) for axis in STRIDES))
-        found: Shapes = {}
+        shapes: Shapes = {}
         meshes = [*map(tuple, unique.tolist())]
         for axes in {*SENT.values(), *GRADIENTS.values(), REPLICAS}:
             groups = [_group(mesh, axes, self.cluster.per_node) for mesh in meshes]
             numbers = {group: place for place, group in enumerate(dict.fromkeys(groups))}
-            found[axes] = [*numbers], np.array([numbers[group] for group in groups])[number]
-        return found
+            shapes[axes] = [*numbers], np.array([numbers[group] for group in groups])[number]
+        return shapes
 
 
 class Passes(NamedTuple):

@@ -56,27 +56,27 @@ class Recipes:
         return {**plain, "recompute": RECOMPUTE[plain["recompute"]]}
 
 
-def recipes(workload: LayerGraph, gpus: int, given: Mapping[str, Any]) -> Recipes:
+def recipes(workload: LayerGraph, gpus: int, fixed: Mapping[str, Any]) -> Recipes:
     """Return all recipes of a job with ``workload.batch_per_gpu`` samples on each of ``gpus``.
 
-    The values of ``given`` (of ``CHOSEN``) are not searched. Raises ``ValueError`` where nothing can be divided so.
+    The values of ``fixed`` (of ``CHOSEN``) are not searched. Raises ``ValueError`` where nothing can be divided so.
     """
     cuts = shardings(workload)
     heads = np.gcd.reduce([cut.heads for cut in cuts])
     positions = np.gcd.reduce([cut.positions for cut in cuts])
     experts = np.gcd.reduce([cut.experts for cut in cuts if cut.experts > 1] or [1])
-    kinds = [how for how in RECOMPUTE if how != "selective" or _has_scores(workload) or given.get("recompute") == how]
+    kinds = [how for how in RECOMPUTE if how != "selective" or _has_scores(workload) or fixed.get("recompute") == how]
     again = [*map(RECOMPUTE.index, kinds)]
     rows = []
     for pipeline in divisors(gpus):
         ranks = gpus // pipeline
         for tensor, context, expert in product(divisors(ranks, heads), divisors(ranks, positions), divisors(experts)):
-            copies, left = divmod(ranks, tensor * context * expert)
+            copies, remainder = divmod(ranks, tensor * context * expert)
             samples = workload.batch_per_gpu * tensor * context * pipeline
-            if left or round(samples) < 1 or abs(samples - round(samples)) > ROUNDING * samples:
+            if remainder or round(samples) < 1 or abs(samples - round(samples)) > ROUNDING * samples:
                 continue
             mesh = {"tensor": tensor, "context": context, "expert": expert, "pipeline": pipeline}
-            if any(given.get(axis, degree) != degree for axis, degree in mesh.items()):
+            if any(fixed.get(axis, degree) != degree for axis, degree in mesh.items()):
                 continue
             stages, divisions = _virtual(workload, pipeline), _divisions(copies, context * expert)
             sizes = divisors(round(samples))
@@ -85,16 +85,16 @@ def recipes(workload: LayerGraph, gpus: int, given: Mapping[str, Any]) -> Recipe
                 for virtual, (copied, zero), how, size in product(stages, divisions, again, sizes)
                 if virtual == 1 or round(samples) // size % pipeline == 0
             ]
-    found = Recipes(*np.array(rows, np.int64).reshape(-1, len(CHOSEN) + 2).T)
-    for name, value in given.items():
+    all_recipes = Recipes(*np.array(rows, np.int64).reshape(-1, len(CHOSEN) + 2).T)
+    for name, value in fixed.items():
         number = RECOMPUTE.index(value) if name == "recompute" and value in RECOMPUTE else value
-        found = found.at(getattr(found, name) == number)
-        if not len(found):
+        all_recipes = all_recipes.at(getattr(all_recipes, name) == number)
+        if not len(all_recipes):
             raise ValueError(f"strategy.{name}: must be that of some recipe on {gpus} GPUs, got {value!r}")
-    if not len(found):
-        law = "must be a multiple of the replicas of some mesh"
-        raise ValueError(f"global_batch: {law}, got {workload.batch_per_gpu * gpus:g} on {gpus} GPUs")
-    return found
+    if not len(all_recipes):
+        requirement = "must be a multiple of the replicas of some mesh"
+        raise ValueError(f"global_batch: {requirement}, got {workload.batch_per_gpu * gpus:g} on {gpus} GPUs")
+    return all_recipes
 
 
 def _has_scores(workload: LayerGraph) -> bool:

@@ -86,7 +86,7 @@ class PlacementSpace:
     problem: Problem
     settings: SearchSettings
     workload: LayerGraph
-    given: Placement
+    initial: Placement
     choices: Choices
     budget: Budget
 
@@ -95,9 +95,9 @@ class PlacementSpace:
         return self.settings.stages if self.choices.count > 1 else (0,)
 
     def start(self) -> Placement:
-        state = self._state(self.given)
+        state = self._state(self.initial)
         fitting = self.budget.closest(state)
-        return self.given if (fitting == state).all() else self._strategy(fitting)
+        return self.initial if (fitting == state).all() else self._strategy(fitting)
 
     def others(self) -> list[Strategy]:
         """Return the fitting strategies of other fabrics and of the rules data parallel and hybrid."""
@@ -128,7 +128,7 @@ class PlacementSpace:
         start = self._state(present)
         tempering = self.tempering(fabric, effort.round, run)
         first = self.first(start, effort.round)
-        reached = tempering.begin(first, self.settings.kept) if walk is None else walk
+        reached = tempering.begin(first, self.settings.kept_states) if walk is None else walk
         if run.workers is None or self.settings.ladders == 1:
             stretches = tempering.walk(reached, effort.steps)
         else:
@@ -136,7 +136,7 @@ class PlacementSpace:
         for stretch in stretches:
             tell(stretch)
             reached = stretch.walk
-        states = [state for state in fastest(reached, self.settings.kept) if (state != start).any()]
+        states = [state for state in fastest(reached, self.settings.kept_states) if (state != start).any()]
         return [self._strategy(state) for state in states[: self.settings.decide]]
 
     def tempering(self, fabric: Fabric, round: int, run: Run) -> Tempering:
@@ -168,7 +168,7 @@ class PlacementSpace:
         return self.choices.placement(self.workload, strategy)
 
     def _strategy(self, state: Numbers) -> Placement:
-        return self.choices.strategy(self.workload, state, self.given)
+        return self.choices.strategy(self.workload, state, self.initial)
 
 
 def rules(problem: Problem) -> list[Placement]:

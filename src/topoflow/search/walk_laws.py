@@ -21,7 +21,7 @@ def check_walk(walk: Walk, settings: SearchSettings, layers: int, choices: int) 
 
     The search has ``settings`` and places ``layers`` on one of ``choices`` sets of servers each.
     """
-    chains, keep = settings.chains, settings.kept
+    chains, keep = settings.chains, settings.kept_states
     if type(walk.step) is not int or not 0 <= walk.step <= settings.stages[-1]:
         rule = f"must be a whole number within 0..{settings.stages[-1]}"
         raise ValueError(f"walk.step: {rule}, got {shorten(walk.step)}")

@@ -22,10 +22,10 @@ from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study.configure.build import build, fidelity_of
 from topoflow.study.configure.decide import LOWERING, Decision, decided
-from topoflow.study.configure.given import Given
 from topoflow.study.configure.keys import LISTED, check_lost, each_of, fails
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.configure.point import EXECUTOR, FIDELITY, Point, at_point, unique_names
+from topoflow.study.configure.user_object import UserObject
 from topoflow.study.failures import surviving_fabrics
 from topoflow.traffic.base import Traffic
 from topoflow.units import counted, us
@@ -70,11 +70,11 @@ class PointCases:
 class Builder:
     """Builds every point; what several points have in common is made once."""
 
-    made: dict[Hashable, Any] = field(default_factory=dict)
+    built: dict[Hashable, Any] = field(default_factory=dict)
     placements: Placements = field(default_factory=Placements)
     left_out: list[str] = field(default_factory=list)  # why fabrics of the default sweep are missing
     # The same by the identity of values, of which points share most; they are kept so that no other gets theirs.
-    _found: dict[Hashable, tuple[list[Any], Any]] = field(default_factory=dict)
+    _built_of: dict[Hashable, tuple[list[Any], Any]] = field(default_factory=dict)
 
     def build(self, points: Sequence[Point], observer: Observer = Silent()) -> list[PointCases]:
         """The cases of the grid; ``observer`` sees each point.
@@ -106,9 +106,9 @@ class Builder:
 
     def forget(self) -> None:
         """Keep no more than ``MOST_TASKS`` for points to come."""
-        jobs = {key: made for key, made in self.made.items() if isinstance(made, Job)}
-        self.made = jobs if sum(len(job.traffic) for job in jobs.values()) <= MOST_TASKS else {}
-        self._found.clear()
+        jobs = {key: value for key, value in self.built.items() if isinstance(value, Job)}
+        self.built = jobs if sum(len(job.traffic) for job in jobs.values()) <= MOST_TASKS else {}
+        self._built_of.clear()
         self.placements.forget(MOST_TASKS)
         self.left_out.clear()
 
@@ -122,28 +122,28 @@ class Builder:
 
     def forget_jobs(self) -> None:
         """Keep networks and workloads only for points to come."""
-        self.made = {key: made for key, made in self.made.items() if isinstance(made, Fabric | LayerGraph)}
-        self._found.clear()
+        self.built = {key: value for key, value in self.built.items() if isinstance(value, Fabric | LayerGraph)}
+        self._built_of.clear()
         self.placements = Placements()
 
     def job(self, point: Point, fewer: int = 0, observer: Observer = Silent()) -> Job:
-        """The job of a point, on ``fewer`` servers less than the point has. ``observer`` sees its size."""
-        made: Job = self._once(
+        """Return the job of a point, on ``fewer`` servers less than the point has. ``observer`` sees its size."""
+        job: Job = self._once(
             point, JOB, lambda point: _job(point, self._workload(point), fewer, observer), f"{fewer} fewer"
         )
-        return made
+        return job
 
     def _workload(self, point: Point) -> Workload:
         """Return the job of a point before it is divided among servers."""
-        made: Workload = self._once(point, WORKLOAD, workload_of, "workload")
-        return made
+        workload: Workload = self._once(point, WORKLOAD, workload_of, "workload")
+        return workload
 
     def _decision(self, point: Point, job: Job) -> Decision:
         name = point.config[FIDELITY]
         keys = (*LOWERING, *((FIDELITY, name) if name in point.config else (FIDELITY,)))
         which = id(job), id(point.objects.get(FIDELITY))
-        made: Decision = self._once(point, keys, lambda point: decided(point, job.traffic), which)
-        return made
+        decision: Decision = self._once(point, keys, lambda point: decided(point, job.traffic), which)
+        return decision
 
     def _fabric(self, point: Point, job: Job) -> Fabric:
         check_fit(point.config["strides"], job.demand)
@@ -168,10 +168,10 @@ class Builder:
         """Raise ``ValueError`` where some fiber or server cannot fail, before anything is simulated."""
         if not fabric.is_static:
             raise ValueError(f"fail.each: must be of a network that keeps its circuits, got {fabric.name}")
-        each = each_of(point.config["fail"])
-        if "fiber" in each and fabric.links == 0:
+        kinds = each_of(point.config["fail"])
+        if "fiber" in kinds and fabric.links == 0:
             raise ValueError(f"fail.each: must be of a network with a fiber to lose, got {fabric.name} without links")
-        if "server" in each:
+        if "server" in kinds:
             if job.servers == 1:
                 raise ValueError("fail.each: must leave a server to continue with, got server of a job on 1 server")
             self.job(point, fewer=1)
@@ -191,14 +191,14 @@ class Builder:
         config = point.config
         values = [config[key] for key in keys]
         same = (which, keys, *map(id, values))
-        if same not in self._found:
+        if same not in self._built_of:
             key = (which, keys, *map(repr, values))
-            if key not in self.made:
-                self.made[key] = make(point)
-            if len(self._found) >= MAX_FOUND:
-                self._found.clear()
-            self._found[same] = values, self.made[key]
-        return self._found[same][1]
+            if key not in self.built:
+                self.built[key] = make(point)
+            if len(self._built_of) >= MAX_FOUND:
+                self._built_of.clear()
+            self._built_of[same] = values, self.built[key]
+        return self._built_of[same][1]
 
 
 def settings(point: Point, job: Job, world: str, decision: Decision) -> CaseSettings:
@@ -226,12 +226,12 @@ def _simulated_in(about: CaseSettings, decision: Decision, world: World) -> Case
 
 
 def workload_of(point: Point) -> Workload:
-    """The job of a point. Raises ``ValueError`` in one line that names the key."""
+    """Return the workload of a point. Raises ``ValueError`` in one line that names the key."""
     gpu = build(point, "gpu")  # so that what is wrong with it is named as gpu.KEY, not as a part of the workload
     efficiency = point.config["efficiency"]
     if efficiency not in (ROOFLINE, gpu.efficiency):
-        law = f"must be that of {gpu.name} (gpu.efficiency), which is {gpu.efficiency}"
-        raise ValueError(f"efficiency: {law}, got {efficiency}")
+        requirement = f"must be that of {gpu.name} (gpu.efficiency), which is {gpu.efficiency}"
+        raise ValueError(f"efficiency: {requirement}, got {efficiency}")
     with named(of_group("workload", point.config["workload"])):
         workload: Workload = build(point, "workload").build()
         return workload
@@ -245,14 +245,14 @@ def servers_of(point: Point, workload: Workload) -> int | None:
     servers: int | None = point.config["servers"]
     gpus = point.config.get("gpus")
     if gpus is not None:
-        each = workload.gpus_per_server if isinstance(workload, LayerGraph) else 1
-        if gpus % each:
-            raise ValueError(f"gpus: must fill whole servers of {each}, got {gpus}")
-        servers = gpus // each
+        gpus_per_server = workload.gpus_per_server if isinstance(workload, LayerGraph) else 1
+        if gpus % gpus_per_server:
+            raise ValueError(f"gpus: must fill whole servers of {gpus_per_server}, got {gpus}")
+        servers = gpus // gpus_per_server
     for group in ("strategy", "fabric"):
-        made = point.objects.get(group)
-        if servers is None and isinstance(made, Given):
-            servers = made.servers
+        user_object = point.objects.get(group)
+        if servers is None and isinstance(user_object, UserObject):
+            servers = user_object.servers
     return DEFAULT_SERVERS if servers is None and not isinstance(workload, RecordedJob) else servers
 
 
@@ -267,7 +267,7 @@ def cluster_of(point: Point) -> Cluster:
 
 
 def job_of(point: Point, workload: Workload) -> Job:
-    """The job of a point, not lowered yet. Raises ``ValueError`` in one line that names the key."""
+    """Return the job of a point, not lowered yet. Raises ``ValueError`` in one line that names the key."""
     rule = build(point, "strategy")
     micro_batch = point.config["micro_batch"]
     if micro_batch != getattr(rule, "micro_batch", None):
@@ -276,16 +276,16 @@ def job_of(point: Point, workload: Workload) -> Job:
         return _on_nodes(point, workload, rule)
     file, request = (point.config.get(key) for key in ("placement", "request"))
     if file is None:
-        asked = servers_of(point, workload)
-        workload = batched(point, workload, asked)
-        return Job(workload, rule.place(workload, asked))
+        num_servers = servers_of(point, workload)
+        workload = batched(point, workload, num_servers)
+        return Job(workload, rule.place(workload, num_servers))
     from topoflow.scheduling.placement_file import read_placement  # most jobs have a network of their own
 
     landed = read_placement(file, None if request is None else str(request))
     servers = len(landed.servers)
     if point.config["servers"] not in (None, servers):
-        law = f"must be left out, or the {servers} that the request got"
-        raise ValueError(f"servers: {law}, got {point.config['servers']}")
+        requirement = f"must be left out, or the {servers} that the request got"
+        raise ValueError(f"servers: {requirement}, got {point.config['servers']}")
     workload = batched(point, workload, servers)
     return Job(workload, rule.place(workload, servers), None, landed.servers, landed.cluster_servers)
 
@@ -330,12 +330,16 @@ def _on_pipeline_ranks(point: Point, workload: LayerGraph, rule: StrategyRule, c
     """Return the job with all GPUs of a pipeline rank as one endpoint."""
     if not has_joined_flows(point):
         got = f"all_reduce={point.config['all_reduce']} fidelity={point.config['fidelity']}"
-        law = f"must be true or false unless all_reduce={NCCL} and fidelity is {' or '.join(JOINED_FLOWS)}"
-        raise ValueError(f"fold: {law}, got {PIPELINE} with {got}")
+        expected = f"must be true or false unless all_reduce={NCCL} and fidelity is {' or '.join(JOINED_FLOWS)}"
+        raise ValueError(f"fold: {expected}, got {PIPELINE} with {got}")
     ranks = getattr(rule, "pipeline", 1)
     if not joins_nodes(cluster, ranks):
-        law = f"must be true or false where pipeline ranks have no whole nodes of {cluster.per_node} GPUs, or one each"
-        raise ValueError(f"fold: {law}, got {PIPELINE} with {counted(ranks, 'rank')} on {counted(cluster.gpus, 'GPU')}")
+        expected = (
+            f"must be true or false where pipeline ranks have no whole nodes of {cluster.per_node} GPUs, or one each"
+        )
+        raise ValueError(
+            f"fold: {expected}, got {PIPELINE} with {counted(ranks, 'rank')} on {counted(cluster.gpus, 'GPU')}"
+        )
     joined = replace(workload, gpus_per_server=cluster.gpus // ranks, gpus_per_node=cluster.per_node)
     joined = layer_graph(batched(point, joined, ranks))
     strategy = rule.place(joined, ranks)
@@ -369,9 +373,9 @@ def design_of(point: Point, job: Job | None = None) -> FabricDesign:
     """Return the kind of network of a point, with the ring orders that it asks for; with nodes, attached to GPUs."""
     design: FabricDesign = build(point, "fabric")
     if job is not None and point.config.get("node") is not None:
-        each = _gpus_of_endpoint(job)
-        cluster = known_cluster(load(point.config["node"]), job.servers * each, point.config["gpus_per_node"] or 0)
-        design = Attached(design, cluster, build(point, "nccl").pxn, each > 1, each)
+        size = _gpus_of_endpoint(job)
+        cluster = known_cluster(load(point.config["node"]), job.servers * size, point.config["gpus_per_node"] or 0)
+        design = Attached(design, cluster, build(point, "nccl").pxn, size > 1, size)
     strides = point.config["strides"]
     return design if strides is None else WithStrides(design, tuple(strides))
 

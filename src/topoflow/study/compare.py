@@ -30,14 +30,14 @@ from topoflow.units import counted
 
 
 def compare(points: Sequence[Point], run: Run, command: str = "") -> Report:
-    """The results of all points, in their order. ``command`` is what asked for them.
+    """Compare all points, in their order. ``command`` is the command line that asks for it.
 
     Raises ``ValueError`` in one line, that names the point, for what cannot be built or simulated. A world that comes
     to no end is left out, unless none comes to one.
     """
-    found, left_out = _compare(joined(points), run)
-    results = tuple(each for each in found if isinstance(each, Result))
-    unfinished = tuple(str(each) for each in found if isinstance(each, ValueError))
+    outcomes, left_out = _compare(joined(points), run)
+    results = tuple(outcome for outcome in outcomes if isinstance(outcome, Result))
+    unfinished = tuple(str(outcome) for outcome in outcomes if isinstance(outcome, ValueError))
     if not results:
         raise Unfinished("; ".join(unfinished))
     return Report(results, command, left_out + unfinished, unfinished)
@@ -46,35 +46,35 @@ def compare(points: Sequence[Point], run: Run, command: str = "") -> Report:
 def compare_each(points: Sequence[Point], commands: Sequence[str], run: Run) -> list[Report | ValueError]:
     """Return the report of each point alone, simulated as one batch, or the error of a point in its place.
 
-    ``commands``: what asked for each. Where a point is wrong there is no batch: they are compared one after the other.
+    ``commands``: the line of each. Where a point is wrong there is no batch: they are compared one after the other.
     """
     try:
-        found, _ = _compare(points, run)
+        outcomes, _ = _compare(points, run)
     except ValueError as error:
         if len(points) == 1:
             return [error]
         alone = (compare_each([point], [command], run) for point, command in zip(points, commands, strict=True))
         return list(chain.from_iterable(alone))
     return [
-        Report((each,), command) if isinstance(each, Result) else each
-        for each, command in zip(found, commands, strict=True)
+        Report((outcome,), command) if isinstance(outcome, Result) else outcome
+        for outcome, command in zip(outcomes, commands, strict=True)
     ]
 
 
 @no_garbage_collection()
 def _compare(points: Sequence[Point], run: Run) -> tuple[list[Result | ValueError], tuple[str, ...]]:
-    """The results of the points, or why there is none, and what of the default sweep was left out."""
+    """Return the results of the points, or why there is none, and why points of the default sweep are left out."""
     builder = Builder()
     run.observer.stage("placing")
     run.observer.size(counted(len(points), "point"))
-    asked = builder.build(points, run.observer)
+    built_points = builder.build(points, run.observer)
     run.observer.stage("simulating")
-    run.observer.size(_size([case.world for each in asked for case in each.cases]))
-    found = [
-        _with_failures(each.point, result, builder, run) if isinstance(result, Result) else result
-        for each, result in zip(asked, _simulated(asked, run), strict=True)
+    run.observer.size(_size([case.world for built in built_points for case in built.cases]))
+    outcomes = [
+        _with_failures(built.point, result, builder, run) if isinstance(result, Result) else result
+        for built, result in zip(built_points, _simulated(built_points, run), strict=True)
     ]
-    return found, tuple(builder.left_out)
+    return outcomes, tuple(builder.left_out)
 
 
 def _size(worlds: Sequence[World]) -> str:
@@ -84,21 +84,21 @@ def _size(worlds: Sequence[World]) -> str:
     return f"{counted(len(worlds), 'world')} of up to {counted(tasks, 'task')} on {counted(links, 'link')}"
 
 
-def _simulated(asked: Sequence[PointCases], run: Run) -> Sequence[Result | ValueError]:
-    """The results; where a world comes to no end, which ones do is found one by one."""
+def _simulated(built_points: Sequence[PointCases], run: Run) -> Sequence[Result | ValueError]:
+    """Return the results. Where a world comes to no end, the points are simulated one by one."""
     try:
-        return simulate(asked, run)
+        return simulate(built_points, run)
     except Unfinished:
-        return [*simulate_alone(asked, run)]
+        return [*simulate_alone(built_points, run)]
 
 
-def simulate_alone(asked: Iterable[PointCases], run: Run) -> Iterator[Result | ValueError]:
-    """The result of every point, each simulated by itself, or what is wrong with it."""
+def simulate_alone(built_points: Iterable[PointCases], run: Run) -> Iterator[Result | ValueError]:
+    """Yield the result of every point, each simulated by itself, or its error."""
     silent = replace(run, observer=Silent())
-    for each in asked:
+    for built in built_points:
         try:
-            with at_point(each.point):
-                (result,) = simulate([each], silent)
+            with at_point(built.point):
+                (result,) = simulate([built], silent)
         except ValueError as error:
             yield error
         else:
@@ -117,52 +117,52 @@ def joined(points: Sequence[Point]) -> list[Point]:
 
 
 def _joined(group: Sequence[Point]) -> Point:
-    each = dict.fromkeys(chain.from_iterable(each_of(point.config["fail"]) for point in group))
+    kinds = dict.fromkeys(chain.from_iterable(each_of(point.config["fail"]) for point in group))
     first = group[0]
     swept = {key: value for key, value in first.swept.items() if key != "fail.each"}
-    return replace(first, swept=swept, config={**first.config, "fail": {**first.config["fail"], "each": list(each)}})
+    return replace(first, swept=swept, config={**first.config, "fail": {**first.config["fail"], "each": list(kinds)}})
 
 
-def simulate(asked: Sequence[PointCases], run: Run) -> list[Result]:
-    """The result of every point; what has the same fidelity runs as one batch.
+def simulate(built_points: Sequence[PointCases], run: Run) -> list[Result]:
+    """Return the result of every point. Points of the same fidelity run as one batch.
 
     Where several networks may be left after a failure, the result is that of the fastest.
     """
-    cases = [(each.point, case) for each in asked for case in each.cases]
+    cases = [(built.point, case) for built in built_points for case in built.cases]
     timelines = simulate_each([(case.world, fidelity_of(point)) for point, case in cases], run)
     results = (Result(case, timeline) for (_, case), timeline in zip(cases, timelines, strict=True))
-    return [min(islice(results, len(each.cases)), key=lambda result: result.iteration_time) for each in asked]
+    return [min(islice(results, len(built.cases)), key=lambda result: result.iteration_time) for built in built_points]
 
 
 def _with_failures(point: Point, result: Result, builder: Builder, run: Run) -> Result:
-    """``result``; where its point asks for it, with how much slower the job is if each fiber or server fails."""
-    each = each_of(point.config["fail"])
-    if not each:
+    """Add to ``result`` how much slower the job is if each fiber or server fails, where its point asks for it."""
+    kinds = each_of(point.config["fail"])
+    if not kinds:
         return result
     run.observer.stage(f"{result.fabric.name} failing")
     run.observer.size(f"{counted(result.fabric.links, 'link')}, {counted(result.fabric.servers, 'server')}")
-    return replace(result, failures=tuple(_failures(what, point, result, builder, run) for what in each))
+    return replace(result, failures=tuple(_failures(kind, point, result, builder, run) for kind in kinds))
 
 
-def _failures(what: str, point: Point, result: Result, builder: Builder, run: Run) -> Failures:
-    """Every fiber or server, whichever is ``what``, fails by itself."""
+def _failures(kind: str, point: Point, result: Result, builder: Builder, run: Run) -> Failures:
+    """Let every part of a ``kind`` (fiber or server) fail by itself."""
     fail, fabric = point.config["fail"], result.fabric
     place, fidelity = partial(_place, result), fidelity_of(point)
-    if what == "fiber":
+    if kind == "fiber":
         links = network_links(fabric)
-        found = fail_fibers(result.traffic, fabric, place, fidelity, links=links, rings=fail["rings"], run=run)
-        return _of_fibers(fabric, links, found)
+        slowdowns = fail_fibers(result.traffic, fabric, place, fidelity, links=links, rings=fail["rings"], run=run)
+        return _of_fibers(fabric, links, slowdowns)
     smaller = builder.job(point, fewer=1).traffic
-    found = fail_servers(result.traffic, smaller, fabric, place, fidelity, rings=fail["rings"], run=run)
+    slowdowns = fail_servers(result.traffic, smaller, fabric, place, fidelity, rings=fail["rings"], run=run)
     names = fabric.nodes[: fabric.servers]
-    return Failures("server", tuple(names), np.ones(len(names), np.int64), found)
+    return Failures("server", tuple(names), np.ones(len(names), np.int64), slowdowns)
 
 
-def _of_fibers(fabric: Fabric, links: range, found: Slowdowns) -> Failures:
-    """A link is as many fibers as interfaces of a server have its bandwidth together, at least one."""
+def _of_fibers(fabric: Fabric, links: range, slowdowns: Slowdowns) -> Failures:
+    """Count a link as as many fibers as interfaces of a server have its bandwidth together, at least one."""
     names = tuple(map(fabric.link_name, links))
     count = np.maximum(1, np.rint(fabric.bandwidth[links] / fabric.interface_bandwidth)).astype(np.int64)
-    return Failures("fiber", names, count, found, links.start)
+    return Failures("fiber", names, count, slowdowns, links.start)
 
 
 def _place(result: Result, traffic: Traffic, fabric: Fabric) -> World:

@@ -29,7 +29,7 @@ Row = dict[str, Any]
 
 
 def dataset_of(points: Sequence[Point], command: str, out: Path) -> Dataset:
-    """The dataset that ``points`` are written to. Raises ``ValueError`` for what only a report has."""
+    """Return the dataset that ``points`` are written to. Raises ``ValueError`` for what only a report has."""
     first = points[0]
     if each_of(first.config["fail"]) or "fail.each" in first.swept:
         raise ValueError("fail.each: must be null where out is a dataset, whose points have a row each")
@@ -39,17 +39,17 @@ def dataset_of(points: Sequence[Point], command: str, out: Path) -> Dataset:
     if len(values) and any(key in values for key in ("device", "threads", "out", "executor")):
         raise ValueError("device, threads, executor, out: must be one for all points of a dataset, got several")
     config = {key: value for key, value in first.config.items() if key not in ("out", "device", "threads", "executor")}
-    identity = digest([program(), {key: list(each) for key, each in values.items()}, config, len(points)])
-    numbers = frozenset(key for key, each in values.items() if all(map(_is_number, each)))
+    identity = digest([program(), {key: list(key_values) for key, key_values in values.items()}, config, len(points)])
+    numbers = frozenset(key for key, key_values in values.items() if all(map(_is_number, key_values)))
     return Dataset(out, len(points), tuple(values), numbers, command, identity)
 
 
 def _each_value_once(values: Mapping[str, Sequence[str]]) -> Iterator[int]:
-    """Points that have each value of each key with the first values of others; of many values some."""
+    """Yield points that have each value of each key with the first values of others; of many values some."""
     step = 1
-    for each in reversed([*values.values()]):
-        yield from range(0, len(each) * step, step * (1 + len(each) // MOST_TRIED))
-        step *= len(each)
+    for key_values in reversed([*values.values()]):
+        yield from range(0, len(key_values) * step, step * (1 + len(key_values) // MOST_TRIED))
+        step *= len(key_values)
 
 
 def write_dataset(points: Sequence[Point], dataset: Dataset, missing: Sequence[range], run: Run) -> None:
@@ -73,8 +73,8 @@ def write_dataset(points: Sequence[Point], dataset: Dataset, missing: Sequence[r
 
 
 def _rows(points: Sequence[Point], numbers: range, dataset: Dataset, builder: Builder, run: Run) -> Iterator[Row]:
-    """A row for each of the first of these numbers, as many as there is room for."""
-    asked: dict[int, PointCases] = {}
+    """Yield a row for each of the first of these numbers, as many as there is room for."""
+    cases_by_number: dict[int, PointCases] = {}
     errors: dict[int, str] = {}
     size = 0
     for count, number in enumerate(numbers):
@@ -83,12 +83,12 @@ def _rows(points: Sequence[Point], numbers: range, dataset: Dataset, builder: Bu
             break
         point = points[number]
         try:
-            (asked[number],) = builder.build([point])
+            (cases_by_number[number],) = builder.build([point])
         except ValueError as error:
             errors[number] = str(error)
         else:
-            size += sum(map(_size, asked[number].cases))
-    results, refused = _simulated(asked, run)
+            size += sum(map(_size, cases_by_number[number].cases))
+    results, refused = _simulated(cases_by_number, run)
     builder.forget()
     for number in numbers:
         row = {"point": number, **dataset.swept(_swept(points, number))}
@@ -103,18 +103,18 @@ def _size(case: Case) -> int:
     return 16 * (case.world.graph.links + case.world.graph.tasks)
 
 
-def _simulated(asked: dict[int, PointCases], run: Run) -> tuple[dict[int, Result], dict[int, str]]:
-    """The results, and why some have none: these are found one by one, where the batch is refused."""
+def _simulated(cases_by_number: dict[int, PointCases], run: Run) -> tuple[dict[int, Result], dict[int, str]]:
+    """Return the results, and the errors of other points. Where the batch fails, points are simulated one by one."""
     silent = Run(run.device, run.threads, Silent(), run.workers)
-    found: Iterable[Result | ValueError]
+    outcomes: Iterable[Result | ValueError]
     try:
-        found = simulate([*asked.values()], silent)
+        outcomes = simulate([*cases_by_number.values()], silent)
     except ValueError:
-        found = simulate_alone(asked.values(), silent)
-    every = dict(zip(asked, found, strict=True))
+        outcomes = simulate_alone(cases_by_number.values(), silent)
+    outcome_by_number = dict(zip(cases_by_number, outcomes, strict=True))
     return (
-        {number: each for number, each in every.items() if isinstance(each, Result)},
-        {number: str(each) for number, each in every.items() if isinstance(each, ValueError)},
+        {number: outcome for number, outcome in outcome_by_number.items() if isinstance(outcome, Result)},
+        {number: str(outcome) for number, outcome in outcome_by_number.items() if isinstance(outcome, ValueError)},
     )
 
 

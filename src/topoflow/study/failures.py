@@ -38,12 +38,12 @@ def surviving_fabrics(
     before. Raises as ``without`` does.
     """
     choices = RECOVERIES if rings == "faster" else (rings,)
-    found: list[Fabric] = []
+    survivors: list[Fabric] = []
     for choice in choices:
-        left = without(fabric, links=links, fibers=fibers, servers=servers, rings=choice)
-        if all(left.channels != other.channels for other in found):
-            found.append(left)
-    return found
+        survivor = without(fabric, links=links, fibers=fibers, servers=servers, rings=choice)
+        if all(survivor.channels != other.channels for other in survivors):
+            survivors.append(survivor)
+    return survivors
 
 
 def fail_fibers(
@@ -100,7 +100,7 @@ def _slowdowns(
     fidelity: Fidelity,
     run: Run,
 ) -> Slowdowns:
-    """The ``world`` on each network that is left, a piece at a time."""
+    """Simulate the ``world`` on each network that is left, a piece at a time."""
     silent = replace(run, observer=Silent())
 
     def times(worlds: Sequence[World]) -> list[float]:
@@ -108,13 +108,13 @@ def _slowdowns(
 
     failed = np.full(len(networks), np.inf)
     for first in range(0, len(networks), PIECE):
-        left = [
+        survivors = [
             (number, fabric)
             for number, survive in enumerate(networks[first : first + PIECE], start=first)
             for fabric in _connected(survive)
         ]
-        found = times([world(fabric) for _, fabric in left])
-        np.minimum.at(failed, [number for number, _ in left], found)
+        makespans = times([world(fabric) for _, fabric in survivors])
+        np.minimum.at(failed, [number for number, _ in survivors], makespans)
         run.observer.advance(min(first + PIECE, len(networks)), len(networks))
     return Slowdowns(times([whole])[0], failed)
 

@@ -61,11 +61,11 @@ class NcclNetwork:
     def _sent(self, algorithm: str, fabric: Fabric) -> tuple[float, str]:
         """Return the time (s) in which nodes send, and the kind of switch at the busiest link."""
         size = self._cluster.per_node
-        each = range(1) if fabric.is_folded else range(size)
+        gpus = range(1) if fabric.is_folded else range(size)
         tasks = [
-            Transfer(share * BYTES / len(each), *(end if fabric.is_folded else end * size + gpu for end in (a, b)))
+            Transfer(share * BYTES / len(gpus), *(end if fabric.is_folded else end * size + gpu for end in (a, b)))
             for a, b, share in named(algorithm).edges(self.comm.nodes)
-            for gpu in each
+            for gpu in gpus
         ]
         traffic = Traffic.from_tasks(algorithm, fabric.servers, tasks)
         (timeline,) = Fluid().simulate([place(traffic, fabric, name=fabric.name)])

@@ -80,43 +80,43 @@ class PlacedRequests:
 
     @property
     def placements(self) -> list[Mapping[str, object]]:
-        """Which servers each request got, of those that got some."""
+        """Return the servers of each request that was not denied."""
         return [
             {
                 **self.label,
-                "request": each.request.name,
+                "request": outcome.request.name,
                 "cluster_servers": self.cluster.servers,
-                "servers": each.servers,
-                "machines": each.machines,
+                "servers": outcome.servers,
+                "machines": outcome.machines,
             }
-            for each in self.schedule.outcomes
-            if not each.denied
+            for outcome in self.schedule.outcomes
+            if not outcome.denied
         ]
 
 
 def place(points: Sequence[Point], observer: Observer) -> list[PlacedRequests]:
-    """Each point's requests on its cluster. Raises ``ValueError`` in one line that names the point."""
-    drawn: dict[str, tuple[Request, ...]] = {}
-    found = []
+    """Place each point's requests on its cluster. Raises ``ValueError`` in one line that names the point."""
+    requests_of: dict[str, tuple[Request, ...]] = {}
+    placed = []
     for before, point in enumerate(points):
         with at_point(point):
             key = json.dumps([point.config["requests"], point.config["seed"]], sort_keys=True)
-            if key not in drawn:
-                drawn[key] = _requests(point)
+            if key not in requests_of:
+                requests_of[key] = _requests(point)
             cluster: GroupedCluster = build(point, "cluster")
-            part = PartialObserver(observer, before * len(drawn[key]), len(points) * len(drawn[key]))
-            observer.size(f"{counted(len(drawn[key]), 'request')} for {counted(cluster.servers, 'server')}")
-            done = schedule(cluster, drawn[key], policy_named(point.config["policy"]), part.advance)
-            found.append(PlacedRequests(_label(point), cluster, done))
-    return found
+            part = PartialObserver(observer, before * len(requests_of[key]), len(points) * len(requests_of[key]))
+            observer.size(f"{counted(len(requests_of[key]), 'request')} for {counted(cluster.servers, 'server')}")
+            scheduled = schedule(cluster, requests_of[key], policy_named(point.config["policy"]), part.advance)
+            placed.append(PlacedRequests(_label(point), cluster, scheduled))
+    return placed
 
 
 def _requests(point: Point) -> tuple[Request, ...]:
     with named(of_group("requests", point.config["requests"])):
-        found: tuple[Request, ...] = build(point, "requests").build(point.config["seed"])
-    if not found:
+        requests: tuple[Request, ...] = build(point, "requests").build(point.config["seed"])
+    if not requests:
         raise ValueError("requests: must be at least one, got none")
-    return found
+    return requests
 
 
 def _label(point: Point) -> Mapping[str, str | int]:
@@ -132,8 +132,8 @@ class Locality:
 
     @property
     def source(self) -> str:
-        """The study that is reproduced, of its own requests; of others their name."""
-        names = {str(each.label["requests"]) for each in self.placed}
+        """Return the study whose requests these are, else their names."""
+        names = {str(result.label["requests"]) for result in self.placed}
         return MOTION if names == {"motion"} else f"requests of {', '.join(sorted(names))}"
 
     def summary(self, rows: Sequence[Row]) -> Sequence[Row]:
@@ -141,20 +141,22 @@ class Locality:
         return [self._shares(label, mine) for label, mine in _by(rows, "requests", "cluster", "policy").items()]
 
     def _shares(self, label: tuple[Any, ...], rows: Sequence[Row]) -> Row:
-        found = dict(zip(("requests", "cluster", "policy"), label, strict=True))
-        schedules = [each.schedule for each in self.placed if all(each.label[key] == found[key] for key in found)]
+        settings = dict(zip(("requests", "cluster", "policy"), label, strict=True))
+        schedules = [
+            result.schedule for result in self.placed if all(result.label[key] == settings[key] for key in settings)
+        ]
         placed = [row for row in rows if not row["denied"]]
         causes = Counter(str(row["denied"]) for row in rows if row["denied"])
         extra = [number(row, "groups") / number(row, "fewest_groups") for row in placed]
         return {
-            **found,
+            **settings,
             "count": len(rows),
             "could_be_one_group": _share(rows, lambda row: row["fewest_groups"] == 1),
             "one_group": _share(rows, lambda row: row["groups"] == 1),
             "groups_mean": fmean(number(row, "groups") for row in placed) if placed else None,
             "groups_over_fewest": fmean(extra) if extra else None,
-            "cores_mean": fmean(float(each.mean_utilization[0]) for each in schedules),
-            "cores_peak": fmean(float(each.until_last_arrival.utilization[:, 0].max()) for each in schedules),
+            "cores_mean": fmean(float(scheduled.mean_utilization[0]) for scheduled in schedules),
+            "cores_peak": fmean(float(scheduled.until_last_arrival.utilization[:, 0].max()) for scheduled in schedules),
             "denied_share": _share(rows, lambda row: bool(row["denied"])),
             **{f"denied_{cause}": count / len(rows) for cause, count in sorted(causes.items())},
         }
@@ -228,23 +230,23 @@ class Locality:
 
     def _cores(self) -> Any:
         parts: dict[str, dict[str, tuple[Any, Any]]] = {}
-        for each in self.placed:
-            label, seen = each.label, each.schedule.until_last_arrival
+        for result in self.placed:
+            label, until_last_arrival = result.label, result.schedule.until_last_arrival
             series = f"{label['cluster']}, seed {label['seed']}" if self._seeds > 1 else str(label["cluster"])
-            line = (seen.time / DAY, 100 * seen.utilization[:, 0])
+            line = (until_last_arrival.time / DAY, 100 * until_last_arrival.utilization[:, 0])
             parts.setdefault(f"{label['requests']}, {label['policy']}", {})[series] = line
         return draw_steps("Cores in use until the last request", parts, Axis("time [days]"), Axis("of all cores [%]"))
 
     @property
     def _seeds(self) -> int:
-        return len({each.label["seed"] for each in self.placed})
+        return len({result.label["seed"] for result in self.placed})
 
 
 def _by(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
-    found: dict[tuple[Any, ...], list[Row]] = {}
+    rows_by_values: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        found.setdefault(tuple(row[key] for key in keys), []).append(row)
-    return found
+        rows_by_values.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return rows_by_values
 
 
 def _first(rows: Sequence[Row], *keys: str) -> list[Row]:

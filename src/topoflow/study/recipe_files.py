@@ -24,20 +24,20 @@ NUMBERS = ("step time", "bound", "tokens/s", "$ per M tokens", "GPU memory", "le
 HEAD = ("recipe", *NUMBERS, "what takes the time")
 
 
-def show_recipes(found: Sequence[FoundRecipes], console: Console) -> None:
+def show_recipes(all_recipes: Sequence[FoundRecipes], console: Console) -> None:
     """Print the best recipes of every point."""
-    for each in found:
-        console.print(Text(_title(each), style="bold"))
-        best = pareto(each.best)
-        rows = [_cells(recipe, recipe in best) for recipe in each.best]
+    for point_recipes in all_recipes:
+        console.print(Text(_title(point_recipes), style="bold"))
+        best = pareto(point_recipes.best)
+        rows = [_cells(recipe, recipe in best) for recipe in point_recipes.best]
         console.print(text_table(HEAD, rows, left=(HEAD[0], HEAD[-1])))
-        console.print(Text(each.note))
+        console.print(Text(point_recipes.note))
 
 
-def _title(found: FoundRecipes) -> str:
-    result = found.best[0].result
-    swept = "".join(f", {key}={value}" for key, value in found.point.swept.items() if key != "fabric")
-    return f"{result.settings.workload} on {found.gpus} GPUs, {result.fabric.name}{swept}: the fastest recipes"
+def _title(point_recipes: FoundRecipes) -> str:
+    result = point_recipes.best[0].result
+    swept = "".join(f", {key}={value}" for key, value in point_recipes.point.swept.items() if key != "fabric")
+    return f"{result.settings.workload} on {point_recipes.gpus} GPUs, {result.fabric.name}{swept}: the fastest recipes"
 
 
 def _cells(recipe: FoundRecipe, is_best: bool) -> tuple[str, ...]:
@@ -67,31 +67,31 @@ def _shares(recipe: FoundRecipe) -> str:
 def pareto(recipes: Sequence[FoundRecipe]) -> list[FoundRecipe]:
     """Return the recipes for which no other is as fast and leaves as much memory, at no higher price of a token."""
     numbers = [
-        (each.result.iteration_time, -each.memory_left, each.result.row.usd_per_million_tokens or 0.0)
-        for each in recipes
+        (recipe.result.iteration_time, -recipe.memory_left, recipe.result.row.usd_per_million_tokens or 0.0)
+        for recipe in recipes
     ]
     return [
         recipe
-        for recipe, own in zip(recipes, numbers, strict=True)
-        if not any(other != own and all(a <= b for a, b in zip(other, own, strict=True)) for other in numbers)
+        for recipe, values in zip(recipes, numbers, strict=True)
+        if not any(other != values and all(a <= b for a, b in zip(other, values, strict=True)) for other in numbers)
     ]
 
 
-def write_recipes(found: Sequence[FoundRecipes], out: Path) -> None:
+def write_recipes(all_recipes: Sequence[FoundRecipes], out: Path) -> None:
     """Write ``recipes.json``, and files for other programs of the fastest recipe of all points."""
     plain = [
         {
-            "swept": dict(each.point.swept),
-            "recipes": each.recipes,
-            "fitting": each.fitting,
-            "simulated": each.simulated,
-            "proven": each.is_proven,
-            "best": [_plain(recipe, recipe in pareto(each.best)) for recipe in each.best],
+            "swept": dict(point_recipes.point.swept),
+            "recipes": point_recipes.recipes,
+            "fitting": point_recipes.fitting,
+            "simulated": point_recipes.simulated,
+            "proven": point_recipes.is_proven,
+            "best": [_plain(recipe, recipe in pareto(point_recipes.best)) for recipe in point_recipes.best],
         }
-        for each in found
+        for point_recipes in all_recipes
     ]
     write_atomically(out / "recipes.json", (json.dumps(plain, indent=2, allow_nan=False) + "\n").encode())
-    job = fastest(found).result.case.job
+    job = fastest(all_recipes).result.case.job
     assert isinstance(job.strategy, ParallelGrid)
     for name, text in recipe_texts(layer_graph(job.workload), job.strategy).items():
         write_atomically(out / name, text.encode())

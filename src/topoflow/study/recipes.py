@@ -122,37 +122,41 @@ class FoundRecipes:
         )
 
 
-def search_recipes(points: Sequence[Point], given: Sequence[str], run: Run) -> list[FoundRecipes]:
-    """Search the recipes of every point. Keys of ``strategy`` that are in ``given`` keep their values.
+def search_recipes(points: Sequence[Point], given_keys: Sequence[str], run: Run) -> list[FoundRecipes]:
+    """Search the recipes of every point. Keys of ``strategy`` that are in ``given_keys`` keep their values.
 
     Raises ``ValueError`` in one line for what is impossible, before anything is simulated.
     """
     searches = []
     for point in points:
         with at_point(point):
-            searches.append(_Search(point, given, run))
-    found = []
+            searches.append(_Search(point, given_keys, run))
+    all_recipes = []
     for search in searches:
         with at_point(search.point):
-            found.append(search.find())
-    return found
+            all_recipes.append(search.find())
+    return all_recipes
 
 
-def report(found: Sequence[FoundRecipes], command: str) -> Report:
+def report(all_recipes: Sequence[FoundRecipes], command: str) -> Report:
     """Return the best recipes of all points as a comparison."""
-    notes = tuple(each.note for each in found)
-    return Report(tuple(recipe.result for each in found for recipe in each.best), command, notes)
+    notes = tuple(point_recipes.note for point_recipes in all_recipes)
+    return Report(
+        tuple(recipe.result for point_recipes in all_recipes for recipe in point_recipes.best), command, notes
+    )
 
 
-def fastest(found: Sequence[FoundRecipes]) -> FoundRecipe:
+def fastest(all_recipes: Sequence[FoundRecipes]) -> FoundRecipe:
     """Return the fastest recipe of all points."""
-    return min((each.best[0] for each in found), key=lambda recipe: recipe.result.iteration_time)
+    return min(
+        (point_recipes.best[0] for point_recipes in all_recipes), key=lambda recipe: recipe.result.iteration_time
+    )
 
 
 class _Search:
     """The search of one point; its recipes are bounded when it is made."""
 
-    def __init__(self, point: Point, given: Sequence[str], run: Run) -> None:
+    def __init__(self, point: Point, given_keys: Sequence[str], run: Run) -> None:
         self.run = run
         self.builder = Builder()
         rule = build(point, "strategy")
@@ -171,8 +175,8 @@ class _Search:
         self.point = replace(point, config={**point.config, "strategy": strategy, "fold": fold})
         single = replace(workload, gpus_per_server=1, gpus_per_node=cluster.per_node)
         alone = layer_graph(batched(point, single, cluster.gpus))
-        self.alone, self.given = alone, given
-        fixed = {key: getattr(rule, key) for key in CHOSEN if key in given}
+        self.alone, self.given_keys = alone, given_keys
+        fixed = {key: getattr(rule, key) for key in CHOSEN if key in given_keys}
         run.observer.stage("bounding")
         self.recipes = recipes(alone, cluster.gpus, fixed)
         if self.schedule is not None:
@@ -191,11 +195,11 @@ class _Search:
         self.fits = self.bounds.memory <= alone.gpu.usable_memory
         if not self.fits.any():
             least = int(self.bounds.memory.argmin())
-            how = " ".join(f"{key}={value}" for key, value in self.recipes.chosen(least).items())
+            recipe_text = " ".join(f"{key}={value}" for key, value in self.recipes.chosen(least).items())
             raise ValueError(
                 f"gpu.memory: {alone.name} on {counted(cluster.gpus, 'GPU')} must fit in the {alone.gpu.room} of "
                 f"{alone.gpu.name}, got at least {human(float(self.bounds.memory[least]), 'B')} of "
-                f"{counted(len(self.recipes), 'recipe')}, with {how}"
+                f"{counted(len(self.recipes), 'recipe')}, with {recipe_text}"
             )
 
     def find(self) -> FoundRecipes:
@@ -243,10 +247,10 @@ class _Search:
         of its compute (``least_seconds``); what its bubble takes is a part of the time that it waits.
         """
         virtual = schedules.rules()[schedule].virtual
-        found: dict[str, tuple[dict[str, Any], Point, Mapping[str, float], float]] = {}
+        candidates: dict[str, tuple[dict[str, Any], Point, Mapping[str, float], float]] = {}
         for recipe in best:
             chosen = {**recipe.chosen, "virtual": virtual or recipe.chosen["virtual"], "schedule": schedule}
-            changed = "virtual" in self.given and chosen["virtual"] != recipe.chosen["virtual"]
+            changed = "virtual" in self.given_keys and chosen["virtual"] != recipe.chosen["virtual"]
             if changed:
                 continue
             try:
@@ -257,15 +261,15 @@ class _Search:
             if needed is not None and needed <= self.alone.gpu.usable_memory:
                 parts = {name: part for name, part in recipe.parts.items() if name != "pipeline"}
                 point = self._with_recipe(chosen, grid.data)
-                found.setdefault(named(chosen, grid.data), (chosen, point, parts, least_seconds(self.alone, grid)))
-        if not found:
-            law = f"must be one that some of the {len(best)} best recipes allows, and has the memory for"
-            raise ValueError(f"strategy.schedule: {law}, got {schedule}")
-        cases = Builder().build([point for _, point, _, _ in found.values()])
+                candidates.setdefault(named(chosen, grid.data), (chosen, point, parts, least_seconds(self.alone, grid)))
+        if not candidates:
+            requirement = f"must be one that some of the {len(best)} best recipes allows, and has the memory for"
+            raise ValueError(f"strategy.schedule: {requirement}, got {schedule}")
+        cases = Builder().build([point for _, point, _, _ in candidates.values()])
         results = simulate(cases, replace(self.run, observer=Silent()))
         recipes = [
             FoundRecipe(chosen, bound, parts, result)
-            for (chosen, _, parts, bound), result in zip(found.values(), results, strict=True)
+            for (chosen, _, parts, bound), result in zip(candidates.values(), results, strict=True)
         ]
         return sorted(recipes, key=lambda recipe: recipe.result.iteration_time)
 
@@ -313,7 +317,7 @@ class _Search:
         return self.builder.build(points)
 
     def _lowered(self, points: Sequence[Point]) -> list[tuple[Traffic, LoweredGraph]]:
-        cases = (each.cases[0] for each in self.builder.build(points))
+        cases = (built.cases[0] for built in self.builder.build(points))
         return [(case.job.traffic, case.world.graph) for case in cases]
 
     def _with_recipe(self, chosen: Mapping[str, Any], data: int) -> Point:
@@ -330,12 +334,12 @@ def _check(point: Point, rule: object, workload: LayerGraph) -> None:
     if not isinstance(rule, Parallel):
         raise ValueError(f"strategy: must be parallel or left out with node, got {point.choices['strategy']}")
     if rule.microbatches is not None:
-        law = "must be left out, as it follows from micro_batch"
-        raise ValueError(f"strategy.microbatches: {law}, got {rule.microbatches}")
-    known = [name for name, each in schedules.rules().items() if each.splits]
+        requirement = "must be left out, as it follows from micro_batch"
+        raise ValueError(f"strategy.microbatches: {requirement}, got {rule.microbatches}")
+    known = [name for name, schedule_rule in schedules.rules().items() if schedule_rule.splits]
     if rule.schedule not in (None, *known):
-        law = f"must be left out in a search of recipes, or one of {', '.join(known)}"
-        raise ValueError(f"strategy.schedule: {law}, got {rule.schedule}")
+        requirement = f"must be left out in a search of recipes, or one of {', '.join(known)}"
+        raise ValueError(f"strategy.schedule: {requirement}, got {rule.schedule}")
     if workload.kernels is not None:
         raise ValueError(f"workload.kernels: must be null in a search of recipes, got {workload.kernels.name}")
     shardings(workload)

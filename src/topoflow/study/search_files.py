@@ -11,8 +11,8 @@ from typing import Any
 from topoflow.case.base import Job
 from topoflow.report.files import whole_folder
 from topoflow.report.search_report import SearchReport
-from topoflow.search.found import SearchResult
 from topoflow.search.problem import Problem
+from topoflow.search.result import SearchResult
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study.configure.point import Point
 from topoflow.study.configure.recipe import recipe_texts
@@ -21,23 +21,23 @@ from topoflow.workload.base import layer_graph
 Tick = Callable[[int, int], None]
 
 
-def report(problem: Problem, found: SearchResult, command: str) -> SearchReport:
+def report(problem: Problem, result: SearchResult, command: str) -> SearchReport:
     """Return the report of a search for people."""
     return SearchReport(
         command=command,
         requested=Job(problem.workload, problem.start),
-        before=found.start,
-        after=found.best,
-        bound=found.plan.bound,
-        circuits=found.plan.circuits,
-        history=found.history,
-        unpermuted=found.unpermuted,
+        before=result.start,
+        after=result.best,
+        bound=result.plan.bound,
+        circuits=result.plan.circuits,
+        history=result.history,
+        unpermuted=result.unpermuted,
     )
 
 
-def row(name: str, point: Point, found: SearchResult, chosen: bool) -> dict[str, Any]:
+def row(name: str, point: Point, result: SearchResult, chosen: bool) -> dict[str, Any]:
     """Return the numbers of one search for programs, in SI units."""
-    plan, steps = found.plan, found.history
+    plan, steps = result.plan, result.history
     walked = len(steps.steps) > 0
     return {
         "search": name,
@@ -48,13 +48,13 @@ def row(name: str, point: Point, found: SearchResult, chosen: bool) -> dict[str,
         "bandwidth": plan.bandwidth,
         "iteration_time": plan.iteration_time,
         "bound": plan.bound,
-        "start_time": found.start.iteration_time,
+        "start_time": result.start.iteration_time,
         "cost_usd": plan.cost,
         "power_w": plan.power,
         "chosen": chosen,
-        "proposals": steps.made,
+        "proposals": steps.num_proposals,
         "acceptance": float(steps.acceptance.mean()) if walked else None,
-        "rounds": [asdict(each) for each in steps.rounds],
+        "rounds": [asdict(search_round) for search_round in steps.rounds],
         "overrides": dict(point.swept),
         "config": point.config,
     }
@@ -70,14 +70,14 @@ def memory_row(shown: SearchReport) -> dict[str, Any]:
     }
 
 
-def write_plan(found: SearchResult, shown: SearchReport, out: Path, tick: Tick) -> None:
+def write_plan(result: SearchResult, shown: SearchReport, out: Path, tick: Tick) -> None:
     """Write ``plan.json`` and ``report.html`` of one search to its folder, and recipes for parallel degrees."""
     from topoflow.report.page.search import write_search  # with matplotlib, a third of a second to import
 
     with whole_folder(out) as folder:
-        (folder / "plan.json").write_text(found.plan.to_json(), encoding="utf-8")
-        if isinstance(found.strategy, ParallelGrid):
-            for name, text in recipe_texts(layer_graph(shown.requested.workload), found.strategy).items():
+        (folder / "plan.json").write_text(result.plan.to_json(), encoding="utf-8")
+        if isinstance(result.strategy, ParallelGrid):
+            for name, text in recipe_texts(layer_graph(shown.requested.workload), result.strategy).items():
                 (folder / name).write_text(text, encoding="utf-8")
     write_search(shown, out, tick)
 

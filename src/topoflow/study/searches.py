@@ -16,13 +16,13 @@ from topoflow.engine.lowering.addresses import is_by_address
 from topoflow.fabric.channels.strides import WithStrides, check_fit
 from topoflow.files import read_bytes, write_atomically
 from topoflow.report.search_report import SearchReport
-from topoflow.search.alternate import search
+from topoflow.search.alternate import search as run_search
 from topoflow.search.checkpoint import key as key_of
 from topoflow.search.checkpoint import load
-from topoflow.search.found import SearchResult
 from topoflow.search.front import chosen
 from topoflow.search.judge import check_keeps_circuits
 from topoflow.search.problem import Problem, SearchSettings
+from topoflow.search.result import SearchResult
 from topoflow.search.space import space
 from topoflow.search.spread import STRETCH_SECONDS, Searching, SearchRequest
 from topoflow.study.builder import problem_of
@@ -64,25 +64,25 @@ class Searched:
     """Searches, what each found, and which of them the objective chooses."""
 
     searches: tuple[Search, ...]
-    found: Mapping[str, SearchResult]  # by the names of the searches
+    results: Mapping[str, SearchResult]  # by the names of the searches
     reports: Mapping[str, SearchReport]
     winners: tuple[str, ...]
     out: Path | None
 
     def keep(self, out: Path) -> None:
-        """``result.json``, and ``plan.json`` of every search, in its folder as ``write`` names it."""
-        for each in self.searches:
-            folder = out / each.name if each.point.swept else out
+        """Write ``result.json``, and ``plan.json`` of every search to its folder as ``write`` names it."""
+        for search in self.searches:
+            folder = out / search.name if search.point.swept else out
             folder.mkdir(exist_ok=True)
-            (folder / "plan.json").write_text(self.found[each.name].plan.to_json(), encoding="utf-8")
+            (folder / "plan.json").write_text(self.results[search.name].plan.to_json(), encoding="utf-8")
         write_result(self.rows, self.reports[self.searches[0].name].command, out)
 
     def write(self, out: Path, tick: Tick) -> None:
-        """A folder for every search, an overview of several; ``tick`` is called with (pictures done, of how many)."""
+        """Write a folder for every search and an overview of several; ``tick`` gets (pictures done, of how many)."""
         rows = self.rows
-        folders = {each.name: out / each.name if each.point.swept else out for each in self.searches}
-        for name, found in self.found.items():
-            write_plan(found, self.reports[name], folders[name], tick)
+        folders = {search.name: out / search.name if search.point.swept else out for search in self.searches}
+        for name, result in self.results.items():
+            write_plan(result, self.reports[name], folders[name], tick)
         write_result(rows, self.reports[self.searches[0].name].command, out)
         if len(self.searches) > 1:
             write_overview(self.reports, folders, self.winners, out, tick)
@@ -91,9 +91,9 @@ class Searched:
     def rows(self) -> list[dict[str, Any]]:
         """Return the numbers of each search for programs."""
         return [
-            row(each.name, each.point, self.found[each.name], each.name in self.winners)
-            | memory_row(self.reports[each.name])
-            for each in self.searches
+            row(search.name, search.point, self.results[search.name], search.name in self.winners)
+            | memory_row(self.reports[search.name])
+            for search in self.searches
         ]
 
 
@@ -104,7 +104,7 @@ def search_all(
     out: Path | None = None,
     say: Callable[[str], object] = lambda text: None,
 ) -> Searched:
-    """A search for every point, or with a ``study`` for those that it chooses.
+    """Search for every point, or with a ``study`` for those that it chooses.
 
     In ``out``, one that was stopped continues; ``say`` is called with where.
 
@@ -115,16 +115,16 @@ def search_all(
         say(f"{len(points)} of the points that were tried are searched.")
     searches = tuple(_search(name, point, out) for name, point in zip(names(points), points, strict=True))
     objective = _objective(searches)
-    for each in searches:
-        with at_point(each.point):
-            check_possible(each, objective)
+    for search in searches:
+        with at_point(search.point):
+            check_possible(search, objective)
     with TemporaryDirectory(prefix="topoflow-") as folder:
-        found = _Finding(searches, run, say, Path(folder)).find()
-    can_be_built = {name: one for name, one in found.items() if not one.fabric.is_ideal} or found
-    best = chosen([one.plan for one in can_be_built.values()], objective)
-    winners = tuple(list(can_be_built)[number] for number in best)
-    reports = {each.name: report(each.problem, found[each.name], command) for each in searches}
-    return Searched(searches, found, reports, winners, out)
+        results = _Finding(searches, run, say, Path(folder)).find()
+    buildable = {name: result for name, result in results.items() if not result.fabric.is_ideal} or results
+    best = chosen([result.plan for result in buildable.values()], objective)
+    winners = tuple(list(buildable)[number] for number in best)
+    reports = {search.name: report(search.problem, results[search.name], command) for search in searches}
+    return Searched(searches, results, reports, winners, out)
 
 
 def check(config: Mapping[str, Any]) -> None:
@@ -153,32 +153,32 @@ def _search(name: str, point: Point, out: Path | None) -> Search:
 
 def _objective(searches: Sequence[Search]) -> str:
     """Return the objective that chooses between the searches. Raise ``ValueError`` if they have several."""
-    named = dict.fromkeys(each.settings.objective for each in searches)
-    if len(named) > 1:
-        raise ValueError(f"search.objective: must be one, as it chooses between searches, got {', '.join(named)}")
-    return next(iter(named))
+    objectives = dict.fromkeys(search.settings.objective for search in searches)
+    if len(objectives) > 1:
+        raise ValueError(f"search.objective: must be one, as it chooses between searches, got {', '.join(objectives)}")
+    return next(iter(objectives))
 
 
-def check_possible(each: Search, objective: str) -> None:
+def check_possible(search: Search, objective: str) -> None:
     """Raise ``ValueError`` for what only the end of a search, or another search, would otherwise find impossible."""
-    if each.problem.servers < 2:
+    if search.problem.servers < 2:
         raise ValueError("servers: must be at least 2 for a strategy or a network to be searched, got 1")
-    if is_by_address(each.problem.routing):
-        law = "must be of whole paths (ecmp, spray, ..), as a search bounds the time of what it finds by these"
-        raise ValueError(f"routing: {law}, got {each.problem.routing}")
-    space(each.problem, each.settings).start()
-    each.settings.deciding(each.problem.fidelity)
-    if isinstance(each.problem.design, WithStrides):
-        check_fit(each.problem.design.strides, Job(each.problem.workload, each.problem.start).demand)
-    fabric = unwired(each.problem.design, each.problem.servers)
+    if is_by_address(search.problem.routing):
+        requirement = "must be of whole paths (ecmp, spray, ..), as a search bounds the time of what it finds by these"
+        raise ValueError(f"routing: {requirement}, got {search.problem.routing}")
+    space(search.problem, search.settings).start()
+    search.settings.deciding(search.problem.fidelity)
+    if isinstance(search.problem.design, WithStrides):
+        check_fit(search.problem.design.strides, Job(search.problem.workload, search.problem.start).demand)
+    fabric = unwired(search.problem.design, search.problem.servers)
     check_keeps_circuits(fabric)
-    if fabric.bill and each.problem.prices is not None:
-        each.problem.prices.cost(fabric.bill)
-        each.problem.prices.power(fabric.bill)
+    if fabric.bill and search.problem.prices is not None:
+        search.problem.prices.cost(fabric.bill)
+        search.problem.prices.power(fabric.bill)
     elif objective != "time":
-        what = "power" if objective == "power" else "cost"
-        law = f"must be time where a network has no bill of materials, as {fabric.name}"
-        raise ValueError(f"search.objective: {law}, got {objective}, which needs its {what}")
+        quantity = "power" if objective == "power" else "cost"
+        requirement = f"must be time where a network has no bill of materials, as {fabric.name}"
+        raise ValueError(f"search.objective: {requirement}, got {objective}, which needs its {quantity}")
 
 
 @dataclass(frozen=True)
@@ -197,90 +197,94 @@ class _Finding:
 
     def find(self) -> dict[str, SearchResult]:
         """Run each search; one of the same job as others also begins from what these found."""
-        for each in self.searches:
-            for path in map(self._path, (each, each), CHECKPOINTS):
-                if path is not None and not each.point.config["resume"]:
+        for search in self.searches:
+            for path in map(self._path, (search, search), CHECKPOINTS):
+                if path is not None and not search.point.config["resume"]:
                     path.unlink(missing_ok=True)
-        problems = {each.name: each.problem for each in self.searches}
-        found = self._found(problems, CHECKPOINTS[0])
-        again = {each.name: self._from_others(each, found) for each in self.searches}
-        better = self._found({name: problem for name, problem in again.items() if problem is not None}, CHECKPOINTS[1])
+        problems = {search.name: search.problem for search in self.searches}
+        results = self._run(problems, CHECKPOINTS[0])
+        again = {search.name: self._from_others(search, results) for search in self.searches}
+        better = self._run({name: problem for name, problem in again.items() if problem is not None}, CHECKPOINTS[1])
         return {
-            name: min([own, better.get(name, own)], key=lambda one: one.plan.iteration_time)
-            for name, own in found.items()
+            name: min([result, better.get(name, result)], key=lambda candidate: candidate.plan.iteration_time)
+            for name, result in results.items()
         }
 
-    def _found(self, problems: Mapping[str, Problem], file: str) -> dict[str, SearchResult]:
-        """Return what the searches of these ``problems`` find, by the names of the searches."""
-        chosen = [each for each in self.searches if each.name in problems]
+    def _run(self, problems: Mapping[str, Problem], file: str) -> dict[str, SearchResult]:
+        """Search these ``problems``; return the results by the names of the searches."""
+        chosen = [search for search in self.searches if search.name in problems]
         run, say = self.run, self.say
         if self.is_spread and chosen:
             self._spread(chosen, problems, file)
             run, say = replace(run, workers=None), lambda text: None
-        return {each.name: self._find(each, problems[each.name], file, run, say) for each in chosen}
+        return {search.name: self._find(search, problems[search.name], file, run, say) for search in chosen}
 
     def _spread(self, chosen: Sequence[Search], problems: Mapping[str, Problem], file: str) -> None:
         """Have workers bring checkpoints to the end."""
         self.run.observer.stage("searching" if file == CHECKPOINTS[0] else "searching from the best on other fabrics")
         self.run.observer.size(f"{counted(len(chosen), 'network')}, {_size(chosen[0])} each")
-        asked = []
-        for each in chosen:
-            path = self._path(each, file)
+        requests = []
+        for search in chosen:
+            path = self._path(search, file)
             assert path is not None
             path.parent.mkdir(parents=True, exist_ok=True)
             content = read_bytes(path) if path.exists() else None
-            asked.append(SearchRequest(each.name, problems[each.name], each.settings, path.absolute(), content))
+            requests.append(
+                SearchRequest(search.name, problems[search.name], search.settings, path.absolute(), content)
+            )
         try:
-            for number, content in do_all(Searching(), asked, self.run):
-                write_atomically(asked[number].path, content)
+            for number, content in do_all(Searching(), requests, self.run):
+                write_atomically(requests[number].path, content)
         except KeyboardInterrupt as stop:
-            raise KeyboardInterrupt(_kept(chosen[0])) from stop
+            raise KeyboardInterrupt(_resume_hint(chosen[0])) from stop
 
-    def _find(self, each: Search, problem: Problem, file: str, run: Run, say: Callable[[str], object]) -> SearchResult:
-        """Says from where it resumes, and what is kept when it is stopped."""
+    def _find(
+        self, search: Search, problem: Problem, file: str, run: Run, say: Callable[[str], object]
+    ) -> SearchResult:
+        """Run one search; say from where it resumes, and what can be resumed when it is stopped."""
         others = file != CHECKPOINTS[0]
-        run.observer.stage(f"{each.name}, from the best on other fabrics" if others else each.name)
-        run.observer.size(_size(each))
-        path = self._path(each, file)
+        run.observer.stage(f"{search.name}, from the best on other fabrics" if others else search.name)
+        run.observer.size(_size(search))
+        path = self._path(search, file)
         if path is not None and path.exists() and not others:
-            known = space(problem, each.settings)
-            there = load(path, key_of(problem, each.settings), each.settings, known)
-            where = f"the end, {len(there.history.rounds)} rounds" if there.done else f"round {there.round + 1}"
-            say(f"Continuing from {where}, {there.history.made:,} proposals, in {path}.")
+            known = space(problem, search.settings)
+            saved = load(path, key_of(problem, search.settings), search.settings, known)
+            place = f"the end, {len(saved.history.rounds)} rounds" if saved.done else f"round {saved.round + 1}"
+            say(f"Continuing from {place}, {saved.history.num_proposals:,} proposals, in {path}.")
         try:
-            return search(problem, each.settings, run, checkpoint=path)
+            return run_search(problem, search.settings, run, checkpoint=path)
         except KeyboardInterrupt as stop:
-            raise KeyboardInterrupt(_kept(each)) from stop
+            raise KeyboardInterrupt(_resume_hint(search)) from stop
 
-    def _from_others(self, each: Search, found: Mapping[str, SearchResult]) -> Problem | None:
-        """The same problem, begun at the best strategies of the same job on other fabrics; None: there are none."""
-        own = found[each.name].strategy
+    def _from_others(self, search: Search, results: Mapping[str, SearchResult]) -> Problem | None:
+        """Return the problem, begun at the best strategies of its job on other fabrics; None: there are none."""
+        strategy = results[search.name].strategy
         same = [
             other
             for other in self.searches
-            if other.problem.start == each.problem.start and other.problem.workload == each.problem.workload
+            if other.problem.start == search.problem.start and other.problem.workload == search.problem.workload
         ]
-        others = {repr(found[other.name].strategy): found[other.name].strategy for other in same}
-        others.pop(repr(own), None)
-        return replace(each.problem, others=(own, *others.values())) if others else None
+        others = {repr(results[other.name].strategy): results[other.name].strategy for other in same}
+        others.pop(repr(strategy), None)
+        return replace(search.problem, others=(strategy, *others.values())) if others else None
 
-    def _path(self, each: Search, file: str) -> Path | None:
-        if each.out is not None:
-            return each.out / file
-        return self.aside / each.name / file if self.is_spread else None
+    def _path(self, search: Search, file: str) -> Path | None:
+        if search.out is not None:
+            return search.out / file
+        return self.aside / search.name / file if self.is_spread else None
 
 
-def _size(each: Search) -> str:
+def _size(search: Search) -> str:
     """Return how large a search is."""
-    made, rounds = each.settings.proposals, each.settings.rounds
-    return f"up to {counted(rounds, 'round')} of {counted(made, 'proposal')}"
+    proposals, rounds = search.settings.proposals, search.settings.rounds
+    return f"up to {counted(rounds, 'round')} of {counted(proposals, 'proposal')}"
 
 
-def _kept(each: Search) -> str:
+def _resume_hint(search: Search) -> str:
     """Return what can be resumed after Ctrl-C, and how."""
-    if each.checkpoint is None:
+    if search.checkpoint is None:
         return "; nothing is kept without out=DIR"
-    if not each.checkpoint.exists():
+    if not search.checkpoint.exists():
         return " before there was anything to keep"
-    again = "the same command" if each.point.config["resume"] else "the same command without resume=false"
-    return f"; the search is kept in {each.checkpoint}, {again} resumes it"
+    again = "the same command" if search.point.config["resume"] else "the same command without resume=false"
+    return f"; the search is kept in {search.checkpoint}, {again} resumes it"

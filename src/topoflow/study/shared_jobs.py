@@ -56,16 +56,16 @@ class SharingJobs:
     @classmethod
     def of(cls, arguments: Sequence[str], folders: Sequence[str] = (), observer: Observer = Silent()) -> SharingJobs:
         """Return what ``jobs=FILE`` and the other ``arguments`` of a comparison ask for."""
-        given = {_key(each): each.partition("=")[2] for each in arguments}
-        file, of_cluster = given[KEY], [each for each in arguments if _key(each) not in OF_FILE]
+        values = {_key(argument): argument.partition("=")[2] for argument in arguments}
+        file, of_cluster = values[KEY], [argument for argument in arguments if _key(argument) not in OF_FILE]
         if not file or "," in file:
             raise ValueError(f"{KEY}: must be one file, got {file or 'none'}")
-        for key, value in given.items():
+        for key, value in values.items():
             if key.partition(".")[0] in ("request", *KEYS):
                 raise ValueError(f"{key}: must be in {file} for each job, got {value}")
         cluster = Grid.of(of_cluster, check, folders=folders)
         gpus, per_node = _cluster_size(cluster)
-        jobs = read_jobs(Path(file), gpus, per_node, given.get("placement"))
+        jobs = read_jobs(Path(file), gpus, per_node, values.get("placement"))
         of_jobs = [_points(file, job, of_cluster, cluster.product.varying, folders) for job in jobs]
         composed = cluster.compose(observer=observer)
         points = zip(unique_names(composed), composed, zip(*of_jobs, strict=True), strict=True)
@@ -76,7 +76,7 @@ def _points(
     file: str, job: SharingJob, arguments: Sequence[str], swept: Collection[str], folders: Sequence[str]
 ) -> list[Point]:
     """Return the points of a job, one for each of the cluster, whose ``swept`` keys are all that vary."""
-    others = [each for each in arguments if _key(each) != "gpus"]
+    others = [argument for argument in arguments if _key(argument) != "gpus"]
     try:
         grid = Grid.of([*others, *with_recipe([*job.keys, f"gpus={len(job.gpus)}"])], check, folders=folders)
         for key in sorted(grid.product.varying - {*swept}):
@@ -110,7 +110,7 @@ def _cluster_size(grid: Grid) -> tuple[int, int]:
 class JobsComparison:
     """Simulates the jobs alone and together, point by point; ``left_out`` says why networks are missing."""
 
-    asked: SharingJobs
+    sharing: SharingJobs
     run: Run
     builder: Builder = field(default_factory=Builder)
     left_out: list[str] = field(default_factory=list)
@@ -118,8 +118,8 @@ class JobsComparison:
     def rows(self) -> list[Row]:
         """Return a row for each job at each point."""
         rows: list[Row] = []
-        for done, point in enumerate(self.asked.points):
-            self.run.observer.advance(done, len(self.asked.points))
+        for done, point in enumerate(self.sharing.points):
+            self.run.observer.advance(done, len(self.sharing.points))
             with at_point(point.cluster):
                 try:
                     rows += self._rows(point)
@@ -127,7 +127,7 @@ class JobsComparison:
                     if "fabric" not in point.cluster.by_default:
                         raise
                     self.left_out.append(f"{point.name}: {error}")
-        self.run.observer.advance(len(self.asked.points), len(self.asked.points))
+        self.run.observer.advance(len(self.sharing.points), len(self.sharing.points))
         if not rows:
             raise ValueError(self.left_out[0])
         return rows
@@ -153,17 +153,17 @@ class JobsComparison:
                 "slowdown": float(steps.mean()) / seconds,
                 "steps": len(steps),
             }
-            for job, seconds, steps in zip(self.asked.jobs, alone, times, strict=True)
+            for job, seconds, steps in zip(self.sharing.jobs, alone, times, strict=True)
         ]
 
     def _jobs(self, point: JobsPoint) -> list[Job]:
         """Return the jobs where they are. In a large cluster the endpoints are nodes, if all jobs allow it."""
         fold, cluster = point.cluster.config["fold"], cluster_of(point.cluster)
-        nodes = [_nodes(job.gpus, cluster.per_node) for job in self.asked.jobs]
+        nodes = [_nodes(job.gpus, cluster.per_node) for job in self.sharing.jobs]
         if fold not in (None, True, False):
             raise ValueError(f"fold: must be true or false with jobs, got {fold}")
         if fold and not all(nodes):
-            name = self.asked.jobs[nodes.index(())].name
+            name = self.sharing.jobs[nodes.index(())].name
             raise ValueError(f"fold: must be false, as {name} has no whole nodes, got true")
         if fold or (fold is None and cluster.gpus >= MIN_FOLDED and all(nodes)):
             try:
@@ -171,25 +171,25 @@ class JobsComparison:
             except ValueError:  # which is raised again below where it is not about nodes
                 if fold:
                     raise
-        return self._landed(point, [job.gpus for job in self.asked.jobs], cluster.gpus, fold=False)
+        return self._landed(point, [job.gpus for job in self.sharing.jobs], cluster.gpus, fold=False)
 
     def _landed(self, point: JobsPoint, endpoints: Sequence[tuple[int, ...]], count: int, *, fold: bool) -> list[Job]:
         """Return the jobs on their ``endpoints`` of ``count``."""
         jobs = []
-        for asked, each, own in zip(self.asked.jobs, point.jobs, endpoints, strict=True):
+        for sharing_job, job_point, job_endpoints in zip(self.sharing.jobs, point.jobs, endpoints, strict=True):
             try:
-                job = self.builder.job(replace(each, config={**each.config, "fold": fold}))
+                job = self.builder.job(replace(job_point, config={**job_point.config, "fold": fold}))
             except ValueError as error:
-                raise ValueError(f"{asked.name}: {error}") from error
-            jobs.append(replace(job, landed=own, cluster_servers=count))
+                raise ValueError(f"{sharing_job.name}: {error}") from error
+            jobs.append(replace(job, landed=job_endpoints, cluster_servers=count))
         return jobs
 
     def _worlds(self, point: JobsPoint, jobs: Sequence[Job], fabric: Fabric) -> tuple[list[World], Fidelity]:
         """Return each job as a world of the whole cluster, and the fidelity that they are simulated in."""
-        decisions = [decided(each, job.traffic) for each, job in zip(point.jobs, jobs, strict=True)]
+        decisions = [decided(job_point, job.traffic) for job_point, job in zip(point.jobs, jobs, strict=True)]
         worlds = [
-            Placer(fabric, decision.lowering).place(job.traffic, asked.name)
-            for decision, job, asked in zip(decisions, jobs, self.asked.jobs, strict=True)
+            Placer(fabric, decision.lowering).place(job.traffic, sharing_job.name)
+            for decision, job, sharing_job in zip(decisions, jobs, self.sharing.jobs, strict=True)
         ]
         return worlds, decisions[0].fidelity
 

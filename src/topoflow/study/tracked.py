@@ -36,18 +36,18 @@ def tracked(
 
     Raises ``ValueError`` if points differ in their trackers, or if a tracker is not installed.
     """
-    found = Tracked(observer)
+    tracked_observer = Tracked(observer)
     chosen = trackers_of(points)
     if folder is not None:
-        found.log("progress", partial(_progress, points, verb, command, folder))
+        tracked_observer.log("progress", partial(_progress, points, verb, command, folder))
     if chosen:
-        found.begin(chosen, _about(points, verb, command))
+        tracked_observer.begin(chosen, _about(points, verb, command))
     try:
-        yield found
+        yield tracked_observer
     except BaseException:
-        found.end(failed=True)
+        tracked_observer.end(failed=True)
         raise
-    found.end(failed=False)
+    tracked_observer.end(failed=False)
 
 
 def _progress(points: Sequence[Point], verb: str, command: str, folder: Path) -> TrackerLog:
@@ -97,10 +97,10 @@ def files_of(folder: Path | None) -> dict[str, Path]:
     """Return the files in a folder by their path in it, without hidden ones and those of a tracker."""
     if folder is None:
         return {}
-    found = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.suffix in WRITTEN}
+    paths = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.suffix in WRITTEN}
     return {
         name.as_posix(): path
-        for name, path in found.items()
+        for name, path in paths.items()
         if path.is_file() and not any(part.startswith(".") or part in trackers() for part in name.parts)
     }
 
@@ -113,7 +113,7 @@ def _about(points: Sequence[Point], verb: str, command: str) -> About:
     names = unique_names(points)
     if len(names) > MOST_NAMES:
         names = [f"{len(points)} points of {', '.join(points[0].swept)}"]
-    config = merged([each.config for each in points])
+    config = merged([point.config for point in points])
     return About(verb, ", ".join(names), command, config, _group())
 
 
@@ -134,12 +134,12 @@ def _job_of_hydra() -> Any:
 
 def merged(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the values that configurations share; where they differ, the list of their values."""
-    found: dict[str, Any] = {}
+    merged_config: dict[str, Any] = {}
     for key in dict.fromkeys(key for config in configs for key in config):
         values = [config[key] for config in configs if key in config]
         if all(isinstance(value, Mapping) for value in values):
-            found[key] = merged(values)
+            merged_config[key] = merged(values)
         else:
             different = list({repr(value): value for value in values}.values())
-            found[key] = different[0] if len(different) == 1 else different
-    return found
+            merged_config[key] = different[0] if len(different) == 1 else different
+    return merged_config

@@ -70,21 +70,23 @@ def is_sampled(points: Sequence[Point]) -> bool:
 
 
 def sampled(points: Sequence[Point], run: Run, out: Path | None) -> list[Point]:
-    """The points that the objective of the search chooses of those that are tried.
+    """Return the points that the objective of the search chooses of those that are tried.
 
     With ``out``, trials are kept in ``study.db``, and ``trials.json`` has all of them. Raises ``ValueError`` where no
     point can be simulated, or Optuna is not installed.
     """
     objective = str(points[0].config["search"]["objective"])
     trials = _Study(points, objective, run, out).run()
-    done = [each for each in trials if each.time is not None]
+    done = [trial for trial in trials if trial.time is not None]
     if not done:
-        raise ValueError(next((each.error for each in trials if each.error), "study.trials: must simulate some point"))
-    values = [_values(each, each.time or 0.0, objective) for each in done]
+        raise ValueError(
+            next((trial.error for trial in trials if trial.error), "study.trials: must simulate some point")
+        )
+    values = [_values(trial, trial.time or 0.0, objective) for trial in done]
     best = front([value[-1] for value in values], [value[0] for value in values])
     chosen = best if objective == "pareto" else [min(range(len(values)), key=lambda number: values[number])]
     if out is not None:
-        text = json.dumps({"objective": objective, "trials": [vars(each) for each in trials]}, indent=1)
+        text = json.dumps({"objective": objective, "trials": [vars(trial) for trial in trials]}, indent=1)
         write_atomically(out / "trials.json", text.encode() + b"\n")
     return [points[done[number].number] for number in chosen]
 
@@ -101,7 +103,7 @@ def _values(trial: Trial, time: float, objective: str) -> Values:
 
 def is_beaten(values: Values, known: Sequence[Values]) -> bool:
     """Return whether some known values are as low everywhere, and lower somewhere."""
-    return any(all(a <= b for a, b in zip(each, values, strict=True)) and each != values for each in known)
+    return any(all(a <= b for a, b in zip(other, values, strict=True)) and other != values for other in known)
 
 
 class _Study:
@@ -117,7 +119,7 @@ class _Study:
         self.known: dict[int, Trial] = {}
 
     def run(self) -> list[Trial]:
-        """All trials, those of earlier runs first."""
+        """Return all trials, those of earlier runs first."""
         optuna = _optuna()
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         study = self._study(optuna)
@@ -127,16 +129,16 @@ class _Study:
         self.run_.observer.size(f"{total:,} of {counted(len(self.points), 'point')}")
         while len(self.known) < total:
             self.run_.observer.advance(len(self.known), total)
-            asked = study.ask()
-            number = self._number(asked)
+            optuna_trial = study.ask()
+            number = self._number(optuna_trial)
             trial = self.known.get(number) or self._tried(number)
-            asked.set_user_attr("trial", json.dumps(vars(trial)))
+            optuna_trial.set_user_attr("trial", json.dumps(vars(trial)))
             self.known[number] = trial
             state = optuna.trial.TrialState
             if trial.time is not None:
-                study.tell(asked, list(_values(trial, trial.time, self.objective)))
+                study.tell(optuna_trial, list(_values(trial, trial.time, self.objective)))
             else:
-                study.tell(asked, state=state.PRUNED if trial.error is None else state.FAIL)
+                study.tell(optuna_trial, state=state.PRUNED if trial.error is None else state.FAIL)
         self.run_.observer.advance(total, total)
         return list(self.known.values())
 
@@ -162,40 +164,44 @@ class _Study:
             sampler=optuna.samplers.TPESampler(seed=settings.seed, n_startup_trials=settings.startup),
         )
 
-    def _number(self, asked: Any) -> int:
-        """The point that Optuna asks for; one that it asked for before is the next that nobody has tried."""
+    def _number(self, optuna_trial: Any) -> int:
+        """Return the point that Optuna suggests; if it was tried before, the next that was not."""
         number = 0
         for key, values in self.space.values.items():
-            number = number * len(values) + _index(asked, key, values)
+            number = number * len(values) + _index(optuna_trial, key, values)
         while number in self.known:
             number = (number + 1) % len(self.points)
         return number
 
     def _tried(self, number: int) -> Trial:
         point = self.points[number]
-        found = Trial(number, dict(point.swept))
+        trial = Trial(number, dict(point.swept))
         try:
             problem = problem_of(point)
             job = Job(problem.workload, problem.start)
             fabric = problem.design.build(job.servers, job.demand)
             if fabric.bill and problem.prices is not None:
                 prices = problem.prices.cost(fabric.bill), problem.prices.power(fabric.bill)
-                found = replace(found, cost=prices[0], power=prices[1])
+                trial = replace(trial, cost=prices[0], power=prices[1])
             world = problem.placer(fabric).place(job.traffic, ", ".join(point.swept.values()))
             silent = replace(self.run_, observer=Silent())
             if problem.fidelity.keeps_bound(world):
                 (bound,) = simulate([world], Bound(), silent)
-                found = replace(found, bound=bound.makespan)
-                if self._is_hopeless(found):
-                    return found
+                trial = replace(trial, bound=bound.makespan)
+                if self._is_hopeless(trial):
+                    return trial
             (timeline,) = simulate([world], problem.fidelity, silent)
         except ValueError as error:
-            return replace(found, error=str(error))
-        return replace(found, time=timeline.makespan)
+            return replace(trial, error=str(error))
+        return replace(trial, time=timeline.makespan)
 
     def _is_hopeless(self, trial: Trial) -> bool:
         """Return whether a point is beaten even if it takes no longer than its bound."""
-        known = [_values(each, each.time, self.objective) for each in self.known.values() if each.time is not None]
+        known = [
+            _values(known_trial, known_trial.time, self.objective)
+            for known_trial in self.known.values()
+            if known_trial.time is not None
+        ]
         return is_beaten(_values(trial, (trial.bound or 0.0) * (1 - ROUNDING), self.objective), known)
 
 
@@ -203,8 +209,8 @@ def _optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
-        law = "must be left out where Optuna is not installed (pip install 'topoflow[optuna]')"
-        raise ValueError(f"study: {law}, got {error}") from error
+        requirement = "must be left out where Optuna is not installed (pip install 'topoflow[optuna]')"
+        raise ValueError(f"study: {requirement}, got {error}") from error
     return optuna
 
 
@@ -214,10 +220,10 @@ def _kept(trial: Any) -> Trial | None:
     return None if text is None or not trial.state.is_finished() else Trial(**json.loads(text))
 
 
-def _index(asked: Any, key: str, values: Sequence[str]) -> int:
-    """Which of the values Optuna asks for: of numbers a rank, so that it knows which are near each other."""
+def _index(optuna_trial: Any, key: str, values: Sequence[str]) -> int:
+    """Return the index of the value that Optuna suggests. It ranks numbers, so that it knows which are near others."""
     try:
         order = sorted(range(len(values)), key=lambda index: float(values[index]))
     except ValueError:
-        return int(asked.suggest_categorical(key, list(range(len(values)))))
-    return order[int(asked.suggest_int(key, 0, len(values) - 1))]
+        return int(optuna_trial.suggest_categorical(key, list(range(len(values)))))
+    return order[int(optuna_trial.suggest_int(key, 0, len(values) - 1))]

@@ -280,8 +280,8 @@ class Traffic:
         collectives = np.flatnonzero(self.is_collective)
         tasks = collectives[reduces[self.operation[collectives]]] if len(reduces) else collectives
         numbers: dict[tuple[int, ...], int] = {}
-        group = np.array([numbers.setdefault(each.group, len(numbers)) for each in self.operations], np.int64)
-        share = np.array([ring_passes(each.op) / ring_passes("all_reduce") for each in self.operations])
+        group = np.array([numbers.setdefault(operation.group, len(numbers)) for operation in self.operations], np.int64)
+        share = np.array([ring_passes(operation.op) / ring_passes("all_reduce") for operation in self.operations])
         row = self.operation[tasks]
         bytes = np.bincount(group[row], share[row] * self.bytes[tasks] * self.rounds, len(numbers)).tolist()
         groups = [*numbers]
@@ -309,7 +309,7 @@ def _server(task: Task) -> int:
 def _resources(tasks: Sequence[Task]) -> Ints:
     """Return [K] the resource of each task; empty if none has one."""
     resource = [task.resource if isinstance(task, Compute) and task.resource is not None else NONE for task in tasks]
-    return np.array(resource if any(each != NONE for each in resource) else [], np.int32)
+    return np.array(resource if any(number != NONE for number in resource) else [], np.int32)
 
 
 def _row(rows: dict[Operation, int], task: Task) -> int:

@@ -224,6 +224,6 @@ def _repeated(inside: Sequence[Pairs], number: Offsets, first: Offsets, first_ea
     if not inside:
         return NO_PAIRS
     task, earlier = (np.concatenate(side) for side in zip(*inside, strict=True))
-    begins, row = rows_of(offsets(len(each) for each, _ in inside), number)
+    begins, row = rows_of(offsets(len(tasks) for tasks, _ in inside), number)
     count = np.diff(begins)
     return task[row] + np.repeat(first, count), earlier[row] + np.repeat(first_earlier, count)

@@ -77,9 +77,9 @@ def of_grid(grid: ParallelGrid, workload: Workload, bandwidth: float) -> float:
         known = before[number] + grid.microbatches * (forward[number] + inputs[number])
         ends += [max(worked, reduced, loaded) + updates[number], known + later[number] + updates[0]]
     for rank in range(grid.pipeline):  # a rank works on one of its stages at a time
-        own = [stage for stage, owner in enumerate(grid.stage_ranks) if owner == rank]
-        work = grid.microbatches * sum(forward[stage] + backward[stage] for stage in own)
-        ends.append(min(before[stage] for stage in own) + work + sum(updates[stage] for stage in own))
+        rank_stages = [stage for stage, owner in enumerate(grid.stage_ranks) if owner == rank]
+        work = grid.microbatches * sum(forward[stage] + backward[stage] for stage in rank_stages)
+        ends.append(min(before[stage] for stage in rank_stages) + work + sum(updates[stage] for stage in rank_stages))
     return max(ends)
 
 

@@ -82,7 +82,7 @@ def of_grid(passes: Sequence[Pass], parts: Sequence[StageParts], ties: int, gath
     ``parts`` has those of each stage. The parameters of the first ``gathered`` buckets are gathered after the update.
     """
     stages = len(parts)
-    last = {each.stage: each for each in passes if each.kind in ("B", "W")}
+    last = {stage_pass.stage: stage_pass for stage_pass in passes if stage_pass.kind in ("B", "W")}
     for next_pass in passes:
         stage, microbatch, kind = next_pass
         of_pass = parts[stage].forward if kind == "F" else parts[stage].backward

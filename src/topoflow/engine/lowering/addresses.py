@@ -15,11 +15,11 @@ from topoflow.fabric.routing.next_hops import AddressedRoutes, NextHops
 
 
 def paths(fabric: Fabric, connections: Connections, seed: int) -> tuple[Links, Split]:
-    """[F, 2] the links from and to the endpoints, and whose they are: one path each."""
+    """Return [F, 2] the links from and to the endpoints, and whose they are: one path each."""
     hops = next_hops(fabric)
     ends = np.stack([hops.up[connections.source], hops.down[connections.target]], axis=1)
-    apart = (connections.source != connections.target)[:, None]
-    return np.where(apart, ends, NO_LINK).astype(np.int32), one_path(np.zeros(len(ends), np.int64))
+    is_sent = (connections.source != connections.target)[:, None]
+    return np.where(is_sent, ends, NO_LINK).astype(np.int32), one_path(np.zeros(len(ends), np.int64))
 
 
 def is_by_address(routing: str) -> bool:
@@ -33,13 +33,13 @@ def has_ends_only(routing: Routing) -> bool:
 
 
 def next_hops(fabric: Fabric) -> NextHops:
-    """The tables of a fabric. Raises ``ValueError`` where it has none."""
+    """Return the tables of a fabric. Raises ``ValueError`` where it has none."""
     route: object = fabric.route
     if isinstance(route, AddressedRoutes):
         return route.next_hops()
     before: object = route.intact.route if isinstance(route, Rerouted) else None
     if isinstance(before, AddressedRoutes):
-        law = "must have paths that the fabric lists (ecmp, spray, ..) where something has failed"
-        raise ValueError(f"routing: {law}, as tables by address lead to what is gone, got {fabric.name}")
-    law = "must have paths that the fabric lists (ecmp, spray, ..), as its routers have no tables by address"
-    raise ValueError(f"routing: {law}, got {fabric.name}")
+        requirement = "must have paths that the fabric lists (ecmp, spray, ..) where something has failed"
+        raise ValueError(f"routing: {requirement}, as tables by address lead to what is gone, got {fabric.name}")
+    requirement = "must have paths that the fabric lists (ecmp, spray, ..), as its routers have no tables by address"
+    raise ValueError(f"routing: {requirement}, got {fabric.name}")

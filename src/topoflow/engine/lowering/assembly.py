@@ -96,13 +96,13 @@ class Assembly:
         path[begin[:-1]] = self.path
         bytes[begin[:-1]] = np.where(self.path == NO_PATH, 0.0, self.traffic.bytes)
         delay[begin[:-1]] = self.traffic.seconds + np.maximum(self.launch - latency[self.path], 0.0)
-        for placed, own in self._blocks(begin):
+        for placed, tasks in self._blocks(begin):
             block, unit = placed.block, self.traffic.bytes_of_share(placed.tasks)[:, None]
-            taken = block.on_tasks(placed.path[placed.group])
-            path[own] = taken
-            bytes[own] = block.share * unit
+            block_path = block.on_tasks(placed.path[placed.group])
+            path[tasks] = block_path
+            bytes[tasks] = block.share * unit
             local = block.local_share * unit / self.traffic.local_bandwidth
-            delay[own] = np.maximum(local + block.seconds + block.waits * latency[taken], 0.0)
+            delay[tasks] = np.maximum(local + block.seconds + block.waits * latency[block_path], 0.0)
         return path, bytes, delay
 
     def _ends(self, begin: Offsets) -> Ints:
@@ -111,23 +111,23 @@ class Assembly:
         sends = self.path != NO_PATH
         first = begin[:-1][sends]
         ends[0, first], ends[1, first], ends[2, first] = self.traffic.source[sends], self.traffic.target[sends], 0
-        for placed, own in self._blocks(begin):
+        for placed, tasks in self._blocks(begin):
             for row, values in zip(ends, placed.ends, strict=True):
-                row[own] = placed.block.on_tasks(values[placed.group])
+                row[tasks] = placed.block.on_tasks(values[placed.group])
         return ends
 
     def _after(self, begin: Offsets) -> tuple[Offsets, Ints]:
-        """Offsets [T+1] and tasks [D]: the first task of each of K waits for the last of those that it waits for.
+        """Return offsets [T+1], tasks [D]: the first task of each of K waits for the last of those that it waits for.
 
         Of two collectives with phases that are queued, each phase of the later waits for that of the earlier.
         """
-        own_offsets, earlier = in_order(self.traffic)
-        number = np.diff(own_offsets)
+        traffic_offsets, earlier = in_order(self.traffic)
+        number = np.diff(traffic_offsets)
         queued, before, between = self._queued(begin)
         count = np.zeros(begin[-1], np.int64)
         count[begin[:-1]] = number
-        for placed, own in self._blocks(begin):
-            count[own[:, 1:]] = placed.block.after_count[1:]
+        for placed, tasks in self._blocks(begin):
+            count[tasks[:, 1:]] = placed.block.after_count[1:]
         last = begin[1:] - 1  # [K]
         waits = np.concatenate([between[queued, 0], last[queued]])
         count[waits] += 1
@@ -138,12 +138,12 @@ class Assembly:
             phased = np.full(len(number), -1)
             phased[queued] = before
             awaited = np.where(earlier == np.repeat(phased, number), begin[earlier], awaited)
-        after[np.arange(len(earlier)) + np.repeat(ends[begin[:-1]] - own_offsets[:-1], number)] = awaited
-        for placed, own in self._blocks(begin):
+        after[np.arange(len(earlier)) + np.repeat(ends[begin[:-1]] - traffic_offsets[:-1], number)] = awaited
+        for placed, tasks in self._blocks(begin):
             block = placed.block
             waiter = np.repeat(np.arange(block.tasks), block.after_count)
-            inside = ends[own[:, waiter]] + np.arange(len(block.after)) - offsets(block.after_count)[waiter]
-            after[inside] = block.after + own[:, :1]
+            inside = ends[tasks[:, waiter]] + np.arange(len(block.after)) - offsets(block.after_count)[waiter]
+            after[inside] = block.after + tasks[:, :1]
         after[ends[waits + 1] - 1] = np.concatenate([between[before, 1], last[before]])
         return ends, after
 
@@ -154,9 +154,9 @@ class Assembly:
         if not len(tasks):
             return None
         _, first, number = np.unique(resource[tasks], return_index=True, return_inverse=True)
-        found = np.full(begin[-1], -1, np.int32)
-        found[begin[tasks]] = begin[tasks[first]][number.reshape(-1)]
-        return found
+        first_task = np.full(begin[-1], -1, np.int32)
+        first_task[begin[tasks]] = begin[tasks[first]][number.reshape(-1)]
+        return first_task
 
     def _carried(self, begin: Offsets) -> Ints | None:
         """[2, C] tasks and those of the round before that they wait for: the first compute of a server for its last."""

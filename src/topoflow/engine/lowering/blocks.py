@@ -103,7 +103,7 @@ class BlockBuilder:
     rings: str  # one of RINGS
     nccl: Nccl = field(default_factory=Nccl)
     nvlink_is_free: bool = False  # a collective inside a node shares its links with nothing else, and is a delay
-    made: dict[tuple[object, ...], Block] = field(default_factory=dict)
+    blocks: dict[tuple[object, ...], Block] = field(default_factory=dict)
 
     def of(self, task: Collective, where: str, ranks_per_server: int | None = None) -> Block:
         """Return the block of ``task``; ``where`` names it in errors."""
@@ -118,16 +118,16 @@ class BlockBuilder:
         groups = (ranks_per_server or task.local) // task.local
         bytes = task.bytes / (task.local * groups) if phased else task.bytes  # of each rank between servers
         chunks = algorithm.chunks(bytes, len(orders))
-        size, own = len(task.group), orders == (task.group,)
+        size, in_order = len(task.group), orders == (task.group,)
         root = None if task.root is None else task.group.index(task.root)
-        places = (tuple(range(size)),) if own else _places(task.group, orders)
-        key = (task.op, name, size, task.local, phased, groups, root, task.splits, chunks, None if own else places)
-        if key not in self.made:
+        places = (tuple(range(size)),) if in_order else _places(task.group, orders)
+        key = (task.op, name, size, task.local, phased, groups, root, task.splits, chunks, None if in_order else places)
+        if key not in self.blocks:
             local = 1 if phased else task.local
             call = CollectiveCall(task.op, _ranks(places, local), None if root is None else root * local, chunks)
             block = _block(task, call, self._sends(name, call, where))
-            self.made[key] = _with_phases(block, task, groups) if phased else block
-        return self.made[key]
+            self.blocks[key] = _with_phases(block, task, groups) if phased else block
+        return self.blocks[key]
 
     def _by_nccl(self, task: Collective, where: str) -> Block:
         """Return the block of a collective for which NCCL chooses the algorithm."""
@@ -145,34 +145,34 @@ class BlockBuilder:
             nodes = node_of(self.fabric, np.array(task.group)).tolist()
             members = tuple(number.setdefault(node, len(number)) for node in nodes)
         key = task.op, NCCL, task.bytes, task.calls, members
-        if key not in self.made:
+        if key not in self.blocks:
             groups = max(size // task.local, 1)
             flows = flows_of_calls(cluster, self.nccl, task, groups, members)
             if self.nvlink_is_free and len(set(members)) == 1:
-                self.made[key] = replace(JOIN, seconds=np.array([flows.alone]))
+                self.blocks[key] = replace(JOIN, seconds=np.array([flows.alone]))
             else:
-                self.made[key] = _nccl_block(flows.folded(members, groups) if folded else flows, task)
-        return self.made[key]
+                self.blocks[key] = _nccl_block(flows.folded(members, groups) if folded else flows, task)
+        return self.blocks[key]
 
     def _of_joined_nodes(self, task: Collective, cluster: Cluster) -> Block:
         """Return the block of collectives on endpoints of several nodes: the flows of all groups of ranks as one."""
         key = task.op, NCCL, task.bytes, task.calls, len(task.group), task.local, task.stride
-        if key not in self.made:
-            found, flows = joined_flows(cluster, self.nccl, task, self.fabric.folded)
+        if key not in self.blocks:
+            one_group, flows = joined_flows(cluster, self.nccl, task, self.fabric.folded)
             if flows is None or (self.nvlink_is_free and not spans_nodes(task, cluster.per_node)):
-                self.made[key] = replace(JOIN, seconds=np.array([found.alone]))
+                self.blocks[key] = replace(JOIN, seconds=np.array([one_group.alone]))
             else:
-                self.made[key] = replace(
+                self.blocks[key] = replace(
                     JOIN,
                     share=np.array([flows.total / task.bytes]),
                     connection=np.zeros(1, np.int32),
                     connections=np.zeros((3, 1), np.int64),
                     waits=np.full(1, -1.0),
                     reduces=task.op == "all_reduce",
-                    seconds=np.array([found.wait]),
+                    seconds=np.array([one_group.wait]),
                     flows=flows,
                 )
-        return self.made[key]
+        return self.blocks[key]
 
     def _algorithm(self, task: Collective, where: str) -> str:
         if task.local < 1:
@@ -224,11 +224,11 @@ def joined_flows(
     number = dict[int, int]()
     members = tuple(number.setdefault(gpu // cluster.per_node, len(number)) for gpu in ranks[0].tolist())
     groups = len(ranks)
-    found = flows_of_calls(cluster, nccl, task, groups, members)
-    if not found.flows:
-        return found, None
-    source, target, bytes, limit, channel = (np.array(column) for column in zip(*found.flows, strict=True))
-    return found, GpuFlows(
+    one_group = flows_of_calls(cluster, nccl, task, groups, members)
+    if not one_group.flows:
+        return one_group, None
+    source, target, bytes, limit, channel = (np.array(column) for column in zip(*one_group.flows, strict=True))
+    return one_group, GpuFlows(
         source=ranks[:, source].ravel(),
         target=ranks[:, target].ravel(),
         channel=np.tile(channel, groups),

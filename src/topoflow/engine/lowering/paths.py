@@ -60,11 +60,11 @@ class GpuFlows:
     @cached_property
     def ends(self) -> bytes:
         """Return the same of two that differ in their shares and limits only."""
-        return b"".join(each.tobytes() for each in (self.source, self.target, self.channel))
+        return b"".join(column.tobytes() for column in (self.source, self.target, self.channel))
 
 
 def union(links: Ints, path: Offsets, share: Floats, paths: int) -> PathSet:
-    """The links of all subflows of each path, with the share of those that cross them, the last hops last.
+    """Return the links of all subflows of each path, with the share of those that cross them, the last hops last.
 
     ``links`` [S, most hops] are the subflows as ``Routes.links`` gives them, ``path`` [S] the path of each, ascending.
     Two subflows 0-1-3 and 0-2-3 with half of the bytes each cross 0 and 3 with all bytes, and 1 and 2 with half.
@@ -73,8 +73,8 @@ def union(links: Ints, path: Offsets, share: Floats, paths: int) -> PathSet:
     row, column = np.nonzero(is_hop)
     if len(links) == paths:  # one subflow each, as most have; it crosses a link at most once
         return PathSet(offsets(is_hop.sum(axis=1)), links[is_hop], np.ones(len(row)), None)
-    each = offsets(np.bincount(path, minlength=paths))
-    alternatives = Alternatives(each, offsets(is_hop.sum(axis=1)), links[is_hop], share)
+    subflow_offsets = offsets(np.bincount(path, minlength=paths))
+    alternatives = Alternatives(subflow_offsets, offsets(is_hop.sum(axis=1)), links[is_hop], share)
     order = np.lexsort((-column, row))
     row, link = row[order], links[is_hop][order]
     rest = np.arange(len(row)) - np.searchsorted(row, row)  # hops after the link, in its subflow
@@ -132,12 +132,12 @@ class JoinedPaths:
     def of(gpus: Fabric, real: Ints, links: Ints) -> JoinedPaths:
         """Return those of flows over ``real`` links of ``gpus`` [S, most hops], which ``links`` stand for."""
         order = np.lexsort(links.T)
-        own = links[order]
-        first = np.flatnonzero(np.append(True, (own[1:] != own[:-1]).any(axis=1)))
+        sorted_links = links[order]
+        first = np.flatnonzero(np.append(True, (sorted_links[1:] != sorted_links[:-1]).any(axis=1)))
         flow, hop = np.nonzero(real != NO_LINK)
         crossed, number = np.unique(real[flow, hop], return_inverse=True)
         return JoinedPaths(
-            links=own[first],
+            links=sorted_links[first],
             order=order.astype(np.int32),
             first=first,
             flow=flow.astype(np.int32),
@@ -211,7 +211,7 @@ def _folded(route: FoldedRoutes, routing: Routing, connections: Connections, see
 def _rerouted(
     fabric: Fabric, route: Rerouted, routing: Routing, connections: Connections, seed: int
 ) -> tuple[Ints, Split]:
-    """The same after a failure: what was chosen before it, as far as it is whole.
+    """Return the subflows after a failure: those chosen before it, as far as their paths are whole.
 
     A connection that lost some of its paths spreads its bytes over its others. One that lost all of them chooses among
     what is left, by other hashes, so that connections which shared a lost path part. So a failure moves no connection
@@ -223,22 +223,24 @@ def _rerouted(
     before, split = _subflows(route.intact, routing, nodes, seed)
     is_hop = before != NO_LINK
     links = np.where(is_hop, route.number[before], NO_LINK)
-    whole = ~(is_hop & (links == NO_LINK)).any(axis=1)
-    kept = np.bincount(split.connection, np.where(whole, split.share, 0.0), len(connections.source))
-    touched = np.bincount(split.connection[~whole], minlength=len(kept)) > 0
-    lost = np.flatnonzero(touched & (kept == 0))
-    own = split.connection[whole]
-    share = np.where(touched[own], split.share[whole] / kept[own], split.share[whole])
-    rest = Connections(*(each[lost] for each in connections))
-    others, again = _chosen(fabric, routing, rest, seed ^ AGAIN)
-    connection = np.concatenate([own, lost[again.connection]])
+    is_intact = ~(is_hop & (links == NO_LINK)).any(axis=1)
+    intact_share = np.bincount(split.connection, np.where(is_intact, split.share, 0.0), len(connections.source))
+    touched = np.bincount(split.connection[~is_intact], minlength=len(intact_share)) > 0
+    lost = np.flatnonzero(touched & (intact_share == 0))
+    intact = split.connection[is_intact]
+    share = np.where(touched[intact], split.share[is_intact] / intact_share[intact], split.share[is_intact])
+    unconnected = Connections(*(field[lost] for field in connections))
+    others, new_split = _chosen(fabric, routing, unconnected, seed ^ AGAIN)
+    connection = np.concatenate([intact, lost[new_split.connection]])
     order = np.argsort(connection, kind="stable")
     numbers, shares = (
-        np.concatenate(parts)[order] for parts in ((split.number[whole], again.number), (share, again.share))
+        np.concatenate(parts)[order]
+        for parts in ((split.number[is_intact], new_split.number), (share, new_split.share))
     )
     hops = max(links.shape[1], others.shape[1])
     rows = [
-        np.pad(each, ((0, 0), (0, hops - each.shape[1])), constant_values=NO_LINK) for each in (links[whole], others)
+        np.pad(part, ((0, 0), (0, hops - part.shape[1])), constant_values=NO_LINK)
+        for part in (links[is_intact], others)
     ]
     return np.concatenate(rows)[order].astype(np.int32), Split(connection[order], numbers, shares)
 
@@ -293,7 +295,7 @@ def _joined(tables: Sequence[PathTable]) -> PathTable:
 
 
 def _contents(hops: PathSet) -> list[bytes]:
-    """The links of each path, and its alternatives where there are several, as one word."""
+    """Return the links of each path, and its alternatives where there are several, as one word."""
     count = np.diff(hops.offsets)
     rows = np.full((len(count), int(count.max(initial=0))), NO_LINK, np.int32)
     rows[np.arange(rows.shape[1]) < count[:, None]] = hops.links
@@ -305,8 +307,8 @@ def _contents(hops: PathSet) -> list[bytes]:
         of = hops.alternatives
         for path in np.unique(np.repeat(np.arange(len(count)), count)[hops.weights < 1]).tolist():
             first, last = of.offsets[path], of.offsets[path + 1]
-            own = of.hop_offsets[first : last + 1]
-            parts = (of.links[own[0] : own[-1]], own - own[0], of.share[first:last])
+            hop_offsets = of.hop_offsets[first : last + 1]
+            parts = (of.links[hop_offsets[0] : hop_offsets[-1]], hop_offsets - hop_offsets[0], of.share[first:last])
             words[path] = SEPARATOR.join(part.tobytes() for part in parts)
     return words
 
@@ -386,23 +388,23 @@ class Paths:
         """Return the path of each connection, all with the same limit."""
         servers = self.fabric.servers
         key, inverse = np.unique((channel * servers + source) * servers + target, return_inverse=True)
-        taken, keys = self.taken.setdefault((reduces, limit), {}), key.tolist()
-        new = np.array([each for each in keys if each not in taken], np.int64)
+        known, keys = self.taken.setdefault((reduces, limit), {}), key.tolist()
+        new = np.array([connection for connection in keys if connection not in known], np.int64)
         if len(new):
-            taken.update(zip(new.tolist(), self._connect(new, limit, reduces).tolist(), strict=True))
-        paths = np.fromiter(map(taken.__getitem__, keys), np.int32, len(keys))
+            known.update(zip(new.tolist(), self._connect(new, limit, reduces).tolist(), strict=True))
+        paths = np.fromiter(map(known.__getitem__, keys), np.int32, len(keys))
         connected: Ints = paths[inverse.reshape(source.shape)]
         return connected
 
     def _connect(self, key: Offsets, limit: float, reduces: bool) -> Ints:
-        """The paths of connections that have none yet."""
+        """Return the paths of connections that have none yet."""
         servers = self.fabric.servers
         source, target = key // servers % servers, key % servers
-        apart = (source != target) | (key >= servers**2)  # on channels inside a node
-        connections = Connections(source[apart], target[apart], key[apart] // servers**2)
+        is_sent = (source != target) | (key >= servers**2)  # on channels inside a node
+        connections = Connections(source[is_sent], target[is_sent], key[is_sent] // servers**2)
         paths = np.full(len(key), NO_PATH, np.int32)
         fabric = self.fabric.for_reductions if reduces else self.fabric
-        paths[apart] = self._enter(routed(fabric, self.rule, connections, self.seed), limit)
+        paths[is_sent] = self._enter(routed(fabric, self.rule, connections, self.seed), limit)
         return paths
 
     def _enter(self, hops: PathSet, limit: float) -> Ints:

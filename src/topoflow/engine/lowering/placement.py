@@ -79,7 +79,7 @@ class Placer:
         self._blocks: dict[tuple[str, bool], BlockBuilder] = {}  # by what rings are, and ``nvlink_is_free``
 
     def place(self, traffic: Traffic, name: str) -> World:
-        """``traffic`` as a world of that ``name``.
+        """Return ``traffic`` as a world of that ``name``.
 
         Raises ``ValueError`` for an algorithm that an operation does not have, for more servers than the fabric's, and
         for two servers without a path.
@@ -90,8 +90,8 @@ class Placer:
             raise ValueError(f"{traffic.name}.servers: must be at most the {most}, got {traffic.servers}")
         rings = self.lowering.decided(traffic).rings
         free = nvlink_is_free(traffic, fabric)
-        made = BlockBuilder(fabric, self.lowering.all_reduce, rings, self.lowering.nccl, free)
-        blocks = self._blocks.setdefault((rings, free), made)
+        builder = BlockBuilder(fabric, self.lowering.all_reduce, rings, self.lowering.nccl, free)
+        blocks = self._blocks.setdefault((rings, free), builder)
         placed, path = self._collectives(traffic, blocks), self._transfers(traffic)
         launch = self._launch(traffic)
         graph = Assembly(traffic, placed, path, self._paths.arrays(), launch).graph(fabric.links, self._next_hops)
@@ -105,15 +105,15 @@ class Placer:
         if self.lowering.all_reduce != NCCL or cluster is None or not len(sends):
             return launch
         nodes = [node_of(self.fabric, ends[sends].astype(np.int64)) for ends in (traffic.source, traffic.target)]
-        apart = nodes[0] != nodes[1]
-        for far in set(apart.tolist()):
-            launch[sends[apart == far]] = send_wait(cluster.node, self.lowering.nccl, far)
+        between_nodes = nodes[0] != nodes[1]
+        for far in set(between_nodes.tolist()):
+            launch[sends[between_nodes == far]] = send_wait(cluster.node, self.lowering.nccl, far)
         return launch
 
     @property
     def waits(self) -> bool:
         """Return whether a task that was placed waits for the latency of its path more often than its flow does."""
-        return any(block.waits.any() for blocks in self._blocks.values() for block in blocks.made.values())
+        return any(block.waits.any() for blocks in self._blocks.values() for block in blocks.blocks.values())
 
     def _collectives(self, traffic: Traffic, blocks: BlockBuilder) -> list[PlacedCollectives]:
         """Return the collectives by their blocks, in the order of the first collective of each block."""
@@ -122,11 +122,11 @@ class Placer:
         differs = (np.diff(traffic.operation[tasks]) != 0) | (np.diff(traffic.bytes[tasks]) != 0)
         alike = np.split(tasks, np.flatnonzero(differs) + 1) if len(tasks) else []
         cases: dict[int, tuple[Block, list[Offsets], list[tuple[int, ...]]]] = {}  # by block
-        for own in sorted(alike, key=lambda own: int(own[0])):
-            task = traffic.operations[traffic.operation[own[0]]].task(float(traffic.bytes[own[0]]))
-            block = blocks.of(task, traffic.where(int(own[0])), traffic.ranks_per_server)
+        for equal_tasks in sorted(alike, key=lambda equal_tasks: int(equal_tasks[0])):
+            task = traffic.operations[traffic.operation[equal_tasks[0]]].task(float(traffic.bytes[equal_tasks[0]]))
+            block = blocks.of(task, traffic.where(int(equal_tasks[0])), traffic.ranks_per_server)
             _, same, groups = cases.setdefault(id(block), (block, [], []))
-            same.append(own)
+            same.append(equal_tasks)
             groups.append(task.group)
         return [self._placed(*case) for case in cases.values()]
 
@@ -139,19 +139,19 @@ class Placer:
             path = self._paths.connections(*ends, block.limit, reduces=block.reduces)
         else:
             path = self._paths.of_flows(block.flows, servers)[:, None]
-        group = np.repeat([number[each] for each in groups], [len(each) for each in tasks])
+        group = np.repeat([number[ranks] for ranks in groups], [len(part) for part in tasks])
         return PlacedCollectives(np.concatenate(tasks), block, group, ends, path)
 
     def _transfers(self, traffic: Traffic) -> Ints:
-        """[K] the path of each transfer: its own, or that of its connection."""
+        """Return [K] the path of each transfer: its own, or that of its connection."""
         path = np.full(len(traffic), NO_PATH, np.int32)
         plain = traffic.is_transfer
-        own = sorted({*traffic.limit, *traffic.subflows})
-        plain[own] = False
+        single_tasks = sorted({*traffic.limit, *traffic.subflows})
+        plain[single_tasks] = False
         tasks = np.flatnonzero(plain)
         source, target = traffic.source[tasks].astype(np.int64), traffic.target[tasks].astype(np.int64)
         path[tasks] = self._paths.connections(source, target, np.zeros_like(source))
-        for task in own:
+        for task in single_tasks:
             path[task] = self._paths.transfer(traffic, task)
         return path
 
@@ -189,16 +189,16 @@ class Placements:
 
     def place(self, traffic: Traffic, fabric: Fabric, lowering: Lowering, name: str) -> World:
         """Return the world of ``traffic``, as ``Placer.place`` does."""
-        asked = (id(traffic), lowering, fabric.wiring)
-        key: Hashable = (asked, fabric.latency.tobytes()) if asked in self.waiting else asked
+        base_key = (id(traffic), lowering, fabric.wiring)
+        key: Hashable = (base_key, fabric.latency.tobytes()) if base_key in self.waiting else base_key
         if key in self.known:
             _, world = self.known[key]
             return World(name, world.graph, fabric.bandwidth, fabric.latency, fabric, world.routing, world.seed)
         placer = Placer(fabric, lowering)
         world = placer.place(traffic, name)
         if placer.waits:
-            self.waiting.add(asked)
-            key = asked, fabric.latency.tobytes()
+            self.waiting.add(base_key)
+            key = base_key, fabric.latency.tobytes()
         self.known[key] = traffic, world
         return world
 

@@ -71,16 +71,16 @@ class Packet(PacketSettings):
     lower_bound_of: ClassVar[str] = ""
 
     def refuses(self, world: World) -> str | None:
-        """Networks with slots or changing circuits, and flows over several paths that are given only as their union."""
+        """Refuse networks with slots or changing circuits, and several paths of a flow given only as their union."""
         if world.fabric is not None and world.changes_circuits:
             return f"fabric: must keep its circuits with fidelity={self.name}, got {world.fabric.name}"
         if has_slots(world.fabric):
-            law = f"must have switches with buffers with fidelity={self.name} (slots: fidelity=slotted)"
-            return f"fabric: {law}, got {_fabric(world)}"
+            requirement = f"must have switches with buffers with fidelity={self.name} (slots: fidelity=slotted)"
+            return f"fabric: {requirement}, got {_fabric(world)}"
         weight = world.graph.path_weight
         if world.graph.alternatives is None and weight is not None and len(weight) and weight.min() < 1:
-            law = f"paths must be known one by one with fidelity={self.name}"
-            return f"routing: {law}, got only their union in {world.name}"
+            requirement = f"paths must be known one by one with fidelity={self.name}"
+            return f"routing: {requirement}, got only their union in {world.name}"
         if self.is_sst:
             return self._sst_refuses(world)
         if self.in_turn and world.graph.next_hops is not None:
@@ -103,8 +103,10 @@ class Packet(PacketSettings):
         if graph.alternatives is None:
             return None
         if _leaves_by_several(graph):
-            law = f"must be {usual} where a message leaves by several interfaces of its server, as in {world.name}"
-            return f"packet.{field}: {law}, got {value}"
+            requirement = (
+                f"must be {usual} where a message leaves by several interfaces of its server, as in {world.name}"
+            )
+            return f"packet.{field}: {requirement}, got {value}"
         return self._overtaking_refuses(world)
 
     def _overtaking_refuses(self, world: World, adapts: bool = False) -> str | None:
@@ -114,16 +116,16 @@ class Packet(PacketSettings):
         if adapts:
             return f"routing: must not adapt with packet.control=hpcc, got {world.routing} in {world.name}"
         if self.in_turn or self.numbers_drawn > 1:
-            law = f"must be message with packet.control=hpcc and several paths, as in {world.name}"
-            return f"packet.draws: {law}, got {self.draws}"
+            requirement = f"must be message with packet.control=hpcc and several paths, as in {world.name}"
+            return f"packet.draws: {requirement}, got {self.draws}"
         return None
 
     def _sst_refuses(self, world: World) -> str | None:
-        """All but the routings of a dragonfly that SST has, and what its NICs do not do."""
+        """Refuse all but the routings of a dragonfly that SST has, and what its NICs do not do."""
         hops, limit = world.graph.next_hops, world.graph.path_limit
         if hops is None or world.routing not in SST_ROUTINGS:
-            law = f"must be one of {', '.join(SST_ROUTINGS)} with packet.model=sst"
-            return f"routing: {law}, got {world.routing} in {world.name}"
+            requirement = f"must be one of {', '.join(SST_ROUTINGS)} with packet.model=sst"
+            return f"routing: {requirement}, got {world.routing} in {world.name}"
         if hops.levels != DRAGONFLY:
             return f"fabric: must be a dragonfly with packet.model=sst, got {_fabric(world)}"
         if limit is not None and np.isfinite(limit).any():
@@ -152,7 +154,7 @@ class Packet(PacketSettings):
                 layouts[key] = layout_of(world.graph, self, world.routing)
             prepared.append(Prepared(world, layouts[key], numbers(world, layouts[key], self), self.is_sst))
         if not run.device.on_cuda:
-            hops = sum(packet_hops(each.world.graph, each.layout, self._packets(each)) for each in prepared)
+            hops = sum(packet_hops(item.world.graph, item.layout, self._packets(item)) for item in prepared)
             if text := notice(hops, min(count_threads(run.threads) or os.cpu_count() or 1, len(prepared))):
                 run.observer.note(text)
         return in_pieces(
@@ -201,13 +203,13 @@ class Packet(PacketSettings):
             raise ValueError(f"{world.name}: every flow must get bandwidth, got none for {world.graph.where(starved)}")
 
     def _steps(self, prepared: Sequence[Prepared], device: DeviceMemory, threads: int | None) -> Steps[list[Timeline]]:
-        batch = pack(*zip(*((each.world, each.layout, each.amounts) for each in prepared), strict=True))
+        batch = pack(*zip(*((item.world, item.layout, item.amounts) for item in prepared), strict=True))
         arrays = batch.arrays
         if device.torch is not None:
             arrays = device.put({name: arrays[name] for name in arrays if name not in SHARED})
             arrays |= {name: device.shared(len(batch.arrays[name])) for name in SHARED}
         status, count = np.asarray(arrays["status"]), count_threads(threads)
-        packets = [self._packets(each) for each in prepared] if device.torch is None else []
+        packets = [self._packets(item) for item in prepared] if device.torch is None else []
 
         def done() -> float:
             ended = np.count_nonzero((status != _C.PENDING) & (status != _C.RUNNING))
@@ -288,12 +290,14 @@ class Prepared:
 
 
 def _needed(prepared: Prepared) -> int:
-    """B of its arrays. Raises ``ValueError`` where its state is too large for any device."""
+    """Return the B of a world's arrays. Raises ``ValueError`` where its state is too large for any device."""
     world, layout, amounts = prepared.world, prepared.layout, prepared.amounts
     _refuse_large(world, prepared.state)
     if DEPTH * amounts.depths > HOST_MEMORY:
-        law = f"depths of queues over time must take at most {HOST_MEMORY / 2**30:.0f} GiB"
-        raise ValueError(f"packet.samples: {law}, got {DEPTH * amounts.depths / 2**30:.1f} GiB for {world.name}")
+        requirement = f"depths of queues over time must take at most {HOST_MEMORY / 2**30:.0f} GiB"
+        raise ValueError(
+            f"packet.samples: {requirement}, got {DEPTH * amounts.depths / 2**30:.1f} GiB for {world.name}"
+        )
     return (
         64 * world.graph.tasks
         + 32 * len(layout.edge_port)
@@ -305,8 +309,8 @@ def _needed(prepared: Prepared) -> int:
 
 def _refuse_large(world: World, bytes: int) -> None:
     if bytes > 16 * HOST_MEMORY:
-        law = f"a world's buffers must take at most {16 * HOST_MEMORY / 2**30:.0f} GiB"
-        raise ValueError(f"packet.buffer: {law}, got {bytes / 2**30:.1f} GiB for {world.name}")
+        requirement = f"a world's buffers must take at most {16 * HOST_MEMORY / 2**30:.0f} GiB"
+        raise ValueError(f"packet.buffer: {requirement}, got {bytes / 2**30:.1f} GiB for {world.name}")
 
 
 def _starved(world: World) -> int:
@@ -328,8 +332,8 @@ def _raise_unfinished(batch: PacketBatch, settings: PacketSettings) -> None:
         if status[index] == _C.BLOCKED:
             ports = listed([world.where_link(link) for link in circle(batch, index)])
             channels = f"packet.virtual_channels={settings.virtual_channels}"
-            law = "buffers must not wait for each other in a circle"
-            failures.append(f"{name}: {law}, got that of {ports} with {channels}")
+            requirement = "buffers must not wait for each other in a circle"
+            failures.append(f"{name}: {requirement}, got that of {ports} with {channels}")
         elif status[index] == _C.STARVED:
             losses = f"a message whose packets were lost {_C.MOST_LOSSES} times each"
             failures.append(f"{name}: every message must arrive, got {losses} (packet.timeout, packet.window)")
@@ -343,7 +347,7 @@ def _raise_unfinished(batch: PacketBatch, settings: PacketSettings) -> None:
 
 
 def circle(batch: PacketBatch, index: int) -> list[int]:
-    """Links whose buffers are full and wait for each other, each for the next and the last for the first."""
+    """Return links whose buffers are full and wait for each other, each for the next and the last for the first."""
     waits, layout = batch.of("waits_for", index), batch.layouts[index]
     channel = int(np.flatnonzero(waits != NONE)[0])
     seen: dict[int, int] = {}
@@ -352,8 +356,8 @@ def circle(batch: PacketBatch, index: int) -> list[int]:
             break
         seen[channel] = step
         channel = int(waits[channel])
-    found = [each for each, step in seen.items() if step >= seen.get(channel, 0)]
-    links: list[int] = layout.port_link[layout.channel_port[found]].tolist()
+    circle_channels = [waiting_channel for waiting_channel, step in seen.items() if step >= seen.get(channel, 0)]
+    links: list[int] = layout.port_link[layout.channel_port[circle_channels]].tolist()
     return links
 
 
@@ -361,14 +365,14 @@ def _timeline(batch: PacketBatch, index: int, settings: PacketSettings) -> Timel
     world, layout = batch.worlds[index], batch.layouts[index]
     start, finish = (_seconds(batch.of(name, index)) for name in ("start", "finish"))
     carried = _on_links(world.graph, layout.port_link, batch.of("port_bytes", index))
-    found = timeline(world, start, finish, carried)
-    return replace(found, ports=_ports(batch, index, settings))
+    simulated = timeline(world, start, finish, carried)
+    return replace(simulated, ports=_ports(batch, index, settings))
 
 
 def _ports(batch: PacketBatch, index: int, settings: PacketSettings) -> Ports:
     world, layout = batch.worlds[index], batch.layouts[index]
 
-    def each(name: str) -> Floats:
+    def by_link(name: str) -> Floats:
         return _on_links(world.graph, layout.port_link, batch.of(name, index))
 
     fullest = np.zeros(world.graph.links)
@@ -379,19 +383,19 @@ def _ports(batch: PacketBatch, index: int, settings: PacketSettings) -> Ports:
         np.add.at(fullest, layout.port_link[layout.channel_port], taken)
     end = int(batch.of("finish", index).max(initial=0, where=batch.of("finish", index) < _C.NEVER))
     rest = end - batch.of("free", index)  # ps, since the port last sent
-    sent = each("active")
+    sent = by_link("active")
     if settings.is_sst:  # a message has arrived with its last head, while ports may still send
         sent -= _on_links(world.graph, layout.port_link, np.maximum(-rest, 0))
     return Ports(
         active=sent / SECOND,
-        stalled=each("stalled") / SECOND,
-        packets=each("packets").astype(np.int64),
+        stalled=by_link("stalled") / SECOND,
+        packets=by_link("packets").astype(np.int64),
         idle_intervals=_idle(world.graph, layout, batch.of("idle_intervals", index) + (rest > 0), end > 0),
         idle_1us=_idle(world.graph, layout, batch.of("idle_1us", index) + (rest > MICROSECOND), end > MICROSECOND),
         idle_1ms=_idle(world.graph, layout, batch.of("idle_1ms", index) + (rest > MILLISECOND), end > MILLISECOND),
         fullest=fullest,
-        lost=each("lost").astype(np.int64),
-        marked=each("marked").astype(np.int64),
+        lost=by_link("lost").astype(np.int64),
+        marked=by_link("marked").astype(np.int64),
         latency=_histogram(*batch.latencies(index, "latency")),
         message_latency=_histogram(*batch.latencies(index, "message_latency")),
         queues=_queues(batch, index, settings, fullest, end) if settings.samples else None,
@@ -418,10 +422,10 @@ def _queues(batch: PacketBatch, index: int, settings: PacketSettings, fullest: F
 
 
 def _idle(graph: LoweredGraph, layout: PortLayout, counts: Offsets, whole: bool) -> Offsets:
-    """[L] of what ports have [N]; one that nothing crosses is idle once, for the ``whole`` time."""
-    found = np.full(graph.links, int(whole))
-    found[layout.port_link] = counts
-    return found
+    """Return [L] the ``counts`` [N] of ports by link; one that nothing crosses is idle once, for the ``whole`` time."""
+    by_link = np.full(graph.links, int(whole))
+    by_link[layout.port_link] = counts
+    return by_link
 
 
 def _histogram(counts: Offsets, total: int, largest: int) -> Histogram:
@@ -443,7 +447,7 @@ def _seconds(times: Offsets) -> Floats:
 
 
 def _on_links(graph: LoweredGraph, links: Ints, values: Offsets) -> Floats:
-    """[L] of what ports have [N]; 0 where no port is."""
-    found = np.zeros(graph.links)
-    found[links] = values
-    return found
+    """Return [L] the ``values`` [N] of ports by link; 0 where no port is."""
+    by_link = np.zeros(graph.links)
+    by_link[links] = values
+    return by_link

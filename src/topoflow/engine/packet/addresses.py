@@ -72,8 +72,8 @@ def lay_out_addresses(graph: LoweredGraph, hops: NextHops, routing: str, channel
     """Raises ``ValueError`` for fewer virtual channels than the routing needs, and for too many cables."""
     needed = channels_of(hops, routing)
     if channels is not None and channels < needed:
-        law = f"must be at least {needed} with routing={routing}"
-        raise ValueError(f"packet.virtual_channels: {law}, got {channels}")
+        requirement = f"must be at least {needed} with routing={routing}"
+        raise ValueError(f"packet.virtual_channels: {requirement}, got {channels}")
     if hops.cables > MAX_CABLES:
         raise ValueError(f"fabric.global_links: must be at most {MAX_CABLES} with routing={routing}, got {hops.cables}")
     node = np.where(hops.source >= 0, hops.source, hops.target)
@@ -127,13 +127,13 @@ def lay_out_addresses(graph: LoweredGraph, hops: NextHops, routing: str, channel
 
 
 def _channels(hops: NextHops, needed: int) -> Ints:
-    """[L] virtual channels of each link."""
-    found: Ints = np.select([hops.level == UP, hops.level == DOWN], [1, 0], needed).astype(np.int32)
-    return found
+    """Return [L] the number of virtual channels of each link."""
+    channels: Ints = np.select([hops.level == UP, hops.level == DOWN], [1, 0], needed).astype(np.int32)
+    return channels
 
 
 def by_ports_of_routers(layout: AddressedLayout) -> AddressedLayout:
-    """A dragonfly whose ``first_seen`` is the order of the routers' ports where its links end, not that of links.
+    """Return a dragonfly whose ``first_seen`` is the order of the routers' ports where links end, not that of links.
 
     Of a router these are the ports of its endpoints, those of its group in the order of its routers, and those between
     groups in the order of the wiring. Source: SST 16, merlin's pymerlin-topo-dragonfly.py numbers ports so.
@@ -141,8 +141,8 @@ def by_ports_of_routers(layout: AddressedLayout) -> AddressedLayout:
     hops = layout.next_hops
     level, place = hops.level.astype(np.int64), layout.port_link.astype(np.int64)
     router, other, turn = np.nonzero((hops.outside >= 0) & (level[hops.outside] == GLOBAL))
-    own = router // hops.routers_per_group
-    place[hops.outside[router, other, turn]] = WIRINGS[hops.wiring](other, own, turn, hops.groups)
+    group = router // hops.routers_per_group
+    place[hops.outside[router, other, turn]] = WIRINGS[hops.wiring](other, group, turn, hops.groups)
     first_seen = np.empty(len(place), np.int32)
     first_seen[np.lexsort((place, level))] = np.arange(len(place))
     return replace(layout, first_seen=first_seen)

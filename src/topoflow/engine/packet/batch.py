@@ -89,11 +89,13 @@ class PacketBatch:
 
 
 def pack(worlds: Sequence[World], layouts: Sequence[PortLayout], amounts: Sequence[Numbers]) -> PacketBatch:
-    """A batch of these worlds."""
+    """Return a batch of these worlds."""
     graphs = [world.graph for world in worlds]
     repeats = any(graph.rounds > 1 for graph in graphs)
     waits = [Waits.of(graph, repeats) for graph in graphs]
-    sends = [_roots(world.graph, layout, each) for world, layout, each in zip(worlds, layouts, amounts, strict=True)]
+    sends = [
+        _roots(world.graph, layout, amount) for world, layout, amount in zip(worlds, layouts, amounts, strict=True)
+    ]
     counts = {
         "task": [graph.tasks for graph in graphs],
         "root": [len(layout.root_port) for layout in layouts],
@@ -102,12 +104,12 @@ def pack(worlds: Sequence[World], layouts: Sequence[PortLayout], amounts: Sequen
         "port": [layout.ports for layout in layouts],
         "channel": [layout.channels for layout in layouts],
         "queue": [_queues(layout) for layout in layouts],
-        "depth": [each.depths for each in amounts],
+        "depth": [amount.depths for amount in amounts],
     }
-    arrays = {f"{what}_offsets": offsets(each) for what, each in counts.items()}
+    arrays = {f"{kind}_offsets": offsets(sizes) for kind, sizes in counts.items()}
     for name in ("bytes", "delay", "release", "pace", "byte_time", "latency"):
         arrays[name] = _joined(
-            [getattr(each, name) for each in amounts], np.float64 if name == "byte_time" else np.int64
+            [getattr(amount, name) for amount in amounts], np.float64 if name == "byte_time" else np.int64
         )
     for name in LAYOUT:
         arrays[name] = _joined([getattr(layout, name) for layout in layouts], np.int32)
@@ -115,8 +117,8 @@ def pack(worlds: Sequence[World], layouts: Sequence[PortLayout], amounts: Sequen
         arrays[name] = _joined([getattr(layout, name).view(np.int32) for layout in layouts], np.int32)
     for name in ("allowed", "back", "puller", "pull", "largest", "idle", "target", "unit", "step", "leap", "depth"):
         dtype = np.int64 if name in ("back", "pull", "idle", "target", "unit") else np.int32
-        arrays[name] = _joined([getattr(each.control, name) for each in amounts], dtype)
-    readings = _joined([each.control.telemetry for each in amounts], np.int64)
+        arrays[name] = _joined([getattr(amount.control, name) for amount in amounts], dtype)
+    readings = _joined([amount.control.telemetry for amount in amounts], np.int64)
     arrays |= _addresses(layouts) | {
         "telemetry": offsets(readings) if len(readings) else readings,
         "queue_channel": _channels_of_queues(layouts, arrays["queue_offsets"]),
@@ -127,29 +129,30 @@ def pack(worlds: Sequence[World], layouts: Sequence[PortLayout], amounts: Sequen
         "seed": np.array([world.seed & 2**64 - 1 for world in worlds], np.uint64).view(np.int64),
         "pending": _joined([np.diff(graph.after_offsets) for graph in graphs], np.int32),
         "resource": filled([graph.resource for graph in graphs], counts["task"], -1),
-        "follower_offsets": _chained([each.follower_offsets for each in waits]),
-        "followers": _joined([each.followers for each in waits], np.int32),
-        "waited": _joined([each.delay - each.handshake for each in amounts], np.int64),
+        "follower_offsets": _chained([wait.follower_offsets for wait in waits]),
+        "followers": _joined([wait.followers for wait in waits], np.int32),
+        "waited": _joined([amount.delay - amount.handshake for amount in amounts], np.int64),
         "rounds": np.array([graph.rounds for graph in graphs], np.int64),
-        "tokens": _joined([each.tokens for each in waits], np.int32),
-        "awaited_offsets": _chained([each.awaited_offsets for each in waits]) if repeats else np.zeros(0, np.int64),
-        "awaited": _joined([each.awaited for each in waits], np.int32),
+        "tokens": _joined([wait.tokens for wait in waits], np.int32),
+        "awaited_offsets": _chained([wait.awaited_offsets for wait in waits]) if repeats else np.zeros(0, np.int64),
+        "awaited": _joined([wait.awaited for wait in waits], np.int32),
         "port_queues": _chained([layout.port_queues for layout in layouts]),
-        "buffer": _joined([each.buffer for each in amounts], np.int32),
-        "channel_days": offsets(_joined([each.days for each in amounts], np.int64)),
-        "slot_total": np.array([each.slot_total for each in amounts], np.int64),
-        "under_way": np.array([each.control.under_way for each in amounts], np.int64),
-        "window": np.array([each.window for each in amounts], np.int64),
+        "buffer": _joined([amount.buffer for amount in amounts], np.int32),
+        "channel_days": offsets(_joined([amount.days for amount in amounts], np.int64)),
+        "slot_total": np.array([amount.slot_total for amount in amounts], np.int64),
+        "under_way": np.array([amount.control.under_way for amount in amounts], np.int64),
+        "window": np.array([amount.window for amount in amounts], np.int64),
         "until": np.array([_until(world) for world in worlds], np.int64),
         "order": np.argsort(
-            [-int(each.bytes.sum()) * graph.rounds for each, graph in zip(amounts, graphs, strict=True)], kind="stable"
+            [-int(amount.bytes.sum()) * graph.rounds for amount, graph in zip(amounts, graphs, strict=True)],
+            kind="stable",
         ).astype(np.int32),
         "cancel": np.zeros(1, np.int32),
         "latencies": np.zeros(len(worlds) * _C.LATENCY_BINS, np.int64),
         "message_latencies": np.zeros(len(worlds) * _C.LATENCY_BINS, np.int64),
     }
     counts["world"] = [1] * len(worlds)
-    arrays |= {name: np.zeros(sum(counts[what]), dtype) for name, (dtype, what) in ANSWERS.items()}
+    arrays |= {name: np.zeros(sum(counts[kind]), dtype) for name, (dtype, kind) in ANSWERS.items()}
     return PacketBatch(tuple(worlds), tuple(layouts), arrays)
 
 
@@ -160,25 +163,25 @@ def _queues(layout: PortLayout) -> int:
 
 def _channels_of_queues(layouts: Sequence[PortLayout], begin: Array) -> Array:
     """Return the channel of every queue. Layouts by address have none that is read, and take no memory."""
-    found = np.zeros(int(begin[-1]), np.int32)
+    channels = np.zeros(int(begin[-1]), np.int32)
     for first, layout in zip(begin[:-1].tolist(), layouts, strict=True):
-        found[first : first + len(layout.queue_channel)] = layout.queue_channel
-    return found
+        channels[first : first + len(layout.queue_channel)] = layout.queue_channel
+    return channels
 
 
 def _addresses(layouts: Sequence[PortLayout]) -> dict[str, Array]:
     """Return the routing of each world, and the tables of worlds that are routed by address."""
     tables, sizes = [tables_of(layout) for layout in layouts], [sizes_of(layout) for layout in layouts]
-    arrays: dict[str, Array] = {name: np.array([each[name] for each in sizes], np.int32) for name in sizes[0]}
+    arrays: dict[str, Array] = {name: np.array([size[name] for size in sizes], np.int32) for name in sizes[0]}
     for name in AddressTables._fields:
-        arrays[name] = _joined([getattr(each, name) for each in tables], np.int32)
-    for what, name in (
+        arrays[name] = _joined([getattr(table, name) for table in tables], np.int32)
+    for kind, name in (
         *(("endpoint", "endpoint_router"), ("router", "router_group")),
         *(("inside", "inside"), ("outside", "outside")),
     ):
-        arrays[f"{what}_offsets"] = offsets([len(getattr(each, name)) for each in tables])
+        arrays[f"{kind}_offsets"] = offsets([len(getattr(table, name)) for table in tables])
     begin = [sets_of(layout).begin for layout in layouts]
-    arrays["set_offsets"], arrays["set_begin"] = offsets([len(each) - 1 for each in begin]), _chained(begin)
+    arrays["set_offsets"], arrays["set_begin"] = offsets([len(row) - 1 for row in begin]), _chained(begin)
     return arrays
 
 

@@ -35,9 +35,9 @@ def draws(seed: int, task: int, number: int, branch: int) -> tuple[int, int, int
 
 def shuffled(seed: int, task: int, cycle: int, branch: int, edges: int) -> list[int]:
     """Return the edges of a branch in the order in which packets take them (``csrc/packet/routing/cycles.h``)."""
-    found, key = list(range(edges)), (seed & WORD, seed >> 32 & WORD)
+    order, key = list(range(edges)), (seed & WORD, seed >> 32 & WORD)
     for i in range(edges):
         word = philox((CYCLE + i // 4, task, cycle, branch), key)[i % 4]
         other = i + below(word, edges - i)
-        found[i], found[other] = found[other], found[i]
-    return found
+        order[i], order[other] = order[other], order[i]
+    return order

@@ -104,14 +104,14 @@ def lay_out(graph: LoweredGraph, virtual_channels: int | None, *, output_queues:
     virtual = _virtual_channels(hop_port, rows.begin[:-1], is_last, len(port_link))
     needed = int(virtual[~is_last].max(initial=0)) + 1
     most = needed if virtual_channels is None else virtual_channels
-    kept = np.minimum(virtual, most - 1)[~is_last]
+    limited = np.minimum(virtual, most - 1)[~is_last]
     hop_channel = np.full(len(hop_port), NONE, np.int32)
-    hop_channel[~is_last], key = numbered(hop_port[~is_last].astype(np.int64) * most + kept)
+    hop_channel[~is_last], key = numbered(hop_port[~is_last].astype(np.int64) * most + limited)
     hop_queue, queue_channel, port_queue = _queues(hop_port, hop_channel, is_last, output_queues)
     hops = HopArrays(hop_port, hop_channel, hop_queue, is_last)
     paths = len(graph.path_offsets) - 1
     port_queues = offsets(np.bincount(port_queue[0], minlength=len(port_link)))
-    found = PortLayout(
+    layout = PortLayout(
         **_steps(rows, hops, paths, port_queues, port_queue),
         port_link=port_link.astype(np.int32),
         channel_port=(key // most).astype(np.int32),
@@ -125,7 +125,7 @@ def lay_out(graph: LoweredGraph, virtual_channels: int | None, *, output_queues:
     )
     is_first = np.zeros(len(hop_port), np.bool_)
     is_first[rows.begin[:-1]] = True
-    return by_switch(found, switches(hop_port, is_first, found.ports))
+    return by_switch(layout, switches(hop_port, is_first, layout.ports))
 
 
 def numbered(keys: Ints | Offsets) -> tuple[Ints, Offsets]:
@@ -232,21 +232,21 @@ def _queues(hop_port: Ints, hop_channel: Ints, is_last: Mask, output: bool) -> t
 
 
 def _virtual_channels(hop_port: Ints, first: Offsets, is_last: Mask, ports: int) -> Ints:
-    """[H] how often a path has gone against the order of the ports, up to and with each hop; the better of two orders.
+    """Return [H] how often a path goes against the order of the ports, up to and with each hop, in the better order.
 
-    The other one is by the last place that a port has on any path: it gives minimal routes of a dragonfly two channels.
+    The second is by the last place that a port has on any path: it gives minimal routes of a dragonfly two channels.
     """
-    (here,) = np.nonzero(~is_last)
+    (hop,) = np.nonzero(~is_last)
     # The last hop of a path holds no buffer, so nothing can wait for it in a circle.
-    here = here[~is_last[here + 1]] if len(here) else here
-    edges = distinct(hop_port[here].astype(np.int64) * ports + hop_port[here + 1]) if ports else here
+    hop = hop[~is_last[hop + 1]] if len(hop) else hop
+    edges = distinct(hop_port[hop].astype(np.int64) * ports + hop_port[hop + 1]) if ports else hop
     place = np.zeros(ports, np.int64)
     np.maximum.at(
         place, hop_port, np.arange(len(hop_port)) - np.repeat(first, np.diff(np.append(first, len(hop_port))))
     )
     orders = _depth_first(edges // max(ports, 1), edges % max(ports, 1), ports), np.lexsort((np.arange(ports), place))
-    falls = [_falls(hop_port, first, here, order) for order in (orders[0], np.argsort(orders[1]))]
-    return min(falls, key=lambda each: int(each[~is_last].max(initial=0)))
+    falls = [_falls(hop_port, first, hop, order) for order in (orders[0], np.argsort(orders[1]))]
+    return min(falls, key=lambda fall: int(fall[~is_last].max(initial=0)))
 
 
 def _falls(hop_port: Ints, first: Offsets, here: Offsets, order: Offsets) -> Ints:

@@ -112,13 +112,13 @@ def _trees(rows: TakenAlternatives, key: Offsets) -> Trees:
 
 
 def _steps(trees: Trees) -> tuple[Offsets, Bounds]:
-    """[N] the step of every node (NONE for paths), and its bound among those that follow the same."""
+    """Return [N] the step of every node (NONE for paths), and its bound among those that follow the same."""
     height = _heights(trees.parent)
     by_parent = np.argsort(trees.parent, kind="stable")[trees.paths :]
     begin = offsets(np.bincount(trees.parent[trees.paths :], minlength=len(height)))
     step = np.full(len(height), NONE, np.int64)
     bound = np.full(len(height), DRAWS - 1)
-    found = 0
+    num_steps = 0
     for level in range(int(height.max(initial=-1)) + 1):
         (node,) = np.nonzero(height == level)
         _, item = rows_of(begin, node)
@@ -126,11 +126,13 @@ def _steps(trees: Trees) -> tuple[Offsets, Bounds]:
         order = np.lexsort((step[child], owner))
         child, owner = child[order], owner[order]
         bound[child] = _bounds(trees.share[child], owner)
-        (own,) = np.nonzero(node >= trees.paths)  # a path is no step
+        (inner,) = np.nonzero(node >= trees.paths)  # a path is no step
         sets = _sets(step[child], bound[child], owner, len(node))
-        _, number = np.unique(trees.key[node[own]] * (int(sets.max(initial=0)) + 1) + sets[own], return_inverse=True)
-        step[node[own]] = found + number.reshape(-1)
-        found += int(number.max(initial=-1)) + 1
+        _, number = np.unique(
+            trees.key[node[inner]] * (int(sets.max(initial=0)) + 1) + sets[inner], return_inverse=True
+        )
+        step[node[inner]] = num_steps + number.reshape(-1)
+        num_steps += int(number.max(initial=-1)) + 1
     return step, bound.astype(np.uint32)
 
 
@@ -148,7 +150,7 @@ def _heights(parent: Offsets) -> Offsets:
 
 
 def _bounds(share: Floats, owner: Offsets) -> Floats:
-    """The greatest draw that takes each of those that follow the same ``owner``, which ascends."""
+    """Return the greatest draw that takes each of those that follow the same ``owner``, which ascends."""
     if not len(share):
         return share
     begin = offsets(np.bincount(owner))  # an owner without any has an empty row
@@ -156,20 +158,20 @@ def _bounds(share: Floats, owner: Offsets) -> Floats:
     reached = offsets(part)
     bound = np.rint((reached[1:] - reached[begin[owner]]) / 2.0**40 * DRAWS) - 1
     bound[begin[1:][np.diff(begin) > 0] - 1] = DRAWS - 1
-    found: Floats = np.clip(bound, 0, DRAWS - 1)
-    return found
+    clipped: Floats = np.clip(bound, 0, DRAWS - 1)
+    return clipped
 
 
 def _sets(step: Offsets, bound: Floats, owner: Offsets, owners: int) -> Offsets:
-    """[owners] equal numbers for those that the same steps follow with the same bounds; ``owner`` ascends."""
-    _, what = np.unique(step * int(DRAWS) + bound.astype(np.int64), return_inverse=True)
-    what = what.reshape(-1)
+    """Return [owners] equal numbers for those that the same steps follow with the same bounds; ``owner`` ascends."""
+    _, label = np.unique(step * int(DRAWS) + bound.astype(np.int64), return_inverse=True)
+    label = label.reshape(-1)
     count = np.bincount(owner, minlength=owners)
     rank = np.arange(len(owner)) - offsets(count)[owner]
-    found = np.zeros(owners, np.int64)
-    many = int(what.max(initial=0)) + 1
+    number_of_set = np.zeros(owners, np.int64)
+    many = int(label.max(initial=0)) + 1
     for place in range(int(count.max(initial=0))):
-        here = np.flatnonzero(rank == place)
-        _, number = np.unique(found[owner[here]] * many + what[here], return_inverse=True)
-        found[owner[here]] = 1 + number.reshape(-1)
-    return found * (int(count.max(initial=0)) + 1) + count
+        members = np.flatnonzero(rank == place)
+        _, number = np.unique(number_of_set[owner[members]] * many + label[members], return_inverse=True)
+        number_of_set[owner[members]] = 1 + number.reshape(-1)
+    return number_of_set * (int(count.max(initial=0)) + 1) + count

@@ -35,7 +35,7 @@ class Numbering(NamedTuple):
 
 
 def switches(hop_port: Ints, is_first: Mask, ports: int) -> Offsets:
-    """[N] the switch that each port is a part of, numbered in the order in which parts have them.
+    """Return [N] the switch that each port is a part of, numbered in the order in which parts have them.
 
     ``hop_port`` [H] are the ports of all paths, one after the other; ``is_first`` [H] where a path begins.
     """
@@ -50,8 +50,8 @@ def switches(hop_port: Ints, is_first: Mask, ports: int) -> Offsets:
     switch = np.where(enters, vertex[end], vertex[begin])
     place = np.arange(len(hop_port)) - np.maximum.accumulate(np.where(is_first, np.arange(len(hop_port)), 0))
     level, seen = np.full(2 * ports, len(hop_port) + 1), np.full(2 * ports, ports)
-    own = ~enters[hop_port]
-    np.minimum.at(level, switch[hop_port[own]], place[own])
+    at_switch = ~enters[hop_port]
+    np.minimum.at(level, switch[hop_port[at_switch]], place[at_switch])
     np.minimum.at(seen, switch, np.arange(ports))
     (known,) = np.nonzero(seen < ports)
     known = known[np.lexsort((seen[known], level[known]))]
@@ -59,24 +59,24 @@ def switches(hop_port: Ints, is_first: Mask, ports: int) -> Offsets:
     share = (np.arange(len(known)) - first + 0.5) / np.bincount(level[known])[level[known]]
     number = np.zeros(2 * ports, np.int64)
     number[known[np.lexsort((level[known], share))]] = np.arange(len(known))
-    found: Offsets = number[switch]
-    return found
+    port_switch: Offsets = number[switch]
+    return port_switch
 
 
-def connected(one: Offsets, other: Offsets, count: int) -> Offsets:
-    """[count] the least vertex of each vertex's component, of edges between ``one`` and ``other``."""
+def connected(first: Offsets, second: Offsets, count: int) -> Offsets:
+    """Return [count] the least vertex of each vertex's component, of edges between ``first`` and ``second``."""
     root = np.arange(count)
     while True:
         least = root.copy()
-        low = np.minimum(root[one], root[other])
-        np.minimum.at(least, root[one], low)
-        np.minimum.at(least, root[other], low)
+        low = np.minimum(root[first], root[second])
+        np.minimum.at(least, root[first], low)
+        np.minimum.at(least, root[second], low)
         while (shorter := least[least]).tobytes() != least.tobytes():
             least = shorter
-        found: Offsets = least[root]
-        if (found == root).all():
-            return found
-        root = found
+        merged: Offsets = least[root]
+        if (merged == root).all():
+            return merged
+        root = merged
 
 
 def by_switch(layout: PortLayout, node: Offsets) -> PortLayout:
@@ -121,12 +121,12 @@ def _queue_numbers(layout: PortLayout, queues: Ints) -> Ints:
 
 
 def _inverse(order: Ints | Offsets) -> Ints:
-    found = np.empty(len(order), np.int32)
-    found[order] = np.arange(len(order), dtype=np.int32)
-    return found
+    inverse = np.empty(len(order), np.int32)
+    inverse[order] = np.arange(len(order), dtype=np.int32)
+    return inverse
 
 
 def renamed(number: Ints, items: Ints) -> Ints:
-    """The new numbers of items; what is below 0 is none of them, and stays."""
-    found: Ints = np.where(items < 0, items, number[items]) if len(number) else items
-    return found
+    """Return the new numbers of items; values below 0 are no items, and stay."""
+    numbers: Ints = np.where(items < 0, items, number[items]) if len(number) else items
+    return numbers

@@ -13,7 +13,7 @@ import numpy as np
 from topoflow.arrays import Floats, Ints, Offsets
 from topoflow.engine.base import AUTO, World
 from topoflow.engine.packet.addresses import AddressedLayout, max_hops, most_slots
-from topoflow.engine.packet.crossed import CrossedLinks
+from topoflow.engine.packet.idle_routes import IdleRoutes
 from topoflow.engine.packet.layout import PortLayout
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.transport import (
@@ -117,8 +117,8 @@ class PacketSettings(Transport):
                 raise ValueError(f"packet.entropies: must be a power of two or null, got {self.entropies}")
             for field in ("model", "draws"):
                 if getattr(self, field) not in (CHOICES[field][0], *CHOSEN):
-                    law = f"must be null with packet.{field}={getattr(self, field)}"
-                    raise ValueError(f"packet.entropies: {law}, got {self.entropies}")
+                    requirement = f"must be null with packet.{field}={getattr(self, field)}"
+                    raise ValueError(f"packet.entropies: {requirement}, got {self.entropies}")
         if self.draws == "reps":
             check_whole("entropies", self.numbers_drawn, 1, MAX_RECYCLED)
         if self.control == "hpcc" and self.draws in CHOSEN:
@@ -134,8 +134,8 @@ class PacketSettings(Transport):
             if not is_number(value) or not 0 <= value * SECOND <= LONGEST:
                 raise ValueError(f"packet.{field}: must be within 0 and {LONGEST / SECOND:g} s, got {value!r}")
         if self.has_transport and not self.output_queues:
-            law = "must be virtual_output where packets are lost or marked, or messages controlled"
-            raise ValueError(f"packet.queues: {law}, got {self.queues}")
+            requirement = "must be virtual_output where packets are lost or marked, or messages controlled"
+            raise ValueError(f"packet.queues: {requirement}, got {self.queues}")
         self._check_model()
 
     def _check_model(self) -> None:
@@ -240,13 +240,13 @@ def numbers(world: World, layout: PortLayout, settings: PacketSettings) -> Numbe
     pace = np.where(bytes_ > 0, np.ceil(settings.size * SECOND / limit), 0.0)
     _check_most(world, "the time of a packet at the limit of a transfer", pace, LONGEST, "ps")
     first = np.ceil(np.minimum(bytes_, settings.size) * SECOND / limit)  # ps, until there is a packet to send
-    listed = CrossedLinks.listed(graph)
+    listed = IdleRoutes.listed(graph)
     handshake = picoseconds(world, "the latency of a path", _handshake(world, settings, listed) * (bytes_ > 0))
     buffer = _buffers(world, layout, settings, byte_time, latency)
     slots, slot_total = _slots(bytes_.astype(np.int64), buffer, world, layout, settings, byte_time, latency)
     control = TransportArrays.nothing(graph.tasks, layout.ports)
     if settings.has_transport:
-        crossed = listed if graph.next_hops is None else CrossedLinks.by_address(graph, world.routing)
+        crossed = listed if graph.next_hops is None else IdleRoutes.by_address(graph, world.routing)
         back = picoseconds(world, "the latency of a path", _one_way(world, settings, crossed) * (bytes_ > 0))
         depth = _depths(world, settings, byte_time, latency)
         control = control_of(world, layout, crossed, settings, settings.size, bytes_.astype(np.int64), back, depth)
@@ -293,7 +293,7 @@ def in_picoseconds(seconds: float) -> int:
     return round(seconds * SECOND)
 
 
-def _latency_alone(world: World, settings: PacketSettings, crossed: CrossedLinks) -> Floats:
+def _latency_alone(world: World, settings: PacketSettings, crossed: IdleRoutes) -> Floats:
     """[T] s that a message without bytes takes on its path; 0 off the network."""
     graph = world.graph
     if not crossed.paths:
@@ -305,7 +305,7 @@ def _latency_alone(world: World, settings: PacketSettings, crossed: CrossedLinks
     return alone
 
 
-def _handshake(world: World, settings: PacketSettings, crossed: CrossedLinks) -> Floats:
+def _handshake(world: World, settings: PacketSettings, crossed: IdleRoutes) -> Floats:
     """[T] s in which a request of a flit crosses an idle network and its answer comes back, where a message asks.
 
     A flit has crossed a link when the next one begins, cut-through or not. Neither takes room or turns from packets.
@@ -318,13 +318,13 @@ def _handshake(world: World, settings: PacketSettings, crossed: CrossedLinks) ->
     return np.where(asks, 2 * _one_way(world, settings, crossed), 0.0)
 
 
-def _one_way(world: World, settings: PacketSettings, crossed: CrossedLinks) -> Floats:
+def _one_way(world: World, settings: PacketSettings, crossed: IdleRoutes) -> Floats:
     """[T] s that a flit takes on the idle path of a task; of any length for a task without one."""
     if not crossed.paths:
         return np.zeros(world.graph.tasks)
     flit = np.ceil(settings.flit * SECOND / world.capacity[crossed.link]) / SECOND
-    found: Floats = crossed.sums(flit)[world.graph.path] + _latency_alone(world, settings, crossed)
-    return found
+    seconds: Floats = crossed.sums(flit)[world.graph.path] + _latency_alone(world, settings, crossed)
+    return seconds
 
 
 def _buffers(world: World, layout: PortLayout, settings: PacketSettings, byte_time: Floats, latency: Offsets) -> Ints:
@@ -425,10 +425,10 @@ def _smallest(bytes: Offsets, world: World, layout: PortLayout, settings: Packet
 
 
 def _window(layout: PortLayout, settings: PacketSettings, byte_time: Floats, latency: Offsets) -> int:
-    """The least time from a port's decision until a packet, a credit or the end of a message is seen elsewhere."""
+    """Return the least time from a port's decision until a packet, a credit or a message's end is seen elsewhere."""
     flit = np.ceil(settings.flit * byte_time).astype(np.int64)
-    seen = settings.switch_latency, settings.credit_latency, settings.nic_latency
-    switch, credit, nic = (in_picoseconds(each) for each in seen)
+    delays = settings.switch_latency, settings.credit_latency, settings.nic_latency
+    switch, credit, nic = (in_picoseconds(seconds) for seconds in delays)
     if isinstance(layout, AddressedLayout):
         arrival = latency[layout.tables.level == DOWN].min(initial=LONGEST) + nic
         other = latency[layout.tables.level != DOWN].min(initial=LONGEST) + min(switch, credit)
@@ -446,21 +446,21 @@ def _window(layout: PortLayout, settings: PacketSettings, byte_time: Floats, lat
     ]
     if settings.has_transport:  # likewise
         times.append(flit + latency)
-    return min((int(each.min()) for each in times if len(each)), default=1)
+    return min((int(bound.min()) for bound in times if len(bound)), default=1)
 
 
 def _sst_window(world: World, layout: AddressedLayout, settings: PacketSettings, latency: Offsets) -> int:
-    """The least time until another router or a task hears of what happens at a router and the NICs of its servers.
+    """Return the least time until another router or a task learns of an event at a router or a NIC of its servers.
 
     Raises ``ValueError`` where that is none.
     """
     through, nic = in_picoseconds(settings.switch_latency), in_picoseconds(settings.nic_latency)
     level, credit = layout.tables.level, in_picoseconds(settings.credit_latency)
     between = latency[(level != UP) & (level != DOWN)].min(initial=LONGEST) + min(through, credit)
-    found = int(min(between, latency[level == DOWN].min(initial=LONGEST) + through - through // 2 + nic))
-    if found < 1:
-        raise ValueError(f"{world.name}.latency: must be more than 0 with packet.model=sst, got {found} ps")
-    return found
+    window = int(min(between, latency[level == DOWN].min(initial=LONGEST) + through - through // 2 + nic))
+    if window < 1:
+        raise ValueError(f"{world.name}.latency: must be more than 0 with packet.model=sst, got {window} ps")
+    return window
 
 
 def _check_most(world: World, what: str, values: Floats, most: float, unit: str) -> None:

@@ -36,7 +36,7 @@ from topoflow.arrays import Floats, Ints, Offsets, distinct
 from topoflow.engine.alternatives import Alternatives
 from topoflow.engine.base import AUTO, LoweredGraph, World
 from topoflow.engine.packet.addresses import AddressedLayout, max_hops
-from topoflow.engine.packet.crossed import CrossedLinks
+from topoflow.engine.packet.idle_routes import IdleRoutes
 from topoflow.engine.packet.layout import PortLayout
 from topoflow.engine.packet.merge import NONE
 from topoflow.engine.packet.parts import connected
@@ -216,24 +216,24 @@ class TransportArrays:
 def control_of(
     world: World,
     layout: PortLayout,
-    crossed: CrossedLinks,
+    crossed: IdleRoutes,
     settings: Transport,
     size: int,
     bytes: Offsets,
     back: Offsets,
     depth: Ints,
 ) -> TransportArrays:
-    """``size``: B of a packet, ``bytes`` [T], ``back`` [T] ps of a flit on the path, ``depth`` [N] flits."""
+    """Return the transport's arrays. ``size``: B of a packet, ``bytes`` [T], ``back`` [T]: ps of a flit."""
     graph, packets = world.graph, -(-bytes // size)
     if packets.max(initial=0) > MAX_PACKETS:
-        law = f"must be at most {MAX_PACKETS} packets with packet.control"
-        raise ValueError(f"{world.name}.bytes: {law}, got {packets.max()}")
+        requirement = f"must be at most {MAX_PACKETS} packets with packet.control"
+        raise ValueError(f"{world.name}.bytes: {requirement}, got {packets.max()}")
     (sends,) = np.nonzero(bytes)
     rate = world.capacity[layout.port_link]
     slowest = size / float(rate.min(initial=np.inf))
     if settings.control == "dcqcn" and slowest > LONGEST_PACKET:
-        law = f"must be at most {LONGEST_PACKET} s for a packet with packet.control=dcqcn"
-        raise ValueError(f"{world.name}.capacity: {law}, got {slowest:.1f}")
+        requirement = f"must be at most {LONGEST_PACKET} s for a packet with packet.control=dcqcn"
+        raise ValueError(f"{world.name}.capacity: {requirement}, got {slowest:.1f}")
     allowed, largest = packets.copy(), np.zeros(graph.tasks, np.int32)
     round_trip, target, unit = np.zeros((3, graph.tasks), np.int64)
     telemetry = np.zeros(graph.tasks if settings.control == "hpcc" else 0, np.int64)
@@ -298,16 +298,18 @@ def _check_nscc(world: World, size: int, target: Offsets, unit: Offsets) -> None
     """Raise where a product of the kernel would need more than 63 bits."""
     largest = 2.0**58 / size / max(1, int(target.max(initial=0)) // TICK)
     if unit.max(initial=0) > largest:
-        law = f"packet.size x bandwidth x latency must be at most {largest * NSCC_UNIT:.3g} with packet.control=nscc"
-        raise ValueError(f"{world.name}.latency: {law}, got {unit.max() * NSCC_UNIT:.3g}")
+        requirement = (
+            f"packet.size x bandwidth x latency must be at most {largest * NSCC_UNIT:.3g} with packet.control=nscc"
+        )
+        raise ValueError(f"{world.name}.latency: {requirement}, got {unit.max() * NSCC_UNIT:.3g}")
 
 
 def _check_hpcc(world: World, size: int, round_trip: Offsets) -> None:
     """Raise where the time of a packet at the least rate would need more than 63 bits."""
     longest = 2**62 // size
     if round_trip.max(initial=0) > longest:
-        law = f"a round trip must be at most {longest / PS:.3g} s with packet.control=hpcc"
-        raise ValueError(f"{world.name}.latency: {law}, got {round_trip.max() / PS:.3g}")
+        requirement = f"a round trip must be at most {longest / PS:.3g} s with packet.control=hpcc"
+        raise ValueError(f"{world.name}.latency: {requirement}, got {round_trip.max() / PS:.3g}")
 
 
 def _most_links(graph: LoweredGraph, layout: PortLayout) -> Offsets:
@@ -321,8 +323,8 @@ def _most_links(graph: LoweredGraph, layout: PortLayout) -> Offsets:
 
 
 def _risen(rate: float, of: Floats) -> Ints:
-    found: Ints = np.clip(np.rint(rate / of * WHOLE_RATE), 1, WHOLE_RATE).astype(np.int32)
-    return found
+    increments: Ints = np.clip(np.rint(rate / of * WHOLE_RATE), 1, WHOLE_RATE).astype(np.int32)
+    return increments
 
 
 def _receivers(world: World, layout: PortLayout, sends: Offsets, size: int) -> tuple[Ints, Offsets]:

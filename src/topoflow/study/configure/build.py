@@ -122,7 +122,7 @@ def _instantiated(group: str, config: dict[str, Any]) -> Any:
 def _is_plain(value: object) -> bool:
     """Return whether the classes of topoflow are all that a value names, and nothing in it has to be resolved."""
     if isinstance(value, dict):
-        return all(_is_plain(each) and _is_known(key, each) for key, each in value.items())
+        return all(_is_plain(item) and _is_known(key, item) for key, item in value.items())
     if isinstance(value, list):
         return all(map(_is_plain, value))
     return value is None or (isinstance(value, bool | int | float | str) and "$" not in str(value) and value != "???")
@@ -143,8 +143,8 @@ def _made(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     fields = {
-        key: _made(each) if isinstance(each, dict | list) else each
-        for key, each in value.items()
+        key: _made(item) if isinstance(item, dict | list) else item
+        for key, item in value.items()
         if key not in (TARGET, CONVERT[0])
     }
     if TARGET not in value:
@@ -194,8 +194,8 @@ def check_fields(where: str, target: type, config: Mapping[str, Any]) -> None:
 @cache
 def fields_of(target: type) -> tuple[Mapping[str, Any], frozenset[str]]:
     """Return the types of a dataclass's fields that can be given, and the names of those that must be."""
-    given = {field.name for field in dataclasses.fields(target) if field.init}
-    hints = {key: hint for key, hint in typing.get_type_hints(target).items() if key in given}
+    init_names = {field.name for field in dataclasses.fields(target) if field.init}
+    hints = {key: hint for key, hint in typing.get_type_hints(target).items() if key in init_names}
     required = frozenset(
         f.name for f in dataclasses.fields(target) if f.init and f.default is f.default_factory is dataclasses.MISSING
     )

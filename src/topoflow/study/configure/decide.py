@@ -48,10 +48,10 @@ class Decision:
 
 def decided(point: Point, traffic: Traffic) -> Decision:
     """Decide each ``auto`` of ``point`` for the job ``traffic``."""
-    asked = lowering_of(point)
-    lowering = asked.decided(traffic)
+    configured = lowering_of(point)
+    lowering = configured.decided(traffic)
     notes = []
-    if asked != lowering and lowering.rings == "flows":
+    if configured != lowering and lowering.rings == "flows":
         sends = ring_sends(traffic, lowering.all_reduce)
         notes.append(
             f"rings=flows was chosen, which may be 3 % off; with rings=steps its rings are up to {sends:,} sends, "
@@ -66,14 +66,18 @@ def decided(point: Point, traffic: Traffic) -> Decision:
 
 def _decided_fidelity(point: Point, sends: int, notes: list[str]) -> tuple[Fidelity, Mapping[str, Any]]:
     """Return the fidelity of a job with that many concurrent ``sends``, and its values of the configuration."""
-    asked = fidelity_of(point)
-    if not isinstance(asked, SizedFidelity):
-        return asked, {}
-    found: Any = asked.decided(sends)
+    configured = fidelity_of(point)
+    if not isinstance(configured, SizedFidelity):
+        return configured, {}
+    fidelity: Any = configured.decided(sends)
     name = point.config[FIDELITY]  # of its file, whose settings these are
-    chosen = {each.name: getattr(found, each.name) for each in fields(found) if getattr(asked, each.name) == AUTO}
-    exact = {each.name: each.default for each in fields(found)}
+    chosen = {
+        field.name: getattr(fidelity, field.name)
+        for field in fields(fidelity)
+        if getattr(configured, field.name) == AUTO
+    }
+    exact = {field.name: field.default for field in fields(fidelity)}
     for key, value in chosen.items():
         if value != exact[key]:
             notes.append(f"{name}.{key}={value} was chosen for up to {sends:,} concurrent sends.")
-    return found, {} if FIDELITY in point.objects else {name: {**point.config[name], **chosen}}
+    return fidelity, {} if FIDELITY in point.objects else {name: {**point.config[name], **chosen}}

@@ -17,12 +17,12 @@ from topoflow.engine.observer import Observer, Silent
 from topoflow.memory import no_garbage_collection
 from topoflow.study.configure.build import forget
 from topoflow.study.configure.errors import one_line, reason
-from topoflow.study.configure.given import name_of
 from topoflow.study.configure.nodes import default_sweep
 from topoflow.study.configure.point import Point
 from topoflow.study.configure.points import CONSTANTS, NUMBER, Check, PointComposer, is_word
 from topoflow.study.configure.sources import OWN, Sources, is_hydra_override
 from topoflow.study.configure.sweeps import MOST_POINTS, check_total
+from topoflow.study.configure.user_object import name_of
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -56,12 +56,12 @@ class Product(Sequence[list[str]]):
 
     def swept(self, number: int) -> dict[str, str]:
         """Return the values of a point, of the keys that are given several."""
-        found = []
+        swept = []
         for key, values in reversed([*self.values.items()]):
             if len(values) > 1:
                 number, index = divmod(number, len(values))
-                found.append((key, values[index]))
-        return dict(reversed(found))
+                swept.append((key, values[index]))
+        return dict(reversed(swept))
 
     @cached_property
     def _texts(self) -> list[list[str]]:
@@ -127,7 +127,7 @@ class Grid(Sequence[Point]):
         return len(self.product)
 
     @property
-    def given(self) -> frozenset[str]:
+    def given_keys(self) -> frozenset[str]:
         """Keys that the arguments or their recipe give."""
         return frozenset(self.product.values) - self.by_default
 
@@ -159,9 +159,9 @@ class Grid(Sequence[Point]):
             return self._points.compose(overrides, Point(swept, {}, {}, self.by_default))
         swept = {key: name_of(objects[value]) if value in objects else value for key, value in swept.items()}
         pairs = [override.partition("=")[::2] for override in overrides]
-        made = {key: objects[value] for key, value in pairs if value in objects}
+        user_objects = {key: objects[value] for key, value in pairs if value in objects}
         texts = [override for override in overrides if override.partition("=")[2] not in objects]
-        return self._points.compose(texts, Point(swept, {}, {}, self.by_default, made))
+        return self._points.compose(texts, Point(swept, {}, {}, self.by_default, user_objects))
 
 
 def swept_values(points: Sequence[Point]) -> dict[str, Sequence[str]]:
@@ -213,13 +213,13 @@ def expand(
 
 def _typed(arguments: Sequence[str]) -> dict[str, list[str]] | None:
     """Return the values of each key; None where Hydra has to read an argument, as it is more than numbers and words."""
-    found = {}
+    values_by_key = {}
     for key, _, text in (argument.partition("=") for argument in arguments):
         values = text.split(",")
         if not re.fullmatch(r"[a-z_]\w*(\.[a-z_]\w*)*", key, re.ASCII) or not all(map(_is_as_typed, values)):
             return None
-        found[key] = values
-    return found
+        values_by_key[key] = values
+    return values_by_key
 
 
 def _is_as_typed(value: str) -> bool:
@@ -240,7 +240,9 @@ def _parsed(
         swept = parser.parse_overrides([f"{key}={value}" for key, value in defaults.items()])
         typed = parser.parse_overrides([*arguments])
         check_sweeps([*swept, *typed], most)
-        first, last = ({one.get_key_element(): _values(one) for one in each} for each in (swept, typed))
+        first, last = (
+            {override.get_key_element(): _values(override) for override in overrides} for overrides in (swept, typed)
+        )
     return last, first
 
 

@@ -42,8 +42,8 @@ def suggest_key(key: str, overrides: Sequence[str], name: str, sources: Sources)
 
 
 def _composed(sources: Sources, name: str, *overrides: str) -> DictConfig:
-    found = sources.composed(name, overrides)
-    return OmegaConf.create(found.values) if found.config is None else found.config
+    composed = sources.composed(name, overrides)
+    return OmegaConf.create(composed.values) if composed.config is None else composed.config
 
 
 def _owners(group: str, key: str, name: str, sources: Sources) -> list[str]:

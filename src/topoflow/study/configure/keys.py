@@ -148,13 +148,13 @@ def _check_fail(fail: object) -> None:
     for key in LISTED:
         numbers = fail[key]
         listed = isinstance(numbers, Sequence) and not isinstance(numbers, str)
-        if not listed or any(not isinstance(each, int) or isinstance(each, bool) for each in numbers):
+        if not listed or any(not isinstance(number, int) or isinstance(number, bool) for number in numbers):
             raise ValueError(f"fail.{key}: must be a list of whole numbers, got {numbers!r}")
     check_among("fail.rings", fail["rings"], CHOICES)
-    each = each_of(fail)
-    if any(what not in EACH or each.count(what) > 1 for what in each):
+    kinds = each_of(fail)
+    if any(kind not in EACH or kinds.count(kind) > 1 for kind in kinds):
         raise ValueError(f"fail.each: must be fiber, server, both as a list, or null, got {fail['each']!r}")
-    if each:
+    if kinds:
         for key in LISTED:
             if fail[key]:
                 raise ValueError(f"fail.each: must be without fail.{key}, as each fails by itself, got {fail[key]}")
@@ -162,23 +162,23 @@ def _check_fail(fail: object) -> None:
 
 def each_of(fail: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the kinds of parts that fail one after the other, of ``EACH``."""
-    each = fail["each"]
-    if each is None:
+    kinds = fail["each"]
+    if kinds is None:
         return ()
-    return tuple(each) if isinstance(each, Sequence) and not isinstance(each, str) else (each,)
+    return tuple(kinds) if isinstance(kinds, Sequence) and not isinstance(kinds, str) else (kinds,)
 
 
 def check_lost(fail: Mapping[str, Any], fabric: Fabric) -> None:
     """Raise ``ValueError`` where what fails is not there, or nothing is left."""
     for key, count in (("servers", fabric.servers), ("links", fabric.links), ("fibers", fabric.links)):
-        for each in fail[key]:
-            if not 0 <= each < count:
-                raise ValueError(f"fail.{key}: must be within 0..{count - 1}, got {each}")
+        for number in fail[key]:
+            if not 0 <= number < count:
+                raise ValueError(f"fail.{key}: must be within 0..{count - 1}, got {number}")
     outside = network_links(fabric)
     for link in fail["fibers"]:
         if link not in outside:
-            law = f"must be within {outside.start}..{outside.stop - 1}, as links inside nodes are no fibers"
-            raise ValueError(f"fail.fibers: {law}, got {link}")
+            requirement = f"must be within {outside.start}..{outside.stop - 1}, as links inside nodes are no fibers"
+            raise ValueError(f"fail.fibers: {requirement}, got {link}")
     if len(set(fail["servers"])) == fabric.servers:
         raise ValueError(f"fail.servers: must leave at least one of {fabric.servers} servers, got {fail['servers']}")
 

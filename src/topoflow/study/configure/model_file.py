@@ -30,14 +30,14 @@ def with_model_file(arguments: Sequence[str]) -> list[str]:
 
     Raise ``ValueError`` in one line with the file and the field that cannot be said.
     """
-    given = {argument.lstrip("+").partition("=")[0] for argument in arguments}
+    given_keys = {argument.lstrip("+").partition("=")[0] for argument in arguments}
     result: list[str] = []
     for argument in arguments:
         key, _, value = argument.partition("=")
         file = value.strip("'\"")
         if key in KEYS and file.endswith(".json"):
             keys = model_keys(Path(file))
-            result += [f"{name}={said}" for name, said in keys.items() if name not in given - set(KEYS)]
+            result += [f"{name}={text}" for name, text in keys.items() if name not in given_keys - set(KEYS)]
         else:
             result.append(argument)
     return result

@@ -27,10 +27,10 @@ def has_node(arguments: Sequence[str]) -> bool:
     return any(text.partition("=")[2] not in ABSENT for text in arguments if text.startswith("node="))
 
 
-def with_node(overrides: Sequence[str], made: Collection[str], gpus: Collection[str]) -> Sequence[str]:
+def with_node(overrides: Sequence[str], user_groups: Collection[str], gpus: Collection[str]) -> Sequence[str]:
     """Return ``overrides`` with the GPU, interfaces, collectives and prices of a ``node`` that they name.
 
-    ``made`` are groups whose objects were made in Python, ``gpus`` the names of GPUs that there are. Raises
+    ``user_groups`` are groups whose objects were made in Python, ``gpus`` the names of GPUs that there are. Raises
     ``ValueError`` for a node that does not exist.
     """
     if not any(text.startswith(("node=", "+")) for text in overrides):
@@ -41,11 +41,11 @@ def with_node(overrides: Sequence[str], made: Collection[str], gpus: Collection[
         return overrides
     node = load(name)
     gpu = node.gpu.lower()
-    if gpu not in gpus and "gpu" not in values and "gpu" not in made:
+    if gpu not in gpus and "gpu" not in values and "gpu" not in user_groups:
         known = f"{node.gpu or 'whose name the file does not have'}, is none of {', '.join(gpus)}"
         raise ValueError(f"gpu: must be given for node {name}, as its GPU, {known}")
-    given = {*values, *made}
-    return [*overrides, *[text for key, text in _follows(node) if key not in given]]
+    given_keys = {*values, *user_groups}
+    return [*overrides, *[text for key, text in _follows(node) if key not in given_keys]]
 
 
 @cache
@@ -62,12 +62,12 @@ def _follows(node: Node) -> tuple[tuple[str, str], ...]:
     return tuple((key, f"{key}={value}") for key, value in follows.items())
 
 
-def has_measured_kernels(values: Mapping[str, Any], overrides: Sequence[str], made: Collection[str]) -> bool:
+def has_measured_kernels(values: Mapping[str, Any], overrides: Sequence[str], user_groups: Collection[str]) -> bool:
     """Return whether ``efficiency=measured`` is the default: of transformers on nodes whose GPU was measured.
 
-    ``values`` is the composed configuration, ``made`` are groups whose objects were made in Python.
+    ``values`` is the composed configuration, ``user_groups`` are groups whose objects were made in Python.
     """
-    if not has_node(overrides) or {"gpu", "workload"} & set(made):
+    if not has_node(overrides) or {"gpu", "workload"} & set(user_groups):
         return False
     if "efficiency" in {text.lstrip("+").partition("=")[0] for text in overrides}:
         return False

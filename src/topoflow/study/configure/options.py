@@ -21,6 +21,6 @@ def experiments() -> dict[str, str]:
 
 def files_of(package: str, pattern: str) -> list[Path]:
     """Return the files of a package that is not imported: that of configurations imports Hydra."""
-    found = find_spec(package)
-    assert found is not None
-    return [path for folder in found.submodule_search_locations or [] for path in Path(folder).glob(pattern)]
+    spec = find_spec(package)
+    assert spec is not None
+    return [path for folder in spec.submodule_search_locations or [] for path in Path(folder).glob(pattern)]

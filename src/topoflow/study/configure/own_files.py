@@ -61,15 +61,15 @@ def composed_of_files(name: str, overrides: Sequence[str]) -> tuple[Tree, dict[s
         if match is None:
             raise OwnFilesError(text)
         choices[match[1]] = match[2]
-    asked, used = frozenset(choices), set[str]()
+    chosen_groups, used = frozenset(choices), set[str]()
     values: Tree = {}
     for package, content in _parts(name, (), choices, used):
         part = values
         for key in package:
             part = part.setdefault(key, {})
         _merge(part, {key: value for key, value in content.items() if key != "defaults"})
-    if not asked <= used:
-        raise OwnFilesError(", ".join(sorted(asked - used)))
+    if not chosen_groups <= used:
+        raise OwnFilesError(", ".join(sorted(chosen_groups - used)))
     return values, {group: str(option) for group, option in choices.items()}
 
 
@@ -96,12 +96,12 @@ def _parts(
             if place != f"_global_.{group}":
                 raise OwnFilesError(key)
             choices.setdefault(group, entry[key])
-    found = []
+    part_lists = []
     for entry in reversed(defaults):
         if entry == SELF:
-            found.append([(package, content)])
+            part_lists.append([(package, content)])
         elif isinstance(entry, str):
-            found.append(_parts(_resolved(entry, path), package, choices, used))
+            part_lists.append(_parts(_resolved(entry, path), package, choices, used))
         elif not (key := next(iter(entry))).startswith(OVERRIDE):
             group, _, place = key.partition("@")
             if package:
@@ -109,8 +109,8 @@ def _parts(
             used.add(key)
             option = choices.setdefault(key, entry[key])
             if option is not None:
-                found.append(_parts(f"{group}/{option}", (place or group,), choices, used))
-    return [part for parts in reversed(found) for part in parts]
+                part_lists.append(_parts(f"{group}/{option}", (place or group,), choices, used))
+    return [part for parts in reversed(part_lists) for part in parts]
 
 
 def _resolved(entry: str, path: str) -> str:

@@ -16,11 +16,11 @@ from typing import Any
 
 from topoflow.study.configure.build import build
 from topoflow.study.configure.errors import is_of_libraries, one_line
-from topoflow.study.configure.given import described, name_of
 from topoflow.study.configure.nodes import has_measured_kernels, with_node
 from topoflow.study.configure.point import FIDELITY, OPTIONAL_GROUPS, Point
 from topoflow.study.configure.sources import INITIALIZED, Composed, Sources
 from topoflow.study.configure.tree import MISSING, ConfigTree, Path
+from topoflow.study.configure.user_object import described, name_of
 from topoflow.workload.efficiency import MEASURED
 
 MAX_COMPOSITIONS = 64  # kept, of 1 MB each; a grid over many files uses each for a few points only
@@ -100,11 +100,11 @@ class PointComposer:
         """Return ``point`` with the values and choices of ``overrides``. Raise ``ValueError`` in one line."""
         with one_line(overrides, self.name, self.sources):
             composition, changes = self._files(overrides, point.objects)
-            for group, made in point.objects.items():
+            for group, value in point.objects.items():
                 if group not in (FIDELITY, *composition.choices):
-                    raise ValueError(f"{group}: must be text, a number or a list of these, got {type(made).__name__}")
+                    raise ValueError(f"{group}: must be text, a number or a list of these, got {type(value).__name__}")
                 if group == "gpu":  # which workloads refer to
-                    changes[(group,)] = described(made)
+                    changes[(group,)] = described(value)
             try:
                 values = composition.tree.with_values(changes)
                 if has_measured_kernels(values, overrides, point.objects):
@@ -266,18 +266,18 @@ def _with_objects(point: Point, composition: Composition, values: dict[str, Any]
     Optional groups and the settings of all fidelities must be sound; those of fidelities that are not chosen are left
     out.
     """
-    found = Point(point.swept, composition.choices, values, point.by_default, point.objects)
-    composition.check_groups(found, OPTIONAL_GROUPS)
+    composed = Point(point.swept, composition.choices, values, point.by_default, point.objects)
+    composition.check_groups(composed, OPTIONAL_GROUPS)
     if FIDELITY in values:
         chosen = values[FIDELITY]
         if chosen not in composition.fidelities and FIDELITY not in point.objects:
             raise ValueError(f"{FIDELITY}: must be one of {', '.join(composition.fidelities)}, got {chosen!r}")
-        composition.check_groups(found, composition.fidelities)
+        composition.check_groups(composed, composition.fidelities)
         values = _without(values, [name for name in composition.fidelities if name != chosen])
     if not point.objects:
         return Point(point.swept, composition.choices, values, point.by_default)
-    names = {group: name_of(made) for group, made in point.objects.items()}
-    values |= {group: described(made) for group, made in point.objects.items()}
+    names = {group: name_of(value) for group, value in point.objects.items()}
+    values |= {group: described(value) for group, value in point.objects.items()}
     if FIDELITY in names:
         values[FIDELITY] = names[FIDELITY]
-    return dataclasses.replace(found, choices={**composition.choices, **names}, config=values)
+    return dataclasses.replace(composed, choices={**composition.choices, **names}, config=values)

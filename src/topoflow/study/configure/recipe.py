@@ -81,22 +81,22 @@ def with_recipe(arguments: Sequence[str], chosen: Sequence[str] = ()) -> list[st
 
     Raise ``ValueError`` in one line with the file and the option that cannot be said.
     """
-    files = [each.partition("=")[2].strip("'\"") for each in arguments if each.partition("=")[0] == KEY]
-    given = [each for each in arguments if each.partition("=")[0] != KEY]
+    files = [argument.partition("=")[2].strip("'\"") for argument in arguments if argument.partition("=")[0] == KEY]
+    others = [argument for argument in arguments if argument.partition("=")[0] != KEY]
     if not files:
-        return given
+        return others
     if len(files) > 1 or not files[0]:
         raise ValueError(f"{KEY}: must be one file, got {', '.join(files) or 'none'}")
-    keys = dict(each.lstrip("+").partition("=")[::2] for each in given)
-    found = recipe_keys(Path(files[0]), keys)
+    keys = dict(argument.lstrip("+").partition("=")[::2] for argument in others)
+    file_keys = recipe_keys(Path(files[0]), keys)
     left_out = {*keys, *chosen}
-    return [*(f"{key}={value}" for key, value in found.items() if key.lstrip("+") not in left_out), *given]
+    return [*(f"{key}={value}" for key, value in file_keys.items() if key.lstrip("+") not in left_out), *others]
 
 
-def recipe_keys(file: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the keys of a file; ``given`` has those of the command line, which a file may leave out."""
+def recipe_keys(file: Path, typed_keys: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the keys of a file; ``typed_keys`` has those of the command line, which a file may leave out."""
     text = text_of(KEY, file)
-    return _torchtitan(file, text, given or {}) if is_torchtitan(file) else _megatron(file, text, given or {})
+    return _torchtitan(file, text, typed_keys or {}) if is_torchtitan(file) else _megatron(file, text, typed_keys or {})
 
 
 def text_of(key: str, file: Path) -> str:
@@ -117,7 +117,7 @@ def is_torchtitan(file: Path) -> bool:
 # --- Megatron-LM
 
 
-def _megatron(file: Path, text: str, given: Mapping[str, str]) -> dict[str, str]:
+def _megatron(file: Path, text: str, typed_keys: Mapping[str, str]) -> dict[str, str]:
     options = option_words(file, text)
     for name in REFUSED:
         if name in options:
@@ -125,7 +125,7 @@ def _megatron(file: Path, text: str, given: Mapping[str, str]) -> dict[str, str]
                 f"{file}: --{name}: must be left out, as topoflow has no key for it, got {options[name] or 'it'}"
             )
     for name in NEEDED:
-        if name not in options and MEGATRON[name] not in given:
+        if name not in options and MEGATRON[name] not in typed_keys:
             raise ValueError(f"{file}: --{name}: must be given, or {MEGATRON[name]}=, got neither")
     numbers = {name: number_of(f"{file}: --{name}", options[name]) for name in MEGATRON if name in options}
     keys = {"workload": "transformer", "strategy": "parallel"}
@@ -280,7 +280,7 @@ SCHEDULES = {
 }
 
 
-def _torchtitan(file: Path, text: str, given: Mapping[str, str]) -> dict[str, str]:
+def _torchtitan(file: Path, text: str, typed_keys: Mapping[str, str]) -> dict[str, str]:
     tables = toml_of(file, text)
     model, training = table_of(file, tables, "model"), table_of(file, tables, "training")
     parallel = parallelism_of(file, tables)
@@ -303,15 +303,15 @@ def _torchtitan(file: Path, text: str, given: Mapping[str, str]) -> dict[str, st
     keys["workload.attention"] = "flash2"  # of PyTorch's scaled_dot_product_attention
     compiled = table_of(file, tables, "compile").get("enable", training.get("compile", False))
     keys["workload.eager_loss"] = _said(not compiled)
-    if any("float8" in str(each) for each in model.get("converters", [])):
+    if any("float8" in str(converter) for converter in model.get("converters", [])):
         keys["++workload.precision.dense"] = FP8
     shard = parallel.get("data_parallel_shard_degree", -1)
     if shard == 1 and context == 1:
         degrees["strategy.replicate"], zero = 1, 0
     else:
         zero = 3 if pipeline == 1 else 1  # in a pipeline, FSDP keeps what it has gathered
-        kept = 2 if pipeline == 1 else 1
-        zero = {"always": 3, "never": kept}.get(str(parallel.get("fsdp_reshard_after_forward")), zero)
+        zero_without_reshard = 2 if pipeline == 1 else 1
+        zero = {"always": 3, "never": zero_without_reshard}.get(str(parallel.get("fsdp_reshard_after_forward")), zero)
     keys |= {key: str(degree) for key, degree in degrees.items()}
     keys |= {
         "strategy.zero": str(zero),
@@ -323,8 +323,8 @@ def _torchtitan(file: Path, text: str, given: Mapping[str, str]) -> dict[str, st
         keys |= _schedule(file, parallel)
         keys["micro_batch"] = str(_microbatch(file, parallel, local))
     keys["global_batch"] = str(training.get("global_batch_size", -1))
-    if keys["global_batch"] == "-1" and "global_batch" not in given:
-        keys["global_batch"] = str(local * _gpus(file, given) // (tensor * pipeline * context))
+    if keys["global_batch"] == "-1" and "global_batch" not in typed_keys:
+        keys["global_batch"] = str(local * _gpus(file, typed_keys) // (tensor * pipeline * context))
     return keys
 
 
@@ -354,10 +354,10 @@ def _schedule(file: Path, parallel: Mapping[str, Any]) -> dict[str, str]:
     return {"strategy.schedule": name, "strategy.virtual": str(virtual)}
 
 
-def _gpus(file: Path, given: Mapping[str, str]) -> int:
+def _gpus(file: Path, typed_keys: Mapping[str, str]) -> int:
     """Return the GPUs that the command line gives, as ``gpus`` or as servers."""
-    per_server = given.get("workload.gpus_per_server", str(GPUS_PER_SERVER))
-    counts = [given["gpus"]] if "gpus" in given else [given.get("servers", ""), per_server]
+    per_server = typed_keys.get("workload.gpus_per_server", str(GPUS_PER_SERVER))
+    counts = [typed_keys["gpus"]] if "gpus" in typed_keys else [typed_keys.get("servers", ""), per_server]
     if not all(map(str.isdigit, counts)):
         rule = "must be in the file, or gpus= or servers= one number, as each data rank has a local batch"
         raise ValueError(f"{file}: training.global_batch_size: {rule}, got neither")
@@ -456,13 +456,13 @@ def torchtitan_options(workload: LayerGraph, grid: ParallelGrid) -> str | None:
 
     None: torchtitan has no such run. It divides parameters, in a pipeline of gathered ones the optimizer's state.
     """
-    kept = 2 if grid.pipeline == 1 else 1
+    zero_without_reshard = 2 if grid.pipeline == 1 else 1
     schedule = grid.schedule or ("one_f_one_b" if grid.virtual == 1 else "interleaved")
     names = {name: (torch, virtual) for torch, (name, virtual) in SCHEDULES.items()}
     torch_name, virtual = names.get(schedule, ("", 0))
     staged = grid.pipeline == 1 or virtual == grid.virtual
     checkpointed = {"none": "none", "full": "full", "selective_op": "selective"}.get(grid.recompute)
-    if grid.zero not in (3, kept) or grid.expert > 1 or not staged or checkpointed is None:
+    if grid.zero not in (3, zero_without_reshard) or grid.expert > 1 or not staged or checkpointed is None:
         return None
     samples = round(grid.samples(workload))
     lines = [

@@ -74,26 +74,26 @@ def read(name: str) -> str:
             firsts = [read(f"{name}/{preset}").partition("\n")[0] for preset in names]
             about = [first.lstrip("# ").partition(" Source:")[0] for first in firsts]
             return "".join(f"{preset:{width}}  {line}\n" for preset, line in zip(names, about, strict=True))
-    folders = (each.name for each in resources.files("topoflow.configs").iterdir() if each.is_dir())
+    folders = (entry.name for entry in resources.files("topoflow.configs").iterdir() if entry.is_dir())
     groups = ", ".join(sorted(folder for folder in folders if folder.isalpha()))
     raise ValueError(f"NAME: must be a verb, a group ({groups}) or GROUP/PRESET, as fabric/torus, got {name!r}")
 
 
 def descriptions(text: str) -> dict[str, str]:
     """Return the comments of the keys at the top of a YAML file, each as one line."""
-    found: dict[str, str] = {}
+    comments: dict[str, str] = {}
     key = ""
     for line in text.splitlines():
         match = COMMENT.match(line)
         assert match is not None  # the last alternative matches every line
         if match["key"]:
             key = match["key"]
-            found[key] = match["text"]
+            comments[key] = match["text"]
         elif match["more"] and key:
-            found[key] += f" {match['more']}"
+            comments[key] += f" {match['more']}"
         else:
             key = ""
-    return found
+    return comments
 
 
 def _of_file(group: str, name: str) -> dict[str, Any]:

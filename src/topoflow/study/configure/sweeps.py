@@ -14,5 +14,5 @@ FEWER = "sweep fewer values of a key"
 def check_total(points: float, most: int) -> None:
     """Raise ``ValueError`` for more than ``most`` points."""
     if not points <= most:  # nan, too
-        law = f"must be of at most {most} points ({INSTEAD if most < MOST_SAMPLED else FEWER})"
-        raise ValueError(f"sweep: {law}, got {points:.6g}")
+        requirement = f"must be of at most {most} points ({INSTEAD if most < MOST_SAMPLED else FEWER})"
+        raise ValueError(f"sweep: {requirement}, got {points:.6g}")

@@ -221,7 +221,7 @@ class ConfigTree:
             sources: dict[str, list[Path]] = {}
             for path in changed:
                 affected = [reference.path for reference in self._affected_by((path,))]
-                for key in dict.fromkeys(each[0] for each in (path, *affected)):
+                for key in dict.fromkeys(changed_path[0] for changed_path in (path, *affected)):
                     sources.setdefault(key, []).append(path)
             self._parts[changed] = [ChangedPart(key, tuple(paths)) for key, paths in sources.items()]
         return self._parts[changed]

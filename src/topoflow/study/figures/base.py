@@ -96,8 +96,8 @@ class Experiment(ABC):
         known = {"series", *self.grid, *(key for fixed in self.series.values() for key in fixed)}
         for key in keys:
             if key not in known:
-                law = f"must be series or a key of the grid ({', '.join(sorted(known))})"
-                raise ValueError(f"experiment.{field}: {law}, got {key!r}")
+                requirement = f"must be series or a key of the grid ({', '.join(sorted(known))})"
+                raise ValueError(f"experiment.{field}: {requirement}, got {key!r}")
 
     def check_series(self, field: str, *names: str) -> None:
         """Raise ``ValueError`` unless each of ``names`` is a series."""
@@ -178,11 +178,11 @@ def ratios(line: Line, base: Line) -> Row:
 
     Empty if no x is in both.
     """
-    found = {x: line[x] / base[x] for x in sorted(line) if x in base}
-    if not found:
+    ratio_by_x = {x: line[x] / base[x] for x in sorted(line) if x in base}
+    if not ratio_by_x:
         return {}
-    each = list(found.values())
-    return {"ratio_mean": fmean(each), "ratio_first": each[0], "ratio_last": each[-1]}
+    values = list(ratio_by_x.values())
+    return {"ratio_mean": fmean(values), "ratio_first": values[0], "ratio_last": values[-1]}
 
 
 def against(lines: Mapping[Any, Mapping[Any, Line]], baseline: str, panel: str, what: str) -> list[Row]:

@@ -19,14 +19,14 @@ from topoflow.study.figures.setup import Setup
 NO_END = "has no end"  # no identifier, so no key of a figure: in place of the rows of a point, why its world has none
 
 
-def setups(experiment: Experiment, chosen: Sequence[str], given: Sequence[str]) -> Iterator[Setup]:
-    """Every point of the chosen series, in the order of the grid."""
+def setups(experiment: Experiment, chosen: Sequence[str], arguments: Sequence[str]) -> Iterator[Setup]:
+    """Yield every point of the chosen series, in the order of the grid."""
     for series in chosen:
         fixed = experiment.series[series]
-        composed = series_points(experiment, series, given)
+        composed = series_points(experiment, series, arguments)
         rivals: Sequence[Point | None] = [None] * len(composed)
         if SIMILAR_COST in fixed:
-            rivals = series_points(experiment, str(fixed[SIMILAR_COST]), given)
+            rivals = series_points(experiment, str(fixed[SIMILAR_COST]), arguments)
         keys = dict.fromkeys([*experiment.grid, *fixed, *composed[0].swept])
         keys.pop(SIMILAR_COST, None)
         for point, priced in zip(composed, rivals, strict=True):
@@ -34,12 +34,12 @@ def setups(experiment: Experiment, chosen: Sequence[str], given: Sequence[str]) 
             yield Setup(label, point, priced, experiment.similar_cost)
 
 
-def series_points(experiment: Experiment, series: str, given: Sequence[str]) -> list[Point]:
-    """The points of one series, composed as a comparison is."""
+def series_points(experiment: Experiment, series: str, arguments: Sequence[str]) -> list[Point]:
+    """Return the points of one series, composed as a comparison is."""
     fixed = {key: value for key, value in experiment.series[series].items() if key != SIMILAR_COST}
     others = {key for other in experiment.series.values() for key in other} - {*fixed, *experiment.grid}
-    asked = [argument for argument in given if argument.partition("=")[0] not in others]
-    return grid([*overrides(experiment.grid), *overrides(fixed), *asked], check)
+    series_arguments = [argument for argument in arguments if argument.partition("=")[0] not in others]
+    return grid([*overrides(experiment.grid), *overrides(fixed), *series_arguments], check)
 
 
 def overrides(grid: Grid) -> list[str]:
@@ -58,12 +58,14 @@ def value_of(point: Point, key: str) -> Value:
 
 
 def identified(experiment: Experiment, todo: Sequence[Setup], observer: Observer) -> list[tuple[str, Setup]]:
-    """Each point with its id. Raises ``ValueError`` for a point that cannot be, before any is simulated."""
-    found, parameters = [], experiment.parameters
+    """Return each point with its id. Raises ``ValueError`` for a point that cannot be, before any is simulated."""
+    with_ids, parameters = [], experiment.parameters
     for done, setup in enumerate(todo, start=1):
-        found.append((replace(setup).id(parameters), setup))  # a copy, so that what it builds does not stay in memory
+        with_ids.append(
+            (replace(setup).id(parameters), setup)
+        )  # a copy, so that what it builds does not stay in memory
         observer.advance(done, len(todo))
-    return found
+    return with_ids
 
 
 def measure(
@@ -104,11 +106,11 @@ class Measuring(ItemFunction[Setup, Sequence[Row]]):
 
     def do(self, items: Sequence[Setup], run: Run) -> list[Sequence[Row]]:
         """Return the rows of each setup, which is copied, so that what it builds does not stay in memory."""
-        found = []
+        rows_of_setups = []
         for done, setup in enumerate(items):
             run.observer.advance(done, len(items))
             try:
-                found.append(self.experiment.measure(replace(setup, run=replace(run, observer=Silent()))))
+                rows_of_setups.append(self.experiment.measure(replace(setup, run=replace(run, observer=Silent()))))
             except Unfinished as error:
-                found.append([{NO_END: f"series={setup.label['series']}: {error}"}])
-        return found
+                rows_of_setups.append([{NO_END: f"series={setup.label['series']}: {error}"}])
+        return rows_of_setups

@@ -61,23 +61,23 @@ class PointFile:
 
 
 def look(path: Path) -> list[Row]:
-    """The rows of all points of a file that another process may be writing, each with the values of its point.
+    """Return all rows of a file that another process may be writing, each with the values of its point.
 
     Raises ``ValueError`` as ``PointFile`` does, ``OSError``.
     """
-    found: list[Row] = []
+    all_rows: list[Row] = []
     for number, line in enumerate(read_bytes(path).split(b"\n")[:-1], start=1):
         _, label, rows = _point(f"{path}:{number}", line)
-        found += [{**label, **row} for row in rows]
-    return found
+        all_rows += [{**label, **row} for row in rows]
+    return all_rows
 
 
 def _point(place: str, line: bytes) -> tuple[str, Row, list[Row]]:
-    """Id, what was computed, and rows of a line."""
+    """Return the id, the values and the rows of the point of a line."""
     try:
         record = json.loads(line)
         checksum, point, label, rows = record.pop("checksum"), record["id"], record["point"], list(record["rows"])
-        if not isinstance(point, str) or not all(isinstance(each, dict) for each in (label, *rows)):
+        if not isinstance(point, str) or not all(isinstance(item, dict) for item in (label, *rows)):
             raise TypeError
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         got = ascii(line[:60].decode(errors="replace"))

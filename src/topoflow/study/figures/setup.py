@@ -114,9 +114,9 @@ class Setup:
 
     @cached_property
     def case(self) -> Case:
-        """The job on the network that is bought. Raises ``ValueError`` where the strategy cannot be used."""
+        """Return the job on the network that is bought. Raises ``ValueError`` where the strategy cannot be used."""
         bought = replace(self.point, objects={**self.point.objects, "fabric": self.design})
-        ((case,),) = (asked.cases for asked in Builder().build([bought]))
+        ((case,),) = (built.cases for built in Builder().build([bought]))
         return case
 
     @cached_property

@@ -48,24 +48,24 @@ def by_authors(design: FabricDesign, rival: FabricDesign, servers: int, prices: 
 
 
 def by_prices(design: FabricDesign, rival: FabricDesign, servers: int, prices: Prices) -> tuple[FabricDesign, float]:
-    """``design`` with the fastest links for which it costs at most as much as ``rival``, and what it costs (USD).
+    """Return ``design`` with the fastest links for which it costs at most as much as ``rival``, and its cost (USD).
 
     Its links are at most as fast as those of ``design``. Raises ``ValueError`` where even the slowest listed links cost
     more than the rival.
     """
-    asked: Any = design
+    priced_design: Any = design
     budget = prices.cost(unwired(rival, servers).bill)
 
     def cost(link: float) -> float:
-        """USD with links of this speed (B/s), a listed one."""
-        return prices.cost(unwired(_with(asked, link), servers).bill)
+        """Return the cost (USD) with links of this speed (B/s), a listed one."""
+        return prices.cost(unwired(_with(priced_design, link), servers).bill)
 
-    most = asked.degree * asked.bandwidth
+    most = priced_design.degree * priced_design.bandwidth
     link, spent = fastest_within(budget, most, listed_speeds(prices), cost)
     if link <= 0:
         name = type(design).__name__
         raise ValueError(f"{name}: must cost at most the {budget:,.0f} USD of its rival, got {spent:,.0f} USD")
-    return _with(asked, link), spent
+    return _with(priced_design, link), spent
 
 
 RULES: Mapping[str, Callable[[FabricDesign, FabricDesign, int, Prices], tuple[FabricDesign, float]]] = {

@@ -40,9 +40,9 @@ def write(
 
 
 def _earlier_pictures(out: Path) -> list[str]:
-    """The names of pictures that an earlier run wrote into ``out``."""
-    found = result_in(out).get("pictures")
-    return [name for name in map(str, found) if Path(name).name == name] if isinstance(found, list) else []
+    """Return the names of pictures that an earlier run wrote into ``out``."""
+    names = result_in(out).get("pictures")
+    return [name for name in map(str, names) if Path(name).name == name] if isinstance(names, list) else []
 
 
 def result(drawn: Figure, rows: Sequence[Row], command: str, pictures: Sequence[str] = ()) -> bytes:
@@ -77,14 +77,14 @@ def figure_page(
     drawn: Figure, pictures: Sequence[FigurePicture], rows: Sequence[Row], summary: Sequence[Row], command: str
 ) -> str:
     """Return HTML with all pictures and rows inside, which needs no other file and no network."""
-    shown_pictures = [_drawing(f"chart{number}", picture) for number, picture in enumerate(pictures)]
+    drawings = [_drawing(f"chart{number}", picture) for number, picture in enumerate(pictures)]
     return page(
         "figure.html",
-        {"charts": [{"id": each["name"], "panels": each["panels"]} for each in shown_pictures if each["panels"]]},
+        {"charts": [{"id": drawing["name"], "panels": drawing["panels"]} for drawing in drawings if drawing["panels"]]},
         ("table", "figure", "draw", "figures"),
         title=drawn.title,
         source=drawn.source,
-        pictures=shown_pictures,
+        pictures=drawings,
         summary=_table(summary, {key: heading(drawn, key) for key in columns(summary)}),
         rows=_table(rows[:MAX_ROWS], {key: Heading(key) for key in columns(rows)}),
         count=len(rows),
@@ -126,10 +126,10 @@ def heading(drawn: Figure, key: str) -> Heading:
 
 
 def headed(drawn: Figure, summary: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """Titles of the summary's columns, and its rows as text with units."""
+    """Return the titles of the summary's columns, and its rows as text with units."""
     headings = {key: heading(drawn, key) for key in columns(summary)}
-    rows = [[shown(row.get(key), each.unit) for key, each in headings.items()] for row in summary]
-    return [each.text for each in headings.values()], rows
+    rows = [[shown(row.get(key), column.unit) for key, column in headings.items()] for row in summary]
+    return [column.text for column in headings.values()], rows
 
 
 def shown(value: object, unit: str = "") -> str:

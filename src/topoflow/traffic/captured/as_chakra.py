@@ -55,14 +55,14 @@ def chakra_files(trace: Trace) -> dict[str, bytes]:
     ranks = range(trace.world_size)
     groups = _groups(job, tuple(ranks))
     tags = _Tags()
-    found = {rank: _Rank([_listing(groups, trace.world_size)]) for rank in ranks}
+    files_of_ranks = {rank: _Rank([_listing(groups, trace.world_size)]) for rank in ranks}
     for number, step in enumerate(job):
         _check(step, f"trace {trace.name}, iteration {iteration.number}")
         for member in step.members:
-            _add(found[member.rank], number, member, groups, tags)
+            _add(files_of_ranks[member.rank], number, member, groups, tags)
     head = messages.message_classes()["GlobalMetadata"](version=VERSION)
     name = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in trace.name) or "trace"
-    files = {f"{name}.{rank}.et": messages.write([head, *found[rank].nodes]) for rank in ranks}
+    files = {f"{name}.{rank}.et": messages.write([head, *files_of_ranks[rank].nodes]) for rank in ranks}
     listed = {str(number): list(group) for group, number in groups.items() if number != OF_ALL}
     return {**files, f"{name}.groups.json": f"{json.dumps(listed, indent=1)}\n".encode()}
 
@@ -115,14 +115,14 @@ def _check(step: Step, place: str) -> None:
 
 
 def _add(rank: _Rank, number: int, member: StepMember, groups: Mapping[tuple[int, ...], int], tags: _Tags) -> None:
-    """The nodes of one rank's part in a step."""
-    awaited = sorted({own for earlier in member.after for own in rank.stands_for[earlier]})
+    """Add the nodes of one rank's part in a step."""
+    awaited = sorted({node_id for earlier in member.after for node_id in rank.stands_for[earlier]})
     event = member.event
     if isinstance(event, Communication) and event.op == "barrier":
         rank.stands_for[number] = tuple(awaited)
         return
     if isinstance(event, ComputeSpan):
-        own = _node(rank, 2 * number + 2, event.name, messages.COMPUTE, awaited, seconds=member.seconds)
+        node = _node(rank, 2 * number + 2, event.name, messages.COMPUTE, awaited, seconds=member.seconds)
     else:
         if member.seconds > 0:
             late = _node(rank, 2 * number + 1, "host", messages.COMPUTE, awaited, seconds=member.seconds, on_host=True)
@@ -130,10 +130,10 @@ def _add(rank: _Rank, number: int, member: StepMember, groups: Mapping[tuple[int
         if event.op != "recv":
             awaited = sorted({*awaited, *(() if rank.last is None else (rank.last,))})
             rank.last = 2 * number + 2
-        own = _node(rank, 2 * number + 2, *_communication(event, groups), awaited)
-        own.attr.extend(_attributes(member.rank, event, groups, tags))
-        own.inputs.types = f"['Tensor({NAMES[event.dtype]})']"
-    rank.stands_for[number] = (own.id,)
+        node = _node(rank, 2 * number + 2, *_communication(event, groups), awaited)
+        node.attr.extend(_attributes(member.rank, event, groups, tags))
+        node.inputs.types = f"['Tensor({NAMES[event.dtype]})']"
+    rank.stands_for[number] = (node.id,)
 
 
 def _node(

@@ -34,49 +34,49 @@ def carried(ranks: Mapping[int, Events], before: Mapping[int, Events]) -> dict[i
 
 
 def _counterparts(events: Events, before: Events) -> dict[int, int]:
-    """The position of each event of the iteration before -> of the same one in this; empty where they differ."""
+    """Map the position of each event of the iteration before to that of the same one in this; empty if they differ."""
     kinds = [
         [
-            (each.name,)
-            if isinstance(each, ComputeSpan)
-            else (each.op, each.group, each.group_name, each.peer, each.tag)
-            for each in one.values()
+            (event.name,)
+            if isinstance(event, ComputeSpan)
+            else (event.op, event.group, event.group_name, event.peer, event.tag)
+            for event in iteration.values()
         ]
-        for one in (events, before)
+        for iteration in (events, before)
     ]
     return dict(zip(before, events, strict=True)) if kinds[0] == kinds[1] else {}
 
 
 def _late(ranks: Mapping[int, Events], before: Mapping[int, Events]) -> dict[int, set[int]]:
-    """The positions of what waits, at whatever remove, for communication that no compute of its iteration followed."""
+    """Return positions of events that wait, also indirectly, for communication that no compute of theirs followed."""
     late: dict[int, set[int]] = {}
     for rank, events in before.items():
         followed = {
-            earlier for each in events.values() if isinstance(each, ComputeSpan) for earlier in each.after or ()
+            earlier for event in events.values() if isinstance(event, ComputeSpan) for earlier in event.after or ()
         }
-        sent = {position for position, each in events.items() if isinstance(each, Communication)} - followed
+        sent = {position for position, event in events.items() if isinstance(event, Communication)} - followed
         waits = {
-            at for at, each in ranks[rank].items() if isinstance(each, ComputeSpan) and sent & {*(each.after or ())}
+            at for at, event in ranks[rank].items() if isinstance(event, ComputeSpan) and sent & {*(event.after or ())}
         }
         late[rank] = waits
     keys = {rank: operation_keys(rank, events) for rank, events in ranks.items()}
     count = -1
     while count < (count := sum(map(len, late.values()))):
-        together = {keys[rank][at] for rank, found in late.items() for at in found if at in keys[rank]}
+        together = {keys[rank][at] for rank, positions in late.items() for at in positions if at in keys[rank]}
         for rank, events in ranks.items():
-            for at, each in events.items():
-                if keys[rank].get(at) in together or late[rank] & {*(each.after or ())}:
+            for at, event in events.items():
+                if keys[rank].get(at) in together or late[rank] & {*(event.after or ())}:
                     late[rank].add(at)
     return late
 
 
 def _turned(events: Events, late: set[int], counterpart: Mapping[int, int]) -> Events:
-    """``late`` first, then the others, which follow what they followed in the iteration before."""
+    """Return ``late`` first, then the others, which follow what they followed in the iteration before."""
     first = 1 + max(events, default=0)
     place = {at: first + count for count, at in enumerate(at for at in events if at not in late)}
-    found: dict[int, Event] = {at: each for at, each in events.items() if at in late}
+    turned: dict[int, Event] = {at: event for at, event in events.items() if at in late}
     for at, new in place.items():
         followed = [place.get(earlier, counterpart.get(earlier, -1)) for earlier in events[at].after or ()]
         after = tuple(sorted(earlier for earlier in followed if earlier in late or earlier >= first))
-        found[new] = replace(events[at], after=after)
-    return found
+        turned[new] = replace(events[at], after=after)
+    return turned

@@ -86,11 +86,12 @@ def steps(iteration: Iteration, limit: float | None = None) -> list[Step]:
     groups = list(_together(iteration))
     owner = {member: number for number, members in enumerate(groups) for member in members}
     follows = {rank: _follows(events) for rank, events in iteration.ranks.items()}
-    everything = {
-        part: {owner[part[0], earlier] for earlier in follows[part[0]][part[1]]} - {own} for part, own in owner.items()
+    followed = {
+        part: {owner[part[0], earlier] for earlier in follows[part[0]][part[1]]} - {number}
+        for part, number in owner.items()
     }
-    eager = _eager(iteration, groups, everything, inf if limit is None else limit)
-    before = {part: earlier for part, earlier in everything.items() if part not in eager}
+    eager = _eager(iteration, groups, followed, inf if limit is None else limit)
+    before = {part: earlier for part, earlier in followed.items() if part not in eager}
     times = PartTimes(iteration.ranks, follows, iteration.began)
     order = _order(iteration.number, groups, before)
     place = {number: place for place, number in enumerate(order)}
@@ -110,7 +111,7 @@ def steps(iteration: Iteration, limit: float | None = None) -> list[Step]:
 def _eager(
     iteration: Iteration, groups: Sequence[tuple[Part, ...]], before: Mapping[Part, set[int]], limit: float
 ) -> set[Part]:
-    """The receiving ends that do not hold up their transfer."""
+    """Return the receiving ends that do not hold up their transfer."""
     transfers = [members for members in groups if _event(iteration, members[-1], "recv") is not None]
     eager = {members[1] for members in transfers if not _met(iteration, members[0], members[1], limit)}
     if len(eager) < len(transfers):
@@ -122,8 +123,8 @@ def _eager(
             TopologicalSorter(steps).prepare()
         except CycleError:
             if limit < inf:
-                law = "longer messages must not wait for their receives in a circle"
-                raise ValueError(f"workload.eager: {law}, got one with {limit:g}") from None
+                requirement = "longer messages must not wait for their receives in a circle"
+                raise ValueError(f"workload.eager: {requirement}, got one with {limit:g}") from None
             return {members[1] for members in transfers}
     return eager
 

@@ -24,15 +24,15 @@ class Iteration:
 
 
 def recorded_iteration(trace: Trace) -> Iteration:
-    """The iteration that stands for the job (``capture.periods``), of all ranks.
+    """Return the iteration that stands for the job (``capture.periods``), of all ranks.
 
     ValueError when the ranks that were not recorded cannot be distinguished from those that were.
     """
     period = representative(trace)
     mirrored = trace.world_size - len(trace.ranks)
     mirrors = Mirrors(layout_of(trace), trace.ranks) if mirrored else None
-    own = carried(_events(trace, period.number), _events(trace, period.number - 1))
-    ranks = {rank: united(events) for rank, events in wrapped(own, period.begin, period.end).items()}
+    carried_events = carried(_events(trace, period.number), _events(trace, period.number - 1))
+    ranks = {rank: united(events) for rank, events in wrapped(carried_events, period.begin, period.end).items()}
     if mirrors is not None:
         ranks = {rank: mirrors.events(rank, ranks[mirrors.model(rank)]) for rank in range(trace.world_size)}
     if not any(ranks.values()):

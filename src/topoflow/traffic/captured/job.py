@@ -183,11 +183,11 @@ def direct_bytes(members: Mapping[int, Communication]) -> dict[tuple[int, int], 
     if event.op == "all_to_all":
         return {
             (rank, peer): size
-            for rank, own in members.items()
-            for peer, size in zip(own.group, sent_bytes(own), strict=True)
+            for rank, communication in members.items()
+            for peer, size in zip(communication.group, sent_bytes(communication), strict=True)
         }
-    root, each = root_of(event), buffer_bytes(members) / len(event.group)
-    return {(rank, root) if event.op == "gather" else (root, rank): each for rank in event.group}
+    root, share = root_of(event), buffer_bytes(members) / len(event.group)
+    return {(rank, root) if event.op == "gather" else (root, rank): share for rank in event.group}
 
 
 def buffer_bytes(members: Mapping[int, Communication]) -> float:

@@ -25,7 +25,7 @@ class Piece(ComputeSpan):
 
 
 def united(events: Mapping[int, Event]) -> dict[int, Event]:
-    """The events in the order in which they began, at new positions; computes with times do not overlap.
+    """Return the events in the order in which they began, at new positions; computes with times do not overlap.
 
     Where the record says what an event followed (``after``), it stays as it is. An event without a time keeps its place
     after the one that was issued before it.
@@ -43,18 +43,20 @@ def united(events: Mapping[int, Event]) -> dict[int, Event]:
                 continue
         else:
             began = event.issue if event.start is None else event.start
-            own = stream(event)
-            latest = newest[own] = max(latest if began is None else began, newest.get(own, float("-inf")))
+            event_stream = stream(event)
+            latest = newest[event_stream] = max(
+                latest if began is None else began, newest.get(event_stream, float("-inf"))
+            )
         keyed.append((latest, position, event))
     cuts = sorted(start for _, _, event in keyed if (start := event.start) is not None)
-    keyed += _pieces(sorted(computes, key=lambda one: one[:3]), cuts)
+    keyed += _pieces(sorted(computes, key=lambda compute: compute[:3]), cuts)
     keyed.sort(key=lambda item: item[:2])
     places = {old: new for new, (_, old, event) in enumerate(keyed) if isinstance(event, Communication)}
-    found: dict[int, Event] = {}
+    united_events: dict[int, Event] = {}
     for position, (_, _, event) in enumerate(keyed):
         waits = sorted(places[old] for old in event.waits if places.get(old, position) < position)
-        found[position] = replace(event, waits=tuple(waits)) if event.waits else event
-    return found
+        united_events[position] = replace(event, waits=tuple(waits)) if event.waits else event
+    return united_events
 
 
 def _pieces(

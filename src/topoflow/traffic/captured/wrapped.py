@@ -26,17 +26,17 @@ Events = Mapping[int, Event]  # of one rank, by position
 
 
 def wrapped(ranks: Mapping[int, Events], begin: float | None, end: float | None) -> dict[int, Events]:
-    """The events of an iteration [rank], what was before ``begin`` (s) after the others, ``end`` - ``begin`` later.
+    """Return the events of an iteration [rank]; those before ``begin`` (s) come last, ``end`` - ``begin`` later.
 
     They stay as they are where their times, or those of the period, are unknown, and where the record says what each
     followed (``after``).
     """
-    said = any(event.after is not None for events in ranks.values() for event in events.values())
-    if said or begin is None or end is None or end <= begin:
+    has_after = any(event.after is not None for events in ranks.values() for event in events.values())
+    if has_after or begin is None or end is None or end <= begin:
         return dict(ranks)
     keys = {rank: operation_keys(rank, events) for rank, events in ranks.items()}
     early = _early(ranks, keys, begin)
-    found: dict[int, Events] = {}
+    wrapped_events: dict[int, Events] = {}
     for rank, events in ranks.items():
         period: dict[int, Event] = {}
         again: dict[int, Event] = {}
@@ -51,8 +51,8 @@ def wrapped(ranks: Mapping[int, Events], begin: float | None, end: float | None)
                 waits = tuple(moved[earlier] for earlier in event.waits if earlier in moved)
                 again[new] = replace(_part(event, share, -inf, begin, later=end - begin), waits=waits)
                 moved |= {position: new} if share == 1 else {}
-        found[rank] = period | again
-    return found
+        wrapped_events[rank] = period | again
+    return wrapped_events
 
 
 def _early(

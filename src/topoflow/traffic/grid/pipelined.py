@@ -251,15 +251,15 @@ class _Iteration:
         ends[servers, 0] = computes = tasks.compute(Label(stem, True, rest), servers, work.seconds)
         begun = ends
         for kind_of, bytes, calls in (
-            (kind_of, *each) for kind_of, sizes in work.sent.items() for each in sizes.items()
+            (kind_of, *call) for kind_of, sizes in work.sent.items() for call in sizes.items()
         ):
             groups = self.groups.get((self.grid.stage_ranks[stage], kind_of))
             if groups is not None:
                 op, follows = OPERATION.get(kind_of, kind_of), kind_of != IN_NODES
                 begun = ends if follows else begun
                 label = Label(f"{kind_of} {stem}", rest=rest)
-                own = exchange.collective(op, bytes * calls, groups, begun, label, calls)
-                ends = own if follows else np.concatenate([ends, own], axis=1)
+                collective = exchange.collective(op, bytes * calls, groups, begun, label, calls)
+                ends = collective if follows else np.concatenate([ends, collective], axis=1)
         ends = ends[servers]
         if work.launch > work.seconds:  # the GPU waits for its host, which launches the collectives too
             label, seconds = Label(f"launches {stem}", rest=rest), work.launch - work.seconds
@@ -385,7 +385,7 @@ class _Iteration:
         pairs = EqualGroups(np.stack([self.servers[stage] for stage in stages], axis=1), 1, 1)
         added = self.tasks.collective(Label(f"tied {layer}"), self.exchange.rows("all_reduce", pairs), bytes)
         tasks = PastedTasks(int(added[0]), self.order)
-        for earlier in (each for rank in ranks for each in self._latest_of(rank)):
+        for earlier in (earlier for rank in ranks for earlier in self._latest_of(rank)):
             self.tasks.followed.add(tasks, earlier)
         for rank in ranks:
             self.reduced[rank] = {"tied": tasks}
@@ -414,7 +414,7 @@ class _Iteration:
                 filled = [
                     bucket
                     for names in self._gathered_together(stage)
-                    for bucket in fill((), [each for each in sizes if each[0] in names], inf, inf)
+                    for bucket in fill((), [size for size in sizes if size[0] in names], inf, inf)
                 ]
             buckets += [
                 StageBucket(stage, kind, bucket.bytes / self.workload.element_bytes, bucket.layers) for bucket in filled

@@ -125,8 +125,10 @@ def _recomputed_seconds(workload: LayerGraph, grid: ParallelGrid, layer: Layer, 
     kernel, elementwise = recomputed_part(layer, grid.recompute)
     if kernel == elementwise:
         return kernel * _times(workload, grid, layer, parameters).forward
-    apart = elementwise_seconds(workload, layer, grid.samples(workload) / grid.sharing)
-    return kernel * (_times(workload, grid, layer, parameters).forward - apart) + elementwise * apart
+    elementwise_time = elementwise_seconds(workload, layer, grid.samples(workload) / grid.sharing)
+    return (
+        kernel * (_times(workload, grid, layer, parameters).forward - elementwise_time) + elementwise * elementwise_time
+    )
 
 
 def _backward(cut: Sharding) -> Sharding:

@@ -28,27 +28,27 @@ def split(choices: Index, connections: Connections, seed: int) -> Split:
 
 
 def paths(fabric: Fabric, connections: Connections, seed: int) -> tuple[Links, Split]:
-    """[S, H] the links of every path that is taken, and whose it is."""
+    """Return [S, H] the links of every path that is taken, and whose it is."""
     flows, servers = len(connections.source), fabric.servers
     number = min(MIDDLES, max(servers - 2, 1))
     flow = np.repeat(np.arange(flows), number)
-    each = Connections(*(field[flow] for field in connections))
-    middle = _middles(each, np.tile(np.arange(number), flows), servers, number, seed)
+    subflows = Connections(*(field[flow] for field in connections))
+    middle = _middles(subflows, np.tile(np.arange(number), flows), servers, number, seed)
     links = np.concatenate(
-        [_one_path(fabric, each.source, middle, seed), _one_path(fabric, middle, each.target, seed)], axis=1
+        [_one_path(fabric, subflows.source, middle, seed), _one_path(fabric, middle, subflows.target, seed)], axis=1
     )
     return _without_circles(fabric, links), Split(flow, np.arange(len(flow)) % number, np.full(len(flow), 1 / number))
 
 
-def _middles(each: Connections, place: Index, servers: int, number: int, seed: int) -> Index:
-    """[S] servers that differ from both ends, where there are any; those of a connection lie at equal distances."""
-    ends = np.sort(np.stack([each.source, each.target]), axis=0)
+def _middles(subflows: Connections, place: Index, servers: int, number: int, seed: int) -> Index:
+    """Return [S] servers other than both ends, where there are any; those of a connection lie at equal distances."""
+    ends = np.sort(np.stack([subflows.source, subflows.target]), axis=0)
     others = max(servers - 2, 1)
-    first = choose(np.full(len(place), others), each, seed)
+    first = choose(np.full(len(place), others), subflows, seed)
     middle = (first + place * others // number) % others
     middle = middle + (middle >= ends[0])
     middle = middle + (middle >= ends[1])
-    return np.where(middle < servers, middle, each.target)
+    return np.where(middle < servers, middle, subflows.target)
 
 
 def _one_path(fabric: Fabric, source: Index, target: Index, seed: int) -> Links:
@@ -63,19 +63,19 @@ def _one_path(fabric: Fabric, source: Index, target: Index, seed: int) -> Links:
 
 
 def _without_circles(fabric: Fabric, links: Links) -> Links:
-    """Rows of links from which all is cut that leads back to a node where the path was before."""
+    """Return rows of links without those that lead back to a node where the path was before."""
     is_hop = links != NO_LINK
     order = np.argsort(~is_hop, axis=1, kind="stable")  # hops first
     links = np.take_along_axis(links, order, axis=1)
     is_hop = np.take_along_axis(is_hop, order, axis=1)
     start = np.where(is_hop, fabric.source[links], NO_LINK)
     end = np.where(is_hop, fabric.target[links], NO_LINK)
-    kept, until = np.zeros(links.shape, np.bool_), np.zeros(len(links), np.int64)  # hops before it are decided
+    is_kept, until = np.zeros(links.shape, np.bool_), np.zeros(len(links), np.int64)  # hops before it are decided
     for hop in range(links.shape[1]):
         comes_back = (end == start[:, hop : hop + 1]) & is_hop & (np.arange(links.shape[1]) > hop)
         last = links.shape[1] - 1 - np.argmax(comes_back[:, ::-1], axis=1)
         undecided = is_hop[:, hop] & (until <= hop)
         leaves = undecided & ~comes_back.any(axis=1)
-        kept[leaves, hop] = True
+        is_kept[leaves, hop] = True
         until = np.where(undecided & ~leaves, last + 1, until)
-    return np.where(kept, links, NO_LINK).astype(np.int32)
+    return np.where(is_kept, links, NO_LINK).astype(np.int32)

@@ -24,7 +24,7 @@ MIDDLES = 16  # routes by different ones that stand for all; ours
 
 
 @dataclass(frozen=True)
-class CrossedLinks:
+class IdleRoutes:
     """``share`` [H] of the bytes of path ``path`` [H] crosses ``link`` [H]."""
 
     paths: int  # P
@@ -33,7 +33,7 @@ class CrossedLinks:
     share: Floats
 
     @classmethod
-    def listed(cls, graph: LoweredGraph) -> CrossedLinks:
+    def listed(cls, graph: LoweredGraph) -> IdleRoutes:
         """Return the links that the graph lists."""
         paths = len(graph.path_offsets) - 1
         path = np.repeat(np.arange(paths), np.diff(graph.path_offsets))
@@ -41,7 +41,7 @@ class CrossedLinks:
         return cls(paths, path, graph.path_links, share)
 
     @classmethod
-    def by_address(cls, graph: LoweredGraph, routing: str) -> CrossedLinks:
+    def by_address(cls, graph: LoweredGraph, routing: str) -> IdleRoutes:
         """Return the same where the graph lists the first and the last link only."""
         hops, ends = graph.next_hops, cls.listed(graph)
         assert hops is not None, "the caller asks for graphs whose routers have tables"
@@ -65,21 +65,21 @@ class CrossedLinks:
         """Return [P] how many links the average byte crosses."""
         return np.bincount(self.path, self.share, self.paths).astype(np.float64)
 
-    def sums(self, each: Floats) -> Floats:
-        """Return [P] the sum over the links of each path, of ``each`` [H]."""
-        return np.bincount(self.path, each * self.share, self.paths).astype(np.float64)
+    def sums(self, values: Floats) -> Floats:
+        """Return [P] the sum over the links of each path, of ``values`` [H]."""
+        return np.bincount(self.path, values * self.share, self.paths).astype(np.float64)
 
 
 def _middles(hops: NextHops, source: Ints, target: Ints, route: Offsets) -> Offsets:
     """Return [R] a third group, or inside a group G plus the place of a third router; NONE: there is none."""
     size = hops.routers_per_group
     inside = source // size == target // size
-    one, other = (np.where(inside, each % size, each // size) for each in (source, target))
+    first, second = (np.where(inside, router % size, router // size) for router in (source, target))
     count = np.where(inside, size, hops.groups)
-    found = route * (count - 2) // MIDDLES
-    found += found >= np.minimum(one, other)
-    found += found >= np.maximum(one, other)
-    return np.where((count < 3) | (source == target), NONE, np.where(inside, hops.groups, 0) + found)
+    middle = route * (count - 2) // MIDDLES
+    middle += middle >= np.minimum(first, second)
+    middle += middle >= np.maximum(first, second)
+    return np.where((count < 3) | (source == target), NONE, np.where(inside, hops.groups, 0) + middle)
 
 
 def _walks(hops: NextHops, at: Ints, goal: Ints, middle: Offsets, cable: Offsets) -> tuple[Offsets, Ints]:

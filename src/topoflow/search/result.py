@@ -49,7 +49,9 @@ class SearchResult:
         return self.best.timeline
 
 
-def found(problem: Problem, start: Candidate, best: Candidate, history: SearchHistory, run: Run) -> SearchResult:
+def search_result(
+    problem: Problem, start: Candidate, best: Candidate, history: SearchHistory, run: Run
+) -> SearchResult:
     """Return the result with the predicted times of both candidates.
 
     The start is the result if nothing is faster than it in the problem's fidelity, which a coarser one can hide.
