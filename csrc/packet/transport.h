@@ -163,7 +163,7 @@ class Transport : public Base {
   }
 
   // Packets that come to a port until `end` begin to wait, or are lost, in the order of their times.
-  DEVICE void admit(int32_t p, int64_t end) {
+  INLINED_ON_CPU void admit(int32_t p, int64_t end) {
     if (!transports()) return;
     if (by_address()) return admit_by_address(p, end);
     admit_from(p, end, [](const Port& port, const auto& compare) {
@@ -241,7 +241,7 @@ class Transport : public Base {
   }
 
   // A port has sent all that it can before `end`, and next looks at `now`.
-  DEVICE void end_sending(int32_t p, int64_t end, int64_t now) {
+  INLINED_ON_CPU void end_sending(int32_t p, int64_t end, int64_t now) {
     if (!transports()) return;
     admit(p, end - 1);
     if (s_.lane[p].arrives < now) s_.next[p] = s_.lane[p].arrives;

@@ -79,7 +79,7 @@ class Addresses {
     return *next(router, endpoint, router_of(endpoint), step);
   }
   // Returns the place of that entry.
-  DEVICE const int32_t* next(int32_t router, int32_t endpoint, int32_t target, int32_t step) const {
+  INLINED_ON_CPU const int32_t* next(int32_t router, int32_t endpoint, int32_t target, int32_t step) const {
     const int32_t to = middle(step), group = target / routers;
     if (to >= groups) return across(router, to - groups);
     if (to >= 0) return towards(router, to, cable(step));

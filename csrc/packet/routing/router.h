@@ -74,13 +74,13 @@ class Router : public Base {
   }
 
   // A packet that came by a channel waits for port `out` from `ready` on.
-  DEVICE void enqueue_at_port(int32_t channel, int32_t out, int32_t slot, int64_t ready) {
+  INLINED_ON_CPU void enqueue_at_port(int32_t channel, int32_t out, int32_t slot, int64_t ready) {
     const Input& input = s_.input[channel];
     const Port& port = s_.port[out];
     if (!is_occupied(port, input.place)) open_queue(out, input, channel);
     Queue& queue = queue_of(port, input.place);
     const bool is_head = enqueue(queue, slot, ready);
-    on_enqueue(queue, ready);
+    if (transports()) on_enqueue(queue, ready);
     if (is_head) occupy(out, input.place, ready);
     if (adapts() && ready < end_ && (is_head || transports())) wake_in_window(input.router, out);
   }
@@ -146,7 +146,7 @@ class Router : public Base {
     enqueue_at_port(arrival.channel, out, arrival.slot, ready);
   }
 
-  DEVICE Words words(const Packet& packet, uint32_t branch) const {
+  INLINED_ON_CPU Words words(const Packet& packet, uint32_t branch) const {
     return draws_.of(tasks_.number(packet.task), packet.number, branch);
   }
 
@@ -181,7 +181,7 @@ class Router : public Base {
 
   // Returns the ps until a flit that leaves port `p` reaches the target of a packet by the ports that it draws, as from
   // routers that do not look at their queues.
-  DEVICE int64_t remaining_by_address(int32_t p, const Packet& packet) const {
+  CALLED_ON_CPU int64_t remaining_by_address(int32_t p, const Packet& packet) const {
     int64_t total = time(s_.port[p], 1) + s_.port[p].latency;
     for (int32_t step = packet.step; s_.output[p].level != kDown;) {
       const int32_t router = s_.output[p].router;
