@@ -62,7 +62,7 @@ def test_a_result_without_a_folder_is_kept(
     monkeypatch.setenv("TOPOFLOW_RUNS", str(tmp_path))
     assert main(["place", *SMALL, "policy=first_fit"]) == 0
     (result_file,) = tmp_path.glob("*-place/result.json")
-    assert f"The result is kept in {result_file.parent}." in " ".join(capsys.readouterr().out.split())
+    assert f"Results are saved in {result_file.parent}." in " ".join(capsys.readouterr().out.split())
     result = json.loads(result_file.read_text())
     assert len(result["rows"]) == 2 * 6
     assert result["source"] == "requests of csv", "no study is named that these requests are not of"

@@ -29,7 +29,7 @@ def test_a_comparison_is_kept_as_numbers_in_a_folder_that_it_names(
     assert [path.name for path in folder.iterdir()] == ["result.json"]
     (row,) = json.loads((folder / "result.json").read_text())["rows"]
     printed = capsys.readouterr().out.splitlines()[-1]
-    assert printed.startswith(f"The result is kept in {folder}. ")
+    assert printed.startswith(f"Results are saved in {folder}. ")
     (repeated,) = topoflow.compare(*SMALL)
     assert row["iteration_time"] == repeated.iteration_time
     assert len([*runs.iterdir()]) == 1, "Python has the result in its hands"
@@ -39,7 +39,7 @@ def test_a_search_is_kept_with_its_plan(runs: Path, capsys: pytest.CaptureFixtur
     quick = ("search.proposals=0", "search.rounds=1", "bandwidth_gbps=25,100")
     assert main(["search", *SMALL, *quick]) == 0
     (folder,) = runs.iterdir()
-    assert f"The result is kept in {folder}. " in capsys.readouterr().out
+    assert f"Results are saved in {folder}. " in capsys.readouterr().out
     plans = json.loads((folder / "result.json").read_text())["plans"]
     written = [Plan.from_json((folder / plan["search"] / "plan.json").read_text()) for plan in plans]
     assert [plan.iteration_time for plan in written] == [plan["iteration_time"] for plan in plans]

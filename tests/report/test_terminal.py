@@ -30,7 +30,7 @@ def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers(report: Report, 
     text = printed(report, width)
     assert "\N{HORIZONTAL ELLIPSIS}" not in text
     assert max(map(len, text.splitlines())) <= width
-    for title in ("fabric", "bandwidth_gbps", "iteration time", "not computing", "cost"):
+    for title in ("fabric", "bandwidth_gbps", "iteration time", "exposed comm.", "cost"):
         assert title in text
     assert ("The terminal is too narrow for mean path" in text) == (width < 130)
 

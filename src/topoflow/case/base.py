@@ -427,7 +427,7 @@ class Result:
             "step time": row.iteration_time,
             "computing": row.compute_time,
             "waiting for host": row.host_time or None,
-            "not computing": row.network_time,
+            "exposed communication": row.network_time,
             "recorded": row.recorded_time,
         }
         texts = {

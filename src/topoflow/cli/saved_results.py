@@ -26,7 +26,7 @@ def keep(verb: str, write: Callable[[Path], None], folder: Path | None = None) -
         write(folder)
     except (OSError, ValueError) as error:
         return f"The result is not kept: {message(error)}.", None
-    return f"The result is kept in {folder}.", folder
+    return f"Results are saved in {folder}.", folder
 
 
 def new_folder(verb: str) -> Path:

@@ -52,7 +52,7 @@ def cells(report: Report, job: tuple[Result, ...]) -> list[Cell]:
         Cell("computing", lambda outcome, _: _seconds(outcome.row.compute_time), spare=4, field="compute_time"),
         *[Cell("waiting for host", lambda outcome, _: _seconds(outcome.row.host_time), spare=4, field="host_time")]
         * any(outcome.row.host_time for outcome in job),
-        Cell("not computing", lambda outcome, _: _seconds(outcome.row.network_time), field="network_time"),
+        Cell("exposed comm.", lambda outcome, _: _seconds(outcome.row.network_time), field="network_time"),
         Cell("bandwidth tax", lambda outcome, _: f"{outcome.row.bandwidth_tax:.2f}", spare=9, field="bandwidth_tax"),
         Cell("mean path", lambda outcome, _: f"{outcome.row.path_length_mean:.2f}", spare=10, field="path_length_mean"),
         Cell("cost", lambda outcome, _: "-" if outcome.cost is None else f"${outcome.cost:,.0f}", field="cost_usd"),

@@ -37,7 +37,7 @@ def draw(report: Report) -> Figure:
             Patch(color=COMPUTE, label="computing (busiest server)"),
             *[Patch(color=HOST, label="waiting for its host")]
             * any(outcome.row.host_time for outcome in report.outcomes),
-            Patch(facecolor="none", edgecolor="black", label="coloured: not computing (transfers, pipeline bubbles)"),
+            Patch(facecolor="none", edgecolor="black", label="coloured: exposed communication and bubbles"),
         ],
         loc="outside lower center",
         ncols=3,

@@ -17,7 +17,7 @@ function bars() {
   const shown = numbered.slice(0, 60);
   const ys = shown.map((_, n) => shown.length - n);
   const busy = (row) => row.compute ?? 0, waited = (row) => busy(row) + (row.host ?? 0);
-  const kinds = [["computing", () => 0, busy, () => page.kinds.compute], ["waiting for its host", busy, waited, () => page.kinds.host], ["not computing", waited, (row) => row.time, (row) => page.fabrics[row.fabric]]];
+  const kinds = [["computing", () => 0, busy, () => page.kinds.compute], ["waiting for its host", busy, waited, () => page.kinds.host], ["exposed communication", waited, (row) => row.time, (row) => page.fabrics[row.fabric]]];
   const data = { y: [], left: [], right: [], colour: [], what: [], label: [], took: [], whole: [], number: [] };
   for (const [what, left, right, colour] of kinds) {
     shown.forEach((row, n) => {

@@ -36,7 +36,7 @@ MEASURES = {  # numbers of a row that the explorer shows
     "usd_per_step": "price of a step [US dollars]",
     "usd_per_million_tokens": "price of a million tokens [US dollars]",
     "goodput": "goodput",
-    "network_time": "not computing [s]",
+    "network_time": "exposed communication [s]",
     "power_w": "power [W]",
     "bandwidth_tax": "bandwidth tax",
     "path_length_mean": "mean path [links]",
