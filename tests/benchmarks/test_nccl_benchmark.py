@@ -110,7 +110,7 @@ def test_a_file_with_other_columns_is_refused_in_one_line(tmp_path: Path) -> Non
     assert "rows.csv: must have the columns" in done.stderr
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="the measurements are not here")
+@pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/data, which CI does not have")
 def test_measurements_that_nothing_was_calibrated_on_are_as_near_as_the_accuracy_page_says() -> None:
     files = [DATA / name for name in ("aiconfigurator_one_host.csv.gz", "nccl_tests.csv", "alps_gh200_all_reduce.csv")]
     values, _ = metrics(*files)
@@ -122,7 +122,7 @@ def test_measurements_that_nothing_was_calibrated_on_are_as_near_as_the_accuracy
     assert values["nccl.held_out.between.median_error.small"] < 0.1
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="the measurements are not here")
+@pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/data, which CI does not have")
 def test_the_coefficients_are_those_that_the_calibration_prints(capsys: pytest.CaptureFixture[str]) -> None:
     nccl_calibration.main([DATA / "aiconfigurator_one_host.csv.gz"])
     lines = capsys.readouterr().out.splitlines()
@@ -134,7 +134,7 @@ def test_the_coefficients_are_those_that_the_calibration_prints(capsys: pytest.C
         assert (shipped[int(place[0])] if place else shipped) == pytest.approx(float(value), rel=0.006), name
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="the measurements are not here")
+@pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/data, which CI does not have")
 def test_the_network_is_that_which_the_calibration_prints(capsys: pytest.CaptureFixture[str]) -> None:
     nccl_calibration.main([DATA / "alps_gh200_all_reduce.csv"])
     printed = dict(line.rsplit(" ", 1) for line in capsys.readouterr().out.splitlines())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +20,8 @@ MTBF = {"gpu": 50_000.0, "host": 400_000.0, "fiber": 1e6}
 LLAMA = {"workload": "llama3_8b", "node": "hgx_h100", "strategy": "fsdp", "fabric": "rail_optimized"}
 
 
-def reliability(**changes: object) -> Reliability:
-    return replace(Reliability(MTBF, restart_minutes=10, checkpoint_gbytes_per_s=0.1), **changes)  # type: ignore[arg-type]
+def reliability(**changes: Any) -> Reliability:
+    return replace(Reliability(MTBF, restart_minutes=10, checkpoint_gbytes_per_s=0.1), **changes)
 
 
 def simulated(interval: float, saving: float, restart: float, mtbf: float, checkpoints: int) -> float:

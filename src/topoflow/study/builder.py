@@ -37,7 +37,7 @@ MIN_FOLDED = 512  # GPUs of nodes; in a smaller job every GPU has its own tasks
 JOINED_FLOWS = ("fluid", "bound")  # fidelities in which an endpoint may have several nodes
 PIPELINE = "pipeline"  # of ``fold``: all GPUs of a pipeline rank are one endpoint
 MOST_TASKS = 2**23  # of the jobs, and of the worlds, that are kept between batches of points; of 100 B each
-MAX_FOUND = 1024  # kept by the identity of values
+MAX_BUILT = 1024  # values that are cached by the identity of what they are built of
 JOB = (
     "workload",
     "strategy",
@@ -73,7 +73,7 @@ class Builder:
     built: dict[Hashable, Any] = field(default_factory=dict)
     placements: Placements = field(default_factory=Placements)
     left_out: list[str] = field(default_factory=list)  # why fabrics of the default sweep are missing
-    # The same by the identity of values, of which points share most; they are kept so that no other gets theirs.
+    # The same values by the identity of their parts, which points share; holding the parts keeps identities unique.
     _built_of: dict[Hashable, tuple[list[Any], Any]] = field(default_factory=dict)
 
     def build(self, points: Sequence[Point], observer: Observer = Silent()) -> list[PointCases]:
@@ -195,7 +195,7 @@ class Builder:
             key = (which, keys, *map(repr, values))
             if key not in self.built:
                 self.built[key] = make(point)
-            if len(self._built_of) >= MAX_FOUND:
+            if len(self._built_of) >= MAX_BUILT:
                 self._built_of.clear()
             self._built_of[same] = values, self.built[key]
         return self._built_of[same][1]
