@@ -17,6 +17,7 @@ from math import gcd
 
 import numpy as np
 
+from topoflow.arrays import Floats
 from topoflow.demand import Demand, Group
 from topoflow.digest import ContentHashed
 from topoflow.fabric.base import Channels, Fabric, FabricDesign, Item, Orders
@@ -74,7 +75,8 @@ class SameWiring:
     @staticmethod
     def of(fabric: Fabric) -> SameWiring:
         """Return ``fabric`` by its wiring."""
-        return SameWiring(fabric.wiring, fabric)
+        of_any_speed = fabric.with_speeds(np.ones(fabric.links), np.zeros(fabric.links), 1.0, ())
+        return SameWiring(fabric.wiring, of_any_speed)
 
 
 def attach(cluster: Cluster, outside: Fabric, demand: Demand, *, pxn: bool = True) -> Fabric:
@@ -88,11 +90,16 @@ def attach(cluster: Cluster, outside: Fabric, demand: Demand, *, pxn: bool = Tru
     used = attached.links - inside  # links of ``outside``; 0: one node without NICs
     bill = outside.bill if cluster.ports else ()
     return attached.with_speeds(
-        np.concatenate([attached.bandwidth[:inside], outside.bandwidth[:used]]),
-        np.concatenate([attached.latency[:inside], outside.latency[:used]]),
+        _joined(attached.bandwidth[:inside], outside.bandwidth[..., :used]),
+        _joined(attached.latency[:inside], outside.latency[..., :used]),
         outside.interface_bandwidth,
         (*bill, *cluster_bill(cluster)) if bill or not cluster.ports else (),
     )
+
+
+def _joined(inside: Floats, outside: Floats) -> Floats:
+    """Return the speeds of the links inside nodes, then those of other links; these may be columns."""
+    return np.concatenate([np.broadcast_to(inside, (*outside.shape[:-1], len(inside))), outside], axis=-1)
 
 
 @cached_wiring
@@ -170,8 +177,9 @@ def fold(fabric: Fabric, size: int = 0) -> Fabric:
     assert fabric.cluster is not None
     size = size or fabric.cluster.per_node
     by_wiring, bundle, chosen = _folded(SameWiring.of(fabric), size)
-    bandwidth = np.bincount(bundle, fabric.bandwidth).astype(np.float64)
-    folded = by_wiring.with_speeds(bandwidth, fabric.latency[chosen], fabric.interface_bandwidth, fabric.bill)
+    rows = fabric.bandwidth.reshape(-1, fabric.links)
+    bandwidth = np.array([np.bincount(bundle, row) for row in rows]).reshape(*fabric.bandwidth.shape[:-1], len(chosen))
+    folded = by_wiring.with_speeds(bandwidth, fabric.latency[..., chosen], fabric.interface_bandwidth, fabric.bill)
     if size == fabric.cluster.per_node:
         return folded
     return replace(folded, route=FoldedRoutes(fabric, size, bundle))  # whose paths have limits by their speeds

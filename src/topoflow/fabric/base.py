@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import repeat
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -29,6 +30,7 @@ from topoflow.units import (
 Path = tuple[int, ...]  # links, first to last
 Orders = tuple[Group, ...]  # each is a permutation of a group's servers
 Route = Callable[[int, int], tuple[Path, ...]]  # paths from server to server; a flow takes one of them
+Speed = float | NDArray[np.float64]  # or a column [W, 1], of as many networks
 MAX_DIGESTS = 32  # of wirings, with their parts; networks of a sweep share them
 SPEEDS = ("bandwidth", "latency", "interface_bandwidth", "bill")  # of a fabric; no path depends on these
 
@@ -44,7 +46,7 @@ class Item:
 
     component: str
     count: float
-    bandwidth: float = 0.0
+    bandwidth: Speed = 0.0
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,8 @@ class Fabric:
     def __post_init__(self) -> None:
         links = len(self.source)
         for name in ("target", "bandwidth", "latency"):
-            if len(getattr(self, name)) != links:
-                raise ValueError(f"{self.name}.{name}: expected [L] = [{links}], got [{len(getattr(self, name))}]")
+            if (length := getattr(self, name).shape[-1]) != links:
+                raise ValueError(f"{self.name}.{name}: expected [L] = [{links}], got [{length}]")
         check_positive(f"{self.name}.servers", self.servers)
         if self.servers > len(self.nodes):
             raise ValueError(f"{self.name}.servers: must be at most the {len(self.nodes)} nodes, got {self.servers}")
@@ -109,17 +111,32 @@ class Fabric:
         self,
         bandwidth: NDArray[np.float64],
         latency: NDArray[np.float64],
-        interface_bandwidth: float,
+        interface_bandwidth: Speed,
         bill: tuple[Item, ...],
     ) -> Fabric:
-        """Return the same network with other ``SPEEDS``, whose laws alone are checked; it shares the rest."""
-        assert len(bandwidth) == len(latency) == self.links
-        fabric = object.__new__(Fabric)
-        vars(fabric).update(
-            vars(self), bandwidth=bandwidth, latency=latency, interface_bandwidth=float(interface_bandwidth), bill=bill
-        )
+        """Return the same network with other ``SPEEDS``, whose laws alone are checked; it shares the rest.
+
+        Speeds may be columns: [W, L] of links, [W, 1] of interfaces and items.
+        """
+        assert bandwidth.shape[-1] == latency.shape[-1] == self.links
+        interface = interface_bandwidth if isinstance(interface_bandwidth, np.ndarray) else float(interface_bandwidth)
+        fabric = self._with(bandwidth, latency, interface, bill)
         if self.links and not fabric._speeds_are_right():
             fabric._refuse()
+        return fabric
+
+    def rows(self, count: int) -> list[Fabric]:
+        """Return the ``count`` networks of which the speeds of this one are columns. They share all else."""
+        self.wiring  # noqa: B018  computed once for all
+        of_links = (speed if speed.ndim == 2 else repeat(speed, count) for speed in (self.bandwidth, self.latency))
+        bills = zip(*(_items(item, count) for item in self.bill), strict=True) if self.bill else repeat((), count)
+        return [*map(self._with, *of_links, _numbers(self.interface_bandwidth, count), bills)]
+
+    def _with(self, *speeds: Any) -> Fabric:
+        """Return the same network with other ``SPEEDS``, unchecked."""
+        fabric = object.__new__(Fabric)
+        vars(fabric).update(vars(self))
+        vars(fabric).update(zip(SPEEDS, speeds, strict=True))
         return fabric
 
     def __repr__(self) -> str:
@@ -146,7 +163,7 @@ class Fabric:
 
     def _speeds_are_right(self) -> bool:
         """Return whether bandwidths and latencies are within their bounds; nan is not."""
-        least, most = np.minimum.reduce, np.maximum.reduce
+        least, most = partial(np.minimum.reduce, axis=None), partial(np.maximum.reduce, axis=None)
         inside = least(self.bandwidth) >= SMALLEST_RATE and most(self.bandwidth) <= LARGEST_BANDWIDTH
         return bool(inside and least(self.latency) >= 0 and most(self.latency) < np.inf)
 
@@ -221,6 +238,18 @@ class Fabric:
     def has_switches(self) -> bool:
         """Return whether some nodes are not servers."""
         return len(self.nodes) > self.servers
+
+
+def _numbers(speed: Speed, count: int) -> Iterable[float]:
+    """Return the numbers of a column; of one number for all networks, this."""
+    return speed.ravel().tolist() if isinstance(speed, np.ndarray) else repeat(speed, count)
+
+
+def _items(item: Item, count: int) -> Iterable[Item]:
+    """Return an item of a bill for each network."""
+    if not isinstance(item.bandwidth, np.ndarray):
+        return repeat(item, count)
+    return [Item(item.component, item.count, bandwidth) for bandwidth in item.bandwidth.ravel().tolist()]
 
 
 WIRED = tuple(spec.name for spec in fields(Fabric) if spec.name not in SPEEDS)

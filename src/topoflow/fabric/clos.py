@@ -11,19 +11,19 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.wiring import (
     Cabling,
+    Interfaces,
     back,
     cabled,
     cached_wiring,
     check_cables,
     check_count,
-    check_interfaces,
     forth,
     switched_bill,
 )
 
 
 @dataclass(frozen=True)
-class Clos:
+class Clos(Interfaces):
     """A folded Clos network of the ports of nodes, in two layers or, with several pods, in three.
 
         core              0    1  ..            only between pods; core group s is cabled to spine s of each pod
@@ -41,9 +41,6 @@ class Clos:
     (pods below an oversubscribed layer).
     """
 
-    bandwidth: float  # B/s of one interface, each direction
-    degree: int  # interfaces of a port, bundled to one link
-    latency: float  # s per link
     leaf_ports: int = 32  # half of the ports of a switch
     rails: bool = False
     separate: bool = False
@@ -54,7 +51,7 @@ class Clos:
     name: str = "clos"
 
     def __post_init__(self) -> None:
-        check_interfaces(self.name, self.bandwidth, self.degree, self.latency)
+        self.check_interfaces(self.name)
         for name in ("leaf_ports", "planes"):
             check_count(f"{self.name}.{name}", getattr(self, name))
         if self.pod_leaves is not None:

@@ -11,7 +11,7 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.groups import PALM_TREE, WIRINGS, pair, pairs
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.routing.next_hops import DOWN, GLOBAL, LOCAL, UP, Levels, NextHops, link_ends
-from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill, wire
+from topoflow.fabric.wiring import Interfaces, back, cabled, check_cables, check_count, forth, switched_bill, wire
 from topoflow.units import check_among
 
 KINDS = {LOCAL: "inside groups", GLOBAL: "between groups"}
@@ -19,7 +19,7 @@ LEVELS = Levels((LOCAL, GLOBAL, LOCAL), (LOCAL, GLOBAL, LOCAL, GLOBAL, LOCAL))
 
 
 @dataclass(frozen=True)
-class Dragonfly:
+class Dragonfly(Interfaces):
     """A dragonfly (Kim, Dally, Scott and Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008).
 
              group 0           group 1           group 2
@@ -39,9 +39,6 @@ class Dragonfly:
     router, twice as many routers in a group), without the groups that are not needed.
     """
 
-    bandwidth: float  # B/s of one interface, each direction
-    degree: int  # interfaces per server, bundled to one link
-    latency: float  # s per link
     nodes: int | None = None  # per router
     routers: int | None = None  # per group
     groups: int | None = None
@@ -49,7 +46,7 @@ class Dragonfly:
     wiring: str = PALM_TREE  # or absolute
 
     def __post_init__(self) -> None:
-        check_interfaces("dragonfly", self.bandwidth, self.degree, self.latency)
+        self.check_interfaces("dragonfly")
         for field in ("nodes", "routers", "groups", "global_links"):
             if getattr(self, field) is not None:
                 check_count(f"dragonfly.{field}", getattr(self, field))

@@ -12,14 +12,14 @@ from topoflow.fabric.base import Fabric
 from topoflow.fabric.groups import pair, pairs, palm_tree
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.routing.next_hops import DOWN, UP, Levels, LinkSets, NextHops, link_ends
-from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill, wire
+from topoflow.fabric.wiring import Interfaces, back, cabled, check_cables, check_count, forth, switched_bill, wire
 
 CLIMB, ACROSS, DESCEND = 1, 2, 3  # levels: from a leaf to a spine, between groups, from a spine to a leaf
 KINDS = {CLIMB: "inside groups, from leaves", ACROSS: "between groups", DESCEND: "inside groups, to leaves"}
 
 
 @dataclass(frozen=True)
-class DragonflyPlus:
+class DragonflyPlus(Interfaces):
     """A Dragonfly+ (Shpiner et al., "Dragonfly+: low cost topology for scaling datacenters", HiPINEB 2017).
 
                group 0              group 1              group 2
@@ -39,9 +39,6 @@ class DragonflyPlus:
     groups that are not needed are left out.
     """
 
-    bandwidth: float  # B/s of one interface, each direction
-    degree: int  # interfaces per server, bundled to one link
-    latency: float  # s per link
     nodes: int | None = None  # per leaf
     leaves: int | None = None  # per group
     spines: int | None = None  # per group
@@ -49,7 +46,7 @@ class DragonflyPlus:
     global_links: int | None = None  # between every two groups
 
     def __post_init__(self) -> None:
-        check_interfaces("dragonfly_plus", self.bandwidth, self.degree, self.latency)
+        self.check_interfaces("dragonfly_plus")
         for field in ("nodes", "leaves", "spines", "groups", "global_links"):
             if getattr(self, field) is not None:
                 check_count(f"dragonfly_plus.{field}", getattr(self, field))

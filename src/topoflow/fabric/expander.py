@@ -13,10 +13,10 @@ from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.wiring import (
     Cable,
     Cabling,
+    Interfaces,
     cabled,
     cached_wiring,
     check_count,
-    check_interfaces,
     direct_bill,
     duplex,
     server_names,
@@ -29,7 +29,7 @@ TRIES = 1000
 
 
 @dataclass(frozen=True)
-class Expander:
+class Expander(Interfaces):
     """Servers wired to each other at random, each to ``degree`` others (Jellyfish, NSDI 2012; TopoOpt 5.1).
 
     0 ---- 5
@@ -43,13 +43,10 @@ class Expander:
     shortest path: a DLRM on 16 servers of degree 4 then takes 246 to 522 ms instead of 201 to 568 ms, over 8 seeds.
     """
 
-    bandwidth: float  # B/s of one interface, each direction
-    degree: int  # interfaces per server
-    latency: float  # s per link
     seed: int
 
     def __post_init__(self) -> None:
-        check_interfaces("expander", self.bandwidth, self.degree, self.latency)
+        self.check_interfaces("expander")
         check_whole("expander.seed", self.seed)
 
     def build(self, servers: int, demand: Demand) -> Fabric:

@@ -11,13 +11,13 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.routing.next_hops import DOWN, NO_GROUP, UP, Levels, LinkSets, NextHops, link_ends
-from topoflow.fabric.wiring import back, cabled, check_cables, check_count, check_interfaces, forth, switched_bill, wire
+from topoflow.fabric.wiring import Interfaces, back, cabled, check_cables, check_count, forth, switched_bill, wire
 
 TO_AGGREGATION, TO_CORE, FROM_CORE, TO_EDGE = 1, 2, 3, 4  # levels of links
 
 
 @dataclass(frozen=True)
-class FatTree:
+class FatTree(Interfaces):
     """A fat-tree of switches with ``radix`` = k ports (Al-Fares et al., SIGCOMM 2008; TopoOpt 5.1).
 
         core         0.0  0.1 | 1.0  1.1                   (k/2)^2; aggregation a of each pod is cabled to group a
@@ -34,14 +34,11 @@ class FatTree:
     and the aggregation and core switches that would have no links.
     """
 
-    bandwidth: float  # B/s of one interface, each direction
-    degree: int  # interfaces per server, bundled to one link
-    latency: float  # s per link
     radix: int | None = None  # None: the smallest that holds the servers
     oversubscription: int = 1
 
     def __post_init__(self) -> None:
-        check_interfaces("fat_tree", self.bandwidth, self.degree, self.latency)
+        self.check_interfaces("fat_tree")
         check_count("fat_tree.oversubscription", self.oversubscription)
         if self.oversubscription not in (1, 2):
             raise ValueError(f"fat_tree.oversubscription: must be 1 or 2, got {self.oversubscription}")

@@ -16,18 +16,18 @@ from topoflow.fabric.routing.dimension_order import DimensionOrder, coordinates,
 from topoflow.fabric.torus import most_square
 from topoflow.fabric.wiring import (
     Cabling,
+    Interfaces,
     cabled,
     cached_wiring,
     check_cables,
     check_count,
-    check_interfaces,
     server_names,
     switched_bill,
 )
 
 
 @dataclass(frozen=True)
-class HyperX:
+class HyperX(Interfaces):
     """A HyperX (Ahn et al., HyperX: Topology, Routing, and Packaging of Efficient Large-Scale Networks, SC 2009).
 
         0.0 -- 0.1 -- 0.2        dims [2, 3]: a row of three switches is a full mesh (0.0 -- 0.2 is not drawn),
@@ -40,14 +40,11 @@ class HyperX:
     of the servers on one side. Servers fill the switches in order; the last ones may have fewer.
     """
 
-    bandwidth: float  # B/s of one interface, each direction
-    degree: int  # interfaces per server, bundled to one link
-    latency: float  # s per link
     servers_per_switch: int
     dims: Sequence[int] | None = None  # switches in each dimension; None: two, as equal as possible
 
     def __post_init__(self) -> None:
-        check_interfaces("hyperx", self.bandwidth, self.degree, self.latency)
+        self.check_interfaces("hyperx")
         check_count("hyperx.servers_per_switch", self.servers_per_switch)
         for position, size in enumerate(self.dims or ()):
             check_count(f"hyperx.dims[{position}]", size)

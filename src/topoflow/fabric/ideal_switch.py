@@ -10,11 +10,11 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.fat_tree import FatTreeNumbering
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import Cabling, all_pairs, back, cabled, cached_wiring, check_count, check_interfaces, forth
+from topoflow.fabric.wiring import Cabling, Interfaces, all_pairs, back, cabled, cached_wiring, check_count, forth
 
 
 @dataclass(frozen=True)
-class IdealSwitch:
+class IdealSwitch(Interfaces):
     """An electrical switch that scales to any number of servers (TopoOpt 5.1).
 
                  switch
@@ -24,12 +24,8 @@ class IdealSwitch:
     It cannot be bought; its bill is that of a full-bisection fat-tree of the same bandwidth (TopoOpt 5.2).
     """
 
-    bandwidth: float  # B/s of one interface, each direction
-    degree: int  # interfaces per server, bundled to one link
-    latency: float  # s per link
-
     def __post_init__(self) -> None:
-        check_interfaces("ideal_switch", self.bandwidth, self.degree, self.latency)
+        self.check_interfaces("ideal_switch")
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         check_count("ideal_switch.servers", servers)

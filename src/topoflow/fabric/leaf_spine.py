@@ -10,12 +10,22 @@ from numpy.typing import NDArray
 from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
-from topoflow.fabric.wiring import all_pairs, back, cabled, check_count, check_interfaces, forth, switched_bill, wire
+from topoflow.fabric.wiring import (
+    Interfaces,
+    all_pairs,
+    back,
+    cabled,
+    check_count,
+    forth,
+    of_links,
+    switched_bill,
+    wire,
+)
 from topoflow.units import check_not_negative, is_finite
 
 
 @dataclass(frozen=True)
-class LeafSpine:
+class LeafSpine(Interfaces):
     """A folded Clos of two layers, with any oversubscription.
 
         spine     0       1        servers_per_leaf / oversubscription of them, or ``spines``
@@ -30,9 +40,6 @@ class LeafSpine:
     Servers fill the groups in order; the last group may have fewer.
     """
 
-    bandwidth: float  # B/s of one interface, each direction
-    degree: int  # interfaces per server
-    latency: float  # s per link
     servers_per_leaf: int
     oversubscription: float = 1.0
     leaves_per_group: int = 1
@@ -40,7 +47,7 @@ class LeafSpine:
     spines: int | None = None  # None: one for each uplink of a leaf, which is as fast as a server's cable
 
     def __post_init__(self) -> None:
-        check_interfaces("leaf_spine", self.bandwidth, self.degree, self.latency)
+        self.check_interfaces("leaf_spine")
         check_count("leaf_spine.servers_per_leaf", self.servers_per_leaf)
         check_count("leaf_spine.leaves_per_group", self.leaves_per_group)
         if self.spine_latency is not None:
@@ -84,14 +91,11 @@ class LeafSpine:
             interface_bandwidth=self.bandwidth,
             bill=switched_bill(below, ports, below + above * bundle, bandwidth),
         )
-        links = [2 * below, 2 * above]
-        latency = self.latency if self.spine_latency is None else self.spine_latency
-        return fabric.with_speeds(
-            np.repeat([bandwidth, bundle * bandwidth], links),
-            np.repeat([self.latency, latency], links),
-            fabric.interface_bandwidth,
-            fabric.bill,
-        )
+        latency = self.latency if self.spine_latency is None else np.full(np.shape(self.latency), self.spine_latency)
+        speeds = (bandwidth, bundle * bandwidth), (self.latency, latency)
+        of_layers = ([of_links(low, 2 * below), of_links(high, 2 * above)] for low, high in speeds)
+        layers = (np.concatenate(layers, axis=-1) for layers in of_layers)
+        return fabric.with_speeds(*layers, fabric.interface_bandwidth, fabric.bill)
 
 
 @dataclass(frozen=True)

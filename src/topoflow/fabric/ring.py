@@ -11,11 +11,11 @@ from topoflow.fabric.base import Channels, Fabric
 from topoflow.fabric.channels.hamiltonian import both_directions
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.torus import TorusRoutes, grid_fabric
-from topoflow.fabric.wiring import cached_wiring, check_count, check_interfaces, direct_bill, server_names
+from topoflow.fabric.wiring import Interfaces, cached_wiring, check_count, direct_bill, of_links, server_names
 
 
 @dataclass(frozen=True)
-class Ring:
+class Ring(Interfaces):
     """A ring in which every server is cabled to the next, and the last to the first.
 
         0 ==== 1 ==== 2 ==== .. ==== n-1 ==== (0)
@@ -26,12 +26,8 @@ class Ring:
     opposite server both directions are used. All-reduce over all servers runs in both directions.
     """
 
-    bandwidth: float  # B/s of one interface, each direction
-    degree: int  # interfaces per server
-    latency: float  # s per link
-
     def __post_init__(self) -> None:
-        check_interfaces("ring", self.bandwidth, self.degree, self.latency)
+        self.check_interfaces("ring")
 
     def build(self, servers: int, demand: Demand) -> Fabric:
         check_count("ring.servers", servers)
@@ -41,7 +37,7 @@ class Ring:
 
     def _simplex(self, servers: int, demand: Demand) -> Fabric:
         ring = _one_way(servers, tuple(group for group in demand.all_reduce if len(group) == servers))
-        bandwidth, latency = (np.full(servers, float(speed)) for speed in (self.bandwidth, self.latency))
+        bandwidth, latency = (of_links(speed, servers) for speed in (self.bandwidth, self.latency))
         return ring.with_speeds(bandwidth, latency, self.bandwidth, direct_bill(servers, servers, self.bandwidth))
 
 

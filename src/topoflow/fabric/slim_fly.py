@@ -14,12 +14,12 @@ from topoflow.fabric.galois_field import GaloisField, prime_power
 from topoflow.fabric.routing.next_hops import NO_LINK, ROUTER, AddressedShortestPaths, Links
 from topoflow.fabric.wiring import (
     Cabling,
+    Interfaces,
     back,
     cabled,
     cached_wiring,
     check_cables,
     check_count,
-    check_interfaces,
     forth,
     server_names,
     switched_bill,
@@ -29,7 +29,7 @@ Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class SlimFly:
+class SlimFly(Interfaces):
     """A Slim Fly (Besta and Hoefler, "Slim Fly: a cost effective low-diameter network topology", SC 2014, II-B).
 
         router 0.x.y    x, y in GF(q)         0.x.y -- 0.x.y'   where y - y' is in X
@@ -48,14 +48,11 @@ class SlimFly:
     that holds the servers.
     """
 
-    bandwidth: float  # B/s of one interface, each direction
-    degree: int  # interfaces per server, bundled to one link
-    latency: float  # s per link
     q: int | None = None
     nodes: int | None = None  # servers per router
 
     def __post_init__(self) -> None:
-        check_interfaces("slim_fly", self.bandwidth, self.degree, self.latency)
+        self.check_interfaces("slim_fly")
         if self.nodes is not None:
             check_count("slim_fly.nodes", self.nodes)
         if self.q is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Protocol
 
 import numpy as np
 
@@ -15,18 +14,18 @@ from topoflow.fabric.channels.hamiltonian import torus_rings
 from topoflow.fabric.routing.base import NO_LINK, Index, Links, Routes
 from topoflow.fabric.wiring import (
     Cabling,
+    Interfaces,
     back,
     cabled,
     cached_wiring,
     check_count,
-    check_interfaces,
     direct_bill,
     forth,
 )
 
 
 @dataclass(frozen=True)
-class Torus:
+class Torus(Interfaces):
     """A torus of any number of dimensions, cabled directly from server to server.
 
          0 -- 1 -- 2 --.      dims (2, 3): rows wrap around; the two rows
@@ -41,13 +40,10 @@ class Torus:
     construction that uses the most cables (``hamiltonian``).
     """
 
-    bandwidth: float  # B/s of one interface, each direction
-    degree: int  # interfaces per server
-    latency: float  # s per link
     dims: Sequence[int] | None = None  # None: the two most equal factors of the servers
 
     def __post_init__(self) -> None:
-        check_interfaces("torus", self.bandwidth, self.degree, self.latency)
+        self.check_interfaces("torus")
         for position, size in enumerate(self.dims or ()):
             check_count(f"torus.dims[{position}]", size)
 
@@ -63,17 +59,6 @@ def most_square(servers: int) -> tuple[int, int]:
     """Return the two factors of ``servers`` that are closest: 16 -> (4, 4), 8 -> (2, 4), 7 -> (1, 7)."""
     rows = max(rows for rows in range(1, int(servers**0.5) + 1) if servers % rows == 0)
     return rows, servers // rows
-
-
-class Interfaces(Protocol):
-    """The fields of a design that describe a server's interfaces."""
-
-    @property
-    def bandwidth(self) -> float: ...
-    @property
-    def degree(self) -> int: ...
-    @property
-    def latency(self) -> float: ...
 
 
 def grid_fabric(

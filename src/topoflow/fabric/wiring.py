@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from topoflow.fabric.base import Channels, Fabric, Item, Path, Route
+from topoflow.fabric.base import Channels, Fabric, Item, Path, Route, Speed
 from topoflow.memory import check_memory
 from topoflow.units import check_bandwidth, check_not_negative
 from topoflow.units import check_count as check_count
@@ -29,6 +29,29 @@ def check_interfaces(name: str, bandwidth: float, degree: int, latency: float) -
     check_bandwidth(f"{name}.bandwidth", bandwidth)
     check_count(f"{name}.degree", degree)
     check_not_negative(f"{name}.latency", latency)
+
+
+@dataclass(frozen=True)
+class Interfaces:
+    """The interfaces of servers, of a design whose links are as fast as an interface, or a multiple of it.
+
+    No node, link or path depends on ``bandwidth`` and ``latency``. As columns [W, 1] these are of W networks, which
+    ``build`` returns as one with columns of speeds (``Fabric.rows``).
+    """
+
+    bandwidth: float  # B/s of one interface, each direction
+    degree: int  # interfaces per server; of a switched network bundled to one link
+    latency: float  # s per link
+
+    def check_interfaces(self, name: str) -> None:
+        """Raise ``ValueError`` for invalid interfaces of the design ``name``."""
+        speeds = self.bandwidth, self.latency
+        if not any(isinstance(speed, np.ndarray) for speed in speeds):
+            check_interfaces(name, self.bandwidth, self.degree, self.latency)
+            return
+        for extreme in (np.min, np.max):
+            bandwidth, latency = (float(extreme(speed)) for speed in speeds)
+            check_interfaces(name, bandwidth, self.degree, latency)
 
 
 def check_cables(name: str, cables: int) -> None:
@@ -104,10 +127,10 @@ def cabled(
     name: str,
     wiring: Cabling,
     *,
-    bandwidth: float,
-    latency: float,
+    bandwidth: Speed,
+    latency: Speed,
     degree: int,
-    interface_bandwidth: float,
+    interface_bandwidth: Speed,
     bill: tuple[Item, ...],
     channels: Channels = NO_CHANNELS,
 ) -> Fabric:
@@ -126,12 +149,17 @@ def cabled(
             degree=degree,
             interface_bandwidth=1.0,
         )
-    speeds = np.full(links, float(bandwidth)), np.full(links, float(latency)), interface_bandwidth, bill
-    fabric = wiring.networks[kind].with_speeds(*speeds)
+    speeds = of_links(bandwidth, links), of_links(latency, links)
+    fabric = wiring.networks[kind].with_speeds(*speeds, interface_bandwidth, bill)
     return fabric if channels is NO_CHANNELS else replace(fabric, channels=channels)
 
 
-def switched_bill(servers: int, switch_ports: int, cables: int, bandwidth: float) -> tuple[Item, ...]:
+def of_links(speed: Speed, links: int) -> NDArray[np.float64]:
+    """Return [L] the ``speed`` of all links, [W, L] of a column."""
+    return np.full((*np.shape(speed)[:-1], links), speed, np.float64)
+
+
+def switched_bill(servers: int, switch_ports: int, cables: int, bandwidth: Speed) -> tuple[Item, ...]:
     """Return the bill of a switched fabric: one NIC port per server, all ``switch_ports``, and the ``cables`` in use.
 
     Every cable has a transceiver at both ends: one per NIC and switch port in use (TopoOpt, Appendix G).
@@ -144,7 +172,7 @@ def switched_bill(servers: int, switch_ports: int, cables: int, bandwidth: float
     )
 
 
-def direct_bill(ports: int, fibers: float, bandwidth: float) -> tuple[Item, ...]:
+def direct_bill(ports: int, fibers: float, bandwidth: Speed) -> tuple[Item, ...]:
     """Return the bill of servers cabled to each other: NIC ports with a transceiver each, and fibers."""
     return (
         Item("nic_port", ports, bandwidth),

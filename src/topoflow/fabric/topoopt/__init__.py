@@ -15,7 +15,7 @@ from topoflow.fabric.routing.k_shortest import KShortestPaths
 from topoflow.fabric.routing.shortest import ShortestPaths
 from topoflow.fabric.topoopt.coin_change import coin_change
 from topoflow.fabric.topoopt.topology_finder import COLLECTIVES, find_topology
-from topoflow.fabric.wiring import check_count, check_interfaces, direct_bill, server_names
+from topoflow.fabric.wiring import Interfaces, check_count, direct_bill, of_links, server_names
 from topoflow.units import check_among
 
 PORTS = {"patch_panel": 1008, "ocs": 384}  # ports of one optical switch (TopoOpt, Table 1)
@@ -23,7 +23,7 @@ ROUTES = {"shortest": ShortestPaths, "k_shortest": KShortestPaths}
 
 
 @dataclass(frozen=True)
-class TopoOpt:
+class TopoOpt(Interfaces):
     """The direct-connect fabric of TopoOpt (Wang et al., NSDI 2023) for a given demand.
 
            optical switch 1     ..     optical switch d
@@ -51,9 +51,6 @@ class TopoOpt:
     None: one for each panel or OCS port.
     """
 
-    bandwidth: float  # B/s of one interface, each direction
-    degree: int  # interfaces per server
-    latency: float  # s per circuit
     paths: int  # largest number of paths of a pair
     optics: str = "patch_panel"
     ports: int | None = None  # of one optical switch; None: those of the largest of its kind
@@ -65,7 +62,7 @@ class TopoOpt:
     mp_circuits: bool = True  # whether model-parallel traffic gets circuits
 
     def __post_init__(self) -> None:
-        check_interfaces("topoopt", self.bandwidth, self.degree, self.latency)
+        self.check_interfaces("topoopt")
         check_count("topoopt.paths", self.paths)
         check_among("topoopt.routes", self.routes, ROUTES)
         check_among("topoopt.collective", self.collective, COLLECTIVES)
@@ -99,10 +96,10 @@ class TopoOpt:
             source=ends[:, 0],
             target=ends[:, 1],
             bandwidth=self.bandwidth * np.array(list(circuits.values()), dtype=np.float64),
-            latency=np.full(len(circuits), float(self.latency)),
+            latency=of_links(self.latency, len(circuits)),
             route=mp,
             degree=self.degree,
-            interface_bandwidth=float(self.bandwidth),
+            interface_bandwidth=self.bandwidth,
             bill=self._bill(servers * self.degree),
             channels=Channels(topology.rings(), topology.trees()),
             reduction_route=ReductionRoutes(links, {} if topology.tree_strides else topology.strides, mp),
