@@ -1,6 +1,7 @@
-"""Checks of the fields of input files, shared by traces, worlds, links, plans and measured kernels.
+"""Fields: of frozen dataclasses, and checks of those of input files.
 
-An error is one line with file, place, field, requirement and value.
+Traces, worlds, links, plans and measured kernels share the checks. An error is one line with file, place, field,
+requirement and value.
 """
 
 from __future__ import annotations
@@ -11,12 +12,25 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 LARGEST_INTEGER = 2**63 - 1
 LARGEST_WORLD = 2**17  # ranks of a job; the largest have 10^5 GPUs
 LARGEST_RANK = LARGEST_WORLD - 1
 MOST_ITERATIONS = 2**20  # in one trace; recordings have tens
+
+
+T = TypeVar("T")
+
+
+def with_fields(value: T, **fields: Any) -> T:
+    """Return a frozen dataclass with other values of ``fields``, without the checks of ``dataclasses.replace``.
+
+    It keeps what the dataclass has cached.
+    """
+    other = object.__new__(type(value))
+    vars(other).update(vars(value), **fields)
+    return other
 
 
 def decode(name: str, data: bytes) -> str:

@@ -42,6 +42,7 @@ from topoflow.engine.launch import count_threads
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.next_hops import NextHops
+from topoflow.fields import with_fields
 from topoflow.printable import html_table
 from topoflow.units import human
 
@@ -177,6 +178,10 @@ class World:
 
     def __repr__(self) -> str:
         return f"<world {self.name}: {len(self.graph.delay):,} tasks on {len(self.capacity):,} links>"
+
+    def on(self, fabric: Fabric, name: str) -> World:
+        """Return the world of that ``name`` on a network of the same wiring, which has checked its speeds."""
+        return with_fields(self, name=name, capacity=fabric.bandwidth, latency=fabric.latency, fabric=fabric)
 
     @property
     def changes_circuits(self) -> bool:

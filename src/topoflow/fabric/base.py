@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from topoflow.demand import Demand, Group
 from topoflow.digest import digest
+from topoflow.fields import with_fields
 from topoflow.hardware.cluster import Cluster
 from topoflow.printable import html_table
 from topoflow.units import (
@@ -134,10 +135,7 @@ class Fabric:
 
     def _with(self, *speeds: Any) -> Fabric:
         """Return the same network with other ``SPEEDS``, unchecked."""
-        fabric = object.__new__(Fabric)
-        vars(fabric).update(vars(self))
-        vars(fabric).update(zip(SPEEDS, speeds, strict=True))
-        return fabric
+        return with_fields(self, **dict(zip(SPEEDS, speeds, strict=True)))
 
     def __repr__(self) -> str:
         switches = len(self.nodes) - self.servers

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import islice
 from typing import Any
+
+import numpy as np
 
 from topoflow.case.base import Case, CaseSettings, Job
 from topoflow.collectives.algorithm import NCCL
@@ -13,8 +17,10 @@ from topoflow.engine.base import LoweredGraph, World
 from topoflow.engine.lowering.placement import Placements
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.attached import Attached
-from topoflow.fabric.base import Fabric, FabricDesign
+from topoflow.fabric.base import Fabric, FabricDesign, Speed
 from topoflow.fabric.channels.strides import WithStrides, check_fit
+from topoflow.fabric.wiring import Interfaces
+from topoflow.fields import with_fields
 from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.presets import load
 from topoflow.search.problem import Problem
@@ -54,6 +60,9 @@ JOB = (
 )  # keys that a job depends on
 FABRIC = ("fabric", "strides", "nccl", "node", "gpus_per_node")  # those that a network depends on, but for its job
 WORKLOAD = ("workload", "efficiency")  # those that it depends on before it is divided
+SPEEDS = ("bandwidth_gbps", "latency_us", "fabric")  # those that points which are alike may differ in
+SPEEDS_OF_DESIGN = ("bandwidth", "latency")  # keys of their ``fabric``
+NO_COLUMNS: Mapping[str, Any] = {}
 known_cluster = lru_cache(maxsize=32)(Cluster)  # it takes 0.3 ms to find which ports its GPUs use
 PROBLEM = ("all_reduce", "routing", "seed")  # those that a search leaves as they are
 
@@ -82,27 +91,35 @@ class Builder:
         A fabric of the default sweep that cannot be built for this job is left out and noted; if none can,
         or the fabric was asked for, that is a ``ValueError``.
         """
-        built, already = [], len(self.left_out)
-        for done, (point, name) in enumerate(zip(points, unique_names(points), strict=True)):
+        already, done, names = len(self.left_out), 0, unique_names(points)
+        built: dict[int, PointCases] = {}
+        for numbers in alike(points):
             observer.advance(done, len(points))
-            with at_point(point):
-                job = self.job(point, observer=observer)
-                try:
-                    fabric = self._fabric(point, job)
-                except ValueError as error:
-                    if "fabric" not in point.by_default:
-                        raise
-                    self.left_out.append(f"{name}: {error}")
-                    continue
-                decision = self._decision(point, job)
-                point = decision.of(point)
-                left = self._after_failure(point, job, fabric)
-                about = settings(point, job, name, decision)
-                built.append(PointCases(point, self._cases(point, about, decision, *left)))
+            built |= self._built({number: (names[number], points[number]) for number in numbers}, observer)
+            done += len(numbers)
         observer.advance(len(points), len(points))
         if not built:
             raise ValueError(self.left_out[already])
-        return built
+        return [built[number] for number in sorted(built)]
+
+    def _built(self, points: Mapping[int, tuple[str, Point]], observer: Observer) -> dict[int, PointCases]:
+        """Return the cases of points that are alike, each with its name; of none that is left out."""
+        name, first = next(iter(points.values()))
+        with at_point(first):
+            job = self.job(first, observer=observer)
+            try:
+                fabrics = self._fabrics([point for _, point in points.values()], job)
+            except ValueError as error:
+                if "fabric" not in first.by_default:
+                    raise
+                self.left_out.append(f"{name}: {error}")
+                return {}
+            if fabrics:
+                decision = self._decision(first, job)
+                left = self._after_failure(first, job, fabrics)
+                return dict(zip(points, self._cases([*points.values()], decision, *left), strict=True))
+        one_by_one = [self._built({number: point}, observer) for number, point in points.items()]
+        return {number: cases for built in one_by_one for number, cases in built.items()}
 
     def forget(self) -> None:
         """Keep no more than ``MOST_TASKS`` for points to come."""
@@ -153,13 +170,27 @@ class Builder:
         fabric: Fabric = self._once(point, FABRIC, lambda point: _built(point, job), digest)
         return fabric
 
-    def _after_failure(self, point: Point, job: Job, fabric: Fabric) -> tuple[Job, list[Fabric]]:
+    def _fabrics(self, points: Sequence[Point], job: Job) -> list[Fabric]:
+        """Return the networks of points that are alike; of several, none where one of them is wrong."""
+        first = points[0]
+        if len(points) == 1:
+            return [self._fabric(first, job)]
+        check_fit(first.config["strides"], job.demand)
+        columns = {key: _column([point.config["fabric"][key] for point in points]) for key in SPEEDS_OF_DESIGN}
+        with suppress(ValueError):
+            return design_of(first, job, columns).build(job.servers, job.demand).rows(len(points))
+        return []
+
+    def _after_failure(self, point: Point, job: Job, fabrics: list[Fabric]) -> tuple[Job, list[Fabric]]:
         """The job on the servers that are left, and the networks that may be left of one built for the whole job."""
         fail = point.config["fail"]
+        if not fails(fail):
+            return job, fabrics
+        (fabric,) = fabrics
         if each_of(fail):
             self._check_each(point, job, fabric)
         if not any(fail[key] for key in LISTED):
-            return job, [fabric]
+            return job, fabrics
         check_lost(fail, fabric)
         lost = {key: fail[key] for key in (*LISTED, "rings")}
         return self.job(point, len(set(fail["servers"]))), surviving_fabrics(fabric, **lost)
@@ -177,14 +208,22 @@ class Builder:
             self.job(point, fewer=1)
 
     def _cases(
-        self, point: Point, about: CaseSettings, decision: Decision, job: Job, fabrics: Sequence[Fabric]
-    ) -> tuple[Case, ...]:
-        costs = build(point, "prices"), build(point, "reliability")
-        worlds = [self.placements.place(job.traffic, fabric, decision.lowering, about.world) for fabric in fabrics]
-        return tuple(
-            Case(_simulated_in(about, decision, world), job, fabric, decision.lowering, world, *costs)
-            for fabric, world in zip(fabrics, worlds, strict=True)
-        )
+        self, points: Sequence[tuple[str, Point]], decision: Decision, job: Job, fabrics: Sequence[Fabric]
+    ) -> Iterator[PointCases]:
+        """Yield the cases of points that are alike, each with its name and as many of the networks."""
+        first, each = points[0][1], len(fabrics) // len(points)
+        costs = build(first, "prices"), build(first, "reliability")
+        names = [name for name, _ in points for _ in range(each)]
+        placed = zip(fabrics, self.placements.place(job.traffic, fabrics, decision.lowering, names), strict=True)
+        about = settings(first, job, decision)
+        for name, point in points:
+            point = decision.of(point)
+            about = with_fields(about, world=name, **settings_of(point))
+            cases = [
+                Case(_simulated_in(about, decision, world), job, fabric, decision.lowering, world, *costs)
+                for fabric, world in islice(placed, each)
+            ]
+            yield PointCases(point, tuple(cases))
 
     def _once(self, point: Point, keys: tuple[str, ...], make: Callable[[Point], Any], which: Hashable) -> Any:
         """Return what ``make`` makes of the first point with equal values of ``keys``."""
@@ -201,21 +240,62 @@ class Builder:
         return self._built_of[same][1]
 
 
-def settings(point: Point, job: Job, world: str, decision: Decision) -> CaseSettings:
-    """Return the settings of a point as a report states them, with the decided values. A motif has its own name."""
+def alike(points: Sequence[Point]) -> Iterator[list[int]]:
+    """Yield the numbers of points that differ in the speeds of links alone, and whose networks can be built as one."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for number, point in enumerate(points):
+        groups.setdefault(_without_speeds(point) or (number,), []).append(number)
+    for numbers in groups.values():
+        if len(numbers) > 1 and _have_columns(points[numbers[0]]):
+            yield numbers
+        else:
+            yield from ([number] for number in numbers)
+
+
+def _without_speeds(point: Point) -> tuple[object, ...]:
+    """Return the identity of everything but speeds, which points of the same files share; empty: of no other."""
+    config, design = point.config, point.config["fabric"]
+    if point.objects or type(design) is not dict:
+        return ()
+    values = [id(value) for key, value in config.items() if key not in SPEEDS]
+    of_design = [type(value) if key in SPEEDS_OF_DESIGN else id(value) for key, value in design.items()]
+    return (id(point.choices), *config, *values, *design, *of_design)
+
+
+def _column(values: list[float]) -> Speed:
+    """Return [W, 1] the values of points, or the one of all."""
+    return values[0] if len(set(values)) == 1 else np.array(values)[:, None]
+
+
+def _have_columns(point: Point) -> bool:
+    """Return whether the speeds of a network can be columns."""
+    if fails(point.config["fail"]) or point.config["fold"] == PIPELINE:
+        return False
+    if any(type(point.config["fabric"].get(key)) is not float for key in SPEEDS_OF_DESIGN):
+        return False
+    with suppress(ValueError):
+        return isinstance(build(point, "fabric"), Interfaces)
+    return False
+
+
+def settings_of(point: Point) -> dict[str, Any]:
+    """Return the settings that differ between points that are alike."""
     config = point.config
     if EXECUTOR in config:
         config = {key: value for key, value in config.items() if key != EXECUTOR}
+    return {"latency": us(config["latency_us"]), "swept": point.swept, "config": config}
+
+
+def settings(point: Point, job: Job, decision: Decision) -> CaseSettings:
+    """Return the settings of a point as a report states them, with the decided values. A motif has its own name."""
     return CaseSettings(
-        world=world,
+        world="",
         workload=job.workload.name if isinstance(job.workload, MessagePattern) else point.choices["workload"],
         **{group: point.choices[group] for group in ("strategy", "fabric", "prices")},
-        latency=us(point.config["latency_us"]),
         fidelity=point.config["fidelity"],
         lower_bound_of=decision.fidelity.lower_bound_of,
-        swept=point.swept,
-        config=config,
         notes=decision.notes,
+        **settings_of(point),
     )
 
 
@@ -369,9 +449,13 @@ def batched(point: Point, workload: Workload, servers: int | None) -> Workload:
     return workload.with_global_batch(samples, servers)
 
 
-def design_of(point: Point, job: Job | None = None) -> FabricDesign:
-    """Return the kind of network of a point, with the ring orders that it asks for; with nodes, attached to GPUs."""
-    design: FabricDesign = build(point, "fabric")
+def design_of(point: Point, job: Job | None = None, columns: Mapping[str, Any] = NO_COLUMNS) -> FabricDesign:
+    """Return the kind of network of a point, with the ring orders that it asks for; with nodes, attached to GPUs.
+
+    ``columns``: the speeds of several points that are alike.
+    """
+    design: Any = build(point, "fabric")
+    design = replace(design, **columns) if columns else design
     if job is not None and point.config.get("node") is not None:
         size = _gpus_of_endpoint(job)
         cluster = known_cluster(load(point.config["node"]), job.servers * size, point.config["gpus_per_node"] or 0)

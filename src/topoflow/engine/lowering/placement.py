@@ -15,7 +15,7 @@ Shapes: K traffic tasks.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
@@ -187,13 +187,25 @@ class Placements:
     known: dict[Hashable, tuple[Traffic, World]] = field(default_factory=dict)  # traffics count by their id
     waiting: set[Hashable] = field(default_factory=set)  # what has a graph for each latency
 
-    def place(self, traffic: Traffic, fabric: Fabric, lowering: Lowering, name: str) -> World:
-        """Return the world of ``traffic``, as ``Placer.place`` does."""
-        base_key = (id(traffic), lowering, fabric.wiring)
+    def place(
+        self, traffic: Traffic, fabrics: Sequence[Fabric], lowering: Lowering, names: Sequence[str]
+    ) -> list[World]:
+        """Return the worlds of ``traffic`` on each of the networks, with these names, as ``Placer.place`` does."""
+        worlds: list[World] = []
+        last: Hashable = None
+        for fabric, name in zip(fabrics, names, strict=True):
+            if last == fabric.wiring:
+                worlds.append(worlds[-1].on(fabric, name))
+                continue
+            base_key = (id(traffic), lowering, fabric.wiring)
+            worlds.append(self._placed(traffic, fabric, lowering, name, base_key))
+            last = None if base_key in self.waiting else fabric.wiring
+        return worlds
+
+    def _placed(self, traffic: Traffic, fabric: Fabric, lowering: Lowering, name: str, base_key: Hashable) -> World:
         key: Hashable = (base_key, fabric.latency.tobytes()) if base_key in self.waiting else base_key
         if key in self.known:
-            _, world = self.known[key]
-            return World(name, world.graph, fabric.bandwidth, fabric.latency, fabric, world.routing, world.seed)
+            return self.known[key][1].on(fabric, name)
         placer = Placer(fabric, lowering)
         world = placer.place(traffic, name)
         if placer.waits:
