@@ -16,10 +16,11 @@ from typing import Any
 
 from topoflow.study.configure.build import build
 from topoflow.study.configure.errors import is_of_libraries, one_line
+from topoflow.study.configure.keys import SPEEDS, check_speeds
 from topoflow.study.configure.nodes import has_measured_kernels, with_node
 from topoflow.study.configure.point import FIDELITY, OPTIONAL_GROUPS, Point
 from topoflow.study.configure.sources import INITIALIZED, Composed, Sources
-from topoflow.study.configure.tree import MISSING, ConfigTree, Path
+from topoflow.study.configure.tree import MISSING, UNRESOLVED, ConfigTree, Path, Reference
 from topoflow.study.configure.user_object import described, name_of
 from topoflow.workload.efficiency import MEASURED
 
@@ -29,6 +30,7 @@ MAX_PARSED = 4096  # overrides kept; a grid may have millions of points
 NUMBER = re.compile(r"(0|-?[1-9]\d{0,17})(\.\d+)?", re.ASCII)  # read as Hydra reads it, which takes 1 ms
 NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 WORD = re.compile(r"[A-Za-z_/][\w./-]*", re.ASCII)
+SPEEDS_GIVEN = tuple(f"{key}=" for key in SPEEDS)  # the beginnings of their overrides
 CONSTANTS = {"null": None, "true": True, "false": False}
 RESERVED = (*CONSTANTS, "inf", "nan")  # that Hydra reads as something else than text
 
@@ -54,10 +56,6 @@ class Argument:
         """Return what the composition depends on: a plain value counts by its key alone."""
         return (self.key if self.is_value else self.text), self.is_value
 
-    def chooses_like(self, other: Argument) -> bool:
-        """Return whether both give a plain value to one key, other than a node, which chooses a GPU."""
-        return self.is_value and other.is_value and self.key == other.key != "node"
-
 
 @dataclass(frozen=True)
 class Composition:
@@ -77,7 +75,26 @@ class Composition:
                 self.sound[name] = point.config[name]
 
 
-NO_LAST: tuple[Sequence[str], Composition | None, dict[Path, Any]] = ((), None, {})
+@dataclass(frozen=True)
+class AnySpeed:
+    """A point that was checked, of which others differ in the values of ``SPEEDS`` alone."""
+
+    point: Point
+    references: Sequence[Reference]  # from ``fabric`` to these values
+
+    def with_speeds(self, texts: Mapping[str, str]) -> dict[str, Any] | None:
+        """Return the values of such a point. None: something else may depend on them, or one is wrong."""
+        if not all(map(NUMBER.fullmatch, texts.values())):
+            return None
+        values = {**self.point.config, **{key: _number(text) for key, text in texts.items()}}
+        values["fabric"] = dict(values["fabric"])
+        try:
+            check_speeds(values)
+            for reference in self.references:
+                values["fabric"][reference.path[1]] = reference.value(values)
+        except UNRESOLVED:
+            return None
+        return values
 
 
 @dataclass
@@ -92,14 +109,22 @@ class PointComposer:
     sources: Sources = INITIALIZED
     _compositions: dict[tuple[str, ...], Composition] = field(default_factory=dict)  # by their overrides
     _shared: dict[tuple[tuple[str, bool], ...], Composition] = field(default_factory=dict)  # by their forms
-    _last: tuple[Sequence[str], Composition | None, dict[Path, Any]] = NO_LAST
+    _any_speed: dict[tuple[str, ...], AnySpeed] = field(
+        default_factory=dict
+    )  # by overrides, without the values of speeds
     _parsed: dict[str, Argument] = field(default_factory=dict)
     _groups: dict[str, list[str]] = field(default_factory=dict)
 
     def compose(self, overrides: Sequence[str], point: Point) -> Point:
         """Return ``point`` with the values and choices of ``overrides``. Raise ``ValueError`` in one line."""
+        speeds = {key: text for key, _, text in (one.partition("=") for one in overrides) if key in SPEEDS}
+        others = tuple([one.partition("=")[0] if one.startswith(SPEEDS_GIVEN) else one for one in overrides])
+        if others in self._any_speed and not point.objects:
+            values = self._any_speed[others].with_speeds(speeds)
+            if values is not None:
+                return Point(point.swept, self._any_speed[others].point.choices, values, point.by_default)
         with one_line(overrides, self.name, self.sources):
-            composition, changes = self._files(overrides, point.objects)
+            composition, changes = self.composition(with_node(overrides, point.objects, self._options("gpu")))
             for group, value in point.objects.items():
                 if group not in (FIDELITY, *composition.choices):
                     raise ValueError(f"{group}: must be text, a number or a list of these, got {type(value).__name__}")
@@ -114,22 +139,13 @@ class PointComposer:
                     self._check(composition, composition.tree.with_interpolations(changes))
                 raise
             self._check(composition, values)
-        return _with_objects(point, composition, values)
-
-    def _files(self, overrides: Sequence[str], objects: Mapping[str, Any]) -> tuple[Composition, dict[Path, Any]]:
-        """Return what ``composition`` does for ``overrides`` and those that their node adds.
-
-        Points of a sweep mostly differ from the one before in plain values alone, and then choose the same files.
-        """
-        last, composition, changes = self._last
-        if composition is not None and len(overrides) == len(last) and not objects:
-            different = [(one, other) for one, other in zip(overrides, last, strict=True) if one is not other]
-            pairs = [(self.argument(one), self.argument(other)) for one, other in different]
-            if all(one.path in changes and one.chooses_like(other) for one, other in pairs):  # else Hydra has it
-                return composition, {**changes, **{one.path: one.value for one, _ in pairs}}
-        composition, changes = self.composition(with_node(overrides, objects, self._options("gpu")))
-        self._last = NO_LAST if objects else (overrides, composition, changes)
-        return composition, changes
+        composed = _with_objects(point, composition, values)
+        references = composition.tree.computed_of([(key,) for key in speeds], changes)
+        if references is not None and all(one.path[0] == "fabric" and len(one.path) == 2 for one in references):
+            if len(self._any_speed) >= MAX_PARSED:
+                self._any_speed.clear()
+            self._any_speed[others] = AnySpeed(composed, references)
+        return composed
 
     def composition(self, overrides: Sequence[str]) -> tuple[Composition, dict[Path, Any]]:
         """Return the composition of the files that ``overrides`` choose, and the values that they change in it.
@@ -163,7 +179,7 @@ class PointComposer:
         if NAME.fullmatch(key):
             options = self._options(key)
             if NUMBER.fullmatch(digits) and not options:
-                return Argument(key, True, False, float(digits) if "." in digits else int(digits), text)
+                return Argument(key, True, False, _number(digits), text)
             if digits in CONSTANTS and not options:
                 return Argument(key, True, False, CONSTANTS[digits], text)
             if is_word(digits):
@@ -200,6 +216,10 @@ class PointComposer:
 
     def _check(self, composition: Composition, values: Mapping[str, Any]) -> None:
         self.check(_without(values, (*composition.fidelities, *OPTIONAL_GROUPS)))
+
+
+def _number(text: str) -> int | float:
+    return float(text) if "." in text else int(text)
 
 
 def _without(values: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:

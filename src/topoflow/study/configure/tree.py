@@ -163,6 +163,16 @@ class ConfigTree:
             part.keep(texts, values[key])
         return values
 
+    def computed_of(self, changed: Sequence[Path], changes: Mapping[Path, Any]) -> list[Reference] | None:
+        """Return the references that depend on the values at ``changed``, in their order, where ``changes`` are made.
+
+        None: they are not known.
+        """
+        if self._references is None or not all(path in changes for path in changed):
+            return None
+        affected = self._affected_by(tuple(changed))
+        return [one for one in affected if not any(_overlap(one.path, path) for path in changes)]
+
     def with_interpolations(self, changes: Mapping[Path, Any]) -> dict[str, Any]:
         """Return all values with ``changes``, and interpolations as text."""
         values, copied = dict(self.plain), {()}
