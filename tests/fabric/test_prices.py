@@ -30,7 +30,9 @@ def test_a_node_of_8_h100_costs_its_parts_and_draws_the_most_of_a_dgx(configured
     assert prices.power(node) == pytest.approx(2 * 10_200)
     assert prices.cost(bill) > prices.cost(node) + 16 * 1_363
     # An hour: 1 / (5 * 8,760) of the price, and 10.2 kW * 1.2 * 0.08 USD for each node
-    assert prices.cost_of_step(node, 3600.0) == pytest.approx(prices.cost(node) / 43_800 + 20.4 * 1.2 * 0.08)
+    assert prices.cost_of_step(prices.cost(node), prices.power(node), 3600.0) == pytest.approx(
+        prices.cost(node) / 43_800 + 20.4 * 1.2 * 0.08
+    )
 
 
 def test_a_folded_cluster_has_the_bill_of_an_unfolded_one() -> None:

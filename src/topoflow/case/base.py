@@ -13,7 +13,7 @@ Shapes: P ordered pairs of servers, L links.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -40,6 +40,7 @@ from topoflow.engine.lowering.placement import Lowering
 from topoflow.fabric.base import Fabric, Item
 from topoflow.fabric.prices import Prices
 from topoflow.fabric.reliability import Goodput, Reliability
+from topoflow.fields import with_fields
 from topoflow.printable import html_table
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
@@ -134,7 +135,7 @@ class Job:
         """Return the job as it was recorded; None for a job of layers."""
         return self.workload if isinstance(self.workload, RecordedJob) else None
 
-    @property
+    @cached_property
     def fits(self) -> bool:
         """Return whether the strategy's known memory need fits in a GPU, with a reserve."""
         return self.memory is None or self.memory <= self.usable_memory
@@ -181,20 +182,35 @@ class Case:
 
     def cost_of_step(self, seconds: float) -> float | None:
         """Return the cost of a step of ``seconds`` (USD); None without prices, or without their years of use."""
-        return None if self._tariffs is None else self._tariffs.cost_of_step(self.bill, seconds)
+        if self._tariffs is None or self.cost is None or self.power is None:
+            return None
+        return self._tariffs.cost_of_step(self.cost, self.power, seconds)
 
     def goodput(self, seconds: float, compute: float) -> Goodput | None:
         """Return the goodput of a run of weeks whose steps take ``seconds``, of which GPUs compute ``compute``.
 
         None without nodes, or for a job whose weights are not known.
         """
+        goodput, cluster = self._goodput, self.fabric.cluster
+        if goodput is None or self.reliability is None or cluster is None:
+            return None
+        waiting = self.reliability.waiting(compute, cluster.gpus)
+        return with_fields(goodput, share=goodput.share * seconds / (seconds + waiting))
+
+    @cached_property
+    def _goodput(self) -> Goodput | None:
+        """The goodput of a run whose steps wait for no slow GPU."""
         cluster, workload = self.fabric.cluster, self.job.workload
         if self.reliability is None or cluster is None or not isinstance(workload, LayerGraph):
             return None
         state = workload.parameters * (workload.element_bytes + state_bytes(workload.optimizer, workload.dtype))
-        goodput = self.reliability.goodput(self.fabric.bill, cluster.gpus, state)
-        waiting = self.reliability.waiting(compute, cluster.gpus)
-        return replace(goodput, share=goodput.share * seconds / (seconds + waiting))
+        return self.reliability.goodput(self.fabric.bill, cluster.gpus, state)
+
+    def on(self, fabric: Fabric, world: World, settings: CaseSettings) -> Case:
+        """Return the case on a network that differs in speeds alone; it shares what does not depend on these."""
+        case = Case(settings, self.job, fabric, self.lowering, world, self.prices, self.reliability)
+        vars(case).update(without_price=self.without_price, _goodput=self._goodput)
+        return case
 
     @cached_property
     def bill(self) -> tuple[Item, ...]:
@@ -204,7 +220,7 @@ class Case:
             return bill
         return self.reliability.with_spares(bill, cluster.nodes)
 
-    @property
+    @cached_property
     def _tariffs(self) -> Prices | None:
         """The prices of the bill of materials; None without one, or where a price list does not have these nodes."""
         if self.prices is None or not self.fabric.bill:
@@ -372,7 +388,7 @@ class Result:
             workload=settings.workload,
             strategy=settings.strategy,
             fabric=settings.fabric,
-            servers=len(self.own_servers),
+            servers=self.traffic.servers if job.landed is None else len(job.landed),
             gpus=self.gpus,
             bandwidth=fabric.interface_bandwidth,
             degree=fabric.degree,

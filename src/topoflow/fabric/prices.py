@@ -62,13 +62,13 @@ class Prices:
         components = dict.fromkeys(item.component for item in bill)
         return tuple(name for name in components if name not in self.usd or name not in self.watts)
 
-    def cost_of_step(self, bill: Sequence[Item], seconds: float) -> float | None:
-        """Return the USD of using all items for ``seconds``: a share of their price, and electricity."""
+    def cost_of_step(self, cost: float, power: float, seconds: float) -> float | None:
+        """Return the USD of using parts for ``seconds``: a share of their ``cost`` (USD), and of ``power`` (W)."""
         if self.years is None:
             return None
         hours = seconds / 3600
-        energy = self.power(bill) / 1e3 * self.power_usage * hours  # kWh
-        return self.cost(bill) * hours / (self.years * HOURS_PER_YEAR) + energy * self.usd_per_kwh
+        energy = power / 1e3 * self.power_usage * hours  # kWh
+        return cost * hours / (self.years * HOURS_PER_YEAR) + energy * self.usd_per_kwh
 
     def _total(self, field: str, bill: Sequence[Item]) -> float:
         total, tariffs = 0.0, self._tariffs[field]

@@ -12,7 +12,7 @@ interval for restart dumps", Future Generation Computer Systems 22, 2006, equati
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp, expm1, inf, lgamma, log, sqrt
 
 from topoflow.fabric.base import Item
@@ -85,7 +85,7 @@ class Reliability:
         more = 1 + self.spares / nodes
         of_nodes = [_part(item) in PARTS_OF_NODES for item in bill]
         return tuple(
-            replace(item, count=item.count * more) if spare else item
+            Item(item.component, item.count * more, item.bandwidth) if spare else item
             for item, spare in zip(bill, of_nodes, strict=True)
         )
 

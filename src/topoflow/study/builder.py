@@ -60,8 +60,7 @@ JOB = (
 )  # keys that a job depends on
 FABRIC = ("fabric", "strides", "nccl", "node", "gpus_per_node")  # those that a network depends on, but for its job
 WORKLOAD = ("workload", "efficiency")  # those that it depends on before it is divided
-SPEEDS = ("bandwidth_gbps", "latency_us", "fabric")  # those that points which are alike may differ in
-SPEEDS_OF_DESIGN = ("bandwidth", "latency")  # keys of their ``fabric``
+SPEEDS_OF_DESIGN = ("bandwidth", "latency")  # keys of ``fabric``
 NO_COLUMNS: Mapping[str, Any] = {}
 known_cluster = lru_cache(maxsize=32)(Cluster)  # it takes 0.3 ms to find which ports its GPUs use
 PROBLEM = ("all_reduce", "routing", "seed")  # those that a search leaves as they are
@@ -215,14 +214,17 @@ class Builder:
         costs = build(first, "prices"), build(first, "reliability")
         names = [name for name, _ in points for _ in range(each)]
         placed = zip(fabrics, self.placements.place(job.traffic, fabrics, decision.lowering, names), strict=True)
-        about = settings(first, job, decision)
+        about, case = settings(first, job, decision), None
         for name, point in points:
-            point = decision.of(point)
+            point, cases = decision.of(point), []
             about = with_fields(about, world=name, **settings_of(point))
-            cases = [
-                Case(_simulated_in(about, decision, world), job, fabric, decision.lowering, world, *costs)
-                for fabric, world in islice(placed, each)
-            ]
+            for fabric, world in islice(placed, each):
+                of_world = _simulated_in(about, decision, world)
+                if case is None or each > 1:
+                    case = Case(of_world, job, fabric, decision.lowering, world, *costs)
+                else:
+                    case = case.on(fabric, world, of_world)
+                cases.append(case)
             yield PointCases(point, tuple(cases))
 
     def _once(self, point: Point, keys: tuple[str, ...], make: Callable[[Point], Any], which: Hashable) -> Any:
@@ -257,9 +259,9 @@ def _without_speeds(point: Point) -> tuple[object, ...]:
     config, design = point.config, point.config["fabric"]
     if point.objects or type(design) is not dict:
         return ()
-    values = [id(value) for key, value in config.items() if key not in SPEEDS]
-    of_design = [type(value) if key in SPEEDS_OF_DESIGN else id(value) for key, value in design.items()]
-    return (id(point.choices), *config, *values, *design, *of_design)
+    config = {**config, "bandwidth_gbps": None, "latency_us": None, "fabric": None}
+    design = {**design, "bandwidth": type(design.get("bandwidth")), "latency": type(design.get("latency"))}
+    return (id(point.choices), *config, *map(id, config.values()), *design, *map(id, design.values()))
 
 
 def _column(values: list[float]) -> Speed:

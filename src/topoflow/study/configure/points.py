@@ -117,8 +117,9 @@ class PointComposer:
 
     def compose(self, overrides: Sequence[str], point: Point) -> Point:
         """Return ``point`` with the values and choices of ``overrides``. Raise ``ValueError`` in one line."""
-        speeds = {key: text for key, _, text in (one.partition("=") for one in overrides) if key in SPEEDS}
-        others = tuple([one.partition("=")[0] if one.startswith(SPEEDS_GIVEN) else one for one in overrides])
+        given = [one.partition("=") for one in overrides if one.startswith(SPEEDS_GIVEN)]
+        speeds = {key: text for key, _, text in given}
+        others = (*[one for one in overrides if not one.startswith(SPEEDS_GIVEN)], *speeds)
         if others in self._any_speed and not point.objects:
             values = self._any_speed[others].with_speeds(speeds)
             if values is not None:
