@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from topoflow.demand import Demand
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.routing.base import NO_LINK, as_routes, mean_lengths
 from topoflow.fabric.routing.shortest import ShortestPaths
+from topoflow.fabric.wiring import Interfaces
 
 CONFIGS = Path(__file__).resolve().parents[2] / "src" / "topoflow" / "configs"
 FABRICS = sorted(path.stem for path in (CONFIGS / "fabric").glob("*.yaml"))
@@ -66,6 +68,26 @@ def built(build: Build) -> Build:
 def views(fabric: Fabric) -> list[Fabric]:
     """Return the fabric with its routes, and with those of all-reduces where they differ."""
     return [fabric] if fabric.reduction_route is None else [fabric, fabric.for_reductions]
+
+
+@pytest.mark.parametrize("name", [name for name in FABRICS if name != "links"])  # whose file has the speeds
+def test_networks_of_columns_of_speeds_are_those_of_each_speed_alone(configured: Any, name: str) -> None:
+    design = configured("fabric", f"fabric={name}", "servers=16", "degree=4")
+    if not isinstance(design, Interfaces):
+        return
+    speeds = [(1.25e9, 1e-6), (12.5e9 / 7, 0.0), (100e9 / 3, 2.5e-7)]
+    alone = [replace(design, bandwidth=a, latency=b).build(16, demand(16)) for a, b in speeds]
+    bandwidth, latency = (np.array(column)[:, None] for column in zip(*speeds, strict=True))
+    columns = replace(design, bandwidth=bandwidth, latency=latency).build(16, demand(16)).rows(3)
+    same_latency = replace(design, bandwidth=bandwidth, latency=1e-6).build(16, demand(16)).rows(3)
+    assert [numbers(fabric) for fabric in columns] == [numbers(fabric) for fabric in alone]
+    assert numbers(same_latency[0]) == numbers(alone[0])
+    assert {fabric.wiring for fabric in (*columns, *same_latency)} == {alone[0].wiring}
+
+
+def numbers(fabric: Fabric) -> tuple[object, ...]:
+    """Return the speeds of a fabric, each as its bytes or text."""
+    return fabric.bandwidth.tobytes(), fabric.latency.tobytes(), repr(fabric.interface_bandwidth), repr(fabric.bill)
 
 
 @pytest.mark.parametrize(("name", "servers", "overrides"), VARIANTS)

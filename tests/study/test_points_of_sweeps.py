@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,6 +83,34 @@ def test_a_row_of_a_sweep_is_that_of_its_point_alone(beginning: tuple[str, ...],
     for number in dice.sample(range(len(product)), min(6, len(product))):
         forget_everything()
         assert rows(grid(product[number], check)) == [together[number]], (seed, product[number])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fabric=leaf_spine,fat_tree", "bandwidth_gbps=10,62.5,33", "latency_us=0,0.3"),
+        ("bandwidth_gbps=10,62.5", "fabric=fat_tree", "fabric.latency=1e-6,0.0,2.5e-7", "prices=topoopt_table2,sirius"),
+        ("fabric=fat_tree", "bandwidth_gbps=10,20", "fabric.bandwidth=1000000000"),
+        ("fabric=fat_tree", "workload=flows", "workload.count=1000", "bandwidth_gbps=10,20"),
+        ("fabric=fat_tree", "bandwidth_gbps=10,20", "fail.fibers=[0]"),
+        ("fabric=ring", "bandwidth_gbps=10,20", "degree=1", "rings=auto"),
+    ],
+    ids=["speeds", "design", "fixed", "traffic", "failure", "simplex"],
+)
+def test_points_that_differ_in_speeds_are_those_alone(arguments: tuple[str, ...]) -> None:
+    words = [*arguments, "fidelity=bound", "servers=8", *(() if "workload=flows" in arguments else SMALL)]
+    together = Builder().build(grid(words, check))
+    product = Grid.of(words, check).product
+    alone = []
+    for number in range(len(product)):
+        forget_everything()
+        alone += Builder().build(grid(product[number], check))
+    assert [repr(built.point.config) for built in together] == [repr(built.point.config) for built in alone]
+    for key in ("config", "latency", "fidelity", "notes", "prices"):
+        values = [[getattr(built.cases[0].settings, key) for built in several] for several in (together, alone)]
+        assert repr(values[0]) == repr(values[1])
+    results = [[repr(vars(replace(result.row, world=""))) for result in simulate(b, Run())] for b in (together, alone)]
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("wrong", ["bandwidth_gbps=-1", "degree=0", "latency_us=-2", "seed=half", "fabric.radix=3"])

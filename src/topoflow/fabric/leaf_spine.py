@@ -92,10 +92,11 @@ class LeafSpine(Interfaces):
             bill=switched_bill(below, ports, below + above * bundle, bandwidth),
         )
         latency = self.latency if self.spine_latency is None else np.full(np.shape(self.latency), self.spine_latency)
-        speeds = (bandwidth, bundle * bandwidth), (self.latency, latency)
-        of_layers = ([of_links(low, 2 * below), of_links(high, 2 * above)] for low, high in speeds)
-        layers = (np.concatenate(layers, axis=-1) for layers in of_layers)
-        return fabric.with_speeds(*layers, fabric.interface_bandwidth, fabric.bill)
+        layers = [
+            np.concatenate([of_links(low, 2 * below), of_links(high, 2 * above)], axis=-1)
+            for low, high in ((bandwidth, bundle * bandwidth), (self.latency, latency))
+        ]
+        return fabric.with_speeds(layers[0], layers[1], fabric.interface_bandwidth, fabric.bill)
 
 
 @dataclass(frozen=True)

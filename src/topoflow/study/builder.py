@@ -28,7 +28,7 @@ from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study.configure.build import build, fidelity_of
 from topoflow.study.configure.decide import LOWERING, Decision, decided
-from topoflow.study.configure.keys import LISTED, check_lost, each_of, fails
+from topoflow.study.configure.keys import LISTED, SPEEDS, check_lost, each_of, fails
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.configure.point import EXECUTOR, FIDELITY, Point, at_point, unique_names
 from topoflow.study.configure.user_object import UserObject
@@ -90,6 +90,7 @@ class Builder:
         A fabric of the default sweep that cannot be built for this job is left out and noted; if none can,
         or the fabric was asked for, that is a ``ValueError``.
         """
+        points = [*points]  # composed once
         already, done, names = len(self.left_out), 0, unique_names(points)
         built: dict[int, PointCases] = {}
         for numbers in alike(points):
@@ -259,8 +260,8 @@ def _without_speeds(point: Point) -> tuple[object, ...]:
     config, design = point.config, point.config["fabric"]
     if point.objects or type(design) is not dict:
         return ()
-    config = {**config, "bandwidth_gbps": None, "latency_us": None, "fabric": None}
-    design = {**design, "bandwidth": type(design.get("bandwidth")), "latency": type(design.get("latency"))}
+    config = {**config, **dict.fromkeys((*SPEEDS, "fabric"))}
+    design = {**design, **{key: type(design.get(key)) for key in SPEEDS_OF_DESIGN}}
     return (id(point.choices), *config, *map(id, config.values()), *design, *map(id, design.values()))
 
 

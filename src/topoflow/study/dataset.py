@@ -6,6 +6,7 @@ A point that cannot be built is a row with an ``error``: a sweep of a million ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,18 +77,11 @@ def _rows(points: Sequence[Point], numbers: range, dataset: Dataset, builder: Bu
     """Yield a row for each of the first of these numbers, as many as there is room for."""
     cases_by_number: dict[int, PointCases] = {}
     errors: dict[int, str] = {}
-    size = 0
-    for count, number in enumerate(numbers):
-        if count >= BATCH and size > ROOM:
+    for count in range(0, len(numbers), BATCH):
+        if sum(_size(case) for built in cases_by_number.values() for case in built.cases) > ROOM:
             numbers = numbers[:count]
             break
-        point = points[number]
-        try:
-            (cases_by_number[number],) = builder.build([point])
-        except ValueError as error:
-            errors[number] = str(error)
-        else:
-            size += sum(map(_size, cases_by_number[number].cases))
+        _build({number: points[number] for number in numbers[count : count + BATCH]}, builder, cases_by_number, errors)
     results, refused = _simulated(cases_by_number, run)
     builder.forget()
     for number in numbers:
@@ -96,6 +90,22 @@ def _rows(points: Sequence[Point], numbers: range, dataset: Dataset, builder: Bu
             yield {**row, **_columns(results[number])}
         else:
             yield {**row, "error": errors.get(number) or refused[number]}
+
+
+def _build(
+    points: Mapping[int, Point], builder: Builder, cases_by_number: dict[int, PointCases], errors: dict[int, str]
+) -> None:
+    """Add the cases of each point, or the error of one that cannot be built."""
+    with suppress(ValueError):
+        built = builder.build([*points.values()])
+        if len(built) == len(points):
+            cases_by_number.update(zip(points, built, strict=True))
+            return
+    for number, point in points.items():
+        try:
+            (cases_by_number[number],) = builder.build([point])
+        except ValueError as error:
+            errors[number] = str(error)
 
 
 def _size(case: Case) -> int:

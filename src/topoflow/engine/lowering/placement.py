@@ -192,14 +192,15 @@ class Placements:
     ) -> list[World]:
         """Return the worlds of ``traffic`` on each of the networks, with these names, as ``Placer.place`` does."""
         worlds: list[World] = []
-        last: Hashable = None
+        wiring, waits = "", False
         for fabric, name in zip(fabrics, names, strict=True):
-            if last == fabric.wiring:
+            if fabric.wiring == wiring and (not waits or fabric.latency is worlds[-1].latency):
                 worlds.append(worlds[-1].on(fabric, name))
                 continue
-            base_key = (id(traffic), lowering, fabric.wiring)
+            wiring = fabric.wiring
+            base_key = (id(traffic), lowering, wiring)
             worlds.append(self._placed(traffic, fabric, lowering, name, base_key))
-            last = None if base_key in self.waiting else fabric.wiring
+            waits = base_key in self.waiting
         return worlds
 
     def _placed(self, traffic: Traffic, fabric: Fabric, lowering: Lowering, name: str, base_key: Hashable) -> World:
