@@ -281,25 +281,26 @@ def _have_columns(point: Point) -> bool:
     return False
 
 
+def settings(point: Point, job: Job, decision: Decision) -> CaseSettings:
+    """Return the settings of a point as a report states them, with the decided values. A motif has its own name."""
+    groups: dict[str, Any] = {group: point.choices[group] for group in ("strategy", "fabric", "prices")}
+    return CaseSettings(
+        world="",
+        workload=job.workload.name if isinstance(job.workload, MessagePattern) else point.choices["workload"],
+        fidelity=point.config["fidelity"],
+        lower_bound_of=decision.fidelity.lower_bound_of,
+        notes=decision.notes,
+        **groups,
+        **settings_of(point),
+    )
+
+
 def settings_of(point: Point) -> dict[str, Any]:
     """Return the settings that differ between points that are alike."""
     config = point.config
     if EXECUTOR in config:
         config = {key: value for key, value in config.items() if key != EXECUTOR}
     return {"latency": us(config["latency_us"]), "swept": point.swept, "config": config}
-
-
-def settings(point: Point, job: Job, decision: Decision) -> CaseSettings:
-    """Return the settings of a point as a report states them, with the decided values. A motif has its own name."""
-    return CaseSettings(
-        world="",
-        workload=job.workload.name if isinstance(job.workload, MessagePattern) else point.choices["workload"],
-        **{group: point.choices[group] for group in ("strategy", "fabric", "prices")},
-        fidelity=point.config["fidelity"],
-        lower_bound_of=decision.fidelity.lower_bound_of,
-        notes=decision.notes,
-        **settings_of(point),
-    )
 
 
 def _simulated_in(about: CaseSettings, decision: Decision, world: World) -> CaseSettings:
