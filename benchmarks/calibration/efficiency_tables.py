@@ -224,4 +224,6 @@ def links(archive: zipfile.ZipFile, gpu: str, peak: float) -> float:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -82,5 +82,6 @@ def main(traces: Path) -> None:
 
 
 if __name__ == "__main__":
-    (argument,) = sys.argv[1:]
-    main(Path(argument.removeprefix("traces=")))
+    if len(sys.argv) != 2 or not sys.argv[1].startswith("traces="):
+        sys.exit(__doc__)
+    main(Path(sys.argv[1].removeprefix("traces=")))

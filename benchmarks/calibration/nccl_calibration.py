@@ -141,4 +141,6 @@ def main(paths: list[Path]) -> None:
 
 
 if __name__ == "__main__":
+    if not sys.argv[1:] or not all(word.startswith("rows=") for word in sys.argv[1:]):
+        sys.exit(__doc__)
     main([Path(word.removeprefix("rows=")) for word in sys.argv[1:]])

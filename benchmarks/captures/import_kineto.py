@@ -63,4 +63,6 @@ def main(profile: str, megabytes: str = "300") -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3) or not Path(sys.argv[1]).is_file():
+        sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -121,4 +121,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3 or not sys.argv[1].startswith("hta="):
+        sys.exit(__doc__)
     main()
