@@ -18,10 +18,12 @@ import pytest
 from hydra.utils import instantiate
 from hypothesis import HealthCheck, settings
 
+from tests.examples import draw_fewer
 from topoflow import _C
 from topoflow.cli import stages
 from topoflow.collectives.algorithm import circuits_for
-from topoflow.study.configure.composition import composed, initialized
+from topoflow.study.configure.grid import Grid
+from topoflow.study.configure.keys import check
 from topoflow.units import register_resolvers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -48,6 +50,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    draw_fewer(items)
     emulation.select(config, items)
 
 
@@ -177,16 +180,16 @@ def task_graphs(unpacked: Callable[[str], Path]) -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.rglob("*.fbuf"))}
 
 
+def configuration(*keys: str) -> Mapping[str, Any]:
+    """Return the values of a comparison's ``keys``; of its first world, if that is a default sweep."""
+    register_resolvers(circuits_for)
+    return Grid.of(keys, check)[0].config
+
+
 @pytest.fixture(scope="session")
 def configured() -> Callable[..., Any]:
     """``configured("fabric", "fabric=ring", "degree=2")``: what a config group makes of a comparison's keys."""
-    register_resolvers(circuits_for)
-
-    def make(group: str, *keys: str) -> Any:
-        with initialized():
-            return instantiate(composed("compare", keys)[group])
-
-    return make
+    return lambda group, *keys: instantiate(configuration(*keys)[group])
 
 
 @pytest.fixture(scope="session")

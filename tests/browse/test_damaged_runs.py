@@ -25,7 +25,7 @@ from topoflow.browse.run import run_at
 from topoflow.cli import main
 from topoflow.search import alternate
 
-ROUNDS = examples(40)
+ROUNDS = examples(16)
 SECRET = "nobody else's business"
 SOUND = ("sound", "sound two/0")
 SMALL = ("servers=4", "workload.tables=2", "workload.rows=1000")

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from tests.capture.hosts import prefetching, profile_of
 from tests.capture.recordings import text_of, training
 from tests.capture.test_import_nccl_log import lines_of
-from tests.examples import examples
 from topoflow import files
 from topoflow.capture.base import Communication, ComputeSpan, Trace
 from topoflow.capture.jsonl import write
@@ -26,7 +25,7 @@ from topoflow.capture.merge.parts import InputFile
 
 # The deadline is what "never a hang" means here; an import of these shrunk traces takes a few milliseconds.
 damage = settings(
-    max_examples=examples(40),
+    max_examples=120,
     deadline=timedelta(seconds=20),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

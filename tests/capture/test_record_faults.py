@@ -10,11 +10,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 
 import pytest
 
+from tests.examples import FACTOR
 from topoflow.capture.load import load
 
 pytest.importorskip("torch")
@@ -73,7 +74,11 @@ def place(folder: Path, fault: str) -> Iterator[Path]:
         subprocess.run(["umount", "-l", disk], check=True)
 
 
-@pytest.mark.parametrize(("ending", "fault"), [*product(ENDS, FAULTS), *product(OTHER_ENDS, ["none"])])
+CASES = [*product(ENDS, FAULTS), *product(OTHER_ENDS, ["none"])]
+EACH_ONCE = [*zip(cycle(ENDS), FAULTS[1:], strict=False), *product(ENDS + OTHER_ENDS, ["none"])]
+
+
+@pytest.mark.parametrize(("ending", "fault"), CASES if FACTOR > 1 else EACH_ONCE)
 def test_a_captured_job_ends_as_it_ends_alone(
     ending: str, fault: str, launcher: subprocess.Popen[str], tmp_path: Path
 ) -> None:

@@ -16,10 +16,12 @@ import yaml
 
 PLUGIN = Path(__file__).resolve().parents[2] / "src" / "hydra_plugins" / "topoflow_batch"
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "workload.batch_per_gpu=64")
-GRID = ("fabric=ring,torus", "bandwidth_gbps=25,0.5,100,1e2")
+GRID = ("fabric=ring,torus", "bandwidth_gbps=0.5,1e2")
 DRIVER = """
 import contextlib, io, json, sys
 from topoflow.cli import main
+from topoflow.report.draw import pictures
+pictures.png = lambda figure: b""  # no test here looks at pixels
 for words in json.loads(sys.argv[1]):
     out, error = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
@@ -73,7 +75,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 def test_the_jobs_of_a_multirun_are_the_rows_of_a_comparison(swept: Path) -> None:
     together = rows(swept / "comma")
-    assert len(together) == 8
+    assert len(together) == 4
     for number, row in enumerate(together):
         (alone,) = rows(swept / "basic" / str(number))
         compared = set(row) - {"world", "overrides", "config"}
@@ -83,7 +85,7 @@ def test_the_jobs_of_a_multirun_are_the_rows_of_a_comparison(swept: Path) -> Non
 
 def test_one_batch_leaves_the_files_of_jobs_one_after_the_other(swept: Path) -> None:
     files = sorted(path.relative_to(swept / "basic") for path in (swept / "basic").glob("*/**/*.*") if path.is_file())
-    assert len(files) == 8 * 5
+    assert len(files) == 4 * 5
     for file in files:
         if file.suffix == ".log":
             assert (swept / "batch" / file.name).read_text().count("\n") >= 1
@@ -136,17 +138,19 @@ def mine(folder: Path) -> Path:
 
 
 def test_a_folder_of_the_user_has_files_like_those_of_topoflow(commands: Commands, mine: Path, folder: Path) -> None:
-    small = [*SMALL[1:], "hydra.run.dir=user"]
-    for words, expected in [
+    cases = [
         (["--config-dir", "mine", "gpu=tiny", "fabric=glob(t*)", "servers=4"], ["thin", "topoopt", "torus"]),
         (["gpu=tiny", "fabric=thin,ring", "servers=4", "hydra.searchpath=[mine]"], ["thin", "ring"]),
         (["-cd", "mine", "+experiment=small", "fidelity=rough"], ["thin"]),
         (["-cd", "mine", "--config-name", "study", "gpu=tiny"], ["thin", "ring"]),
-        (["-cd", "mine", "-m", "-cn", "study", "fabric=thin", "gpu=tiny", "hydra.sweep.dir=user"], ["thin"]),
-    ]:
-        ((code, _, error),) = commands(["compare", *words, *small])
+        (["-cd", "mine", "-m", "-cn", "study", "fabric=thin", "gpu=tiny", "hydra.sweep.dir=user4"], ["thin"]),
+    ]
+    outcomes = commands(
+        *(["compare", *words, *SMALL[1:], f"hydra.run.dir=user{index}"] for index, (words, _) in enumerate(cases))
+    )
+    for index, ((words, expected), (code, _, error)) in enumerate(zip(cases, outcomes, strict=True)):
         assert code == 0, error
-        results = rows(folder / "user" / ("0" if "-m" in words else ""))
+        results = rows(folder / f"user{index}" / ("0" if "-m" in words else ""))
         assert [row["fabric"] for row in results] == expected
         assert {row["config"]["servers"] for row in results} == {4}
         if "gpu=tiny" in words:
@@ -200,50 +204,46 @@ def test_shells_complete_verbs_keys_and_files(line: str, words: set[str], topofl
     assert (done.returncode, set(done.stdout.split())) == (0, words)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["-m", "fabrik=ring"], "fabrik: no such key; did you mean fabric?"),
-        (["-m", "fabric=ring,rings"], "fabric: must be one of "),
-        (["-m", "fabric=ring,torus", "servers=0"], "servers: must be a whole number of at least 1, got 0"),
-        (["-m", "fabric=ring", "servers=2,4", "out=here"], "out: must be in the folder of each job of a multirun"),
-        (["--config-dir", "nowhere"], "--config-dir: must be a folder, got 'nowhere'"),
-        (["-m", "--config-dir", "nowhere"], "--config-dir: must be a folder, got 'nowhere'"),
-        (["--config-name", "nowhere"], "Cannot find primary config 'nowhere'"),
-        (["hydra/launcher=nowhere"], "hydra/launcher: must be one of "),
-        (["-m", "fidelity=packet", "fidelity.size=1"], "fidelity.size: settings of a fidelity must have its name"),
-        (["-m", "hydra/launcher=[0,1]"], "hydra/launcher=[0,1] "),
-        (["hydra="], "hydra: no such key"),
-        (["hydra=1"], "hydra=1"),
-        (["hydra.run.dir=null"], "hydra.run.dir: "),
-        (["hydra.job.nane=1"], "hydra.job.nane: no such key; did you mean hydra.job.name?"),
-        (["--cfg", "job", "--run"], "Only one of --run, --multirun, --cfg"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_what_is_wrong_is_a_line(words: list[str], message: str, commands: Commands) -> None:
-    ((code, _, error),) = commands(["compare", *words, "hydra.sweep.dir=wrong"])
-    line = error.splitlines()[-1]
-    assert code == 2
-    assert line.startswith(f"topoflow compare: {message}")
-    assert "Traceback" not in error
+WRONG = [
+    (["-m", "fabrik=ring"], "fabrik: no such key; did you mean fabric?"),
+    (["-m", "fabric=ring,rings"], "fabric: must be one of "),
+    (["-m", "fabric=ring,torus", "servers=0"], "servers: must be a whole number of at least 1, got 0"),
+    (["-m", "fabric=ring", "servers=2,4", "out=here"], "out: must be in the folder of each job of a multirun"),
+    (["--config-dir", "nowhere"], "--config-dir: must be a folder, got 'nowhere'"),
+    (["-m", "--config-dir", "nowhere"], "--config-dir: must be a folder, got 'nowhere'"),
+    (["--config-name", "nowhere"], "Cannot find primary config 'nowhere'"),
+    (["hydra/launcher=nowhere"], "hydra/launcher: must be one of "),
+    (
+        ["-m", "fabric=ring", "fidelity=packet", "fidelity.size=1"],
+        "fidelity.size: settings of a fidelity must",
+    ),
+    (["-m", "hydra/launcher=[0,1]"], "hydra/launcher=[0,1] "),
+    (["hydra="], "hydra: no such key"),
+    (["hydra=1"], "hydra=1"),
+    (["hydra.run.dir=null"], "hydra.run.dir: "),
+    (["hydra.job.nane=1"], "hydra.job.nane: no such key; did you mean hydra.job.name?"),
+    (["--cfg", "job", "--run"], "Only one of --run, --multirun, --cfg"),
+]
 
 
-@pytest.mark.parametrize("launcher", ["basic", "topoflow_batch"])
-def test_a_job_that_is_wrong_costs_no_other_its_result(launcher: str, commands: Commands, folder: Path) -> None:
-    directory = f"partly_{launcher}"
-    arguments = [
-        "fabric=ring",
-        "servers=2,4",
-        "fail.servers=[3]",
-        f"hydra/launcher={launcher}",
-        f"hydra.sweep.dir={directory}",
-    ]
-    ((code, _, error),) = commands(["compare", "-m", *arguments, *SMALL[1:]])
-    assert code == 2
-    assert "fail.servers: must be within 0..1, got 3" in error.splitlines()[-1]
-    assert not (folder / directory / "0" / "result.json").exists()
-    assert len(rows(folder / directory / "1")) == 1
+def test_what_is_wrong_is_a_line(commands: Commands) -> None:
+    outcomes = commands(*(["compare", *words, "hydra.sweep.dir=wrong"] for words, _ in WRONG))
+    for (words, message), (code, _, error) in zip(WRONG, outcomes, strict=True):
+        assert (code, error.splitlines()[-1].startswith(f"topoflow compare: {message}")) == (2, True), (words, error)
+        assert "Traceback" not in error
+
+
+def test_a_job_that_is_wrong_costs_no_other_its_result(commands: Commands, folder: Path) -> None:
+    launchers = ("basic", "topoflow_batch")
+    arguments = ["compare", "-m", "fabric=ring", "servers=2,4", "fail.servers=[3]", *SMALL[1:]]
+    outcomes = commands(
+        *([*arguments, f"hydra/launcher={launcher}", f"hydra.sweep.dir=partly_{launcher}"] for launcher in launchers)
+    )
+    for launcher, (code, _, error) in zip(launchers, outcomes, strict=True):
+        assert code == 2
+        assert "fail.servers: must be within 0..1, got 3" in error.splitlines()[-1]
+        assert not (folder / f"partly_{launcher}" / "0" / "result.json").exists()
+        assert len(rows(folder / f"partly_{launcher}" / "1")) == 1
 
 
 def test_hydra_finds_the_launcher_of_an_installation_which_refuses_what_has_no_batch(tmp_path: Path) -> None:

@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_module
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
 
-from tests.examples import examples
 from topoflow.cli import main
 from topoflow.printable import LONGEST_LINE
 from topoflow.study.configure.options import options
-from topoflow.units import register_resolvers
+from topoflow.study.configure.own_files import composed_of_files
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WORLD, TRACE = EXAMPLES / "two_flows.json", EXAMPLES / "ddp_4_ranks.jsonl.gz"
@@ -140,7 +137,6 @@ CHANGES = (
 @pytest.fixture(scope="module")
 def keys() -> dict[str, list[str]]:
     """Every key of every verb, with those of every file of its config groups, and some that there are not."""
-    register_resolvers()
 
     def within(config: Any, at: str = "") -> Iterator[str]:
         for key, value in config.items():
@@ -149,23 +145,15 @@ def keys() -> dict[str, list[str]]:
                 yield from within(value, f"{at}{key}.")
 
     by_verb = {}
-    with initialize_config_module("topoflow.configs", version_base="1.3"):
-        for verb in VERBS:
-            name = "compare" if verb == "experiment" else verb
-            verb_keys = dict.fromkeys(within(OmegaConf.to_container(compose(name))))
-            for group in GROUPS.get(verb, JOB_GROUPS):
-                for option in options(group):
-                    config = compose(name, overrides=[f"{group}={option}"])
-                    verb_keys |= dict.fromkeys(within({group: OmegaConf.to_container(config)[group]}))
-            more = [
-                "series",
-                "experiment.x",
-                "search.proposals",
-                *HYDRA,
-                "",
-                "é",
-            ]
-            by_verb[verb] = [*verb_keys, *more]
+    more = ("series", "experiment.x", "search.proposals", *HYDRA, "", "é")
+    for verb in VERBS:
+        name = "compare" if verb == "experiment" else verb
+        verb_keys = dict.fromkeys(within(composed_of_files(name, [])[0]))
+        for group in GROUPS.get(verb, JOB_GROUPS):
+            for option in options(group):
+                values, _ = composed_of_files(name, [f"{group}={option}"])
+                verb_keys |= dict.fromkeys(within({group: values[group]}))
+        by_verb[verb] = [*verb_keys, *more]
     return by_verb
 
 
@@ -211,7 +199,7 @@ def check_answer_or_line(arguments: list[str]) -> None:
 
 
 fuzz = settings(
-    max_examples=examples(40),
+    max_examples=120,
     deadline=None,  # how long it takes is the machine's; what hangs has pytest's time limit
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

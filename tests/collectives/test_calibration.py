@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def measured(*ranks: int) -> list[Measured]:
     ]
 
 
+@cache
 def fitted() -> Calibration:
     return fit(measured(8, 32), "infiniband", ["a.log"])
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.slots import SLOT, assert_equal, burst, has_ended
+from tests.examples import examples
 from tests.twins.slotted_ack_nack import AckNackReference
 from topoflow.engine.base import Run
 from topoflow.engine.slotted import SlotLog, SlottedResults, simulate_cells
@@ -59,7 +60,7 @@ def test_the_kernel_is_exactly_the_twin(
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
-    ("first", "count"), [(0, 500), pytest.param(500, 10_000, marks=pytest.mark.slow)], ids=["some", "many"]
+    ("first", "count"), [(0, 500), pytest.param(500, examples(2_000), marks=pytest.mark.slow)], ids=["some", "many"]
 )
 def test_every_packet_comes_once_or_is_counted_as_lost_and_an_output_has_one_in_a_slot(
     random_square: Callable[..., Cells],

@@ -104,6 +104,13 @@ def test_every_item_is_answered_once_whichever_workers_are_lost(
         assert sorted(item for chunk in executor.chunks for item in chunk) == [*range(count)]  # none is done twice
 
 
+def test_a_chunk_that_no_worker_has_memory_for_is_halved_until_one_has() -> None:
+    executor = Inline([], 1)
+    workers = Workers(executor, shortest_chunk=1e9)
+    assert len(list(do_all(Squaring(2), range(200), Run(workers=workers)))) == 200
+    assert max(map(len, executor.chunks)) > 2**4
+
+
 @pytest.mark.parametrize(("shortest", "chunks"), [(1e9, [1, 8, 7]), (0.0, [1] * 16)])
 def test_a_chunk_takes_as_long_as_its_start_is_worth(shortest: float, chunks: list[int]) -> None:
     """One item first, then up to eight times as many, once it is known that they take no longer than that."""

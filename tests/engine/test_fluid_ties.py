@@ -18,7 +18,7 @@ from topoflow.engine.base import World
 from topoflow.engine.fluid import Fluid
 
 PROGRAM = Path(__file__).with_name("checked_worlds.py")
-SLOW_GRAPHS = examples(1000)  # each with 10 speeds
+SLOW_GRAPHS = examples(500)  # each with 10 speeds
 PARTS = 4  # that workers share
 
 

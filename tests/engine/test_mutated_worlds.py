@@ -23,7 +23,7 @@ from topoflow.fabric.fat_tree import FatTree
 from topoflow.fabric.torus import Torus
 from topoflow.traffic.base import Collective, Compute, Traffic, Transfer
 
-WORLDS = examples(400)
+WORLDS = examples(150)
 FIDELITIES: Sequence[Fidelity] = (Fluid(), Fluid(0.01), Fluid("auto"), Bound(), Packet(), Slotted(), Fitting())
 MOST_BYTES = 1e7  # of a world that is simulated packet by packet or cell by cell
 HORIZON = 1e-3  # s, to which it is

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.examples import examples
 from topoflow.collectives.algorithm import CollectiveCall, algorithms
 from topoflow.collectives.schedule import SendSchedule
 from topoflow.demand import Demand
@@ -187,6 +186,6 @@ def test_no_port_inside_a_server_carries_more_than_its_bandwidth_whatever_waits_
 
 @pytest.mark.slow
 @given(schedules())
-@settings(max_examples=examples(800))
+@settings(max_examples=2400)
 def test_of_many_schedules_none_has_a_port_that_carries_more_than_its_bandwidth(drawn) -> None:
     check_ports(*drawn)

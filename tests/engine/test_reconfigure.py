@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hydra.utils import instantiate
 
+from tests.conftest import configuration
 from topoflow.demand import Demand
 from topoflow.engine.base import World
 from topoflow.engine.dynamic import reconfigure
@@ -20,10 +21,8 @@ from topoflow.engine.lowering.placement import place
 from topoflow.fabric.base import Fabric
 from topoflow.fabric.circuits.demand_driven import DemandDriven
 from topoflow.fabric.ocs_reconfig import OcsReconfig
-from topoflow.study.configure.composition import composed, initialized
 from topoflow.traffic.base import Compute, Traffic, Transfer
 from topoflow.traffic.lower import lower
-from topoflow.units import register_resolvers
 
 
 def ring_of_three(**changed: object) -> Fabric:
@@ -133,17 +132,13 @@ def test_looks_do_not_care_where_an_iteration_begins() -> None:
 
 @pytest.fixture(scope="module")
 def dlrm() -> Traffic:
-    register_resolvers()
-    with initialized():
-        config = composed("compare", ["workload.tables=8", "workload.rows=1000"])
-        workload = instantiate(config.workload).build()
-        return lower(workload, instantiate(config.strategy).place(workload, 8))
+    config = configuration("workload.tables=8", "workload.rows=1000")
+    workload = instantiate(config["workload"]).build()
+    return lower(workload, instantiate(config["strategy"]).place(workload, 8))
 
 
 def on(dlrm: Traffic, name: str, *overrides: str) -> tuple[World, Fabric]:
-    register_resolvers()
-    with initialized():
-        design = instantiate(composed("compare", [f"fabric={name}", *overrides]).fabric)
+    design = instantiate(configuration(f"fabric={name}", *overrides)["fabric"])
     fabric = design.build(8, dlrm.demand())
     assert isinstance(fabric, Fabric)
     return place(dlrm, fabric, name=name, all_reduce="ring", rings="flows"), fabric

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.slots import SLOT, burst, check_twin, has_ended, of_seeds, random_failed_rotors
+from tests.examples import examples
 from tests.twins.slotted_rotor import RotorReference
 from topoflow.engine.base import Run
 from topoflow.engine.slotted import SlottedResults, simulate_cells
@@ -59,7 +60,7 @@ def test_the_kernel_is_exactly_the_twin(
 
 
 @pytest.mark.parametrize(
-    ("first", "count"), [(0, 500), pytest.param(500, 10_000, marks=pytest.mark.slow)], ids=["some", "many"]
+    ("first", "count"), [(0, 500), pytest.param(500, examples(2_000), marks=pytest.mark.slow)], ids=["some", "many"]
 )
 def test_every_cell_comes_once_by_one_detour_at_most_and_no_link_or_store_has_more_than_it_can(
     random_rotors: Callable[..., Cells], run_cells: Callable[..., list[SlottedResults]], first: int, count: int

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.engine.slots import SLOT, burst, has_ended, random_failed, with_failures
+from tests.examples import examples
 from topoflow import _C
 from topoflow.engine.base import Run
 from topoflow.engine.device import HOST_MEMORY
@@ -60,7 +61,7 @@ def check_schedule(schedule: CircuitSchedule) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "count"), [(0, 500), pytest.param(500, 10_000, marks=pytest.mark.slow)], ids=["some", "many"]
+    ("first", "count"), [(0, 500), pytest.param(500, examples(2_000), marks=pytest.mark.slow)], ids=["some", "many"]
 )
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_cell_comes_once_by_one_detour_at_most_and_no_two_meet(

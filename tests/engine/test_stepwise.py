@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.examples import examples
 from tests.twins import fluid as reference
 from tests.twins.dynamic import resume
 from topoflow.engine import fluid
@@ -102,7 +103,7 @@ class Twin:
 
 
 @pytest.mark.parametrize("merge", [0.0, 0.01, 0.3])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(examples(4)))
 def test_a_step_runs_what_can_move_as_it_runs_in_the_whole(seed: int, merge: float) -> None:
     world = job(seed)
     steps = Stepwise("job", world.graph, 0.0, merge=merge, cancel=np.zeros(1, np.int32))

@@ -21,7 +21,7 @@ from topoflow.engine.fluid import Fluid
 from topoflow.worldfile.world_file import read
 
 Json = dict[str, Any]
-EXAMPLES = examples(400)
+EXAMPLES = examples(150)
 
 
 def error(folder: Path, world: object) -> str:

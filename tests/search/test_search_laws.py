@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.examples import examples
 from topoflow.engine.base import Run
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.observer import Silent
@@ -86,7 +87,7 @@ def check_more_proposals(problem: Problem, quick: SearchSettings, proposals: Seq
 def test_more_proposals_of_the_same_seed_never_give_a_slower_plan(
     problem: Make, job: tuple[str, ...], fabric: str
 ) -> None:
-    for quick, seed in ((QUICK, 2), (WEAK, 2), (WEAK, 7)):
+    for quick, seed in ((QUICK, 2), (WEAK, 7)):
         instance = problem("servers=4", f"fabric={fabric}", "degree=3", *job, seed=seed)
         check_more_proposals(instance, quick, [quick.chains * steps for steps in STEPS])
 
@@ -94,7 +95,7 @@ def test_more_proposals_of_the_same_seed_never_give_a_slower_plan(
 @pytest.mark.slow
 @pytest.mark.parametrize("fabric", ["topoopt", "fat_tree", "ring", "expander", "torus", "leaf_spine", "dragonfly"])
 @pytest.mark.parametrize("job", JOBS, ids=["dlrm", "candle"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(examples(1)))
 def test_more_proposals_never_give_a_slower_plan_on_many_fabrics(
     problem: Make, job: tuple[str, ...], fabric: str, seed: int
 ) -> None:

@@ -23,7 +23,7 @@ CONFIGS = sorted((Path(__file__).resolve().parents[2] / "src" / "topoflow" / "co
 ALL: list[Fidelity] = [instantiate(yaml.safe_load(path.read_text())) for path in CONFIGS]
 CHECKED_FIDELITIES = [fidelity for fidelity in ALL if fidelity.name != Bound.name]
 ROUNDING = 1e-9
-POINTS = examples(2_500)
+POINTS = examples(1_000)
 PARTS = 2  # that workers share
 
 JOBS = (

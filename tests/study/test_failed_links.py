@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.examples import examples
 from topoflow.collectives.algorithm import names
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.paths import Paths
@@ -100,7 +99,7 @@ def check_unused_links(build: Build, name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", FABRICS)
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(seed=st.integers(0, 10**6))
 def test_a_link_that_no_path_uses_changes_no_task_where_it_fails(build: Build, name: str, seed: int) -> None:
     check_unused_links(build, name, seed)
@@ -108,7 +107,7 @@ def test_a_link_that_no_path_uses_changes_no_task_where_it_fails(build: Build, n
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FABRICS)
-@settings(max_examples=examples(30))
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6))
 def test_a_link_that_no_path_uses_changes_no_task_where_it_fails_in_many_jobs(
     build: Build, name: str, seed: int
@@ -157,7 +156,7 @@ def shares(paths: Paths, source: int, target: int, channel: int) -> dict[tuple[i
 
 
 @pytest.mark.parametrize("name", FABRICS)
-@settings(max_examples=3)
+@settings(max_examples=2)
 @given(seed=st.integers(0, 10**6))
 def test_a_failure_changes_the_paths_of_the_flows_that_it_touches_only(build: Build, name: str, seed: int) -> None:
     check_routes(build, name, seed)
@@ -165,7 +164,7 @@ def test_a_failure_changes_the_paths_of_the_flows_that_it_touches_only(build: Bu
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FABRICS)
-@settings(max_examples=examples(20))
+@settings(max_examples=45)
 @given(seed=st.integers(0, 10**6))
 def test_a_failure_changes_the_paths_of_the_flows_that_it_touches_only_in_many_jobs(
     build: Build, name: str, seed: int

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.examples import examples
 from topoflow.capture.base import Communication, Trace
 from topoflow.demand import Demand
 from topoflow.engine.fluid import Fluid
@@ -108,7 +107,7 @@ def test_no_recorded_collective_is_faster_than_its_busiest_port(drawn, network: 
 
 @pytest.mark.slow
 @given(recorded(), st.sampled_from([1e1, 1e2, 1e4]))
-@settings(max_examples=examples(800))
+@settings(max_examples=2400)
 def test_of_many_recorded_collectives_none_is_faster_than_its_busiest_port(drawn, network: float) -> None:
     check(*drawn, network)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import some
 from topoflow.engine.base import Timeline
 from topoflow.engine.fluid import Fluid
 from topoflow.engine.lowering.placement import place
@@ -53,8 +55,9 @@ def root_parameters(workload: LayerGraph, strategy: ParallelGrid) -> float:
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
-@pytest.mark.parametrize("stage", [1, 2, 3])
-@pytest.mark.parametrize("prefetch", [0, 1, 3])
+@pytest.mark.parametrize(
+    ("stage", "prefetch"), some(product([1, 2, 3], [1, 0, 3]), 4)
+)  # 1 and 1, 1 and 3, 2 and 0, ...
 def test_a_rank_sends_two_or_three_times_its_part_of_the_parameters(
     workload: LayerGraph, stage: int, prefetch: int
 ) -> None:

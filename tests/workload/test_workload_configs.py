@@ -11,8 +11,11 @@ import pytest
 from hydra.utils import get_class, instantiate
 from omegaconf import OmegaConf
 
-from topoflow.study.configure.composition import composed, initialized
-from topoflow.units import register_resolvers
+from tests.conftest import configuration
+from topoflow.study.configure.keys import check
+from topoflow.study.configure.own_files import composed_of_files
+from topoflow.study.configure.points import PointComposer
+from topoflow.study.configure.sources import OWN
 from topoflow.workload.base import Layer, Workload
 
 CONFIGS = Path(__file__).resolve().parents[2] / "src" / "topoflow" / "configs"
@@ -25,12 +28,11 @@ GPUS = sorted(path.stem for path in (CONFIGS / "gpu").glob("*.yaml"))
 
 
 def config(model: str, gpu: str = "a100") -> Any:
-    with initialized():
-        return composed("compare", [f"workload={model}", f"gpu={gpu}"])
+    return configuration(f"workload={model}", f"gpu={gpu}")
 
 
 def build(model: str, gpu: str = "a100", **sizes: Any) -> Workload:
-    workload: Workload = instantiate(config(model, gpu).workload, **sizes).build()
+    workload: Workload = instantiate(config(model, gpu)["workload"], **sizes).build()
     return workload
 
 
@@ -68,7 +70,7 @@ def test_a_model_has_the_parameters_that_its_publication_says(model: str) -> Non
 
 @pytest.mark.parametrize("model", [model for model in MODELS if model not in PARAMETERS or model == "moe"])
 def test_a_config_says_what_the_class_says(model: str) -> None:
-    written = config(model).workload
+    written = config(model)["workload"]
     target = get_class(written["_target_"])
     for field in fields(target):
         if field.default is not MISSING:
@@ -114,13 +116,11 @@ def test_a_sparse_layer_reads_at_least_what_it_puts_out() -> None:
 @pytest.mark.parametrize("model", [*MODELS, *LAYERLESS])
 def test_each_workload_names_a_strategy_that_suits_it_and_the_command_line_another(model: str) -> None:
     """``hybrid`` places embedding tables: it is of models that have such tables, and of no other."""
-    register_resolvers()
-    with initialized():
-        verb = "search" if model in ("dlrm", "transformer") else "compare"
-        chosen = composed(verb, [f"workload={model}"]).hydra.runtime.choices
-        other = composed(verb, [f"workload={model}", "strategy=fsdp"])
-    name = next(value for key, value in chosen.items() if key.startswith("strategy"))
-    assert other.strategy._target_ == "topoflow.strategy.fsdp.Fsdp"
+    verb = "search" if model in ("dlrm", "transformer") else "compare"
+    _, choices = composed_of_files(verb, [f"workload={model}"])
+    name = next(value for key, value in choices.items() if key.startswith("strategy"))
+    other, _ = composed_of_files(verb, [f"workload={model}", "strategy=fsdp"])
+    assert other["strategy"]["_target_"] == "topoflow.strategy.fsdp.Fsdp"
     if model in LAYERLESS:
         assert name == LAYERLESS[model]
         return
@@ -134,12 +134,12 @@ FIELDS = {key for path in [*CONFIGS.glob("*/*.yaml"), CONFIGS / "compare.yaml"] 
 @pytest.mark.parametrize("path", COMMENTED, ids=str)
 def test_keys_in_comments_are_keys_that_work(path: Path) -> None:
     """What a comment sets can be typed: ``workload.layers=6``, not ``layers=6``."""
-    register_resolvers()
     text = "\n".join(line.partition("#")[2] for line in (CONFIGS / path).read_text().splitlines())
     typed = [(key, value) for key, value in re.findall(r"(?<![\w.`-])([\w.]+)=([\w./]+)", text)]
     keys = [(key, value) for key, value in typed if key.rpartition(".")[2] in FIELDS]
     groups = {key: value for key, value in keys if key.partition(".")[0] == key and key in GROUPS}
-    with initialized():
-        for key, value in keys:
-            chosen = {path.parts[0]: path.stem, **groups} | {key: value}
-            composed("compare", [f"{name}={choice}" for name, choice in chosen.items() if name != "fidelity"])
+    points = PointComposer("compare", check, OWN)
+    for key, value in keys:
+        chosen = {path.parts[0]: path.stem, **groups} | {key: value}
+        composition, changes = points.composition([f"{name}={choice}" for name, choice in chosen.items()])
+        composition.tree.with_interpolations(changes)

@@ -41,7 +41,7 @@ def simulated(traffic: Traffic, routing: str) -> Timeline:
 
 @pytest.mark.parametrize("name", MOTIFS)
 @pytest.mark.parametrize("library", ["none", "firefly"])
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(ranks=st.integers(2, 6), rounds=st.integers(WRITTEN + 1, 9), bytes=st.sampled_from([8.0, 5000.0, 20_000.0]))
 def test_the_answers_are_those_of_all_rounds(name: str, library: str, ranks: int, rounds: int, bytes: float) -> None:
     small = {"bytes": bytes, "cells": 10, "elements": 1000}

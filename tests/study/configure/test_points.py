@@ -9,6 +9,7 @@ import pytest
 from hydra import compose
 from omegaconf import OmegaConf
 
+from tests.examples import examples
 from topoflow.study.configure.composition import initialized
 from topoflow.study.configure.grid import Grid
 from topoflow.study.configure.keys import check
@@ -79,7 +80,7 @@ def answer(points: PointComposer, overrides: list[str]) -> Any:
     return choices, repr(point.config)  # the order of keys counts, and 1 is not 1.0
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(examples(3)))
 def test_a_point_has_the_values_that_hydra_composes(seed: int) -> None:
     with initialized():
         shared, by_hydra = PointComposer("compare", check, OWN), ByHydra("compare", check)

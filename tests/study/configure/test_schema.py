@@ -10,11 +10,13 @@ import pytest
 from jsonschema import Draft202012Validator
 from omegaconf import OmegaConf
 
+from tests.examples import examples
 from tests.study.configure.test_points import drawn
 from topoflow.cli import main
 from topoflow.study.configure.composition import composed, initialized
 from topoflow.study.configure.keys import check
 from topoflow.study.configure.options import options
+from topoflow.study.configure.own_files import composed_of_files
 from topoflow.study.configure.point import Point
 from topoflow.study.configure.points import PointComposer
 from topoflow.study.configure.schema import schema
@@ -40,14 +42,16 @@ def test_it_is_a_schema_that_accepts_the_defaults(verb: str) -> None:
 def test_it_accepts_every_preset(group: str) -> None:
     validator = Draft202012Validator(schema("compare"))
     for name in options(group):
-        validator.validate(configuration("compare", f"{group}={name}"))
+        validator.validate(composed_of_files("compare", [f"{group}={name}"])[0])
 
 
 def test_it_accepts_the_values_of_every_point_that_a_run_accepts() -> None:
     validator, accepted = Draft202012Validator(schema("compare")), 0
     with initialized():
         points = PointComposer("compare", check)
-        for overrides in [drawn_overrides for seed in range(6) for drawn_overrides in drawn(random.Random(seed))]:
+        for overrides in [
+            drawn_overrides for seed in range(examples(2)) for drawn_overrides in drawn(random.Random(seed))
+        ]:
             try:
                 points.compose(overrides, Point({}, {}, {}))
             except ValueError:

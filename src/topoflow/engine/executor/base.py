@@ -147,7 +147,7 @@ class _Chunks:
         self.remaining = sum(self.weight)  # weight of the items that wait
         self.waiting = deque(range(len(self.items)))  # numbers of items
         self.lost: deque[tuple[int, ...]] = deque()  # chunks whose worker was lost
-        self.losses = [0] * len(self.items)  # of each item
+        self.losses = [0] * len(self.items)  # of each item alone
         self.in_flight: dict[Future[Any], tuple[int, ...]] = {}
         self.rate = 0.0  # weight per second, in the last chunk that was done
         self.largest = 0.0  # weight of a chunk that was done
@@ -221,15 +221,18 @@ class _Chunks:
             yield number, self.work.unpacked(self.items[number], answer)
 
     def _lose(self, chunk: tuple[int, ...], loss: BaseException) -> None:
-        for number in chunk:
-            self.losses[number] += 1
-        if max(self.losses[number] for number in chunk) > MAX_LOSSES:
+        """Submit a lost chunk again, first of all: in halves, which need less memory; an item alone a few times."""
+        half = len(chunk) // 2
+        if half:
+            self.lost.extendleft((chunk[half:], chunk[:half]))
+            return
+        self.losses[chunk[0]] += 1
+        if self.losses[chunk[0]] > MAX_LOSSES:
             name = self.work.name(self.items[chunk[0]])
             text = f"executor: {name} has lost its worker {MAX_LOSSES + 1} times, the last time by {reason(loss)}"
             self.errors[chunk[0]] = ValueError(text)
             return
-        half = len(chunk) // 2
-        self.lost.extend(part for part in (chunk[:half], chunk[half:]) if part)
+        self.lost.appendleft(chunk)
 
     def _cancel(self) -> None:
         for future in self.in_flight:
