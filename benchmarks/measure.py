@@ -90,3 +90,14 @@ def difference(one: Floats, other: Floats) -> float:
 def say(path: str, value: float) -> None:
     """One line of the result; a ratio has 4 digits, a count all."""
     print(f"{path} {value}" if isinstance(value, int) else f"{path} {value:.4g}", flush=True)
+
+
+def settings(arguments: list[str], defaults: dict[str, int]) -> dict[str, int]:
+    """``defaults`` as the command line changes them. Raises ``ValueError`` for what is none."""
+    chosen = dict(defaults)
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if key not in defaults or not value.isdigit() or int(value) < 1:
+            raise ValueError(f"{argument}: must be one of {', '.join(defaults)} and a whole number of at least 1")
+        chosen[key] = int(value)
+    return chosen

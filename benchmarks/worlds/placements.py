@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from measure import settings
+
 from topoflow.fabric.base import Fabric
 from topoflow.strategy.base import Strategy
 from topoflow.study.configure.build import build
@@ -50,14 +52,3 @@ def choices() -> list[tuple[int, ...]]:
     """The sets of servers that may hold a layer: aligned runs of 1, 2, 4 .. 128, which are 255."""
     sizes = [1 << power for power in range(SERVERS.bit_length())]
     return [tuple(range(first, first + size)) for size in sizes for first in range(0, SERVERS, size)]
-
-
-def settings(arguments: list[str], defaults: dict[str, int]) -> dict[str, int]:
-    """``defaults`` as the command line changes them. Raises ``ValueError`` for what is none."""
-    chosen = dict(defaults)
-    for argument in arguments:
-        key, _, value = argument.partition("=")
-        if key not in defaults or not value.isdigit() or int(value) < 1:
-            raise ValueError(f"{argument}: must be one of {', '.join(defaults)} and a whole number of at least 1")
-        chosen[key] = int(value)
-    return chosen

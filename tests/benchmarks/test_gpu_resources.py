@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from gpu_resources import occupancy, resources, taken
+from gpu.gpu_resources import occupancy, resources, taken
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from group_requests import groups, rank_correlation
+from calibration.group_requests import groups, rank_correlation
 
 
 def test_a_group_has_one_user_one_type_and_one_lifetime(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nccl_calibration
 import pytest
+from calibration import nccl_calibration
 
 from topoflow.collectives.communicator import Communicator
 from topoflow.collectives.nccl_time import INSIDE, NETWORKS, predict

@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import packet
-import packet_instructions
 import pytest
+from packets import packet_instructions
 
 from topoflow.engine.device import DeviceMemory
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from search_gap import DLRM, LARGE, Case, RandomCase, found_by
-from search_oracles.exhaustive import optimum
+from search.oracles.exhaustive import optimum
+from search.search_gap import DLRM, LARGE, Case, RandomCase, found_by
 
 from topoflow.search.alternate import search
 from topoflow.search.problem import SearchSettings

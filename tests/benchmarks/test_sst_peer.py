@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import sst
+from packets import sst
 from peers.sst_peer import FINALIZE, INIT, IRECV, RECV, SEND, WAITALL, Script, Sst, trace
 
 import topoflow

@@ -109,7 +109,7 @@ def test_the_default_is_the_smallest_balanced_one() -> None:
 
 
 def test_a_dragonfly_of_110592_servers_is_built_and_routed() -> None:
-    """24 nodes at each of 48 routers in each of 96 groups, as benchmarks/large_fabric.py measures it."""
+    """24 nodes at each of 48 routers in each of 96 groups."""
     fabric = full(24, 48, 96, 12)
     assert fabric.servers == 110_592
     # The numbers of ports and links that the study of tapered dragonflies states (III-B and V).

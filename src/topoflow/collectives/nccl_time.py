@@ -60,11 +60,11 @@ class NetworkCoefficients:
     peer: float  # s, of each peer in another node in an all-to-all
 
 
-# Fitted by ``benchmarks/nccl_calibration.py``: least relative error over all-reduce, all-gather, reduce-scatter and
-# all-to-all of half precision in one host, of 1 KiB, 4 KiB, ... 256 MiB, with NCCL 2.27 to 2.29 on A100 (ampere), H100
-# (hopper), B200 (blackwell), RTX PRO 6000 and two L40S (pcie). Source: aiconfigurator-core 0.12.0 (NVIDIA, Apache-2.0),
-# systems/data/*/nccl. All other sizes, versions, types of GPUs and elements are predicted. Costs are not below the
-# bytes that a protocol sends.
+# Fitted by ``benchmarks/calibration/nccl_calibration.py``: least relative error over all-reduce, all-gather,
+# reduce-scatter and all-to-all of half precision in one host, of 1 KiB, 4 KiB, ... 256 MiB, with NCCL 2.27 to 2.29 on
+# A100 (ampere), H100 (hopper), B200 (blackwell), RTX PRO 6000 and two L40S (pcie). Source: aiconfigurator-core 0.12.0
+# (NVIDIA, Apache-2.0), systems/data/*/nccl. All other sizes, versions, types of GPUs and elements are predicted. Costs
+# are not below the bytes that a protocol sends.
 INSIDE: Mapping[str, Inside] = {
     "ampere": Inside(
         launch=9.98e-6,

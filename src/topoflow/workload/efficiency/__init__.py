@@ -14,7 +14,7 @@ the logarithms of the measured sizes; outside of these the nearest size counts.
     links       of the bandwidth to the other GPUs of a server, for collectives
     overlap     speed of matrix multiplications while collectives run beside them
 
-``benchmarks/efficiency_tables.py`` makes the shipped files, one for each GPU.
+``benchmarks/calibration/efficiency_tables.py`` makes the shipped files, one for each GPU.
 """
 
 from __future__ import annotations
