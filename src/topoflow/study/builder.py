@@ -91,20 +91,24 @@ class Builder:
         or the fabric was asked for, that is a ``ValueError``.
         """
         points = [*points]  # composed once
-        already, done, names = len(self.left_out), 0, unique_names(points)
+        done, names = 0, unique_names(points)
         built: dict[int, PointCases] = {}
+        left_out: dict[int, str] = {}
         for numbers in alike(points):
             observer.advance(done, len(points))
-            built |= self._built({number: (names[number], points[number]) for number in numbers}, observer)
+            built |= self._built({number: (names[number], points[number]) for number in numbers}, left_out, observer)
             done += len(numbers)
         observer.advance(len(points), len(points))
+        self.left_out.extend(left_out[number] for number in sorted(left_out))
         if not built:
-            raise ValueError(self.left_out[already])
+            raise ValueError(left_out[min(left_out)])
         return [built[number] for number in sorted(built)]
 
-    def _built(self, points: Mapping[int, tuple[str, Point]], observer: Observer) -> dict[int, PointCases]:
-        """Return the cases of points that are alike, each with its name; of none that is left out."""
-        name, first = next(iter(points.values()))
+    def _built(
+        self, points: Mapping[int, tuple[str, Point]], left_out: dict[int, str], observer: Observer
+    ) -> dict[int, PointCases]:
+        """Return the cases of points that are alike, each with its name; add to ``left_out`` why there are none."""
+        number, (name, first) = next(iter(points.items()))
         with at_point(first):
             job = self.job(first, observer=observer)
             try:
@@ -112,13 +116,13 @@ class Builder:
             except ValueError as error:
                 if "fabric" not in first.by_default:
                     raise
-                self.left_out.append(f"{name}: {error}")
+                left_out[number] = f"{name}: {error}"
                 return {}
             if fabrics:
                 decision = self._decision(first, job)
                 left = self._after_failure(first, job, fabrics)
                 return dict(zip(points, self._cases([*points.values()], decision, *left), strict=True))
-        one_by_one = [self._built({number: point}, observer) for number, point in points.items()]
+        one_by_one = [self._built({number: point}, left_out, observer) for number, point in points.items()]
         return {number: cases for built in one_by_one for number, cases in built.items()}
 
     def forget(self) -> None:
@@ -175,9 +179,9 @@ class Builder:
         first = points[0]
         if len(points) == 1:
             return [self._fabric(first, job)]
-        check_fit(first.config["strides"], job.demand)
         columns = {key: _column([point.config["fabric"][key] for point in points]) for key in SPEEDS_OF_DESIGN}
         with suppress(ValueError):
+            check_fit(first.config["strides"], job.demand)
             return design_of(first, job, columns).build(job.servers, job.demand).rows(len(points))
         return []
 
