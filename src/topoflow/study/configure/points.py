@@ -117,8 +117,8 @@ class PointComposer:
 
     def compose(self, overrides: Sequence[str], point: Point) -> Point:
         """Return ``point`` with the values and choices of ``overrides``. Raise ``ValueError`` in one line."""
-        given = [one.partition("=") for one in overrides if one.startswith(SPEEDS_GIVEN)]
-        speeds = {key: text for key, _, text in given}
+        of_speeds = [one.partition("=") for one in overrides if one.startswith(SPEEDS_GIVEN)]
+        speeds = {key: text for key, _, text in of_speeds}
         others = (*[one for one in overrides if not one.startswith(SPEEDS_GIVEN)], *speeds)
         if others in self._any_speed and not point.objects:
             values = self._any_speed[others].with_speeds(speeds)
