@@ -95,6 +95,7 @@ class Framework:
     eager_loss: bool = False
     bucket_bytes: int = 80_000_000  # of gradients
     block_launch: float = 0.0  # s
+    schedules: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # model -> micro batch, vpp
 
 
 TORCHTITAN = Framework(
@@ -114,6 +115,21 @@ FRAMEWORKS = {
     # config/validation: use_gradient_bucket false, so that nothing is reduced before the backward passes end
     # The smallest passes of a block take 3.5 ms together, of any size: 4 times the launches of a forward pass
     "vTrain": Framework(bucket_bytes=10**15, block_launch=3.5e-3 / 4),
+    # NVIDIA/Megatron-LM 79a3bb6b, examples/sc21/run_table_1.sh: MBS; the layers of a stage by those of a virtual one
+    "Narayanan et al. 2021": Framework(
+        schedules={
+            "GPT 1.7B": (16, 1),
+            "GPT 3.6B": (16, 1),
+            "GPT 7.5B": (16, 1),
+            "GPT 18.4B": (8, 1),
+            "GPT 39.1B": (4, 1),
+            "GPT 76.1B": (2, 3),
+            "GPT 145.6B": (2, 2),
+            "GPT 310.1B": (1, 2),
+            "GPT 529.6B": (1, 3),
+            "GPT 1008.0B": (1, 1),
+        }
+    ),
 }
 
 
@@ -475,14 +491,15 @@ def predict(row: Row, efficiency: str, cache: dict[str, float], peer: Calculon |
 def with_defaults(row: Row) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the degrees and sizes of a row, and the defaults that were taken for those that it lacks, by name."""
     framework = framework_of(row)
+    micro_batch, stages = framework.schedules.get(row["model"].partition(":")[0], (1, 1))
     fields, defaults = {}, []
     for name in ("tp", "pp", "cp", "ep", "vpp", "dp"):
-        fields[name] = row[name] or "1"
+        fields[name] = row[name] or (str(stages) if name == "vpp" else "1")
         if not row[name] and name != "dp":
-            defaults.append(f"{name}=1")
+            defaults.append(f"{name}={fields[name]}")
     fields["micro_batch"] = row["micro_batch"]
     if not row["micro_batch"]:
-        fields["micro_batch"] = "1"
+        fields["micro_batch"] = str(micro_batch)
         if framework.local_batch:  # of one data rank, in as many microbatches as pipeline ranks
             local = whole(row, "global_batch") // positive("dp", fields["dp"])
             fields["micro_batch"] = str(max(local // positive("pp", fields["pp"]), 1))
