@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow  # each job runs 8 processes that import torch
 JOBS = ("hsdp", "ddp", "tensor", "pipeline", "pipeline_fsdp", "fsdp", "even_moe")
 
 
-@pytest.mark.parametrize("kind", some(JOBS, 3))
+@pytest.mark.parametrize("kind", some(JOBS, 2))
 def test_a_prediction_sends_what_real_ranks_send_byte_for_byte(tmp_path, kind: str) -> None:
     real = recorded(tmp_path, kind, 4)
     prediction = recorded_iteration(predicted(tmp_path, kind, 4)).ranks

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import some
 from topoflow.collectives.algorithm import CollectiveCall, algorithms
 from topoflow.collectives.schedule import SendSchedule
 from topoflow.demand import Demand
@@ -30,7 +31,7 @@ NETWORK = 1e9  # B/s
 LOCALS = (2e7, 1e9, 5e10)  # B/s: the ports inside servers decide, both do, or the network does
 CHUNKS = (1, 3, 64)  # of each tree, where the algorithm cuts its buffer
 ROUNDING = 1e-9
-FEW, ALL = (2, 3, 4, 5, 8), range(2, 65)  # ranks
+FEW, ALL = (2, 3, 4, 5, 8), some(range(2, 65), 16)  # ranks
 SLOW = pytest.mark.slow
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import some
 from tests.twins.contention import makespan
 from topoflow.collectives.algorithm import names
 from topoflow.engine.fluid import Fluid
@@ -45,10 +47,12 @@ def test_it_is_that_of_the_twin_for_any_layers_any_holders_and_any_fabric(
     np.testing.assert_allclose(estimates, expected, rtol=1e-12)
 
 
+FABRICS = ("topoopt", "fat_tree", "ideal_switch", "torus")
+PAPER = (*product(("dlrm", "bert", "candle", "ncf", "moe"), FABRICS, ("ecmp", "spray")),)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("fabric", ["topoopt", "fat_tree", "ideal_switch", "torus"])
-@pytest.mark.parametrize("workload", ["dlrm", "bert", "candle", "ncf", "moe"])
-@pytest.mark.parametrize("routing", ["ecmp", "spray"])
+@pytest.mark.parametrize(("workload", "fabric", "routing"), some(PAPER, 13))  # all workloads, fabrics and routings
 def test_it_is_that_of_the_twin_for_the_jobs_of_the_paper(
     workload: str, fabric: str, routing: str, job: Job, some_choices: Draw, strategy_of: Of
 ) -> None:
