@@ -215,17 +215,17 @@ class Builder:
         self, points: Sequence[tuple[str, Point]], decision: Decision, job: Job, fabrics: Sequence[Fabric]
     ) -> Iterator[PointCases]:
         """Yield the cases of points that are alike, each with its name and as many of the networks."""
-        first, networks = points[0][1], len(fabrics) // len(points)
+        first, per_point = points[0][1], len(fabrics) // len(points)
         costs = build(first, "prices"), build(first, "reliability")
-        names = [name for name, _ in points for _ in range(networks)]
+        names = [name for name, _ in points for _ in range(per_point)]
         placed = zip(fabrics, self.placements.place(job.traffic, fabrics, decision.lowering, names), strict=True)
         about, case = settings(first, job, decision), None
         for name, point in points:
             point, cases = decision.of(point), []
             about = with_fields(about, world=name, **settings_of(point))
-            for fabric, world in islice(placed, networks):
+            for fabric, world in islice(placed, per_point):
                 of_world = _simulated_in(about, decision, world)
-                if case is None or networks > 1:
+                if case is None or per_point > 1:
                     case = Case(of_world, job, fabric, decision.lowering, world, *costs)
                 else:
                     case = case.on(fabric, world, of_world)

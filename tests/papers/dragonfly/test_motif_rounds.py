@@ -46,7 +46,7 @@ def simulated(traffic: Traffic, routing: str) -> Timeline:
 def test_the_answers_are_those_of_all_rounds(name: str, library: str, ranks: int, rounds: int, bytes: float) -> None:
     small = {"bytes": bytes, "cells": 10, "elements": 1000}
     sizes = {key: value for key, value in small.items() if key in DEFAULTS[name]}
-    motif = Motif(GPU, name, iterations=rounds, library=library, **sizes)  # type: ignore[arg-type]
+    motif = Motif(GPU, name, iterations=rounds, library=library, **sizes)
     unrolled = traffic_of(motif, 2 * ranks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MAX_TASKS", 0)

@@ -109,9 +109,8 @@ class PointComposer:
     sources: Sources = INITIALIZED
     _compositions: dict[tuple[str, ...], Composition] = field(default_factory=dict)  # by their overrides
     _shared: dict[tuple[tuple[str, bool], ...], Composition] = field(default_factory=dict)  # by their forms
-    _any_speed: dict[tuple[str, ...], AnySpeed] = field(
-        default_factory=dict
-    )  # by overrides, without the values of speeds
+    # By overrides, those of speeds without their values.
+    _any_speed: dict[tuple[str, ...], AnySpeed] = field(default_factory=dict)
     _parsed: dict[str, Argument] = field(default_factory=dict)
     _groups: dict[str, list[str]] = field(default_factory=dict)
 
