@@ -68,6 +68,7 @@ VTRAIN = {
 CONFIGS = Path(__file__).resolve().parents[1] / "src" / "topoflow" / "configs"
 MERGE = 0.001  # of a transfer's duration, by which it may end early
 MAX_UNFOLDED_GPUS = 64  # GPUs
+TORCH_BUCKET, ALL_GRADIENTS = 25 * 2**20, 10**15  # B of a bucket of gradients
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,12 @@ class Framework:
     eager_loss: bool = False
     bucket_bytes: int = 80_000_000  # of gradients
     block_launch: float = 0.0  # s
-    schedules: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # model -> micro batch, vpp
+    schedules: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)  # model -> micro batch, vpp, bucket (B)
+    sequence_parallel: Callable[[str], bool] = lambda recompute: True  # by the row's word for its recomputation
+
+    def schedule(self, row: Row) -> tuple[int, int, int]:
+        """Return micro batch, stages of a pipeline rank and bytes of a bucket, where the row does not say them."""
+        return self.schedules.get(row["model"].partition(":")[0], (1, 1, self.bucket_bytes))
 
 
 TORCHTITAN = Framework(
@@ -108,27 +114,32 @@ FRAMEWORKS = {
     # pytorch/torchtitan ba246978: F.scaled_dot_product_attention, of which PyTorch 2.6 runs FlashAttention-2;
     # mixed_precision_reduce "float32"; selective_ac_option "op"; as many microbatches as pipeline ranks
     # configs/strategy: use_fp32_accum_grad, not grad_reduce_in_bf16; "no overlap": all gradients are one bucket
-    "SimuMax": Framework(reduce_dtype="float32", bucket_bytes=10**15),
+    "SimuMax": Framework(reduce_dtype="float32", bucket_bytes=ALL_GRADIENTS),
     # 2025: the loss is compiled
     "torchtitan benchmarks/llama3_h100_202412": replace(TORCHTITAN, eager_loss=True),
     "torchtitan": TORCHTITAN,
     # config/validation: use_gradient_bucket false, so that nothing is reduced before the backward passes end
     # The smallest passes of a block take 3.5 ms together, of any size: 4 times the launches of a forward pass
-    "vTrain": Framework(bucket_bytes=10**15, block_launch=3.5e-3 / 4),
-    # NVIDIA/Megatron-LM 79a3bb6b, examples/sc21/run_table_1.sh: MBS; the layers of a stage by those of a virtual one
+    # src/model/gpt_modeling.py: each tensor rank has the norms of all positions
+    "vTrain": Framework(bucket_bytes=ALL_GRADIENTS, block_launch=3.5e-3 / 4, sequence_parallel=lambda recompute: False),
+    # Full recomputation is their baseline; calculon-ai/calculon caa4b11, validation/seqsel/tab5: "ar" for it
+    "Korthikanti et al.": Framework(sequence_parallel=lambda recompute: "sequence parallel" in recompute),
+    # NVIDIA/Megatron-LM 79a3bb6b, examples/sc21/run_table_1.sh: MBS; the layers of a stage by those of a virtual one;
+    # DDP=torch, whose buckets have 25 MiB, or local, with one bucket. Sequence parallelism came in 2022
     "Narayanan et al. 2021": Framework(
+        sequence_parallel=lambda recompute: False,
         schedules={
-            "GPT 1.7B": (16, 1),
-            "GPT 3.6B": (16, 1),
-            "GPT 7.5B": (16, 1),
-            "GPT 18.4B": (8, 1),
-            "GPT 39.1B": (4, 1),
-            "GPT 76.1B": (2, 3),
-            "GPT 145.6B": (2, 2),
-            "GPT 310.1B": (1, 2),
-            "GPT 529.6B": (1, 3),
-            "GPT 1008.0B": (1, 1),
-        }
+            "GPT 1.7B": (16, 1, TORCH_BUCKET),
+            "GPT 3.6B": (16, 1, TORCH_BUCKET),
+            "GPT 7.5B": (16, 1, TORCH_BUCKET),
+            "GPT 18.4B": (8, 1, TORCH_BUCKET),
+            "GPT 39.1B": (4, 1, ALL_GRADIENTS),
+            "GPT 76.1B": (2, 3, ALL_GRADIENTS),
+            "GPT 145.6B": (2, 2, ALL_GRADIENTS),
+            "GPT 310.1B": (1, 2, ALL_GRADIENTS),
+            "GPT 529.6B": (1, 3, ALL_GRADIENTS),
+            "GPT 1008.0B": (1, 1, ALL_GRADIENTS),
+        },
     ),
 }
 
@@ -491,7 +502,7 @@ def predict(row: Row, efficiency: str, cache: dict[str, float], peer: Calculon |
 def with_defaults(row: Row) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the degrees and sizes of a row, and the defaults that were taken for those that it lacks, by name."""
     framework = framework_of(row)
-    micro_batch, stages = framework.schedules.get(row["model"].partition(":")[0], (1, 1))
+    micro_batch, stages, _ = framework.schedule(row)
     fields, defaults = {}, []
     for name in ("tp", "pp", "cp", "ep", "vpp", "dp"):
         fields[name] = row[name] or (str(stages) if name == "vpp" else "1")
@@ -595,7 +606,8 @@ def strategy_of(row: Row, fields: Mapping[str, str]) -> Parallel:
         recompute=fields["recompute"],
         zero=zero_of(row, degrees["pp"]),
         reduce_dtype="float32" if reduced_wide else framework.reduce_dtype,
-        bucket_bytes=framework.bucket_bytes,
+        bucket_bytes=framework.schedule(row)[2],
+        sequence_parallel=framework.sequence_parallel(row["recompute"]),
     )
 
 

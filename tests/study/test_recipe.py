@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,7 @@ def test_a_recipe_is_simulated_as_its_keys_are(tmp_path: Path) -> None:
         Parallel(tensor=4, pipeline=2, zero=1, micro_batch=1, reduce_dtype="float32"),
         Parallel(pipeline=2, virtual=2, micro_batch=2, recompute="full"),
         Parallel(context=2, zero=3, replicate=2, micro_batch=1, recompute="selective"),
+        Parallel(tensor=8, micro_batch=1, sequence_parallel=False),
     ],
 )
 def test_a_grid_that_is_written_is_read_again(tmp_path: Path, rule: Parallel) -> None:
@@ -177,6 +179,7 @@ def test_a_grid_that_is_written_is_read_again(tmp_path: Path, rule: Parallel) ->
     names = ("tensor", "pipeline", "context", "expert", "virtual", "zero", "replicate", "recompute", "reduce_dtype")
     read = {name: keys.get(f"strategy.{name}", str(getattr(Parallel(), name))) for name in names}
     assert read == {name: str(getattr(rule, name)) for name in names}
+    assert keys["strategy.sequence_parallel"] == str(rule.sequence_parallel).lower()
     assert (keys["micro_batch"], keys["global_batch"]) == (str(rule.micro_batch), "64")
 
 
@@ -210,6 +213,9 @@ def test_a_grid_that_a_program_cannot_train_is_not_written(tmp_path: Path) -> No
     zero_bubble = Parallel(pipeline=2, zero=1, micro_batch=2, schedule="zb_v").place(workload, 4)
     assert megatron_options(workload, zero_bubble) is None
     assert torchtitan_options(workload, Parallel(zero=0, micro_batch=1).place(workload, 4)) is None
+    repeating = Parallel(tensor=2, zero=3, micro_batch=1)
+    assert torchtitan_options(workload, repeating.place(workload, 4)) is not None
+    assert torchtitan_options(workload, replace(repeating, sequence_parallel=False).place(workload, 4)) is None
 
 
 @pytest.mark.parametrize(

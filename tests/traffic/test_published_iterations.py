@@ -66,6 +66,7 @@ def job(run: Run, gpu: Gpu) -> LayerGraph:
 
 def seconds(run: Run, workload: LayerGraph, recompute: str) -> float:
     rule = Parallel(8, run.pipeline, virtual=run.virtual, micro_batch=run.micro_batch, recompute=recompute)
+    rule = replace(rule, sequence_parallel=recompute != "full")  # "Present Work" divides the positions
     strategy = rule.place(workload, run.pipeline)
     assert strategy.bytes_per_gpu(workload).max() < workload.gpu.memory
     traffic = lower(workload, strategy)

@@ -73,6 +73,7 @@ from topoflow.traffic.grid.stage_work import (
 from topoflow.traffic.roofline import step_seconds
 from topoflow.units import DTYPE_BYTES
 from topoflow.workload.base import Layer, LayerGraph
+from topoflow.workload.sharding import repeated
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -178,9 +179,20 @@ class StageTypes:
     back: Floats  # [U] stages before the last one, less p times the other ones of the last rank
     behind: Floats  # [U] stages before the last one
     sent: Floats  # [p v - 1] B of a sample from a stage to the next
-    activations: Mapping[int, Floats]  # recompute -> [v, p] elements per sample that a stage keeps
-    working: Mapping[int, float]  # recompute -> elements per sample of a block in its backward pass
     held: Sequence[Held]  # [U] layers, and the elements of each on all ranks
+    activations: dict[tuple[int, int], tuple[Floats, float]] = field(default_factory=dict)
+
+    def activation_elements(self, recompute: int, repeats: int) -> tuple[Floats, float]:
+        """Return [v, p] the elements per sample that a stage keeps, and those of a block in its backward pass.
+
+        ``repeats`` tensor ranks do the same work (``ParallelGrid.repeats``).
+        """
+        if (recompute, repeats) not in self.activations:
+            held = ([repeated(layer, repeats) for layer, _ in layers] for layers in self.held)
+            elements = np.array([activation_elements(layers, RECOMPUTE[recompute]) for layers in held])
+            of_stage = elements[self.of_stage, 0].reshape(-1, len(self.equal))
+            self.activations[recompute, repeats] = of_stage, elements[:, 1].max()
+        return self.activations[recompute, repeats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +304,7 @@ class RecipeBound:
         if key not in self.grids:
             self.grids[key] = ParallelGrid(
                 tensor=tensor, context=context, expert=expert, data=1, pipeline=1, microbatches=1, gpus_per_server=1,
-                stages=(tuple(self.layers),), recompute=recompute,
+                stages=(tuple(self.layers),), recompute=recompute, sequence_parallel=self.rule.sequence_parallel,
             )  # fmt: skip
         return self.grids[key]
 
@@ -330,10 +342,6 @@ class RecipeBound:
         distinct, equal = np.unique(np.column_stack([of_rank, first]), axis=0, return_inverse=True)
         last = np.zeros(len(distinct), np.int64)
         np.maximum.at(last, equal.ravel(), np.arange(pipeline))
-        activations, working = {}, {}
-        for how, name in enumerate(RECOMPUTE):
-            elements = np.array([activation_elements([layer for layer, _ in layers], name) for layers in held])
-            activations[how], working[how] = elements[number, 0].reshape(virtual, pipeline), elements[:, 1].max()
         return StageTypes(
             counts=unique[:, :kinds_count],
             parameters=unique[:, kinds_count : kinds_count + 4],
@@ -348,8 +356,6 @@ class RecipeBound:
             back=stages[:-1].sum(axis=0) - pipeline * stages[pipeline - 1 : -1 : pipeline].sum(axis=0),
             behind=stages[:-1].sum(axis=0),
             sent=np.array(handover_bytes(self.workload, grid)),
-            activations=activations,
-            working=working,
             held=held,
         )
 
@@ -393,16 +399,17 @@ class RecipeBound:
 
     def _activations(self, recipes: Recipes, types: StageTypes) -> Floats:
         """Return [R, p] the elements per sample on each rank."""
-        virtual, pipeline = types.activations[0].shape
-        unique, number = _distinct(recipes.recompute, recipes.microbatches)
+        pipeline, stages = len(types.equal), len(types.of_stage)
+        repeats = np.ones_like(recipes.tensor) if self.rule.sequence_parallel else recipes.tensor
+        unique, number = _distinct(recipes.recompute, repeats, recipes.microbatches)
         microbatches = {
-            many: kept_microbatches(None, pipeline, many, pipeline * virtual).reshape(virtual, pipeline)
-            for many in set(unique[:, 1].tolist())
+            many: kept_microbatches(None, pipeline, many, stages).reshape(-1, pipeline)
+            for many in set(unique[:, 2].tolist())
         }
-        elements = [
-            (microbatches[many] * types.activations[how]).sum(axis=0) + types.working[how]
-            for how, many in unique.tolist()
-        ]
+        elements = []
+        for how, ranks, many in unique.tolist():
+            of_stage, working = types.activation_elements(how, ranks)
+            elements.append((microbatches[many] * of_stage).sum(axis=0) + working)
         activations: Floats = np.array(elements)[number]
         return activations
 

@@ -45,12 +45,13 @@ from topoflow.strategy.memory import activation_elements, check_recompute, state
 from topoflow.strategy.words import MAX_ROWS, Row, layers, on_servers
 from topoflow.units import DTYPE_BYTES, check_among, check_positive, check_whole
 from topoflow.workload.base import Layer, LayerGraph, Workload, layer_graph
+from topoflow.workload.sharding import repeated
 
 AXES = ("replicate", "data", "expert", "context", "tensor")  # axes of a stage, the slowest first
 GRADIENTS = {"dense": ("context", "expert", "data"), "expert": ("context", "data")}  # axes that replicate a parameter
 ZERO = (0, 1, 2, 3)
 DIVIDED = ("optimizer state", "gradients", "parameters")  # by stage of ZeRO
-DIVISION = ("zero", "replicate", "prefetch", "reduce_dtype")
+DIVISION = ("zero", "replicate", "prefetch", "reduce_dtype", "sequence_parallel")
 DEGREES = ("tensor", "context", "expert", "data", "pipeline")
 CHOSEN = ("tensor", "pipeline", "context", "expert", "microbatches")  # independent choices for a given job
 
@@ -91,6 +92,7 @@ class ParallelGrid(Strategy):
     schedule: str | None = None  # a name or a CSV file; None: 1F1B, interleaved if ranks have several stages
     bucket_bytes: int = 80_000_000
     name: str = "parallel"
+    sequence_parallel: bool = True  # tensor ranks divide the positions of layers that they do not cut
     servers: int = field(init=False)
     stage_ranks: tuple[int, ...] = field(init=False, repr=False)  # the pipeline rank of each stage
 
@@ -109,6 +111,9 @@ class ParallelGrid(Strategy):
         if not self.stages or len(self.stages) % self.pipeline:
             rule = f"must be a multiple of the {self.pipeline} pipeline ranks"
             raise ValueError(f"parallel.stages: {rule}, got {len(self.stages)}")
+        if not self.sequence_parallel and min(self.expert, self.tensor) > 1:  # as in Megatron-LM
+            rule = "must be true where tensor ranks share experts that are divided"
+            raise ValueError(f"{self.name}.sequence_parallel: {rule}, got false with expert={self.expert}")
         if self.virtual > 1 and self.pipeline == 1:
             raise ValueError(f"parallel.virtual: must be 1 where there is one pipeline rank, got {self.virtual}")
         ranks_of = schedules.stage_ranks(self.schedule, self.pipeline, self.microbatches, len(self.stages))
@@ -138,6 +143,11 @@ class ParallelGrid(Strategy):
     def sharing(self) -> int:
         """Return the number of GPUs that share the samples of a replica in one stage."""
         return self.tensor * self.context
+
+    @property
+    def repeats(self) -> int:
+        """Return the number of tensor ranks that all do the same work on layers that they do not cut."""
+        return 1 if self.sequence_parallel else self.tensor
 
     @property
     def virtual(self) -> int:
@@ -250,7 +260,7 @@ class ParallelGrid(Strategy):
 
     def activations(self, workload: LayerGraph) -> tuple[NDArray[np.float64], float]:
         """Return the elements per sample that each stage keeps [stages], and those of a block in its backward pass."""
-        layers = {layer.name: layer for layer in workload.layers}
+        layers = {layer.name: repeated(layer, self.repeats) for layer in workload.layers}
         elements = [activation_elements([layers[name] for name in stage], self.recompute) for stage in self.stages]
         return np.array([kept_elements for kept_elements, _ in elements]), max(working for _, working in elements)
 
@@ -324,6 +334,7 @@ class ParallelGrid(Strategy):
         named += f" with {self.virtual} stages each" if self.virtual > 1 else ""
         named += f"; {self.microbatches} microbatch{'es' if self.microbatches > 1 else ''}"
         named += f"; {self.schedule}" if self.schedule and self.pipeline > 1 else ""
+        named += "; no sequence parallelism" if self.repeats > 1 else ""
         if self.zero:
             copies = f" in each of {self.replicate} replicas" if self.replicate > 1 else ""
             named += f"; ZeRO-{self.zero}{copies}"

@@ -19,8 +19,9 @@ keeps no scores, which otherwise take 5 bytes each (softmax, mask and output of 
 ``recompute=selective_op``, the outputs of attention and of every second matrix are kept too.
 
 A stage of a pipeline keeps the activations of all microbatches that it has begun but not finished: those that its
-schedule says (``strategy.schedules``). Tensor and context ranks
-divide the activations (sequence parallelism, Korthikanti et al., section 4.2.2).
+schedule says (``strategy.schedules``). Tensor and context ranks divide the activations. Without sequence parallelism
+each tensor rank keeps the outputs of norms and of layers cut by rows whole: 8 s b h bytes per block, with the masks 10
+(Korthikanti et al., sections 4.2.1 and 4.2.2).
 
 Received tensors in use, buffers of NCCL and cuDNN, and fragmentation are not counted. The result is therefore a lower
 bound of the memory; ``Gpu.memory_share`` leaves room for the rest.

@@ -29,7 +29,8 @@ class Parallel:
     A replica has tensor * context * pipeline GPUs and that many times ``batch_per_gpu`` samples. They are divided into
     ``microbatches``, or into microbatches of ``micro_batch`` samples; None: one sample each in a pipeline, all samples
     at once without one. Each pipeline rank has ``virtual`` stages, or those that ``schedule`` needs. ZeRO (``zero``)
-    divides the state among the data, context and expert ranks of each of ``replicate`` replicas.
+    divides the state among the data, context and expert ranks of each of ``replicate`` replicas. If
+    ``sequence_parallel``, tensor ranks divide the positions of layers that they do not cut.
     """
 
     tensor: int = 1
@@ -46,6 +47,7 @@ class Parallel:
     prefetch: int = 1
     reduce_dtype: str | None = None
     schedule: str | None = None
+    sequence_parallel: bool = True
 
     def place(self, workload: Workload, servers: int | None) -> ParallelGrid:
         """Return the grid. Raises ``ValueError`` where ``workload`` or ``servers`` cannot be divided like this."""
@@ -78,6 +80,7 @@ class Parallel:
             reduce_dtype=self.reduce_dtype,
             schedule=self.schedule,
             bucket_bytes=self.bucket_bytes,
+            sequence_parallel=self.sequence_parallel,
         )
 
     def divides(self, workload: LayerGraph) -> bool:

@@ -142,13 +142,14 @@ class _Needs:
     def __init__(self, workload: LayerGraph) -> None:
         self.workload = workload
         self.states: dict[tuple[int, ...], NDArray[np.float64]] = {}
-        self.outputs: dict[int, tuple[NDArray[np.float64], float]] = {}
+        self.outputs: dict[tuple[int, int], tuple[NDArray[np.float64], float]] = {}
 
     def of(self, grid: ParallelGrid) -> float:
         cuts = (len(grid.stages), grid.tensor, grid.expert, *((grid.context, grid.data) if grid.zero else ()))
         if cuts not in self.states:
             self.states[cuts] = grid.state_bytes(self.workload)
-        if len(grid.stages) not in self.outputs:
-            self.outputs[len(grid.stages)] = grid.activations(self.workload)
-        needed = grid.staged_bytes(self.workload, self.states[cuts], *self.outputs[len(grid.stages)])
+        outputs = len(grid.stages), grid.repeats
+        if outputs not in self.outputs:
+            self.outputs[outputs] = grid.activations(self.workload)
+        needed = grid.staged_bytes(self.workload, self.states[cuts], *self.outputs[outputs])
         return float(needed.max())

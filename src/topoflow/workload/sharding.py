@@ -1,7 +1,8 @@
 """Sharding: the cut of a transformer's layers by tensor, pipeline, context and expert parallelism.
 
 A block of Megatron-LM cuts its first matrix by columns and its second by rows, so that one all-reduce per pair and
-pass is enough. Layers that are not cut (norms, the router) compute a part of the positions on each tensor rank.
+pass is enough. With sequence parallelism, layers that are not cut (norms, the router) compute a part of the positions
+on each tensor rank; without it, all of them (``repeated``).
 
     column    forward: nothing                         backward: the gradients of its inputs are summed over the ranks
     row       forward: its outputs are summed          backward: nothing
@@ -14,8 +15,25 @@ Transformer Models", 2022, section 4.2 (the parts of the positions; the bytes st
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from topoflow.workload.base import Layer, Sharding
+
+
+def repeated(layer: Layer, ranks: int) -> Layer:
+    """Return ``layer`` with ``ranks`` times the work and outputs per sample that each tensor rank has whole.
+
+    Without sequence parallelism, these are all of a layer that is not cut, and of one that is cut by rows its outputs
+    and what element-wise functions (dropout, residual additions) do to them.
+    """
+    cut = layer.sharding
+    if ranks == 1 or cut is None or (cut.tensor and not cut.reduced_forward):
+        return layer
+    whole = () if cut.tensor else ("forward_flops", "memory_elements", "activation", "temporary")
+    changed: dict[str, Any] = {
+        name: ranks * getattr(layer, name) for name in ("output_elements", "elementwise", *whole)
+    }
+    return replace(layer, **changed)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ shell script with one. Keys that the command line gives itself replace those of 
     workload=transformer workload.layers=32 strategy=parallel strategy.tensor=8 strategy.zero=1 ...
 
 Options that only change what a run reads, logs or learns are not read. An option that changes the time of a step and
-has no key is an error. Two things are always as these programs recommend them: tensor ranks divide the positions too
-(``--sequence-parallel``), and gradients are reduced while the backward pass computes (``--overlap-grad-reduce``).
+has no key is an error. One thing is always as these programs recommend it: gradients are reduced while the backward
+pass computes (``--overlap-grad-reduce``).
 
 Sources: megatron/training/arguments.py of Megatron-LM core_v0.14.0; torchtitan/config_manager.py, June 2025.
 """
@@ -229,6 +229,8 @@ def _megatron_training(file: Path, options: Mapping[str, str], numbers: Mapping[
         got = f"{options.get('recompute-method')} of {options.get('recompute-num-layers', '1')} layers"
         raise ValueError(f"{file}: --recompute-method: must be uniform, of 1 layer each, got {got}")
     keys["strategy.recompute"] = recompute
+    alone = numbers.get("tensor-model-parallel-size", 1) == 1  # Megatron-LM ignores the option there
+    keys["strategy.sequence_parallel"] = _said(alone or "sequence-parallel" in options)
     per_rank = options.get("num-virtual-stages-per-pipeline-rank")
     if "num-layers-per-virtual-pipeline-stage" in options:
         layers = number_of(
@@ -436,7 +438,7 @@ def megatron_options(workload: LayerGraph, grid: ParallelGrid) -> str | None:
     if grid.replicate > 1:
         options["num-distributed-optimizer-instances"] = grid.replicate
     lines = [f"--{name} {value}" for name, value in options.items() if value > 1 or name.endswith("batch-size")]
-    lines += ["--sequence-parallel"] if grid.tensor > 1 else []
+    lines += ["--sequence-parallel"] if grid.tensor > 1 and grid.sequence_parallel else []
     lines += ["--use-distributed-optimizer"] if grid.zero == 1 else []
     if grid.zero > 1:
         sharded = next(name for name, zero in SHARDED.items() if zero == grid.zero)
@@ -454,7 +456,8 @@ def megatron_options(workload: LayerGraph, grid: ParallelGrid) -> str | None:
 def torchtitan_options(workload: LayerGraph, grid: ParallelGrid) -> str | None:
     """Return a grid as tables of torchtitan's TOML, which ``recipe=FILE`` reads with the table of the model.
 
-    None: torchtitan has no such run. It divides parameters, in a pipeline of gathered ones the optimizer's state.
+    None: torchtitan has no such run. It divides parameters, in a pipeline of gathered ones the optimizer's state; its
+    tensor ranks divide positions too.
     """
     zero_without_reshard = 2 if grid.pipeline == 1 else 1
     schedule = grid.schedule or ("one_f_one_b" if grid.virtual == 1 else "interleaved")
@@ -462,7 +465,8 @@ def torchtitan_options(workload: LayerGraph, grid: ParallelGrid) -> str | None:
     torch_name, virtual = names.get(schedule, ("", 0))
     staged = grid.pipeline == 1 or virtual == grid.virtual
     checkpointed = {"none": "none", "full": "full", "selective_op": "selective"}.get(grid.recompute)
-    if grid.zero not in (3, zero_without_reshard) or grid.expert > 1 or not staged or checkpointed is None:
+    divided = grid.zero in (3, zero_without_reshard) and grid.repeats == 1
+    if not divided or grid.expert > 1 or not staged or checkpointed is None:
         return None
     samples = round(grid.samples(workload))
     lines = [

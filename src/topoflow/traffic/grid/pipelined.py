@@ -44,8 +44,10 @@ from topoflow.traffic.buckets import fill
 from topoflow.traffic.columns import Columns, Part, PastedTasks
 from topoflow.traffic.grid.side_by_side import CollectiveWriter, EqualGroups
 from topoflow.traffic.grid.stage_work import (
+    GATHER_INPUTS,
     IN_NODES,
     OPERATION,
+    Calls,
     PassWork,
     backward_work,
     forward_work,
@@ -250,8 +252,9 @@ class _Iteration:
         ends = exchange.none(2)
         ends[servers, 0] = computes = tasks.compute(Label(stem, True, rest), servers, work.seconds)
         begun = ends
+        received = self._gathered_input(stage, kind, layers)
         for kind_of, bytes, calls in (
-            (kind_of, *call) for kind_of, sizes in work.sent.items() for call in sizes.items()
+            (kind_of, *call) for kind_of, sizes in (*received, *work.sent.items()) for call in sizes.items()
         ):
             groups = self.groups.get((self.grid.stage_ranks[stage], kind_of))
             if groups is not None:
@@ -268,6 +271,17 @@ class _Iteration:
             ends = np.column_stack([ends, launches])
         needed = [bucket for layer, _ in part for bucket in self.needed.get(layer.name, ())] if self.needed else []
         return StagePass(tasks, ends, needed)
+
+    def _gathered_input(self, stage: int, kind: str, layers: slice | None) -> list[tuple[str, Calls]]:
+        """Return the gather of the parts that tensor ranks receive from another stage, if they do not divide positions.
+
+        Source: Narayanan et al., SC 2021, section 4.1.
+        """
+        sent = [0.0, *self.handover, 0.0][stage if kind == "F" else stage + 1]
+        begins = kind != "W" and (layers is None or not layers.start)
+        if self.grid.repeats == 1 or not begins or not sent:
+            return []
+        return [(GATHER_INPUTS, Calls([sent * self.grid.tensor / self.grid.gpus_per_server]))]
 
     def _work(self, kind: str, part: Held) -> PassWork:
         """Return the work of a pass, which parts with equal layers share."""

@@ -9,6 +9,8 @@ per pass:
                     reduce-scattered, b / c * hidden * sequence each, two of both per block; backward the gradients of
                     outputs are all-gathered, those of inputs reduce-scattered (Korthikanti et al., 2022, 4.2.2). The
                     gather of the inputs for the gradients of the weights is hidden by a multiplication there
+    all_reduce      the same without sequence parallelism: outputs, and backward the gradients of inputs, are summed,
+                    and each tensor rank does all norms, dropouts and residual additions (Shoeybi et al., 2019)
     all_gather      context ranks: keys and values of all positions, b / t * 2 * width * sequence per block; repeated
     reduce_scatter  in the backward pass, where their gradients are reduce-scattered (Dubey et al., "The Llama 3 Herd
                     of Models", 2024, 3.3.2; TransformerEngine, AttnFuncWithCPAndKVAllGather)
@@ -32,6 +34,7 @@ from topoflow.strategy.memory import recomputed_part
 from topoflow.traffic.roofline import SharingDegrees, elementwise_seconds, gpu_times
 from topoflow.workload.base import Layer, LayerGraph, Sharding
 from topoflow.workload.kernels import KernelTimes
+from topoflow.workload.sharding import repeated
 
 # The collectives of a pass, in their order, and the axes of their ranks.
 GATHER_INPUTS, SCATTER_OUTPUTS = "gather_inputs", "scatter_outputs"
@@ -40,6 +43,7 @@ AMONG = {
     "reduce_scatter": ("context",),
     GATHER_INPUTS: ("tensor",),
     SCATTER_OUTPUTS: ("tensor",),
+    "all_reduce": ("tensor",),
     "all_to_all": ("expert",),
 }
 TO_NODES, IN_NODES = "to_nodes", "in_nodes"
@@ -125,7 +129,8 @@ def _recomputed_seconds(workload: LayerGraph, grid: ParallelGrid, layer: Layer, 
     kernel, elementwise = recomputed_part(layer, grid.recompute)
     if kernel == elementwise:
         return kernel * _times(workload, grid, layer, parameters).forward
-    elementwise_time = elementwise_seconds(workload, layer, grid.samples(workload) / grid.sharing)
+    on_rank = repeated(layer, grid.repeats)
+    elementwise_time = elementwise_seconds(workload, on_rank, grid.samples(workload) / grid.sharing)
     return (
         kernel * (_times(workload, grid, layer, parameters).forward - elementwise_time) + elementwise * elementwise_time
     )
@@ -139,13 +144,15 @@ def _backward(cut: Sharding) -> Sharding:
 def _sent(workload: LayerGraph, grid: ParallelGrid, cuts: Sequence[Sharding]) -> dict[str, Calls]:
     """Return the collectives of a forward pass."""
     samples = grid.samples(workload) * workload.element_bytes
+    divided, summed = (cuts, ()) if grid.sequence_parallel else ((), cuts)
     nodes = nodes_of_experts(workload, grid, cuts)
     limited = [cut for cut in cuts if cut.node_limit and nodes > 1]
     others = [cut for cut in cuts if not (cut.node_limit and nodes > 1)]
     sizes = {
         "all_gather": (samples / grid.tensor * cut.key_values for cut in cuts),
-        GATHER_INPUTS: (samples / grid.context * cut.reduced_backward for cut in cuts),
-        SCATTER_OUTPUTS: (samples / grid.context * cut.reduced_forward for cut in cuts),
+        GATHER_INPUTS: (samples / grid.context * cut.reduced_backward for cut in divided),
+        SCATTER_OUTPUTS: (samples / grid.context * cut.reduced_forward for cut in divided),
+        "all_reduce": (samples / grid.context * cut.reduced_forward for cut in summed),
         "all_to_all": (samples / grid.sharing * cut.routed for cut in others),
         TO_NODES: (
             samples / grid.sharing * cut.routed / cut.top_k * min(cut.node_limit, nodes, cut.top_k) for cut in limited
@@ -186,8 +193,9 @@ def _times(workload: LayerGraph, grid: ParallelGrid, layer: Layer, parameters: f
             samples = grid.samples(workload) * workload.gpus_per_server
             return workload.kernels.times(layer.kernel, samples, workload.gpus_per_server)
     samples = grid.samples(workload) / grid.sharing
-    key = (workload.alike[layer.name], samples, parameters, grid.tensor, grid.context, grid.expert)
+    degrees = grid.tensor, grid.context, grid.expert
+    key = (workload.alike[layer.name], samples, parameters, *degrees, grid.repeats)
     if key not in workload.known_times:
-        ranks = SharingDegrees(grid.tensor, grid.context, grid.expert)
-        workload.known_times[key] = gpu_times(workload, layer, samples, parameters, ranks)
+        on_rank = repeated(layer, grid.repeats)
+        workload.known_times[key] = gpu_times(workload, on_rank, samples, parameters, SharingDegrees(*degrees))
     return workload.known_times[key]
