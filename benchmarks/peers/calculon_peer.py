@@ -45,8 +45,7 @@ class Calculon:
         if recipe.recompute not in RECOMPUTE:
             raise ValueError(f"Calculon has recompute {', '.join(RECOMPUTE)}")
         data = gpus // (recipe.tensor * recipe.pipeline)
-        # As Korthikanti et al.: activations are sharded along the sequence with selective recomputation only.
-        sharded = recipe.tensor > 1 and recipe.recompute == "selective"
+        sharded = recipe.tensor > 1 and recipe.sequence_parallel
         execution = {
             "num_procs": gpus,
             "tensor_par": recipe.tensor,
@@ -65,7 +64,7 @@ class Calculon:
             "optimizer_sharding": recipe.zero == 1 and data > 1,
             "tensor_par_comm_type": "rs_ag" if sharded else "ar",
             "tensor_par_overlap": "none",
-            "seq_par_ag_redo": sharded,
+            "seq_par_ag_redo": sharded and recipe.recompute != "full",  # which it does not combine
             "data_par_overlap": False,
             "weight_offload": False,
             "activations_offload": False,

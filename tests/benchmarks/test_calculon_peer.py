@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +67,12 @@ def gpt(**fields: Any) -> Transformer:
     )
 
 
-@pytest.mark.parametrize(("recompute", "sharded"), [("full", False), ("selective", True)])
+@pytest.mark.parametrize(("recompute", "sharded"), [("full", False), ("full", True), ("selective", True)])
 def test_it_is_asked_for_the_degrees_and_networks_of_a_run(
     calculon: Calculon, capsys: pytest.CaptureFixture[str], recompute: str, sharded: bool
 ) -> None:
     recipe = Parallel(tensor=8, pipeline=8, micro_batch=1, virtual=5, recompute=recompute)
+    recipe = replace(recipe, sequence_parallel=sharded)
     assert calculon.iteration_time("a100", gpt(), recipe, 1536, 2304) == 2.0
     (said,) = capsys.readouterr().out.splitlines()
     assert "'hidden': 12288, 'feedforward': 49152, 'seq_size': 1024, 'attn_heads': 96, 'attn_size': 128" in said
@@ -78,7 +80,7 @@ def test_it_is_asked_for_the_degrees_and_networks_of_a_run(
     assert f"{degrees}, 'pipeline_par_net': 1, 'data_par_net': 1, 'batch_size': 2304, 'microbatch_size': 1" in said
     assert "'pipeline_interleaving': 5, 'optimizer_sharding': False" in said
     assert f"'tensor_par_comm_type': '{'rs_ag' if sharded else 'ar'}'" in said
-    assert f"'seq_par_ag_redo': {sharded}" in said
+    assert f"'seq_par_ag_redo': {sharded and recompute != 'full'}" in said
 
 
 @pytest.mark.parametrize(
