@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+
 import pytest
 
+import topoflow
 from topoflow.cli import main
 
 SMALL = ("servers=4", "workload.tables=4", "workload.rows=1000", "fabric=ring")
@@ -28,3 +32,15 @@ def test_the_last_line_says_what_to_try_next(arguments, words, tmp_path, capsys)
     out = str(tmp_path / "out")
     assert main([argument.format(out=out) for argument in arguments]) == 0
     assert words.format(out=out) in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_the_comparison_of_a_found_recipe_takes_as_long_as_the_search_said(tmp_path, capsys) -> None:
+    """Keys that no recipe chooses are kept: tensor ranks repeat norms, and gradients are reduced in 32 bits."""
+    job = ["model=transformer", "workload.layers=2", "node=hgx_h100", "gpus=8", "global_batch=8"]
+    kept = ["strategy.sequence_parallel=false", "strategy.reduce_dtype=float32", "strategy.tensor=4"]
+    assert main(["search", *job, *kept, f"out={tmp_path / 'found'}"]) == 0
+    words = shlex.split(capsys.readouterr().out.partition("Compare it: topoflow compare ")[2].partition("Open ")[0])
+    assert set(kept) <= set(words)
+    (searched,) = json.loads((tmp_path / "found" / "recipes.json").read_text())
+    (result,) = topoflow.compare(*words)
+    assert result.iteration_time == searched["best"][0]["iteration_time"]

@@ -33,6 +33,7 @@ from topoflow.study.trials import GROUP, is_sampled
 from topoflow.units import counted
 
 ON_NODES = ("strategy=parallel", "fabric=rail_optimized")  # with node=, where not given
+NOT_COMPARED = ("out", "recipe", "fold", "strategy.microbatches")  # keys that a comparison of the winner does not have
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -76,12 +77,10 @@ def search_on_nodes(arguments: argparse.Namespace) -> None:
                 write_recipes(recipes, out)
         console = Output()
         show_recipes(recipes, console)
-        comparison_overrides = [
-            text for text in overrides if not text.startswith(("out=", "recipe=", "micro_batch=", "fold=", "strategy."))
-        ]
-        console.print(
-            f"Compare it: {shlex.join(['topoflow', 'compare', *comparison_overrides, *fastest(recipes).overrides])}"
-        )
+        chosen = fastest(recipes).overrides
+        replaced = {*NOT_COMPARED, *(text.partition("=")[0] for text in chosen)}
+        same = [text for text in overrides if text.lstrip("+").partition("=")[0] not in replaced]
+        console.print(f"Compare it: {shlex.join(['topoflow', 'compare', *same, *chosen])}")
         if out is None:
             where, out = keep("search", lambda folder: write_recipes(recipes, folder))
             console.print(f"{where} Add out=DIR for report.html with pictures.", highlight=False)

@@ -56,10 +56,11 @@ class Recipes:
         return {**plain, "recompute": RECOMPUTE[plain["recompute"]]}
 
 
-def recipes(workload: LayerGraph, gpus: int, fixed: Mapping[str, Any]) -> Recipes:
+def recipes(workload: LayerGraph, gpus: int, fixed: Mapping[str, Any], sequence_parallel: bool = True) -> Recipes:
     """Return all recipes of a job with ``workload.batch_per_gpu`` samples on each of ``gpus``.
 
-    The values of ``fixed`` (of ``CHOSEN``) are not searched. Raises ``ValueError`` where nothing can be divided so.
+    The values of ``fixed`` (of ``CHOSEN``) are not searched. Tensor ranks share divided experts only with
+    ``sequence_parallel``. Raises ``ValueError`` where nothing can be divided so.
     """
     cuts = shardings(workload)
     heads = np.gcd.reduce([cut.heads for cut in cuts])
@@ -77,6 +78,8 @@ def recipes(workload: LayerGraph, gpus: int, fixed: Mapping[str, Any]) -> Recipe
                 continue
             mesh = {"tensor": tensor, "context": context, "expert": expert, "pipeline": pipeline}
             if any(fixed.get(axis, degree) != degree for axis, degree in mesh.items()):
+                continue
+            if min(tensor, expert) > 1 and not sequence_parallel:
                 continue
             stages, divisions = _virtual(workload, pipeline), _divisions(copies, context * expert)
             sizes = divisors(round(samples))

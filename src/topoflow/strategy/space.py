@@ -109,7 +109,8 @@ def _degrees(workload: LayerGraph, servers: int, base: Parallel) -> Iterator[Par
         for tensor in _divisors(ranks, heads):
             for context in _divisors(ranks // tensor, positions):
                 for expert in _divisors(ranks // tensor // context, experts):
-                    if _even(workload.gpus_per_server, tensor, context, expert):
+                    even = _even(workload.gpus_per_server, tensor, context, expert)
+                    if even and (base.sequence_parallel or min(tensor, expert) == 1):
                         yield replace(
                             base,
                             tensor=tensor,

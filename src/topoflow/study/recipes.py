@@ -178,7 +178,7 @@ class _Search:
         self.alone, self.given_keys = alone, given_keys
         fixed = {key: getattr(rule, key) for key in CHOSEN if key in given_keys}
         run.observer.stage("bounding")
-        self.recipes = recipes(alone, cluster.gpus, fixed)
+        self.recipes = recipes(alone, cluster.gpus, fixed, rule.sequence_parallel)
         if self.schedule is not None:
             self.recipes = self.recipes.at(self.recipes.pipeline > 1)
             if not len(self.recipes):
