@@ -98,6 +98,7 @@ class Framework:
     block_launch: float = 0.0  # s
     schedules: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)  # model -> micro batch, vpp, bucket (B)
     sequence_parallel: Callable[[str], bool] = lambda recompute: True  # by the row's word for its recomputation
+    async_tensor: str = ""  # a pattern in the model or the notes of rows with asynchronous tensor parallelism
 
     def schedule(self, row: Row) -> tuple[int, int, int]:
         """Return micro batch, stages of a pipeline rank and bytes of a bucket, where the row does not say them."""
@@ -105,7 +106,11 @@ class Framework:
 
 
 TORCHTITAN = Framework(
-    attention="flash2", reduce_dtype="float32", recompute={"selective": "selective_op"}, local_batch=True
+    attention="flash2",
+    reduce_dtype="float32",
+    recompute={"selective": "selective_op"},
+    local_batch=True,
+    async_tensor="[Aa]sync ?TP",
 )
 # By the beginning of a source's name.
 FRAMEWORKS = {
@@ -118,6 +123,8 @@ FRAMEWORKS = {
     # 2025: the loss is compiled
     "torchtitan benchmarks/llama3_h100_202412": replace(TORCHTITAN, eager_loss=True),
     "torchtitan": TORCHTITAN,
+    # NVIDIA-NeMo/Megatron-Bridge 067f987d, src/megatron/bridge/recipes/llama/h100/llama3.py: tp_comm_overlap=True
+    "NVIDIA Megatron-Bridge": Framework(async_tensor="(?i)^llama.?3"),
     # config/validation: use_gradient_bucket false, so that nothing is reduced before the backward passes end
     # The smallest passes of a block take 3.5 ms together, of any size: 4 times the launches of a forward pass
     # src/model/gpt_modeling.py: each tensor rank has the norms of all positions
@@ -608,6 +615,7 @@ def strategy_of(row: Row, fields: Mapping[str, str]) -> Parallel:
         reduce_dtype="float32" if reduced_wide else framework.reduce_dtype,
         bucket_bytes=framework.schedule(row)[2],
         sequence_parallel=framework.sequence_parallel(row["recompute"]),
+        async_tensor=bool(framework.async_tensor and re.search(framework.async_tensor, row["model"] + row["notes"])),
     )
 
 

@@ -38,7 +38,7 @@ RECOMPUTE = {"none": "none", "selective": "selective_op", "selective per op": "s
 SMALL_JOBS = [
     LLAMA,
     ("model=moe", "workload.layers=4", "node=hgx_h100", "gpus=16", "global_batch=16"),
-    ("model=transformer", "workload.layers=6", "node=mi300x", "gpus=8", "global_batch=8"),
+    ("model=transformer", "workload.layers=6", "node=mi300x", "gpus=8", "global_batch=8", "strategy.async_tensor=true"),
     ("model=transformer", "workload.layers=6", "node=dgx_a100", "gpus=16", "global_batch=8",
      "strategy.sequence_parallel=false"),
     ("model=moe", "workload.layers=4", "workload.experts=16", "workload.top_k=4", "workload.node_limit=1",

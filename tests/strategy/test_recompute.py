@@ -37,6 +37,19 @@ def job(attention: str = "unfused") -> LayerGraph:
     ).build()
 
 
+def test_selective_op_gathers_the_inputs_of_a_block_again_and_reduces_nothing_twice() -> None:
+    """torchtitan's ``_save_list`` has ``reduce_scatter_tensor``, not ``all_gather_into_tensor``."""
+    workload = job()
+    plain, grid = (Parallel(tensor=4, recompute=how).place(workload, 1) for how in ("none", "selective_op"))
+    (stage,) = held_by_stage(workload, grid)
+    blocks = [part for part in stage if part[0].sharding is not None and part[0].sharding.block is not None]
+    without, recomputed = (backward_work(workload, some_grid, stage).sent for some_grid in (plain, grid))
+    assert (
+        recomputed[GATHER_INPUTS] == without[GATHER_INPUTS] + forward_work(workload, grid, blocks).sent[GATHER_INPUTS]
+    )
+    assert recomputed[SCATTER_OUTPUTS] == without[SCATTER_OUTPUTS]
+
+
 @pytest.mark.parametrize("recompute", ["none", "selective", "full"])
 def test_the_backward_pass_contains_the_forward_pass_of_what_is_recomputed(recompute: str) -> None:
     workload = job()

@@ -167,6 +167,7 @@ def test_a_recipe_is_simulated_as_its_keys_are(tmp_path: Path) -> None:
         Parallel(pipeline=2, virtual=2, micro_batch=2, recompute="full"),
         Parallel(context=2, zero=3, replicate=2, micro_batch=1, recompute="selective"),
         Parallel(tensor=8, micro_batch=1, sequence_parallel=False),
+        Parallel(tensor=8, micro_batch=1, async_tensor=True),
     ],
 )
 def test_a_grid_that_is_written_is_read_again(tmp_path: Path, rule: Parallel) -> None:
@@ -179,7 +180,8 @@ def test_a_grid_that_is_written_is_read_again(tmp_path: Path, rule: Parallel) ->
     names = ("tensor", "pipeline", "context", "expert", "virtual", "zero", "replicate", "recompute", "reduce_dtype")
     read = {name: keys.get(f"strategy.{name}", str(getattr(Parallel(), name))) for name in names}
     assert read == {name: str(getattr(rule, name)) for name in names}
-    assert keys["strategy.sequence_parallel"] == str(rule.sequence_parallel).lower()
+    for name in ("sequence_parallel", "async_tensor"):
+        assert keys[f"strategy.{name}"] == str(getattr(rule, name)).lower()
     assert (keys["micro_batch"], keys["global_batch"]) == (str(rule.micro_batch), "64")
 
 
@@ -189,6 +191,7 @@ def test_a_grid_that_is_written_is_read_again(tmp_path: Path, rule: Parallel) ->
         Parallel(tensor=4, pipeline=2, zero=1, micro_batch=1, reduce_dtype="float32"),
         Parallel(pipeline=2, virtual=2, zero=1, micro_batch=2, recompute="full", schedule="zb_v"),
         Parallel(context=2, zero=3, replicate=2, micro_batch=1, recompute="selective_op"),
+        Parallel(tensor=4, zero=3, micro_batch=1, async_tensor=True),
     ],
 )
 def test_a_grid_that_is_written_for_torchtitan_is_read_again(tmp_path: Path, rule: Parallel) -> None:
@@ -204,6 +207,7 @@ def test_a_grid_that_is_written_for_torchtitan_is_read_again(tmp_path: Path, rul
     assert (keys["micro_batch"], keys["global_batch"]) == (str(rule.micro_batch), "64")
     assert keys.get("strategy.schedule", "one_f_one_b") == (rule.schedule or "one_f_one_b")
     assert keys["strategy.reduce_dtype"] == (rule.reduce_dtype or "bfloat16")
+    assert keys["strategy.async_tensor"] == str(rule.async_tensor).lower()
 
 
 def test_a_grid_that_a_program_cannot_train_is_not_written(tmp_path: Path) -> None:
@@ -234,8 +238,8 @@ def test_a_grid_that_a_program_cannot_train_is_not_written(tmp_path: Path) -> No
         ),
         (
             "a.sh",
-            GPT + " --tp-comm-overlap",
-            "--tp-comm-overlap: must be left out, as topoflow has no key for it, got it",
+            GPT + " --disable-tp-comm-overlap-ag",
+            "--disable-tp-comm-overlap-ag: must be left out, as topoflow has no key for it, got it",
         ),
         (
             "a.sh",
@@ -272,11 +276,6 @@ def test_a_grid_that_a_program_cannot_train_is_not_written(tmp_path: Path) -> No
             "a.toml",
             TITAN.replace('"full"', '"selective"'),
             "activation_checkpoint.selective_ac_option: must be op, got 2",
-        ),
-        (
-            "a.toml",
-            TITAN.replace("[activation", "enable_async_tensor_parallel = true\n[activation"),
-            "parallelism.enable_async_tensor_parallel: must be false",
         ),
     ],
 )

@@ -51,7 +51,7 @@ AXES = ("replicate", "data", "expert", "context", "tensor")  # axes of a stage, 
 GRADIENTS = {"dense": ("context", "expert", "data"), "expert": ("context", "data")}  # axes that replicate a parameter
 ZERO = (0, 1, 2, 3)
 DIVIDED = ("optimizer state", "gradients", "parameters")  # by stage of ZeRO
-DIVISION = ("zero", "replicate", "prefetch", "reduce_dtype", "sequence_parallel")
+DIVISION = ("zero", "replicate", "prefetch", "reduce_dtype", "sequence_parallel", "async_tensor")
 DEGREES = ("tensor", "context", "expert", "data", "pipeline")
 CHOSEN = ("tensor", "pipeline", "context", "expert", "microbatches")  # independent choices for a given job
 
@@ -93,6 +93,7 @@ class ParallelGrid(Strategy):
     bucket_bytes: int = 80_000_000
     name: str = "parallel"
     sequence_parallel: bool = True  # tensor ranks divide the positions of layers that they do not cut
+    async_tensor: bool = False  # collectives of tensor ranks run beside their multiplications
     servers: int = field(init=False)
     stage_ranks: tuple[int, ...] = field(init=False, repr=False)  # the pipeline rank of each stage
 
@@ -114,6 +115,8 @@ class ParallelGrid(Strategy):
         if not self.sequence_parallel and min(self.expert, self.tensor) > 1:  # as in Megatron-LM
             rule = "must be true where tensor ranks share experts that are divided"
             raise ValueError(f"{self.name}.sequence_parallel: {rule}, got false with expert={self.expert}")
+        if self.async_tensor and not self.sequence_parallel:
+            raise ValueError(f"{self.name}.async_tensor: must be false without sequence_parallel, got true")
         if self.virtual > 1 and self.pipeline == 1:
             raise ValueError(f"parallel.virtual: must be 1 where there is one pipeline rank, got {self.virtual}")
         ranks_of = schedules.stage_ranks(self.schedule, self.pipeline, self.microbatches, len(self.stages))
@@ -335,6 +338,7 @@ class ParallelGrid(Strategy):
         named += f"; {self.microbatches} microbatch{'es' if self.microbatches > 1 else ''}"
         named += f"; {self.schedule}" if self.schedule and self.pipeline > 1 else ""
         named += "; no sequence parallelism" if self.repeats > 1 else ""
+        named += "; async tensor parallelism" if self.async_tensor and self.tensor > 1 else ""
         if self.zero:
             copies = f" in each of {self.replicate} replicas" if self.replicate > 1 else ""
             named += f"; ZeRO-{self.zero}{copies}"

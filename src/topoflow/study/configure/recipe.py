@@ -58,7 +58,8 @@ MEGATRON = {
 }
 NEEDED = ("num-layers", "hidden-size", "num-attention-heads", "seq-length", "vocab-size", "global-batch-size")
 REFUSED = (
-    "tp-comm-overlap",
+    "disable-tp-comm-overlap-ag",
+    "disable-tp-comm-overlap-rs",
     "optimizer-cpu-offload",
     "cpu-offloading",
     "window-size",
@@ -231,6 +232,7 @@ def _megatron_training(file: Path, options: Mapping[str, str], numbers: Mapping[
     keys["strategy.recompute"] = recompute
     alone = numbers.get("tensor-model-parallel-size", 1) == 1  # Megatron-LM ignores the option there
     keys["strategy.sequence_parallel"] = _said(alone or "sequence-parallel" in options)
+    keys["strategy.async_tensor"] = _said("tp-comm-overlap" in options)
     per_rank = options.get("num-virtual-stages-per-pipeline-rank")
     if "num-layers-per-virtual-pipeline-stage" in options:
         layers = number_of(
@@ -290,9 +292,6 @@ def _torchtitan(file: Path, text: str, typed_keys: Mapping[str, str]) -> dict[st
     if workload is None:
         got = f"{model.get('name')} {model.get('flavor')}"
         raise ValueError(f"{file}: model.flavor: must be {', '.join(LLAMA3)} of llama3, got {got}")
-    if parallel.get("enable_async_tensor_parallel"):
-        rule = "must be false, as topoflow has no overlap of tensor parallel collectives"
-        raise ValueError(f"{file}: parallelism.enable_async_tensor_parallel: {rule}, got true")
     degrees = {
         key: number_of(f"{file}: parallelism.{name}", parallel.get(name, 1)) for name, key in PARALLELISM.items()
     }
@@ -318,6 +317,7 @@ def _torchtitan(file: Path, text: str, typed_keys: Mapping[str, str]) -> dict[st
     keys |= {
         "strategy.zero": str(zero),
         "strategy.reduce_dtype": str(training.get("mixed_precision_reduce", "float32")),
+        "strategy.async_tensor": _said(bool(parallel.get("enable_async_tensor_parallel"))),
     }
     keys["strategy.recompute"] = _checkpointing(file, table_of(file, tables, "activation_checkpoint"))
     keys["micro_batch"] = str(local)
@@ -439,6 +439,7 @@ def megatron_options(workload: LayerGraph, grid: ParallelGrid) -> str | None:
         options["num-distributed-optimizer-instances"] = grid.replicate
     lines = [f"--{name} {value}" for name, value in options.items() if value > 1 or name.endswith("batch-size")]
     lines += ["--sequence-parallel"] if grid.tensor > 1 and grid.sequence_parallel else []
+    lines += ["--tp-comm-overlap"] if grid.tensor > 1 and grid.async_tensor else []
     lines += ["--use-distributed-optimizer"] if grid.zero == 1 else []
     if grid.zero > 1:
         sharded = next(name for name, zero in SHARDED.items() if zero == grid.zero)
@@ -478,6 +479,7 @@ def torchtitan_options(workload: LayerGraph, grid: ParallelGrid) -> str | None:
         "[parallelism]",
         *(f"{name} = {getattr(grid, key.removeprefix('strategy.'))}" for name, key in PARALLELISM.items()),
         f'fsdp_reshard_after_forward = "{"always" if grid.zero == 3 else "never"}"',
+        f"enable_async_tensor_parallel = {_said(grid.async_tensor)}",
     ]
     if grid.pipeline > 1:
         lines += [f'pipeline_parallel_schedule = "{torch_name}"', f"pipeline_parallel_microbatch_size = {samples}"]

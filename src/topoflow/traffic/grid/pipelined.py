@@ -17,7 +17,8 @@ between its computes. NCCL takes the time of as many calls; by other algorithms 
 begins its next pass when these collectives are done; the send to the next stage overlaps with that pass.
 
 Overlap: while a collective runs, multiplications run at ``Efficiency.overlap`` of their speed. So that part of each
-gather and reduction is concurrent with compute, and compute waits for the rest.
+gather and reduction is concurrent with compute, and compute waits for the rest. With ``async_tensor`` the same is true
+of the collectives of tensor ranks: they begin with the compute of their pass.
 
 The all-reduces of norms' gradients among tensor ranks, and of the loss, are left out, since they are small.
 
@@ -51,6 +52,7 @@ from topoflow.traffic.grid.stage_work import (
     PassWork,
     backward_work,
     forward_work,
+    hidden_part,
     pass_groups,
     split_backward_work,
 )
@@ -86,6 +88,15 @@ class StagePass(NamedTuple):
     tasks: Part
     ends: Offsets
     needed: Sequence[int]
+
+
+class CallsOfGroups(NamedTuple):
+    """Equal collectives of a pass, in each of some groups."""
+
+    kind: str  # of ``stage_work.AMONG``
+    bytes: float  # of one member's buffer
+    calls: int
+    groups: EqualGroups
 
 
 class Reduction(NamedTuple):
@@ -249,20 +260,24 @@ class _Iteration:
             rest = f" {part[-1][0].name}"
         work, tasks = self._work(kind, part), self.tasks.part()
         exchange, servers = self.exchange.into(tasks), self.servers[stage]
-        ends = exchange.none(2)
+        beside, ends = exchange.none(2), exchange.none(2)
+        hidden, exposed = self._calls(stage, kind, layers, work)
+        if hidden:
+            beside[servers, 0] = begin = tasks.compute(Label(f"begin {stem}", True, rest), servers, 0.0)
+            for kind_of, bytes, calls, groups in hidden:
+                label = Label(f"hidden {kind_of} {stem}", rest=rest)
+                beside = exchange.collective(OPERATION[kind_of], bytes * calls, groups, beside, label, calls)
         ends[servers, 0] = computes = tasks.compute(Label(stem, True, rest), servers, work.seconds)
+        if hidden:
+            tasks.wait(computes, begin)
+            ends = np.concatenate([ends, beside], axis=1)
         begun = ends
-        received = self._gathered_input(stage, kind, layers)
-        for kind_of, bytes, calls in (
-            (kind_of, *call) for kind_of, sizes in (*received, *work.sent.items()) for call in sizes.items()
-        ):
-            groups = self.groups.get((self.grid.stage_ranks[stage], kind_of))
-            if groups is not None:
-                op, follows = OPERATION.get(kind_of, kind_of), kind_of != IN_NODES
-                begun = ends if follows else begun
-                label = Label(f"{kind_of} {stem}", rest=rest)
-                collective = exchange.collective(op, bytes * calls, groups, begun, label, calls)
-                ends = collective if follows else np.concatenate([ends, collective], axis=1)
+        for kind_of, bytes, calls, groups in exposed:
+            op, follows = OPERATION.get(kind_of, kind_of), kind_of != IN_NODES
+            begun = ends if follows else begun
+            label = Label(f"{kind_of} {stem}", rest=rest)
+            collective = exchange.collective(op, bytes * calls, groups, begun, label, calls)
+            ends = collective if follows else np.concatenate([ends, collective], axis=1)
         ends = ends[servers]
         if work.launch > work.seconds:  # the GPU waits for its host, which launches the collectives too
             label, seconds = Label(f"launches {stem}", rest=rest), work.launch - work.seconds
@@ -271,6 +286,21 @@ class _Iteration:
             ends = np.column_stack([ends, launches])
         needed = [bucket for layer, _ in part for bucket in self.needed.get(layer.name, ())] if self.needed else []
         return StagePass(tasks, ends, needed)
+
+    def _calls(
+        self, stage: int, kind: str, layers: slice | None, work: PassWork
+    ) -> tuple[list[CallsOfGroups], list[CallsOfGroups]]:
+        """Return the collectives of a pass that run beside its compute, and those that follow it."""
+        hidden, exposed = list[CallsOfGroups](), list[CallsOfGroups]()
+        for kind_of, sizes in (*self._gathered_input(stage, kind, layers), *work.sent.items()):
+            groups, part = self.groups.get((self.grid.stage_ranks[stage], kind_of)), 0.0
+            if groups is not None:
+                part = hidden_part(self.workload, self.grid.async_tensor, kind_of)
+                for bytes, calls in sizes.items():
+                    beside = int(part * calls)
+                    hidden += [CallsOfGroups(kind_of, bytes, beside, groups)] if beside else []
+                    exposed += [CallsOfGroups(kind_of, bytes, calls - beside, groups)] if calls > beside else []
+        return hidden, exposed
 
     def _gathered_input(self, stage: int, kind: str, layers: slice | None) -> list[tuple[str, Calls]]:
         """Return the gather of the parts that tensor ranks receive from another stage, if they do not divide positions.

@@ -8,7 +8,8 @@ per pass:
     scatter_outputs the inputs of layers cut by columns are all-gathered, the outputs of those cut by rows are
                     reduce-scattered, b / c * hidden * sequence each, two of both per block; backward the gradients of
                     outputs are all-gathered, those of inputs reduce-scattered (Korthikanti et al., 2022, 4.2.2). The
-                    gather of the inputs for the gradients of the weights is hidden by a multiplication there
+                    gather of the inputs for the gradients of the weights is hidden by a multiplication there. With
+                    ``async_tensor`` as many of both as ``hidden_part`` says run beside the compute of the pass
     all_reduce      the same without sequence parallelism: outputs, and backward the gradients of inputs, are summed,
                     and each tensor rank does all norms, dropouts and residual additions (Shoeybi et al., 2019)
     all_gather      context ranks: keys and values of all positions, b / t * 2 * width * sequence per block; repeated
@@ -81,17 +82,18 @@ def forward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tupl
 def backward_work(workload: LayerGraph, grid: ParallelGrid, layers: Sequence[tuple[Layer, float]]) -> PassWork:
     """Return the work of the backward pass; keys and values are gathered again, and their gradients scattered.
 
-    Recomputed layers run forward again; where whole blocks are, so do their collectives, except that one gather serves
-    both passes.
+    Recomputed layers run forward again; where whole blocks are, so do their collectives, except that one gather of keys
+    and values serves both passes. ``selective_op`` keeps what is reduced, and gathers inputs again (torchtitan's
+    ``_save_list`` has ``reduce_scatter_tensor``).
     """
     cuts = [layer.sharding for layer, _ in layers if layer.sharding is not None]
     sent = _sent(workload, grid, [_backward(cut) for cut in cuts])
     launch = _launch_seconds(workload, layers) * (3 if grid.recompute == "full" else 2)
-    if grid.recompute == "full":
+    if grid.recompute in ("full", "selective_op"):
         again = _sent(workload, grid, [cut for cut in cuts if cut.block is not None])
         del again["all_gather"]
-        for kind, calls in again.items():
-            sent[kind] = sent[kind] + calls
+        for kind in again if grid.recompute == "full" else (GATHER_INPUTS,):
+            sent[kind] = sent[kind] + again[kind]
     sent = {"all_gather": sent["all_gather"], "reduce_scatter": sent["all_gather"], **sent}
     return PassWork(backward_seconds(workload, grid, layers), sent, launch)
 
@@ -160,6 +162,18 @@ def _sent(workload: LayerGraph, grid: ParallelGrid, cuts: Sequence[Sharding]) ->
         IN_NODES: (samples / grid.sharing * cut.routed for cut in limited),
     }
     return {kind: Counter(filter(None, bytes)) for kind, bytes in sizes.items()}
+
+
+def hidden_part(workload: LayerGraph, async_tensor: bool, kind: str) -> float:
+    """Return the part of the collectives of a ``kind`` that runs beside the compute of their pass.
+
+    With ``async_tensor``, each is cut into the parts of single ranks, which are sent while others are multiplied
+    (TransformerEngine's userbuffers; PyTorch's asynchronous tensor parallelism, ``torch.ops.symm_mem``). As collectives
+    of data ranks, they leave multiplications ``Efficiency.overlap`` of their speed.
+    """
+    if not async_tensor or kind not in (GATHER_INPUTS, SCATTER_OUTPUTS):
+        return 0.0
+    return 1.0 if workload.gpu.measured is None else workload.gpu.measured.overlap
 
 
 def all_bytes(calls: Calls) -> float:
