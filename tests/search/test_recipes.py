@@ -37,7 +37,7 @@ LLAMAS = {"Llama 3.1 8B": "llama3_8b", "Llama 3.1 70B": "llama3_70b", "Llama 3.1
 RECOMPUTE = {"none": "none", "selective": "selective_op", "selective per op": "selective_op", "full": "full"}
 SMALL_JOBS = [
     LLAMA,
-    ("model=moe", "workload.layers=4", "node=hgx_h100", "gpus=16", "global_batch=16"),
+    ("model=moe", "workload.layers=4", "node=hgx_h100", "gpus=16", "global_batch=16", "strategy.async_expert=true"),
     ("model=transformer", "workload.layers=6", "node=mi300x", "gpus=8", "global_batch=8", "strategy.async_tensor=true"),
     ("model=transformer", "workload.layers=6", "node=dgx_a100", "gpus=16", "global_batch=8",
      "strategy.sequence_parallel=false"),

@@ -180,7 +180,7 @@ def test_a_grid_that_is_written_is_read_again(tmp_path: Path, rule: Parallel) ->
     names = ("tensor", "pipeline", "context", "expert", "virtual", "zero", "replicate", "recompute", "reduce_dtype")
     read = {name: keys.get(f"strategy.{name}", str(getattr(Parallel(), name))) for name in names}
     assert read == {name: str(getattr(rule, name)) for name in names}
-    for name in ("sequence_parallel", "async_tensor"):
+    for name in ("sequence_parallel", "async_tensor", "async_expert"):
         assert keys[f"strategy.{name}"] == str(getattr(rule, name)).lower()
     assert (keys["micro_batch"], keys["global_batch"]) == (str(rule.micro_batch), "64")
 

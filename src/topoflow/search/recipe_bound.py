@@ -455,7 +455,7 @@ class RecipeBound:
             for place, (op, axes) in enumerate(SENT.items()):
                 bytes, number = calls[:, :, place, 0], np.maximum(calls[:, :, place, 1], 1.0)
                 seconds = number * self.collectives.seconds(OPERATION.get(op, op), *shapes[axes], bytes / number)
-                seconds *= 1 - hidden_part(self.workload, self.rule.async_tensor, op)
+                seconds *= 1 - hidden_part(self.workload, self.rule, op)
                 passes[axes[0]] = passes.get(axes[0], 0.0) + seconds @ counts.T
         return pass_seconds
 

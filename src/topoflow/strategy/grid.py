@@ -51,7 +51,7 @@ AXES = ("replicate", "data", "expert", "context", "tensor")  # axes of a stage, 
 GRADIENTS = {"dense": ("context", "expert", "data"), "expert": ("context", "data")}  # axes that replicate a parameter
 ZERO = (0, 1, 2, 3)
 DIVIDED = ("optimizer state", "gradients", "parameters")  # by stage of ZeRO
-DIVISION = ("zero", "replicate", "prefetch", "reduce_dtype", "sequence_parallel", "async_tensor")
+DIVISION = ("zero", "replicate", "prefetch", "reduce_dtype", "sequence_parallel", "async_tensor", "async_expert")
 DEGREES = ("tensor", "context", "expert", "data", "pipeline")
 CHOSEN = ("tensor", "pipeline", "context", "expert", "microbatches")  # independent choices for a given job
 
@@ -93,7 +93,8 @@ class ParallelGrid(Strategy):
     bucket_bytes: int = 80_000_000
     name: str = "parallel"
     sequence_parallel: bool = True  # tensor ranks divide the positions of layers that they do not cut
-    async_tensor: bool = False  # collectives of tensor ranks run beside their multiplications
+    async_tensor: bool = False  # collectives of tensor ranks run beside the compute of their pass
+    async_expert: bool = False  # likewise those of expert ranks
     servers: int = field(init=False)
     stage_ranks: tuple[int, ...] = field(init=False, repr=False)  # the pipeline rank of each stage
 
@@ -338,7 +339,9 @@ class ParallelGrid(Strategy):
         named += f"; {self.microbatches} microbatch{'es' if self.microbatches > 1 else ''}"
         named += f"; {self.schedule}" if self.schedule and self.pipeline > 1 else ""
         named += "; no sequence parallelism" if self.repeats > 1 else ""
-        named += "; async tensor parallelism" if self.async_tensor and self.tensor > 1 else ""
+        for axis in ("tensor", "expert"):
+            beside = getattr(self, f"async_{axis}") and getattr(self, axis) > 1
+            named += f"; async {axis} parallelism" if beside else ""
         if self.zero:
             copies = f" in each of {self.replicate} replicas" if self.replicate > 1 else ""
             named += f"; ZeRO-{self.zero}{copies}"

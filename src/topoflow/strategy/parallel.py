@@ -30,8 +30,8 @@ class Parallel:
     ``microbatches``, or into microbatches of ``micro_batch`` samples; None: one sample each in a pipeline, all samples
     at once without one. Each pipeline rank has ``virtual`` stages, or those that ``schedule`` needs. ZeRO (``zero``)
     divides the state among the data, context and expert ranks of each of ``replicate`` replicas. If
-    ``sequence_parallel``, tensor ranks divide the positions of layers that they do not cut; if ``async_tensor``, their
-    collectives run beside the multiplications.
+    ``sequence_parallel``, tensor ranks divide the positions of layers that they do not cut; if ``async_tensor`` or
+    ``async_expert``, collectives of these ranks run beside the compute of their pass.
     """
 
     tensor: int = 1
@@ -50,6 +50,7 @@ class Parallel:
     schedule: str | None = None
     sequence_parallel: bool = True
     async_tensor: bool = False
+    async_expert: bool = False
 
     def place(self, workload: Workload, servers: int | None) -> ParallelGrid:
         """Return the grid. Raises ``ValueError`` where ``workload`` or ``servers`` cannot be divided like this."""
@@ -84,6 +85,7 @@ class Parallel:
             bucket_bytes=self.bucket_bytes,
             sequence_parallel=self.sequence_parallel,
             async_tensor=self.async_tensor,
+            async_expert=self.async_expert,
         )
 
     def divides(self, workload: LayerGraph) -> bool:

@@ -96,7 +96,7 @@ class _Least:
     def of_pass(self, work: PassWork) -> float:
         """Return the time of the compute and of the collectives that follow it one after another."""
         sent = (
-            (1 - hidden_part(self.workload, self.grid.async_tensor, kind))
+            (1 - hidden_part(self.workload, self.grid, kind))
             * least_seconds_of(OPERATION.get(kind, kind), all_bytes(calls), self.groups[kind], *self.rates)
             for kind, calls in work.sent.items()
             if kind in self.groups and kind != IN_NODES  # which is concurrent with that between nodes

@@ -233,6 +233,7 @@ def _megatron_training(file: Path, options: Mapping[str, str], numbers: Mapping[
     alone = numbers.get("tensor-model-parallel-size", 1) == 1  # Megatron-LM ignores the option there
     keys["strategy.sequence_parallel"] = _said(alone or "sequence-parallel" in options)
     keys["strategy.async_tensor"] = _said("tp-comm-overlap" in options)
+    keys["strategy.async_expert"] = _said("overlap-moe-expert-parallel-comm" in options)
     per_rank = options.get("num-virtual-stages-per-pipeline-rank")
     if "num-layers-per-virtual-pipeline-stage" in options:
         layers = number_of(
@@ -440,6 +441,7 @@ def megatron_options(workload: LayerGraph, grid: ParallelGrid) -> str | None:
     lines = [f"--{name} {value}" for name, value in options.items() if value > 1 or name.endswith("batch-size")]
     lines += ["--sequence-parallel"] if grid.tensor > 1 and grid.sequence_parallel else []
     lines += ["--tp-comm-overlap"] if grid.tensor > 1 and grid.async_tensor else []
+    lines += ["--overlap-moe-expert-parallel-comm"] if grid.expert > 1 and grid.async_expert else []
     lines += ["--use-distributed-optimizer"] if grid.zero == 1 else []
     if grid.zero > 1:
         sharded = next(name for name, zero in SHARDED.items() if zero == grid.zero)

@@ -17,8 +17,8 @@ between its computes. NCCL takes the time of as many calls; by other algorithms 
 begins its next pass when these collectives are done; the send to the next stage overlaps with that pass.
 
 Overlap: while a collective runs, multiplications run at ``Efficiency.overlap`` of their speed. So that part of each
-gather and reduction is concurrent with compute, and compute waits for the rest. With ``async_tensor`` the same is true
-of the collectives of tensor ranks: they begin with the compute of their pass.
+gather and reduction is concurrent with compute, and compute waits for the rest. With ``async_tensor`` and
+``async_expert`` the same is true of the collectives of a pass: they begin with its compute.
 
 The all-reduces of norms' gradients among tensor ranks, and of the loss, are left out, since they are small.
 
@@ -43,7 +43,7 @@ from topoflow.strategy.schedules.base import Pass
 from topoflow.traffic.base import Label, Traffic
 from topoflow.traffic.buckets import fill
 from topoflow.traffic.columns import Columns, Part, PastedTasks
-from topoflow.traffic.grid.side_by_side import CollectiveWriter, EqualGroups
+from topoflow.traffic.grid.side_by_side import CollectiveWriter, Ends, EqualGroups
 from topoflow.traffic.grid.stage_work import (
     GATHER_INPUTS,
     IN_NODES,
@@ -260,25 +260,16 @@ class _Iteration:
             rest = f" {part[-1][0].name}"
         work, tasks = self._work(kind, part), self.tasks.part()
         exchange, servers = self.exchange.into(tasks), self.servers[stage]
-        beside, ends = exchange.none(2), exchange.none(2)
         hidden, exposed = self._calls(stage, kind, layers, work)
+        ends = exchange.none(2)
         if hidden:
-            beside[servers, 0] = begin = tasks.compute(Label(f"begin {stem}", True, rest), servers, 0.0)
-            for kind_of, bytes, calls, groups in hidden:
-                label = Label(f"hidden {kind_of} {stem}", rest=rest)
-                beside = exchange.collective(OPERATION[kind_of], bytes * calls, groups, beside, label, calls)
+            ends[servers, 0] = begin = tasks.compute(Label(f"begin {stem}", True, rest), servers, 0.0)
+            beside = _in_turn(exchange, hidden, ends, f"hidden {stem}", rest)
         ends[servers, 0] = computes = tasks.compute(Label(stem, True, rest), servers, work.seconds)
         if hidden:
             tasks.wait(computes, begin)
             ends = np.concatenate([ends, beside], axis=1)
-        begun = ends
-        for kind_of, bytes, calls, groups in exposed:
-            op, follows = OPERATION.get(kind_of, kind_of), kind_of != IN_NODES
-            begun = ends if follows else begun
-            label = Label(f"{kind_of} {stem}", rest=rest)
-            collective = exchange.collective(op, bytes * calls, groups, begun, label, calls)
-            ends = collective if follows else np.concatenate([ends, collective], axis=1)
-        ends = ends[servers]
+        ends = _in_turn(exchange, exposed, ends, stem, rest)[servers]
         if work.launch > work.seconds:  # the GPU waits for its host, which launches the collectives too
             label, seconds = Label(f"launches {stem}", rest=rest), work.launch - work.seconds
             launches = tasks.compute(label, np.full(len(servers), NONE), seconds)
@@ -295,7 +286,7 @@ class _Iteration:
         for kind_of, sizes in (*self._gathered_input(stage, kind, layers), *work.sent.items()):
             groups, part = self.groups.get((self.grid.stage_ranks[stage], kind_of)), 0.0
             if groups is not None:
-                part = hidden_part(self.workload, self.grid.async_tensor, kind_of)
+                part = hidden_part(self.workload, self.grid, kind_of)
                 for bytes, calls in sizes.items():
                     beside = int(part * calls)
                     hidden += [CallsOfGroups(kind_of, bytes, beside, groups)] if beside else []
@@ -469,6 +460,17 @@ class _Iteration:
         """Return the layers of the root, and those of each unit."""
         root = tuple(name for unit in self.units[stage] if unit[0] in self.root for name in unit)
         return [root, *(unit for unit in self.units[stage] if unit[0] not in self.root)]
+
+
+def _in_turn(exchange: CollectiveWriter, calls: Sequence[CallsOfGroups], begun: Ends, stem: str, rest: str) -> Ends:
+    """Add collectives one after another; those in nodes run with those between nodes. Return the tasks that end all."""
+    ends = begun
+    for kind, bytes, number, groups in calls:
+        begun = begun if kind == IN_NODES else ends
+        label = Label(f"{kind} {stem}", rest=rest)
+        added = exchange.collective(OPERATION.get(kind, kind), bytes * number, groups, begun, label, number)
+        ends = np.concatenate([ends, added], axis=1) if kind == IN_NODES else added
+    return ends
 
 
 def gradient_sizes(workload: LayerGraph, grid: ParallelGrid, held: Held, kind: str) -> list[tuple[str, float]]:

@@ -8,8 +8,7 @@ per pass:
     scatter_outputs the inputs of layers cut by columns are all-gathered, the outputs of those cut by rows are
                     reduce-scattered, b / c * hidden * sequence each, two of both per block; backward the gradients of
                     outputs are all-gathered, those of inputs reduce-scattered (Korthikanti et al., 2022, 4.2.2). The
-                    gather of the inputs for the gradients of the weights is hidden by a multiplication there. With
-                    ``async_tensor`` as many of both as ``hidden_part`` says run beside the compute of the pass
+                    gather of the inputs for the gradients of the weights is hidden by a multiplication there
     all_reduce      the same without sequence parallelism: outputs, and backward the gradients of inputs, are summed,
                     and each tensor rank does all norms, dropouts and residual additions (Shoeybi et al., 2019)
     all_gather      context ranks: keys and values of all positions, b / t * 2 * width * sequence per block; repeated
@@ -20,6 +19,8 @@ per pass:
     to_nodes        the same where a token's experts are on at most M of the N nodes of the expert ranks: to a rank on
     in_nodes        each of these nodes, min(M, N, top_k) * hidden, and at the same time, from there, to the experts,
                     top_k * hidden (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, sections 2.1.2 and 3.2.2)
+
+With ``async_tensor`` and ``async_expert`` as many of these as ``hidden_part`` says run beside the compute of the pass.
 
 The router is assumed to be balanced: all experts get equally many tokens.
 """
@@ -32,6 +33,7 @@ from dataclasses import dataclass, replace
 
 from topoflow.strategy.grid import ParallelGrid, RankGroup
 from topoflow.strategy.memory import recomputed_part
+from topoflow.strategy.parallel import Parallel
 from topoflow.traffic.roofline import SharingDegrees, elementwise_seconds, gpu_times
 from topoflow.workload.base import Layer, LayerGraph, Sharding
 from topoflow.workload.kernels import KernelTimes
@@ -48,6 +50,10 @@ AMONG = {
     "all_to_all": ("expert",),
 }
 TO_NODES, IN_NODES = "to_nodes", "in_nodes"
+HIDDEN = {  # fields of a strategy -> the kinds of collectives that they hide
+    "async_tensor": (GATHER_INPUTS, SCATTER_OUTPUTS),
+    "async_expert": ("all_to_all", TO_NODES, IN_NODES),
+}
 OPERATION = {  # kinds that are no operations -> these
     GATHER_INPUTS: "all_gather",
     SCATTER_OUTPUTS: "reduce_scatter",
@@ -164,14 +170,16 @@ def _sent(workload: LayerGraph, grid: ParallelGrid, cuts: Sequence[Sharding]) ->
     return {kind: Counter(filter(None, bytes)) for kind, bytes in sizes.items()}
 
 
-def hidden_part(workload: LayerGraph, async_tensor: bool, kind: str) -> float:
+def hidden_part(workload: LayerGraph, strategy: ParallelGrid | Parallel, kind: str) -> float:
     """Return the part of the collectives of a ``kind`` that runs beside the compute of their pass.
 
     With ``async_tensor``, each is cut into the parts of single ranks, which are sent while others are multiplied
-    (TransformerEngine's userbuffers; PyTorch's asynchronous tensor parallelism, ``torch.ops.symm_mem``). As collectives
-    of data ranks, they leave multiplications ``Efficiency.overlap`` of their speed.
+    (TransformerEngine's userbuffers; PyTorch's asynchronous tensor parallelism, ``torch.ops.symm_mem``). With
+    ``async_expert``, tokens of a microbatch are sent while another one computes (Megatron-LM's
+    ``--overlap-moe-expert-parallel-comm``; DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.2.1). As
+    collectives of data ranks, both leave multiplications ``Efficiency.overlap`` of their speed.
     """
-    if not async_tensor or kind not in (GATHER_INPUTS, SCATTER_OUTPUTS):
+    if not any(kind in kinds and getattr(strategy, field) for field, kinds in HIDDEN.items()):
         return 0.0
     return 1.0 if workload.gpu.measured is None else workload.gpu.measured.overlap
 

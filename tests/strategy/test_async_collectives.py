@@ -1,4 +1,4 @@
-"""Asynchronous tensor parallelism: gathers and scatters of tensor ranks run beside the compute of their pass."""
+"""Asynchronous tensor and expert parallelism: their collectives run beside the compute of their pass."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from topoflow.traffic.least_seconds import least_seconds
 from topoflow.traffic.lower import lower
 from topoflow.workload.base import LayerGraph
 from topoflow.workload.gpu import Gpu
+from topoflow.workload.moe import Moe
 from topoflow.workload.transformer import Transformer
 
 H100 = Gpu("H100", {"bfloat16": 989e12}, 3.35e12, 450e9, 80e9, efficiency="measured")  # overlap: 0.5
@@ -29,6 +30,14 @@ RULES = st.builds(
     recompute=st.sampled_from(["none", "selective_op", "full"]),
     zero=st.sampled_from([0, 1, 2, 3]),
 )
+
+
+def mixture(gpu: Gpu, node_limit: int) -> LayerGraph:
+    sizes = {"layers": 2, "hidden": 512, "heads": 8, "key_value_heads": 8, "feed_forward": 256, "sequence": 256}
+    model = Moe(
+        gpu, batch_per_gpu=2, gpus_per_server=8, experts=16, top_k=4, node_limit=node_limit, dense_layers=0, **sizes
+    )
+    return replace(model.build(), gpus_per_node=4)
 
 
 def job(gpu: Gpu) -> LayerGraph:
@@ -68,6 +77,20 @@ def test_it_sends_the_same_and_never_takes_longer(rule: Parallel, gpu: Gpu) -> N
         assert after < before
 
 
+@given(
+    st.builds(Parallel, expert=st.sampled_from([1, 4, 8]), tensor=st.sampled_from([1, 2]), pipeline=st.just(1)),
+    st.sampled_from([H100, B200]),
+    st.sampled_from([0, 1]),
+)
+def test_experts_send_the_same_and_never_take_longer(rule: Parallel, gpu: Gpu, node_limit: int) -> None:
+    workload = mixture(gpu, node_limit)
+    plain, beside = replace(rule, async_expert=False), replace(rule, async_expert=True)
+    assert sent(workload, plain) == sent(workload, beside)
+    before, after = seconds(workload, plain), seconds(workload, beside)
+    assert after == before if rule.expert == 1 else after < before
+    assert least_seconds(workload, beside.place(workload, 2), 200e9) <= after * (1 + 1e-9)
+
+
 @given(RULES, st.sampled_from([H100, B200]))
 def test_the_least_time_is_never_above_the_simulated_one(rule: Parallel, gpu: Gpu) -> None:
     workload, beside = job(gpu), replace(rule, async_tensor=True)
@@ -80,10 +103,10 @@ def test_compute_waits_for_what_slows_multiplications(gpu: Gpu, hidden: float) -
     workload = job(replace(gpu, local_bandwidth=4e12))  # so that compute takes longer than what is hidden
     rule = Parallel(tensor=8)
     plain, beside = (lower(workload, replace(rule, async_tensor=on).place(workload, 1)) for on in (False, True))
-    calls = [Counter(name.partition(" ")[0] for name in traffic.names()) for traffic in (plain, beside)]
-    assert calls[0]["gather_inputs"] > 0
-    assert calls[1]["hidden"] > 0
-    assert (calls[1]["gather_inputs"] == 0) == (hidden == 1.0)
+    calls = [Counter(name.rstrip("0123456789.@ ") for name in traffic.names()) for traffic in (plain, beside)]
+    assert calls[0]["gather_inputs forward"] > 0
+    assert calls[1]["gather_inputs hidden forward"] > 0
+    assert (calls[1]["gather_inputs forward"] == 0) == (hidden == 1.0)
     no_network = IdealSwitch(bandwidth=1e12, degree=8, latency=0)
     steps = []
     for traffic in (plain, beside):
