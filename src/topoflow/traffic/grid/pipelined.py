@@ -80,7 +80,7 @@ class StageBucket(NamedTuple):
 
 
 class StagePass(NamedTuple):
-    """The tasks of a pass: n of compute, then those of its collectives, of which ``ends`` [n, w] end it.
+    """The tasks of a pass: n that begin it, then compute and collectives, of which ``ends`` [n, w] end it.
 
     They wait until the parameters of the buckets ``needed`` are gathered.
     """
@@ -284,14 +284,15 @@ class _Iteration:
         """Return the collectives of a pass that run beside its compute, and those that follow it."""
         hidden, exposed = list[CallsOfGroups](), list[CallsOfGroups]()
         for kind_of, sizes in (*self._gathered_input(stage, kind, layers), *work.sent.items()):
-            groups, part = self.groups.get((self.grid.stage_ranks[stage], kind_of)), 0.0
-            if groups is not None:
-                part = hidden_part(self.workload, self.grid, kind_of)
-                for bytes, calls in sizes.items():
-                    beside = int(part * calls)
-                    hidden += [CallsOfGroups(kind_of, bytes, beside, groups)] if beside else []
-                    exposed += [CallsOfGroups(kind_of, bytes, calls - beside, groups)] if calls > beside else []
-        return hidden, exposed
+            groups = self.groups.get((self.grid.stage_ranks[stage], kind_of))
+            if groups is None:
+                continue
+            part = hidden_part(self.workload, self.grid, kind_of)
+            for bytes, calls in sizes.items():
+                beside = int(part * calls)
+                hidden.append(CallsOfGroups(kind_of, bytes, beside, groups))
+                exposed.append(CallsOfGroups(kind_of, bytes, calls - beside, groups))
+        return [calls for calls in hidden if calls.calls], [calls for calls in exposed if calls.calls]
 
     def _gathered_input(self, stage: int, kind: str, layers: slice | None) -> list[tuple[str, Calls]]:
         """Return the gather of the parts that tensor ranks receive from another stage, if they do not divide positions.
