@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil
 from typing import Any
+
+import numpy as np
 
 from topoflow.fabric.base import Item
 from topoflow.fabric.wiring import check_count
@@ -49,12 +49,12 @@ class Prices:
             for component, tariff in getattr(self, field).items():
                 _check_tariff(f"prices.{field}.{component}", tariff)
 
-    def cost(self, bill: Sequence[Item]) -> float:
-        """Return the USD of all items."""
+    def cost(self, bill: Sequence[Item]) -> Any:
+        """Return the USD of all items; of items whose bandwidths are columns, a column."""
         return self._total("usd", bill)
 
-    def power(self, bill: Sequence[Item]) -> float:
-        """Return the W of all items."""
+    def power(self, bill: Sequence[Item]) -> Any:
+        """Return the W of all items; of items whose bandwidths are columns, a column."""
         return self._total("watts", bill)
 
     def missing(self, bill: Sequence[Item]) -> tuple[str, ...]:
@@ -70,32 +70,40 @@ class Prices:
         energy = power / 1e3 * self.power_usage * hours  # kWh
         return cost * hours / (self.years * HOURS_PER_YEAR) + energy * self.usd_per_kwh
 
-    def _total(self, field: str, bill: Sequence[Item]) -> float:
-        total, tariffs = 0.0, self._tariffs[field]
+    def _total(self, field: str, bill: Sequence[Item]) -> Any:
+        total: Any = 0.0
+        tariffs = self._tariffs[field]
         for item in bill:
             if item.component not in tariffs:
                 raise ValueError(f"prices.{field}: must have {item.component}, got {', '.join(sorted(tariffs))}")
             parts = item.count / self.nic_ports if item.component == "nic_port" else item.count
             kind, value, speeds = tariffs[item.component]
             gbps = item.bandwidth / BYTES_PER_GIGABIT
-            if speeds:
-                speed = speeds[min(bisect_left(speeds, gbps * (1 - 1e-9)), len(speeds) - 1)]
-                total += parts * (max(1, ceil(gbps / speed - 1e-9)) * value[speed])
+            if len(speeds):
+                place = np.minimum(np.searchsorted(speeds, gbps * (1 - 1e-9)), len(speeds) - 1)
+                total += parts * (np.maximum(1, np.ceil(gbps / speeds[place] - 1e-9)) * value[place])
             else:
                 total += parts * (value * gbps if kind == "per_gbps" else value)
-        return total
+        return total if isinstance(total, np.ndarray) else float(total)
 
     @cached_property
-    def _tariffs(self) -> Mapping[str, Mapping[str, tuple[str, Any, list[float]]]]:
-        """The kind of each tariff, its value, and the speeds that it lists, ascending."""
+    def _tariffs(self) -> Mapping[str, Mapping[str, tuple[str, Any, Any]]]:
+        """The kind of each tariff, its value, and the speeds that it lists, ascending, each with a value."""
         return {
             field: {
-                component: (kind, value, sorted(value) if isinstance(value, Mapping) else [])
+                component: (kind, *_sorted(value))
                 for component, tariff in getattr(self, field).items()
                 for kind, value in tariff.items()
             }
             for field in ("usd", "watts")
         }
+
+
+def _sorted(value: float | Mapping[float, float]) -> tuple[Any, Any]:
+    """Return the value of a tariff and no speeds, or arrays of the values at each speed, and of the speeds."""
+    if not isinstance(value, Mapping):
+        return value, ()
+    return np.array([value[speed] for speed in sorted(value)]), np.array(sorted(value))
 
 
 def front(prices: Sequence[float], times: Sequence[float]) -> list[int]:

@@ -58,7 +58,7 @@ def by_prices(design: FabricDesign, rival: FabricDesign, servers: int, prices: P
 
     def cost(link: float) -> float:
         """Return the cost (USD) with links of this speed (B/s), a listed one."""
-        return prices.cost(unwired(_with(priced_design, link), servers).bill)
+        return float(prices.cost(unwired(_with(priced_design, link), servers).bill))
 
     most = priced_design.degree * priced_design.bandwidth
     link, spent = fastest_within(budget, most, listed_speeds(prices), cost)
