@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 LARGEST_INTEGER = 2**63 - 1
 LARGEST_WORLD = 2**17  # ranks of a job; the largest have 10^5 GPUs
@@ -23,13 +23,34 @@ MOST_ITERATIONS = 2**20  # in one trace; recordings have tens
 T = TypeVar("T")
 
 
-def with_fields(value: T, **fields: Any) -> T:
+class Deferred:
+    """A frozen dataclass, some fields of which may be made when they are first read: that of ``make_NAME``."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            make = vars(self).get(f"make_{name}")
+            if make is None:
+                raise AttributeError(f"{type(self).__name__} has no {name}")
+            vars(self)[name] = make()
+            return vars(self)[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickle writes: fields instead of what makes them."""
+        for name in [name for name in vars(self) if name.startswith("make_")]:
+            getattr(self, name.removeprefix("make_"))
+        return {name: value for name, value in vars(self).items() if not name.startswith("make_")}
+
+
+def with_fields(value: T, without: Iterable[str] = (), **fields: Any) -> T:
     """Return a frozen dataclass with other values of ``fields``, without the checks of ``dataclasses.replace``.
 
-    It keeps what the dataclass has cached.
+    It keeps what the dataclass has cached, but what is ``without``.
     """
     other = object.__new__(type(value))
     vars(other).update(vars(value), **fields)
+    for name in without:
+        vars(other).pop(name, None)
     return other
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import pickle
 import random
 import re
 import sys
@@ -109,6 +111,10 @@ def test_points_that_differ_in_speeds_are_those_alone(arguments: tuple[str, ...]
     for key in ("config", "latency", "fidelity", "notes", "prices"):
         values = [[getattr(built.cases[0].settings, key) for built in several] for several in (together, alone)]
         assert repr(values[0]) == repr(values[1])
+    sent = pickle.loads(pickle.dumps([built.cases[0] for built in Builder().build(grid(words, check))]))
+    for case, built in zip(sent, alone, strict=True):
+        assert repr(case.fabric.bill) == repr(built.cases[0].fabric.bill)
+        assert repr(case.settings.config) == repr(built.cases[0].settings.config)
     results = [[repr(vars(replace(result.row, world=""))) for result in simulate(b, Run())] for b in (together, alone)]
     assert results[0] == results[1]
 
@@ -123,3 +129,24 @@ def test_a_wrong_value_of_a_sweep_is_the_error_of_its_point_alone(wrong: str) ->
             rows(grid(["fabric=fat_tree", "fidelity=bound", "servers=8", *SMALL, f"{key}={values}"], check))
         errors.append(str(raised.value).partition(" (at ")[0])
     assert errors[0] == errors[1]
+
+
+def test_a_sweep_without_a_price_fails_as_its_first_point_alone() -> None:
+    words = ["fabric=fat_tree", "fidelity=bound", "servers=8", *SMALL, "~prices.usd.fiber"]
+    errors = []
+    for values in ("10", "10,20"):
+        built = Builder().build(grid([*words, f"bandwidth_gbps={values}"], check))
+        with pytest.raises(ValueError, match=r"prices\.usd: must have fiber") as raised:
+            _ = [result.row for result in simulate(built, Run(threads=1))]
+        errors.append(str(raised.value))
+    assert errors[0] == errors[1]
+
+
+def test_points_are_named_by_what_varies() -> None:
+    points = grid(["fabric=ring,ring", "bandwidth_gbps=10,20", "latency_us=1", "seed=3"], check)
+    assert [point.swept for point in points] == [{"bandwidth_gbps": "10"}, {"bandwidth_gbps": "20"}] * 2
+    points = grid(["fabric=ring,torus", "latency_us=2,3", "seed=1,2", "bandwidth_gbps=10,20"], check)
+    keys = ("latency_us", "seed", "bandwidth_gbps")
+    values = [(point.choices["fabric"], *(point.config[key] for key in keys)) for point in points]
+    assert values == [*itertools.product(("ring", "torus"), (2, 3), (1, 2), (10, 20))]
+    assert [[*point.swept.values()] for point in points] == [[*map(str, texts)] for texts in values]

@@ -16,6 +16,7 @@ from topoflow.engine.base import Fidelity, Run, Unfinished, World
 from topoflow.engine.device import DeviceMemory
 from topoflow.engine.observer import Observer, Silent
 from topoflow.engine.simulation import simulate as simulate_worlds
+from topoflow.memory import no_garbage_collection
 from topoflow.report.dataset.base import is_dataset
 from topoflow.study.compare import compare as compare_points
 from topoflow.study.configure.build import run_of
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 
 @shows_keys(CompareKeys)
+@no_garbage_collection()
 def compare(*settings: str | Mapping[str, Any], observer: Observer = Silent(), **keys: Unpack[CompareKeys]) -> Results:
     """Simulate one training step on every combination of the keys: how fast each network runs it, and at what price.
 
@@ -76,7 +78,9 @@ def compare(*settings: str | Mapping[str, Any], observer: Observer = Silent(), *
         results = Results(report)
         if out is not None:
             results.save(out)
-        log.record_results(of_comparison(report, out))
+        report.rows  # noqa: B018  raises what is wrong with one, as with its prices
+        if log.logs:
+            log.record_results(of_comparison(report, out))
     return results
 
 

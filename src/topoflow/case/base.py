@@ -12,7 +12,8 @@ Shapes: P ordered pairs of servers, L links.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -37,10 +38,10 @@ from topoflow.demand import Demand
 from topoflow.digest import digest
 from topoflow.engine.base import Timeline, World
 from topoflow.engine.lowering.placement import Lowering
-from topoflow.fabric.base import Fabric, Item
+from topoflow.fabric.base import Fabric, Item, numbers
 from topoflow.fabric.prices import Prices
 from topoflow.fabric.reliability import Goodput, Reliability
-from topoflow.fields import with_fields
+from topoflow.fields import Deferred, with_fields
 from topoflow.printable import html_table
 from topoflow.strategy.base import Strategy
 from topoflow.traffic.base import Traffic
@@ -159,7 +160,7 @@ class CaseSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class Case(Deferred):
     """A job on a network, the input of a simulation. ``world`` is the job's traffic with its paths."""
 
     settings: CaseSettings
@@ -186,16 +187,15 @@ class Case:
             return None
         return self._tariffs.cost_of_step(self.cost, self.power, seconds)
 
-    def goodput(self, seconds: float, compute: float) -> Goodput | None:
-        """Return the goodput of a run of weeks whose steps take ``seconds``, of which GPUs compute ``compute``.
+    def goodput(self, seconds: float, compute: float) -> float | None:
+        """Return the share of new training in a run of weeks whose steps take ``seconds``, of which GPUs ``compute``.
 
         None without nodes, or for a job whose weights are not known.
         """
         goodput, cluster = self._goodput, self.fabric.cluster
         if goodput is None or self.reliability is None or cluster is None:
             return None
-        waiting = self.reliability.waiting(compute, cluster.gpus)
-        return with_fields(goodput, share=goodput.share * seconds / (seconds + waiting))
+        return goodput.share * seconds / (seconds + self.reliability.waiting(compute, cluster.gpus))
 
     @cached_property
     def _goodput(self) -> Goodput | None:
@@ -206,13 +206,56 @@ class Case:
         state = workload.parameters * (workload.element_bytes + state_bytes(workload.optimizer, workload.dtype))
         return self.reliability.goodput(self.fabric.bill, cluster.gpus, state)
 
-    def on(self, fabric: Fabric, world: World, settings: CaseSettings) -> Case:
-        """Return the case on a network that differs in speeds alone; it shares what does not depend on these."""
-        case = Case(settings, self.job, fabric, self.lowering, world, self.prices, self.reliability)
-        vars(case).update(without_price=self.without_price, _goodput=self._goodput)
-        return case
+    def rows(
+        self, worlds: Sequence[World], latencies: Iterable[float], settings: Iterable[Callable[[], CaseSettings]]
+    ) -> Iterator[Case]:
+        """Yield the case of each world, on a network whose speeds are rows of this one's; they share all else."""
+        columns: list[tuple[str, Iterable[Any]]] = [("latency", latencies), ("make_settings", settings)]
+        with suppress(ValueError):  # which each of them raises where it is read
+            self.row_of_any_speed, self.without_price  # noqa: B018  computed once for all
+            columns += [(name, numbers(getattr(self, name), len(worlds))) for name in ("cost", "power")]
+        base, names = with_fields(self, ["settings"]), [name for name, _ in columns]
+        for world, *values in zip(worlds, *(column for _, column in columns), strict=False):
+            yield with_fields(base, world=world, fabric=world.fabric, **dict(zip(names, values, strict=True)))
 
     @cached_property
+    def latency(self) -> float:
+        """Return the latency (s) of one link."""
+        return self.settings.latency
+
+    @cached_property
+    def row_of_any_speed(self) -> ResultRow:
+        """Return the row of a result, with nothing where it depends on speeds and times."""
+        settings, lowering, job, goodput = self.settings, self.lowering, self.job, self._goodput
+        known = job.recorded is None or job.recorded.computes
+        return ResultRow(
+            workload=settings.workload,
+            strategy=settings.strategy,
+            fabric=settings.fabric,
+            servers=job.traffic.servers if job.landed is None else len(job.landed),
+            gpus=self.gpus,
+            degree=self.fabric.degree,
+            all_reduce=lowering.all_reduce,
+            routing=lowering.routing,
+            rings=lowering.rings,
+            fidelity=settings.fidelity,
+            seed=lowering.seed,
+            compute_time=job.compute_time if known else None,
+            host_time=job.host_time if known else None,
+            memory_per_gpu=job.memory,
+            recorded_time=None if job.recorded is None else job.recorded.period.seconds,
+            failures_per_day=None if goodput is None else goodput.failures_per_day,
+            checkpoint_interval=None if goodput is None else goodput.interval,
+        )
+
+    @property
+    def gpus(self) -> int | None:
+        """Return the number of GPUs of nodes; None where endpoints are servers."""
+        if self.fabric.cluster is None:
+            return None
+        return self.fabric.cluster.gpus if self.fabric.is_folded else self.fabric.servers
+
+    @property
     def bill(self) -> tuple[Item, ...]:
         """Return the parts of the network and of its nodes, with spare nodes."""
         bill, cluster = tuple(self.fabric.bill), self.fabric.cluster
@@ -274,9 +317,7 @@ class Result:
     @property
     def gpus(self) -> int | None:
         """Return the number of GPUs of nodes; None where endpoints are servers."""
-        if self.fabric.cluster is None:
-            return None
-        return self.fabric.cluster.gpus if self.fabric.is_folded else self.fabric.servers
+        return self.case.gpus
 
     @property
     def iteration_time(self) -> float:
@@ -373,49 +414,30 @@ class Result:
     @cached_property
     def row(self) -> ResultRow:
         """Return the numbers of this result."""
-        settings, lowering, job = self.settings, self.case.lowering, self.case.job
-        recorded, fabric = job.recorded, self.fabric
-        rate = Throughput() if job.work is None else job.work.throughput(self.iteration_time)
-        compute, host = job.compute_time, job.host_time
-        step_usd = self.case.cost_of_step(self.iteration_time)
-        goodput = self.case.goodput(self.iteration_time, compute)
-        million = None  # of tokens: its cost
-        if step_usd is not None and goodput is not None and rate.tokens and goodput.share > 0:
-            million = 1e6 * step_usd / (rate.tokens * self.iteration_time * goodput.share)
-        known = recorded is None or recorded.computes
-        return ResultRow(
-            world=settings.world,
-            workload=settings.workload,
-            strategy=settings.strategy,
-            fabric=settings.fabric,
-            servers=self.traffic.servers if job.landed is None else len(job.landed),
-            gpus=self.gpus,
+        case, fabric, seconds = self.case, self.fabric, self.iteration_time
+        row, job = case.row_of_any_speed, case.job
+        rate = Throughput() if job.work is None else job.work.throughput(seconds)
+        step_usd, goodput, million = case.cost_of_step(seconds), case.goodput(seconds, job.compute_time), None
+        if step_usd is not None and goodput is not None and rate.tokens and goodput > 0:
+            million = 1e6 * step_usd / (rate.tokens * seconds * goodput)
+        known = row.compute_time is not None
+        return with_fields(
+            row,
+            world=case.world.name,
             bandwidth=fabric.interface_bandwidth,
-            degree=fabric.degree,
-            latency=settings.latency,
-            all_reduce=lowering.all_reduce,
-            routing=lowering.routing,
-            rings=lowering.rings,
-            fidelity=settings.fidelity,
-            seed=lowering.seed,
-            iteration_time=self.iteration_time,
-            compute_time=compute if known else None,
-            host_time=host if known else None,
-            network_time=max(0.0, self.iteration_time - compute - host) if known else None,
+            latency=case.latency,
+            iteration_time=seconds,
+            network_time=max(0.0, seconds - job.compute_time - job.host_time) if known else None,
             bandwidth_tax=bandwidth_tax(self.world.graph, fabric),
             path_length_mean=mean_path_length(fabric),
-            cost_usd=self.cost,
-            power_w=self.power,
+            cost_usd=case.cost,
+            power_w=case.power,
             usd_per_step=step_usd,
             usd_per_million_tokens=million,
-            memory_per_gpu=self.memory,
-            recorded_time=self.recorded_time,
             samples_per_second=rate.samples,
             tokens_per_second=rate.tokens,
             mfu=rate.mfu,
-            goodput=None if goodput is None else goodput.share,
-            failures_per_day=None if goodput is None else goodput.failures_per_day,
-            checkpoint_interval=None if goodput is None else goodput.interval,
+            goodput=goodput,
         )
 
     def to_pandas(self) -> Any:

@@ -18,34 +18,34 @@ from topoflow.traffic.base import Traffic
 from topoflow.units import counted
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ResultRow:
     """One row of a result table. ``COLUMNS`` describes each column for the reader."""
 
-    world: str
+    world: str = ""
     workload: str
     strategy: str
     fabric: str
     servers: int
     gpus: int | None
-    bandwidth: float
+    bandwidth: float = 0.0
     degree: int
-    latency: float
+    latency: float = 0.0
     all_reduce: str
     routing: str
     rings: str
     fidelity: str
     seed: int
-    iteration_time: float
+    iteration_time: float = 0.0
     compute_time: float | None
     host_time: float | None
-    network_time: float | None
-    bandwidth_tax: float
-    path_length_mean: float
-    cost_usd: float | None
-    power_w: float | None
-    usd_per_step: float | None
-    usd_per_million_tokens: float | None
+    network_time: float | None = None
+    bandwidth_tax: float = 0.0
+    path_length_mean: float = 0.0
+    cost_usd: float | None = None
+    power_w: float | None = None
+    usd_per_step: float | None = None
+    usd_per_million_tokens: float | None = None
     memory_per_gpu: float | None
     recorded_time: float | None
     samples_per_second: float | None = None

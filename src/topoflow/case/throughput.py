@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from topoflow.workload.base import LayerGraph
 
 PASSES = 3  # forward and backward FLOP over forward FLOP: backward has twice as many (topoflow.workload.base.Layer)
 
 
-@dataclass(frozen=True)
-class Throughput:
+class Throughput(NamedTuple):
     """The throughput of a job; fields are None for a recorded job, messages, or layers without a sequence."""
 
     samples: float | None = None  # per s, of all servers

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from topoflow.demand import Demand, Group
 from topoflow.digest import digest
-from topoflow.fields import with_fields
+from topoflow.fields import Deferred, with_fields
 from topoflow.hardware.cluster import Cluster
 from topoflow.printable import html_table
 from topoflow.units import (
@@ -72,7 +72,7 @@ class Static(LinkControl):
 
 
 @dataclass(frozen=True)
-class Fabric:
+class Fabric(Deferred):
     """A wired and routed network. Nodes 0..servers-1 are servers, the others are switches.
 
     Links are directed; a cable has two. Constraints: bandwidth > 0, latency >= 0, ends are nodes, no link from a node
@@ -89,7 +89,7 @@ class Fabric:
     route: Route
     degree: int  # interfaces per server
     interface_bandwidth: float  # B/s of one interface
-    bill: tuple[Item, ...] = ()
+    bill: tuple[Item, ...] = field(default_factory=tuple)
     channels: Channels = field(default_factory=Channels)
     control: LinkControl = Static()
     is_ideal: bool = False  # nobody can build it; no network has more bandwidth, but direct cables have less latency
@@ -121,7 +121,7 @@ class Fabric:
         """
         assert bandwidth.shape[-1] == latency.shape[-1] == self.links
         interface = interface_bandwidth if isinstance(interface_bandwidth, np.ndarray) else float(interface_bandwidth)
-        fabric = self._with(bandwidth, latency, interface, bill)
+        fabric = with_fields(self, bandwidth=bandwidth, latency=latency, interface_bandwidth=interface, bill=bill)
         if self.links and not fabric._speeds_are_right():
             fabric._refuse()
         return fabric
@@ -129,13 +129,14 @@ class Fabric:
     def rows(self, count: int) -> list[Fabric]:
         """Return the ``count`` networks of which the speeds of this one are columns. They share all else."""
         self.wiring  # noqa: B018  computed once for all
+        base = with_fields(self, ["bill"])
         of_links = (speed if speed.ndim == 2 else repeat(speed, count) for speed in (self.bandwidth, self.latency))
-        bills = zip(*(_items(item, count) for item in self.bill), strict=True) if self.bill else repeat((), count)
-        return [*map(self._with, *of_links, _numbers(self.interface_bandwidth, count), bills)]
-
-    def _with(self, *speeds: Any) -> Fabric:
-        """Return the same network with other ``SPEEDS``, unchecked."""
-        return with_fields(self, **dict(zip(SPEEDS, speeds, strict=True)))
+        bills = (partial(_bill_of, self.bill, row) for row in range(count))
+        speeds = zip(*of_links, numbers(self.interface_bandwidth, count), bills, strict=False)
+        return [
+            with_fields(base, bandwidth=bandwidth, latency=latency, interface_bandwidth=interface, make_bill=bill)
+            for bandwidth, latency, interface, bill in speeds
+        ]
 
     def __repr__(self) -> str:
         switches = len(self.nodes) - self.servers
@@ -238,16 +239,17 @@ class Fabric:
         return len(self.nodes) > self.servers
 
 
-def _numbers(speed: Speed, count: int) -> Iterable[float]:
+def numbers(column: Speed | None, count: int) -> Iterable[Any]:
     """Return the numbers of a column; of one number for all networks, this."""
-    return speed.ravel().tolist() if isinstance(speed, np.ndarray) else repeat(speed, count)
+    return column.ravel().tolist() if isinstance(column, np.ndarray) else repeat(column, count)
 
 
-def _items(item: Item, count: int) -> Iterable[Item]:
-    """Return an item of a bill for each network."""
-    if not isinstance(item.bandwidth, np.ndarray):
-        return repeat(item, count)
-    return [Item(item.component, item.count, bandwidth) for bandwidth in item.bandwidth.ravel().tolist()]
+def _bill_of(bill: tuple[Item, ...], row: int) -> tuple[Item, ...]:
+    """Return a row of a bill of materials whose bandwidths are columns."""
+    return tuple(
+        replace(item, bandwidth=float(item.bandwidth[row, 0])) if isinstance(item.bandwidth, np.ndarray) else item
+        for item in bill
+    )
 
 
 WIRED = tuple(spec.name for spec in fields(Fabric) if spec.name not in SPEEDS)

@@ -21,7 +21,7 @@ class Report:
     unfinished: tuple[str, ...] = ()  # those of ``left_out`` that did not end
 
     def __post_init__(self) -> None:
-        names = [outcome.settings.world for outcome in self.outcomes]
+        names = [outcome.case.world.name for outcome in self.outcomes]
         if not names:
             raise ValueError("report: must have at least one world, got none")
         if len(set(names)) != len(names):

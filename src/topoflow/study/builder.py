@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from itertools import islice
+from functools import lru_cache, partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 from topoflow.case.base import Case, CaseSettings, Job
 from topoflow.collectives.algorithm import NCCL
-from topoflow.engine.base import LoweredGraph, World
+from topoflow.engine.base import Fidelity, LoweredGraph, World
 from topoflow.engine.lowering.placement import Placements
 from topoflow.engine.observer import Observer, Silent
 from topoflow.fabric.attached import Attached
 from topoflow.fabric.base import Fabric, FabricDesign, Speed
 from topoflow.fabric.channels.strides import WithStrides, check_fit
 from topoflow.fabric.wiring import Interfaces
-from topoflow.fields import with_fields
 from topoflow.hardware.cluster import Cluster
 from topoflow.hardware.presets import load
 from topoflow.search.problem import Problem
@@ -28,7 +27,7 @@ from topoflow.strategy.base import Strategy, StrategyRule
 from topoflow.strategy.grid import ParallelGrid
 from topoflow.study.configure.build import build, fidelity_of
 from topoflow.study.configure.decide import LOWERING, Decision, decided
-from topoflow.study.configure.keys import LISTED, SPEEDS, check_lost, each_of, fails
+from topoflow.study.configure.keys import LISTED, check_lost, each_of, fails
 from topoflow.study.configure.os_errors import named, of_group
 from topoflow.study.configure.point import EXECUTOR, FIDELITY, Point, at_point, unique_names
 from topoflow.study.configure.user_object import UserObject
@@ -43,7 +42,6 @@ MIN_FOLDED = 512  # GPUs of nodes; in a smaller job every GPU has its own tasks
 JOINED_FLOWS = ("fluid", "bound")  # fidelities in which an endpoint may have several nodes
 PIPELINE = "pipeline"  # of ``fold``: all GPUs of a pipeline rank are one endpoint
 MOST_TASKS = 2**23  # of the jobs, and of the worlds, that are kept between batches of points; of 100 B each
-MAX_BUILT = 1024  # values that are cached by the identity of what they are built of
 JOB = (
     "workload",
     "strategy",
@@ -71,6 +69,7 @@ class PointCases:
     """A point and its cases: one, or after a failure one for each network that may be left; the fastest counts."""
 
     point: Point
+    fidelity: Fidelity
     cases: tuple[Case, ...]
 
 
@@ -81,8 +80,6 @@ class Builder:
     built: dict[Hashable, Any] = field(default_factory=dict)
     placements: Placements = field(default_factory=Placements)
     left_out: list[str] = field(default_factory=list)  # why fabrics of the default sweep are missing
-    # The same values by the identity of their parts, which points share; holding the parts keeps identities unique.
-    _built_of: dict[Hashable, tuple[list[Any], Any]] = field(default_factory=dict)
 
     def build(self, points: Sequence[Point], observer: Observer = Silent()) -> list[PointCases]:
         """The cases of the grid; ``observer`` sees each point.
@@ -112,15 +109,15 @@ class Builder:
         with at_point(first):
             job = self.job(first, observer=observer)
             try:
-                fabrics = self._fabrics([point for _, point in points.values()], job)
+                fabric = self._network([point for _, point in points.values()], job)
             except ValueError as error:
                 if "fabric" not in first.by_default:
                     raise
                 left_out[number] = f"{name}: {error}"
                 return {}
-            if fabrics:
+            if fabric is not None:
                 decision = self._decision(first, job)
-                left = self._after_failure(first, job, fabrics)
+                left = self._after_failure(first, job, fabric)
                 return dict(zip(points, self._cases([*points.values()], decision, *left), strict=True))
         one_by_one = [self._built({number: point}, left_out, observer) for number, point in points.items()]
         return {number: cases for built in one_by_one for number, cases in built.items()}
@@ -129,7 +126,6 @@ class Builder:
         """Keep no more than ``MOST_TASKS`` for points to come."""
         jobs = {key: value for key, value in self.built.items() if isinstance(value, Job)}
         self.built = jobs if sum(len(job.traffic) for job in jobs.values()) <= MOST_TASKS else {}
-        self._built_of.clear()
         self.placements.forget(MOST_TASKS)
         self.left_out.clear()
 
@@ -144,7 +140,6 @@ class Builder:
     def forget_jobs(self) -> None:
         """Keep networks and workloads only for points to come."""
         self.built = {key: value for key, value in self.built.items() if isinstance(value, Fabric | LayerGraph)}
-        self._built_of.clear()
         self.placements = Placements()
 
     def job(self, point: Point, fewer: int = 0, observer: Observer = Silent()) -> Job:
@@ -174,27 +169,26 @@ class Builder:
         fabric: Fabric = self._once(point, FABRIC, lambda point: _built(point, job), digest)
         return fabric
 
-    def _fabrics(self, points: Sequence[Point], job: Job) -> list[Fabric]:
-        """Return the networks of points that are alike; of several, none where one of them is wrong."""
+    def _network(self, points: Sequence[Point], job: Job) -> Fabric | None:
+        """Return the network of points that are alike, with columns of speeds; None where one of several is wrong."""
         first = points[0]
         if len(points) == 1:
-            return [self._fabric(first, job)]
-        columns = {key: _column([point.config["fabric"][key] for point in points]) for key in SPEEDS_OF_DESIGN}
+            return self._fabric(first, job)
         with suppress(ValueError):
+            columns = {key: _column([point.config["fabric"][key] for point in points]) for key in SPEEDS_OF_DESIGN}
             check_fit(first.config["strides"], job.demand)
-            return design_of(first, job, columns).build(job.servers, job.demand).rows(len(points))
-        return []
+            return design_of(first, job, columns).build(job.servers, job.demand)
+        return None
 
-    def _after_failure(self, point: Point, job: Job, fabrics: list[Fabric]) -> tuple[Job, list[Fabric]]:
+    def _after_failure(self, point: Point, job: Job, fabric: Fabric) -> tuple[Job, list[Fabric]]:
         """The job on the servers that are left, and the networks that may be left of one built for the whole job."""
         fail = point.config["fail"]
         if not fails(fail):
-            return job, fabrics
-        (fabric,) = fabrics
+            return job, [fabric]
         if each_of(fail):
             self._check_each(point, job, fabric)
         if not any(fail[key] for key in LISTED):
-            return job, fabrics
+            return job, [fabric]
         check_lost(fail, fabric)
         lost = {key: fail[key] for key in (*LISTED, "rings")}
         return self.job(point, len(set(fail["servers"]))), surviving_fabrics(fabric, **lost)
@@ -214,44 +208,41 @@ class Builder:
     def _cases(
         self, points: Sequence[tuple[str, Point]], decision: Decision, job: Job, fabrics: Sequence[Fabric]
     ) -> Iterator[PointCases]:
-        """Yield the cases of points that are alike, each with its name and as many of the networks."""
-        first, per_point = points[0][1], len(fabrics) // len(points)
+        """Yield the cases of one point on each of the networks, or of several on one with columns of speeds."""
+        first, lowering = decision.of(points[0][1]), decision.lowering
+        rows = fabrics if len(points) == 1 else fabrics[0].rows(len(points))
+        names = [name for name, _ in points] * (len(rows) // len(points))
+        worlds = self.placements.place(job.traffic, rows, lowering, names)
         costs = build(first, "prices"), build(first, "reliability")
-        names = [name for name, _ in points for _ in range(per_point)]
-        placed = zip(fabrics, self.placements.place(job.traffic, fabrics, decision.lowering, names), strict=True)
-        about, case = settings(first, job, decision), None
-        for name, point in points:
-            point, cases = decision.of(point), []
-            about = with_fields(about, world=name, **settings_of(point))
-            for fabric, world in islice(placed, per_point):
-                of_world = _simulated_in(about, decision, world)
-                if case is None or per_point > 1:
-                    case = Case(of_world, job, fabric, decision.lowering, world, *costs)
-                else:
-                    case = case.on(fabric, world, of_world)
-                cases.append(case)
-            yield PointCases(point, tuple(cases))
+        about = settings(first, job, decision)
+        cases: Iterable[tuple[Case, ...]]
+        if len(points) > 1:
+            makers = (
+                partial(settings_at, about, decision, world, pair[1])
+                for world, pair in zip(worlds, points, strict=True)
+            )
+            latencies = (us(point.config["latency_us"]) for _, point in points)
+            columns = Case(settings_at(about, decision, worlds[0], first), job, fabrics[0], lowering, worlds[0], *costs)
+            cases = ((case,) for case in columns.rows(worlds, latencies, makers))
+        else:
+            parts = zip(fabrics, repeat(lowering), worlds, *map(repeat, costs), strict=False)
+            cases = [tuple(Case(settings_at(about, decision, part[2], first), job, *part) for part in parts)]
+        for (_, point), of_point in zip(points, cases, strict=True):
+            yield PointCases(point, decision.fidelity, of_point)
 
     def _once(self, point: Point, keys: tuple[str, ...], make: Callable[[Point], Any], which: Hashable) -> Any:
         """Return what ``make`` makes of the first point with equal values of ``keys``."""
-        config = point.config
-        values = [config[key] for key in keys]
-        same = (which, keys, *map(id, values))
-        if same not in self._built_of:
-            key = (which, keys, *map(repr, values))
-            if key not in self.built:
-                self.built[key] = make(point)
-            if len(self._built_of) >= MAX_BUILT:
-                self._built_of.clear()
-            self._built_of[same] = values, self.built[key]
-        return self._built_of[same][1]
+        key = (which, keys, *(repr(point.config[key]) for key in keys))
+        if key not in self.built:
+            self.built[key] = make(point)
+        return self.built[key]
 
 
 def alike(points: Sequence[Point]) -> Iterator[list[int]]:
     """Yield the numbers of points that differ in the speeds of links alone, and whose networks can be built as one."""
-    groups: dict[tuple[object, ...], list[int]] = {}
+    groups: dict[object, list[int]] = {}
     for number, point in enumerate(points):
-        groups.setdefault(_without_speeds(point) or (number,), []).append(number)
+        groups.setdefault(number if point.alike is None else point.alike, []).append(number)
     for numbers in groups.values():
         if len(numbers) > 1 and _have_columns(points[numbers[0]]):
             yield numbers
@@ -259,18 +250,10 @@ def alike(points: Sequence[Point]) -> Iterator[list[int]]:
             yield from ([number] for number in numbers)
 
 
-def _without_speeds(point: Point) -> tuple[object, ...]:
-    """Return the identity of everything but speeds, which points of the same files share; empty: of no other."""
-    config, design = point.config, point.config["fabric"]
-    if point.objects or type(design) is not dict:
-        return ()
-    config = {**config, **dict.fromkeys((*SPEEDS, "fabric"))}
-    design = {**design, **{key: type(design.get(key)) for key in SPEEDS_OF_DESIGN}}
-    return (id(point.choices), *config, *map(id, config.values()), *design, *map(id, design.values()))
-
-
 def _column(values: list[float]) -> Speed:
-    """Return [W, 1] the values of points, or the one of all."""
+    """Return [W, 1] the values of points, or the one of all. Raise ``ValueError`` unless all are float."""
+    if {*map(type, values)} != {float}:
+        raise ValueError("columns: must be float")
     return values[0] if len(set(values)) == 1 else np.array(values)[:, None]
 
 
@@ -286,31 +269,25 @@ def _have_columns(point: Point) -> bool:
 
 
 def settings(point: Point, job: Job, decision: Decision) -> CaseSettings:
-    """Return the settings of a point as a report states them, with the decided values. A motif has its own name."""
+    """Return what the settings of points that are alike have in common. A motif has its own name."""
     groups: dict[str, Any] = {group: point.choices[group] for group in ("strategy", "fabric", "prices")}
     return CaseSettings(
         world="",
         workload=job.workload.name if isinstance(job.workload, MessagePattern) else point.choices["workload"],
+        latency=0.0,
         fidelity=point.config["fidelity"],
         lower_bound_of=decision.fidelity.lower_bound_of,
         notes=decision.notes,
         **groups,
-        **settings_of(point),
     )
 
 
-def settings_of(point: Point) -> dict[str, Any]:
-    """Return the settings that differ between points that are alike."""
-    config = point.config
-    if EXECUTOR in config:
-        config = {key: value for key, value in config.items() if key != EXECUTOR}
-    return {"latency": us(config["latency_us"]), "swept": point.swept, "config": config}
-
-
-def _simulated_in(about: CaseSettings, decision: Decision, world: World) -> CaseSettings:
-    """``about`` with the name of the fidelity that was chosen for ``world``, where one is chosen."""
-    chosen = decision.chooses
-    return about if chosen is None else replace(about, fidelity=chosen.chosen(world).name)
+def settings_at(about: CaseSettings, decision: Decision, world: World, point: Point) -> CaseSettings:
+    """Return the settings of a point as a report states them, with the decided values."""
+    config = {key: value for key, value in decision.of(point).config.items() if key != EXECUTOR}
+    fidelity = about.fidelity if decision.chooses is None else decision.chooses.chosen(world).name
+    latency = us(config["latency_us"])
+    return replace(about, world=world.name, latency=latency, fidelity=fidelity, swept=point.swept, config=config)
 
 
 def workload_of(point: Point) -> Workload:

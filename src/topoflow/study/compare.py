@@ -21,7 +21,6 @@ from topoflow.fabric.base import Fabric
 from topoflow.memory import no_garbage_collection
 from topoflow.report.base import Report
 from topoflow.study.builder import Builder, PointCases
-from topoflow.study.configure.build import fidelity_of
 from topoflow.study.configure.keys import each_of
 from topoflow.study.configure.point import Point, at_point
 from topoflow.study.failures import fail_fibers, fail_servers
@@ -71,7 +70,7 @@ def _compare(points: Sequence[Point], run: Run) -> tuple[list[Result | ValueErro
     run.observer.stage("simulating")
     run.observer.size(_size([case.world for built in built_points for case in built.cases]))
     outcomes = [
-        _with_failures(built.point, result, builder, run) if isinstance(result, Result) else result
+        _with_failures(built, result, builder, run) if isinstance(result, Result) else result
         for built, result in zip(built_points, _simulated(built_points, run), strict=True)
     ]
     return outcomes, tuple(builder.left_out)
@@ -128,31 +127,31 @@ def simulate(built_points: Sequence[PointCases], run: Run) -> list[Result]:
 
     Where several networks may be left after a failure, the result is that of the fastest.
     """
-    cases = [(built.point, case) for built in built_points for case in built.cases]
-    timelines = simulate_each([(case.world, fidelity_of(point)) for point, case in cases], run)
-    results = (Result(case, timeline) for (_, case), timeline in zip(cases, timelines, strict=True))
+    cases = [case for built in built_points for case in built.cases]
+    timelines = simulate_each([(case.world, built.fidelity) for built in built_points for case in built.cases], run)
+    results = map(Result, cases, timelines)
     return [min(islice(results, len(built.cases)), key=lambda result: result.iteration_time) for built in built_points]
 
 
-def _with_failures(point: Point, result: Result, builder: Builder, run: Run) -> Result:
+def _with_failures(built: PointCases, result: Result, builder: Builder, run: Run) -> Result:
     """Add to ``result`` how much slower the job is if each fiber or server fails, where its point asks for it."""
-    kinds = each_of(point.config["fail"])
+    kinds = each_of(built.point.config["fail"])
     if not kinds:
         return result
     run.observer.stage(f"{result.fabric.name} failing")
     run.observer.size(f"{counted(result.fabric.links, 'link')}, {counted(result.fabric.servers, 'server')}")
-    return replace(result, failures=tuple(_failures(kind, point, result, builder, run) for kind in kinds))
+    return replace(result, failures=tuple(_failures(kind, built, result, builder, run) for kind in kinds))
 
 
-def _failures(kind: str, point: Point, result: Result, builder: Builder, run: Run) -> Failures:
+def _failures(kind: str, built: PointCases, result: Result, builder: Builder, run: Run) -> Failures:
     """Let every part of a ``kind`` (fiber or server) fail by itself."""
-    fail, fabric = point.config["fail"], result.fabric
-    place, fidelity = partial(_place, result), fidelity_of(point)
+    fail, fabric = built.point.config["fail"], result.fabric
+    place, fidelity = partial(_place, result), built.fidelity
     if kind == "fiber":
         links = network_links(fabric)
         slowdowns = fail_fibers(result.traffic, fabric, place, fidelity, links=links, rings=fail["rings"], run=run)
         return _of_fibers(fabric, links, slowdowns)
-    smaller = builder.job(point, fewer=1).traffic
+    smaller = builder.job(built.point, fewer=1).traffic
     slowdowns = fail_servers(result.traffic, smaller, fabric, place, fidelity, rings=fail["rings"], run=run)
     names = fabric.nodes[: fabric.servers]
     return Failures("server", tuple(names), np.ones(len(names), np.int64), slowdowns)

@@ -172,7 +172,7 @@ class _Search:
         can_join = cluster.node.switched and has_joined_flows(point)
         self.joined = can_join and (fold == PIPELINE or (fold is None and cluster.gpus >= MIN_JOINED))
         fold = None if fold == PIPELINE else fold
-        self.point = replace(point, config={**point.config, "strategy": strategy, "fold": fold})
+        self.point = replace(point, config={**point.config, "strategy": strategy, "fold": fold}, alike=None)
         single = replace(workload, gpus_per_server=1, gpus_per_node=cluster.per_node)
         alone = layer_graph(batched(point, single, cluster.gpus))
         self.alone, self.given_keys = alone, given_keys

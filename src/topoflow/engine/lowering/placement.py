@@ -194,7 +194,7 @@ class Placements:
         worlds: list[World] = []
         wiring, waits = "", False
         for fabric, name in zip(fabrics, names, strict=True):
-            if fabric.wiring == wiring and (not waits or fabric.latency is worlds[-1].latency):
+            if fabric.wiring == wiring and (not waits or np.array_equal(fabric.latency, worlds[-1].latency)):
                 worlds.append(worlds[-1].on(fabric, name))
                 continue
             wiring = fabric.wiring

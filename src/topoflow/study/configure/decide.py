@@ -10,6 +10,7 @@ from typing import Any
 from topoflow.engine.base import AUTO, ChoosingFidelity, Fidelity, SizedFidelity
 from topoflow.engine.lowering.placement import Lowering
 from topoflow.engine.lowering.sizes import MAX_STEPS, concurrent_sends, ring_sends
+from topoflow.fields import with_fields
 from topoflow.study.configure.build import build, fidelity_of
 from topoflow.study.configure.point import FIDELITY, Point
 from topoflow.traffic.base import Traffic
@@ -40,10 +41,10 @@ class Decision:
 
     def of(self, point: Point) -> Point:
         """Return ``point`` with these values."""
-        if not self.objects and all(point.config[key] == value for key, value in self.config.items()):
+        if not self.objects and self.config.items() <= point.config.items():
             return point
         config, objects = {**point.config, **self.config}, {**point.objects, **self.objects}
-        return Point(point.swept, point.choices, config, point.by_default, objects)
+        return with_fields(point, config=config, objects=objects)
 
 
 def decided(point: Point, traffic: Traffic) -> Decision:

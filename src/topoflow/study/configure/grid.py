@@ -17,6 +17,7 @@ from topoflow.engine.observer import Observer, Silent
 from topoflow.memory import no_garbage_collection
 from topoflow.study.configure.build import forget
 from topoflow.study.configure.errors import one_line, reason
+from topoflow.study.configure.keys import SPEEDS
 from topoflow.study.configure.nodes import default_sweep
 from topoflow.study.configure.point import Point
 from topoflow.study.configure.points import CONSTANTS, NUMBER, Check, PointComposer, is_word
@@ -45,28 +46,30 @@ class Product(Sequence[list[str]]):
         """Return the overrides of a point, by its number."""
         if not isinstance(number, int) or not 0 <= number < len(self):
             raise IndexError(number)
-        overrides = []
-        for texts in self._texts:
-            if len(texts) > 1:
-                number, index = divmod(number, len(texts))
-                overrides.append(texts[index])
-            else:
-                overrides.append(texts[0])
-        return overrides[::-1]
+        return [f"{key}={values[number // step % len(values)]}" for key, step, values in self._steps]
 
     def swept(self, number: int) -> dict[str, str]:
         """Return the values of a point, of the keys that are given several."""
-        swept = []
-        for key, values in reversed([*self.values.items()]):
-            if len(values) > 1:
-                number, index = divmod(number, len(values))
-                swept.append((key, values[index]))
-        return dict(reversed(swept))
+        return {key: values[number // step % len(values)] for key, step, values in self._steps if len(values) > 1}
+
+    def split(self, number: int) -> tuple[int, dict[str, str]]:
+        """Return the first point that a point differs from in ``SPEEDS`` alone, and which of these the point has."""
+        first, speeds = number, {}
+        for key, step, values in self._speeds:
+            index = number // step % len(values)
+            first -= index * step
+            speeds[key] = values[index]
+        return first, speeds
 
     @cached_property
-    def _texts(self) -> list[list[str]]:
-        """Return the overrides of each key, the last key first."""
-        return [[f"{key}={value}" for value in values] for key, values in reversed([*self.values.items()])]
+    def _steps(self) -> list[tuple[str, int, Sequence[str]]]:
+        """Return each key, the number of points until its value changes, and its values."""
+        counts = [*map(len, self.values.values())]
+        return [(key, prod(counts[place + 1 :]), values) for place, (key, values) in enumerate(self.values.items())]
+
+    @cached_property
+    def _speeds(self) -> list[tuple[str, int, Sequence[str]]]:
+        return [steps for steps in self._steps if steps[0] in SPEEDS and steps[0] in self.varying]
 
     @cached_property
     def varying(self) -> frozenset[str]:
@@ -153,10 +156,17 @@ class Grid(Sequence[Point]):
         return points
 
     def _composed(self, number: int) -> Point:
+        first, speeds = self.product.split(number)
+        known = self._points.alike.get(first)
+        if known is not None and (point := known.at(speeds, {**known.point.swept, **speeds})) is not None:
+            return point
         overrides, objects, varying = self.product[number], self.objects, self.product.varying
         swept = {key.lstrip("+"): value for key, value in self.product.swept(number).items() if key in varying}
         if not objects:
-            return self._points.compose(overrides, Point(swept, {}, {}, self.by_default))
+            point = self._points.compose(overrides, Point(swept, {}, {}, self.by_default))
+            if point.alike is not None:
+                self._points.alike[first] = point.alike
+            return point
         swept = {key: name_of(objects[value]) if value in objects else value for key, value in swept.items()}
         pairs = [override.partition("=")[::2] for override in overrides]
         user_objects = {key: objects[value] for key, value in pairs if value in objects}

@@ -46,7 +46,7 @@ KEYS = (
     "threads",
     "out",
 )
-SPEEDS = ("bandwidth_gbps", "latency_us")  # whose values nothing but ``check_speeds`` checks
+SPEEDS = ("bandwidth_gbps", "latency_us")  # whose values nothing but ``check_speed`` checks
 NOTHING_FAILS: dict[str, Any] = {"links": [], "fibers": [], "servers": [], "each": None}
 FAIL = (*NOTHING_FAILS, "rings")
 BYTES_PER_SERVER = 2**11  # of a network and a job on it, at least: a dragonfly of 110,592 servers takes 3,600 each
@@ -118,25 +118,22 @@ def check_job(config: Mapping[str, Any]) -> None:
     check_memory("servers", f"{servers} servers", servers * BYTES_PER_SERVER)
     check_whole("degree", config["degree"], 1)
     check_seed("seed", config["seed"])
-    check_speeds(config)
+    for key in SPEEDS:
+        check_speed(key, config[key])
     check_among("all_reduce", config["all_reduce"], (*names("all_reduce"), NCCL))
     check_among("routing", config["routing"], routings())
     check_strides(config["strides"])
     check_run(config)
 
 
-def check_speeds(config: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` for a value of ``SPEEDS``."""
-    for key in SPEEDS:
-        value = config[key]
-        if not isinstance(value, int | float) or isinstance(value, bool) or not is_finite(value):
-            raise ValueError(f"{key}: must be a finite number, got {value!r}")
-        if key == "bandwidth_gbps" and gbps(value) > LARGEST_BANDWIDTH:
-            raise ValueError(f"{key}: must be at most {LARGEST_BANDWIDTH / gbps(1):g}, in Gb/s, got {value!r}")
-        if value < 0 or (value == 0 and key != "latency_us"):
-            raise ValueError(
-                f"{key}: must {'not be negative' if key == 'latency_us' else 'be positive'}, got {value!r}"
-            )
+def check_speed(key: str, value: object) -> None:
+    """Raise ``ValueError`` for a value that one of ``SPEEDS`` cannot have."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not is_finite(value):
+        raise ValueError(f"{key}: must be a finite number, got {value!r}")
+    if key == "bandwidth_gbps" and gbps(value) > LARGEST_BANDWIDTH:
+        raise ValueError(f"{key}: must be at most {LARGEST_BANDWIDTH / gbps(1):g}, in Gb/s, got {value!r}")
+    if value < 0 or (value == 0 and key != "latency_us"):
+        raise ValueError(f"{key}: must {'not be negative' if key == 'latency_us' else 'be positive'}, got {value!r}")
 
 
 def check_run(config: Mapping[str, Any]) -> None:

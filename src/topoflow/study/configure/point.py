@@ -24,6 +24,7 @@ class Point:
     config: Mapping[str, Any]
     by_default: frozenset[str] = frozenset()  # keys that the configuration sweeps, not the arguments
     objects: Mapping[str, Any] = field(default_factory=dict)  # made in Python, by group
+    alike: Any = field(default=None, compare=False, repr=False)  # the same for points that differ in speeds alone
 
 
 @contextmanager

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
+from topoflow.fields import with_fields
 from topoflow.study.configure.build import build
 from topoflow.study.configure.errors import is_of_libraries, one_line
-from topoflow.study.configure.keys import SPEEDS, check_speeds
+from topoflow.study.configure.keys import SPEEDS, check_speed
 from topoflow.study.configure.nodes import has_measured_kernels, with_node
 from topoflow.study.configure.point import FIDELITY, OPTIONAL_GROUPS, Point
 from topoflow.study.configure.sources import INITIALIZED, Composed, Sources
@@ -30,7 +31,6 @@ MAX_PARSED = 4096  # overrides kept; a grid may have millions of points
 NUMBER = re.compile(r"(0|-?[1-9]\d{0,17})(\.\d+)?", re.ASCII)  # read as Hydra reads it, which takes 1 ms
 NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 WORD = re.compile(r"[A-Za-z_/][\w./-]*", re.ASCII)
-SPEEDS_GIVEN = tuple(f"{key}=" for key in SPEEDS)  # the beginnings of their overrides
 CONSTANTS = {"null": None, "true": True, "false": False}
 RESERVED = (*CONSTANTS, "inf", "nan")  # that Hydra reads as something else than text
 
@@ -75,26 +75,24 @@ class Composition:
                 self.sound[name] = point.config[name]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AnySpeed:
     """A point that was checked, of which others differ in the values of ``SPEEDS`` alone."""
 
     point: Point
     references: Sequence[Reference]  # from ``fabric`` to these values
 
-    def with_speeds(self, texts: Mapping[str, str]) -> dict[str, Any] | None:
-        """Return the values of such a point. None: something else may depend on them, or one is wrong."""
-        if not all(map(NUMBER.fullmatch, texts.values())):
-            return None
-        values = {**self.point.config, **{key: _number(text) for key, text in texts.items()}}
-        values["fabric"] = dict(values["fabric"])
+    def at(self, speeds: Mapping[str, str], swept: Mapping[str, str]) -> Point | None:
+        """Return the point with these ``speeds``, by what it is named. None: they are no numbers, or wrong."""
+        values = {**self.point.config, "fabric": {**self.point.config["fabric"]}}
         try:
-            check_speeds(values)
+            for key, text in speeds.items():
+                values[key] = _speed(key, text)
             for reference in self.references:
                 values["fabric"][reference.path[1]] = reference.value(values)
         except UNRESOLVED:
             return None
-        return values
+        return with_fields(self.point, swept=swept, config=values, alike=self)
 
 
 @dataclass
@@ -109,20 +107,16 @@ class PointComposer:
     sources: Sources = INITIALIZED
     _compositions: dict[tuple[str, ...], Composition] = field(default_factory=dict)  # by their overrides
     _shared: dict[tuple[tuple[str, bool], ...], Composition] = field(default_factory=dict)  # by their forms
-    # By overrides, those of speeds without their values.
-    _any_speed: dict[tuple[str, ...], AnySpeed] = field(default_factory=dict)
+    alike: dict[Hashable, AnySpeed] = field(default_factory=dict)  # by overrides, or what stands for them
     _parsed: dict[str, Argument] = field(default_factory=dict)
     _groups: dict[str, list[str]] = field(default_factory=dict)
 
     def compose(self, overrides: Sequence[str], point: Point) -> Point:
         """Return ``point`` with the values and choices of ``overrides``. Raise ``ValueError`` in one line."""
-        of_speeds = [one.partition("=") for one in overrides if one.startswith(SPEEDS_GIVEN)]
-        speeds = {key: text for key, _, text in of_speeds}
-        others = (*[one for one in overrides if not one.startswith(SPEEDS_GIVEN)], *speeds)
-        if others in self._any_speed and not point.objects:
-            values = self._any_speed[others].with_speeds(speeds)
-            if values is not None:
-                return Point(point.swept, self._any_speed[others].point.choices, values, point.by_default)
+        speeds = {key: text for key, _, text in (one.partition("=") for one in overrides) if key in SPEEDS}
+        others = (*[one for one in overrides if one.partition("=")[0] not in SPEEDS], *speeds)
+        if others in self.alike and not point.objects and (known := self.alike[others].at(speeds, point.swept)):
+            return known
         with one_line(overrides, self.name, self.sources):
             composition, changes = self.composition(with_node(overrides, point.objects, self._options("gpu")))
             for group, value in point.objects.items():
@@ -141,11 +135,14 @@ class PointComposer:
             self._check(composition, values)
         composed = _with_objects(point, composition, values)
         references = composition.tree.computed_of([(key,) for key in speeds], changes)
-        if references is not None and all(one.path[0] == "fabric" and len(one.path) == 2 for one in references):
-            if len(self._any_speed) >= MAX_PARSED:
-                self._any_speed.clear()
-            self._any_speed[others] = AnySpeed(composed, references)
-        return composed
+        if references is None or point.objects or not isinstance(values.get("fabric"), dict):
+            return composed
+        if any(one.path[0] != "fabric" or len(one.path) > 2 for one in references):
+            return composed
+        if len(self.alike) >= MAX_PARSED:
+            self.alike.clear()
+        self.alike[others] = AnySpeed(composed, references)
+        return dataclasses.replace(composed, alike=self.alike[others])
 
     def composition(self, overrides: Sequence[str]) -> tuple[Composition, dict[Path, Any]]:
         """Return the composition of the files that ``overrides`` choose, and the values that they change in it.
@@ -216,6 +213,15 @@ class PointComposer:
 
     def _check(self, composition: Composition, values: Mapping[str, Any]) -> None:
         self.check(_without(values, (*composition.fidelities, *OPTIONAL_GROUPS)))
+
+
+@lru_cache(maxsize=MAX_PARSED)
+def _speed(key: str, text: str) -> int | float:
+    """Return the value of one of ``SPEEDS``. Raise ``ValueError`` where it is wrong, or not plainly a number."""
+    if not NUMBER.fullmatch(text):
+        raise ValueError(text)
+    check_speed(key, _number(text))
+    return _number(text)
 
 
 def _number(text: str) -> int | float:
