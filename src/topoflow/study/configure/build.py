@@ -30,9 +30,6 @@ MAX_BUILT = 1024  # objects kept; points share most of theirs, but a sweep of th
 
 _built: dict[tuple[str, str], Any] = {}  # frozen objects by group and values: instantiating takes 3 ms
 _checked: set[tuple[str, tuple[tuple[str, object], ...]]] = set()  # keys and types of groups that were built
-# The same by the identity of values, which points of the same files share and nobody changes. The values are kept so
-# that no other gets their identity.
-_seen: dict[tuple[str, int], tuple[Any, Any]] = {}
 
 
 class FailedCallError(Exception):
@@ -43,7 +40,6 @@ def forget() -> None:
     """Forget what was built: files that it was read from may have changed."""
     _built.clear()
     _checked.clear()
-    _seen.clear()
 
 
 def fidelity_of(point: Point) -> Fidelity:
@@ -74,19 +70,9 @@ def build(point: Point, group: str) -> Any:
     if group in point.objects:
         return point.objects[group]
     config = point.config.get(group)
-    place = group, id(config)
-    if place not in _seen:
-        if not isinstance(config, dict) or TARGET not in config:
-            raise ValueError(f"{group}: must be a config with a _target_, got {config!r}")
-        if len(_seen) >= MAX_BUILT:
-            _seen.clear()
-        _seen[place] = config, _built_once(group, config)
-    return _seen[place][1]
-
-
-def _built_once(group: str, config: dict[str, Any]) -> Any:
-    """Return the object of a group; equal values share one."""
-    key = group, repr(config)
+    if not isinstance(config, dict) or TARGET not in config:
+        raise ValueError(f"{group}: must be a config with a _target_, got {config!r}")
+    key = group, repr(config)  # equal values share one
     if key not in _built:
         if len(_built) >= MAX_BUILT:
             _built.clear()

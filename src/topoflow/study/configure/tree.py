@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 Path = tuple[str, ...]  # keys from the top
-
-MAX_KEPT = 1024  # values of a part of the tree: of 1 kB each
 
 MISSING = "???"  # of a value that must be given
 RESOLVERS: dict[str | None, Callable[[Any], Any]] = {
@@ -50,30 +48,6 @@ class Reference:
         return RESOLVERS[self.resolver](at(tree, self.source))
 
 
-@dataclass(frozen=True)
-class ChangedPart:
-    """A value at the top of the tree, which is kept for each of the changed values that it depends on."""
-
-    key: str
-    sources: tuple[Path, ...]
-    known: dict[tuple[str, ...], Any] = field(default_factory=dict)
-
-    @cached_property
-    def is_given(self) -> bool:
-        """Return whether it is a changed value itself."""
-        return self.sources == ((self.key,),)
-
-    def texts(self, changes: Mapping[Path, Any]) -> tuple[str, ...]:
-        """Return the values that it depends on as text: 1 is not 1.0."""
-        return tuple([repr(changes[path]) for path in self.sources])
-
-    def keep(self, texts: tuple[str, ...], value: Any) -> None:
-        """Keep the value for these texts."""
-        if len(self.known) >= MAX_KEPT:
-            self.known.clear()
-        self.known[texts] = value
-
-
 class ConfigTree:
     """The values of one choice of files, interpolations as text.
 
@@ -88,7 +62,6 @@ class ConfigTree:
         self._missing = [path for path, value in leaves(self.plain) if value == MISSING]
         self._has_value: dict[Path, bool] = {}
         self._affected: dict[tuple[Path, ...], list[Reference]] = {}  # by the paths of what is changed
-        self._parts: dict[tuple[Path, ...], list[ChangedPart]] = {}  # likewise
 
     @cached_property
     def _config(self) -> DictConfig:
@@ -139,28 +112,15 @@ class ConfigTree:
         for path in self._missing:
             if path not in changes:
                 return self._by_omegaconf(changes)
-        values, missed = dict(self._base), dict[str, tuple[ChangedPart, tuple[str, ...]]]()
-        for part in self._parts_of(tuple(changes)):
-            if part.is_given:
-                values[part.key] = changes[part.sources[0]]
-                continue
-            texts = part.texts(changes)
-            if texts in part.known:
-                values[part.key] = part.known[texts]
-            else:
-                missed[part.key] = part, texts
+        values: dict[str, Any] = dict(self._base)
         copied: set[tuple[Any, ...]] = {()}
         for path, value in changes.items():
-            if path[0] in missed:
-                _put(values, copied, path, value)
+            _put(values, copied, path, value)
         try:
             for reference in self._affected_by(tuple(changes)):
-                if reference.path[0] in missed:
-                    _put(values, copied, reference.path, reference.value(values))
+                _put(values, copied, reference.path, reference.value(values))
         except UNRESOLVED:  # OmegaConf says which key it is
             return self._by_omegaconf(changes)
-        for key, (part, texts) in missed.items():
-            part.keep(texts, values[key])
         return values
 
     def computed_of(self, changed: Sequence[Path], changes: Mapping[Path, Any]) -> list[Reference] | None:
@@ -224,17 +184,6 @@ class ConfigTree:
         is_missing = any(at(base, reference.path) == MISSING for reference in ordered)
         is_same = self._composed is None or _same(base, _resolved(self._composed))
         self._references, self._base = None if is_missing or not is_same else ordered, base
-
-    def _parts_of(self, changed: tuple[Path, ...]) -> list[ChangedPart]:
-        """Return what becomes different at the top of the tree, and which of the ``changed`` values it depends on."""
-        if changed not in self._parts:
-            sources: dict[str, list[Path]] = {}
-            for path in changed:
-                affected = [reference.path for reference in self._affected_by((path,))]
-                for key in dict.fromkeys(changed_path[0] for changed_path in (path, *affected)):
-                    sources.setdefault(key, []).append(path)
-            self._parts[changed] = [ChangedPart(key, tuple(paths)) for key, paths in sources.items()]
-        return self._parts[changed]
 
     def _affected_by(self, changed: tuple[Path, ...]) -> list[Reference]:
         """Return the references to compute again, in their order; a reference that is itself changed is none."""
