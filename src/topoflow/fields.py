@@ -47,10 +47,10 @@ def with_fields(value: T, without: Iterable[str] = (), **fields: Any) -> T:
 
     It keeps what the dataclass has cached, but what is ``without``.
     """
-    other = object.__new__(type(value))
-    vars(other).update(vars(value), **fields)
+    other, values = object.__new__(type(value)), vars(value) | fields
     for name in without:
-        vars(other).pop(name, None)
+        values.pop(name, None)
+    object.__setattr__(other, "__dict__", values)
     return other
 
 

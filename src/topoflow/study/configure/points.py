@@ -220,8 +220,9 @@ def _speed(key: str, text: str) -> int | float:
     """Return the value of one of ``SPEEDS``. Raise ``ValueError`` where it is wrong, or not plainly a number."""
     if not NUMBER.fullmatch(text):
         raise ValueError(text)
-    check_speed(key, _number(text))
-    return _number(text)
+    value = _number(text)
+    check_speed(key, value)
+    return value
 
 
 def _number(text: str) -> int | float:
