@@ -17,7 +17,7 @@ from topoflow.report.answer import recommended
 from topoflow.report.base import Report
 from topoflow.report.dataset.base import Dataset
 from topoflow.study.configure.build import build
-from topoflow.study.configure.point import Point, unique_names
+from topoflow.study.configure.point import Point, distinct, unique_names
 from topoflow.track import trackers
 from topoflow.track.base import About, TableRows, Tracked, TrackedResults, Tracker, TrackerLog, check_installed
 
@@ -60,7 +60,7 @@ def _progress(points: Sequence[Point], verb: str, command: str, folder: Path) ->
 
 def trackers_of(points: Sequence[Point]) -> dict[str, Tracker]:
     """The trackers that the points choose. Raises ``ValueError`` as ``tracked`` does, before any work."""
-    for point in points:
+    for point in distinct(points):
         for name in trackers():
             if point.config.get(name) != points[0].config.get(name):
                 raise ValueError(f"{name}: must be one for all, got several")

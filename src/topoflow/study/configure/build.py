@@ -22,7 +22,7 @@ from topoflow.engine.observer import Observer
 from topoflow.study.configure.errors import is_of_libraries, reason
 from topoflow.study.configure.hints import suggest
 from topoflow.study.configure.os_errors import named, of_group
-from topoflow.study.configure.point import EXECUTOR, FIDELITY, Point
+from topoflow.study.configure.point import EXECUTOR, FIDELITY, Point, distinct
 
 TARGET = "_target_"  # the key of a config that names its class
 CONVERT = ("_convert_", "all")  # an instruction for Hydra that is given in any case
@@ -51,7 +51,7 @@ def fidelity_of(point: Point) -> Fidelity:
 def run_of(points: Sequence[Point], observer: Observer, out: Path | None = None) -> Run:
     """Return how all ``points`` are simulated. Raise ``ValueError`` where they differ in it, or without the device."""
     for key in ("device", "threads", EXECUTOR):
-        values = dict.fromkeys(str(point.config.get(key)) for point in points)
+        values = dict.fromkeys(str(point.config.get(key)) for point in distinct(points))
         if len(values) > 1:
             raise ValueError(f"{key}: must be one for all, got {', '.join(values)}")
     config = points[0].config

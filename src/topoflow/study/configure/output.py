@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from topoflow.report.files import sole_writer
-from topoflow.study.configure.point import Point
+from topoflow.study.configure.point import Point, distinct
 
 
 @contextmanager
@@ -16,7 +16,7 @@ def output(points: Sequence[Point], verb: str) -> Iterator[Path | None]:
 
     Raises ``ValueError`` where there are several, it cannot be one, or another run writes there.
     """
-    outs = {str(point.config["out"]): point.config["out"] for point in points}
+    outs = {str(point.config["out"]): point.config["out"] for point in distinct(points)}
     if len(outs) > 1:
         raise ValueError(f"out: must be one folder for the whole comparison, got {', '.join(sorted(outs))}")
     ((name, out),) = outs.items()

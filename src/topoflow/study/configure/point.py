@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +25,11 @@ class Point:
     by_default: frozenset[str] = frozenset()  # keys that the configuration sweeps, not the arguments
     objects: Mapping[str, Any] = field(default_factory=dict)  # made in Python, by group
     alike: Any = field(default=None, compare=False, repr=False)  # the same for points that differ in speeds alone
+
+
+def distinct(points: Iterable[Point]) -> list[Point]:
+    """Return one of the points of each that differ in speeds alone."""
+    return [*{id(point if point.alike is None else point.alike): point for point in points}.values()]
 
 
 @contextmanager
@@ -49,6 +54,8 @@ def unique_names(points: Sequence[Point]) -> list[str]:
 
 def numbered(names: Sequence[str]) -> list[str]:
     """Return ``names``, with a number where one repeats: ``a``, ``a (2)``."""
+    if len({*names}) == len(names):
+        return [*names]
     seen: Counter[str] = Counter()
     unique = []
     for name in names:
