@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gzip
 import json
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -30,13 +29,12 @@ damage = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 # What a damaged or hostile JSON document may hold where a number, text, list or object was.
-HOSTILE = st.sampled_from(
-    [
-        *(None, True, -1, 0, 3, 2**31, 2**63, 10**400, -(2**64), 1.5, 1e308),
-        *("", "x", "13", "wait", "[", "[1, ...]", "Float", "é" * 40),
-        *([], [[]], {}, [0], [-1], [0, 0], [[1, 2]], ["a"], [None], {"rank": 7}, [2**62] * 3, [[[[]]]]),
-    ]
-)
+HOSTILE_VALUES: list[Any] = [
+    *(None, True, -1, 0, 3, 2**31, 2**63, 10**400, -(2**64), 1.5, 1e308),
+    *("", "x", "13", "wait", "[", "[1, ...]", "Float", "é" * 40),
+    *([], [[]], {}, [0], [-1], [0, 0], [[1, 2]], ["a"], [None], {"rank": 7}, [2**62] * 3, [[[[]]]]),
+]
+HOSTILE = st.sampled_from(HOSTILE_VALUES)
 
 
 def outcome(paths: list[Path]) -> Trace | str:
@@ -62,7 +60,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return document
 
 
-def _shrunk_kineto(path: Path) -> dict[str, Any]:
+def shrunk_kineto(path: Path) -> dict[str, Any]:
     """The collectives of a profile with their launches and kernels, and every 20th other row."""
     document = read_json(path)
     events = document["traceEvents"]
@@ -73,7 +71,7 @@ def _shrunk_kineto(path: Path) -> dict[str, Any]:
     return {**document, "traceEvents": selected + events[::20][:20], "deviceProperties": []}
 
 
-def _shrunk_execution_trace(path: Path) -> dict[str, Any]:
+def shrunk_execution_trace(path: Path) -> dict[str, Any]:
     document = read_json(path)
     prefixes = ("record_param_comms", "## process_group", "ProfilerStep")
     nodes = [node for node in document["nodes"] if node["name"].startswith(prefixes)]
@@ -102,10 +100,10 @@ def documents(shared_data: Path, dlrm_traces: tuple[Path, Path]) -> Samples:
     megatron = shared_data / "megatron_tp2"
     return Samples(
         {
-            "old profile": _shrunk_kineto(next(profiles.glob("worker0_*"))),
-            "old execution trace": _shrunk_execution_trace(executions / "dlrm_eg_0.json"),
-            "profile": _shrunk_kineto(megatron / "kineto_rank0.pt.trace.json.gz"),
-            "execution trace": _shrunk_execution_trace(megatron / "pytorch_et_0.json.gz"),
+            "old profile": shrunk_kineto(next(profiles.glob("worker0_*"))),
+            "old execution trace": shrunk_execution_trace(executions / "dlrm_eg_0.json"),
+            "profile": shrunk_kineto(megatron / "kineto_rank0.pt.trace.json.gz"),
+            "execution trace": shrunk_execution_trace(megatron / "pytorch_et_0.json.gz"),
             "stream events": profile_of(0, prefetching([200, 300], 1000, "events", steps=1)),
         }
     )
@@ -185,25 +183,24 @@ def test_flipped_and_cut_bytes_are_refused_or_harmless(
     must_be_trace_or_value_error([path])
 
 
-def _places(value: Any, matches: Callable[[Any], bool]) -> list[tuple[Any, Any]]:
+def places(value: Any) -> list[tuple[Any, Any]]:
     """(container, key) of everything in a document."""
-    places: list[tuple[Any, Any]] = []
+    every: list[tuple[Any, Any]] = []
     stack = [value]
     while stack:
         container = stack.pop()
         keys = list(container) if isinstance(container, dict) else range(len(container))
         for key in keys:
-            if matches(container[key]):
-                places.append((container, key))
+            every.append((container, key))
             if isinstance(container[key], (dict, list)):
                 stack.append(container[key])
-    return places
+    return every
 
 
 def mutate(document: Any, choose: st.DataObject) -> None:
     for _ in range(choose.draw(st.integers(1, 3))):
-        places = _places(document, lambda value: True)
-        container, key = places[choose.draw(st.integers(0, len(places) - 1))]
+        all_places = places(document)
+        container, key = all_places[choose.draw(st.integers(0, len(all_places) - 1))]
         if choose.draw(st.booleans()):
             container[key] = copy.deepcopy(choose.draw(HOSTILE))
         else:
