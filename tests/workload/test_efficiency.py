@@ -163,8 +163,12 @@ def test_measured_points_are_met_and_sizes_between_them_lie_between() -> None:
 
 
 WRONG = [
-    ({"memory": 1.1}, r"half\.json\.memory: must be within 0 < part <= 1 of the peak, got 1\.1"),
-    ({"links": 0}, r"half\.json\.links: must be within 0 < part <= 1 of the peak, got 0"),
+    ({"memory": 1.1}, r"half\.json\.memory: must be within 1e-09\.\.1 of the peak, got 1\.1"),
+    ({"links": 0}, r"half\.json\.links: must be within 1e-09\.\.1 of the peak, got 0"),
+    (
+        {"backward": {"inputs": 1.0, "parameters": 0.5, "attention": 5e-324}},  # half of it rounds to no speed at all
+        r"half\.json\.backward\.attention: must be within 1e-09\.\.1 of the peak, got 5e-324",
+    ),
     ({"launch_us": -1}, r"half\.json\.launch_us: must be a number of at least 0, got -1"),
     ({"launch_us": 10**400}, r"half\.json\.launch_us: must be a number of at least 0, got a whole number of 1329 bits"),
     ({"speed": 2}, r"half\.json: must have the fields gpu, origin, .*, got gpu, .*, speed"),
