@@ -240,6 +240,28 @@ def test_a_dataset_that_was_cut_off_says_what_is_missing(tmp_path: Path, capsys:
     assert "Incomplete" in (tmp_path / "d.html").read_text()
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        (
+            "keys",
+            ["fabric", "degree", "bandwidth_gbps"],
+            "a column of text for 'swept.degree', as _dataset.json says, got none",
+        ),
+        ("numbers", ["fabric"], "a column of float for 'swept.fabric', as _dataset.json says, got VARCHAR"),
+    ],
+)
+def test_files_without_the_columns_of_their_manifest_are_refused(
+    field: str, value: list[str], message: str, tmp_path: Path
+) -> None:
+    dataset, _ = drawn(tmp_path / "d.parquet", 2, 5)
+    manifest = dataset.folder / MANIFEST
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {field: value}))
+    with pytest.raises(ValueError, match=r"part-00000000\.parquet: must have ") as error:
+        Reader(Dataset.open(dataset.folder))
+    assert message in str(error.value)
+
+
 def test_any_changed_or_missing_byte_of_a_file_is_known(tmp_path: Path) -> None:
     dataset, _ = drawn(tmp_path / "d.parquet", 8, 12)
     part = dataset.written[1]

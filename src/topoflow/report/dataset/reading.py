@@ -13,10 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from topoflow.report.dataset.base import SWEPT, Dataset
+from topoflow.fields import shorten
+from topoflow.report.dataset.base import MANIFEST, SWEPT, Dataset
 
 JOB_KEYS = ("workload", "gpu", "strategy.gpus")  # config groups and keys that define a job
 MEMORY = "512MB"  # of DuckDB, which sorts larger data on disk
+SQL_TYPES = {"text": "VARCHAR", "int": "BIGINT", "float": "DOUBLE", "bool": "BOOLEAN"}
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 Values = dict[str, Any]
@@ -47,9 +49,22 @@ class Reader:
         if not self.parts:
             got = f"damaged ones, as {self.damaged[0]}" if self.damaged else "none"
             raise ValueError(f"{dataset.folder}: must have at least one whole file of rows, got {got}")
-        files = ", ".join(_file(dataset.path(part[0])) for part in self.parts)
+        paths = [dataset.path(part[0]) for part in self.parts]
+        for path in paths:
+            self._check_columns(path)
+        files = ", ".join(map(_file, paths))
         self._connection.execute(f"CREATE VIEW every AS SELECT * FROM read_parquet([{files}])")
         self._connection.execute("CREATE VIEW rows AS SELECT * FROM every WHERE error IS NULL")
+
+    def _check_columns(self, path: Path) -> None:
+        """Raise ``ValueError`` for a file without the columns of the manifest; its digest is not of the manifest."""
+        types = {
+            row["column_name"]: row["column_type"] for row in self._rows(f"DESCRIBE FROM read_parquet({_file(path)})")
+        }
+        for name, kind in self.dataset.columns.items():
+            if types.get(name) != SQL_TYPES[kind]:
+                rule = f"must have a column of {kind} for {shorten(name)}, as {MANIFEST} says"
+                raise ValueError(f"{path}: {rule}, got {types.get(name, 'none')}")
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[Values]:
         result = self._connection.execute(query, list(values))
