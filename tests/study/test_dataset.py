@@ -262,6 +262,27 @@ def test_files_without_the_columns_of_their_manifest_are_refused(
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["iteration_time", "workload", "swept.fabric"])
+def test_a_row_without_a_value_that_every_world_has_is_refused(name: str, tmp_path: Path) -> None:
+    dataset, rows = drawn(tmp_path / "d.parquet", 2, 5)
+    rows[3] = {**rows[0], "error": None, "point": 3, name: None}
+    dataset.write(dataset.written[0], rows)
+    with pytest.raises(ValueError, match=rf"d\.parquet: point 3: {name}: must be given, got null"):
+        Reader(Dataset.open(dataset.folder))
+
+
+def test_a_file_with_the_digest_of_its_damage_is_one_line(tmp_path: Path) -> None:
+    """The digest shows what was damaged, not who wrote it."""
+    dataset, _ = drawn(tmp_path / "d.parquet", 2, 5)
+    part, path = dataset.written[0], dataset.path(0)
+    content = path.read_bytes()
+    _, hashed = base._digest_in(content[:100] + bytes(200) + content[300:])
+    path.write_bytes(hashed.replace(base.NO_DIGEST.encode(), dataset._digest(part, hashed)))
+    with pytest.raises(ValueError, match=r"d\.parquet: must have rows that can be read, got .*") as error:
+        state(Reader(dataset))
+    assert "\n" not in str(error.value)
+
+
 def test_any_changed_or_missing_byte_of_a_file_is_known(tmp_path: Path) -> None:
     dataset, _ = drawn(tmp_path / "d.parquet", 8, 12)
     part = dataset.written[1]

@@ -53,8 +53,12 @@ class Reader:
         for path in paths:
             self._check_columns(path)
         files = ", ".join(map(_file, paths))
-        self._connection.execute(f"CREATE VIEW every AS SELECT * FROM read_parquet([{files}])")
-        self._connection.execute("CREATE VIEW rows AS SELECT * FROM every WHERE error IS NULL")
+        self._rows(f"CREATE VIEW every AS SELECT * FROM read_parquet([{files}])")
+        self._rows("CREATE VIEW rows AS SELECT * FROM every WHERE error IS NULL")
+        swept = [f"{SWEPT}{key}" for key in dataset.keys]
+        for name in dict.fromkeys(["point", "fabric", "iteration_time", *self.job, *swept]):
+            for row in self._rows(f"SELECT point FROM rows WHERE {_name(name)} IS NULL LIMIT 1"):
+                raise ValueError(f"{dataset.folder}: point {row['point']}: {name}: must be given, got null")
 
     def _check_columns(self, path: Path) -> None:
         """Raise ``ValueError`` for a file without the columns of the manifest; its digest is not of the manifest."""
@@ -67,9 +71,16 @@ class Reader:
                 raise ValueError(f"{path}: {rule}, got {types.get(name, 'none')}")
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[Values]:
-        result = self._connection.execute(query, list(values))
+        import duckdb
+
+        try:
+            result = self._connection.execute(query, list(values))
+            rows = result.fetchall()
+        except duckdb.Error as error:
+            reason = " ".join(str(error).split())[:200]
+            raise ValueError(f"{self.dataset.folder}: must have rows that can be read, got {reason}") from error
         names = [column[0] for column in result.description]
-        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     @cached_property
     def counts(self) -> Values:
