@@ -63,6 +63,8 @@ def show(out: Path, names: Sequence[str]) -> None:
         print(line(name, state))
         for place, count in state.failures.items():
             print(f"    {place} ({count} times)")
+        for path in sorted((out / name).glob("*-*")):  # crash-, timeout-: inputs as libFuzzer saves them
+            print(f"    {path} ended the process")
     sums = states.values()
     seconds = [state.seconds for state in sums]
     print(
