@@ -21,10 +21,12 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Target]:
     return {name: Target(reader, tmp_path_factory.mktemp(name), 0.0) for name, reader in READERS.items()}
 
 
+@pytest.mark.slow
 def test_every_reader_accepts_its_seeds(targets: dict[str, Target]) -> None:
     assert all(target.choices for target in targets.values())
 
 
+@pytest.mark.slow
 def test_files_are_changed_and_stay_files(targets: dict[str, Target]) -> None:
     for target in targets.values():
         for seed, name in target.choices[:3]:
