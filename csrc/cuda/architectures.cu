@@ -12,8 +12,8 @@ std::vector<int> architectures() { return {__CUDA_ARCH_LIST__}; }
 
 bool has_kernels_for(int device) {
   const DeviceGuard guard(device);
-  cudaFuncAttributes found{};
-  const cudaError_t error = cudaFuncGetAttributes(&found, probe);
+  cudaFuncAttributes attributes{};
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, probe);
   if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) {
     cudaGetLastError();  // forgets it
     return false;

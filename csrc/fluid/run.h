@@ -63,7 +63,7 @@ int64_t simulate(const Batch& given) {
   batch.graphs.follower_offsets = followers.offsets();
   batch.graphs.followers = followers.tasks();
 
-  const int64_t bytes = most_bytes<StateBytes>(batch);
+  const int64_t bytes = max_bytes<StateBytes>(batch);
   const int64_t* rounds = nullptr;
 #ifdef TOPOFLOW_ON_GPU
   const ByRounds blocks(batch);
@@ -71,7 +71,7 @@ int64_t simulate(const Batch& given) {
   if (blocks.all()) return bytes;
   rounds = blocks.needs();
 #endif
-  const int64_t hot = most_bytes<HotBytes>(batch);
+  const int64_t hot = max_bytes<HotBytes>(batch);
   const Launch how = launch<RunWorld>(batch.worlds, bytes, batch.budget, batch.threads, hot);
   const Array<std::byte> memory(how.teams * bytes);
   for_each_team(batch.worlds, how, RunWorld{batch, rounds, memory.data(), bytes}, stream);

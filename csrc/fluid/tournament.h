@@ -54,7 +54,7 @@ struct Tournament {
     const int32_t playing = all ? blocks() : again.count(team);
     if (playing > 0) {
       const auto block = [&](int32_t i) { return all ? i : again[i]; };
-      team.min_of_each(
+      team.min_of_rows(
           playing, [&](int32_t i) { return Keys{key + (block(i) << log), size(block(i))}; },
           [&](int32_t i, double low) {
             winner[block(i)] = low;

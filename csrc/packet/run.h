@@ -125,9 +125,9 @@ struct Run {
 template <class Kind>
 int64_t run_kind(const PacketBatch& batch) {
   const DeviceGuard guard(batch.device);
-  if (most_bytes<IsOfKind<Kind>>(batch) == 0) return 0;
+  if (max_bytes<IsOfKind<Kind>>(batch) == 0) return 0;
 #ifdef TOPOFLOW_ON_GPU
-  reserve_stack(first_stack<Run<Kind>>() + most_bytes<StackBytes>(batch));
+  reserve_stack(first_stack<Run<Kind>>() + max_bytes<StackBytes>(batch));
 #endif
   return run_worlds<Run<Kind>, StateBytes<Kind>>(batch);
 }
@@ -257,7 +257,7 @@ class Sharing {
  public:
   explicit Sharing(const PacketBatch& batch) : batch_(batch), bytes_(0) {
     if (batch.model.is_sst) return;  // a world of it has one thread
-    const int32_t all = most_teams<Run<PlainModel>>(0, batch.threads).teams;
+    const int32_t all = max_teams<Run<PlainModel>>(0, batch.threads).teams;
     threads_ = batch.worlds > 0 ? all / batch.worlds : 0;
     int32_t most = 0;
     for (int32_t world = 0; world < batch.worlds; ++world) {

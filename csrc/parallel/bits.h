@@ -21,7 +21,7 @@ DEVICE int32_t bits(uint64_t word) {
   return static_cast<int32_t>(((word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u >> 56);
 #endif
 }
-// The same of six bits.
+// The number of bits set among the lowest six.
 DEVICE int32_t few_bits(uint32_t six) {
 #if defined(TOPOFLOW_ON_GPU) || defined(__POPCNT__)
   return ::cuda::std::popcount(six);
@@ -33,47 +33,47 @@ DEVICE int32_t few_bits(uint32_t six) {
 #endif
 }
 // Bit i: number i of six is at most `most`.
-DEVICE uint32_t six_at_most(const int32_t* six, int32_t most) {
+DEVICE uint32_t six_at_most(const int32_t* six, int32_t limit) {
 #if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)  // compilers compare one at a time
   const auto above = [=](const int32_t* four) {
-    const __m128i found =
-        _mm_cmpgt_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(four)), _mm_set1_epi32(most));
-    return static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(found)));
+    const __m128i greater =
+        _mm_cmpgt_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(four)), _mm_set1_epi32(limit));
+    return static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(greater)));
   };
   return ~(above(six) | above(six + 2) << 2) & 0x3f;
 #else
-  uint32_t found = 0;
-  for (int32_t i = 0; i < 6; ++i) found |= uint32_t{six[i] <= most} << i;
-  return found;
+  uint32_t mask = 0;
+  for (int32_t i = 0; i < 6; ++i) mask |= uint32_t{six[i] <= limit} << i;
+  return mask;
 #endif
 }
-// Bit i: number i of four is equal to `one`.
-DEVICE uint32_t four_equal(const int32_t* four, int32_t one) {
+// Bit i: number i of four is equal to `value`.
+DEVICE uint32_t four_equal(const int32_t* four, int32_t value) {
 #if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
   const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(four));
-  return static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(all, _mm_set1_epi32(one)))));
+  return static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(all, _mm_set1_epi32(value)))));
 #else
-  uint32_t found = 0;
-  for (int32_t i = 0; i < 4; ++i) found |= uint32_t{four[i] == one} << i;
-  return found;
+  uint32_t mask = 0;
+  for (int32_t i = 0; i < 4; ++i) mask |= uint32_t{four[i] == value} << i;
+  return mask;
 #endif
 }
 constexpr int32_t kLargest = 0x7fffffff;
 // Sets those of four numbers to kLargest that are at most `most`; bit i: number i was. None may be negative.
-DEVICE uint32_t take_four(int32_t* four, int32_t most) {
+DEVICE uint32_t take_four(int32_t* four, int32_t limit) {
 #if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
   auto* const place = reinterpret_cast<__m128i*>(four);
-  const __m128i all = _mm_loadu_si128(place), above = _mm_cmpgt_epi32(all, _mm_set1_epi32(most));
+  const __m128i all = _mm_loadu_si128(place), above = _mm_cmpgt_epi32(all, _mm_set1_epi32(limit));
   _mm_storeu_si128(place, _mm_or_si128(all, _mm_andnot_si128(above, _mm_set1_epi32(kLargest))));
   return ~static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(above))) & 0xf;
 #else
-  uint32_t found = 0;
+  uint32_t mask = 0;
   for (int32_t i = 0; i < 4; ++i) {
-    const bool taken = four[i] <= most;
-    found |= uint32_t{taken} << i;
-    if (taken) four[i] = kLargest;
+    const bool is_within = four[i] <= limit;
+    mask |= uint32_t{is_within} << i;
+    if (is_within) four[i] = kLargest;
   }
-  return found;
+  return mask;
 #endif
 }
 // Bit n of the word becomes bit 0; n counts modulo 64.

@@ -14,22 +14,23 @@ namespace topoflow::BACKEND {
 // What a team shares before its fast memory.
 struct alignas(16) TeamMemory {
   double scratch[BlockTeam::kScratch];
-  int32_t taken;
+  int32_t next_job;
 };
 
-// B of what its teams keep().
+// B of the object that its teams keep().
 template <class Job>
-constexpr int64_t kKeptBytes = 0;
+constexpr int64_t kKeepBytes = 0;
 template <class Job>
   requires requires { Job::kShared; }
-constexpr int64_t kKeptBytes<Job> = (Job::kShared + 15) / 16 * 16;
+constexpr int64_t kKeepBytes<Job> = (Job::kShared + 15) / 16 * 16;
 
 template <class Job>
-constexpr bool kIsWarp = kKeptBytes<Job> > 0 && Job::kThreads == WarpTeam::kLanes;
+constexpr bool kIsWarp = kKeepBytes<Job> > 0 && Job::kThreads == WarpTeam::kLanes;
 
 // B of shared memory that a team of this job always has.
 template <class Job>
-constexpr int64_t kSharedBytes = (kIsWarp<Job> ? WarpTeam::kOwn : int64_t{sizeof(TeamMemory)}) + kKeptBytes<Job>;
+constexpr int64_t kSharedBytes =
+    (kIsWarp<Job> ? WarpTeam::kScratchBytes : int64_t{sizeof(TeamMemory)}) + kKeepBytes<Job>;
 
 // A multiprocessor has registers for kTeams of a job at once: left to nvcc, their number changes with any line of the
 // source (64 or 255 for packets).
@@ -37,22 +38,22 @@ template <class Job>
 __global__ void __launch_bounds__(Job::kThreads, Job::kTeams)
     run_warps(int32_t jobs, int32_t* next, bool fast, const __grid_constant__ Job job) {
   const WarpTeam team(shared_memory(), fast ? shared_memory() + kSharedBytes<Job> : nullptr);
-  for (int32_t mine = team.take(next); mine < jobs; mine = team.take(next))
-    job(team, static_cast<int32_t>(blockIdx.x), mine);
+  for (int32_t job_index = team.take(next); job_index < jobs; job_index = team.take(next))
+    job(team, static_cast<int32_t>(blockIdx.x), job_index);
 }
 
 template <class Job>
 __global__ void __launch_bounds__(Job::kThreads, Job::kTeams)
     run_blocks(int32_t jobs, int32_t* next, bool fast, const __grid_constant__ Job job) {
-  TeamMemory& own = *reinterpret_cast<TeamMemory*>(shared_memory());
-  const BlockTeam team(own.scratch, shared_memory() + sizeof(TeamMemory),
+  TeamMemory& memory = *reinterpret_cast<TeamMemory*>(shared_memory());
+  const BlockTeam team(memory.scratch, shared_memory() + sizeof(TeamMemory),
                        fast ? shared_memory() + kSharedBytes<Job> : nullptr);
   while (true) {
-    if (threadIdx.x == 0) own.taken = atomicAdd(next, 1);
+    if (threadIdx.x == 0) memory.next_job = atomicAdd(next, 1);
     __syncthreads();
-    const int32_t mine = team.get(&own.taken);
-    if (mine >= jobs) return;
-    job(team, static_cast<int32_t>(blockIdx.x), mine);
+    const int32_t job_index = team.get(&memory.next_job);
+    if (job_index >= jobs) return;
+    job(team, static_cast<int32_t>(blockIdx.x), job_index);
     __syncthreads();
   }
 }
@@ -68,9 +69,9 @@ auto* kernel_of() {
 // B of stack that a thread of the kernel takes where it begins, with all calls whose depth the compiler knows.
 template <class Job>
 int64_t first_stack() {
-  cudaFuncAttributes found;
-  check(cudaFuncGetAttributes(&found, kernel_of<Job>()));
-  return static_cast<int64_t>(found.localSizeBytes);
+  cudaFuncAttributes attributes;
+  check(cudaFuncGetAttributes(&attributes, kernel_of<Job>()));
+  return static_cast<int64_t>(attributes.localSizeBytes);
 }
 
 // How many teams run at once, and how much fast memory each of them gets: what it asks for, if a multiprocessor then
@@ -83,9 +84,9 @@ struct Launch {
 template <class Job>
 constexpr int kFastTeams = kIsWarp<Job> ? 8 : 1;
 
-// B of shared memory at most that a team of this job may have.
+// The most shared memory that a team of this job may have, in B.
 template <class Job>
-int most_shared() {
+int max_shared_bytes() {
   int device = 0, shared = 0, reserved = 0;
   check(cudaGetDevice(&device));
   check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
@@ -94,15 +95,15 @@ int most_shared() {
 }
 
 template <class Job>
-Launch most_teams(int64_t asked, int32_t) {
-  static_assert(Job::kThreads % 32 == 0 && Job::kThreads <= 32 * kMostWarps);
+Launch max_teams(int64_t fast_bytes, int32_t) {
+  static_assert(Job::kThreads % 32 == 0 && Job::kThreads <= 32 * kMaxWarps);
   int device = 0, processors = 0, blocks = 0;
   check(cudaGetDevice(&device));
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-  const int most = most_shared<Job>();
-  const int64_t fast = kSharedBytes<Job> + asked <= most ? asked : 0;
+  const int max_shared = max_shared_bytes<Job>();
+  const int64_t fast = kSharedBytes<Job> + fast_bytes <= max_shared ? fast_bytes : 0;
   // The same limit for all: a launch from another thread of the host must not find one that is lower than it needs.
-  check(cudaFuncSetAttribute(kernel_of<Job>(), cudaFuncAttributeMaxDynamicSharedMemorySize, most));
+  check(cudaFuncSetAttribute(kernel_of<Job>(), cudaFuncAttributeMaxDynamicSharedMemorySize, max_shared));
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel_of<Job>(), Job::kThreads,
                                                       kSharedBytes<Job> + fast));
   return {processors * (blocks > 0 ? blocks : 1), fast};
@@ -110,11 +111,11 @@ Launch most_teams(int64_t asked, int32_t) {
 
 // Runs job(team, place, i) for every i < jobs, in order of i; no two teams have the same place < teams at once.
 template <class Job>
-void for_each_team(int32_t jobs, const Launch& how, const Job& job, Stream stream) {
+void for_each_team(int32_t jobs, const Launch& config, const Job& job, Stream stream) {
   const Array<int32_t> next(1);
   check(cudaMemsetAsync(next.data(), 0, sizeof(int32_t), stream));
-  start(kernel_of<Job>(), how.teams, Job::kThreads, kSharedBytes<Job> + how.fast, stream, jobs, next.data(),
-        how.fast > 0, job);
+  start(kernel_of<Job>(), config.teams, Job::kThreads, kSharedBytes<Job> + config.fast, stream, jobs, next.data(),
+        config.fast > 0, job);
   check(cudaStreamSynchronize(stream));
 }
 
@@ -125,7 +126,7 @@ struct Launch {
 };
 
 template <class Job>
-Launch most_teams(int64_t, [[maybe_unused]] int32_t threads) {
+Launch max_teams(int64_t, [[maybe_unused]] int32_t threads) {
 #ifdef _OPENMP
   return {threads > 0 ? threads : omp_get_max_threads()};
 #else
@@ -135,8 +136,8 @@ Launch most_teams(int64_t, [[maybe_unused]] int32_t threads) {
 
 // Runs job(team, place, i) for every i < jobs, in order of i; no two teams have the same place < teams at once.
 template <class Job>
-void for_each_team(int32_t jobs, [[maybe_unused]] const Launch& how, const Job& job, Stream) {
-#pragma omp parallel for schedule(dynamic, 1) num_threads(how.teams)
+void for_each_team(int32_t jobs, [[maybe_unused]] const Launch& config, const Job& job, Stream) {
+#pragma omp parallel for schedule(dynamic, 1) num_threads(config.teams)
   for (int32_t i = 0; i < jobs; ++i) {
 #ifdef _OPENMP
     job(ThreadTeam(), omp_get_thread_num(), i);
@@ -152,11 +153,11 @@ void for_each_team(int32_t jobs, [[maybe_unused]] const Launch& how, const Job& 
 // a GPU's fast memory, where that has room; on a CPU `threads` of them, 0: one per core.
 template <class Job>
 Launch launch(int32_t jobs, int64_t bytes, int64_t budget, int32_t threads, int64_t fast = 0) {
-  Launch how = most_teams<Job>(fast, threads);
+  Launch config = max_teams<Job>(fast, threads);
   const int64_t fitting = bytes > 0 && budget / bytes < jobs ? budget / bytes : jobs;
-  if (how.teams > fitting) how.teams = static_cast<int32_t>(fitting);
-  if (how.teams < 1) how.teams = 1;
-  return how;
+  if (config.teams > fitting) config.teams = static_cast<int32_t>(fitting);
+  if (config.teams < 1) config.teams = 1;
+  return config;
 }
 
 }  // namespace topoflow::BACKEND

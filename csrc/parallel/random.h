@@ -21,20 +21,20 @@ struct Words {
 
 // The words of N counters, whose first words follow each other.
 template <int N>
-DEVICE void philox(const Words& first, uint32_t one, uint32_t two, Words* words) {
+DEVICE void philox(const Words& first, uint32_t key0, uint32_t key1, Words* words) {
   uint32_t a[N], b[N], c[N], d[N];
   for (int i = 0; i < N; ++i)
     a[i] = first.word[0] + i, b[i] = first.word[1], c[i] = first.word[2], d[i] = first.word[3];
   for (int round = 0; round < 10; ++round) {
     for (int i = 0; i < N; ++i) {
-      const uint64_t left = uint64_t{0xD2511F53} * a[i], right = uint64_t{0xCD9E8D57} * c[i];
-      a[i] = static_cast<uint32_t>(right >> 32) ^ b[i] ^ one;
-      b[i] = static_cast<uint32_t>(right);
-      c[i] = static_cast<uint32_t>(left >> 32) ^ d[i] ^ two;
-      d[i] = static_cast<uint32_t>(left);
+      const uint64_t product_a = uint64_t{0xD2511F53} * a[i], product_c = uint64_t{0xCD9E8D57} * c[i];
+      a[i] = static_cast<uint32_t>(product_c >> 32) ^ b[i] ^ key0;
+      b[i] = static_cast<uint32_t>(product_c);
+      c[i] = static_cast<uint32_t>(product_a >> 32) ^ d[i] ^ key1;
+      d[i] = static_cast<uint32_t>(product_a);
     }
-    one += 0x9E3779B9;
-    two += 0xBB67AE85;
+    key0 += 0x9E3779B9;
+    key1 += 0xBB67AE85;
   }
   for (int i = 0; i < N; ++i) words[i] = {{a[i], b[i], c[i], d[i]}};
 }
@@ -44,8 +44,8 @@ DEVICE void philox(const Words& first, uint32_t one, uint32_t two, Words* words)
 // The same of 2 N counters, side by side: each register has one word of two of them, in lanes of 64 bits whose upper
 // halves mean nothing, as products are of lower halves.
 template <int N>
-void philox_in_pairs(const Words& first, uint32_t one, uint32_t two, Words* words) {
-  const __m128i left = _mm_set1_epi64x(0xD2511F53), right = _mm_set1_epi64x(0xCD9E8D57);
+void philox_in_pairs(const Words& first, uint32_t key0, uint32_t key1, Words* words) {
+  const __m128i multiplier_a = _mm_set1_epi64x(0xD2511F53), multiplier_c = _mm_set1_epi64x(0xCD9E8D57);
   __m128i a[N], b[N], c[N], d[N];
   for (int i = 0; i < N; ++i) {
     a[i] = _mm_set_epi64x(first.word[0] + 2 * i + 1, first.word[0] + 2 * i);
@@ -55,16 +55,16 @@ void philox_in_pairs(const Words& first, uint32_t one, uint32_t two, Words* word
   }
 #pragma GCC unroll 10
   for (int round = 0; round < 10; ++round) {
-    const __m128i first_key = _mm_set1_epi64x(one), second_key = _mm_set1_epi64x(two);
+    const __m128i first_key = _mm_set1_epi64x(key0), second_key = _mm_set1_epi64x(key1);
     for (int i = 0; i < N; ++i) {
-      const __m128i product_a = _mm_mul_epu32(a[i], left), product_c = _mm_mul_epu32(c[i], right);
+      const __m128i product_a = _mm_mul_epu32(a[i], multiplier_a), product_c = _mm_mul_epu32(c[i], multiplier_c);
       a[i] = _mm_xor_si128(_mm_xor_si128(_mm_srli_epi64(product_c, 32), b[i]), first_key);
       b[i] = product_c;
       c[i] = _mm_xor_si128(_mm_xor_si128(_mm_srli_epi64(product_a, 32), d[i]), second_key);
       d[i] = product_a;
     }
-    one += 0x9E3779B9;
-    two += 0xBB67AE85;
+    key0 += 0x9E3779B9;
+    key1 += 0xBB67AE85;
   }
   for (int i = 0; i < N; ++i) {
     const __m128i ab = _mm_unpacklo_epi32(a[i], b[i]), cd = _mm_unpacklo_epi32(c[i], d[i]);
@@ -75,15 +75,15 @@ void philox_in_pairs(const Words& first, uint32_t one, uint32_t two, Words* word
 }
 
 template <>
-inline void philox<4>(const Words& first, uint32_t one, uint32_t two, Words* words) {
-  philox_in_pairs<2>(first, one, two, words);
+inline void philox<4>(const Words& first, uint32_t key0, uint32_t key1, Words* words) {
+  philox_in_pairs<2>(first, key0, key1, words);
 }
 
 #endif
 
-DEVICE Words philox(const Words& counter, uint32_t one, uint32_t two) {
+DEVICE Words philox(const Words& counter, uint32_t key0, uint32_t key1) {
   Words words;
-  philox<1>(counter, one, two, &words);
+  philox<1>(counter, key0, key1, &words);
   return words;
 }
 
@@ -110,11 +110,12 @@ struct Philox {
   HD double uniform(uint64_t n, uint64_t high, uint64_t highest) const {
     uint64_t counter[4] = {1 + n / 4, 0, high, highest}, key[2] = {this->key[0], this->key[1]};
     for (int round = 0; round < kRounds; ++round) {
-      const Product one = product(0xD2E7470EE14C6C93u, counter[0]), other = product(0xCA5A826395121157u, counter[2]);
-      counter[0] = other.high ^ counter[1] ^ key[0];
-      counter[1] = other.low;
-      counter[2] = one.high ^ counter[3] ^ key[1];
-      counter[3] = one.low;
+      const Product product0 = product(0xD2E7470EE14C6C93u, counter[0]),
+                    product2 = product(0xCA5A826395121157u, counter[2]);
+      counter[0] = product2.high ^ counter[1] ^ key[0];
+      counter[1] = product2.low;
+      counter[2] = product0.high ^ counter[3] ^ key[1];
+      counter[3] = product0.low;
       key[0] += 0x9E3779B97F4A7C15u;
       key[1] += 0xBB67AE8584CAA73Bu;
     }

@@ -20,8 +20,8 @@ struct Tabulate {
   int32_t n;
 
   DEVICE void operator()(const Team auto& team, int32_t, int32_t part) const {
-    const int32_t first = part * kValues, left = n - first;
-    team.for_each(left < kValues ? left : kValues, [&](int32_t i) { values[first + i] = f(first + i); });
+    const int32_t first = part * kValues, remaining = n - first;
+    team.for_each(remaining < kValues ? remaining : kValues, [&](int32_t i) { values[first + i] = f(first + i); });
   }
 };
 

@@ -63,7 +63,7 @@ class ThreadsFor {
 
 #endif
 
-int64_t most_of(const int64_t* numbers, int64_t n, Stream stream) {
+int64_t max_of(const int64_t* numbers, int64_t n, Stream stream) {
   const ThreadsFor threads(n);
   return thrust::reduce(policy(stream), numbers, numbers + n, int64_t{0}, thrust::maximum<int64_t>());
 }

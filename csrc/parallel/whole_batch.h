@@ -6,8 +6,8 @@
 
 namespace topoflow::BACKEND {
 
-// The most of n numbers that are not negative; of none: 0.
-int64_t most_of(const int64_t* numbers, int64_t n, Stream stream);
+// The largest of n numbers that are not negative; of none: 0.
+int64_t max_of(const int64_t* numbers, int64_t n, Stream stream);
 
 // Writes the row of each entry into row [entries]. Row r has the entries offsets[r] to offsets[r + 1], offsets[0] = 0.
 void rows_of(const int64_t* offsets, int64_t rows, int64_t entries, int32_t* row, Stream stream);

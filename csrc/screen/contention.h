@@ -159,7 +159,7 @@ class Contention {
         if (loads_.crosses(edge)) move(team, layer, clock_, s_.source[edge], awaited(s_.source[edge]));
     } else {  // a warp follows all samples along an edge
       const int32_t* from = loads_.hosts(layer);
-      team.largest_of_each(
+      team.max_of_rows(
           static_cast<int32_t>(end - first), s_.servers,
           [=, this, &team](int32_t row, int32_t i) {
             const int32_t source = s_.source[first + row];

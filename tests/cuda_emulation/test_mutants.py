@@ -121,7 +121,7 @@ MUTANTS = {
     "a wait left out": Mutant(
         "bound",
         "parallel/launch.h",
-        r"(taken = atomicAdd\(next, 1\);\n) *__syncthreads\(\);\n",
+        r"(next_job = atomicAdd\(next, 1\);\n) *__syncthreads\(\);\n",
         r"\1",
         "race in shared memory",
     ),

@@ -80,12 +80,12 @@ struct IsZero {
 };
 
 ByRounds::ByRounds(const Batch& batch) : needs_(batch.worlds), stream_(to_stream(batch.stream)) {
-  const int64_t room = most_shared<RunByRounds>() - kSharedBytes<RunByRounds>;
+  const int64_t room = max_shared_bytes<RunByRounds>() - kSharedBytes<RunByRounds>;
   tabulate(batch.worlds, RoundsBytes{batch, room}, needs_.data(), batch.threads, stream_);
-  most_ = most_of(needs_.data(), batch.worlds, stream_);
+  most_ = max_of(needs_.data(), batch.worlds, stream_);
   const Array<int64_t> others(batch.worlds);
   tabulate(batch.worlds, IsZero{needs_.data()}, others.data(), batch.threads, stream_);
-  all_ = most_of(others.data(), batch.worlds, stream_) == 0;
+  all_ = max_of(others.data(), batch.worlds, stream_) == 0;
 }
 
 void ByRounds::run(const Batch& batch, int64_t bytes) const {

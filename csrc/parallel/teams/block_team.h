@@ -5,15 +5,16 @@
 
 namespace topoflow::BACKEND {
 
-constexpr int kMostWarps = 8;  // of a team
+constexpr int kMaxWarps = 8;  // of a team
 
 class BlockTeam : public DeviceTeam<BlockTeam> {
  public:
   static constexpr int kWords = 4;  // of a sum
-  static constexpr int kScratch = (2 * kWords + 1) * kMostWarps;
+  static constexpr int kScratch = (2 * kWords + 1) * kMaxWarps;
 
   // `scratch` [kScratch] is shared by the team.
-  __device__ BlockTeam(double* scratch, std::byte* kept, std::byte* fast) : DeviceTeam(kept, fast), scratch_(scratch) {}
+  __device__ BlockTeam(double* scratch, std::byte* shared, std::byte* fast)
+      : DeviceTeam(shared, fast), scratch_(scratch) {}
 
   // Until all threads are here.
   __device__ void wait() const { __syncthreads(); }
@@ -33,31 +34,31 @@ class BlockTeam : public DeviceTeam<BlockTeam> {
     __syncthreads();
   }
 
-  // Where this thread, if it wants one, has a place of its own among those that are counted by `to`.
+  // The place that this thread claims, if it wants one, among those that `to` counts.
   __device__ int32_t claim(bool wants, int32_t* to) const {
-    const unsigned found = __ballot_sync(kAll, wants);
-    if (found == 0) return 0;
+    const unsigned wanting_lanes = __ballot_sync(kAll, wants);
+    if (wanting_lanes == 0) return 0;
     int32_t first = 0;
-    if (lane() == 0) first = atomicAdd(to, __popc(found));
-    return __shfl_sync(kAll, first, 0) + __popc(found & ((1u << lane()) - 1));
+    if (lane() == 0) first = atomicAdd(to, __popc(wanting_lanes));
+    return __shfl_sync(kAll, first, 0) + __popc(wanting_lanes & ((1u << lane()) - 1));
   }
 
   // Calls f(i) with the whole team for every i < n that is wanted, in order. f does not call this.
   template <class Wanted, class F>
   __device__ void for_those(int32_t n, const Wanted& wanted, const F& f) const {
-    auto* const found = reinterpret_cast<unsigned*>(scratch_ + 2 * kMostWarps * kWords);
+    auto* const wanted_lanes = reinterpret_cast<unsigned*>(scratch_ + 2 * kMaxWarps * kWords);
     const auto step = static_cast<int32_t>(blockDim.x), me = static_cast<int32_t>(threadIdx.x);
 #pragma unroll 1
     for (int32_t first = 0; first < n; first += step) {
-      const unsigned mine = __ballot_sync(kAll, first + me < n && wanted(first + me));
-      __syncthreads();  // until all have read what was found before, and what f writes
-      if (lane() == 0) found[me / 32] = mine;
+      const unsigned my_lanes = __ballot_sync(kAll, first + me < n && wanted(first + me));
+      __syncthreads();  // until all have read the lanes of the last round, and what f writes
+      if (lane() == 0) wanted_lanes[me / 32] = my_lanes;
       __syncthreads();
 #pragma unroll 1
       for (int32_t begin = first; begin < n && begin < first + step; begin += 32)
 #pragma unroll 1
-        for (unsigned rest = found[(begin - first) / 32]; rest != 0; rest &= rest - 1)
-          f(begin + __ffs(static_cast<int>(rest)) - 1);
+        for (unsigned remaining = wanted_lanes[(begin - first) / 32]; remaining != 0; remaining &= remaining - 1)
+          f(begin + __ffs(static_cast<int>(remaining)) - 1);
     }
   }
 
@@ -69,8 +70,8 @@ class BlockTeam : public DeviceTeam<BlockTeam> {
       lowest = value < lowest ? value : lowest;
     }
     auto* const parts = reinterpret_cast<uint64_t*>(next_scratch());
-    const uint64_t mine = lowest_of_warp(ordered_bits(lowest));
-    if (lane() == 0) parts[threadIdx.x / 32] = mine;
+    const uint64_t lowest_bits = lowest_of_warp(ordered_bits(lowest));
+    if (lane() == 0) parts[threadIdx.x / 32] = lowest_bits;
     __syncthreads();
     const auto warps = static_cast<int32_t>(blockDim.x / 32);
     return from_ordered_bits(lowest_of_warp(parts[lane() < warps ? lane() : 0]));
@@ -82,7 +83,7 @@ class BlockTeam : public DeviceTeam<BlockTeam> {
 
   // Calls put(i, the lowest of row(i)) for i < n.
   template <class Row, class Put>
-  __device__ void min_of_each(int32_t n, const Row& row, const Put& put) const {
+  __device__ void min_of_rows(int32_t n, const Row& row, const Put& put) const {
     lowest_of_rows(static_cast<int32_t>(threadIdx.x), static_cast<int32_t>(blockDim.x), n, row, put);
     __syncthreads();
   }
@@ -110,16 +111,16 @@ class BlockTeam : public DeviceTeam<BlockTeam> {
     return total;
   }
 
-  // The first i < n for which found(i), n when there is none.
+  // The first i < n for which predicate(i), n when there is none.
   template <class F>
-  __device__ int32_t first(int32_t n, F found) const {
-    const double i = min(n, [&](int32_t j) { return found(j) ? static_cast<double>(j) : kInfinity; });
+  __device__ int32_t first(int32_t n, F predicate) const {
+    const double i = min(n, [&](int32_t j) { return predicate(j) ? static_cast<double>(j) : kInfinity; });
     return i < n ? static_cast<int32_t>(i) : n;
   }
 
   // g(row, the largest of f(row, 0), .. f(row, n - 1) and 0) for each row < rows, by one thread.
   template <class F, class G>
-  __device__ void largest_of_each(int32_t rows, int32_t n, F f, G g) const {
+  __device__ void max_of_rows(int32_t rows, int32_t n, F f, G g) const {
     for (int32_t row = threadIdx.x / 32; row < rows; row += blockDim.x / 32) {
       double largest = 0;
       for (int32_t i = lane(); i < n; i += 32) largest = fmax(largest, f(row, i));
@@ -130,7 +131,7 @@ class BlockTeam : public DeviceTeam<BlockTeam> {
     __syncthreads();
   }
 
-  // What is at `from` is at `to` as well.
+  // Copies n values.
   template <class T>
   __device__ void copy(int32_t n, const T* from, T* to) const {
     for_each(n, [=](int32_t i) { to[i] = from[i]; });
@@ -138,9 +139,9 @@ class BlockTeam : public DeviceTeam<BlockTeam> {
 
   template <class F>
   __device__ bool any(int32_t n, F f) const {
-    int found = 0;
-    for (int32_t i = threadIdx.x; i < n; i += blockDim.x) found |= f(i);
-    return __syncthreads_or(found) != 0;
+    int any_true = 0;
+    for (int32_t i = threadIdx.x; i < n; i += blockDim.x) any_true |= f(i);
+    return __syncthreads_or(any_true) != 0;
   }
 
   template <class T>
@@ -156,10 +157,10 @@ class BlockTeam : public DeviceTeam<BlockTeam> {
   }
 
  private:
-  // For what warps found: another one than the last time, which threads may still read.
+  // Scratch memory for the results of warps: not that of the last call, which threads may still read.
   __device__ double* next_scratch() const {
     second_ = !second_;
-    return scratch_ + second_ * kMostWarps * kWords;
+    return scratch_ + second_ * kMaxWarps * kWords;
   }
 
   double* scratch_;

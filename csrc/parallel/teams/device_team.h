@@ -8,24 +8,24 @@
 
 namespace topoflow::BACKEND {
 
-// `Own` is the team: it has wait(), for_each() and for_those().
-template <class Own>
+// `Derived` is the team: it has wait(), for_each() and for_those().
+template <class Derived>
 class DeviceTeam {
  public:
   static constexpr bool kAlone = false;
 
-  // `kept`: shared memory where keep() has room; `fast`: more of it, or null.
-  __device__ DeviceTeam(std::byte* kept, std::byte* fast) : kept_(kept), fast_(fast) {}
+  // `shared`: shared memory where keep() has room; `fast`: more of it, or null.
+  __device__ DeviceTeam(std::byte* shared, std::byte* fast) : shared_(shared), fast_(fast) {}
 
   __device__ std::byte* fast() const { return fast_; }
 
-  // What all threads read. They no longer read what was kept before.
+  // Makes a T that all threads read. They no longer read the one that was made before.
   template <class T, class... Arguments>
   __device__ T& keep(const Arguments&... arguments) const {
-    own().wait();
-    once([&] { new (kept_) T(arguments...); });
-    own().wait();
-    return *static_cast<T*>(Shared<T>(reinterpret_cast<T*>(kept_)));
+    derived().wait();
+    once([&] { new (shared_) T(arguments...); });
+    derived().wait();
+    return *static_cast<T*>(Shared<T>(reinterpret_cast<T*>(shared_)));
   }
 
   // Calls f once; the team has seen its effects after the next of its functions that waits.
@@ -38,20 +38,20 @@ class DeviceTeam {
   template <class T>
   __device__ void set(T* to, const std::type_identity_t<T>& value) const {
     once([&] { *to = value; });
-    own().wait();
+    derived().wait();
   }
 
   // Calls f(i), with all threads or with the whole team, for each i < n whose value is at most `limit`. f writes no
   // value of another i.
   template <class F>
   __device__ void for_each_up_to(int32_t n, const double* values, double limit, const F& f) const {
-    own().for_each(n, [&](int32_t i) {
+    derived().for_each(n, [&](int32_t i) {
       if (values[i] <= limit) f(i);
     });
   }
   template <class F>
   __device__ void for_those_up_to(int32_t n, const double* values, double limit, const F& f) const {
-    own().for_those(n, [&](int32_t i) { return values[i] <= limit; }, f);
+    derived().for_those(n, [&](int32_t i) { return values[i] <= limit; }, f);
   }
 
   // These return what was there before.
@@ -72,9 +72,9 @@ class DeviceTeam {
   __device__ static int32_t lane() { return static_cast<int32_t>(threadIdx.x % 32); }
 
  private:
-  __device__ const Own& own() const { return static_cast<const Own&>(*this); }
+  __device__ const Derived& derived() const { return static_cast<const Derived&>(*this); }
 
-  std::byte *kept_, *fast_;
+  std::byte *shared_, *fast_;
 };
 
 }  // namespace topoflow::BACKEND

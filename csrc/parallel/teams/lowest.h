@@ -65,9 +65,9 @@ DEVICE double lowest_above(int32_t n, const double* values, double floor) {
 }
 
 #if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
-// Bit i is set where value i of eight is at most the limit, which both numbers of `most` are.
-inline uint32_t eight_up_to(const double* values, __m128d most) {
-  const auto two = [=](int32_t i) { return _mm_movemask_pd(_mm_cmple_pd(_mm_loadu_pd(values + i), most)) << i; };
+// Bit i is set where value i of eight is at most the limit, which both numbers of `limits` are.
+inline uint32_t eight_up_to(const double* values, __m128d limits) {
+  const auto two = [=](int32_t i) { return _mm_movemask_pd(_mm_cmple_pd(_mm_loadu_pd(values + i), limits)) << i; };
   return static_cast<uint32_t>(two(0) | two(2) | two(4) | two(6));
 }
 #endif
@@ -77,9 +77,9 @@ template <class F>
 DEVICE void for_each_up_to(int32_t n, const double* values, double limit, const F& f) {
   int32_t i = 0;
 #if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
-  const __m128d most = _mm_set1_pd(limit);
+  const __m128d limits = _mm_set1_pd(limit);
   for (; i + 8 <= n; i += 8)
-    for (uint32_t those = eight_up_to(values + i, most); those != 0; those &= those - 1) f(i + lowest_bit(those));
+    for (uint32_t mask = eight_up_to(values + i, limits); mask != 0; mask &= mask - 1) f(i + lowest_bit(mask));
 #endif
   for (; i < n; ++i)
     if (values[i] <= limit) f(i);
@@ -89,22 +89,22 @@ DEVICE void for_each_up_to(int32_t n, const double* values, double limit, const 
 DEVICE int32_t first_up_to(int32_t n, const double* values, double limit) {
   int32_t i = 0;
 #if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
-  const __m128d most = _mm_set1_pd(limit);
+  const __m128d limits = _mm_set1_pd(limit);
   for (; i + 8 <= n; i += 8)
-    if (const uint32_t those = eight_up_to(values + i, most)) return i + lowest_bit(those);
+    if (const uint32_t mask = eight_up_to(values + i, limits)) return i + lowest_bit(mask);
 #endif
   while (i < n && !(values[i] <= limit)) ++i;
   return i;
 }
 
 #ifdef TOPOFLOW_ON_GPU
-// Of 64 bits of each lane of a warp, by the two words that it compares at once.
-__device__ inline uint64_t lowest_of_warp(uint64_t mine) {
+// The lowest of the 64-bit values of a warp's lanes, whose halves are compared one after the other.
+__device__ inline uint64_t lowest_of_warp(uint64_t value) {
   constexpr unsigned kAll = 0xffffffffu;
-  const auto high = static_cast<unsigned>(mine >> 32), low = static_cast<unsigned>(mine);
-  const unsigned top = __reduce_min_sync(kAll, high);
-  const unsigned rest = __reduce_min_sync(kAll, high == top ? low : kAll);
-  return uint64_t{top} << 32 | rest;
+  const auto high = static_cast<unsigned>(value >> 32), low = static_cast<unsigned>(value);
+  const unsigned min_high = __reduce_min_sync(kAll, high);
+  const unsigned min_low = __reduce_min_sync(kAll, high == min_high ? low : kAll);
+  return uint64_t{min_high} << 32 | min_low;
 }
 // Bits in the order of the numbers, which may be negative.
 __device__ inline uint64_t ordered_bits(double value) {
@@ -114,9 +114,9 @@ __device__ inline uint64_t ordered_bits(double value) {
 __device__ inline double from_ordered_bits(uint64_t bits) {
   return __longlong_as_double(static_cast<long long>(bits >> 63 ? bits & ~(uint64_t{1} << 63) : ~bits));
 }
-__device__ inline double lowest_number(double mine) {  // not negative
+__device__ inline double lowest_number(double value) {  // not negative
   return __longlong_as_double(
-      static_cast<long long>(lowest_of_warp(static_cast<uint64_t>(__double_as_longlong(mine)))));
+      static_cast<long long>(lowest_of_warp(static_cast<uint64_t>(__double_as_longlong(value)))));
 }
 
 // Calls put(i, the lowest of row(i)) for i < n, by the threads of whole warps. Four lanes read a row, so that a warp

@@ -13,7 +13,7 @@ class ThreadTeam {
 
   DEVICE std::byte* fast() const { return nullptr; }
 
-  // What all threads of the team read.
+  // Makes a T that all threads of the team read.
   template <class T, class... Arguments>
   DEVICE T keep(const Arguments&... arguments) const {
     return T(arguments...);
@@ -64,7 +64,7 @@ class ThreadTeam {
 
   // Calls put(i, the lowest of row(i)) for i < n.
   template <class Row, class Put>
-  DEVICE void min_of_each(int32_t n, const Row& row, const Put& put) const {
+  DEVICE void min_of_rows(int32_t n, const Row& row, const Put& put) const {
     for (int32_t i = 0; i < n; ++i) {
       const auto values = row(i);
       put(i, lowest_of(values.size, values.first));
@@ -87,11 +87,11 @@ class ThreadTeam {
     return total;
   }
 
-  // The first i < n for which found(i), n when there is none.
+  // The first i < n for which predicate(i), n when there is none.
   template <class F>
-  DEVICE int32_t first(int32_t n, F found) const {
+  DEVICE int32_t first(int32_t n, F predicate) const {
     int32_t i = 0;
-    while (i < n && !found(i)) ++i;
+    while (i < n && !predicate(i)) ++i;
     return i;
   }
 
@@ -100,7 +100,7 @@ class ThreadTeam {
     return BACKEND::first_up_to(n, values, limit);
   }
 
-  // What is at `from` is at `to` as well.
+  // Copies n values.
   template <class T>
   DEVICE void copy(int32_t n, const T* from, T* to) const {
     memcpy(to, from, n * sizeof(T));
@@ -133,9 +133,9 @@ class ThreadTeam {
 
   template <class F>
   DEVICE bool any(int32_t n, F f) const {
-    bool found = false;
-    for (int32_t i = 0; i < n; ++i) found |= f(i);
-    return found;
+    bool any_true = false;
+    for (int32_t i = 0; i < n; ++i) any_true |= f(i);
+    return any_true;
   }
 
   template <class T>
@@ -185,15 +185,15 @@ class ThreadTeam {
     // The lowest of the others, where key `place` is the lowest, `low`.
     DEVICE double others(int32_t place, double low) {
       block_ = place >> log_;
-      rest_ = lowest_above(size(block_), key_ + (block_ << log_), low);
-      const double others = lowest_above(blocks_, winner_, low);
-      return rest_ < others ? rest_ : others;
+      others_in_block_ = lowest_above(size(block_), key_ + (block_ << log_), low);
+      const double other_blocks = lowest_above(blocks_, winner_, low);
+      return others_in_block_ < other_blocks ? others_in_block_ : other_blocks;
     }
 
     // After others().
     DEVICE void replace(int32_t place, double key) {
       key_[place] = key;
-      winner_[block_] = key < rest_ ? key : rest_;
+      winner_[block_] = key < others_in_block_ ? key : others_in_block_;
     }
 
    private:
@@ -202,7 +202,7 @@ class ThreadTeam {
     }
 
     double *key_, *winner_;
-    double rest_ = kInfinity;
+    double others_in_block_ = kInfinity;
     int32_t n_, log_ = 2, blocks_, block_ = 0;
   };
 };

@@ -12,11 +12,11 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
   static constexpr int32_t kPicked = 2 * kLanes;  // items that pick() looks at at once
 
   // B of shared memory that a team has for itself.
-  static constexpr int64_t kOwn = 2 * kPicked * sizeof(int32_t);
+  static constexpr int64_t kScratchBytes = 2 * kPicked * sizeof(int32_t);
 
-  // `own`: kOwn bytes of shared memory, and after them what keep() makes. `fast`: more of it, or null.
-  __device__ WarpTeam(std::byte* own, std::byte* fast)
-      : DeviceTeam(own + kOwn, fast), picked_(reinterpret_cast<int32_t*>(own)) {}
+  // `scratch`: kScratchBytes of shared memory, and after them what keep() makes. `fast`: more of it, or null.
+  __device__ WarpTeam(std::byte* scratch, std::byte* fast)
+      : DeviceTeam(scratch + kScratchBytes, fast), picked_(reinterpret_cast<int32_t*>(scratch)) {}
 
   // The number of the next job of a launch.
   __device__ int32_t take(int32_t* next) const { return __shfl_sync(kAll, lane() == 0 ? atomicAdd(next, 1) : 0, 0); }
@@ -52,10 +52,10 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
 #pragma unroll 1
     for (int32_t first = 0; first < n; first += kLanes) {
       const int32_t i = first + lane();
-      unsigned found = __ballot_sync(kAll, i < n && wanted(i));
-      if (found != 0) __syncwarp();  // until no lane reads what f writes
+      unsigned wanted_lanes = __ballot_sync(kAll, i < n && wanted(i));
+      if (wanted_lanes != 0) __syncwarp();  // until no lane reads what f writes
 #pragma unroll 1
-      for (; found != 0; found &= found - 1) f(first + __ffs(static_cast<int>(found)) - 1);
+      for (; wanted_lanes != 0; wanted_lanes &= wanted_lanes - 1) f(first + __ffs(static_cast<int>(wanted_lanes)) - 1);
     }
   }
 
@@ -75,7 +75,7 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
 
   // Calls put(i, the lowest of row(i)) for i < n.
   template <class Row, class Put>
-  __device__ void min_of_each(int32_t n, const Row& row, const Put& put) const {
+  __device__ void min_of_rows(int32_t n, const Row& row, const Put& put) const {
     lowest_of_rows(lane(), kLanes, n, row, put);
     __syncwarp();
   }
@@ -91,8 +91,8 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
     } else {
       long long word[sizeof(total) / sizeof(long long)];
       memcpy(word, &total, sizeof(total));
-      for (long long& each : word)
-        for (int32_t step = kLanes / 2; step > 0; step /= 2) each += __shfl_xor_sync(kAll, each, step);
+      for (long long& number : word)
+        for (int32_t step = kLanes / 2; step > 0; step /= 2) number += __shfl_xor_sync(kAll, number, step);
       memcpy(&total, word, sizeof(total));
     }
     return total;
@@ -106,15 +106,15 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
     return __reduce_add_sync(kAll, total);
   }
 
-  // The first i < n for which found(i), n when there is none.
+  // The first i < n for which predicate(i), n when there is none.
   template <class F>
-  __device__ int32_t first(int32_t n, const F& found) const {
+  __device__ int32_t first(int32_t n, const F& predicate) const {
     int32_t at = n;
 #pragma unroll 1
     for (int32_t first = 0; first < n && at == n; first += kLanes) {
       const int32_t i = first + lane();
-      const unsigned here = __ballot_sync(kAll, i < n && found(i));
-      if (here != 0) at = first + __ffs(static_cast<int>(here)) - 1;
+      const unsigned wanted_lanes = __ballot_sync(kAll, i < n && predicate(i));
+      if (wanted_lanes != 0) at = first + __ffs(static_cast<int>(wanted_lanes)) - 1;
     }
     return at;
   }
@@ -128,7 +128,7 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
     return first(n, f) < n;
   }
 
-  // What is at `from` is at `to` as well.
+  // Copies n values.
   template <class T>
   __device__ void copy(int32_t n, const T* from, T* to) const {
     for_each(n, [=](int32_t i) { return from[i]; }, [=](int32_t i, const T& value) { to[i] = value; });
@@ -144,7 +144,7 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
     for (int32_t i = lane(); i - lane() < n; i += kPicked) {
       __builtin_assume(__isShared(picked));
       const int32_t j = i + kLanes;  // both are read before either is looked at: memory answers them at once
-      const int32_t one = item(least_of(i, n - 1)), two = item(least_of(j, n - 1));
+      const int32_t one = item(smaller_of(i, n - 1)), two = item(smaller_of(j, n - 1));
       const bool take_one = wanted(one) & (i < n), take_two = wanted(two) & (j < n);
       const unsigned ones = __ballot_sync(kAll, take_one), twos = __ballot_sync(kAll, take_two);
       const int32_t before = __popc(ones), count = before + __popc(twos);
@@ -154,9 +154,9 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
       __syncwarp();  // also until no lane reads what f writes
 #pragma unroll 1
       for (int32_t k = lane(); k < count; k += kLanes) {  // mostly once
-        const int32_t mine = picked[k];
-        list[size + k] = mine;
-        f(mine);
+        const int32_t picked_item = picked[k];
+        list[size + k] = picked_item;
+        f(picked_item);
       }
       size += count;
       picked = picked == picked_ ? picked_ + kPicked : picked_;  // others may still read what was picked
@@ -171,12 +171,12 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
     int32_t size = 0;
 #pragma unroll 1
     for (int32_t i = lane(); i - lane() < n; i += kLanes) {
-      const int32_t mine = i < n ? items[i] : 0;
-      const bool take = i < n && wanted(mine);
-      const unsigned taken = __ballot_sync(kAll, take);
+      const int32_t item = i < n ? items[i] : 0;
+      const bool take = i < n && wanted(item);
+      const unsigned wanted_lanes = __ballot_sync(kAll, take);
       __syncwarp();  // all have read what is written now
-      if (take) items[size + below(taken)] = mine;
-      size += __popc(taken);
+      if (take) items[size + below(wanted_lanes)] = item;
+      size += __popc(wanted_lanes);
     }
     __syncwarp();
     return size;
@@ -203,7 +203,7 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
       if (shared_)
         while (n > kLanes << log_) ++log_;
       const int32_t from = lane() << log_, step = shared_ ? 1 : kLanes;
-      const int32_t end = shared_ ? least_of(from + (1 << log_), n) : n;
+      const int32_t end = shared_ ? smaller_of(from + (1 << log_), n) : n;
 #pragma unroll 1
       for (int32_t i = from; i < end; i += step) {
         key_[i] = first(i);
@@ -215,8 +215,8 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
 
     // The lowest of the others, where key `place` is the lowest, `low`.
     __device__ double others(int32_t place, double low) {
-      mine_ = (place >> log_ & (kLanes - 1)) == lane();
-      rest_ = kInfinity;
+      is_owner_ = (place >> log_ & (kLanes - 1)) == lane();
+      others_lowest_ = kInfinity;
       if (shared_) return others_of_shared(place);
 #pragma unroll 1
       for (int32_t first = lane(); first - lane() < n_; first += kAhead * kLanes) {
@@ -225,16 +225,16 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
         for (int32_t k = 0; k < kAhead; ++k) keys[k] = first + k * kLanes < n_ ? key_[first + k * kLanes] : kInfinity;
 #pragma unroll
         for (int32_t k = 0; k < kAhead; ++k)
-          if (keys[k] > low) rest_ = lower_of(rest_, keys[k]);
+          if (keys[k] > low) others_lowest_ = lower_of(others_lowest_, keys[k]);
       }
-      return lowest_number(rest_);
+      return lowest_number(others_lowest_);
     }
 
     // After others().
     __device__ void replace(int32_t place, double key) {
-      if (!mine_) return;
+      if (!is_owner_) return;
       key_[place] = key;
-      winner_ = lower_of(key, rest_);
+      winner_ = lower_of(key, others_lowest_);
     }
 
    private:
@@ -243,25 +243,25 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
     static constexpr int32_t kAlone = 8;
 
     __device__ double others_of_shared(int32_t place) {
-      const int32_t from = place >> log_ << log_, end = least_of(from + (1 << log_), n_);
+      const int32_t from = place >> log_ << log_, end = smaller_of(from + (1 << log_), n_);
       __syncwarp();  // until its lane has written. Of what others read now, it writes nothing before they come here
                      // again
 #pragma unroll 1
       for (int32_t i = from + lane(); i < end; i += kLanes)
-        if (i != place) rest_ = lower_of(rest_, key_[i]);
-      rest_ = lowest_number(rest_);
-      return lowest_number(mine_ ? rest_ : winner_);
+        if (i != place) others_lowest_ = lower_of(others_lowest_, key_[i]);
+      others_lowest_ = lowest_number(others_lowest_);
+      return lowest_number(is_owner_ ? others_lowest_ : winner_);
     }
 
     double* key_;
-    double winner_ = kInfinity, rest_ = kInfinity;
+    double winner_ = kInfinity, others_lowest_ = kInfinity;
     int32_t log_ = 0;
-    bool shared_, mine_ = false;
+    bool shared_, is_owner_ = false;
     int32_t n_;
   };
 
  private:
-  __device__ static int32_t least_of(int32_t a, int32_t b) { return a < b ? a : b; }
+  __device__ static int32_t smaller_of(int32_t a, int32_t b) { return a < b ? a : b; }
   __device__ static double lower_of(double a, double b) { return a < b ? a : b; }  // fmin() asks if one is not a number
 
   __device__ static int32_t below(unsigned lanes) { return __popc(lanes & ((1u << lane()) - 1)); }  // this one
