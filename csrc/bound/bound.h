@@ -120,8 +120,8 @@ class Bound {
     const CondensedGraph& g = graph_;
     for_each_row(team, g.level_offsets[level], g.level_offsets[level + 1], [&](int64_t node, int32_t lane) {
       const int32_t cost = g.node_cost[node];
-      const Wide takes = cost < 0 ? block_.get(-1 - cost, lane) : seconds(cost, lane);
-      finish_.set(node, lane, ready(node, lane) + takes);
+      const Wide duration = cost < 0 ? block_.get(-1 - cost, lane) : seconds(cost, lane);
+      finish_.set(node, lane, ready(node, lane) + duration);
     });
   }
 
@@ -156,11 +156,11 @@ class Bound {
     for_each_row(team, 0, g.links, [&](int64_t link, int32_t lane) {
       const int64_t crossing = g.paths_on_link_offsets[link], end = g.paths_on_link_offsets[link + 1];
       if (crossing == end) return slowness_.set(link, lane, all(0));
-      const Wide moved = g.link_bytes[link] * slowness_.get(link, lane);
+      const Wide busy_seconds = g.link_bytes[link] * slowness_.get(link, lane);
       Wide begin = begin_on(g.paths_on_link[crossing], lane);
-      if (exceeds(begin + moved, longest_.get(0, lane)))
+      if (exceeds(begin + busy_seconds, longest_.get(0, lane)))
         for (int64_t i = crossing + 1; i < end; ++i) begin = lower(begin, begin_on(g.paths_on_link[i], lane));
-      slowness_.set(link, lane, begin + moved);
+      slowness_.set(link, lane, begin + busy_seconds);
     });
   }
 

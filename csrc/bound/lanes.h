@@ -28,35 +28,35 @@ struct Wide {
 };
 
 template <class F>
-DEVICE Wide each(const F& f) {
+DEVICE Wide map_parts(const F& f) {
   Wide result;
   for (int32_t i = 0; i < Wide::kParts; ++i) result.part[i] = f(i);
   return result;
 }
 
 DEVICE Wide all(double value) {
-  return each([&](int32_t) { return Simd{} + value; });
+  return map_parts([&](int32_t) { return Simd{} + value; });
 }
 DEVICE Wide operator+(const Wide& a, const Wide& b) {
-  return each([&](int32_t i) { return a.part[i] + b.part[i]; });
+  return map_parts([&](int32_t i) { return a.part[i] + b.part[i]; });
 }
 DEVICE Wide operator*(double a, const Wide& b) {
-  return each([&](int32_t i) { return a * b.part[i]; });
+  return map_parts([&](int32_t i) { return a * b.part[i]; });
 }
 DEVICE Wide higher(const Wide& a, const Wide& b) {
-  return each([&](int32_t i) { return a.part[i] > b.part[i] ? a.part[i] : b.part[i]; });
+  return map_parts([&](int32_t i) { return a.part[i] > b.part[i] ? a.part[i] : b.part[i]; });
 }
 DEVICE Wide lower(const Wide& a, const Wide& b) {
-  return each([&](int32_t i) { return a.part[i] < b.part[i] ? a.part[i] : b.part[i]; });
+  return map_parts([&](int32_t i) { return a.part[i] < b.part[i] ? a.part[i] : b.part[i]; });
 }
 
-DEVICE double number(const Wide& of, int32_t lane) { return reinterpret_cast<const double*>(&of)[lane]; }
+DEVICE double number(const Wide& numbers, int32_t lane) { return reinterpret_cast<const double*>(&numbers)[lane]; }
 
 // Whether a is the higher in any world.
 DEVICE bool exceeds(const Wide& a, const Wide& b) {
-  bool found = false;
-  for (int32_t i = 0; i < kWide; ++i) found |= number(a, i) > number(b, i);
-  return found;
+  bool any_higher = false;
+  for (int32_t i = 0; i < kWide; ++i) any_higher |= number(a, i) > number(b, i);
+  return any_higher;
 }
 
 // Numbers [rows][kLanes] of a team.
@@ -66,7 +66,7 @@ struct Rows {
   DEVICE double& at(int64_t row, int32_t lane) const { return start[row * kLanes + lane]; }
 
   DEVICE Wide get(int64_t row, int32_t lane) const {
-    return each([&](int32_t i) { return reinterpret_cast<const Simd*>(&at(row, lane))[i]; });
+    return map_parts([&](int32_t i) { return reinterpret_cast<const Simd*>(&at(row, lane))[i]; });
   }
   DEVICE void set(int64_t row, int32_t lane, const Wide& value) const {
     for (int32_t i = 0; i < Wide::kParts; ++i) reinterpret_cast<Simd*>(&at(row, lane))[i] = value.part[i];

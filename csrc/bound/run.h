@@ -24,10 +24,10 @@ void bound(const BoundBatch& batch) {
   const DeviceGuard guard(batch.device);
   const int32_t groups = (batch.worlds + kLanes - 1) / kLanes;
   const int64_t numbers = Bound::numbers(batch.graph), bytes = numbers * static_cast<int64_t>(sizeof(double));
-  const Launch how = launch<RunBound>(groups, bytes, batch.budget, batch.threads);
-  const Array<std::byte> memory(how.teams * bytes + line);
+  const Launch config = launch<RunBound>(groups, bytes, batch.budget, batch.threads);
+  const Array<std::byte> memory(config.teams * bytes + line);
   const auto start = (reinterpret_cast<uintptr_t>(memory.data()) + line - 1) / line * line;
-  for_each_team(groups, how, RunBound{batch, reinterpret_cast<double*>(start), numbers}, to_stream(batch.stream));
+  for_each_team(groups, config, RunBound{batch, reinterpret_cast<double*>(start), numbers}, to_stream(batch.stream));
 }
 
 }  // namespace topoflow::BACKEND

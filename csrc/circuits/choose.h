@@ -19,27 +19,27 @@ struct Circuits {
   double discount;  // of a pair's next circuit
   double* demand;
   int64_t *sends, *receives;
-  int32_t* most;
+  int32_t* best_target;
   int64_t* count;
 
   void operator()() const {
-    for (int32_t i = 0; i < servers; ++i) look(i);
+    for (int32_t i = 0; i < servers; ++i) find_target(i);
     for (int32_t i; (i = highest()) >= 0;) {
-      const int32_t j = most[i];
+      const int32_t j = best_target[i];
       do join(i, j);
       while (discount == 1 && sends[i] > 0 && receives[j] > 0);  // it is the highest still
       demand[at(i, j)] *= discount;
-      look(i);
+      find_target(i);
       if (receives[j] > 0) continue;
       for (int32_t k = 0; k < servers; ++k)
-        if (most[k] == j) look(k);
+        if (best_target[k] == j) find_target(k);
     }
-    wire_the_rest();
+    wire_remaining();
   }
 
  private:
   int64_t at(int32_t i, int32_t j) const { return int64_t{i} * servers + j; }
-  int32_t stride(int32_t i) const { return most[i] > i ? most[i] - i : most[i] - i + servers; }
+  int32_t stride(int32_t i) const { return best_target[i] > i ? best_target[i] - i : best_target[i] - i + servers; }
 
   void join(int32_t i, int32_t j) const {
     ++count[at(i, j)];
@@ -48,15 +48,15 @@ struct Circuits {
   }
 
   // Of equal demands the next server's is the highest.
-  void look(int32_t i) const {
-    most[i] = -1;
+  void find_target(int32_t i) const {
+    best_target[i] = -1;
     if (sends[i] == 0) return;
     double high = 0;
     const auto among = [&](int32_t first, int32_t end) {
       for (int32_t j = first; j < end; ++j) {
         if (!(demand[at(i, j)] > high) || receives[j] == 0) continue;
         high = demand[at(i, j)];
-        most[i] = j;
+        best_target[i] = j;
       }
     };
     among(i + 1, servers);
@@ -65,38 +65,38 @@ struct Circuits {
 
   // The source of the highest demand, of equal ones that with the closest target; -1: there is none.
   int32_t highest() const {
-    int32_t found = -1;
+    int32_t best = -1;
     double high = 0;
     for (int32_t i = 0; i < servers; ++i) {
-      if (most[i] < 0) continue;
-      const double value = demand[at(i, most[i])];
-      if (value < high || (value == high && stride(i) >= stride(found))) continue;
+      if (best_target[i] < 0) continue;
+      const double value = demand[at(i, best_target[i])];
+      if (value < high || (value == high && stride(i) >= stride(best))) continue;
       high = value;
-      found = i;
+      best = i;
     }
-    return found;
+    return best;
   }
 
-  void wire_the_rest() const {
-    int32_t* const free = most;  // sources with interfaces left, ascending
+  void wire_remaining() const {
+    int32_t* const free = best_target;  // sources with interfaces left, ascending
     int32_t sources = 0;
     for (int32_t i = 0; i < servers; ++i)
       if (sends[i] > 0) free[sources++] = i;
     for (int32_t parallel = 0; parallel < degree; ++parallel)
       for (int32_t stride = 1; stride < servers && sources > 0; ++stride) {
-        int32_t kept = 0;
+        int32_t remaining = 0;
         for (int32_t k = 0; k < sources; ++k) {
           const int32_t i = free[k], j = i + stride < servers ? i + stride : i + stride - servers;
           if (receives[j] > 0 && count[at(i, j)] <= parallel) join(i, j);
-          if (sends[i] > 0) free[kept++] = i;
+          if (sends[i] > 0) free[remaining++] = i;
         }
-        sources = kept;
+        sources = remaining;
       }
   }
 };
 
 constexpr Field<Circuits> kCircuitsFields[] = {
-    array("most", &Circuits::most, "N", "the target to which each source sends most, -1: none; out anything"),
+    array("most", &Circuits::best_target, "N", "the target to which each source sends most, -1: none; out anything"),
     array("demand", &Circuits::demand, "N,N",
           "B from server to server, not negative; out the worth of the next circuit"),
     array("sends", &Circuits::sends, "N", "degree; out interfaces that are left"),

@@ -26,7 +26,7 @@ struct Job {
   int32_t* moved;
   double* sent;
   double* end;
-  int32_t *number, *seen, *path_number, *link_number, *resource_number;
+  int32_t *number, *ended_predecessors, *path_number, *link_number, *resource_number;
 };
 
 constexpr Field<Graphs> kJobGraphFields[] = {
@@ -61,7 +61,7 @@ constexpr Field<Job> kJobFields[] = {
     array("sent", &Job::sent, "T", "out, B that each of those sent"),
     array("end", &Job::end, "T", "anything"),
     array("number", &Job::number, "T", "-1, and again afterwards"),
-    array("seen", &Job::seen, "T", "0, and again afterwards"),
+    array("seen", &Job::ended_predecessors, "T", "0, and again afterwards"),
     array("path_number", &Job::path_number, "P", "-1, and again afterwards"),
     array("link_number", &Job::link_number, "L+1", "-1, and again afterwards"),
     optional("resource_number", &Job::resource_number, "T", "anything; none where no task occupies a resource"),

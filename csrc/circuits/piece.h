@@ -97,10 +97,13 @@ class Piece {
     for (int64_t k = 0; k < job_.moving; ++k)
       for_each_follower(job_.moved[k], [&](int32_t f) {
         const double awaited = job_.end[job_.moved[k]];
-        job_.end[f] = job_.seen[f] == 0 ? std::max(job_.graph.release[f], awaited) : std::max(job_.end[f], awaited);
-        if (++job_.seen[f] == job_.pending[f] && job_.end[f] <= horizon_) take(f, job_.end[f] + wait(f) + flows(f));
+        job_.end[f] =
+            job_.ended_predecessors[f] == 0 ? std::max(job_.graph.release[f], awaited) : std::max(job_.end[f], awaited);
+        if (++job_.ended_predecessors[f] == job_.pending[f] && job_.end[f] <= horizon_)
+          take(f, job_.end[f] + wait(f) + flows(f));
       });
-    for (int64_t k = 0; k < job_.moving; ++k) for_each_follower(job_.moved[k], [&](int32_t f) { job_.seen[f] = 0; });
+    for (int64_t k = 0; k < job_.moving; ++k)
+      for_each_follower(job_.moved[k], [&](int32_t f) { job_.ended_predecessors[f] = 0; });
     std::sort(job_.moved, job_.moved + job_.moving);
   }
 

@@ -67,7 +67,7 @@ class EventReader {
     const char *begin = nullptr, *end = nullptr;
     bool escaped = false;  // it is a string with a backslash
 
-    bool is_given() const { return begin; }
+    bool is_present() const { return begin; }
     bool is_string() const { return begin && *begin == '"'; }
     bool is_number() const { return begin && (*begin == '-' || (*begin >= '0' && *begin <= '9')); }
     std::string_view view() const { return {begin, static_cast<size_t>(end - begin)}; }
@@ -83,7 +83,7 @@ class EventReader {
     Value ph, cat, name, pid, tid, ts, dur, args, correlation, collective;
     bool odd = *at_ != '{';
     const auto into = [&](Value& field) {
-      odd |= field.is_given();
+      odd |= field.is_present();
       return value(field, 2);
     };
     const auto argument = [&](const Value& key) {
@@ -102,7 +102,7 @@ class EventReader {
       if (key.is("ts")) return into(ts);
       if (key.is("dur")) return into(dur);
       if (!key.is("args")) return value(ignored_, 2);
-      odd |= args.is_given();
+      odd |= args.is_present();
       if (*at_ != '{') return into(args);
       args.begin = at_;
       const bool read = object(argument);
@@ -119,8 +119,8 @@ class EventReader {
       if (!matter_[text]) return true;
       const bool is_plain = (pid.is_string() || pid.is_number()) && (tid.is_string() || tid.is_number()) &&
                             nanoseconds(ts, start) && nanoseconds(dur, length) && length >= 0 && *dur.begin != '-' &&
-                            (!args.is_given() || *args.begin == '{') &&
-                            (!correlation.is_given() || integer(correlation, shared));
+                            (!args.is_present() || *args.begin == '{') &&
+                            (!correlation.is_present() || integer(correlation, shared));
       if (is_plain) {
         const int32_t lane = number_of(lanes_, pid, tid);
         if (lane == static_cast<int32_t>(columns.lanes.size())) columns.lanes.emplace_back(pid.view(), tid.view());
@@ -130,9 +130,9 @@ class EventReader {
         columns.start.push_back(start);
         columns.end.push_back(start + length);
         columns.correlation.push_back(shared);
-        columns.args_begin.push_back(args.is_given() ? args.begin - text_ : 0);
-        columns.args_end.push_back(args.is_given() ? args.end - text_ : 0);
-        columns.names_collective.push_back(collective.is_given() && *collective.begin != 'n');
+        columns.args_begin.push_back(args.is_present() ? args.begin - text_ : 0);
+        columns.args_end.push_back(args.is_present() ? args.end - text_ : 0);
+        columns.names_collective.push_back(collective.is_present() && *collective.begin != 'n');
         return true;
       }
     }
@@ -152,15 +152,15 @@ class EventReader {
   // Converts microseconds as Python's round(float(text) * 1000) does.
   bool nanoseconds(const Value& number, int64_t& into) const {
     if (!number.is_number()) return false;
-    double found = 0;
-    if (!short_decimal(number, found)) {
+    double time = 0;
+    if (!short_decimal(number, time)) {
       char* stop;
-      found = std::strtod(number.begin, &stop);
+      time = std::strtod(number.begin, &stop);
       if (stop != number.end) return false;  // a locale with another decimal point
     }
-    found *= 1000;
-    if (!(std::abs(found) < 0x1p61)) return false;
-    into = static_cast<int64_t>(std::nearbyint(found));
+    time *= 1000;
+    if (!(std::abs(time) < 0x1p61)) return false;
+    into = static_cast<int64_t>(std::nearbyint(time));
     return true;
   }
 

@@ -115,10 +115,10 @@ class Gradient {
     for (int64_t i = 2 * data_.sizes.tasks - 1; i >= 0; --i) {
       if (i % kPoll == 0 && team.poll(data_.cancel)) return true;
       if (data_.time[i] == kInfinity) continue;
-      if (now < kInfinity && now > data_.time[i] && worth_ > 0) rest(team, now - data_.time[i]);
+      if (now < kInfinity && now > data_.time[i] && worth_ > 0) add_interval(team, now - data_.time[i]);
       now = data_.time[i];
       const int32_t event = data_.event[i] - data_.first;
-      if (!happen(team, event / 2, event % 2 != 0)) return false;
+      if (!process_event(team, event / 2, event % 2 != 0)) return false;
     }
     return true;
   }
@@ -137,18 +137,18 @@ class Gradient {
   }
 
   // The task ends, or begins to send, seen from what comes after that.
-  DEVICE bool happen(const Team auto& team, int32_t task, bool ends) {
+  DEVICE bool process_event(const Team auto& team, int32_t task, bool ends) {
     if (!WorldData::sends(data_.graph, data_.paths, data_.base + task)) {
       if (ends) pass(team, task, data_.of_finish[task]);
       return true;
     }
     const int32_t p = data_.graph.path[data_.base + task];
-    const double rate_after = rates_.rate[p], mine = ends ? 0 : data_.byte[task];
-    if (!ends) count(team, p, -1, mine);
+    const double rate_after = rates_.rate[p], byte_worth = ends ? 0 : data_.byte[task];
+    if (!ends) count(team, p, -1, byte_worth);
     double worth = 0;
     if (!change(team, p, ends ? 1 : -1, worth)) return false;
     if (!ends) {
-      pass(team, task, mine * rate_after + worth);
+      pass(team, task, byte_worth * rate_after + worth);
       return true;
     }
     const double rate = rates_.rate[p], byte = rate > 0 ? (data_.of_finish[task] + worth) / rate : 0;
@@ -198,7 +198,7 @@ class Gradient {
       const int32_t last = data_.flowing[--*data_.flowing.size];
       data_.flowing.items[data_.place[p]] = last;
       data_.place[last] = data_.place[p];
-      data_.bytes_worth[p] = 0;  // but for rounding it is
+      data_.bytes_worth[p] = 0;  // 0 except for rounding
     }
   }
 
@@ -217,15 +217,15 @@ class Gradient {
       for (int64_t i = first; i < end; ++i)
         last += data_.finish[data_.graph.after[i] - data_.base] == data_.start[task];
       if (data_.graph.release[data_.base + task] == data_.start[task]) ++last;
-      const double each = (worth + data_.of_start[task]) / (last > 0 ? last : 1);
+      const double share = (worth + data_.of_start[task]) / (last > 0 ? last : 1);
       for (int64_t i = first; i < end; ++i)
         if (const auto earlier = data_.graph.after[i] - data_.base; data_.finish[earlier] == data_.start[task])
-          data_.of_finish[earlier] += each;
+          data_.of_finish[earlier] += share;
     });
   }
 
   // All rates are constant for this time (s): the value of a higher rate is added to the gradient of the capacities.
-  DEVICE void rest(const Team auto& team, double seconds) const {
+  DEVICE void add_interval(const Team auto& team, double seconds) const {
     const int32_t n = data_.flowing.count(team);
     team.for_each(n, [&](int32_t i) {
       const int32_t p = data_.flowing[i], l = rates_.bottleneck[p];
@@ -265,12 +265,12 @@ class Gradient {
       const int32_t p = rates_.members[first + i];
       return limited(p) ? static_cast<double>(data_.of_rate[p]) : 0;
     });
-    const double each = weight > 0 ? worth / weight : 0;
-    if (each == 0 || l >= data_.links) return;
-    team.for_each(1, [&](int32_t) { data_.of_capacity[l] += each; });
+    const double worth_per_weight = weight > 0 ? worth / weight : 0;
+    if (worth_per_weight == 0 || l >= data_.links) return;
+    team.for_each(1, [&](int32_t) { data_.of_capacity[l] += worth_per_weight; });
     team.for_each(n, [&](int32_t i) {
       const int32_t p = rates_.members[first + i], flows = state_.flows[p].count;
-      if (flows > 0 && data_.limit[p] != l) data_.of_rate[p] -= each * weigh(p, l) * flows;
+      if (flows > 0 && data_.limit[p] != l) data_.of_rate[p] -= worth_per_weight * weigh(p, l) * flows;
     });
   }
 
@@ -283,13 +283,13 @@ class Gradient {
   // The same in all threads, and for any order of the values: in fixed point (link.h).
   template <class F>
   DEVICE double sum(const Team auto& team, int32_t n, const F& value) const {
-    const double most = -team.min(n, [&](int32_t i) {
+    const double largest = -team.min(n, [&](int32_t i) {
       const double one = value(i);
       return one < 0 ? one : one >= 0 ? -one : -kInfinity;
     });
-    if (!(most > 0)) return 0;
-    if (most == kInfinity) return kUnknown;
-    const double all = static_cast<double>(kWhole) / most, per_unit = all < Unit::kMost ? all : Unit::kMost;
+    if (!(largest > 0)) return 0;
+    if (largest == kInfinity) return kUnknown;
+    const double scale = static_cast<double>(kWhole) / largest, per_unit = scale < Unit::kMost ? scale : Unit::kMost;
     return team.sum(n, [&](int32_t i) { return Amount::of(value(i) * per_unit); }).units() / per_unit;
   }
 

@@ -77,11 +77,11 @@ struct RunGradient {
   }
 };
 
-void gradient(const GradientBatch& given) {
-  const DeviceGuard guard(given.device);
-  const Stream stream = to_stream(given.stream);
-  const Events events(given, static_cast<int32_t>(2 * given.all_tasks), stream);
-  GradientBatch batch = given;
+void gradient(const GradientBatch& input) {
+  const DeviceGuard guard(input.device);
+  const Stream stream = to_stream(input.stream);
+  const Events events(input, static_cast<int32_t>(2 * input.all_tasks), stream);
+  GradientBatch batch = input;
   batch.time = events.time();
   batch.event = events.event();
   run_worlds<RunGradient, GradientBytes>(batch);

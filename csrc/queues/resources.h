@@ -56,25 +56,25 @@ struct Resources {
  private:
   // These are called, so that they leave room in a GPU's cache for the instructions that are always needed. They take a
   // copy: what a call has the address of lies in local memory, and so would the world around it.
-  CALLED_ON_GPU static void add(Resources own, int32_t resource, int32_t t, Time since) {
-    own.task[t] = {since, -1, -1};
-    own.queue[resource].first = merged(own.task, own.queue[resource].first, t);
-    own.call(resource);
+  CALLED_ON_GPU static void add(Resources resources, int32_t resource, int32_t t, Time since) {
+    resources.task[t] = {since, -1, -1};
+    resources.queue[resource].first = merged(resources.task, resources.queue[resource].first, t);
+    resources.call(resource);
   }
 
-  CALLED_ON_GPU static void free(Resources own, int32_t resource, Time time) {
-    own.queue[resource].occupied = false;
-    own.queue[resource].free = time;
-    own.call(resource);
+  CALLED_ON_GPU static void free(Resources resources, int32_t resource, Time time) {
+    resources.queue[resource].occupied = false;
+    resources.queue[resource].free = time;
+    resources.call(resource);
   }
 
   // The task that begins on a resource, -1: none does.
-  CALLED_ON_GPU static int32_t next(Resources own, int32_t resource) {
-    Queue& q = own.queue[resource];
+  CALLED_ON_GPU static int32_t next(Resources resources, int32_t resource) {
+    Queue& q = resources.queue[resource];
     q.called = false;
     if (q.occupied || q.first < 0) return -1;
     const int32_t t = q.first;
-    q.first = merged(own.task, own.task[t].left, own.task[t].right);
+    q.first = merged(resources.task, resources.task[t].left, resources.task[t].right);
     q.occupied = true;
     return t;
   }
