@@ -21,8 +21,8 @@ class Adjust {
   DEVICE void reopen(const Team auto& team, int32_t p, int32_t now, int32_t event) const {
     if (rates_.counted[p] > 0) release(team, p);
     rates_.before[p] = rates_.rate[p];
-    rates_.reopen(team, p, now, event, [&](int32_t l, const Amount& had, const Amount& opened, const Amount&) {
-      atomic_add(team, &rates_.link[l].left, had);
+    rates_.reopen(team, p, now, event, [&](int32_t l, const Amount& freed, const Amount& opened, const Amount&) {
+      atomic_add(team, &rates_.link[l].left, freed);
       atomic_add(team, &rates_.link[l].open, opened);
     });
     if (now > 0) rates_.rate[p] = Rates::kOpen;
@@ -49,28 +49,30 @@ class Adjust {
 
   // What the flows of a path use of the links that they cross, at one rate and at another.
   struct Use {
-    Amount had, gets, freed;
+    Amount old_use, new_use, freed;
 
-    DEVICE Use(const Amount& had, const Amount& gets) : had(had), gets(gets), freed(had - gets) {}
+    DEVICE Use(const Amount& old_use, const Amount& new_use)
+        : old_use(old_use), new_use(new_use), freed(old_use - new_use) {}
   };
   struct Uses {
     const Rates& rates;
     int32_t p;
-    double had, gets;
+    double old_rate, new_rate;
     Use all;  // where all of a flow crosses
 
     DEVICE Use on(double weight) const {
-      return weight == 1 ? all : Use(rates.used(p, weight, had), rates.used(p, weight, gets));
+      return weight == 1 ? all : Use(rates.used(p, weight, old_rate), rates.used(p, weight, new_rate));
     }
     DEVICE Amount freed(double weight) const { return weight == 1 ? all.freed : on(weight).freed; }
   };
-  DEVICE Uses uses(int32_t p, double had, double gets) const {
-    return {rates_, p, had, gets, {rates_.used(p, 1, had), rates_.used(p, 1, gets)}};
+  DEVICE Uses uses(int32_t p, double old_rate, double new_rate) const {
+    return {rates_, p, old_rate, new_rate, {rates_.used(p, 1, old_rate), rates_.used(p, 1, new_rate)}};
   }
 
-  DEVICE double even(int32_t l) const {
+  DEVICE double fair_share(int32_t l) const {
     const Bottleneck& h = rates_.limited[l];
-    return rates_.even(rates_.link[l].left + h.used + h.above_used, h.weight + h.above_weight + rates_.link[l].open);
+    return rates_.fair_share(rates_.link[l].left + h.used + h.above_used,
+                             h.weight + h.above_weight + rates_.link[l].open);
   }
 
   // Its bottleneck no longer limits this path.
@@ -95,7 +97,7 @@ class Adjust {
         if (rates_.overloaded(l)) rates_.queue.lower(team, l, 0);
         return;
       }
-      const double level = even(l);
+      const double level = fair_share(l);
       if (!(rates_.link[l].open + h.above_weight == Amount{}) || !Rates::same(level, rates_.level[l]))
         rates_.queue.lower(team, l, level);
     });
@@ -108,7 +110,7 @@ class Adjust {
     const bool none = h.weight + h.above_weight + rates_.link[l].open == Amount{};
     if (none && !rates_.overloaded(l)) return 0;
     const double old = rates_.level[l];
-    double level = none ? 0 : even(l);
+    double level = none ? 0 : fair_share(l);
     const bool known = h.above_weight == Amount{} && level >= old * (1 - kSame);  // nobody else has more
     if (known && rates_.link[l].open == Amount{} && Rates::same(level, old)) return 0;
     if (comes_later(team, l, level, key)) return 0;
@@ -116,13 +118,14 @@ class Adjust {
     if (!known && comes_later(team, l, level, key)) return 0;
     if (Rates::same(level, old)) level = old;
     team.for_each(1, [&](int32_t) { rates_.watch[l] = LinkInfo::kAmple; });
-    const Amount had = rates_.unit.amount(old < kInfinity ? old : 0), gets = rates_.unit.amount(level);
-    const double longer = old / level;
+    const Amount old_amount = rates_.unit.amount(old < kInfinity ? old : 0), new_amount = rates_.unit.amount(level);
+    const double time_scale = old / level;
     team.for_each(n, [&](int32_t i) {
       const int32_t p = rates_.order[i];
       if (rates_.rate[p] < Rates::kOpen && rates_.bottleneck[p] == l) {
         if (level != old)
-          keep(team, p, l, level, {rates_, p, old, level, {had * rates_.counted[p], gets * rates_.counted[p]}}, longer,
+          keep(team, p, l, level,
+               {rates_, p, old, level, {old_amount * rates_.counted[p], new_amount * rates_.counted[p]}}, time_scale,
                settle);
       } else if (rates_.rate[p] > level * (1 + kSame)) {
         take(team, p, l, level, settle);
@@ -149,17 +152,17 @@ class Adjust {
   DEVICE int32_t gather(const Team auto& team, int32_t l, double& level, bool known) const {
     const LinkInfo& k = rates_.info[l];
     const Bottleneck& h = rates_.limited[l];
-    const double risen = level * (1 + kSame), held = rates_.level[l] * (1 - kSame);
-    const double least = risen < held ? risen : held;
+    const double raised_level = level * (1 + kSame), current_level = rates_.level[l] * (1 - kSame);
+    const double threshold = raised_level < current_level ? raised_level : current_level;
     const int32_t *const row = rates_.members + k.first, *const order = rates_.order.items;
     const int32_t listed = team.pick(
         k.listed, [=](int32_t i) { return row[i]; }, rates_.order.items,
-        [&](int32_t p) { return rates_.rate[p] >= least; }, [](int32_t) {});
+        [&](int32_t p) { return rates_.rate[p] >= threshold; }, [](int32_t) {});
     if (known) return listed;
     const int32_t n = team.pick(
         listed, [=](int32_t i) { return order[i]; }, rates_.others.items,
         [&](int32_t p) {
-          return (rates_.rate[p] > risen) & (rates_.rate[p] < Rates::kOpen) & (rates_.bottleneck[p] != l);
+          return (rates_.rate[p] > raised_level) & (rates_.rate[p] < Rates::kOpen) & (rates_.bottleneck[p] != l);
         },
         [](int32_t) {});
     // Newton's method on a sum that bends where a path stops rising: from below, and fewer paths rise in each step.
@@ -169,7 +172,8 @@ class Adjust {
       if (above.weight == rising || (begun && !(above.weight.units() < rising.units()))) return listed;
       if (h.weight + rates_.link[l].open + above.weight == Amount{}) return listed;
       rising = above.weight;
-      level = rates_.even(rates_.link[l].left + h.used + above.used, h.weight + rates_.link[l].open + above.weight);
+      level =
+          rates_.fair_share(rates_.link[l].left + h.used + above.used, h.weight + rates_.link[l].open + above.weight);
     }
   }
 
@@ -186,14 +190,14 @@ class Adjust {
 
   // A path that this link limits gets another rate.
   template <class Settle>
-  DEVICE void keep(const Team auto& team, int32_t p, int32_t to, double level, const Uses& use, double longer,
+  DEVICE void keep(const Team auto& team, int32_t p, int32_t to, double level, const Uses& use, double time_scale,
                    const Settle& settle) const {
     rates_.paths.for_each_hop(p, [&](int32_t l, double weight) {
       if (atomic_add(team, &rates_.link[l].left, use.freed(weight)) < rates_.watch[l]) look_at(team, p, l, weight, use);
     });
     atomic_add(team, &rates_.limited[to].used, Amount{} - use.freed(rates_.paths.weight_on(p, to)));
     rates_.rate[p] = level;
-    settle(p, longer);
+    settle(p, time_scale);
   }
 
   // A path that is open, or that another link limits, is limited by this one from now on.
@@ -207,7 +211,7 @@ class Adjust {
       if (atomic_add(team, &rates_.link[l].left, use.freed(weight)) < rates_.watch[l]) look_at(team, p, l, weight, use);
     });
     const double weight = rates_.paths.weight_on(p, to);
-    atomic_add(team, &rates_.limited[to].used, use.on(weight).gets);
+    atomic_add(team, &rates_.limited[to].used, use.on(weight).new_use);
     atomic_add(team, &rates_.limited[to].weight, rates_.weigh(p, weight));
     const double before_it = open ? rates_.before[p] : rates_.rate[p];
     rates_.rate[p] = level;
@@ -220,12 +224,12 @@ class Adjust {
     rates_.touch(team, l);
     if (!rates_.limits(l)) return;
     Bottleneck& h = rates_.limited[l];
-    const double most = rates_.level[l] * (1 + kSame);
-    const bool had = use.had > most, has = use.gets > most;
-    if (!had && !has) return;
+    const double limit = rates_.level[l] * (1 + kSame);
+    const bool was_above = use.old_rate > limit, is_above = use.new_rate > limit;
+    if (!was_above && !is_above) return;
     const Use on = use.on(weight);
-    atomic_add(team, &h.above_used, (has ? on.gets : Amount{}) - (had ? on.had : Amount{}));
-    if (had != has) atomic_add(team, &h.above_weight, rates_.weigh(p, weight) * (has ? 1 : -1));
+    atomic_add(team, &h.above_used, (is_above ? on.new_use : Amount{}) - (was_above ? on.old_use : Amount{}));
+    if (was_above != is_above) atomic_add(team, &h.above_weight, rates_.weigh(p, weight) * (is_above ? 1 : -1));
   }
 
   Rates& rates_;

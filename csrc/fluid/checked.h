@@ -42,7 +42,8 @@ class Checked {
   }
 
   struct Sums {
-    Amount used, open, weight, held, above_weight, above;  // `held` and `weight`: of the paths that the link limits
+    Amount used, open, weight, limited_use, above_weight,
+        above;  // `limited_use` and `weight`: of the paths that the link limits
   };
   DEVICE Sums sums(int32_t l) const {
     const Rates& r = rates_;
@@ -55,7 +56,7 @@ class Checked {
       s.used = s.used + use;
       if (r.bottleneck[p] == l) {
         s.weight = s.weight + weighs;
-        s.held = s.held + use;
+        s.limited_use = s.limited_use + use;
       } else if (r.rate[p] > r.level[l] * (1 + kSame)) {
         s.above_weight = s.above_weight + weighs;
         s.above = s.above + use;
@@ -77,7 +78,7 @@ class Checked {
     if (!(r.link[l].open == Amount{})) return fail("accounts: open", l, r.link[l].open.units());
     if (!r.limits(l)) return s.weight == Amount{} || fail("accounts: it limits paths unwatched", l, s.weight.units());
     if (!(h.weight == s.weight)) return fail("accounts: weight", l, h.weight.units());
-    if (!(h.used == s.held)) return fail("accounts: held", l, h.used.units());
+    if (!(h.used == s.limited_use)) return fail("accounts: held", l, h.used.units());
     if (!(h.above_weight == Amount{}) || !(h.above_used == Amount{}))
       return fail("accounts: a path above it is not dealt with", l, h.above_weight.units());
     return s.above_weight == Amount{} || fail("accounts: a path is above it", l, s.above_weight.units());
@@ -100,9 +101,10 @@ class Checked {
     return fair || fail("fairness: another path on its bottleneck has more", p, r.rate[p]);
   }
 
-  DEVICE bool fail([[maybe_unused]] const char* law, [[maybe_unused]] int32_t of, [[maybe_unused]] double got) const {
+  DEVICE bool fail([[maybe_unused]] const char* message, [[maybe_unused]] int32_t index,
+                   [[maybe_unused]] double value) const {
 #ifndef TOPOFLOW_ON_GPU
-    std::fprintf(stderr, "event %d: %s, link or path %d, %.17g\n", rates_.tally.events, law, of, got);
+    std::fprintf(stderr, "event %d: %s, link or path %d, %.17g\n", rates_.tally.events, message, index, value);
 #endif
     return false;
   }

@@ -44,29 +44,30 @@ struct Covered {
   DEVICE bool covered(int32_t l) const {
     if (l >= rates.paths.world_links || rates.info[l].listed == 0) return false;
     const int32_t p = rates.members[rates.info[l].first];
-    const double least = share(l, rates.paths.weight_on(p, l));
-    bool found = false;
+    const double link_share = share(l, rates.paths.weight_on(p, l));
+    bool is_covered = false;
     rates.paths.for_each_link(p, [&](int32_t other, double weight) {
-      const double most = share(other, weight);
-      found = found || (most >= least && covers(other, l, most == least));
+      const double other_share = share(other, weight);
+      is_covered = is_covered || (other_share >= link_share && covers(other, l, other_share == link_share));
     });
-    return found;
+    return is_covered;
   }
 
   // Of two links that cover each other the first covers. `same`: the first path has the same share of both.
   DEVICE bool covers(int32_t other, int32_t l, bool same) const {
-    const LinkInfo &own = rates.info[l], &others = rates.info[other];
+    const LinkInfo &info = rates.info[l], &other_info = rates.info[other];
     const bool weighted = rates.paths.weight;
-    if (other == l || others.listed < own.listed) return false;
-    same = same && others.listed == own.listed;
+    if (other == l || other_info.listed < info.listed) return false;
+    same = same && other_info.listed == info.listed;
     if (!weighted && same && other > l) return false;
-    for (int32_t i = own.first; i < own.first + own.listed; ++i) {
+    for (int32_t i = info.first; i < info.first + info.listed; ++i) {
       const int32_t p = rates.members[i];
       if (!rates.paths.crosses(p, other)) return false;
       if (!weighted) continue;
-      const double least = share(l, rates.paths.weight_on(p, l)), most = share(other, rates.paths.weight_on(p, other));
-      if (most < least) return false;
-      same = same && most == least;
+      const double link_share = share(l, rates.paths.weight_on(p, l)),
+                   other_share = share(other, rates.paths.weight_on(p, other));
+      if (other_share < link_share) return false;
+      same = same && other_share == link_share;
     }
     return !same || other < l;
   }

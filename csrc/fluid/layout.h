@@ -15,12 +15,12 @@ struct Layout {
   DEVICE void operator()(const Team auto& team) const {
     leave_out_neutral(team);
     const int32_t links = rates.links();
-    const double least =
+    const double min_capacity =
         team.min(links, [&](int32_t l) { return rates.bandwidth(l) > 0 ? rates.bandwidth(l) : kInfinity; });
-    const double most = -team.min(links, [&](int32_t l) { return -rates.bandwidth(l); });
-    team.set(&rates.unit, Unit::of(least, most));
-    team.set(&rates.least, least);
-    team.set(&rates.most, most);
+    const double max_capacity = -team.min(links, [&](int32_t l) { return -rates.bandwidth(l); });
+    team.set(&rates.unit, Unit::of(min_capacity, max_capacity));
+    team.set(&rates.min_capacity, min_capacity);
+    team.set(&rates.max_capacity, max_capacity);
     team.for_each(links, [&](int32_t l) {
       const Amount all = rates.capacity(l);
       rates.link[l] = {all, {}};

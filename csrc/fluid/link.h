@@ -39,14 +39,15 @@ DEVICE int64_t atomic_add(const Team auto& team, Amount* to, const Amount& value
 //   links of 1 GB/s and 400 GB/s   -> 1e9 / 2^30 = 0.93 B/s
 //   links of 1 B/s and 1 EB/s      -> 1e18 / 2^55 = 28 B/s, and `low` still counts 2^-30 of that
 struct Unit {
-  static constexpr double kMost = 1e300;  // what a link has must stay a number
+  static constexpr double kMaxPerUnit = 1e300;  // what a link has must stay a number
 
   double per_unit, unit;  // units in 1 B/s, B/s of a unit
 
-  DEVICE static Unit of(double least, double most) {
-    const double fine = (1 << 30) / least, coarse = static_cast<double>(int64_t{1} << 55) / most;
-    const double most_units = fine < coarse ? fine : coarse;
-    const double per_unit = most_units > 0 ? (most_units < kMost ? most_units : kMost) : 1;  // 0: no link has any
+  DEVICE static Unit of(double min_capacity, double max_capacity) {
+    const double fine = (1 << 30) / min_capacity, coarse = static_cast<double>(int64_t{1} << 55) / max_capacity;
+    const double max_per_unit = fine < coarse ? fine : coarse;
+    const double per_unit =
+        max_per_unit > 0 ? (max_per_unit < kMaxPerUnit ? max_per_unit : kMaxPerUnit) : 1;  // 0: no link has any
     return {per_unit, 1 / per_unit};
   }
   DEVICE Amount amount(double rate) const { return Amount::of(rate * per_unit); }
@@ -58,7 +59,7 @@ struct LinkState {
   Amount open;  // weight of the open paths, kWhole for each flow
 };
 
-// What else is known of it, but for what loops over all links read (rates.h).
+// The rest of a link's state, without what loops over all links read (rates.h).
 struct LinkInfo {
   Amount total;     // weight of all paths
   float slack;      // units by which rounding may overrun it, kSame of its capacity

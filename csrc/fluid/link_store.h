@@ -28,11 +28,11 @@ class LinkStore {
     snapshots_ = 0;
     per_unit_ = 0;
     room_ = int64_t{1} << 62;
-    if (!rates_.paths.plain() || !(rates_.most > 0)) return;
+    if (!rates_.paths.plain() || !(rates_.max_capacity > 0)) return;
     const double flows =
         2 - 2 * team.min(links(), [&](int32_t l) { return -static_cast<double>(rates_.info[l].total.high / kWhole); });
-    const double fit = static_cast<double>(room_) / (rates_.most * flows);
-    if (fit > Unit::kMost || !(fit * rates_.least >= static_cast<double>(int64_t{1} << 44))) return;
+    const double fit = static_cast<double>(room_) / (rates_.max_capacity * flows);
+    if (fit > Unit::kMaxPerUnit || !(fit * rates_.min_capacity >= static_cast<double>(int64_t{1} << 44))) return;
     per_unit_ = fit;
     room_ = kWhole * static_cast<int64_t>(flows);
   }
@@ -41,16 +41,16 @@ class LinkStore {
   DEVICE void reopen(const Team auto& team, int32_t p, int32_t now, int32_t event) const {
     const int32_t then = rates_.counted[p];
     if (!packed()) {
-      const auto give = [&](int32_t l, const Amount& had, const Amount& opened, const Amount& more) {
-        atomic_add(team, &rates_.link[l].left, had);
+      const auto give = [&](int32_t l, const Amount& freed, const Amount& opened, const Amount& more) {
+        atomic_add(team, &rates_.link[l].left, freed);
         atomic_add(team, &rates_.link[l].open, opened);
         for (int32_t i = 0; i < snapshots_; ++i) atomic_add(team, &snapshot(i)[l].open, more);
       };
       return rates_.reopen(team, p, now, event, give);
     }
-    const int64_t had = then > 0 ? then * units(rates_.rate[p]) : 0;
+    const int64_t freed = then > 0 ? then * units(rates_.rate[p]) : 0;
     rates_.reopen(team, p, now, event, [&](int32_t l, const Amount&, const Amount&, const Amount&) {
-      packed_links().add(team, l, {had, now});
+      packed_links().add(team, l, {freed, now});
       for (int32_t i = 0; i < snapshots_; ++i) packed_snapshot(i).add_second(team, l, now - then);
     });
   }
@@ -88,7 +88,7 @@ class LinkStore {
     if constexpr (!kPacked) {
       const LinkState k = rates_.link[l];
       open = k.open.high > 0;
-      return rates_.even(k.left, k.open);
+      return rates_.fair_share(k.left, k.open);
     }
     const Pair k = packed_links()[l];
     open = k.second > 0;
@@ -107,14 +107,14 @@ class LinkStore {
   DEVICE int32_t freeze(const Team auto& team, int32_t n, const int32_t* paths, int32_t l, double rate,
                         int32_t* list) const {
     const PackedMove move = packed_move();
-    const int64_t each = units(rate);
+    const int64_t flow_units = units(rate);
     const auto bottleneck = rates_.bottleneck;
     return team.pick(
         n, [=](int32_t i) { return paths[i]; }, list, [=](int32_t p) { return bottleneck[p] < 0; },
         [=, this](int32_t p) {
           bottleneck[p] = l;
           if constexpr (kPacked)
-            move(team, p, each, -1);
+            move(team, p, flow_units, -1);
           else
             move_wide(team, p, rate, -1);
         });
@@ -127,18 +127,18 @@ class LinkStore {
     const double per_unit = per_unit_;
     const auto bottleneck = rates_.bottleneck;
     const double* const level = rates_.level;
-    const auto given = [=](int32_t i) {
+    const auto level_of_path = [=](int32_t i) {
       const int32_t p = list[i], l = bottleneck[p];
-      const bool other = l == Rates::kNoLink || l == Rates::kNoFlows;  // it has other flows than before
-      return Given{p, other ? -1 : level[l]};
+      const bool changed = l == Rates::kNoLink || l == Rates::kNoFlows;  // it has other flows than before
+      return PathLevel{p, changed ? -1 : level[l]};
     };
     if constexpr (kPacked) {
-      team.for_each(n, given, [=](int32_t, const Given& path) {
+      team.for_each(n, level_of_path, [=](int32_t, const PathLevel& path) {
         if (path.level >= 0) move(team, path.path, static_cast<int64_t>(path.level * per_unit + 0.5), sign);
       });
     } else {  // not read ahead: a GPU's code would hold several copies of this
       team.for_each(n, [=, this](int32_t i) {
-        const Given path = given(i);
+        const PathLevel path = level_of_path(i);
         if (path.level >= 0) move_wide(team, path.path, path.level, sign);
       });
     }
@@ -176,11 +176,11 @@ class LinkStore {
 
   // Paths between two snapshots: as many as there is memory for, and one costs as much as an eighth of a path per link.
   template <bool kPacked>
-  DEVICE int32_t apart(int32_t flowing) const {
+  DEVICE int32_t snapshot_spacing(int32_t flowing) const {
     const int64_t fit = spare_bytes() / (bytes_of<kPacked>() * (links() + 1));
-    const int32_t most = fit < Rates::kSnapshots ? static_cast<int32_t>(fit) : Rates::kSnapshots;
-    const int32_t even = flowing / (most + 1);
-    return even > links() / 8 ? even : links() / 8;
+    const int32_t max_snapshots = fit < Rates::kSnapshots ? static_cast<int32_t>(fit) : Rates::kSnapshots;
+    const int32_t spacing = flowing / (max_snapshots + 1);
+    return spacing > links() / 8 ? spacing : links() / 8;
   }
   template <bool kPacked>
   DEVICE bool has_room() const {
@@ -206,7 +206,7 @@ class LinkStore {
 
   DEVICE int32_t links() const { return rates_.links(); }
 
-  struct Given {
+  struct PathLevel {
     int32_t path;
     double level;  // B/s; -1: nothing
   };

@@ -54,18 +54,19 @@ class MaxMin {
   template <class Flows, class Settle>
   INLINED bool operator()(const Team auto& team, const List& changed, const Flows& flows, const Settle& settle) {
     const int32_t n = changed.count(team);
-    const bool was = refilling_;
+    const bool was_refilling = refilling_;
     const int32_t more =
         team.sum(n, [&](int32_t i) { return (flows(changed[i]) > 0) - (rates_.counted[changed[i]] > 0); });
     const int32_t flowing = rates_.tally.flowing + more;
     refilling_ = choose(team, n, flowing);
-    if (was && !refilling_) refill_.hand_over(team);
-    double level = refilling_ && was ? refill_.lowest_rate(team, changed) : -1;  // less than 0: all begins anew
+    if (was_refilling && !refilling_) refill_.hand_over(team);
+    double level =
+        refilling_ && was_refilling ? refill_.lowest_rate(team, changed) : -1;  // less than 0: all begins anew
     refill_.expect(n, flowing);
     team.for_each(n, [&](int32_t i) {
       const int32_t p = changed[i], now = flows(p);
       if (now == rates_.counted[p]) return;
-      if (refilling_ && was)
+      if (refilling_ && was_refilling)
         refill_.reopen(team, p, now, event());
       else
         adjust_.reopen(team, p, now, event());
@@ -98,8 +99,8 @@ class MaxMin {
     int64_t loss = rates_.tally.loss + lost;
     loss = loss > 0 ? loss : 0;
     // This event adds to the loss what adjusting n paths costs more than refilling half of all.
-    const int64_t soon = loss + (refilling_ ? 0 : kAdjust * n - (flowing + links) / 2);
-    bool changes = soon > change;
+    const int64_t projected_loss = loss + (refilling_ ? 0 : kAdjust * n - (flowing + links) / 2);
+    bool changes = projected_loss > change;
 #ifdef TOPOFLOW_CHECKED
     if (rates_.path_count % 2) changes = event() * 0x9E3779B1u >> 31;  // half of the worlds change at random
 #endif

@@ -80,9 +80,9 @@ struct PathStates {
   // Calls f(link, link) for the path's links, two at once, and alone(link) for the last where their number is odd.
   template <class F, class Alone>
   DEVICE void for_each_two(const Row* rows, const int32_t* hops, int32_t p, const F& f, const Alone& alone) const {
-    const PathState& own = state[p];
+    const PathState& path_state = state[p];
     uint32_t both[PathState::kLinks / 2];
-    memcpy(both, own.link, sizeof(both));
+    memcpy(both, path_state.link, sizeof(both));
     if (both[0] == (uint32_t{PathState::kMany} << 16 | PathState::kMany)) {
       const Row row = rows[p];
       for (int32_t i = 0; i < row.hops; ++i) alone(hops[row.first + i]);

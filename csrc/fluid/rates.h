@@ -31,7 +31,7 @@ struct Tally {
 struct Rates {
   Paths paths{};
   Unit unit{};
-  double least = 0, most = 0;                   // B/s, the capacities of links that have any
+  double min_capacity = 0, max_capacity = 0;    // B/s, the capacities of links that have any
   Global<const double> capacities{};            // [L] B/s, without the paths' limits
   int32_t path_count;                           // P
   Global<LinkState> link;                       // [L] with the virtual links of the paths' limits
@@ -122,7 +122,7 @@ struct Rates {
   DEVICE Amount weigh(int32_t p, double weight) const { return weigh(weight, counted[p]); }
 
   // What each flow gets when this much is left for these weights.
-  DEVICE double even(const Amount& left, const Amount& weight) const {
+  DEVICE double fair_share(const Amount& left, const Amount& weight) const {
     const double units = left.units();
     return units > 0 ? units * unit.unit * kWhole / weight.units() : 0;
   }
@@ -136,11 +136,11 @@ struct Rates {
   template <class Give>
   INLINED_ON_CPU void reopen(const Team auto& team, int32_t p, int32_t now, int32_t event, const Give& give) const {
     const int32_t then = counted[p];
-    const double had = then > 0 ? rate[p] : 0;
+    const double rate_before = then > 0 ? rate[p] : 0;
     paths.for_each_hop(p, [&](int32_t l, double weight) {
-      const Amount comes = now > 0 ? weigh(weight, now) : Amount{}, goes = then > 0 ? weigh(weight, then) : Amount{};
-      give(l, used(p, weight, had), comes, comes - goes);
-      atomic_add(team, &info[l].total, comes - goes);
+      const Amount opened = now > 0 ? weigh(weight, now) : Amount{}, closed = then > 0 ? weigh(weight, then) : Amount{};
+      give(l, used(p, weight, rate_before), opened, opened - closed);
+      atomic_add(team, &info[l].total, opened - closed);
       if (then == 0) enlist(team, p, l);
       if (now == 0) team.atomic_add(&info[l].idle, 1);
       touch(team, l);
@@ -173,9 +173,9 @@ struct Rates {
 
   DEVICE void clean(const Team auto& team, int32_t l, int32_t event) const {
     LinkInfo& k = info[l];
-    const int32_t kept = team.retain(k.listed, members + k.first, [&](int32_t p) { return counted[p] > 0; });
+    const int32_t remaining = team.retain(k.listed, members + k.first, [&](int32_t p) { return counted[p] > 0; });
     team.once([&] {
-      k.listed = kept;
+      k.listed = remaining;
       k.idle = 0;
       k.cleaned = event;
     });

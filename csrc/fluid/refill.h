@@ -25,7 +25,7 @@ class Refill {
   DEVICE explicit Refill(Rates& rates) : rates_(rates), store_(rates) {}
 
   // Paths that this event has frozen again.
-  DEVICE int32_t refrozen() const { return frozen_ - fresh_; }
+  DEVICE int32_t refrozen() const { return frozen_ - unchanged_; }
 
   // n paths of all that flow will change.
   DEVICE void expect(int32_t n, int32_t flowing) { store_.expect(n, flowing); }
@@ -57,7 +57,7 @@ class Refill {
       double lowest = kInfinity;
       if (r.counted[changed[i]] > 0)
         r.paths.for_each_hop(changed[i], [&](int32_t l, double) {
-          const double level = r.info[l].total.high > store_.room() ? -1 : r.even(r.capacity(l), r.info[l].total);
+          const double level = r.info[l].total.high > store_.room() ? -1 : r.fair_share(r.capacity(l), r.info[l].total);
           lowest = level < lowest ? level : lowest;
         });
       return lowest;
@@ -115,7 +115,7 @@ class Refill {
  private:
   struct Change {
     int32_t path;
-    double had, gets;  // B/s
+    double old_rate, new_rate;  // B/s
   };
   static constexpr int kNear = 6;  // a link sleeps with more left than 2^-6 of its capacity
 
@@ -130,24 +130,24 @@ class Refill {
   template <bool kPacked, class Settle>
   DEVICE bool run(const Team auto& team, double level, int32_t flowing, const Settle& settle, int64_t& changes) {
     const Rates& r = rates_;
-    fresh_ = frozen_;
+    unchanged_ = frozen_;
     while (level < kInfinity) {
       restart<kPacked>(team, level);
       level = fill<kPacked>(team, flowing) ? wake_overloaded<kPacked>(team) : wake_open<kPacked>(team);
       if (level < kInfinity) team.wait();  // until all have read what is left of the links
       if (level < 0) return false;
     }
-    const int32_t* const frozen = r.order.items + fresh_;
+    const int32_t* const frozen = r.order.items + unchanged_;
     changes = team.sum(
-        frozen_ - fresh_,
+        frozen_ - unchanged_,
         [&](int32_t i) {
           const int32_t p = frozen[i];
-          return Change{p, r.rate[p], found(p)};
+          return Change{p, r.rate[p], frozen_rate(p)};
         },
         [&](int32_t, const Change& change) {
-          if (change.had == change.gets) return 0;
-          r.rate[change.path] = change.gets;
-          settle(change.path, change.had / change.gets);
+          if (change.old_rate == change.new_rate) return 0;
+          r.rate[change.path] = change.new_rate;
+          settle(change.path, change.old_rate / change.new_rate);
           return 1;
         });
     team.for_each(r.links(), [&](int32_t l) { r.awake[l] = store_.left_of<kPacked>(l) <= r.watch[l]; });
@@ -155,7 +155,7 @@ class Refill {
   }
 
   // B/s, of a path that is frozen. `rate` is what it had before the event until all are.
-  DEVICE double found(int32_t p) const { return rates_.level[rates_.bottleneck[p]]; }
+  DEVICE double frozen_rate(int32_t p) const { return rates_.level[rates_.bottleneck[p]]; }
 
   // Opens the paths that were frozen at `level` or later: either those are moved or the others, whichever are fewer.
   template <bool kPacked>
@@ -163,21 +163,22 @@ class Refill {
     const double* const levels = rates_.level;
     const auto bottleneck = rates_.bottleneck;
     const int32_t *const order = rates_.order.items, *const fills = rates_.fills;
-    const double least = level * (1 - kSame);
-    const int32_t kept = team.first(filled_, [&](int32_t i) { return levels[fills[i]] >= least; });
-    const int32_t from = kept < filled_ ? rates_.first_frozen[kept] : frozen_;
-    const int32_t near = store_.forget(from);
-    const bool restores = from - near < frozen_ - from;
+    const double threshold = level * (1 - kSame);
+    const int32_t still_filled = team.first(filled_, [&](int32_t i) { return levels[fills[i]] >= threshold; });
+    const int32_t from = still_filled < filled_ ? rates_.first_frozen[still_filled] : frozen_;
+    const int32_t last_snapshot = store_.forget(from);
+    const bool restores = from - last_snapshot < frozen_ - from;
     if (restores) store_.restore<kPacked>(team);
-    store_.move_all<kPacked>(team, restores ? from - near : frozen_ - from, order + (restores ? near : from),
+    store_.move_all<kPacked>(team, restores ? from - last_snapshot : frozen_ - from,
+                             order + (restores ? last_snapshot : from),
                              restores ? -1 : 1);  // one call: a GPU's code holds a copy of it for each
     team.for_each(
         frozen_ - from, [&](int32_t i) { return order[from + i]; },
         [&](int32_t, int32_t p) {
           if (bottleneck[p] != Rates::kNoFlows) bottleneck[p] = Rates::kNoLink;
         });
-    fresh_ = from < fresh_ ? from : fresh_;
-    filled_ = kept;
+    unchanged_ = from < unchanged_ ? from : unchanged_;
+    filled_ = still_filled;
     frozen_ = from;
   }
 
@@ -205,13 +206,13 @@ class Refill {
       return key(i, store_.level_of<kPacked>(awake[i], open), mask);
     });
     double low = keys.lowest();
-    const int32_t apart = store_.apart<kPacked>(flowing);
+    const int32_t snapshot_spacing = store_.snapshot_spacing<kPacked>(flowing);
     double last = filled_ > 0 ? rates_.level[rates_.fills[filled_ - 1]] : 0;  // the level of the link filled last
-    int32_t next = store_.has_snapshot() ? store_.last() + apart : frozen_ > 0 ? apart : 0;
+    int32_t next = store_.has_snapshot() ? store_.last() + snapshot_spacing : frozen_ > 0 ? snapshot_spacing : 0;
     while (frozen_ < flowing) {
       if (frozen_ >= next && store_.has_room<kPacked>()) {
         store_.save<kPacked>(team, frozen_);
-        next = frozen_ + apart;
+        next = frozen_ + snapshot_spacing;
       }
       if (low == kInfinity) return false;
       const auto place = static_cast<int32_t>(bits(low) & mask);
@@ -223,8 +224,8 @@ class Refill {
       low = keys.others(place, low);
       if (later <= low && open) {
         keys.replace(place, kInfinity);
-        const double same = Rates::same(level, before) ? before : level;
-        last = same > last ? same : last;  // levels never fall, which adjusting relies on (maxmin.h)
+        const double snapped = Rates::same(level, before) ? before : level;
+        last = snapped > last ? snapped : last;  // levels never fall, which adjusting relies on (maxmin.h)
         freeze<kPacked>(team, l, row, last);
       } else {
         keys.replace(place, later);
@@ -263,9 +264,9 @@ class Refill {
   // Wakes the links that ended up overloaded. Returns the lowest level at which one of them is full.
   template <bool kPacked>
   DEVICE double wake_overloaded(const Team auto& team) const {
-    constexpr int64_t most = kPacked ? 0 : LinkInfo::kAmple;
+    constexpr int64_t limit = kPacked ? 0 : LinkInfo::kAmple;
     int32_t* const awake = rates_.awake;
-    if (!team.any(rates_.links(), [&](int32_t l) { return (store_.left_of<kPacked>(l) < most) & !awake[l]; }))
+    if (!team.any(rates_.links(), [&](int32_t l) { return (store_.left_of<kPacked>(l) < limit) & !awake[l]; }))
       return kInfinity;
     return team.min(rates_.links(), [&](int32_t l) {
       if (awake[l] || !store_.overloaded<kPacked>(l)) return kInfinity;
@@ -281,7 +282,7 @@ class Refill {
     const double level = team.min(rates_.links(), [&](int32_t l) {
       if (awake[l] || !store_.has_open<kPacked>(l)) return kInfinity;
       awake[l] = 1;
-      return rates_.even(rates_.capacity(l), rates_.info[l].total);
+      return rates_.fair_share(rates_.capacity(l), rates_.info[l].total);
     });
     return level < kInfinity ? level : -1;
   }
@@ -292,18 +293,18 @@ class Refill {
     const Rates& r = rates_;
     const LinkInfo& k = r.info[l];
     const Amount all = r.capacity(l);
-    double level = r.even(all, k.total);
+    double level = r.fair_share(all, k.total);
     for (int32_t step = 0; step < 4; ++step) {
       Amount left = all, rising = k.total;
       for (int32_t i = k.first; i < k.first + k.listed; ++i) {
         const int32_t p = r.members[i];
-        if (r.counted[p] == 0 || found(p) > level) continue;
+        if (r.counted[p] == 0 || frozen_rate(p) > level) continue;
         const double weight = r.paths.weight_on(p, l);
-        left = left - r.used(p, weight, found(p));
+        left = left - r.used(p, weight, frozen_rate(p));
         rising = rising - r.weigh(p, weight);
       }
       if (rising == Amount{}) return level;
-      level = r.even(left, rising);
+      level = r.fair_share(left, rising);
     }
     return level;
   }
@@ -311,9 +312,9 @@ class Refill {
   Rates& rates_;
   LinkStore store_;
   // The same in all threads of the team:
-  int32_t filled_ = 0;  // links in `fills`
-  int32_t frozen_ = 0;  // paths in `order`
-  int32_t fresh_ = 0;   // paths in `order` that this event has left as they were
+  int32_t filled_ = 0;     // links in `fills`
+  int32_t frozen_ = 0;     // paths in `order`
+  int32_t unchanged_ = 0;  // paths in `order` that this event has left as they were
 };
 
 }  // namespace topoflow::BACKEND

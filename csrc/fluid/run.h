@@ -55,11 +55,11 @@ struct RunWorld {
   }
 };
 
-int64_t simulate(const Batch& given) {
-  const DeviceGuard guard(given.device);
-  const Stream stream = to_stream(given.stream);
-  const Followers followers(given.graphs, stream);
-  Batch batch = given;
+int64_t simulate(const Batch& input) {
+  const DeviceGuard guard(input.device);
+  const Stream stream = to_stream(input.stream);
+  const Followers followers(input.graphs, stream);
+  Batch batch = input;
   batch.graphs.follower_offsets = followers.offsets();
   batch.graphs.followers = followers.tasks();
 
@@ -72,9 +72,9 @@ int64_t simulate(const Batch& given) {
   rounds = blocks.needs();
 #endif
   const int64_t hot = max_bytes<HotBytes>(batch);
-  const Launch how = launch<RunWorld>(batch.worlds, bytes, batch.budget, batch.threads, hot);
-  const Array<std::byte> memory(how.teams * bytes);
-  for_each_team(batch.worlds, how, RunWorld{batch, rounds, memory.data(), bytes}, stream);
+  const Launch config = launch<RunWorld>(batch.worlds, bytes, batch.budget, batch.threads, hot);
+  const Array<std::byte> memory(config.teams * bytes);
+  for_each_team(batch.worlds, config, RunWorld{batch, rounds, memory.data(), bytes}, stream);
   return bytes;
 }
 

@@ -15,7 +15,7 @@ struct Tournament {
   Global<double> key;     // [n] infinity: does not take part
   Global<double> winner;  // [blocks + groups] the lowest key of each
   Global<int32_t> stale;  // [blocks + groups] 1: has to play again
-  List again;             // stale blocks
+  List stale_blocks;      // stale blocks
   int32_t n;
   int32_t log;     // of a block's items, and of a group's blocks
   int32_t groups;  // 0: the blocks are few
@@ -36,13 +36,13 @@ struct Tournament {
       winner[row] = kInfinity;
       stale[row] = 0;
     });
-    again.clear(team);
+    stale_blocks.clear(team);
   }
 
   // No two threads at once for one item.
   DEVICE void set(const Team auto& team, int32_t item, double value) const {
     key[item] = value;
-    again.append_if(team, team.atomic_exchange(&stale[item >> log], 1) == 0, item >> log);
+    stale_blocks.append_if(team, team.atomic_exchange(&stale[item >> log], 1) == 0, item >> log);
   }
 
   DEVICE void lower(const Team auto& team, int32_t item, double value) const {
@@ -51,9 +51,9 @@ struct Tournament {
 
   // Infinity when no item takes part. `all` blocks play again where keys have been written without set().
   DEVICE double lowest(const Team auto& team, bool all = false) const {
-    const int32_t playing = all ? blocks() : again.count(team);
+    const int32_t playing = all ? blocks() : stale_blocks.count(team);
     if (playing > 0) {
-      const auto block = [&](int32_t i) { return all ? i : again[i]; };
+      const auto block = [&](int32_t i) { return all ? i : stale_blocks[i]; };
       team.min_of_rows(
           playing, [&](int32_t i) { return Keys{key + (block(i) << log), size(block(i))}; },
           [&](int32_t i, double low) {
@@ -61,7 +61,7 @@ struct Tournament {
             stale[block(i)] = 0;
           });
       if (grouped()) play_groups(team, playing, block);
-      again.forget(team);
+      stale_blocks.forget(team);
     }
     return team.min_of(grouped() ? groups : blocks(), winner + (grouped() ? blocks() : 0));
   }
@@ -78,13 +78,13 @@ struct Tournament {
     return item;
   }
 
-  // Takes out all items with keys up to `most`, after lowest(), and calls f(item, key) for each, which may set it
+  // Takes out all items with keys up to `limit`, after lowest(), and calls f(item, key) for each, which may set it
   // again.
   template <class F>
-  DEVICE void take(const Team auto& team, double most, const F& f) const {
-    if (!grouped()) return take_of(team, 0, blocks(), most, f);
-    team.for_those_up_to(groups, winner + blocks(), most,
-                         [&](int32_t group) { take_of(team, group << log, blocks_of(group), most, f); });
+  DEVICE void take(const Team auto& team, double limit, const F& f) const {
+    if (!grouped()) return take_of(team, 0, blocks(), limit, f);
+    team.for_those_up_to(groups, winner + blocks(), limit,
+                         [&](int32_t group) { take_of(team, group << log, blocks_of(group), limit, f); });
   }
 
   struct Keys {
@@ -121,10 +121,10 @@ struct Tournament {
 
   // The items of `count` blocks.
   template <class F>
-  DEVICE void take_of(const Team auto& team, int32_t first, int32_t count, double most, const F& f) const {
-    team.for_those_up_to(count, winner + first, most, [&](int32_t i) {
+  DEVICE void take_of(const Team auto& team, int32_t first, int32_t count, double limit, const F& f) const {
+    team.for_those_up_to(count, winner + first, limit, [&](int32_t i) {
       const int32_t item = (first + i) << log;
-      team.for_each_up_to(size(first + i), key + item, most, [&](int32_t place) {
+      team.for_each_up_to(size(first + i), key + item, limit, [&](int32_t place) {
         const double value = key[item + place];
         set(team, item + place, kInfinity);
         f(item + place, value);
@@ -135,7 +135,7 @@ struct Tournament {
   // Items of a block, and blocks of a group.
   DEVICE int32_t size(int32_t block) const { return row(n - (block << log)); }
   DEVICE int32_t blocks_of(int32_t group) const { return row(blocks() - (group << log)); }
-  DEVICE int32_t row(int32_t left) const { return left < 1 << log ? left : 1 << log; }
+  DEVICE int32_t row(int32_t remaining) const { return remaining < 1 << log ? remaining : 1 << log; }
 };
 
 }  // namespace topoflow::BACKEND

@@ -37,10 +37,10 @@ struct Waits {
     key[task] = value;
   }
 
-  // Takes out all tasks with keys up to `most`, and calls f(task, key) for each.
+  // Takes out all tasks with keys up to `limit`, and calls f(task, key) for each.
   template <class F>
-  void take(const Team auto& team, double most, const F& f) const {
-    while (lowest(team) <= most) {
+  void take(const Team auto& team, double limit, const F& f) const {
+    while (lowest(team) <= limit) {
       const int32_t task = waiting[0];
       const double value = key[task];
       pop();

@@ -129,7 +129,7 @@ class World {
       proceed(team, horizon(now));
       if (!max_min_(
               team, state_.changed, [&](int32_t p) { return state_.flows[p].count; },
-              [&](int32_t p, double longer) { settle(team, p, longer, now); }))
+              [&](int32_t p, double time_scale) { settle(team, p, time_scale, now); }))
         return kNotConverged;
       begin_flows(team, now);
       const double flow_end = ends_.lowest(team, max_min_.refilling()), wait_end = state_.waits.lowest(team);
@@ -322,14 +322,14 @@ class World {
     return left > bytes ? bytes : left > 0 ? left : 0;
   }
 
-  // What is left of the path's first flow takes `longer` times as long.
-  DEVICE void settle(const Team auto& team, int32_t p, double longer, double now) const {
+  // What is left of the path's first flow takes `time_scale` times as long.
+  DEVICE void settle(const Team auto& team, int32_t p, double time_scale, double now) const {
     const double end = ends_.key[p];
     if (end == kInfinity) return;
     if (max_min_.refilling())
-      ends_.key[p] = now + (end - now) * longer;
+      ends_.key[p] = now + (end - now) * time_scale;
     else
-      ends_.set(team, p, now + (end - now) * longer);
+      ends_.set(team, p, now + (end - now) * time_scale);
   }
 
   DEVICE void begin_flows(const Team auto& team, double now) const {

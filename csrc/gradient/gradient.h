@@ -289,7 +289,8 @@ class Gradient {
     });
     if (!(largest > 0)) return 0;
     if (largest == kInfinity) return kUnknown;
-    const double scale = static_cast<double>(kWhole) / largest, per_unit = scale < Unit::kMost ? scale : Unit::kMost;
+    const double scale = static_cast<double>(kWhole) / largest,
+                 per_unit = scale < Unit::kMaxPerUnit ? scale : Unit::kMaxPerUnit;
     return team.sum(n, [&](int32_t i) { return Amount::of(value(i) * per_unit); }).units() / per_unit;
   }
 

@@ -22,7 +22,7 @@ class ByRounds {
  private:
   Array<int64_t> needs_;
   Stream stream_;
-  int64_t most_ = 0;
+  int64_t max_bytes_ = 0;
   bool all_ = true;
 };
 

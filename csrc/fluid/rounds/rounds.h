@@ -26,10 +26,10 @@ namespace topoflow::BACKEND {
 
 class Rounds {
  public:
-  static constexpr int64_t kMost = 0x7FF0;  // paths, and links, whose numbers fit in 15 bits
+  static constexpr int64_t kMaxCount = 0x7FF0;  // paths, and links, whose numbers fit in 15 bits
   // The least of a link's bandwidth over the most that one has: 2^44 units are left for the least (link_store.h).
   static constexpr double kSpread = 1.0 / (1 << 17);
-  static constexpr double kLeast = 1e-200;  // B/s, of the most that a link has: units in it must be a number
+  static constexpr double kMinBandwidth = 1e-200;  // B/s, of the most that a link has: units in it must be a number
 
   // B of the block's fast memory for a world.
   HD static int64_t bytes(int64_t paths, int64_t links) {
@@ -52,11 +52,11 @@ class Rounds {
     }
     // As Tournament::take().
     template <class F>
-    DEVICE void take(const Team auto& team, double most, const F& f) const {
+    DEVICE void take(const Team auto& team, double limit, const F& f) const {
       team.for_each(*count, [&](int32_t i) {
         const int32_t p = flowing[i];
         const double end = key[p];
-        if (end > most) return;
+        if (end > limit) return;
         key[p] = kInfinity;
         f(p, end);
       });
@@ -83,7 +83,7 @@ class Rounds {
 
   // Before anything flows; rates.h has been laid out.
   DEVICE void begin(const Team auto& team) {
-    per_unit_ = rates_.most > 0 ? kUnits / rates_.most : 1;
+    per_unit_ = rates_.max_capacity > 0 ? kUnits / rates_.max_capacity : 1;
     unit_ = 1 / per_unit_;
     team.for_each(links_ + 1, [&](int32_t l) {
       residual_.set(l, {l < links_ ? units(rates_.bandwidth(l)) : 0, 0});
@@ -192,10 +192,10 @@ class Rounds {
     team.wait();  // until all have read it
     team.once([&] { counts_[kFlowing] = counts_[kEnded] = 0; });
     team.for_each(listed, [&](int32_t i) { open_[i] = static_cast<uint16_t>(flowing_[i]); });
-    team.together(listed, [&](int32_t i, bool there) {
-      const uint16_t p = there ? open_[i] : 0;
-      const bool flows = there && bottleneck_[p] != kDrained;
-      if (there && !flows) bottleneck_[p] = kIdle;
+    team.together(listed, [&](int32_t i, bool in_range) {
+      const uint16_t p = in_range ? open_[i] : 0;
+      const bool flows = in_range && bottleneck_[p] != kDrained;
+      if (in_range && !flows) bottleneck_[p] = kIdle;
       const int32_t place = team.claim(flows, counts_ + kFlowing);
       if (flows) flowing_[place] = p;
     });
@@ -204,9 +204,9 @@ class Rounds {
   // Opens the paths that have at least `low`: their links get back what they have.
   DEVICE void open(const Team auto& team, double low) const {
     team.set(counts_, 0);
-    team.together(counts_[kFlowing], [&](int32_t i, bool there) {
-      const int32_t p = there ? flowing_[i] : 0;
-      const int32_t b = there ? bottleneck_[p] : kDrained;
+    team.together(counts_[kFlowing], [&](int32_t i, bool in_range) {
+      const int32_t p = in_range ? flowing_[i] : 0;
+      const int32_t b = in_range ? bottleneck_[p] : kDrained;
       const bool opens = b != kDrained && share_[b] >= low;
       if (opens) {
         const int32_t flows = rates_.counted[p];
@@ -273,27 +273,27 @@ class Rounds {
 
   // Divides the open paths into those that cross a local bottleneck, which is filled now, and others.
   DEVICE void partition(const Team auto& team, int32_t opened, int32_t from) const {
-    uint16_t* const others = open_ + (1 - from) * paths_;
-    team.together(opened, [&](int32_t i, bool there) {
-      const uint16_t p = there ? open_[from * paths_ + i] : 0;
+    uint16_t* const other_list = open_ + (1 - from) * paths_;
+    team.together(opened, [&](int32_t i, bool in_range) {
+      const uint16_t p = in_range ? open_[from * paths_ + i] : 0;
       bool fills = false;
-      if (there) {
-        const uint16_t found = bottleneck_[p];
-        const int32_t at = found & ~kTie;
-        fills = elsewhere_[at] == 0;
-        if (found & kTie) {
-          int32_t of = at;
+      if (in_range) {
+        const uint16_t marked = bottleneck_[p];
+        const int32_t bottleneck = marked & ~kTie;
+        fills = elsewhere_[bottleneck] == 0;
+        if (marked & kTie) {
+          int32_t chosen = bottleneck;
           if (!fills)
             for_each_link(rates_.states.links(p), p, [&](int32_t l) {
-              if (elsewhere_[l] == 0 && share_[l] == share_[at]) of = l;
+              if (elsewhere_[l] == 0 && share_[l] == share_[bottleneck]) chosen = l;
             });
-          fills = fills || of != at;
-          if (fills) bottleneck_[p] = static_cast<uint16_t>(of);
+          fills = fills || chosen != bottleneck;
+          if (fills) bottleneck_[p] = static_cast<uint16_t>(chosen);
         }
       }
-      const int32_t stays = team.claim(there && !fills, counts_ + 1 - from);
+      const int32_t stays = team.claim(in_range && !fills, counts_ + 1 - from);
       const int32_t frozen = team.claim(fills, counts_ + kFrozen);
-      if (there) others[fills ? paths_ - 1 - frozen : stays] = p;
+      if (in_range) other_list[fills ? paths_ - 1 - frozen : stays] = p;
     });
   }
 
@@ -319,10 +319,10 @@ class Rounds {
         take(link);
       }
       if (k != 0) return;
-      const double had = rates_.rate[p];
-      if (rate == had) return;
+      const double old_rate = rates_.rate[p];
+      if (rate == old_rate) return;
       rates_.rate[p] = rate;
-      settle(p, had / rate);
+      settle(p, old_rate / rate);
     });
     return frozen;
   }

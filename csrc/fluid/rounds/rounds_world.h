@@ -48,20 +48,21 @@ struct RoundsBytes {
   DEVICE int64_t operator()(int32_t world) const {
     const Paths paths = WorldData::paths_of(batch, world);
     const int64_t count = WorldData::sizes_of(batch, world).paths, bytes = Rounds::bytes(count, paths.world_links);
-    const bool fits = count <= Rounds::kMost && paths.world_links <= Rounds::kMost && bytes <= room;
-    return fits && even(world, paths.world_links) && neutral(paths, static_cast<int32_t>(count)) ? bytes : 0;
+    const bool fits = count <= Rounds::kMaxCount && paths.world_links <= Rounds::kMaxCount && bytes <= room;
+    return fits && has_similar_links(world, paths.world_links) && neutral(paths, static_cast<int32_t>(count)) ? bytes
+                                                                                                              : 0;
   }
 
  private:
   // No link has much less than another.
-  DEVICE bool even(int32_t world, int32_t links) const {
+  DEVICE bool has_similar_links(int32_t world, int32_t links) const {
     const double* const bandwidth = batch.capacity + batch.link_offsets[world];
-    double least = kInfinity, most = 0;
+    double min_bandwidth = kInfinity, max_bandwidth = 0;
     for (int32_t l = 0; l < links; ++l) {
-      most = bandwidth[l] > most ? bandwidth[l] : most;
-      least = bandwidth[l] > 0 && bandwidth[l] < least ? bandwidth[l] : least;
+      max_bandwidth = bandwidth[l] > max_bandwidth ? bandwidth[l] : max_bandwidth;
+      min_bandwidth = bandwidth[l] > 0 && bandwidth[l] < min_bandwidth ? bandwidth[l] : min_bandwidth;
     }
-    return most >= Rounds::kLeast && least >= most * Rounds::kSpread;
+    return max_bandwidth >= Rounds::kMinBandwidth && min_bandwidth >= max_bandwidth * Rounds::kSpread;
   }
 
   // All weights are one, and there are no limits, whatever the other graphs of the batch have.
@@ -82,17 +83,17 @@ struct IsZero {
 ByRounds::ByRounds(const Batch& batch) : needs_(batch.worlds), stream_(to_stream(batch.stream)) {
   const int64_t room = max_shared_bytes<RunByRounds>() - kSharedBytes<RunByRounds>;
   tabulate(batch.worlds, RoundsBytes{batch, room}, needs_.data(), batch.threads, stream_);
-  most_ = max_of(needs_.data(), batch.worlds, stream_);
-  const Array<int64_t> others(batch.worlds);
-  tabulate(batch.worlds, IsZero{needs_.data()}, others.data(), batch.threads, stream_);
-  all_ = max_of(others.data(), batch.worlds, stream_) == 0;
+  max_bytes_ = max_of(needs_.data(), batch.worlds, stream_);
+  const Array<int64_t> not_by_rounds(batch.worlds);
+  tabulate(batch.worlds, IsZero{needs_.data()}, not_by_rounds.data(), batch.threads, stream_);
+  all_ = max_of(not_by_rounds.data(), batch.worlds, stream_) == 0;
 }
 
 void ByRounds::run(const Batch& batch, int64_t bytes) const {
-  if (most_ == 0) return;
-  const Launch how = launch<RunByRounds>(batch.worlds, bytes, batch.budget, batch.threads, most_);
-  const Array<std::byte> memory(how.teams * bytes);
-  for_each_team(batch.worlds, how, RunByRounds{batch, needs_.data(), memory.data(), bytes}, stream_);
+  if (max_bytes_ == 0) return;
+  const Launch config = launch<RunByRounds>(batch.worlds, bytes, batch.budget, batch.threads, max_bytes_);
+  const Array<std::byte> memory(config.teams * bytes);
+  for_each_team(batch.worlds, config, RunByRounds{batch, needs_.data(), memory.data(), bytes}, stream_);
 }
 
 }  // namespace topoflow::BACKEND
