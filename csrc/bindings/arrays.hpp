@@ -156,9 +156,9 @@ void document(py::list& to, const Setting<Struct> (&table)[kSettings]) {
 // Returns (name, dtype, shape, content) of every array of these tables, and (name, type, content) of every setting.
 template <class... Tables>
 py::list documented(const Tables&... tables) {
-  py::list found;
-  (document(found, tables), ...);
-  return found;
+  py::list documentation;
+  (document(documentation, tables), ...);
+  return documentation;
 }
 
 }  // namespace topoflow

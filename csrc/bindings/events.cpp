@@ -9,10 +9,10 @@ namespace topoflow {
 namespace {
 
 template <class T>
-py::array_t<T> moved(std::vector<T>& column) {
-  auto* kept = new std::vector<T>(std::move(column));
-  const py::capsule owner(kept, [](void* pointer) { delete static_cast<std::vector<T>*>(pointer); });
-  return py::array_t<T>(static_cast<py::ssize_t>(kept->size()), kept->data(), owner);
+py::array_t<T> to_array(std::vector<T>& column) {
+  auto* values = new std::vector<T>(std::move(column));
+  const py::capsule owner(values, [](void* pointer) { delete static_cast<std::vector<T>*>(pointer); });
+  return py::array_t<T>(static_cast<py::ssize_t>(values->size()), values->data(), owner);
 }
 
 py::object read_events(const py::bytes& text, int64_t begin, int64_t end, const py::function& matters) {
@@ -26,21 +26,21 @@ py::object read_events(const py::bytes& text, int64_t begin, int64_t end, const 
   py::list lanes;
   for (const auto& [process, thread] : columns.lanes)
     lanes.append(py::make_tuple(py::bytes(process), py::bytes(thread)));
-  py::dict found;
-  found["number"] = moved(columns.number);
-  found["text"] = moved(columns.text);
-  found["lane"] = moved(columns.lane);
-  found["start"] = moved(columns.start);
-  found["end"] = moved(columns.end);
-  found["correlation"] = moved(columns.correlation);
-  found["args_begin"] = moved(columns.args_begin);
-  found["args_end"] = moved(columns.args_end);
-  found["names_collective"] = moved(columns.names_collective);
-  found["odd_number"] = moved(columns.odd_number);
-  found["odd_begin"] = moved(columns.odd_begin);
-  found["odd_end"] = moved(columns.odd_end);
-  found["lanes"] = lanes;
-  return found;
+  py::dict result;
+  result["number"] = to_array(columns.number);
+  result["text"] = to_array(columns.text);
+  result["lane"] = to_array(columns.lane);
+  result["start"] = to_array(columns.start);
+  result["end"] = to_array(columns.end);
+  result["correlation"] = to_array(columns.correlation);
+  result["args_begin"] = to_array(columns.args_begin);
+  result["args_end"] = to_array(columns.args_end);
+  result["names_collective"] = to_array(columns.names_collective);
+  result["odd_number"] = to_array(columns.odd_number);
+  result["odd_begin"] = to_array(columns.odd_begin);
+  result["odd_end"] = to_array(columns.odd_end);
+  result["lanes"] = lanes;
+  return result;
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ void bind_packet(py::module_& module, py::dict& fields) {
   module.attr("BLOCKED") = static_cast<int>(kBlocked);
   module.attr("TOO_LONG") = static_cast<int>(kTooLong);
   module.attr("NEVER") = kNever;
-  module.attr("MOST_LOSSES") = kMostLosses;
+  module.attr("MOST_LOSSES") = kMaxLosses;
   module.attr("LATENCY_BINS") = kLatencyBins;
   module.attr("PACKET_SETTINGS") = documented(kPacketSettings, kTransportSettings);
   module.def("packets", &packets, py::arg("arrays"), py::arg("settings"), py::arg("budget"), py::arg("stream"),

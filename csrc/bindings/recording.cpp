@@ -396,7 +396,7 @@ class DirectMethod {
     Call call;
     const bool direct = calls_->apply() && look(args, call) && calls_->guard([&] { issued = timeline.stop(); });
     if (!direct) return args.pass(method_);
-    PyObject* all[kMostArguments] = {call.backend.ptr()};
+    PyObject* all[kMaxArguments] = {call.backend.ptr()};
     std::copy(args.all + 1, args.all + args.number, all + 1);
     calls_->is_sending = true;
     PyObject* result = PyObject_VectorcallMethod(of_backend_.get(), all, args.number, nullptr);
@@ -412,7 +412,7 @@ class DirectMethod {
   }
 
  private:
-  static constexpr size_t kMostArguments = 4;  // a group, two tensors, options
+  static constexpr size_t kMaxArguments = 4;  // a group, two tensors, options
 
   bool look(const Arguments& args, Call& call) const {
     const Names& key = names();
@@ -524,9 +524,9 @@ py::object as_method(Function function) {
             return nullptr;
           })),
       METH_FASTCALL | METH_KEYWORDS, nullptr};
-  const py::capsule kept(new Function(std::move(function)),
-                         [](void* pointer) { delete static_cast<Function*>(pointer); });
-  const py::object built_in = checked(PyCFunction_New(&definition, kept.ptr()));
+  const py::capsule capsule(new Function(std::move(function)),
+                            [](void* pointer) { delete static_cast<Function*>(pointer); });
+  const py::object built_in = checked(PyCFunction_New(&definition, capsule.ptr()));
   return checked(PyInstanceMethod_New(built_in.ptr()));
 }
 

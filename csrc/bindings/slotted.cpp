@@ -34,8 +34,8 @@ void bind_slotted(py::module_& module, py::dict& fields) {
   module.attr("PROTOCOLS") = static_cast<int>(kProtocols);
   module.attr("TURNS") = static_cast<int>(kTurns);
   module.attr("ARRIVAL") = static_cast<int>(kArrival);
-  module.attr("MOST_RESERVATIONS") = kMostReservations;
-  module.attr("MOST_SAMPLES") = kMostSamples;
+  module.attr("MOST_RESERVATIONS") = kMaxReservations;
+  module.attr("MOST_SAMPLES") = kMaxSamples;
   module.def("slots", &slots, py::arg("arrays"), py::arg("budget"), py::arg("stream"), py::arg("threads"),
              "Run every world of a batch slot by slot; writes the arrays that are `out`. Returns the bytes of state "
              "that one team needs.");

@@ -18,7 +18,7 @@ constexpr int32_t kLatencyBins = 1024;  // of the histogram of latencies (state.
 
 // A message gives up when its packets were lost this many times each, on average: ports that are always full when the
 // packets of two messages come to them would lose these for ever. Ours; a queue pair of InfiniBand gives up after 7.
-constexpr int64_t kMostLosses = 1000;
+constexpr int64_t kMaxLosses = 1000;
 
 enum Loss : int32_t { kLossless = 0, kDrops = 1, kTrims = 2 };
 enum Control : int32_t { kNoControl = 0, kDcqcn = 1, kPulls = 2, kNscc = 3, kSwift = 4, kHpcc = 5 };

@@ -102,7 +102,7 @@ class Transport : public Base {
     Flow& flow = s_.flow[sender.task];
     if (has_lost(flow)) {
       --(flow.again ? flow.again : flow.last);
-      if (++flow.resent > kMostLosses * sender.packets) gives_up_ = true;
+      if (++flow.resent > kMaxLosses * sender.packets) gives_up_ = true;
     } else {
       ++sender.number;
     }

@@ -52,25 +52,25 @@ class CoflowLoads : public Placement {
   }
 
   // Numbers that one team needs to undo a change.
-  HD static int64_t kept_numbers(const ContentionModel& model) {
+  HD static int64_t undo_numbers(const ContentionModel& model) {
     return int64_t{2} * model.coflows * model.strategies.links;
   }
 
-  // `kept` becomes what a change of the layer will overwrite.
-  DEVICE void keep(const Team auto& team, int32_t layer, int64_t* kept) const {
+  // `undo` becomes what a change of the layer will overwrite.
+  DEVICE void save(const Team auto& team, int32_t layer, int64_t* undo) const {
     const int32_t both = 2 * s_.links;
     on_coflows(layer, [&](int32_t consumer) {
-      team.copy(both, load(consumer, false), kept);
-      kept += both;
+      team.copy(both, load(consumer, false), undo);
+      undo += both;
     });
   }
 
-  // The layer has the choice and the loads that it had when they were kept.
-  DEVICE void restore(const Team auto& team, int32_t layer, int32_t choice, const int64_t* kept) const {
+  // The layer has the choice and the loads that it had when they were saved.
+  DEVICE void restore(const Team auto& team, int32_t layer, int32_t choice, const int64_t* undo) const {
     const int32_t both = 2 * s_.links;
     on_coflows(layer, [&](int32_t consumer) {
-      team.copy(both, kept, load(consumer, false));
-      kept += both;
+      team.copy(both, undo, load(consumer, false));
+      undo += both;
     });
     team.set(&placement_[layer], choice);
   }

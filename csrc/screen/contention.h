@@ -30,7 +30,7 @@ class Contention {
         loads_(loads) {
     const int32_t n = s_.servers;
     for (double** times : {&done_, &awaited_}) *times = take(memory, int64_t{s_.layers} * n);
-    for (double** times : {&clock_, &update_, &left_}) *times = take(memory, n);
+    for (double** times : {&clock_, &update_, &remaining_}) *times = take(memory, n);
     for (double** times : {&size_, &opened_, &inside_, &between_, &reduced_}) *times = take(memory, s_.choices);
     bucket_ = take(memory, s_.layers);
     for (double** times : {&busy_, &free_}) *times = take(memory, s_.links);
@@ -54,15 +54,15 @@ class Contention {
   // One that is above the limit is only known to be that high.
   DEVICE double makespan(const Team auto& team, double limit) const {
     loads_.fill_buckets(team, bucket_, size_, opened_, reduced_);
-    team.for_each(s_.servers, [&](int32_t i) { clock_[i] = update_[i] = left_[i] = 0; });
+    team.for_each(s_.servers, [&](int32_t i) { clock_[i] = update_[i] = remaining_[i] = 0; });
     team.for_each(s_.links, [&](int32_t link) { free_[link] = 0; });
     for (int32_t layer = 0; layer < s_.layers; ++layer) forward(team, layer);
-    double least = this->least(team);
-    const double enough = limit * (1 + kRounding);
+    double lower_bound = this->lower_bound(team);
+    const double cutoff = limit * (1 + kRounding);
     for (int32_t layer = s_.layers - 1; layer >= 0; --layer) {
-      if (least > enough) return least;
+      if (lower_bound > cutoff) return lower_bound;
       backward(team, layer);
-      if (layer % kOften == 0) least = this->least(team);
+      if (layer % kLimitInterval == 0) lower_bound = this->lower_bound(team);
     }
     for (int32_t layer = s_.layers - 1; layer >= 0; --layer)
       if (bucket_[layer] < 0) await(team, layer);
@@ -70,12 +70,12 @@ class Contention {
   }
 
  private:
-  static constexpr int32_t kOften = 4;       // backward passes from one look at the limit to the next
-  static constexpr double kRounding = 1e-9;  // of sums that are made in another order
+  static constexpr int32_t kLimitInterval = 4;  // backward passes from one look at the limit to the next
+  static constexpr double kRounding = 1e-9;     // of sums that are made in another order
 
   // s that the iteration takes at least, by what has been computed and what is left to compute.
-  DEVICE double least(const Team auto& team) const {
-    return latest(team, s_.servers, [&](int32_t i) { return clock_[i] + left_[i]; });
+  DEVICE double lower_bound(const Team auto& team) const {
+    return latest(team, s_.servers, [&](int32_t i) { return clock_[i] + remaining_[i]; });
   }
 
   DEVICE double* done(int32_t layer) const { return done_ + int64_t{layer} * s_.servers; }
@@ -85,30 +85,30 @@ class Contention {
     if (loads_.travels(layer)) {
       const int64_t* load = loads_.load(layer, false);
       team.for_each(s_.links, [&](int32_t link) { busy_[link] = seconds(load, link); });
-      come(team, layer);
+      move_activations(team, layer);
     }
     const int64_t first = loads_.rows(layer), cost = s_.kind[layer] * s_.rows + first;
-    const double *seconds = s_.forward + cost, *again = s_.backward + cost, *update = s_.update + cost;
-    double *clock = clock_, *updates = update_, *left = left_, *done = this->done(layer),
+    const double *seconds = s_.forward + cost, *backward_seconds = s_.backward + cost, *update = s_.update + cost;
+    double *clock = clock_, *updates = update_, *remaining = remaining_, *done = this->done(layer),
            *awaited = this->awaited(layer);
     loads_.on_holders(team, layer, [=](int32_t i, int32_t server) {
       done[server] = clock[server] += seconds[i];
       updates[server] += update[i];
-      left[server] += again[i] + update[i];
+      remaining[server] += backward_seconds[i] + update[i];
       awaited[server] = 0;
     });
   }
 
   DEVICE void backward(const Team auto& team, int32_t layer) const {
     const double* seconds = s_.backward + s_.kind[layer] * s_.rows + loads_.rows(layer);
-    double *clock = clock_, *left = left_, *awaited = this->awaited(layer);
+    double *clock = clock_, *remaining = remaining_, *awaited = this->awaited(layer);
     loads_.on_holders(team, layer, [=](int32_t i, int32_t server) {
       clock[server] = later_of(clock[server], awaited[server]) + seconds[i];
-      left[server] -= seconds[i];
+      remaining[server] -= seconds[i];
     });
     if (loads_.travels(layer)) {
       share(team, layer);
-      go(team, layer);
+      move_gradients(team, layer);
     }
     if (bucket_[layer] != 0) reduce(team, layer);
   }
@@ -131,7 +131,7 @@ class Contention {
 
   // Activations travel into the layer: its hosts have them at clock_.
   template <Team T>
-  DEVICE void come(const T& team, int32_t layer) const {
+  DEVICE void move_activations(const T& team, int32_t layer) const {
     const int64_t first = s_.input_offsets[layer], end = s_.input_offsets[layer + 1];
     if constexpr (T::kAlone) {
       for (int64_t edge = first; edge < end; ++edge)
@@ -143,7 +143,7 @@ class Contention {
         for (int64_t edge = first; edge < end; ++edge) {
           if (!loads_.crosses(edge)) continue;
           const int32_t from = loads_.hosts(s_.source[edge])[i];
-          last = later_of(last, done(s_.source[edge])[from] + takes(from, to[i]));
+          last = later_of(last, done(s_.source[edge])[from] + transfer_seconds(from, to[i]));
         }
         return last;
       });
@@ -152,7 +152,7 @@ class Contention {
 
   // Gradients travel out of the layer: the hosts of its inputs have them at awaited().
   template <Team T>
-  DEVICE void go(const T& team, int32_t layer) const {
+  DEVICE void move_gradients(const T& team, int32_t layer) const {
     const int64_t first = s_.input_offsets[layer], end = s_.input_offsets[layer + 1];
     if constexpr (T::kAlone) {
       for (int64_t edge = first; edge < end; ++edge)
@@ -165,9 +165,9 @@ class Contention {
             const int32_t source = s_.source[first + row];
             if (!loads_.crosses(first + row)) return 0.0;
             const int32_t to = loads_.hosts(source)[i];
-            const double there = clock_[from[i]] + takes(from[i], to);
-            if (loads_.holders(loads_.choice(source)) == 1) return there;
-            team.atomic_max(&awaited(source)[to], there);
+            const double arrival = clock_[from[i]] + transfer_seconds(from[i], to);
+            if (loads_.holders(loads_.choice(source)) == 1) return arrival;
+            team.atomic_max(&awaited(source)[to], arrival);
             return 0.0;
           },
           [=, this, &team](int32_t row, double last) {
@@ -177,33 +177,34 @@ class Contention {
     }
   }
 
-  // The samples of each server travel from the hosts of one layer, who had them at `left` [N], to those of another;
-  // `there` [N] becomes the latest arrival. By one thread, which climbs a tree once for all of them.
-  DEVICE void move(const Team auto& team, int32_t one, const double* left, int32_t other, double* there) const {
-    const int32_t *from = loads_.hosts(one), *to = loads_.hosts(other);
-    if (loads_.holders(loads_.choice(one)) == 1) {
+  // The samples of each server travel from the hosts of one layer, who had them at `departure` [N], to those of
+  // another; `arrival` [N] becomes the latest arrival. By one thread, which climbs a tree once for all of them.
+  DEVICE void move(const Team auto& team, int32_t source, const double* departure, int32_t target,
+                   double* arrival) const {
+    const int32_t *from = loads_.hosts(source), *to = loads_.hosts(target);
+    if (loads_.holders(loads_.choice(source)) == 1) {
       const Climbed tree = climb(team, false, from[0]);
-      const double* sent = left + from[0];
-      arrive(team, other, there, [=](int32_t i) { return *sent + tree.seconds(to[i]); });
-    } else if (loads_.holders(loads_.choice(other)) == 1) {
+      const double* first_departure = departure + from[0];
+      arrive(team, target, arrival, [=](int32_t i) { return *first_departure + tree.seconds(to[i]); });
+    } else if (loads_.holders(loads_.choice(target)) == 1) {
       const Climbed tree = climb(team, true, to[0]);
-      arrive(team, other, there, [=](int32_t i) { return left[from[i]] + tree.seconds(from[i]); });
+      arrive(team, target, arrival, [=](int32_t i) { return departure[from[i]] + tree.seconds(from[i]); });
     } else {
-      arrive(team, other, there, [&](int32_t i) { return left[from[i]] + takes(from[i], to[i]); });
+      arrive(team, target, arrival, [&](int32_t i) { return departure[from[i]] + transfer_seconds(from[i], to[i]); });
     }
   }
 
   template <class F>
-  DEVICE void arrive(const Team auto& team, int32_t other, double* there, const F& when) const {
-    const int32_t* to = loads_.hosts(other);
-    const int32_t n = s_.servers, holders = loads_.holders(loads_.choice(other));
+  DEVICE void arrive(const Team auto& team, int32_t target, double* arrival, const F& when) const {
+    const int32_t* to = loads_.hosts(target);
+    const int32_t n = s_.servers, holders = loads_.holders(loads_.choice(target));
     if (holders == 1) {
       const double last = latest(team, n, when);
-      team.for_each(1, [=](int32_t) { there[to[0]] = later_of(there[to[0]], last); });
+      team.for_each(1, [=](int32_t) { arrival[to[0]] = later_of(arrival[to[0]], last); });
     } else if (holders == n) {
-      team.for_each(n, [=](int32_t i) { there[i] = later_of(there[i], when(i)); });
+      team.for_each(n, [=](int32_t i) { arrival[i] = later_of(arrival[i], when(i)); });
     } else {
-      team.for_each(n, [=](int32_t i) { team.atomic_max(&there[to[i]], when(i)); });
+      team.for_each(n, [=](int32_t i) { team.atomic_max(&arrival[to[i]], when(i)); });
     }
   }
 
@@ -231,7 +232,7 @@ class Contention {
   }
 
   // s of one transfer.
-  DEVICE double takes(int32_t from, int32_t to) const {
+  DEVICE double transfer_seconds(int32_t from, int32_t to) const {
     if (from == to) return 0;
     const int64_t pair = int64_t{from} * s_.servers + to;
     const int32_t path = s_.path[pair];
@@ -281,12 +282,12 @@ class Contention {
   CoflowLoads loads_;
   double *done_, *awaited_;               // [Y, N] s, when a server has a layer, and what its backward pass waits for
   double* clock_;                         // [N] s, when a server has computed all so far
-  double *update_, *left_;                // [N] s of the optimizer; of all that comes after the forward passes
+  double *update_, *remaining_;           // [N] s of the optimizer; of all that comes after the forward passes
   double *size_, *opened_;                // [K] B in the open bucket; whether there was one
   double *inside_, *between_, *reduced_;  // [K] s, when the latest bucket has done each of its phases
   double* bucket_;                        // [Y] B
   double *busy_, *free_;                  // [L] s of a coflow on a link; s, when it has moved all gradients so far
-  double* longest_;                       // [most] s
+  double* longest_;                       // [nodes of the largest tree] s
 };
 
 }  // namespace topoflow::BACKEND

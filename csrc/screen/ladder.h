@@ -28,17 +28,17 @@ class Ladder {
     rung_ = batch.rung + first;
     temperature_ = batch.temperature + first;
     slower_ = batch.slower + first;
-    best_ = batch.best + int64_t{ladder} * batch.kept;
-    best_placement_ = batch.best_placement + int64_t{ladder} * batch.kept * layers_;
+    best_ = batch.best + int64_t{ladder} * batch.best_count;
+    best_placement_ = batch.best_placement + int64_t{ladder} * batch.best_count * layers_;
     stuck_ = batch.stuck + ladder;
     model_ = memory.take<double>(Contention::numbers(batch.model));
-    undo_ = memory.take<int64_t>(CoflowLoads::kept_numbers(batch.model));
-    drawn_ = memory.take<double>(int64_t{kDrawn} * n_);
-    for (double** each : {&limit_, &proposed_}) *each = memory.take<double>(n_);
+    undo_ = memory.take<int64_t>(CoflowLoads::undo_numbers(batch.model));
+    draws_ = memory.take<double>(int64_t{kDraws} * n_);
+    for (double** array : {&limit_, &proposed_}) *array = memory.take<double>(n_);
     sample_ = memory.take<double>(int64_t{kSampled} * n_);
     proposal_ = memory.take<Proposal>(n_);
     target_ = memory.take<int32_t>(layers_);
-    for (int32_t** each : {&accepted_, &at_, &swaps_}) *each = memory.take<int32_t>(n_);
+    for (int32_t** array : {&accepted_, &at_, &swaps_}) *array = memory.take<int32_t>(n_);
     bytes = memory.taken();
   }
 
@@ -46,17 +46,17 @@ class Ladder {
 
   // From the placements on.
   DEVICE void begin(const Team auto& team) const {
-    team.for_each(b_.kept, [&](int32_t i) { best_[i] = kInfinity; });
+    team.for_each(b_.best_count, [&](int32_t i) { best_[i] = kInfinity; });
     for (int32_t chain = 0; chain < n_; ++chain) {
       const double energy = measure(team, chain);
       put(team, &energy_[chain], energy);
-      keep(team, energy, placement(chain));
+      record_best(team, energy, placement(chain));
     }
     team.set(stuck_, 0);
     if (b_.patience > 0) {
       const int32_t fastest = lowest_of(team, energy_);
       if (fastest != 0) team.copy(numbers(), load(fastest), load_);
-      gather(team, fastest, energy_[fastest]);
+      move_all_to(team, fastest, energy_[fastest]);
     }
     fill(team);
     team.for_each(n_, [&](int32_t chain) {
@@ -78,23 +78,23 @@ class Ladder {
   // proposes some states: all that is proposed is evaluated in one place, as a GPU's code has a copy of the estimate
   // for each.
   DEVICE void walk(const Team auto& team, int64_t first, int64_t end, bool heats) const {
-    int32_t left = heats ? kSampled : 0, samples = 0;  // to be drawn by each chain; that all have drawn
-    for (int64_t step = first; step < end || left > 0;) {
-      if (left == 0 && team.poll(b_.cancel)) return;
+    int32_t remaining = heats ? kSampled : 0, samples = 0;  // to be drawn by each chain; that all have drawn
+    for (int64_t step = first; step < end || remaining > 0;) {
+      if (remaining == 0 && team.poll(b_.cancel)) return;
       const bool together = descends(team);
-      propose(team, left > 0 ? kNever + kSampled - left : step);
-      set_limits(team, left > 0, together);
-      for (int32_t chain = 0; chain < n_; ++chain) try_proposal(team, chain, together, left == 0 && !together);
-      if (left > 0) {
+      propose(team, remaining > 0 ? kNever + kSampled - remaining : step);
+      set_limits(team, remaining > 0, together);
+      for (int32_t chain = 0; chain < n_; ++chain) try_proposal(team, chain, together, remaining == 0 && !together);
+      if (remaining > 0) {
         samples = sample(team, samples);
-        if (--left == 0) heat(team, samples);
+        if (--remaining == 0) heat(team, samples);
         continue;
       }
       const int32_t accepted = together ? descend(team) : temper(team, step);
       log(team, step - first, accepted);
       ++step;
       if (together && !descends(team)) {
-        left = kSampled;
+        remaining = kSampled;
         samples = 0;
       }
     }
@@ -123,7 +123,7 @@ class Ladder {
     team.for_each(n_, [&](int32_t chain) {
       double limit = heats ? kInfinity : energy_[chain];
       if (!heats && !together) {
-        const double chance = natural_log(1 - drawn_[kAccept * n_ + chain]);
+        const double chance = natural_log(1 - draws_[kAccept * n_ + chain]);
         limit += temperature_[rung_[chain]] * (proposal_[chain].ratio - chance);
       }
       limit_[chain] = limit;
@@ -134,16 +134,16 @@ class Ladder {
   // The chain goes there if it `moves` and that is within its limit.
   DEVICE void try_proposal(const Team auto& team, int32_t chain, bool together, bool moves) const {
     const double limit = limit_[chain];
-    double found = kInfinity;
-    if (may(team, chain))
-      found = evaluate(team, together ? 0 : chain, chain, later_of(limit, energy_[chain]), moves ? limit : kNone);
-    put(team, &proposed_[chain], found);
+    double proposed = kInfinity;
+    if (is_feasible(team, chain))
+      proposed = evaluate(team, together ? 0 : chain, chain, later_of(limit, energy_[chain]), moves ? limit : kNone);
+    put(team, &proposed_[chain], proposed);
   }
 
   // Step 1, once proposals are evaluated. Returns whether one was faster.
   DEVICE int32_t descend(const Team auto& team) const {
-    const int32_t taken = lowest_of(team, proposed_);
-    const double lowest = proposed_[taken], energy = energy_[0];
+    const int32_t fastest = lowest_of(team, proposed_);
+    const double lowest = proposed_[fastest], energy = energy_[0];
     if (!(lowest < energy)) {
       const int32_t stuck = team.get(stuck_) + 1;
       team.set(stuck_, stuck);
@@ -153,13 +153,13 @@ class Ladder {
     }
     for (int32_t chain = 0; chain < n_; ++chain) {
       if (!(proposed_[chain] < energy)) continue;
-      aim(team, chain);
-      keep(team, proposed_[chain], target_);
+      set_target(team, chain);
+      record_best(team, proposed_[chain], target_);
     }
-    aim(team, taken);
-    use(team, taken, 0);
-    exchange(team, loads(0), proposal_[taken]);
-    gather(team, 0, lowest);
+    set_target(team, fastest);
+    add_memory(team, fastest, 0);
+    exchange(team, loads(0), proposal_[fastest]);
+    move_all_to(team, 0, lowest);
     fill_others(team);
     team.set(stuck_, 0);
     return 1;
@@ -169,18 +169,18 @@ class Ladder {
   DEVICE int32_t temper(const Team auto& team, int64_t step) const {
     int32_t accepted = 0;
     for (int32_t chain = 0; chain < n_; ++chain) {
-      const double found = proposed_[chain];
-      if (!(found <= limit_[chain])) continue;
+      const double proposed = proposed_[chain];
+      if (!(proposed <= limit_[chain])) continue;
       ++accepted;
-      use(team, chain, chain);
-      keep(team, found, placement(chain));
+      add_memory(team, chain, chain);
+      record_best(team, proposed, placement(chain));
     }
     team.wait();  // all have read proposed_
     team.for_each(n_, [&](int32_t chain) {
-      const double found = proposed_[chain], before = energy_[chain];
-      accepted_[chain] = found <= limit_[chain];
-      if (accepted_[chain]) energy_[chain] = found;
-      proposed_[chain] = found > before && found < kInfinity;  // whether it was slower
+      const double proposed = proposed_[chain], before = energy_[chain];
+      accepted_[chain] = proposed <= limit_[chain];
+      if (accepted_[chain]) energy_[chain] = proposed;
+      proposed_[chain] = proposed > before && proposed < kInfinity;  // whether it was slower
     });
     adjust(team, step);
     return accepted;
@@ -204,7 +204,7 @@ class Ladder {
       const int32_t low = odd + 2 * pair, cold = at_[low], hot = at_[low + 1];
       const double colder = 1 / temperature_[low] - 1 / temperature_[low + 1];
       const double likely = colder * (energy_[cold] - energy_[hot]);
-      swaps_[low] = drawn_[kSwap * n_ + low] < exponential(likely < 0 ? likely : 0);
+      swaps_[low] = draws_[kSwap * n_ + low] < exponential(likely < 0 ? likely : 0);
     });
     team.for_each(n_, [&](int32_t chain) {
       if (proposed_[chain] == 0) return;
@@ -259,15 +259,15 @@ class Ladder {
 
   // proposal_ [C] of a step.
   DEVICE void propose(const Team auto& team, int64_t step) const {
-    team.for_each(kDrawn * n_, [&](int32_t i) { drawn_[i] = draw(b_, ladder_, step, i / n_, i % n_); });
+    team.for_each(kDraws * n_, [&](int32_t i) { draws_[i] = draw(b_, ladder_, step, i / n_, i % n_); });
     team.for_each(n_, [&](int32_t chain) {
-      proposal_[chain] = Proposer(b_, drawn_, chain).propose(placement(chain));
+      proposal_[chain] = Proposer(b_, draws_, chain).propose(placement(chain));
       accepted_[chain] = 0;
     });
   }
 
   // Whether what the chain proposes is another placement, and fits.
-  DEVICE bool may(const Team auto& team, int32_t chain) const {
+  DEVICE bool is_feasible(const Team auto& team, int32_t chain) const {
     const Proposal& p = proposal_[chain];
     if (p.one == p.other) return false;
     if (!b_.budget.binds) return true;
@@ -278,11 +278,12 @@ class Ladder {
 
   DEVICE int64_t added(const Proposal& p, int32_t server) const {
     const int64_t n = b_.model.strategies.servers;
-    return p.came * b_.budget.member[p.other * n + server] - p.left * b_.budget.member[p.one * n + server];
+    return p.added_bytes * b_.budget.member[p.other * n + server] -
+           p.freed_bytes * b_.budget.member[p.one * n + server];
   }
 
   // The chain `to` has what `chain` proposes.
-  DEVICE void use(const Team auto& team, int32_t chain, int32_t to) const {
+  DEVICE void add_memory(const Team auto& team, int32_t chain, int32_t to) const {
     if (!b_.budget.binds) return;
     int64_t* used = this->used(to);
     const Proposal& p = proposal_[chain];
@@ -295,24 +296,24 @@ class Ladder {
     const CoflowLoads loads = this->loads(at);
     const Contention model(b_.model, loads, model_);
     const Proposal& p = proposal_[chain];
-    aim(team, chain);
-    double found = model.reduces(target_, p.other);
-    if (found <= limit && p.both) found = later_of(found, model.reduces(target_, p.one));
-    if (found > limit) return found;
+    set_target(team, chain);
+    double seconds = model.reduces(target_, p.other);
+    if (seconds <= limit && p.both) seconds = later_of(seconds, model.reduces(target_, p.one));
+    if (seconds > limit) return seconds;
     const bool one = p.changes == 1;
-    if (one) loads.keep(team, p.layer, undo_);
+    if (one) loads.save(team, p.layer, undo_);
     exchange(team, loads, p);
-    found = model.makespan(team, limit);
-    if (found <= accepts) return found;
+    seconds = model.makespan(team, limit);
+    if (seconds <= accepts) return seconds;
     if (one)
       loads.restore(team, p.layer, p.one, undo_);
     else
       exchange(team, loads, p);
-    return found;
+    return seconds;
   }
 
   // target_ [Y] becomes what the chain proposes.
-  DEVICE void aim(const Team auto& team, int32_t chain) const {
+  DEVICE void set_target(const Team auto& team, int32_t chain) const {
     const Proposal& p = proposal_[chain];
     const int32_t* now = placement(chain);
     team.for_each(layers_, [&](int32_t layer) { target_[layer] = p.target(layer, now[layer]); });
@@ -338,7 +339,7 @@ class Ladder {
   }
 
   // All chains go where one is.
-  DEVICE void gather(const Team auto& team, int32_t chain, double energy) const {
+  DEVICE void move_all_to(const Team auto& team, int32_t chain, double energy) const {
     team.for_each(layers_, [&](int32_t layer) { target_[layer] = placement(chain)[layer]; });
     team.for_each(n_ * layers_, [&](int32_t i) { placement_[i] = target_[i % layers_]; });
     team.for_each(n_, [&](int32_t i) { energy_[i] = energy; });
@@ -364,13 +365,13 @@ class Ladder {
   }
 
   // A state that was reached is kept if it is one of the fastest; of equal ones, the first.
-  DEVICE void keep(const Team auto& team, double energy, const int32_t* state) const {
-    if (!(energy < best_[b_.kept - 1])) return;
+  DEVICE void record_best(const Team auto& team, double energy, const int32_t* state) const {
+    if (!(energy < best_[b_.best_count - 1])) return;
     int32_t row = 0;
     while (best_[row] <= energy) ++row;
     if (row > 0 && energy <= best_[row - 1] * (1 + kSame)) return;
-    const int32_t last = best_[row] <= energy * (1 + kSame) ? row : b_.kept - 1;  // what it takes the place of
-    team.wait();                                                                  // all have read
+    const int32_t last = best_[row] <= energy * (1 + kSame) ? row : b_.best_count - 1;  // what it takes the place of
+    team.wait();                                                                        // all have read
     for (int32_t i = last; i > row; --i)
       team.copy(layers_, best_placement_ + int64_t{i - 1} * layers_, best_placement_ + int64_t{i} * layers_);
     team.copy(layers_, state, best_placement_ + int64_t{row} * layers_);
@@ -402,7 +403,7 @@ class Ladder {
   int32_t *best_placement_, *stuck_;  // [D, Y], [1]
   double* model_;                     // what Contention needs
   int64_t* undo_;                     // what CoflowLoads::change_if needs
-  double* drawn_;                     // [kDrawn, C]
+  double* draws_;                     // [kDrawn, C]
   double *limit_, *proposed_;         // [C] s, as set_limits() and try_proposal() say
   double* sample_;                    // [kSampled, C] s
   Proposal* proposal_;                // [C]

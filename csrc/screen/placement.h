@@ -59,7 +59,7 @@ class Placement {
 
  protected:
   // B from which on a group's bucket is complete.
-  DEVICE double most(bool opened) const { return opened ? s_.bucket_bytes : s_.first_bucket_bytes; }
+  DEVICE double bucket_limit(bool opened) const { return opened ? s_.bucket_bytes : s_.first_bucket_bytes; }
 
   DEVICE void follow_all(double* bucket, double* size, double* opened, double* last) const {
     for (int32_t layer = s_.layers - 1; layer >= 0; --layer) {
@@ -72,7 +72,7 @@ class Placement {
       bucket[layer] = 0;
       if (!reduces(layer)) continue;
       size[group] += s_.gradient[layer];
-      if (size[group] < most(opened[group] > 0) && last[group] != layer) continue;
+      if (size[group] < bucket_limit(opened[group] > 0) && last[group] != layer) continue;
       bucket[layer] = opened[group] > 0 ? size[group] : -size[group];
       opened[group] = 1;
       size[group] = 0;
@@ -87,14 +87,14 @@ class Placement {
     double size = 0;
     bool opened = false;
     int32_t last = -1;  // the layer that the open bucket ends with so far
-    for (int32_t own = layer; own >= 0; --own) {
-      if (choice(own) != group) continue;
-      bucket[own] = 0;
-      if (!reduces(own)) continue;
-      size += s_.gradient[own];
-      last = own;
-      if (size < most(opened)) continue;
-      bucket[own] = opened ? size : -size;
+    for (int32_t member = layer; member >= 0; --member) {
+      if (choice(member) != group) continue;
+      bucket[member] = 0;
+      if (!reduces(member)) continue;
+      size += s_.gradient[member];
+      last = member;
+      if (size < bucket_limit(opened)) continue;
+      bucket[member] = opened ? size : -size;
       opened = true;
       size = 0;
       last = -1;
@@ -124,8 +124,8 @@ HD double* take(double*& memory, int64_t numbers) {
 // The largest of n numbers, none of them negative; 0 if there is none.
 template <class F>
 DEVICE double latest(const Team auto& team, int32_t n, const F& f) {
-  const double least = team.min(n, [&](int32_t i) { return -f(i); });
-  return least < 0 ? -least : 0;
+  const double lowest = team.min(n, [&](int32_t i) { return -f(i); });
+  return lowest < 0 ? -lowest : 0;
 }
 
 DEVICE double later_of(double a, double b) { return a > b ? a : b; }

@@ -12,27 +12,27 @@
 namespace topoflow::BACKEND {
 
 // The numbers that a chain draws in a step, each in [0, 1).
-enum Drawn : int32_t { kWhere, kLength, kOffset, kEnd, kOther, kKind, kTakes, kStays, kDegree, kPlace, kAccept, kSwap };
-constexpr int32_t kDrawn = 12;
+enum Draw : int32_t { kWhere, kLength, kOffset, kEnd, kOther, kKind, kTakes, kStays, kDegree, kPlace, kAccept, kSwap };
+constexpr int32_t kDraws = 12;
 constexpr int64_t kBlock = 64;  // steps whose numbers follow each other, as tests/twins/tempering.py draws them
 
-// Number `drawn` of a chain. The counter is (block of steps, number of the ladder among all).
-HD double draw(const WalkBatch& batch, int32_t ladder, int64_t step, int32_t drawn, int32_t chain) {
+// Number `index` of a chain. The counter is (block of steps, number of the ladder among all).
+HD double draw(const WalkBatch& batch, int32_t ladder, int64_t step, int32_t index, int32_t chain) {
   const Philox random{{static_cast<uint64_t>(batch.seed), static_cast<uint64_t>(batch.round)}};
-  const int64_t number = (drawn * kBlock + step % kBlock) * batch.chains + chain;
+  const int64_t number = (index * kBlock + step % kBlock) * batch.chains + chain;
   return random.uniform(static_cast<uint64_t>(number), static_cast<uint64_t>(step / kBlock),
                         static_cast<uint64_t>(batch.first + ladder));
 }
 
 struct Proposal {
-  int32_t layer, mate;  // whose choice is a; another one, whose choice b may be
-  int32_t first, last;  // the run
-  bool trade;           // the two layers instead of the run
-  int32_t one, other;   // a, b
-  int32_t changes;      // layers that change
-  bool both;            // whether some change from b to a
-  int64_t left, came;   // B that go from each GPU of a's holders, and come to those of b's
-  double ratio;         // log of the probability of the reverse proposal over that of this one
+  int32_t layer, mate;               // whose choice is a; another one, whose choice b may be
+  int32_t first, last;               // the run
+  bool trade;                        // the two layers instead of the run
+  int32_t one, other;                // a, b
+  int32_t changes;                   // layers that change
+  bool both;                         // whether some change from b to a
+  int64_t freed_bytes, added_bytes;  // B that go from each GPU of a's holders, and come to those of b's
+  double ratio;                      // log of the probability of the reverse proposal over that of this one
 
   HD bool has(int32_t i) const { return trade ? i == layer || i == mate : first <= i && i <= last; }
   HD int32_t target(int32_t i, int32_t choice) const {
@@ -42,11 +42,11 @@ struct Proposal {
 
 class Proposer {
  public:
-  // `drawn` [kDrawn, C]
-  HD Proposer(const WalkBatch& batch, const double* drawn, int32_t chain)
+  // `draws` [kDrawn, C]
+  HD Proposer(const WalkBatch& batch, const double* draws, int32_t chain)
       : m_(batch.moves),
         budget_(batch.budget),
-        drawn_(drawn + chain),
+        draws_(draws + chain),
         chains_(batch.chains),
         layers_(batch.model.strategies.layers),
         choices_(batch.model.strategies.choices) {}
@@ -69,22 +69,22 @@ class Proposer {
       of_b += is_b;
       if (!budget_.binds || !(is_a || is_b)) continue;
       const int64_t* need = budget_.need + int64_t{i} * choices_;
-      p.left += is_a ? need[a] : -need[a];
-      p.came += is_a ? need[b] : -need[b];
+      p.freed_bytes += is_a ? need[a] : -need[a];
+      p.added_bytes += is_a ? need[b] : -need[b];
     }
     p.changes = of_a + of_b;
     p.both = of_b > 0;
-    const double there = (1 - joins) * likely(a, b) + (mates == b ? joins : 0);
-    const double back = (1 - joins) * likely(b, a) + (mates == a ? joins : 0);
-    p.ratio = natural_log((of_a * back + of_b * there) / (of_a * there + of_b * back));
+    const double forward = (1 - joins) * likely(a, b) + (mates == b ? joins : 0);
+    const double backward = (1 - joins) * likely(b, a) + (mates == a ? joins : 0);
+    p.ratio = natural_log((of_a * backward + of_b * forward) / (of_a * forward + of_b * backward));
     return p;
   }
 
-  HD double number(Drawn drawn) const { return drawn_[int64_t{drawn} * chains_]; }
+  HD double number(Draw index) const { return draws_[int64_t{index} * chains_]; }
 
  private:
   // 0 .. count - 1
-  HD int32_t whole(Drawn drawn, int32_t count) const { return static_cast<int32_t>(number(drawn) * count); }
+  HD int32_t whole(Draw index, int32_t count) const { return static_cast<int32_t>(number(index) * count); }
 
   HD double likely(int32_t a, int32_t b) const { return m_.likely[m_.degree[a] * m_.degrees + m_.degree[b]]; }
 
@@ -92,7 +92,7 @@ class Proposer {
   HD void set_run(Proposal& p) const {
     int32_t longest = 2, size = 1;
     while (longest < layers_) longest *= 2;
-    for (double rest = 1 - number(kLength); size < longest && rest <= 0.5; rest *= 2) size *= 2;
+    for (double tail = 1 - number(kLength); size < longest && tail <= 0.5; tail *= 2) size *= 2;
     const int32_t begin = p.layer - whole(kOffset, size);
     p.first = begin > 0 ? begin : 0;
     p.last = (begin + size < layers_ ? begin + size : layers_) - 1;
@@ -118,16 +118,16 @@ class Proposer {
 
   // Another choice than a.
   HD int32_t choice(int32_t a) const {
-    const int32_t own = m_.degree[a];
-    const bool same = number(kStays) < m_.stays && m_.count[own] > 1;
-    const int32_t other = whole(kDegree, m_.degrees - 1), degree = same ? own : other + (other >= own);
+    const int32_t degree_of_a = m_.degree[a];
+    const bool same = number(kStays) < m_.stays && m_.count[degree_of_a] > 1;
+    const int32_t other = whole(kDegree, m_.degrees - 1), degree = same ? degree_of_a : other + (other >= degree_of_a);
     const int32_t place = whole(kPlace, m_.count[degree] - same);
     return m_.order[m_.first[degree] + place + (same && place >= m_.place[a])];
   }
 
   const Moves& m_;
   const MemoryBudget& budget_;
-  const double* drawn_;
+  const double* draws_;
   int32_t chains_, layers_, choices_;
 };
 

@@ -27,9 +27,9 @@ struct RunPlacements {
     auto* const load = reinterpret_cast<int64_t*>(memory + place * bytes);
     const CoflowLoads loads(strategies, batch.placement + int64_t{i} * strategies.layers, load);
     loads.build(team);
-    auto* const rest = reinterpret_cast<double*>(load + CoflowLoads::numbers(strategies));
-    const double found = Contention(batch.model, loads, rest).makespan(team, kInfinity);
-    team.for_each(1, [&](int32_t) { batch.makespan[i] = found; });
+    auto* const scratch = reinterpret_cast<double*>(load + CoflowLoads::numbers(strategies));
+    const double makespan = Contention(batch.model, loads, scratch).makespan(team, kInfinity);
+    team.for_each(1, [&](int32_t) { batch.makespan[i] = makespan; });
   }
 };
 
@@ -60,9 +60,9 @@ struct BeginLadders : RunLadders {
 template <class Job, class Batch>
 void run_teams(const Batch& batch, int32_t jobs, int64_t bytes) {
   const DeviceGuard guard(batch.where.device);
-  const Launch how = launch<Job>(jobs, bytes, batch.where.budget, batch.where.threads);
-  const Array<std::byte> memory(how.teams * bytes);
-  for_each_team(jobs, how, Job{batch, memory.data(), bytes}, to_stream(batch.where.stream));
+  const Launch config = launch<Job>(jobs, bytes, batch.where.budget, batch.where.threads);
+  const Array<std::byte> memory(config.teams * bytes);
+  for_each_team(jobs, config, Job{batch, memory.data(), bytes}, to_stream(batch.where.stream));
 }
 
 struct RunNumbers {

@@ -51,7 +51,7 @@ struct WalkBatch {
   Moves moves;
   MemoryBudget budget;
   Where where;
-  int32_t ladders, chains, kept, slice;
+  int32_t ladders, chains, best_count, slice;
   int32_t first;  // the number, among all that walk, of the first ladder here: what a ladder draws depends on it
   int32_t* placement;
   double* energy;
@@ -89,7 +89,7 @@ constexpr Field<WalkBatch> kWalkFields[] = {
     on_host("cancel", &WalkBatch::cancel, "1", "not 0: stop between two steps"),
     count('A', &WalkBatch::ladders),
     count('C', &WalkBatch::chains),
-    count('D', &WalkBatch::kept),
+    count('D', &WalkBatch::best_count),
     count('S', &WalkBatch::slice)};
 
 namespace cpu {

@@ -25,8 +25,8 @@ enum Protocol : int32_t {
 
 enum Cable : int32_t { kTurns = 0, kArrival = 1 };  // who is next on the cable from a node to a server
 
-constexpr int32_t kMostReservations = 16;  // Q
-constexpr int32_t kMostSamples = 512;      // epochs whose queues a world reports
+constexpr int32_t kMaxReservations = 16;  // Q
+constexpr int32_t kMaxSamples = 512;      // epochs whose queues a world reports
 
 struct SlottedBatch {
   int32_t worlds;

@@ -381,11 +381,11 @@ class World {
   // kept.
   DEVICE void sample() {
     Control& control = *state.control;
-    int32_t* const row = batch.sampled + 3 * kMostSamples * world;
-    while (control.samples == kMostSamples) {
+    int32_t* const row = batch.sampled + 3 * kMaxSamples * world;
+    while (control.samples == kMaxSamples) {
       control.stride *= 2;
       control.samples = 0;
-      for (int32_t i = 0; i < kMostSamples; ++i)
+      for (int32_t i = 0; i < kMaxSamples; ++i)
         if (row[3 * i] % control.stride == 0) keep(row + 3 * i, row + 3 * control.samples++);
     }
     if (epoch % control.stride) return;
