@@ -65,7 +65,7 @@ int64_t run_next(SlottedBatch& batch) {
 }
 
 template <class... P>
-int64_t run_each(SlottedBatch batch) {
+int64_t run_all(SlottedBatch batch) {
   return std::max({run_next<P>(batch)...});
 }
 
@@ -73,7 +73,7 @@ int64_t run_each(SlottedBatch batch) {
 
 int64_t slots(const SlottedBatch& batch) {
   using namespace slotted;  // in the order of their numbers
-  return run_each<RequestGrant, Ideal, Direct, AckNack, RotorLB, Opera>(batch);
+  return run_all<RequestGrant, Ideal, Direct, AckNack, RotorLB, Opera>(batch);
 }
 
 }  // namespace topoflow::BACKEND

@@ -39,10 +39,10 @@ struct Flow {
 // A flow with cells in LOCAL, as the draws of requests read it.
 struct Active {
   int32_t task;
-  int32_t local;    // cells
-  int32_t epoch;    // in which it asked last
-  uint16_t target;  // column
-  uint16_t asked;   // how many of its cells asked then
+  int32_t local;          // cells
+  int32_t epoch;          // in which it asked last
+  uint16_t target;        // column
+  uint16_t num_requests;  // how many of its cells asked then
 };
 
 // Cells of a task at their target.
@@ -81,13 +81,13 @@ struct Queue {
 };
 
 struct Node {
-  int32_t others;    // nodes that it sends to
-  int32_t first;     // of its flows in `active`
-  int32_t active;    // flows with cells in LOCAL
-  int32_t held;      // cells in queues
-  int32_t fullest;   // the most of that
-  int64_t hops;      // cells that it sent
-  int64_t received;  // cells for its servers, in the window
+  int32_t destinations;  // nodes that it sends to
+  int32_t first;         // of its flows in `active`
+  int32_t active;        // flows with cells in LOCAL
+  int32_t queued;        // cells in queues
+  int32_t fullest;       // the most of that
+  int64_t hops;          // cells that it sent
+  int64_t received;      // cells for its servers, in the window
 };
 
 struct Control {
@@ -118,7 +118,7 @@ struct State {
   Ends* local;                      // [N, columns] flows with cells in LOCAL; they take turns
   // [N, columns] what comes in this epoch: to its target (~number: straight from the source, to a place that is
   // reserved) or to be sent on. A pair of nodes has one slot.
-  Sent* coming;
+  Sent* incoming;
   Queue* queue;   // [N, columns]
   Cell* relayed;  // [Q, N, columns]
   // Rows of what a node says to others, each in words of its own. They are small, as caches hold little (a schedule has
@@ -130,7 +130,7 @@ struct State {
   uint64_t *requested, *declined;       // [N, words] which of them there are
   uint64_t* answered;                   // [N, column words] which grants there are
   uint64_t *has_granted, *has_relayed;  // [N, column words] columns for which a cell waits
-  uint64_t *is_coming, *is_last;        // [N, column words] which of the cells that come there are
+  uint64_t *is_incoming, *is_last;      // [N, column words] which of the cells that come there are
   int32_t* pending;
   int64_t* ready;
   int32_t* ended;  // tasks
@@ -166,7 +166,7 @@ struct State {
     node_at = memory.take<int32_t>(columns);
     place_at = memory.take<int32_t>(columns);
     local = memory.take<Ends>(places);
-    coming = memory.take<Sent>(places);
+    incoming = memory.take<Sent>(places);
     queue = memory.take<Queue>(places);
     relayed = memory.take<Cell>(places * batch.queue[world]);
     candidate = memory.take<uint16_t>(pairs);
@@ -178,7 +178,7 @@ struct State {
     answered = memory.take<uint64_t>(rows * column_words);
     has_granted = memory.take<uint64_t>(rows * column_words);
     has_relayed = memory.take<uint64_t>(rows * column_words);
-    is_coming = memory.take<uint64_t>(rows * column_words);
+    is_incoming = memory.take<uint64_t>(rows * column_words);
     is_last = memory.take<uint64_t>(rows * column_words);
     pending = memory.take<int32_t>(tasks);
     ready = memory.take<int64_t>(tasks);

@@ -23,7 +23,7 @@ struct Waiting {
   int32_t ready;  // epoch from which on it can be sent
 };
 
-// Two rings in one buffer: packets of this node, and those of others, which go first.
+// Two rings in one buffer: packets that this node injected, and those that it forwards, which go first.
 struct Buffer {
   uint8_t first[2], count[2];
   int32_t claimed;  // places for packets that come in this slot; a word of its own, as others read the first
@@ -31,29 +31,29 @@ struct Buffer {
 
 // A packet that comes in this slot, its sender, and the transceiver that will forward it; kNobody: it is for this node;
 // kDropped: none has room.
-struct Coming {
+struct IncomingPacket {
   Cell cell;
   int32_t from, next;
 };
 
 struct Transceivers {
-  Waiting* waiting;  // [N, T, 2, room]
-  Buffer* buffer;    // [N, T]
-  int32_t* offered;  // [N, T] the ring whose first packet is sent in this slot, kNobody: none
-  uint64_t* asked;   // [N, T, words] of a receiver: which members of its switch send to it
-  Coming* coming;    // [N, T] `from` kNobody: nothing
-  int32_t* taken;    // [N, T] of a sender: its packet was accepted
-  int32_t* turn;     // [N, T] of a receiver: the member whose turn it is
+  Waiting* waiting;          // [N, T, 2, room]
+  Buffer* buffer;            // [N, T]
+  int32_t* offered;          // [N, T] the ring whose first packet is sent in this slot, kNobody: none
+  uint64_t* senders;         // [N, T, words] of a receiver: which members of its switch send to it
+  IncomingPacket* incoming;  // [N, T] `from` kNobody: nothing
+  int32_t* accepted;         // [N, T] of a sender: its packet was accepted
+  int32_t* turn;             // [N, T] of a receiver: the member whose turn it is
 
   HD Transceivers(Memory& memory, const SlottedBatch& batch, int32_t world, int64_t nodes) {
-    const int64_t each = nodes * (batch.intra[world] + batch.inter[world]);
-    waiting = memory.take<Waiting>(2 * each * batch.room[world]);
-    buffer = memory.take<Buffer>(each);
-    offered = memory.take<int32_t>(each);
-    asked = memory.take<uint64_t>(each * words(batch, world, nodes));
-    coming = memory.take<Coming>(each);
-    taken = memory.take<int32_t>(each);
-    turn = memory.take<int32_t>(each);
+    const int64_t transceivers = nodes * (batch.intra[world] + batch.inter[world]);
+    waiting = memory.take<Waiting>(2 * transceivers * batch.room[world]);
+    buffer = memory.take<Buffer>(transceivers);
+    offered = memory.take<int32_t>(transceivers);
+    senders = memory.take<uint64_t>(transceivers * words(batch, world, nodes));
+    incoming = memory.take<IncomingPacket>(transceivers);
+    accepted = memory.take<int32_t>(transceivers);
+    turn = memory.take<int32_t>(transceivers);
   }
 
   // Of the bits of the members of a switch.

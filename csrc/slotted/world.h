@@ -122,7 +122,7 @@ class World {
       int32_t first = kNone;
       for (int32_t i = nodes - 1; i >= 0; --i) {
         sent += state.node[i].hops;
-        if (state.node[i].active || state.node[i].held) first = i;
+        if (state.node[i].active || state.node[i].queued) first = i;
       }
       if (first == kNone || sent != control.sent) {
         control.sent = sent;
@@ -176,7 +176,7 @@ class World {
       flow.place = kNone;
     }
     --state.server[flow.server].local;
-    ++node.held;
+    ++node.queued;
     return {task, flow.number++};
   }
 
@@ -188,11 +188,11 @@ class World {
     if (batch.through) batch.sent[log_of(cell)] = int64_t{epoch} * slots + slot;
     set_waiting(state.has_granted, source, column);
     if (target == column) {
-      state.coming[node * columns + at].cell = {cell.task, ~cell.number};
+      state.incoming[node * columns + at].cell = {cell.task, ~cell.number};
       set_bit(state.is_last + node * column_words, at);
     } else {
-      state.coming[node * columns + at] = {cell, target};
-      set_bit(state.is_coming + node * column_words, at);
+      state.incoming[node * columns + at] = {cell, target};
+      set_bit(state.is_incoming + node * column_words, at);
     }
   }
 
@@ -235,8 +235,8 @@ class World {
     const Cell cell = state.relayed[(int64_t{queue.first} * nodes + node) * columns + column];
     --queue.reserved;
     const bool last = !--queue.count;
-    const int32_t next = queue.first + 1, keep = static_cast<int32_t>(last | (next == room)) - 1;
-    queue.first = next & keep;  // 0 where it is empty: memory is near
+    const int32_t next = queue.first + 1, mask = static_cast<int32_t>(last | (next == room)) - 1;
+    queue.first = next & mask;  // 0 where it is empty: memory is near
     state.has_relayed[node * column_words + (column >> kWordLog)] ^= uint64_t{last} << (column & (kWordBits - 1));
     return cell;
   }
@@ -254,16 +254,16 @@ class World {
 
   DEVICE void note_fullest(int32_t i) {
     Node& node = state.node[i];
-    if (node.held > node.fullest) node.fullest = node.held;
+    if (node.queued > node.fullest) node.fullest = node.queued;
   }
 
   // That something waits at `node` for the slot of `column`.
   DEVICE void set_waiting(uint64_t* has, int32_t node, int32_t column) const {
-    set_own_bit(has + node * column_words, column);
+    set_private_bit(has + node * column_words, column);
   }
 
   // Sets a bit of a word that nobody else writes.
-  DEVICE static void set_own_bit(uint64_t* row, int32_t i) { row[i >> kWordLog] |= bit(i); }
+  DEVICE static void set_private_bit(uint64_t* row, int32_t i) { row[i >> kWordLog] |= bit(i); }
 
   DEVICE int32_t column_of(int32_t node) const { return state.column[node]; }
 
@@ -295,9 +295,9 @@ class World {
 
   // A cell is sent from the node in a slot of this epoch.
   DEVICE void record(const Cell& cell, int32_t node, int32_t slot) {
-    const bool again = node != state.flow[cell.task].source;
-    (again ? batch.sent_on : batch.sent)[log_of(cell)] = int64_t{epoch} * slots + slot;
-    if (again) batch.through[log_of(cell)] = node;
+    const bool is_second_hop = node != state.flow[cell.task].source;
+    (is_second_hop ? batch.sent_on : batch.sent)[log_of(cell)] = int64_t{epoch} * slots + slot;
+    if (is_second_hop) batch.through[log_of(cell)] = node;
   }
 
   // Sets a bit that is not set, where others set bits of the same word.
@@ -308,7 +308,8 @@ class World {
   template <class F>
   DEVICE static void for_bits(const uint64_t* row, int32_t words, const F& f) {
     for (int32_t word = 0; word < words; ++word)
-      for (uint64_t rest = row[word]; rest; rest &= rest - 1) f(word * kWordBits + lowest_bit(rest));
+      for (uint64_t remaining = row[word]; remaining; remaining &= remaining - 1)
+        f(word * kWordBits + lowest_bit(remaining));
   }
 
   // The same in a circle from the bit `first` on, until f(bit) is true.
@@ -318,8 +319,8 @@ class World {
     int32_t word = first >> kWordLog;
     for (int32_t i = 0; i <= words; ++i) {
       const uint64_t all = row[word], part = !i ? all & ~before : i == words ? all & before : all;
-      for (uint64_t rest = part; rest; rest &= rest - 1)
-        if (f(word * kWordBits + lowest_bit(rest))) return;
+      for (uint64_t remaining = part; remaining; remaining &= remaining - 1)
+        if (f(word * kWordBits + lowest_bit(remaining))) return;
       if (++word == words) word = 0;
     }
   }
@@ -367,13 +368,13 @@ class World {
     if (!rows) return;
     uint16_t* const candidates = state.candidate + i * pairs;
     for (int32_t other = 0; other < nodes; ++other)
-      if (other != i && sends_to(i, other)) candidates[state.node[i].others++] = static_cast<uint16_t>(other);
+      if (other != i && sends_to(i, other)) candidates[state.node[i].destinations++] = static_cast<uint16_t>(other);
     clear(state.requested, i, words);
     clear(state.declined, i, words);
     clear(state.answered, i, column_words);
     clear(state.has_granted, i, column_words);
     clear(state.has_relayed, i, column_words);
-    clear(state.is_coming, i, column_words);
+    clear(state.is_incoming, i, column_words);
     clear(state.is_last, i, column_words);
   }
 
@@ -386,29 +387,29 @@ class World {
       control.stride *= 2;
       control.samples = 0;
       for (int32_t i = 0; i < kMaxSamples; ++i)
-        if (row[3 * i] % control.stride == 0) keep(row + 3 * i, row + 3 * control.samples++);
+        if (row[3 * i] % control.stride == 0) copy_sample(row + 3 * i, row + 3 * control.samples++);
     }
     if (epoch % control.stride) return;
-    int32_t all = 0, most = 0;
+    int32_t total = 0, largest = 0;
     for (int32_t i = 0; i < nodes; ++i) {
-      all += state.node[i].held;
-      most = state.node[i].held > most ? state.node[i].held : most;
+      total += state.node[i].queued;
+      largest = state.node[i].queued > largest ? state.node[i].queued : largest;
     }
-    const int32_t found[3] = {epoch, all, most};
-    keep(found, row + 3 * control.samples++);
+    const int32_t values[3] = {epoch, total, largest};
+    copy_sample(values, row + 3 * control.samples++);
   }
 
-  DEVICE static void keep(const int32_t* from, int32_t* to) {
+  DEVICE static void copy_sample(const int32_t* from, int32_t* to) {
     for (int32_t i = 0; i < 3; ++i) to[i] = from[i];
   }
 
   // Of a cell that waits at a node, kNone: of none that it has in a queue.
   DEVICE int32_t destination_at(int32_t node) const {
     if (state.node[node].active) return state.node_at[active_of(node)->target];
-    int32_t found = kNone;
+    int32_t destination = kNone;
     for_bits(state.has_relayed + node * column_words, rows ? column_words : 0,
-             [&](int32_t column) { found = state.node_at[column]; });
-    return found;
+             [&](int32_t column) { destination = state.node_at[column]; });
+    return destination;
   }
 
   DEVICE static void clear(uint64_t* bits, int32_t node, int32_t words) {
@@ -448,16 +449,16 @@ class World {
     if (control.left && control.quiet > 3) {  // no request and no grant is left: up to the next event nothing happens
       const int64_t next = next_time();
       if (next == kNever) return kDeadlock;
-      const int64_t there = (next + epoch_time - 1) / epoch_time;
-      if (there > 0x7ffffffe) return kTooLong;
-      if (there > control.epoch) control.epoch = static_cast<int32_t>(there);
+      const int64_t target_epoch = (next + epoch_time - 1) / epoch_time;
+      if (target_epoch > 0x7ffffffe) return kTooLong;
+      if (target_epoch > control.epoch) control.epoch = static_cast<int32_t>(target_epoch);
     }
     if (control.epoch >= 0x7ffffffe) return kTooLong;
     const int64_t now = control.epoch * epoch_time;
     if (now >= batch.until[world]) return control.left ? kPaused : kDone;
     while (next_time() <= now) {
       const Event event = next_event();
-      happen(event, now);
+      process_event(event, now);
       if (batch.resource && next_time() > event.time) serve(event.time);
     }
     return control.left ? kRunning : kDone;
@@ -494,7 +495,7 @@ class World {
     });
   }
 
-  DEVICE void happen(const Event& event, int64_t now) {
+  DEVICE void process_event(const Event& event, int64_t now) {
     if (event.what >= tasks) {  // a task that occupies a resource is ready
       const auto ready = static_cast<int32_t>(event.what - tasks);
       return state.resources.wait(resource(ready), ready, event.time);
@@ -554,10 +555,10 @@ class World {
     while (cells > 0 && server.queue.head != kNone) {
       const int32_t task = server.queue.head;
       Flow& flow = state.flow[task];
-      int64_t most = cells < flow.unsent ? cells : flow.unsent;
-      if (column_of(flow.source) != flow.target && most > credits - server.local) most = credits - server.local;
-      if (!most) return;  // the cable waits: the flow whose turn it is has no credit
-      const auto number = static_cast<int32_t>(most);
+      int64_t sendable = cells < flow.unsent ? cells : flow.unsent;
+      if (column_of(flow.source) != flow.target && sendable > credits - server.local) sendable = credits - server.local;
+      if (!sendable) return;  // the cable waits: the flow whose turn it is has no credit
+      const auto number = static_cast<int32_t>(sendable);
       server.queue.head = flow.next_server;
       flow.unsent -= number;
       cells -= number;
@@ -587,20 +588,20 @@ class World {
 
   // The slots of an epoch at a node: what it sends in each, and what comes to be sent on in a later one.
   DEVICE void forward(int32_t node) {
-    Node& own = state.node[node];
-    int32_t held = own.held, fullest = held > own.fullest ? held : own.fullest;
+    Node& this_node = state.node[node];
+    int32_t queued = this_node.queued, fullest = queued > this_node.fullest ? queued : this_node.fullest;
     int32_t place = state.place[node], hops = 0;
     for (int32_t slot = 0; slot < slots; ++slot) {
       const int32_t sent = send_from(node, place * groups, slot);
-      held += accept(node, slot * groups) - sent;
+      queued += accept(node, slot * groups) - sent;
       hops += sent;
-      fullest = held > fullest ? held : fullest;
+      fullest = queued > fullest ? queued : fullest;
       if (++place == slots) place = 0;
     }
-    own.held = held;
-    own.fullest = fullest;
-    own.hops += hops;
-    clear(state.is_coming, node, column_words);
+    this_node.queued = queued;
+    this_node.fullest = fullest;
+    this_node.hops += hops;
+    clear(state.is_incoming, node, column_words);
     clear(state.has_granted, node, column_words);
   }
 
@@ -611,10 +612,10 @@ class World {
     for (int32_t first = 0; first < groups; first += kWordBits) {
       const uint64_t granted = bits_from(state.has_granted, node, begin + first, groups - first);
       const uint64_t relayed = bits_from(state.has_relayed, node, begin + first, groups - first) & ~granted;
-      for (uint64_t rest = relayed; rest; rest &= rest - 1) {
-        const int32_t column = begin + first + lowest_bit(rest), target = state.node_at[column];
+      for (uint64_t remaining = relayed; remaining; remaining &= remaining - 1) {
+        const int32_t column = begin + first + lowest_bit(remaining), target = state.node_at[column];
         const Cell cell = next_relayed(node, column);
-        state.coming[target * columns + at].cell = cell;
+        state.incoming[target * columns + at].cell = cell;
         set_bit(state.is_last + target * column_words, at);
         if (batch.through) record(cell, node, slot);
       }
@@ -625,32 +626,32 @@ class World {
 
   // What comes in a slot, to be sent on. Returns the number of cells.
   DEVICE int32_t accept(int32_t node, int32_t begin) {
-    int32_t came = 0;
+    int32_t accepted = 0;
     for (int32_t first = 0; first < groups; first += kWordBits) {
-      const uint64_t all = bits_from(state.is_coming, node, begin + first, groups - first);
-      for (uint64_t rest = all; rest; rest &= rest - 1, ++came) {
-        const Sent& sent = state.coming[node * columns + begin + first + lowest_bit(rest)];
+      const uint64_t all = bits_from(state.is_incoming, node, begin + first, groups - first);
+      for (uint64_t remaining = all; remaining; remaining &= remaining - 1, ++accepted) {
+        const Sent& sent = state.incoming[node * columns + begin + first + lowest_bit(remaining)];
         relay(node, sent.to, sent.cell);
       }
     }
-    return came;
+    return accepted;
   }
 
   // `count` bits of a row, or the first 64 of them, from the bit `begin` on.
   DEVICE uint64_t bits_from(const uint64_t* rows, int32_t node, int32_t begin, int32_t count) const {
     const uint64_t* const row = rows + node * column_words + (begin >> kWordLog);
     const int32_t shift = begin & (kWordBits - 1);
-    const uint64_t found = row[0] >> shift | row[1] << 1 << (kWordBits - 1 - shift);
-    return count < kWordBits ? found & (bit(count) - 1) : found;
+    const uint64_t row_bits = row[0] >> shift | row[1] << 1 << (kWordBits - 1 - shift);
+    return count < kWordBits ? row_bits & (bit(count) - 1) : row_bits;
   }
 
   DEVICE int64_t log_of(const Cell& cell) const { return batch.cell_offsets[first_task + cell.task] + cell.number; }
 
   // What comes to the node of its target in an epoch.
   DEVICE void receive(int32_t node) {
-    const Sent* const coming = state.coming + node * columns;
+    const Sent* const incoming = state.incoming + node * columns;
     for_bits(state.is_last + node * column_words, column_words, [&](int32_t at) {
-      Cell cell = coming[at].cell;
+      Cell cell = incoming[at].cell;
       if (cell.number < 0) {
         --state.queue[node * columns + column_of(node)].reserved;
         cell.number = ~cell.number;
@@ -664,8 +665,8 @@ class World {
   // Whether it matters now what the cable of a server has brought before a cell of `task` comes: another task's cells
   // wait, or those of this one no longer do. One condition without branches, as these are hard to predict.
   DEVICE bool must_serve(const Server& server, int32_t task, const Receipt& receipt, int64_t time) const {
-    const bool others = (server.cable.head != task) | (server.cable.tail != task);
-    return (server.cable.head != kNone) & (others | (server.free + receipt.waiting * pace <= time));
+    const bool others_wait = (server.cable.head != task) | (server.cable.tail != task);
+    return (server.cable.head != kNone) & (others_wait | (server.free + receipt.waiting * pace <= time));
   }
 
   // The cable of a server brings cells until a time, unless none waits.
@@ -706,10 +707,10 @@ class World {
       state.bits[receipt.bits + number / 32] |= 1u << number % 32;
       ++receipt.far;
     }
-    int32_t came = pass(receipt);
-    while ((came != 0) & (receipt.far != 0)) {
-      look_farther(receipt, came, batch.cells[first_task + task]);
-      came = pass(receipt);
+    int32_t advanced = pass(receipt);
+    while ((advanced != 0) & (receipt.far != 0)) {
+      look_farther(receipt, advanced, batch.cells[first_task + task]);
+      advanced = pass(receipt);
     }
     const int32_t waiting = receipt.arrived - receipt.expected;
     receipt.latest = waiting > receipt.latest ? waiting : receipt.latest;
@@ -717,20 +718,20 @@ class World {
 
   // No cell before the first that has not arrived is waited for. Returns how many these are.
   DEVICE static int32_t pass(Receipt& receipt) {
-    const int32_t came = ~receipt.window ? lowest_bit(~receipt.window) : kWordBits;
-    receipt.window = came < kWordBits ? receipt.window >> came : 0;
-    receipt.expected += came;
-    return came;
+    const int32_t advanced = ~receipt.window ? lowest_bit(~receipt.window) : kWordBits;
+    receipt.window = advanced < kWordBits ? receipt.window >> advanced : 0;
+    receipt.expected += advanced;
+    return advanced;
   }
 
-  // The window has moved by `came`: which of its last cells have arrived?
-  DEVICE void look_farther(Receipt& receipt, int32_t came, int32_t cells) {
-    for (int32_t ahead = kWordBits - came; ahead < kWordBits; ++ahead) {
+  // The window has moved by `advanced`: which of its last cells have arrived?
+  DEVICE void look_farther(Receipt& receipt, int32_t advanced, int32_t cells) {
+    for (int32_t ahead = kWordBits - advanced; ahead < kWordBits; ++ahead) {
       const int32_t number = receipt.expected + ahead;
       if (number >= cells) return;
-      const bool there = state.bits[receipt.bits + number / 32] >> number % 32 & 1;
-      receipt.window |= uint64_t{there} << ahead;
-      receipt.far -= there;
+      const bool has_arrived = state.bits[receipt.bits + number / 32] >> number % 32 & 1;
+      receipt.window |= uint64_t{has_arrived} << ahead;
+      receipt.far -= has_arrived;
     }
   }
 };

@@ -17,7 +17,7 @@ namespace topoflow::BACKEND::slotted {
 constexpr uint32_t kPath = 2;  // purpose of random numbers, as those of requests.h
 
 enum Kind : int32_t { kIntra = 0, kInter = 1 };
-enum Ring : int32_t { kOwn = 0, kOthers = 1 };
+enum Ring : int32_t { kInjected = 0, kForwarded = 1 };
 
 template <Team T>
 struct Switches {
@@ -29,7 +29,7 @@ struct Switches {
   const int32_t count = intra + world.batch.inter[world.world];  // transceivers of a node
   const int32_t room = world.batch.room[world.world];
   const bool drops = world.batch.drops[world.world];
-  const int32_t own_room = drops ? room : room - 1;  // a place is kept for packets of others, where these wait
+  const int32_t injected_room = drops ? room : room - 1;  // a place is reserved for forwarded packets, where these wait
   const int32_t words = static_cast<int32_t>(Transceivers::words(world.batch, world.world, world.nodes));
   int32_t* const refused = world.batch.refused + 2 * world.first_node;
   const int64_t* const arrive = world.batch.arrive + 2 * world.world;  // ps from the beginning of a slot, by kind
@@ -51,18 +51,18 @@ struct Switches {
   DEVICE int32_t first_kind(const Cell& cell, int32_t node, int32_t target) const {
     if (node / radix == target / radix) return kIntra;
     if (node % radix == target % radix) return kInter;
-    const Words drawn = philox({{static_cast<uint32_t>(cell.number), static_cast<uint32_t>(cell.task), 0, kPath}},
-                               world.key[0], world.key[1]);
-    return below(drawn.word[0], 2);
+    const Words random_words = philox(
+        {{static_cast<uint32_t>(cell.number), static_cast<uint32_t>(cell.task), 0, kPath}}, world.key[0], world.key[1]);
+    return below(random_words.word[0], 2);
   }
 
   // Of the transceivers of a kind, that with the fewest packets that has fewer than `most`; kNobody: none.
-  DEVICE int32_t shortest(int32_t node, int32_t kind, int32_t most) const {
-    int32_t best = kNobody, least = most;
+  DEVICE int32_t shortest(int32_t node, int32_t kind, int32_t limit) const {
+    int32_t best = kNobody, shortest_length = limit;
     for (int32_t t = kind == kIntra ? 0 : intra; t < (kind == kIntra ? intra : count); ++t) {
       const Buffer& buffer = state.buffer[node * count + t];
-      const int32_t length = buffer.count[kOwn] + buffer.count[kOthers] + buffer.claimed;
-      if (length < least) best = t, least = length;
+      const int32_t length = buffer.count[kInjected] + buffer.count[kForwarded] + buffer.claimed;
+      if (length < shortest_length) best = t, shortest_length = length;
     }
     return best;
   }
@@ -79,9 +79,9 @@ struct Switches {
       const int32_t task = server.queue.head;
       Flow& flow = world.state.flow[task];
       const Cell cell{task, flow.number};
-      const bool left = leave(node, flow.target, cell);
+      const bool has_left = leave(node, flow.target, cell);
       server.queue.head = flow.next_server;
-      if (left)
+      if (has_left)
         ++flow.number, --flow.unsent, server.surplus -= world.pace;
       else
         ++misses;
@@ -96,13 +96,13 @@ struct Switches {
       world.deliver(cell, node, int64_t{world.epoch} * world.epoch_time);
       return true;
     }
-    const int32_t at = shortest(node, first_kind(cell, node, target), own_room);
+    const int32_t at = shortest(node, first_kind(cell, node, target), injected_room);
     if (at == kNobody) {
       if (drops) world.drop(cell);
       return drops;
     }
-    push(node * count + at, kOwn, {cell, world.epoch});
-    ++world.state.node[node].held;
+    push(node * count + at, kInjected, {cell, world.epoch});
+    ++world.state.node[node].queued;
     return true;
   }
 
@@ -118,15 +118,15 @@ struct Switches {
       const int32_t at = node * count + t, kind = kind_of(t);
       const Buffer& buffer = state.buffer[at];
       state.offered[at] = kNobody;
-      if (buffer.count[kOthers] && place(at, kOthers, 0).ready <= world.epoch)
-        state.offered[at] = kOthers;
-      else if (buffer.count[kOwn])
-        state.offered[at] = kOwn;
+      if (buffer.count[kForwarded] && place(at, kForwarded, 0).ready <= world.epoch)
+        state.offered[at] = kForwarded;
+      else if (buffer.count[kInjected])
+        state.offered[at] = kInjected;
       else
         continue;
       const int32_t target = target_of(place(at, state.offered[at], 0).cell);
       const int32_t next = node_of(member(target, kind), kind, node);
-      world.set_bit(state.asked + (next * count + t) * words, member(node, kind));
+      world.set_bit(state.senders + (next * count + t) * words, member(node, kind));
     }
   }
 
@@ -135,18 +135,18 @@ struct Switches {
   DEVICE void answer_at(int32_t node) const {
     for (int32_t t = 0; t < count; ++t) {
       const int32_t at = node * count + t, kind = kind_of(t), members = kind == kIntra ? radix : racks;
-      uint64_t* const asked = state.asked + at * words;
-      state.coming[at].from = kNobody;
+      uint64_t* const senders = state.senders + at * words;
+      state.incoming[at].from = kNobody;
       int32_t number = 0;
-      for (int32_t word = 0; word < words; ++word) number += bits(asked[word]);
+      for (int32_t word = 0; word < words; ++word) number += bits(senders[word]);
       if (!number) continue;
-      World<T>::for_bits_from(asked, words, state.turn[at], [&](int32_t who) {
-        if (!accept(node, t, node_of(who, kind, node))) return false;
-        state.turn[at] = who + 1 == members ? 0 : who + 1;
+      World<T>::for_bits_from(senders, words, state.turn[at], [&](int32_t sender) {
+        if (!accept(node, t, node_of(sender, kind, node))) return false;
+        state.turn[at] = sender + 1 == members ? 0 : sender + 1;
         return true;
       });
-      for (int32_t word = 0; word < words; ++word) asked[word] = 0;
-      refused[2 * node + kind] += number - (state.coming[at].from != kNobody);
+      for (int32_t word = 0; word < words; ++word) senders[word] = 0;
+      refused[2 * node + kind] += number - (state.incoming[at].from != kNobody);
     }
   }
 
@@ -165,8 +165,8 @@ struct Switches {
       else
         world.drop(cell), next = kDropped;
     }
-    state.coming[node * count + t] = {cell, source, next};
-    state.taken[from] = 1;
+    state.incoming[node * count + t] = {cell, source, next};
+    state.accepted[from] = 1;
     return true;
   }
 
@@ -174,26 +174,26 @@ struct Switches {
   DEVICE void move_at(int32_t node) const {
     for (int32_t t = 0; t < count; ++t) {
       const int32_t at = node * count + t;
-      if (!state.taken[at]) continue;
-      state.taken[at] = 0;
+      if (!state.accepted[at]) continue;
+      state.accepted[at] = 0;
       Buffer& buffer = state.buffer[at];
       uint8_t& first = buffer.first[state.offered[at]];
       first = static_cast<uint8_t>(first + 1 == room ? 0 : first + 1);
       --buffer.count[state.offered[at]];
-      --world.state.node[node].held;
+      --world.state.node[node].queued;
       ++world.state.node[node].hops;
     }
     for (int32_t t = 0; t < count; ++t) {
-      const Coming& coming = state.coming[node * count + t];
-      if (coming.from == kNobody) continue;
+      const IncomingPacket& incoming = state.incoming[node * count + t];
+      if (incoming.from == kNobody) continue;
       const int32_t kind = kind_of(t);
-      if (world.batch.through) world.record(coming.cell, coming.from, 0);
-      if (coming.next == kDropped) continue;
-      if (coming.next == kNobody) {  // the cable to a server adds nothing but where several packets meet
-        world.deliver(coming.cell, node, int64_t{world.epoch} * world.epoch_time + arrive[kind] - world.pace);
+      if (world.batch.through) world.record(incoming.cell, incoming.from, 0);
+      if (incoming.next == kDropped) continue;
+      if (incoming.next == kNobody) {  // the cable to a server adds nothing but where several packets meet
+        world.deliver(incoming.cell, node, int64_t{world.epoch} * world.epoch_time + arrive[kind] - world.pace);
       } else {
-        push(node * count + coming.next, kOthers, {coming.cell, world.epoch + pause[kind]});
-        ++world.state.node[node].held;
+        push(node * count + incoming.next, kForwarded, {incoming.cell, world.epoch + pause[kind]});
+        ++world.state.node[node].queued;
       }
     }
     for (int32_t t = 0; t < count; ++t) state.buffer[node * count + t].claimed = 0;
@@ -211,10 +211,10 @@ struct AckNack {
     const int32_t all = world.nodes * switches.count;
     world.team.for_each(all, [&](int32_t at) {
       switches.state.buffer[at] = {{0, 0}, {0, 0}, 0};
-      switches.state.taken[at] = switches.state.turn[at] = 0;
-      switches.state.coming[at].from = kNobody;
+      switches.state.accepted[at] = switches.state.turn[at] = 0;
+      switches.state.incoming[at].from = kNobody;
     });
-    world.team.for_each(all * switches.words, [&](int32_t at) { switches.state.asked[at] = 0; });
+    world.team.for_each(all * switches.words, [&](int32_t at) { switches.state.senders[at] = 0; });
     world.team.for_each(2 * world.nodes, [&](int32_t at) { switches.refused[at] = 0; });
   }
 

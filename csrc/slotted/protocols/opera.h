@@ -22,38 +22,40 @@ struct Staggered {
   const int32_t switches = world.batch.switches[world.world];
   const int32_t cycle = world.nodes;
   const int32_t slot = world.epoch % cycle;
-  const int32_t most = world.batch.carries[2 * world.world];
-  const int32_t words = (most + kWordBits - 1) / kWordBits;
+  const int32_t link_capacity = world.batch.carries[2 * world.world];
+  const int32_t words = (link_capacity + kWordBits - 1) / kWordBits;
   const int32_t turning = world.batch.carries[2 * world.world + 1];
   const int32_t matchings = world.nodes / switches;  // of a switch
   const int32_t* const low_latency = world.batch.low_latency + world.first_task;
   const uint8_t* const drawn = reinterpret_cast<const uint8_t*>(world.batch.drawn + world.batch.drawn_at[world.world]);
   const uint8_t* const routes = drawn + int64_t{world.nodes} * world.nodes * (slot + 1);
 
-  DEVICE int32_t joined_to(int32_t node, int32_t which) const {
-    return drawn[(which * matchings + (slot + which) / switches % matchings) * world.nodes + node];
+  DEVICE int32_t joined_to(int32_t node, int32_t rotor) const {
+    return drawn[(rotor * matchings + (slot + rotor) / switches % matchings) * world.nodes + node];
   }
 
   // kNone: no other, or a part on the way failed.
-  DEVICE int32_t target_of(int32_t node, int32_t which) const {
-    const int32_t to = joined_to(node, which);
+  DEVICE int32_t target_of(int32_t node, int32_t rotor) const {
+    const int32_t to = joined_to(node, rotor);
     return to != node && world.sends_to(node, to) ? to : kNone;
   }
 
-  DEVICE int32_t source_of(int32_t node, int32_t which) const { return target_of(node, which); }
+  DEVICE int32_t source_of(int32_t node, int32_t rotor) const { return target_of(node, rotor); }
 
-  DEVICE int32_t carries(int32_t which) const { return (slot + which) % switches == switches - 1 ? turning : most; }
+  DEVICE int32_t carries(int32_t rotor) const {
+    return (slot + rotor) % switches == switches - 1 ? turning : link_capacity;
+  }
 
   DEVICE bool is_prompt(int32_t task) const { return low_latency[task]; }
 
-  // The first time of a slot from `time` on in which a link sends nothing; `most`: there is none.
+  // The first time of a slot from `time` on in which a link sends nothing; `link_capacity`: there is none.
   DEVICE int32_t free_from(int64_t link, int32_t time) const {
     for (int32_t word = time >> kWordLog; word < words; ++word, time = 0) {
       const uint64_t free = ~tables.taken[link * words + word] & ~(World<T>::bit(time) - 1);
-      const int32_t found = free ? word * kWordBits + lowest_bit(free) : most;
-      if (free) return found < most ? found : most;
+      const int32_t free_time = free ? word * kWordBits + lowest_bit(free) : link_capacity;
+      if (free) return free_time < link_capacity ? free_time : link_capacity;
     }
-    return most;
+    return link_capacity;
   }
 
   DEVICE int32_t free_of(int64_t link) const {
@@ -68,7 +70,7 @@ struct Staggered {
   }
 
   DEVICE void take(int64_t link, int32_t time) const {
-    World<T>::set_own_bit(tables.taken + link * words, time);
+    World<T>::set_private_bit(tables.taken + link * words, time);
     if (time >= tables.end[link]) tables.end[link] = time + 1;
   }
 
@@ -107,7 +109,7 @@ struct LowLatency {
       const int32_t task = list.head, target = state.flow[task].target;
       if (follow(node, target, [](int32_t, int64_t, int32_t) {})) {
         const Cell cell = world.take(node, list);
-        --state.node[node].held;
+        --state.node[node].queued;
         follow(node, target, [&](int32_t at, int64_t link, int32_t time) { links.send_at(at, link, time, cell); });
         return true;
       }
@@ -121,13 +123,13 @@ struct LowLatency {
   template <class F>
   DEVICE bool follow(int32_t node, int32_t target, const F& send) const {
     for (int32_t time = 0; node != target; time += pause) {
-      const int32_t which = links.joined.routes[node * nodes + target];
-      if (which == kNowhere) return false;
-      const int64_t link = links.link_of(node, which);
-      time = time < links.most ? links.joined.free_from(link, time) : links.most;
-      if (time == links.most) return false;
+      const int32_t rotor = links.joined.routes[node * nodes + target];
+      if (rotor == kNowhere) return false;
+      const int64_t link = links.link_of(node, rotor);
+      time = time < links.link_capacity ? links.joined.free_from(link, time) : links.link_capacity;
+      if (time == links.link_capacity) return false;
       send(node, link, time);
-      node = links.joined.joined_to(node, which);
+      node = links.joined.joined_to(node, rotor);
     }
     return true;
   }
@@ -155,7 +157,7 @@ struct Opera {
     const LowLatency<T> low_latency{links};
     world.team.for_each(world.nodes, [&](int32_t node) { links.clear(node); });
     world.team.for_each(1, [&](int32_t) { low_latency.send(); });
-    world.team.for_each(world.nodes, [&](int32_t node) { links.send_own(node); });
+    world.team.for_each(world.nodes, [&](int32_t node) { links.send_direct(node); });
     links.balance();
   }
 };

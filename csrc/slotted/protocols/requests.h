@@ -19,28 +19,28 @@ DEVICE void request_from(World<T>& world, int32_t source) {
   Active* const flows = world.active_of(source);
   uint16_t* const candidates = state.candidate + source * world.pairs;
   uint16_t* const requests = state.request + source * world.pairs;
-  const int32_t others = state.node[source].others;
+  const int32_t destinations = state.node[source].destinations;
   int32_t count = state.node[source].active;
   constexpr int32_t kBlocks = T::kAlone ? 4 : 1;  // of words that are drawn together
   Words words[kBlocks];
-  for (int32_t number = 0; number < others && count; ++number) {
-    const int32_t within = number % (4 * kBlocks), rest = others - number;
+  for (int32_t number = 0; number < destinations && count; ++number) {
+    const int32_t within = number % (4 * kBlocks), remaining = destinations - number;
     if (!within) {
       const Words first{{static_cast<uint32_t>(number / 4), static_cast<uint32_t>(source), epoch, kRequest}};
       philox<kBlocks>(first, world.key[0], world.key[1], words);
     }
-    const auto [place, drawn] = below(words[within / 4].word[within % 4], count, rest);
-    const uint16_t node = candidates[drawn];
-    candidates[drawn] = candidates[rest - 1];
-    candidates[rest - 1] = node;
+    const auto [place, index] = below(words[within / 4].word[within % 4], count, remaining);
+    const uint16_t node = candidates[index];
+    candidates[index] = candidates[remaining - 1];
+    candidates[remaining - 1] = node;
     Active& flow = flows[place];
     if (world.forwards(node, flow.target)) {
       requests[node] = flow.target;
       world.set_bit(state.requested + node * world.words, source);
     }
-    flow.asked = static_cast<uint16_t>((flow.epoch == world.epoch) * flow.asked + 1);
+    flow.num_requests = static_cast<uint16_t>((flow.epoch == world.epoch) * flow.num_requests + 1);
     flow.epoch = world.epoch;
-    if (flow.asked < flow.local) continue;
+    if (flow.num_requests < flow.local) continue;
     const Active last = flows[--count];  // the flow is no longer in the set, which is those before
     flows[count] = flow;
     flow = last;
@@ -55,7 +55,7 @@ DEVICE void grant_at(World<T>& world, int32_t node) {
   State& state = world.state;
   uint64_t* const requested = state.requested + node * world.words;
   uint16_t* const grants = state.grant + node * world.pairs;
-  const int32_t own = world.column_of(node);
+  const int32_t column = world.column_of(node);
   const Words words = philox({{0, static_cast<uint32_t>(node), static_cast<uint32_t>(world.epoch), kGrant}},
                              world.key[0], world.key[1]);
   World<T>::for_bits_from(requested, world.words, below(words.word[0], world.nodes), [&](int32_t source) {
@@ -64,7 +64,7 @@ DEVICE void grant_at(World<T>& world, int32_t node) {
     if (queue.reserved >= static_cast<uint32_t>(world.room)) return false;
     ++queue.reserved;
     grants[source] = target;
-    world.set_bit(state.answered + source * world.column_words, own);
+    world.set_bit(state.answered + source * world.column_words, column);
     return false;
   });
   for (int32_t at = 0; at < world.words; ++at) requested[at] = 0;

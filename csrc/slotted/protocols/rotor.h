@@ -22,21 +22,21 @@ struct Shifts {
   const int32_t slot = world.epoch % cycle;
   // Cells of a link in a slot: as many as a node stores for another one (Rotors.stored), a number that all code here
   // needs anyway. Reading it again takes 40 B of a GPU's stack.
-  const int32_t most = world.room;
+  const int32_t link_capacity = world.room;
 
   // The node that a switch joins `node` to, for what it sends; kNone: no other, or a part on the way failed.
-  DEVICE int32_t target_of(int32_t node, int32_t which) const {
-    const int32_t shift = which * cycle + slot, end = node + shift, to = end < world.nodes ? end : end - world.nodes;
+  DEVICE int32_t target_of(int32_t node, int32_t rotor) const {
+    const int32_t shift = rotor * cycle + slot, end = node + shift, to = end < world.nodes ? end : end - world.nodes;
     return shift && shift < world.nodes && world.sends_to(node, to) ? to : kNone;
   }
 
-  DEVICE int32_t source_of(int32_t node, int32_t which) const {
-    const int32_t shift = which * cycle + slot, end = node - shift, from = end < 0 ? end + world.nodes : end;
+  DEVICE int32_t source_of(int32_t node, int32_t rotor) const {
+    const int32_t shift = rotor * cycle + slot, end = node - shift, from = end < 0 ? end + world.nodes : end;
     return shift && shift < world.nodes && world.sends_to(from, node) ? from : kNone;
   }
 
   // Cells of a link of a switch.
-  DEVICE int32_t carries(int32_t) const { return most; }
+  DEVICE int32_t carries(int32_t) const { return link_capacity; }
 
   // Whether cells of a task do not wait for their link.
   DEVICE bool is_prompt(int32_t) const { return false; }
@@ -61,17 +61,17 @@ struct Links {
   const RotorTables& tables = world.state.rotors;
   const int32_t nodes = world.nodes;
   const int32_t switches = joined.switches;
-  const int32_t most = joined.most;                                    // K
+  const int32_t link_capacity = joined.link_capacity;                  // K
   const int64_t* const arrive = world.batch.arrive + 2 * world.world;  // ps: the first cell, and each further one
 
-  DEVICE int64_t link_of(int32_t node, int32_t which) const { return int64_t{node} * switches + which; }
+  DEVICE int64_t link_of(int32_t node, int32_t rotor) const { return int64_t{node} * switches + rotor; }
 
   // Of a receiver, in `offered` and `accepted`.
-  DEVICE int64_t row_of(int32_t node, int32_t which) const { return node * tables.row + which * nodes; }
+  DEVICE int64_t row_of(int32_t node, int32_t rotor) const { return node * tables.row + rotor * nodes; }
 
   // A link of `node` sends a cell at a time of the slot that is free.
   DEVICE void send_at(int32_t node, int64_t link, int32_t time, const Cell& cell) const {
-    tables.sent[link * most + time] = cell;
+    tables.sent[link * link_capacity + time] = cell;
     ++tables.count[link];
     joined.take(link, time);
     ++state.node[node].hops;
@@ -79,7 +79,7 @@ struct Links {
   }
 
   DEVICE void send(int32_t node, int64_t link, const Cell& cell) const {
-    --state.node[node].held;
+    --state.node[node].queued;
     send_at(node, link, joined.free_of(link), cell);
   }
 
@@ -92,13 +92,13 @@ struct Links {
   }
 
   // What is stored for the nodes that `node` is joined to, and what is in LOCAL for them.
-  DEVICE void send_own(int32_t node) const {
+  DEVICE void send_direct(int32_t node) const {
     int32_t free = 0;
-    for (int32_t which = 0; which < switches; ++which) {
-      const int32_t to = joined.target_of(node, which);
+    for (int32_t rotor = 0; rotor < switches; ++rotor) {
+      const int32_t to = joined.target_of(node, rotor);
       if (to == kNone) continue;
-      const int64_t link = link_of(node, which);
-      const int32_t limit = joined.carries(which);
+      const int64_t link = link_of(node, rotor);
+      const int32_t limit = joined.carries(rotor);
       while (tables.count[link] < limit && state.queue[node * nodes + to].count)
         send(node, link, world.next_relayed(node, to));
       while (tables.count[link] < limit && state.local[node * nodes + to].head != kNone)
@@ -121,7 +121,7 @@ struct Links {
       space[to] = world.room - tables.backlog[at] - static_cast<int32_t>(state.queue[at].count);
       if (to == node || !world.sends_to(node, to)) space[to] = 0;
     }
-    for (int32_t which = 0; which < switches; ++which) compute_offers(node, which);
+    for (int32_t rotor = 0; rotor < switches; ++rotor) compute_offers(node, rotor);
     const int32_t first = world.epoch % switches;
     for (bool any = true; any;) {
       any = false;
@@ -132,62 +132,62 @@ struct Links {
 
   // What comes by a link may be sent on: its sender splits what is left for each destination evenly over its free
   // links. Who gets the remainder changes from cycle to cycle, as a cell may have to go by one of them.
-  DEVICE void compute_offers(int32_t node, int32_t which) const {
-    const int32_t from = joined.source_of(node, which);
-    const int64_t link = link_of(node, which);
+  DEVICE void compute_offers(int32_t node, int32_t rotor) const {
+    const int32_t from = joined.source_of(node, rotor);
+    const int64_t link = link_of(node, rotor);
     tables.share[link] = {0, node + 1 == nodes ? 0 : node + 1};
-    const int64_t row = row_of(node, which);
+    const int64_t row = row_of(node, rotor);
     uint8_t *const offered = tables.offered + row, *const accepted = tables.accepted + row;
     for (int32_t to = 0; to < nodes; ++to) accepted[to] = 0;
     if (from == kNone) return;
     const int32_t* const count = tables.count + from * switches;
-    const int32_t left_over = joined.carries(which) - count[which];
-    tables.share[link].capacity = left_over;
-    if (!left_over) return;
+    const int32_t unused_capacity = joined.carries(rotor) - count[rotor];
+    tables.share[link].capacity = unused_capacity;
+    if (!unused_capacity) return;
     const int32_t free = tables.free[from];
     int32_t rank = world.epoch / joined.cycle % free;
-    for (int32_t other = 0; other < which; ++other)
+    for (int32_t other = 0; other < rotor; ++other)
       rank += joined.target_of(from, other) != kNone && count[other] < joined.carries(other);
     uint64_t* const open = tables.open + link * world.words;
     for (int32_t word = 0; word < world.words; ++word) open[word] = 0;
     for (int32_t to = 0; to < nodes; ++to) {
-      const int32_t left = (tables.backlog[from * nodes + to] + (rank + to) % free) / free;
-      offered[to] = static_cast<uint8_t>(left < most ? left : most);
-      if (left && tables.space[node * nodes + to] > 0) world.set_own_bit(open, to);
+      const int32_t cells = (tables.backlog[from * nodes + to] + (rank + to) % free) / free;
+      offered[to] = static_cast<uint8_t>(cells < link_capacity ? cells : link_capacity);
+      if (cells && tables.space[node * nodes + to] > 0) world.set_private_bit(open, to);
     }
   }
 
   // The next cell of a link, if there is one for which there is room. A link that has none is asked no more.
-  DEVICE bool accept_one(int32_t node, int32_t which) const {
-    const int64_t link = link_of(node, which), row = row_of(node, which);
+  DEVICE bool accept_one(int32_t node, int32_t rotor) const {
+    const int64_t link = link_of(node, rotor), row = row_of(node, rotor);
     Share& share = tables.share[link];
     if (!share.capacity) return false;
     uint64_t* const open = tables.open + link * world.words;
-    bool found = false;
+    bool has_room = false;
     World<T>::for_bits_from(open, world.words, share.next, [&](int32_t to) {
       int32_t& space = tables.space[node * nodes + to];
       uint8_t& offered = tables.offered[row + to];
-      found = space > 0;
-      if (found) {
+      has_room = space > 0;
+      if (has_room) {
         --space;
         ++tables.accepted[row + to];
         share.next = to + 1 == nodes ? 0 : to + 1;
       }
-      if (!found || !--offered) open[to >> kWordLog] &= ~World<T>::bit(to);
-      return found;
+      if (!has_room || !--offered) open[to >> kWordLog] &= ~World<T>::bit(to);
+      return has_room;
     });
-    share.capacity = found ? share.capacity - 1 : 0;
-    return found;
+    share.capacity = has_room ? share.capacity - 1 : 0;
+    return has_room;
   }
 
   // What was accepted follows.
   DEVICE void send_accepted(int32_t node) const {
-    for (int32_t which = 0; which < switches; ++which) {
-      const int32_t by = joined.target_of(node, which);
-      if (by == kNone) continue;
-      const uint8_t* const accepted = tables.accepted + row_of(by, which);
+    for (int32_t rotor = 0; rotor < switches; ++rotor) {
+      const int32_t receiver = joined.target_of(node, rotor);
+      if (receiver == kNone) continue;
+      const uint8_t* const accepted = tables.accepted + row_of(receiver, rotor);
       for (int32_t to = 0; to < nodes; ++to)
-        for (int32_t i = 0; i < accepted[to]; ++i) send(node, link_of(node, which), world.take(node, to));
+        for (int32_t i = 0; i < accepted[to]; ++i) send(node, link_of(node, rotor), world.take(node, to));
     }
   }
 
@@ -197,20 +197,20 @@ struct Links {
     bool any = true;
     for (int32_t number = 0; any; ++number, time += arrive[1]) {
       any = false;
-      for (int32_t which = 0; which < switches; ++which) {
-        const int32_t from = joined.source_of(node, which);
-        const int64_t link = link_of(from, which);
+      for (int32_t rotor = 0; rotor < switches; ++rotor) {
+        const int32_t from = joined.source_of(node, rotor);
+        const int64_t link = link_of(from, rotor);
         if (from == kNone || number >= joined.end_of(link)) continue;
         any = true;
         if (!joined.is_taken(link, number)) continue;
-        const Cell cell = tables.sent[link * most + number];
+        const Cell cell = tables.sent[link * link_capacity + number];
         const int32_t to = state.flow[cell.task].target;
         if (to == node) {
           world.deliver(cell, node, time);
         } else if (!joined.is_prompt(cell.task)) {
           ++state.queue[node * nodes + to].reserved;
           world.relay(node, to, cell);
-          ++state.node[node].held;
+          ++state.node[node].queued;
         }
       }
     }
@@ -218,7 +218,7 @@ struct Links {
     world.serve_cables(node);
   }
 
-  // RotorLB, after send_own: the rest of a slot.
+  // RotorLB, after send_direct: the rest of a slot.
   DEVICE void balance() const {
     world.team.for_each(nodes, [&](int32_t node) { accept_at(node); });
     world.team.for_each(nodes, [&](int32_t node) { send_accepted(node); });
@@ -236,7 +236,7 @@ struct RotorLB : Scheduled {
     const Links<T, Shifts<T>> links{world};
     world.team.for_each(world.nodes, [&](int32_t node) {
       links.clear(node);
-      links.send_own(node);
+      links.send_direct(node);
     });
     links.balance();
   }
